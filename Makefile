@@ -1,0 +1,54 @@
+# Everything runs from .venv, which `make` builds by itself with the first suitable Python.
+# Needs: Python 3.11 or newer (with venv), git, make.
+
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.14 python3; do \
+	if command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
+	then echo $$p; break; fi; done)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet
+JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+BENCH ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test check lint types layers unit bench soak clean
+
+help: ## Show what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Hostler needs Python 3.11 or newer; none was found on PATH."; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
+		echo "Python could not make a virtual environment (on Debian: install python3-venv)."; \
+		rm -rf $(VENV); exit 1; }
+	@echo "Installing into $(VENV) ..."
+	@$(PIP) --constraint constraints.txt --editable '.[dev,postgres,otel]'
+	@touch $@
+
+test: lint types layers ## Everything that must pass: style, types, layers, tests
+	$(BIN)/python -m pytest -n $(JOBS)
+
+check: lint types layers ## The fast part of `make test`
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not postgres and not soak"
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup
+	$(BIN)/mypy
+
+layers: setup
+	$(BIN)/lint-imports
+
+bench: setup ## Measure; BENCH=name for one benchmark
+	$(BIN)/python -m bench $(BENCH)
+
+soak: setup ## Long campaigns of the tests, for hours
+	$(BIN)/python -m pytest -m soak --timeout 0 -p no:xdist
+
+clean: ## Remove what `make` built
+	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/results

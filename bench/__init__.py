@@ -1,0 +1,1 @@
+"""Benchmarks: one module each, run by `make bench [BENCH=name]`."""

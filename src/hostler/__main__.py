@@ -1,0 +1,21 @@
+"""The `hostler` command."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line. `--version` alone answers before anything heavy is imported."""
+    if sys.argv[1:] == ["--version"]:
+        from hostler import __version__
+
+        sys.stdout.write(f"hostler {__version__}\n")
+        return
+    from hostler.cli.main import run
+
+    run()
+
+
+if __name__ == "__main__":
+    main()

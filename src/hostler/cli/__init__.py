@@ -1,0 +1,1 @@
+"""The command line: it renders and sends commands; no rule lives here."""

@@ -1,0 +1,87 @@
+"""The root command: global options, the list of commands, and the one place errors are caught."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from hostler.cli import db, doctor, sandbox
+from hostler.cli import config as config_commands
+from hostler.cli import init as init_command
+from hostler.cli.output import note, report
+from hostler.cli.state import Globals
+from hostler.errors import HostlerError
+
+# Plain help: the decorated kind doubles the start-up time of every `--help`.
+app = typer.Typer(
+    name="hostler",
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+for room in (config_commands, db, doctor, init_command, sandbox):
+    room.register(app)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from hostler import __version__
+
+        typer.echo(f"hostler {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    home: Annotated[
+        Path | None,
+        typer.Option(envvar="HOSTLER_HOME", help="Folder of the database, logs and checkouts."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Settings file [default: ./hostler.toml, then the home's]."),
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+    _version_wanted: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_version, help="Show the version."),
+    ] = False,
+) -> None:
+    """Run a stable of coding agents on GitHub issues, never more than you allow.
+
+    \b
+    Start here:
+      hostler init                 write a settings file
+      hostler doctor               see whether everything is in place
+      hostler sandbox              a GitHub of your own to try things on
+    """
+    context.obj = Globals(home=home, config=config, debug=debug)
+
+
+def run() -> None:
+    """Run the command line; turn errors into one clear message and an exit code."""
+    debug = "--debug" in sys.argv[1:]
+    try:
+        app()
+    except HostlerError as error:
+        if debug:
+            raise
+        report(error)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        _leave_quietly()
+    except KeyboardInterrupt:
+        note("Stopped.")
+        sys.exit(130)
+
+
+def _leave_quietly() -> NoReturn:
+    """The reader of our output went away (`| head`): end without a word, as other tools do."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(141)

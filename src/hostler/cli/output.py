@@ -1,0 +1,44 @@
+"""How commands speak: text for people, JSON for programs, one clear line for errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
+
+from hostler.errors import HostlerError
+
+RED, YELLOW, GREEN, DIM = "31", "33", "32", "2"
+
+
+def coloured(text: str, colour: str, stream: TextIO | None = None) -> str:
+    """The text in a colour, on a terminal that wants colours; otherwise as it is."""
+    stream = stream or sys.stdout
+    if not stream.isatty() or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb":
+        return text
+    return f"\x1b[{colour}m{text}\x1b[0m"
+
+
+def say(text: str = "") -> None:
+    """A line on standard output."""
+    sys.stdout.write(text + "\n")
+
+
+def note(text: str) -> None:
+    """A line about what we are doing, on standard error, so that output can be piped."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def say_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
+    """One JSON document on standard output."""
+    say(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def report(error: HostlerError) -> None:
+    """What happened, what is safe, what to do next, on standard error."""
+    first, *rest = error.lines()
+    label = coloured("error:", RED, sys.stderr)
+    sys.stderr.write("\n".join([f"{label} {first}", *(f"  {line}" for line in rest)]) + "\n")

@@ -1,0 +1,106 @@
+"""Every error that Hostler raises on purpose.
+
+    HostlerError                  what happened, what is safe, what to do next
+    ├── ConfigError               hostler.toml has mistakes (all of them, at once)
+    ├── StoreError                the database
+    │   ├── StoreMissing          there is none yet
+    │   ├── StoreBusy             another process holds the write lock for too long
+    │   ├── StoreNewer            written by a newer Hostler
+    │   ├── StoreOutdated         needs `hostler db upgrade`
+    │   ├── StoreReadOnly         its file or folder cannot be written
+    │   ├── StoreFull             no space is left
+    │   ├── StoreCorrupt          its content is damaged
+    │   ├── StoreUnreachable      the PostgreSQL server does not answer or refuses us
+    │   └── StoreConflict         a write met a row that is not as expected
+    ├── HomeLocked                another process works on this home
+    ├── SandboxError              the local GitHub could not start or read its file
+    └── MissingExtra              an optional dependency is not installed
+
+Callers match types and read facts from attributes; nobody matches the wording.
+"""
+
+from __future__ import annotations
+
+
+class HostlerError(Exception):
+    """Something a person should read: what happened, what is safe, what to do next."""
+
+    exit_code = 1
+
+    def __init__(self, what: str, *, safe: str = "", todo: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.safe = safe
+        self.todo = todo
+
+    def lines(self) -> list[str]:
+        """The sentences to show, in order, without empty ones."""
+        return [part for part in (self.what, self.safe, self.todo) if part]
+
+
+class StoreError(HostlerError):
+    """The database could not do what was asked."""
+
+
+class StoreMissing(StoreError):
+    """There is no database yet."""
+
+
+class StoreBusy(StoreError):
+    """Another process kept the write lock for longer than we wait."""
+
+    def __init__(self, holder: str, waited_seconds: float) -> None:
+        super().__init__(
+            f"The database is busy: {holder} has held its write lock for over {waited_seconds:.0f} s.",
+            safe="Nothing was written.",
+            todo="Try again; if it stays so, look at that process.",
+        )
+        self.holder = holder
+        self.waited_seconds = waited_seconds
+
+
+class StoreNewer(StoreError):
+    """The database was written by a newer Hostler."""
+
+
+class StoreOutdated(StoreError):
+    """The database has an older layout than this program."""
+
+
+class StoreReadOnly(StoreError):
+    """The database cannot be written."""
+
+
+class StoreFull(StoreError):
+    """No space is left for the database."""
+
+
+class StoreCorrupt(StoreError):
+    """The database's content is damaged."""
+
+
+class StoreUnreachable(StoreError):
+    """The database server does not answer or refuses us."""
+
+
+class StoreConflict(StoreError):
+    """A write met a row that is not as the writer expected."""
+
+
+class HomeLocked(HostlerError):
+    """Another process works on this home."""
+
+
+class SandboxError(HostlerError):
+    """The local GitHub could not start or read its file."""
+
+
+class MissingExtra(HostlerError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(
+            f"{feature} needs packages that are not installed.",
+            todo=f"Install them with: pip install 'hostler[{extra}]'",
+        )
+        self.extra = extra

@@ -1,0 +1,118 @@
+"""What `hostler doctor` asks: checks that rooms register, each answering with evidence and a remedy.
+
+A room registers by having a module `hostler.<room>.checks` whose functions carry `@check`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import hostler
+from hostler.clock import Clock
+from hostler.errors import HostlerError
+
+
+class Status(StrEnum):
+    """How a check went, from good to bad."""
+
+    OK = "ok"
+    SKIPPED = "skipped"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One answer: how it is, how we know, and what to do about it."""
+
+    check: str
+    status: Status
+    evidence: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a check may look at. `config_path` is None where no file was named or found."""
+
+    home: Path
+    config_path: Path | None
+    clock: Clock
+
+
+CheckFunction = Callable[[Context], Iterable[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A registered check. Quick ones touch neither network nor whole files."""
+
+    name: str
+    quick: bool
+    run: CheckFunction
+
+
+_registry: dict[str, Check] = {}
+
+
+def check(name: str, *, quick: bool = True) -> Callable[[CheckFunction], CheckFunction]:
+    """Register a check under a name of its own."""
+
+    def register(function: CheckFunction) -> CheckFunction:
+        if name in _registry:
+            raise ValueError(f"two checks are called {name!r}")
+        _registry[name] = Check(name, quick, function)
+        return function
+
+    return register
+
+
+def load_room_checks() -> None:
+    """Import every room's `checks` module, so that its checks register themselves."""
+    for module in pkgutil.iter_modules(hostler.__path__, "hostler."):
+        if module.ispkg and "checks" in _submodules(module.name):
+            importlib.import_module(f"{module.name}.checks")
+
+
+def _submodules(package: str) -> set[str]:
+    spec = importlib.util.find_spec(package)
+    locations = spec.submodule_search_locations if spec else None
+    return {module.name for module in pkgutil.iter_modules(locations or [])}
+
+
+def registered() -> list[Check]:
+    """All checks, in the order of their names."""
+    return [_registry[name] for name in sorted(_registry)]
+
+
+def examine(context: Context, *, quick: bool = False) -> list[Finding]:
+    """Run the checks. One that raises is a finding itself and stops no other."""
+    findings: list[Finding] = []
+    for item in registered():
+        if item.quick or not quick:
+            findings.extend(_run(item, context))
+    return findings
+
+
+def _run(item: Check, context: Context) -> list[Finding]:
+    try:
+        return list(item.run(context))
+    except HostlerError as error:
+        return [Finding(item.name, Status.FAILED, error.what, error.todo)]
+    except Exception as error:  # a broken check must not hide the others
+        evidence = f"the check itself broke: {type(error).__name__}: {error}"
+        return [Finding(item.name, Status.FAILED, evidence, "Please report this.")]
+
+
+def verdict(findings: Iterable[Finding]) -> int:
+    """The exit code: 0 all well, 1 something to look at, 2 something is broken."""
+    worst = {finding.status for finding in findings}
+    if Status.FAILED in worst:
+        return 2
+    return 1 if Status.WARNING in worst else 0
