@@ -21,6 +21,10 @@ Callers match types and read facts from attributes; nobody matches the wording.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
 
 class HostlerError(Exception):
     """Something a person should read: what happened, what is safe, what to do next."""
@@ -38,6 +42,41 @@ class HostlerError(Exception):
         return [part for part in (self.what, self.safe, self.todo) if part]
 
 
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake in a settings file. `line` is 0 where no single line is to blame."""
+
+    key: str
+    found: str
+    allowed: str
+    suggestion: str = ""
+    line: int = 0
+
+    def sentence(self) -> str:
+        """The mistake in one line for a person."""
+        place = f"line {self.line}: " if self.line else ""
+        hint = f" {self.suggestion}" if self.suggestion else ""
+        return f"{place}{self.key}: found {self.found}; allowed: {self.allowed}.{hint}"
+
+
+class ConfigError(HostlerError):
+    """The settings have mistakes; all of them are here."""
+
+    exit_code = 2
+
+    def __init__(self, path: Path, problems: Iterable[Problem]) -> None:
+        self.path = path
+        self.problems = sorted(problems, key=lambda problem: (problem.line, problem.key))
+        count = len(self.problems)
+        super().__init__(
+            f"{path} has {count} mistake{'s' if count != 1 else ''}:",
+            todo="`hostler config schema` and docs/configuration.md list every key.",
+        )
+
+    def lines(self) -> list[str]:
+        return [self.what, *(problem.sentence() for problem in self.problems), self.todo]
+
+
 class StoreError(HostlerError):
     """The database could not do what was asked."""
 
@@ -51,7 +90,7 @@ class StoreBusy(StoreError):
 
     def __init__(self, holder: str, waited_seconds: float) -> None:
         super().__init__(
-            f"The database is busy: {holder} has held its write lock for over {waited_seconds:.0f} s.",
+            f"The database is busy: {holder} holds its write lock (waited {waited_seconds:.0f} s).",
             safe="Nothing was written.",
             todo="Try again; if it stays so, look at that process.",
         )

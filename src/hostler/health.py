@@ -1,4 +1,4 @@
-"""What `hostler doctor` asks: checks that rooms register, each answering with evidence and a remedy.
+"""What `hostler doctor` asks: checks that rooms register, answering with evidence and a remedy.
 
 A room registers by having a module `hostler.<room>.checks` whose functions carry `@check`.
 """

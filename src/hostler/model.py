@@ -14,7 +14,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
 def stamp(moment: datetime) -> str:
-    """A moment as stored everywhere: UTC, milliseconds, fixed width, so text order is time order."""
+    """A moment as stored everywhere: UTC, milliseconds, fixed width; text order is time order."""
     if moment.tzinfo is None:
         raise ValueError("a moment without a time zone cannot be stored")
     return (

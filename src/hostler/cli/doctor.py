@@ -1,9 +1,59 @@
-"""(being written)"""
+"""`hostler doctor`: is everything in place, and if not, what to do."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
 import typer
+
+from hostler.cli.output import DIM, GREEN, RED, YELLOW, coloured, say, say_json
+from hostler.cli.state import globals_of
+
+if TYPE_CHECKING:
+    from hostler.health import Finding
+
+_LOOK = {"ok": GREEN, "skipped": DIM, "warning": YELLOW, "failed": RED}
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
+    app.command()(doctor)
+
+
+def doctor(
+    context: typer.Context,
+    quick: Annotated[bool, typer.Option("--quick", help="Leave out what takes long.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Check settings, database and tools; each finding says how we know and what to do.
+
+    Exit code 0: all well; 1: something to look at; 2: something is broken.
+
+    \b
+    Example:
+      hostler doctor
+      hostler doctor --quick --json
+    """
+    from hostler import health
+    from hostler.clock import SystemClock
+    from hostler.config import find
+
+    given = globals_of(context)
+    home = given.home_folder
+    health.load_room_checks()
+    where = health.Context(home, find(home, given.config), SystemClock())
+    findings = health.examine(where, quick=quick)
+    if json:
+        say_json({"exit_code": health.verdict(findings), "findings": [asdict(f) for f in findings]})
+    else:
+        for finding in findings:
+            _show(finding)
+    raise typer.Exit(health.verdict(findings))
+
+
+def _show(finding: Finding) -> None:
+    status = coloured(f"{finding.status:<8}", _LOOK[finding.status])
+    say(f"{status} {finding.check}: {finding.evidence}")
+    if finding.remedy:
+        say(f"         {finding.remedy}")

@@ -1,9 +1,156 @@
-"""(being written)"""
+"""`hostler init`: write a settings file and check it."""
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
 import typer
+
+from hostler.cli.output import say, say_json, write_file
+from hostler.cli.state import globals_of
+from hostler.errors import HostlerError
+from hostler.model import RepoName
+
+if TYPE_CHECKING:
+    from hostler.config.proposal import Answers, Surroundings
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
+    app.command()(init)
+
+
+def init(
+    context: typer.Context,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Take the proposals, ask nothing.")
+    ] = False,
+    repo: Annotated[str, typer.Option(help="Repository to watch, as owner/name.")] = "",
+    allowed_user: Annotated[
+        list[str] | None, typer.Option(help="Whose issues cause work (repeatable).")
+    ] = None,
+    agent: Annotated[
+        str, typer.Option(help="claude, codex, gemini or opencode; `none` to decide later.")
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Write a commented settings file, with what is found on this machine, and check it.
+
+    It goes to the path of --config, or to hostler.toml in the home.
+
+    \b
+    Example:
+      hostler init
+      hostler init --yes --repo octo/hello --allowed-user octocat --agent claude
+    """
+    from hostler.config import proposal
+
+    given = globals_of(context)
+    path = (given.config or given.home_folder / "hostler.toml").absolute()
+    _refuse_to_overwrite(path, force)
+    found = proposal.look_around(Path.cwd(), os.environ)
+    start = _with_options(proposal.propose(found), repo, allowed_user or [], agent)
+    answers = start if yes else _ask(start, found)
+    _write_checked(path, answers)
+    _report(path, answers, found, json)
+
+
+def _refuse_to_overwrite(path: Path, force: bool) -> None:
+    if path.exists() and not force:
+        raise HostlerError(
+            f"{path} is there already.",
+            safe="It was not changed.",
+            todo="Edit it, name another place with --config, or replace it with --force.",
+        )
+
+
+def _with_options(start: Answers, repo: str, users: list[str], agent: str) -> Answers:
+    from hostler.config.proposal import AGENTS
+
+    if repo:
+        name = _repo(repo)
+        start = replace(start, repo=name, allowed_users=(name.owner,))
+    if users:
+        start = replace(start, allowed_users=tuple(users))
+    if agent and agent not in (*AGENTS, "none"):
+        raise HostlerError(
+            f"There is no agent called {agent!r}.", todo=f"Choose one of {', '.join(AGENTS)}, none."
+        )
+    return replace(start, agent="" if agent == "none" else agent or start.agent)
+
+
+def _repo(text: str) -> RepoName:
+
+    try:
+        return RepoName.parse(text.strip())
+    except ValueError as error:
+        raise HostlerError(f"{text!r}: {error}.", todo="Write it as owner/name.") from error
+
+
+def _ask(start: Answers, found: Surroundings) -> Answers:
+    if not sys.stdin.isatty():
+        raise HostlerError(
+            "There is no terminal to ask questions on.", todo="Use `hostler init --yes`."
+        )
+    repo = _asked("Repository to watch (owner/name, empty for none)", str(start.repo or ""))
+    users = _asked("Whose issues may cause work (logins, comma)", ",".join(start.allowed_users))
+    agent = _asked(f"Agent ({_agents_hint(found)})", start.agent or "none")
+    auth = start.auth
+    if found.gh_has_token:
+        use_gh = typer.confirm("Take the token from `gh auth token` when needed?", default=True)
+        auth = "gh" if use_gh else "auto"
+    logins = [login.strip() for login in users.split(",") if login.strip()]
+    return _with_options(replace(start, auth=auth, repo=None), repo, logins, agent)
+
+
+def _asked(question: str, default: str) -> str:
+    answer: str = typer.prompt(question, default=default, show_default=bool(default))
+    return answer.strip()
+
+
+def _agents_hint(found: Surroundings) -> str:
+    return "found here: " + ", ".join(found.agents) if found.agents else "none found on PATH"
+
+
+def _write_checked(path: Path, answers: Answers) -> None:
+    """Check the new text in a file of its own first: what is written is always valid."""
+    from tempfile import TemporaryDirectory
+
+    from hostler.config import read
+    from hostler.config.proposal import choices
+    from hostler.config.template import template
+
+    text = template(choices(answers))
+    with TemporaryDirectory() as folder:
+        draft = Path(folder) / "hostler.toml"
+        draft.write_text(text, encoding="utf-8")
+        read(draft)
+    write_file(path, text)
+
+
+def _report(path: Path, answers: Answers, found: Surroundings, json: bool) -> None:
+    missing = list(_missing(answers, found))
+    if json:
+        say_json({"path": str(path), "auth": answers.auth, "still_missing": missing})
+        return
+    say(f"Wrote {path} and checked it: no mistakes.")
+    for line in missing:
+        say(f"  Still missing: {line}")
+    say("Next: hostler doctor")
+
+
+def _missing(answers: Answers, found: Surroundings) -> Iterator[str]:
+    if not answers.repo:
+        yield "a repository: fill in a [repo.<id>] table."
+    elif not answers.allowed_users:
+        yield "people whose issues cause work: allowed_users."
+    if not answers.agent:
+        yield "an agent: fill in an [agent.<name>] table."
+    if not found.has_token and answers.auth != "gh":
+        yield "a GitHub token: set GITHUB_TOKEN, or log in with `gh auth login`."

@@ -9,8 +9,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from hostler.cli import db, doctor, sandbox
 from hostler.cli import config as config_commands
+from hostler.cli import db, doctor, sandbox
 from hostler.cli import init as init_command
 from hostler.cli.output import note, report
 from hostler.cli.state import Globals
@@ -76,9 +76,26 @@ def run() -> None:
         sys.exit(error.exit_code)
     except BrokenPipeError:
         _leave_quietly()
+    except Exception as error:
+        if debug:
+            raise
+        report(_unexpected(error))
+        sys.exit(70)
     except KeyboardInterrupt:
         note("Stopped.")
         sys.exit(130)
+
+
+def _unexpected(error: Exception) -> HostlerError:
+    """A defect of ours: keep the traceback in the log, tell the person in one line."""
+    from hostler.cli.logbook import keep_traceback
+
+    kept = keep_traceback(error)
+    return HostlerError(
+        f"Hostler has a defect: {type(error).__name__}: {error}",
+        safe=f"The details are in {kept}." if kept else "",
+        todo="Please report it; --debug shows the details here.",
+    )
 
 
 def _leave_quietly() -> NoReturn:

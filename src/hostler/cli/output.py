@@ -6,9 +6,11 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TextIO
 
 from hostler.errors import HostlerError
+from hostler.telemetry.redact import redact
 
 RED, YELLOW, GREEN, DIM = "31", "33", "32", "2"
 
@@ -41,4 +43,21 @@ def report(error: HostlerError) -> None:
     """What happened, what is safe, what to do next, on standard error."""
     first, *rest = error.lines()
     label = coloured("error:", RED, sys.stderr)
-    sys.stderr.write("\n".join([f"{label} {first}", *(f"  {line}" for line in rest)]) + "\n")
+    text = "\n".join([f"{label} {first}", *(f"  {line}" for line in rest)])
+    sys.stderr.write(redact(text) + "\n")
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file whole or not at all; a clear error where that fails."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise HostlerError(
+            f"{path} could not be written: {error.strerror}.",
+            safe="What was there before is unchanged.",
+            todo="Choose another place, or make this one writable.",
+        ) from error

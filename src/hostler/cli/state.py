@@ -20,7 +20,12 @@ class Globals:
     @property
     def home_folder(self) -> Path:
         """Where our state lives: `--home`, `HOSTLER_HOME`, or `~/.hostler`."""
-        return (self.home or Path(os.path.expanduser("~/.hostler"))).absolute()
+        return self.home.expanduser().absolute() if self.home else default_home()
+
+
+def default_home() -> Path:
+    """The home where no option names one."""
+    return Path(os.environ.get("HOSTLER_HOME") or "~/.hostler").expanduser().absolute()
 
 
 def globals_of(context: typer.Context) -> Globals:

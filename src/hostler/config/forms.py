@@ -1,0 +1,31 @@
+"""Forms of text that several keys share: the pattern, and how a person would say it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import StringConstraints
+
+_ENV = r"^([A-Za-z_][A-Za-z0-9_]*)?$"
+_LOGIN = r"^[A-Za-z0-9](-?[A-Za-z0-9]){0,38}(\[bot\])?$"
+_REPO = r"^[A-Za-z0-9._-]{1,100}$"
+_URL = r"^https?://[^\s/?#@]+[^\s?#@]*$"
+_POSTGRES = r"^(postgresql://\S+)?$"
+_DATE = r"^\d{4}-\d{2}-\d{2}$"
+
+EnvName = Annotated[str, StringConstraints(pattern=_ENV)]
+Login = Annotated[str, StringConstraints(pattern=_LOGIN)]
+RepoSlug = Annotated[str, StringConstraints(pattern=_REPO)]
+HttpUrl = Annotated[str, StringConstraints(pattern=_URL)]
+PostgresUrl = Annotated[str, StringConstraints(pattern=_POSTGRES)]
+Date = Annotated[str, StringConstraints(pattern=_DATE)]
+Label = Annotated[str, StringConstraints(min_length=1, max_length=50)]
+
+IN_WORDS = {
+    _ENV: "the name of an environment variable",
+    _LOGIN: "a GitHub login",
+    _REPO: "a GitHub repository name (letters, digits, '.', '_', '-')",
+    _URL: "an http(s) address without query or user",
+    _POSTGRES: "postgresql://user@host/name",
+    _DATE: "a date such as 2022-11-28",
+}

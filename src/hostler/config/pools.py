@@ -1,0 +1,73 @@
+"""`governor.json`: the operator's caps per agent pool. State never goes in here.
+
+Two shapes are read: `{"pools": {"<provider>": {…}}}`, and the older flat `{…}`, which means the
+default pool. Keys we do not know are kept, so that another program's are not lost.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, ValidationError
+
+from hostler.config.keys import Section, key
+from hostler.config.problems import from_validation, shown
+from hostler.errors import ConfigError, Problem
+
+FILE_NAME = "governor.json"
+DEFAULT_POOL = "anthropic"
+
+
+class PoolCaps(Section):
+    """One pool's caps, all set by the operator. Zero means: the default."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+
+    max_global_agents: int = key(0, "Agents at once; 0: `[runtime] max_global_agents`.", ge=0)
+    adaptive: bool = key(False, "Let the cap follow what the provider takes.")
+    hard_max: int = key(0, "Ceiling of an adaptive cap; 0: twice max_global_agents.", ge=0)
+    settle_seconds: int = key(120, "Pause after every change of an adaptive cap.", ge=1)
+    break_seconds: int = key(300, "First pause of the breaker; doubles up to 3600.", ge=1)
+    min_dispatch_interval_seconds: float = key(3.0, "Least pause between two starts.", ge=0)
+
+
+def load_pools(path: Path) -> dict[str, PoolCaps]:
+    """The pools of a file; none without a file. A damaged one is an error, never a default."""
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ConfigError(path, [Problem("the file", str(error.strerror), "readable")]) from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(path, [Problem("the file", f"no JSON ({error})", "JSON")]) from error
+    return _pools(path, raw)
+
+
+def _pools(path: Path, raw: Any) -> dict[str, PoolCaps]:
+    if not isinstance(raw, dict):
+        raise ConfigError(path, [Problem("the file", shown(raw), 'an object, {"pools": {…}}')])
+    tables = raw.get("pools", {DEFAULT_POOL: raw})
+    if not isinstance(tables, dict):
+        raise ConfigError(path, [Problem("pools", shown(tables), "an object")])
+    problems: list[Problem] = []
+    pools = {name or DEFAULT_POOL: _pool(name, table, problems) for name, table in tables.items()}
+    if problems:
+        raise ConfigError(path, problems)
+    return pools
+
+
+def _pool(name: str, table: Any, problems: list[Problem]) -> PoolCaps:
+    place = f"pools.{name or DEFAULT_POOL}"
+    if not isinstance(table, Mapping):
+        problems.append(Problem(place, shown(table), "an object"))
+        return PoolCaps()
+    try:
+        return PoolCaps(**table)
+    except ValidationError as error:
+        known = PoolCaps.model_fields
+        problems.extend(from_validation(place, one, known) for one in error.errors())
+        return PoolCaps()

@@ -1,0 +1,79 @@
+"""Log lines on disk: one file per UTC day, old ones removed, a full disk survived."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from datetime import date, timedelta
+from pathlib import Path
+
+from hostler.clock import Clock
+from hostler.telemetry.metrics import metrics
+from hostler.telemetry.names import LOG_LINES_LOST
+
+_DAY_FILE = re.compile(r"^(\d{4}-\d{2}-\d{2})\.jsonl$")
+
+
+class DailyFile:
+    """Appends lines to `<folder>/YYYY-MM-DD.jsonl`. Any number of processes may share a folder.
+
+    A line is one `write` on an append-only descriptor, so lines of several processes never mix.
+    A line that cannot be written is counted and dropped: logging never stops the work.
+    """
+
+    def __init__(self, folder: Path, clock: Clock, retention_days: int) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._retention = timedelta(days=retention_days)
+        self._lock = threading.Lock()
+        self._day: date | None = None
+        self._descriptor = -1
+        self.dropped = 0
+
+    def write(self, line: str) -> None:
+        """Append one line, or count it as lost."""
+        data = (line + "\n").encode("utf-8", "backslashreplace")
+        with self._lock:
+            try:
+                self._turn_to_today()
+                self._append(data)
+            except OSError:
+                self.dropped += 1
+                metrics.count(LOG_LINES_LOST)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._release()
+
+    def _append(self, data: bytes) -> None:
+        written = os.write(self._descriptor, data)
+        if written < len(data):
+            # The disk filled up in the middle: take the torn piece back, so that the next
+            # line does not join it.
+            size = os.fstat(self._descriptor).st_size
+            os.ftruncate(self._descriptor, max(0, size - written))
+            raise OSError("short write")
+
+    def _turn_to_today(self) -> None:
+        today = self._clock.now().date()
+        if today == self._day and self._descriptor >= 0:
+            return
+        self._release()
+        self._folder.mkdir(parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        self._descriptor = os.open(self._folder / f"{today.isoformat()}.jsonl", flags, 0o600)
+        self._day = today
+        self._remove_older_than(today - self._retention)
+
+    def _remove_older_than(self, oldest: date) -> None:
+        for path in self._folder.iterdir():
+            match = _DAY_FILE.match(path.name)
+            if match and match[1] < oldest.isoformat():
+                path.unlink(missing_ok=True)
+
+    def _release(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

@@ -1,0 +1,59 @@
+"""The Prometheus registry, filled from the declared names."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from hostler.telemetry.names import METRICS, Metric, MetricKind
+
+_MAKERS = {
+    MetricKind.COUNTER: Counter,
+    MetricKind.GAUGE: Gauge,
+    MetricKind.HISTOGRAM: Histogram,
+}
+
+
+class Metrics:
+    """One process's numbers. A name that was not declared is a programming error."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._made: dict[str, Counter | Gauge | Histogram] = {
+            metric.name: _MAKERS[metric.kind](
+                metric.name, metric.meaning, metric.labels, registry=self.registry
+            )
+            for metric in METRICS
+        }
+
+    def count(self, metric: Metric, amount: float = 1, **labels: str) -> None:
+        """Add to a counter."""
+        made = self._labelled(metric, labels)
+        assert isinstance(made, Counter)
+        made.inc(amount)
+
+    def set(self, metric: Metric, value: float, **labels: str) -> None:
+        """Set a gauge."""
+        made = self._labelled(metric, labels)
+        assert isinstance(made, Gauge)
+        made.set(value)
+
+    def observe(self, metric: Metric, value: float, **labels: str) -> None:
+        """Add a measurement to a histogram."""
+        made = self._labelled(metric, labels)
+        assert isinstance(made, Histogram)
+        made.observe(value)
+
+    def text(self) -> str:
+        """All of it in Prometheus' text form."""
+        return generate_latest(self.registry).decode()
+
+    def value(self, metric: Metric, **labels: str) -> float:
+        """A counter's or gauge's present value (0 if never touched)."""
+        return self.registry.get_sample_value(metric.name, labels) or 0.0
+
+    def _labelled(self, metric: Metric, labels: dict[str, str]) -> Counter | Gauge | Histogram:
+        made: Counter | Gauge | Histogram = self._made[metric.name]
+        return made.labels(**labels) if metric.labels else made
+
+
+metrics = Metrics()

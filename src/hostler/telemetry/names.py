@@ -1,0 +1,94 @@
+"""Every log event and every metric, declared once. docs/telemetry.md lists them all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Level(StrEnum):
+    """How much an event matters."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+    @property
+    def rank(self) -> int:
+        """Levels in order, as a number."""
+        return list(Level).index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that is logged: its name, how much it matters, and what it means."""
+
+    name: str
+    level: Level
+    meaning: str
+    fields: tuple[str, ...] = ()
+
+
+class MetricKind(StrEnum):
+    """The kinds of Prometheus metrics we use."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """Something that is counted or measured."""
+
+    name: str
+    kind: MetricKind
+    meaning: str
+    labels: tuple[str, ...] = ()
+
+
+COMMAND_FAILED = Event(
+    "command_failed", Level.ERROR, "A command ended with an error.", ("command", "error")
+)
+FOREIGN_LOG = Event(
+    "foreign_log", Level.INFO, "A library we use logged something.", ("logger", "message")
+)
+LOG_LINES_DROPPED = Event(
+    "log_lines_dropped", Level.WARNING, "Lines could not be written earlier.", ("count", "reason")
+)
+STORE_UPGRADED = Event(
+    "store_upgraded",
+    Level.INFO,
+    "The database was brought to this program's layout.",
+    ("from_revision", "to_revision", "backup"),
+)
+STORE_BACKED_UP = Event("store_backed_up", Level.INFO, "The database was copied.", ("backup",))
+STORE_RESTORED = Event(
+    "store_restored", Level.WARNING, "The database was replaced by a backup.", ("backup", "kept")
+)
+
+EVENTS = (
+    COMMAND_FAILED,
+    FOREIGN_LOG,
+    LOG_LINES_DROPPED,
+    STORE_UPGRADED,
+    STORE_BACKED_UP,
+    STORE_RESTORED,
+)
+
+LOG_LINES = Metric("log_lines_total", MetricKind.COUNTER, "Lines logged.", ("level",))
+LOG_LINES_LOST = Metric(
+    "log_lines_dropped_total", MetricKind.COUNTER, "Lines that could not be written."
+)
+STORE_TRANSACTIONS = Metric(
+    "store_transactions_total",
+    MetricKind.COUNTER,
+    "Transactions, by kind (read, write, relaxed) and end (commit, rollback).",
+    ("kind", "end"),
+)
+STORE_WRITE_WAIT = Metric(
+    "store_write_wait_seconds", MetricKind.HISTOGRAM, "Wait for the database's write lock."
+)
+
+METRICS = (LOG_LINES, LOG_LINES_LOST, STORE_TRANSACTIONS, STORE_WRITE_WAIT)

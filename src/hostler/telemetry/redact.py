@@ -1,0 +1,89 @@
+"""Keep secrets out of everything we write, by their value.
+
+Every secret that Hostler learns is registered here. Writers pass their finished line through
+`redact`, so it does not matter on which road a secret came: a field, a nested value, a
+traceback, a URL or an encoded header. Shapes of well-known tokens are a second net for those
+nobody registered.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import threading
+from collections.abc import Iterator
+from urllib.parse import quote, quote_plus
+
+HIDDEN = "[redacted]"
+# Shorter values would blank out ordinary words; real secrets are longer.
+SHORTEST = 8
+
+_SHAPES = re.compile(
+    r"gh[pousr]_[A-Za-z0-9]{20,}"
+    r"|github_pat_[A-Za-z0-9_]{20,}"
+    r"|sk-(?:ant-|proj-)?[A-Za-z0-9_-]{20,}"
+    r"|xox[abprs]-[A-Za-z0-9-]{10,}"
+    r"|AIza[A-Za-z0-9_-]{30,}"
+    r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----",
+    re.DOTALL,
+)
+
+
+def looks_secret(text: str) -> bool:
+    """Whether a text contains something shaped like a well-known kind of token."""
+    return _SHAPES.search(text) is not None
+
+
+def forms(secret: str) -> Iterator[str]:
+    """The ways in which a secret may stand in a line."""
+    raw = secret.encode()
+    yield secret
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    yield repr(secret)[1:-1]
+    yield repr(raw)[2:-1]
+    yield quote(secret, safe="")
+    yield quote_plus(secret)
+    yield raw.hex()
+    yield from _base64_forms(raw)
+
+
+def _base64_forms(raw: bytes) -> Iterator[str]:
+    """What stays the same in base64, wherever the secret starts in the encoded text."""
+    for before in range(3):
+        padded = b"\0" * before + raw
+        whole = len(padded) // 3 * 3
+        start = 4 if before else 0
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            yield encode(padded[:whole]).decode()[start:]
+
+
+class Redactor:
+    """Knows the secrets of this process and hides them in text."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._forms: set[str] = set()
+        self._pattern = _SHAPES
+
+    def add(self, secret: str) -> None:
+        """Learn a secret. Lines of a longer one (a private key) are hidden by themselves too."""
+        parts = {secret, *(line for line in secret.splitlines() if len(line) >= SHORTEST)}
+        found = {form for part in parts for form in forms(part) if len(form) >= SHORTEST}
+        with self._lock:
+            self._forms |= found
+            longest_first = sorted(self._forms, key=len, reverse=True)
+            known = "|".join(re.escape(form) for form in longest_first)
+            both = f"(?:{known})|{_SHAPES.pattern}" if known else _SHAPES.pattern
+            self._pattern = re.compile(both, re.DOTALL)
+
+    def redact(self, text: str) -> str:
+        """The text without any secret we know or recognise."""
+        return self._pattern.sub(HIDDEN, text)
+
+
+_process = Redactor()
+remember_secret = _process.add
+redact = _process.redact
