@@ -1,0 +1,1 @@
+"""Real git behind the sandbox: bare repositories, smart HTTP, merges, comparison, file edits."""

@@ -1,0 +1,92 @@
+"""Read commits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from hostler.sandbox.git.errors import NoSuchObject
+from hostler.sandbox.git.process import Person
+from hostler.sandbox.git.repository import Repository
+
+_FIELDS = ("%H", "%T", "%P", "%an", "%ae", "%at", "%cn", "%ce", "%ct", "%B")
+_FORMAT = "--format=" + "%x1f".join(_FIELDS) + "%x1e"
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit as git stores it."""
+
+    sha: str
+    tree: str
+    parents: tuple[str, ...]
+    author: Person
+    committer: Person
+    message: str
+
+    @property
+    def title(self) -> str:
+        return self.message.split("\n", 1)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Which commits to list, newest first."""
+
+    start: str
+    exclude: tuple[str, ...] = ()
+    path: str = ""
+    author: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    skip: int = 0
+    count: int = 0
+
+
+async def log(repo: Repository, wanted: History) -> list[Commit]:
+    """The commits of a history, newest first."""
+    shown = await repo.git("log", _FORMAT, *_arguments(wanted), accept=(0, 128))
+    if shown.code:
+        raise NoSuchObject(wanted.start)
+    return parse(shown.text)
+
+
+def _arguments(wanted: History) -> list[str]:
+    args = [f"--skip={wanted.skip}"] if wanted.skip else []
+    args += [f"--max-count={wanted.count}"] if wanted.count else []
+    args += [f"--author={wanted.author}", "--fixed-strings"] if wanted.author else []
+    args += [f"--since={int(wanted.since.timestamp())}"] if wanted.since else []
+    args += [f"--until={int(wanted.until.timestamp())}"] if wanted.until else []
+    args += ["--end-of-options", wanted.start, *(f"^{sha}" for sha in wanted.exclude)]
+    return [*args, "--", f":(literal){wanted.path}"] if wanted.path else [*args, "--"]
+
+
+async def count(repo: Repository, wanted: History) -> int:
+    """How many commits a history has."""
+    args = _arguments(wanted)
+    return int((await repo.git("rev-list", "--count", *args)).text)
+
+
+async def get(repo: Repository, sha: str) -> Commit:
+    """One commit by its sha."""
+    found = await log(repo, History(sha, count=1))
+    if not found:
+        raise NoSuchObject(sha)
+    return found[0]
+
+
+def parse(text: str) -> list[Commit]:
+    """Commits from our log format."""
+    records = (record.lstrip("\n") for record in text.split("\x1e"))
+    return [_commit(record.split("\x1f", len(_FIELDS) - 1)) for record in records if record]
+
+
+def _commit(fields: list[str]) -> Commit:
+    sha, tree, parents, name, email, when, by_name, by_email, by_when, message = fields
+    author = Person(name, email, _moment(when))
+    committer = Person(by_name, by_email, _moment(by_when))
+    return Commit(sha, tree, tuple(parents.split()), author, committer, message.rstrip("\n"))
+
+
+def _moment(seconds: str) -> datetime:
+    return datetime.fromtimestamp(int(seconds), UTC)

@@ -1,0 +1,95 @@
+"""Read a path of a commit; write or delete one file as a new commit."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from hostler.sandbox.git.errors import NoSuchObject
+from hostler.sandbox.git.process import Person
+from hostler.sandbox.git.repository import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a tree."""
+
+    path: str
+    mode: str
+    kind: str
+    sha: str
+    size: int | None
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class FileEdit:
+    """A file to write (or, with `data` None, to delete) on top of a commit."""
+
+    parent: str | None
+    path: str
+    data: bytes | None
+    message: str
+    author: Person
+    committer: Person
+
+
+async def entry(repo: Repository, commit: str, path: str) -> Entry | None:
+    """The file or folder at `path`; None where there is none."""
+    if not path:
+        tree = (await repo.git("rev-parse", f"{commit}^{{tree}}")).text.strip()
+        return Entry("", "040000", "tree", tree, None)
+    listed = await repo.git("ls-tree", "-z", "-l", "--full-tree", commit, "--", path)
+    found = parse(listed.text)
+    return found[0] if found else None
+
+
+async def listing(repo: Repository, tree: str, *, recursive: bool = False) -> list[Entry]:
+    """The entries of a tree, with paths relative to it."""
+    flags = ["-r", "-t"] if recursive else []
+    listed = await repo.git("ls-tree", "-z", "-l", *flags, tree, accept=(0, 128))
+    if listed.code:
+        raise NoSuchObject(tree)
+    return parse(listed.text)
+
+
+def parse(text: str) -> list[Entry]:
+    """Entries from `ls-tree -z -l`."""
+    found = []
+    for row in text.split("\0"):
+        if row:
+            facts, path = row.split("\t", 1)
+            mode, kind, sha, size = facts.split()
+            found.append(Entry(path, mode, kind, sha, int(size) if size.isdigit() else None))
+    return found
+
+
+async def blob(repo: Repository, sha: str) -> bytes:
+    """A file's content."""
+    return (await repo.git("cat-file", "blob", sha)).out
+
+
+async def write(repo: Repository, edit: FileEdit) -> str:
+    """Make the commit that carries out an edit; its sha."""
+    with tempfile.TemporaryDirectory(prefix="edit-", dir=repo.runner.home) as scratch:
+        env = {"GIT_INDEX_FILE": str(Path(scratch) / "index")}
+        if edit.parent:
+            await repo.git("read-tree", edit.parent, env=env)
+        await _stage(repo, edit, env)
+        tree = (await repo.git("write-tree", env=env)).text.strip()
+    parents = (edit.parent,) if edit.parent else ()
+    return await repo.write_commit(tree, parents, edit.message, edit.author, edit.committer)
+
+
+async def _stage(repo: Repository, edit: FileEdit, env: dict[str, str]) -> None:
+    if edit.data is None:
+        row = f"0 {'0' * 40}\t{edit.path}\0"
+    else:
+        kept = await entry(repo, edit.parent, edit.path) if edit.parent else None
+        mode = kept.mode if kept and kept.kind == "blob" else "100644"
+        row = f"{mode} {await repo.write_blob(edit.data)}\t{edit.path}\0"
+    await repo.git("update-index", "-z", "--index-info", stdin=row.encode(), env=env)

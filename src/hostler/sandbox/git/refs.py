@@ -1,0 +1,132 @@
+"""Read and move refs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hostler.sandbox.git import names
+from hostler.sandbox.git.errors import GitFailed, NoSuchObject, NotFastForward, RefMoved
+from hostler.sandbox.git.names import ZERO
+from hostler.sandbox.git.repository import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One ref that went from `old` to `new`; a row of zeros stands for "not there"."""
+
+    ref: str
+    old: str
+    new: str
+
+    @property
+    def created(self) -> bool:
+        return self.old == ZERO
+
+    @property
+    def deleted(self) -> bool:
+        return self.new == ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A ref and what it names."""
+
+    name: str
+    sha: str
+    kind: str
+
+
+async def snapshot(repo: Repository, prefix: str = "refs/") -> dict[str, str]:
+    """Every ref under `prefix` with its sha."""
+    return {ref.name: ref.sha for ref in await matching(repo, prefix)}
+
+
+async def matching(repo: Repository, prefix: str) -> list[Ref]:
+    """Refs whose full name starts with `prefix`, in the order of their names."""
+    listed = await repo.git("for-each-ref", "--format=%(objectname) %(objecttype) %(refname)")
+    rows = (line.split(" ", 2) for line in listed.lines)
+    return [Ref(name, sha, kind) for sha, kind, name in rows if name.startswith(prefix)]
+
+
+def moves(before: dict[str, str], after: dict[str, str]) -> list[Move]:
+    """What changed between two snapshots."""
+    changed = [
+        Move(ref, before.get(ref, ZERO), after.get(ref, ZERO))
+        for ref in before.keys() | after.keys()
+    ]
+    return sorted((m for m in changed if m.old != m.new), key=lambda m: m.ref)
+
+
+async def find(repo: Repository, ref: str) -> str | None:
+    """The sha that a full ref names."""
+    shown = await repo.git(
+        "rev-parse", "--verify", "--quiet", "--end-of-options", ref, accept=(0, 1)
+    )
+    return shown.text.strip() or None
+
+
+async def branch(repo: Repository, name: str) -> str | None:
+    """The sha of a branch's head."""
+    return await find(repo, names.branch_ref(name))
+
+
+async def resolve(repo: Repository, text: str) -> str:
+    """The commit behind a branch, tag, full ref or (short) sha."""
+    for candidate in _candidates(text):
+        shown = await repo.git(
+            "rev-parse",
+            "--verify",
+            "--quiet",
+            "--end-of-options",
+            f"{candidate}^{{commit}}",
+            accept=(0, 1, 128),
+        )
+        if shown.code == 0:
+            return shown.text.strip()
+    raise NoSuchObject(text)
+
+
+def _candidates(text: str) -> list[str]:
+    if text == "HEAD":
+        return ["HEAD"]
+    found = [f"refs/{kind}/{text}" for kind in ("heads", "tags") if names.is_branch_name(text)]
+    if text.startswith(("refs/", "heads/", "tags/")) and names.is_branch_name(text):
+        found.append(f"refs/{text.removeprefix('refs/')}")
+    if 7 <= len(text) <= 40 and all(letter in "0123456789abcdef" for letter in text):
+        found.append(text)
+    return found
+
+
+async def move(repo: Repository, ref: str, new: str, *, expected: str | None = None) -> Move:
+    """Create, move or (with zeros) delete one ref; `expected` is where it must be now."""
+    old = await find(repo, ref) or ZERO
+    if expected is not None and old != expected:
+        raise RefMoved(ref)
+    args = ("-d", ref, old) if new == ZERO else (ref, new, old)
+    try:
+        await repo.git("update-ref", *args)
+    except GitFailed as error:
+        raise RefMoved(ref) from error
+    return Move(ref, old, new)
+
+
+async def forward(repo: Repository, ref: str, new: str, *, force: bool) -> Move:
+    """Move an existing ref; without force only to a commit that contains the old one."""
+    old = await find(repo, ref)
+    if old is None:
+        raise NoSuchObject(ref)
+    if not force and not await contains(repo, new, old):
+        raise NotFastForward(ref)
+    return await move(repo, ref, new, expected=old)
+
+
+async def contains(repo: Repository, descendant: str, ancestor: str) -> bool:
+    """Whether `ancestor` is part of `descendant`'s history."""
+    asked = await repo.git("merge-base", "--is-ancestor", ancestor, descendant, accept=(0, 1, 128))
+    return asked.code == 0
+
+
+async def object_kind(repo: Repository, sha: str) -> str | None:
+    """commit, tag, tree or blob; None where there is no such object."""
+    shown = await repo.git("cat-file", "-t", names.sha(sha), accept=(0, 1, 128))
+    return shown.text.strip() if shown.code == 0 else None
