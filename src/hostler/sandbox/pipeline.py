@@ -1,0 +1,215 @@
+"""The way of a request: faults, caller, limits, handler, conditions, headers, ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from dataclasses import dataclass, field
+
+from hostler.sandbox import access
+from hostler.sandbox.auth import identify
+from hostler.sandbox.call import Call
+from hostler.sandbox.conditional import with_condition
+from hostler.sandbox.errors import ApiError, bad_request, forbidden, not_found
+from hostler.sandbox.faults import Fault, FaultPlan
+from hostler.sandbox.http import Request, Response, json_response
+from hostler.sandbox.identity import ANONYMOUS, Identity
+from hostler.sandbox.ledger import Entry, Ledger
+from hostler.sandbox.limits import Account, Limits
+from hostler.sandbox.moments import http_date
+from hostler.sandbox.render import Renderer
+from hostler.sandbox.router import Route, Router
+from hostler.sandbox.world import World
+
+VERSIONS = ("2022-11-28", "2026-03-10")
+
+
+class Cut(Exception):
+    """The connection ends here; `body` holds what was said before (None: nothing)."""
+
+    def __init__(self, partial: Response | None = None) -> None:
+        super().__init__("connection cut on purpose")
+        self.partial = partial
+
+
+@dataclass
+class Exchange:
+    """One request under way."""
+
+    request: Request
+    route: Route | None
+    params: dict[str, str]
+    fault: Fault | None
+    entry: Entry
+    viewer: Identity = ANONYMOUS
+    account: Account | None = None
+    charge: bool = False
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class Pipeline:
+    """Takes requests to handlers and back, keeping GitHub's rules on the way."""
+
+    def __init__(self, world: World, router: Router) -> None:
+        self.world = world
+        self.router = router
+        self.limits = Limits(world.settings)
+        self.faults = FaultPlan()
+        self.ledger = Ledger()
+        self.renderer = Renderer()
+        self._requests = 0
+
+    async def answer(self, request: Request) -> Response:
+        """The finished answer; raises Cut where the plan says so."""
+        self.world.settle()
+        exchange = self._open(request)
+        response: Response | None = None
+        try:
+            response = await self._through_faults(exchange)
+            self._finish(exchange, response)
+            return response
+        except Cut as cut:
+            if cut.partial:
+                self._finish(exchange, cut.partial)
+            raise
+        finally:
+            self._record(exchange, response)
+
+    def _open(self, request: Request) -> Exchange:
+        found = self.router.match(request.method, request.path)
+        route, params = found or (None, {})
+        template = route.template if route else ""
+        fault = self.faults.pick(request.method, template, request.path)
+        entry = Entry(
+            self.world.clock.now(), request.method, request.path, request.query_string, template
+        )
+        if fault:
+            entry.fault = fault.kind
+        return Exchange(request, route, params, fault, entry)
+
+    async def _through_faults(self, exchange: Exchange) -> Response:
+        fault = exchange.fault
+        if fault is None:
+            return await self._answer(exchange)
+        if fault.kind == "delay":
+            await asyncio.sleep(fault.seconds)
+        if fault.kind in ("fail_before", "status"):
+            return _broken(fault.status)
+        if fault.kind == "cut" and fault.when == "before":
+            raise Cut
+        hidden = fault.seconds if fault.kind == "hide" else None
+        with self.world.hiding(hidden):
+            response = await self._answer(exchange)
+        if fault.kind == "fail_after":
+            return _broken(fault.status)
+        if fault.kind == "cut":
+            raise Cut(response if fault.when == "body" else None)
+        return response
+
+    async def _answer(self, exchange: Exchange) -> Response:
+        try:
+            _check_headers(exchange.request)
+            exchange.viewer = identify(self.world, exchange.request.headers.get("authorization"))
+            self._pay(exchange)
+            response = await self._route(exchange)
+        except ApiError as error:
+            return self._refusal(exchange, error)
+        response = with_condition(exchange.request, response, exchange.viewer)
+        if response.status == 304 and not exchange.viewer.anonymous:
+            exchange.charge = False
+        return response
+
+    def _pay(self, exchange: Exchange) -> None:
+        """Count the request against both limits; raise if one is reached."""
+        viewer, route, request = exchange.viewer, exchange.route, exchange.request
+        exchange.entry.login = viewer.login or viewer.key
+        now = self.world.clock.now()
+        account = exchange.account = self.limits.account(viewer, now)
+        if route is not None and route.free:
+            return
+        points = 1 if request.is_read else 5
+        exchange.entry.secondary = points
+        self._strike_limit(exchange, account)
+        self.limits.admit(account, now, points, route is not None and route.creates)
+        self.limits.check_primary(account)
+        exchange.charge = True
+
+    def _strike_limit(self, exchange: Exchange, account: Account) -> None:
+        fault = exchange.fault
+        if fault is None or fault.kind != "limit":
+            return
+        if fault.limit == "secondary":
+            raise self.limits.secondary(fault.status)
+        account.used = max(account.used, account.limit)
+        raise self.limits.primary(fault.status)
+
+    async def _route(self, exchange: Exchange) -> Response:
+        route, account = exchange.route, exchange.account
+        if route is None:
+            raise not_found()
+        call = Call(
+            exchange.request, route, exchange.params, self.world, self.renderer, exchange.viewer
+        )
+        access.admit(call)
+        assert account is not None
+        account.concurrent += 1
+        try:
+            result = route.handler(call)
+            return await result if inspect.isawaitable(result) else result
+        finally:
+            account.concurrent -= 1
+
+    def _refusal(self, exchange: Exchange, error: ApiError) -> Response:
+        if error.status in (404, 410) and exchange.account is not None:
+            exchange.account.missing.add(self.world.clock.now(), 1)
+        payload = error.payload()
+        if error.status in (301, 307):
+            payload["url"] = error.headers["Location"]
+        response = json_response(payload, error.status)
+        response.headers.update(error.headers)
+        return response
+
+    def _finish(self, exchange: Exchange, response: Response) -> None:
+        """Charge the hourly budget and add the headers that every answer has."""
+        now = self.world.clock.now()
+        account = exchange.account or self.limits.account(ANONYMOUS, now)
+        if exchange.charge:
+            account.used += 1
+            exchange.entry.primary = 1
+        self._requests += 1
+        version = exchange.request.headers.get("x-github-api-version", VERSIONS[0])
+        response.headers |= {
+            "Date": http_date(int(now)),
+            "Server": "github.com",
+            "X-GitHub-Media-Type": "github.v3; format=json",
+            "X-GitHub-Request-Id": f"5A4D:{self._requests:08X}:0:0:{int(now):08X}",
+            "X-GitHub-Api-Version-Selected": version,
+            "Access-Control-Expose-Headers": "ETag, Link, Location, Retry-After",
+            **account.headers(),
+        }
+
+    def _record(self, exchange: Exchange, response: Response | None) -> None:
+        entry = exchange.entry
+        entry.status = response.status if response else 0
+        entry.bytes = len(response.body) if response else 0
+        self.ledger.add(entry)
+
+
+def _check_headers(request: Request) -> None:
+    if not request.headers.get("user-agent", "").strip():
+        raise forbidden(
+            "Request forbidden by administrative rules. Please make sure your request has a "
+            "User-Agent header."
+        )
+    version = request.headers.get("x-github-api-version")
+    if version is not None and version not in VERSIONS:
+        raise bad_request(f"The API version {json.dumps(version)[:80]} is not supported.")
+
+
+def _broken(status: int) -> Response:
+    """What GitHub's front gives when something behind it fails."""
+    if status >= 500:
+        body = b"<html><body><h1>We had issues producing the response.</h1></body></html>"
+        return Response(status, body, content_type="text/html; charset=utf-8")
+    return json_response(ApiError(status, "Fault on request").payload(), status)

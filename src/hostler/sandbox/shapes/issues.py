@@ -1,0 +1,175 @@
+"""The JSON of issues, comments, labels and events."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from hostler.sandbox.entities import Comment, Event, Issue, Label, Repo
+from hostler.sandbox.moments import iso, iso_or_none
+from hostler.sandbox.render import Frame, shape
+from hostler.sandbox.shapes.people import html_root, node_id, simple_user
+
+REACTIONS = ("+1", "-1", "laugh", "confused", "heart", "hooray", "eyes", "rocket")
+
+
+def repo_url(repo_id: int, frame: Frame) -> str:
+    """The API's address of a repository."""
+    return f"{frame.root}/repos/{full_name(repo_id, frame)}"
+
+
+def full_name(repo_id: int, frame: Frame) -> str:
+    """owner/name of a repository, also while it is not visible yet."""
+    repo = frame.tables.get(Repo, repo_id)
+    return repo.full_name if repo else f"ghost/{repo_id}"
+
+
+@shape(Label)
+def label(item: Label, frame: Frame) -> dict[str, Any]:
+    """A label."""
+    return {
+        "id": item.id,
+        "node_id": node_id("Label", item.id),
+        "url": f"{repo_url(item.repo_id, frame)}/labels/{item.name}",
+        "name": item.name,
+        "description": item.description,
+        "color": item.color,
+        "default": item.default,
+        "archived_at": None,
+        "archived_by": None,
+    }
+
+
+def labels_of(issue: Issue, frame: Frame) -> list[dict[str, Any]]:
+    """An issue's labels, without those that are gone."""
+    found = (frame.tables.get(Label, label_id) for label_id in issue.labels)
+    return [label(item, frame) for item in found if item is not None]
+
+
+@shape(Issue)
+def issue(item: Issue, frame: Frame) -> dict[str, Any]:
+    """An issue, or a pull request seen as one."""
+    base = repo_url(item.repo_id, frame)
+    url = f"{base}/issues/{item.number}"
+    assignees = [simple_user(login, frame) for login in item.assignees]
+    return {
+        "id": item.id,
+        "node_id": node_id("Issue", item.id),
+        "number": item.number,
+        "title": item.title,
+        "body": item.body,
+        "state": item.state,
+        "state_reason": item.state_reason,
+        "user": simple_user(item.user, frame),
+        "labels": labels_of(item, frame),
+        "assignee": assignees[0] if assignees else None,
+        "assignees": assignees,
+        "milestone": None,
+        "comments": item.comments,
+        "locked": item.locked,
+        "active_lock_reason": item.lock_reason,
+        "author_association": item.association,
+        "created_at": iso(item.created_at),
+        "updated_at": iso(item.updated_at),
+        "closed_at": iso_or_none(item.closed_at),
+        "closed_by": simple_user(item.closed_by, frame) if item.closed_by else None,
+        "performed_via_github_app": None,
+        "reactions": reactions((), url),
+        **_issue_urls(item, base, url, frame),
+        **_pull_part(item, base, frame),
+    }
+
+
+def _issue_urls(item: Issue, base: str, url: str, frame: Frame) -> dict[str, Any]:
+    page = "pull" if item.pull else "issues"
+    return {
+        "url": url,
+        "repository_url": base,
+        "labels_url": url + "/labels{/name}",
+        "comments_url": f"{url}/comments",
+        "events_url": f"{url}/events",
+        "timeline_url": f"{url}/timeline",
+        "html_url": f"{html_root(frame)}/{full_name(item.repo_id, frame)}/{page}/{item.number}",
+    }
+
+
+def _pull_part(item: Issue, base: str, frame: Frame) -> dict[str, Any]:
+    if item.pull is None:
+        return {}
+    page = f"{html_root(frame)}/{full_name(item.repo_id, frame)}/pull/{item.number}"
+    return {
+        "draft": item.pull.draft,
+        "pull_request": {
+            "url": f"{base}/pulls/{item.number}",
+            "html_url": page,
+            "diff_url": f"{page}.diff",
+            "patch_url": f"{page}.patch",
+            "merged_at": iso_or_none(item.pull.merged_at),
+        },
+    }
+
+
+@shape(Comment)
+def comment(item: Comment, frame: Frame) -> dict[str, Any]:
+    """A comment of a conversation."""
+    base = repo_url(item.repo_id, frame)
+    url = f"{base}/issues/comments/{item.id}"
+    page = f"{html_root(frame)}/{full_name(item.repo_id, frame)}/issues/{item.number}"
+    return {
+        "id": item.id,
+        "node_id": node_id("IssueComment", item.id),
+        "url": url,
+        "html_url": f"{page}#issuecomment-{item.id}",
+        "issue_url": f"{base}/issues/{item.number}",
+        "user": simple_user(item.user, frame),
+        "created_at": iso(item.created_at),
+        "updated_at": iso(item.updated_at),
+        "body": item.body,
+        "author_association": item.association,
+        "performed_via_github_app": None,
+        "reactions": reactions(item.reactions, url),
+    }
+
+
+def reactions(given: tuple[tuple[int, str, str], ...], url: str) -> dict[str, Any]:
+    """The roll-up of reactions below a text."""
+    counts = Counter(content for _, _, content in given)
+    return {
+        "url": f"{url}/reactions",
+        "total_count": len(given),
+        **{content: counts[content] for content in REACTIONS},
+    }
+
+
+@shape(Event, "bare", kept=False)
+def bare_event(item: Event, frame: Frame) -> dict[str, Any]:
+    """An event in an issue's own list."""
+    base = repo_url(item.repo_id, frame)
+    detail = dict(item.detail)
+    commit = f"{base}/commits/{item.commit_id}" if item.commit_id else None
+    found: dict[str, Any] = {
+        "id": item.id,
+        "node_id": node_id("IssueEvent", item.id),
+        "url": f"{base}/issues/events/{item.id}",
+        "actor": simple_user(item.actor, frame),
+        "event": item.event,
+        "commit_id": item.commit_id,
+        "commit_url": commit,
+        "created_at": iso(item.created_at),
+        "performed_via_github_app": None,
+    }
+    if "label" in detail:
+        found["label"] = {"name": detail["label"], "color": detail.get("color", "ededed")}
+    if "assignee" in detail:
+        found["assignee"] = simple_user(detail["assignee"], frame)
+        found["assigner"] = simple_user(item.actor, frame)
+    if "from" in detail:
+        found["rename"] = {"from": detail["from"], "to": detail["to"]}
+    return found
+
+
+@shape(Event, kept=False)
+def event(item: Event, frame: Frame) -> dict[str, Any]:
+    """An event in the repository's list, with its issue."""
+    about = frame.tables.get(Issue, item.issue_id)
+    return {**bare_event(item, frame), "issue": issue(about, frame) if about else None}
