@@ -12,7 +12,10 @@ from hostler.cli.state import globals_of
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 commands = typer.Typer(
-    name="config", help="Show, check and describe the settings.", no_args_is_help=True
+    name="config",
+    help="Show, check and describe the settings.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 

@@ -12,7 +12,8 @@ import typer
 from hostler.cli import config as config_commands
 from hostler.cli import db, doctor, sandbox
 from hostler.cli import init as init_command
-from hostler.cli.output import note, report
+from hostler.cli.output import note, report, say
+from hostler.cli.quickhelp import quick_help
 from hostler.cli.state import Globals
 from hostler.errors import HostlerError
 
@@ -68,7 +69,8 @@ def run() -> None:
     """Run the command line; turn errors into one clear message and an exit code."""
     debug = "--debug" in sys.argv[1:]
     try:
-        app()
+        text = quick_help(app, sys.argv[1:])
+        app() if text is None else say(text)
     except HostlerError as error:
         if debug:
             raise

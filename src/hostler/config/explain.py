@@ -80,8 +80,8 @@ def toml_value(value: object) -> str:
     """A value as TOML writes it."""
     if isinstance(value, list):
         return "[" + ", ".join(toml_value(item) for item in value) + "]"
-    # JSON's texts, numbers and booleans are TOML's too.
-    return json.dumps(value, ensure_ascii=False)
+    # JSON's texts, numbers and booleans are TOML's too, but for one character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def as_toml(settings: Settings, given: frozenset[str]) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import StringConstraints
+from pydantic import BeforeValidator, StringConstraints
+from pydantic_core import PydanticCustomError
 
 _ENV = r"^([A-Za-z_][A-Za-z0-9_]*)?$"
 _LOGIN = r"^[A-Za-z0-9](-?[A-Za-z0-9]){0,38}(\[bot\])?$"
@@ -19,6 +20,17 @@ RepoSlug = Annotated[str, StringConstraints(pattern=_REPO)]
 HttpUrl = Annotated[str, StringConstraints(pattern=_URL)]
 PostgresUrl = Annotated[str, StringConstraints(pattern=_POSTGRES)]
 Date = Annotated[str, StringConstraints(pattern=_DATE)]
+
+
+def _not_a_number(value: object) -> object:
+    """Python takes 1 for True; a settings file does not."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        expected = "true, false or 'shadow'"
+        raise PydanticCustomError("literal_error", "not a switch", {"expected": expected})
+    return value
+
+
+Switch = Annotated[Literal[True, False, "shadow"], BeforeValidator(_not_a_number)]
 Label = Annotated[str, StringConstraints(min_length=1, max_length=50)]
 
 IN_WORDS = {

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from hostler.config.crosschecks import crosschecks
 from hostler.config.keys import Section
-from hostler.config.problems import from_validation, shown, unknown_key
+from hostler.config.problems import from_validation, pasted_secrets, shown, unknown_key
 from hostler.config.settings import PLAIN_TABLES, Agent, Repo, Settings
 from hostler.errors import ConfigError, Problem
 
@@ -54,6 +54,7 @@ def read(path: Path) -> Loaded:
     raw = _parse(path, text)
     parsed, problems = _validate(raw)
     problems.extend(crosschecks(parsed))
+    problems.extend(pasted_secrets(raw))
     if problems:
         lines = _line_numbers(text)
         raise ConfigError(path, [_with_line(problem, lines) for problem in problems])

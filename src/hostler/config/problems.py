@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pydantic_core import ErrorDetails
@@ -23,6 +23,19 @@ def shown(value: object) -> str:
         return str(value).lower()
     text = f'"{value}"' if isinstance(value, str) else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def pasted_secrets(value: object, name: str = "") -> Iterator[Problem]:
+    """Every text, wherever it stands, that looks like a token somebody pasted."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from pasted_secrets(inner, _dotted(name, str(key)))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from pasted_secrets(inner, name)
+    elif isinstance(value, str) and looks_secret(value):
+        allowed = "the name of a variable or of a file that holds it"
+        yield Problem(name, shown(value), allowed)
 
 
 def unknown_key(table: str, name: str, known: Iterable[str]) -> Problem:

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from hostler.config.forms import Date, EnvName, HttpUrl, Label, Login, PostgresUrl, RepoSlug
+from hostler.config.forms import Date, EnvName, HttpUrl, Label, Login, PostgresUrl, RepoSlug, Switch
 from hostler.config.keys import Section, key, many, required
 
 DAY = 86_400
@@ -30,7 +30,7 @@ class Runtime(Section):
     stop_grace_seconds: int = key(
         10, "Time an agent gets between the request to stop and the kill.", ge=0, le=3600
     )
-    enable_incremental_comment_fetch: Literal[True, False, "shadow"] = key(
+    enable_incremental_comment_fetch: Switch = key(
         True, 'Fetch only what changed; `false`: read whole threads; `"shadow"`: do both, compare.'
     )
     feeds: Literal["repository", "threads"] = key(

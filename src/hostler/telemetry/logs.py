@@ -18,7 +18,7 @@ from hostler.model import stamp
 from hostler.telemetry.logfile import DailyFile
 from hostler.telemetry.metrics import metrics
 from hostler.telemetry.names import FOREIGN_LOG, LOG_LINES, LOG_LINES_DROPPED, Event, Level
-from hostler.telemetry.redact import redact
+from hostler.telemetry.redact import clean, redact
 
 Fields = MutableMapping[str, Any]
 _COLOURS = {Level.DEBUG: "2", Level.INFO: "0", Level.WARNING: "33", Level.ERROR: "31"}
@@ -83,7 +83,8 @@ class Logging:
         event = {"at": stamp(self._clock.now()), "level": fields.pop("level")}
         return ({**event, "event": fields.pop("event"), **fields},), {}
 
-    def _write(self, fields: Fields) -> None:
+    def _write(self, raw: Fields) -> None:
+        fields = clean(raw)
         if self._file:
             self._report_dropped(self._file)
             self._file.write(redact(as_json(fields)))
@@ -125,11 +126,8 @@ class _ForeignHandler(logging.Handler):
 
 
 def as_json(fields: Fields) -> str:
-    """One line of JSON; values that JSON cannot hold are shown as text."""
-    try:
-        return json.dumps(fields, ensure_ascii=False, default=str)
-    except (TypeError, ValueError):  # keys that are no text, or a structure that holds itself
-        return json.dumps({str(key): repr(value) for key, value in fields.items()})
+    """One line of JSON."""
+    return json.dumps(fields, ensure_ascii=False)
 
 
 def for_people(fields: Fields, *, colours: bool) -> str:

@@ -12,12 +12,16 @@ import base64
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 HIDDEN = "[redacted]"
 # Shorter values would blank out ordinary words; real secrets are longer.
 SHORTEST = 8
+# Deeper structures (or ones that hold themselves) are written as one text.
+DEEPEST = 8
 
 _SHAPES = re.compile(
     r"gh[pousr]_[A-Za-z0-9]{20,}"
@@ -44,6 +48,7 @@ def forms(secret: str) -> Iterator[str]:
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
     yield repr(secret)[1:-1]
     yield repr(raw)[2:-1]
+    yield quote(secret)
     yield quote(secret, safe="")
     yield quote_plus(secret)
     yield raw.hex()
@@ -83,7 +88,26 @@ class Redactor:
         """The text without any secret we know or recognise."""
         return self._pattern.sub(HIDDEN, text)
 
+    def clean(self, value: object, depth: int = 0) -> Any:
+        """A value made of plain JSON parts alone, with no secret in any of them.
+
+        Texts are cleaned before they are written as JSON inside JSON, where each layer would
+        escape a secret once more and no list of forms could be complete.
+        """
+        if value is None or isinstance(value, bool | int):
+            return value
+        if isinstance(value, float) and isfinite(value):
+            return value
+        if depth < DEEPEST and isinstance(value, Mapping):
+            return {self.clean(str(k)): self.clean(v, depth + 1) for k, v in value.items()}
+        if depth < DEEPEST and isinstance(value, list | tuple | set | frozenset):
+            return [self.clean(item, depth + 1) for item in value]
+        if isinstance(value, bytes):
+            value = value.decode("utf-8", "backslashreplace")
+        return self.redact(str(value))
+
 
 _process = Redactor()
 remember_secret = _process.add
 redact = _process.redact
+clean = _process.clean

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import HOSTLER
+from hostler import __version__
+from hostler.cli.main import app
+
+
+def every_command(command=None, path=()):
+    command = command or typer.main.get_command(app)
+    yield path, command
+    for name, inner in sorted(getattr(command, "commands", {}).items()):
+        yield from every_command(inner, (*path, name))
+
+
+COMMANDS = dict(every_command())
+
+
+def test_version_is_told_alone_and_among_options(hostler):
+    assert hostler("--version").out == f"hostler {__version__}\n"
+    assert hostler("--debug", "--version").out == f"hostler {__version__}\n"
+
+
+def test_version_imports_nothing_heavy():
+    code = (
+        "import sys; sys.argv = ['hostler', '--version']; import hostler.__main__ as m; m.main(); "
+    )
+    code += "print(sorted({name.partition('.')[0] for name in sys.modules} & {'typer', 'pydantic', "
+    code += "'sqlalchemy', 'structlog', 'rich', 'httpx', 'uvicorn', 'alembic', 'asyncio'}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.splitlines()[1] == "[]"
+
+
+@pytest.mark.parametrize("path", [("--help",), ("db", "--help"), ("sandbox", "-h")], ids=" ".join)
+def test_help_imports_nothing_heavy(path):
+    code = "import sys; sys.argv = ['hostler', *{!r}]; import hostler.__main__ as m; m.main(); "
+    code += (
+        "print(sorted({{name.partition('.')[0] for name in sys.modules}} & {{'pydantic', 'rich', "
+    )
+    code += "'sqlalchemy', 'structlog', 'httpx', 'uvicorn', 'alembic', 'asyncio'}}))"
+    run = [sys.executable, "-c", code.format(list(path))]
+    done = subprocess.run(run, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_command_has_help_and_an_example(path, hostler):
+    command = COMMANDS[path]
+    text = command.help or ""
+    assert text.strip()
+    if not getattr(command, "commands", None):
+        assert "Example" in text, f"{' '.join(path)} shows no example"
+        assert re.search(r"^ *hostler .*" + re.escape(path[-1]), text, re.MULTILINE)
+
+
+def test_quick_help_says_what_the_full_road_says():
+    for path in (("config", "check"), ("config",), ()):
+        quick = subprocess.run([HOSTLER, *path, "--help"], capture_output=True, text=True).stdout
+        full = subprocess.run([HOSTLER, "--debug", *path, "--help"], capture_output=True, text=True)
+        assert quick == full.stdout
+
+
+BAD_USAGE = [
+    ("nonsense",),
+    ("config", "nonsense"),
+    ("--nonsense",),
+    ("doctor", "--nope"),
+    ("config", "show", "extra"),
+    ("sandbox", "--port", "many"),
+    ("sandbox", "--port", "99999"),
+]
+
+
+@pytest.mark.parametrize("argv", BAD_USAGE, ids=" ".join)
+def test_bad_usage_gets_a_line_and_a_code(hostler, argv):
+    done = hostler(*argv)
+    assert done.code == 2
+    assert done.err and "Traceback" not in done.err
+
+
+@given(
+    st.lists(
+        st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=8),
+        max_size=3,
+    )
+)
+def test_no_arguments_at_all_give_a_traceback(arguments):
+    """In process, as a thousand starts would take long; commands that act are left out."""
+    from typer.testing import CliRunner
+
+    if any(argument in {"sandbox", "init", "db", "--install-completion"} for argument in arguments):
+        return
+    result = CliRunner().invoke(app, arguments)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+
+
+def test_a_defect_is_one_line_and_its_traceback_is_in_the_log(environment, home):
+    code = (
+        "import sys; sys.argv = ['hostler', 'config', 'schema']; "
+        "import hostler.config.explain as e; "
+        "e.json_schema = lambda: 1 / 0; import hostler.__main__ as m; m.main()"
+    )
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, capture_output=True, text=True, env=environment)
+    assert done.returncode == 70
+    assert done.stderr.startswith("error: Hostler has a defect: ZeroDivisionError")
+    assert "Traceback" not in done.stderr
+    (log,) = (home / "logs").iterdir()
+    assert str(log) in done.stderr
+    assert "Traceback" in log.read_text()
+
+
+def test_debug_shows_the_traceback(hostler, tmp_path):
+    done = hostler("--debug", "--config", tmp_path / "absent.toml", "config", "show")
+    assert done.code != 0
+    assert "Traceback" in done.err
+
+
+def test_a_reader_that_leaves_early_gets_no_complaint(environment):
+    child = subprocess.Popen(
+        [HOSTLER, "config", "schema"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+    )
+    child.stdout.close()
+    assert child.stderr.read() == b""
+    assert child.wait(30) != 0
+
+
+def test_completion_is_there_for_the_usual_shells(hostler):
+    done = hostler(
+        env={"_HOSTLER_COMPLETE": "complete_bash", "COMP_WORDS": "hostler con", "COMP_CWORD": "1"}
+    )
+    assert "config" in done.out
+    for shell in ("bash", "zsh", "fish"):
+        done = hostler(env={"_HOSTLER_COMPLETE": f"source_{shell}"})
+        assert "_HOSTLER_COMPLETE" in done.out
+
+
+def test_colours_only_on_a_terminal(hostler):
+    done = hostler("doctor")
+    assert "\x1b" not in done.out + done.err
+
+
+def test_interrupting_ends_quietly(environment, tmp_path):
+    import signal
+
+    child = subprocess.Popen(
+        [HOSTLER, "sandbox", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        cwd=tmp_path,
+        text=True,
+    )
+    assert child.stdout.readline()
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=30)
+    assert "Traceback" not in err
+    assert child.returncode in {0, 130}

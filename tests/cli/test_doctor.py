@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+import shutil
+
+
+def findings(done) -> dict[str, list[dict[str, str]]]:
+    grouped: dict[str, list[dict[str, str]]] = {}
+    for finding in json.loads(done.out)["findings"]:
+        grouped.setdefault(finding["check"], []).append(finding)
+    return grouped
+
+
+def test_without_settings_it_warns_and_says_what_to_do(hostler, environment):
+    done = hostler("doctor", "--json")
+    found = findings(done)
+    assert found["settings"][0]["status"] == "warning"
+    assert "hostler init" in found["settings"][0]["remedy"]
+    assert found["git"][0]["status"] == "ok"
+    assert json.loads(done.out)["exit_code"] == done.code == 1
+
+
+def test_broken_settings_are_a_failure_with_each_mistake(hostler, home):
+    home.mkdir()
+    (home / "hostler.toml").write_text("[runtime]\nworker_count = 0\nx = 1\n")
+    done = hostler("doctor", "--json")
+    assert done.code == 2
+    assert len(findings(done)["settings"]) == 2
+
+
+def test_missing_tools_and_credentials_are_named(hostler, home, tmp_path):
+    hostler("init", "--yes", "--repo", "octo/hello", "--agent", "claude")
+    found = findings(hostler("doctor", "--json"))
+    assert "claude not found" in found["agents"][0]["evidence"]
+    assert found["credentials"][0]["status"] == "failed"
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert (
+        findings(hostler("doctor", "--json", env={"PATH": str(empty)}))["git"][0]["status"]
+        == "failed"
+    )
+
+
+def test_a_token_file_that_others_can_read_is_a_warning(hostler, home, tmp_path):
+    secret = tmp_path / "token"
+    secret.write_text("ghp_not-shown-anywhere-000000000000")
+    secret.chmod(0o644)
+    hostler("init", "--yes", "--repo", "octo/hello", "--agent", "none")
+    path = home / "hostler.toml"
+    path.write_text(path.read_text().replace('# token_file = ""', f'token_file = "{secret}"'))
+    done = hostler("doctor", "--json")
+    assert any("can be read by others" in f["evidence"] for f in findings(done)["credentials"])
+    assert "ghp_" not in done.out
+
+
+def test_all_well_is_exit_code_zero(hostler, home, tmp_path, environment):
+    hostler("init", "--yes", "--repo", "octo/hello", "--agent", "claude")
+    hostler("db", "upgrade")
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "claude").symlink_to(shutil.which("true"))
+    path = {"PATH": f"{tools}:{environment['PATH']}", "GITHUB_TOKEN": "anything"}
+    done = hostler("doctor", env=path)
+    assert done.code == 0, done.out
+
+
+def test_a_home_that_is_a_file_is_a_failure_not_a_traceback(hostler, home):
+    home.write_text("")
+    done = hostler("doctor", "--json")
+    assert done.code == 2
+    assert findings(done)["home"][0]["status"] == "failed"

@@ -1,0 +1,65 @@
+"""What all tests share: a home of their own, and the real command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Timing on shared machines is noise: examples may be slow, and failures repeat from their print.
+settings.register_profile(
+    "hostler", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("hostler")
+
+HOSTLER = str(Path(sys.executable).with_name("hostler"))
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def environment(tmp_path: Path, home: Path) -> dict[str, str]:
+    """A clean user: an empty HOME, no tokens, no settings of the person who runs the tests."""
+    user = tmp_path / "user"
+    user.mkdir()
+    kept = {key: os.environ[key] for key in ("PATH", "LANG", "TMPDIR") if key in os.environ}
+    return {**kept, "HOME": str(user), "HOSTLER_HOME": str(home), "TERM": "dumb"}
+
+
+@pytest.fixture
+def hostler(tmp_path: Path, environment: dict[str, str]) -> Callable[..., Done]:
+    """Run the real command in an empty folder."""
+    folder = tmp_path / "cwd"
+    folder.mkdir()
+
+    def run(*argv: str | Path, stdin: str = "", env: dict[str, str] | None = None) -> Done:
+        done = subprocess.run(
+            [HOSTLER, *map(str, argv)],
+            cwd=folder,
+            env={**environment, **(env or {})},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return run
