@@ -11,7 +11,7 @@ from hostler.sandbox.git.vault import Vault
 from hostler.sandbox.gitweb import ENDINGS, bridge
 from hostler.sandbox.http import Request, Response
 from hostler.sandbox.pipeline import Cut, Pipeline
-from hostler.sandbox.routes import all_routes
+from hostler.sandbox.routes import all_routes, attach_all
 from hostler.sandbox.world import World
 
 Scope = MutableMapping[str, Any]
@@ -32,6 +32,7 @@ class SandboxApp:
         self.git = bridge(self.world, vault) if vault else None
         self.pipeline = Pipeline(self.world, all_routes())
         self.control = Control(self)
+        attach_all(self.world)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import secrets
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -41,6 +42,11 @@ def fingerprint(secret: str) -> str:
 def token_for(login: str) -> str:
     """The fixed token of a user in seeds and tests."""
     return "ghp_" + hashlib.sha256(f"sandbox token of {login}".encode()).hexdigest()[:36]
+
+
+def installation_secret(number: int) -> str:
+    """A token that only its holder can know."""
+    return f"ghs_{number:04d}{secrets.token_hex(16)}"
 
 
 def identify(world: World, authorization: str | None) -> Identity:

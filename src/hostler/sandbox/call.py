@@ -9,8 +9,9 @@ from hostler.sandbox.entities import Issue, Moved, Repo
 from hostler.sandbox.errors import ApiError, conflict, gone, not_found
 from hostler.sandbox.fields import Fields
 from hostler.sandbox.git.repository import Repository
-from hostler.sandbox.http import Request, Response, json_response
+from hostler.sandbox.http import Request, Response, encode, json_response
 from hostler.sandbox.identity import Identity
+from hostler.sandbox.limits import Account
 from hostler.sandbox.paging import Cuttable, Listed, link_header, moment_of, page_of
 from hostler.sandbox.render import Frame, Renderer, shaped
 from hostler.sandbox.router import Route
@@ -29,12 +30,14 @@ class Call:
         world: World,
         renderer: Renderer,
         viewer: Identity,
+        account: Account,
     ) -> None:
         self.request = request
         self.route = route
         self.params = params
         self.world = world
         self.viewer = viewer
+        self.account = account
         self.tables = world.seen if request.is_read else world.truth
         self.frame = Frame(request.root, self.tables, viewer)
         self._renderer = renderer
@@ -92,6 +95,10 @@ class Call:
         """The caller's relation to the repository."""
         return self.viewer.association(self.tables, self.repo)
 
+    def association_with(self, repo: Repo) -> str:
+        """The caller's relation to some repository."""
+        return self.viewer.association(self.tables, repo)
+
     def one(self, item: Entity, status: int = 200, variant: str = "", **headers: str) -> Response:
         """Answer with one entity."""
         if self.tables is self.world.truth:
@@ -102,15 +109,24 @@ class Call:
 
     def page(self, items: Cuttable | Sequence[Any], variant: str = "") -> Response:
         """Answer with the asked-for page of entities, with its `Link` header."""
-        found = Listed(items) if isinstance(items, list | tuple) else items
-        assert not isinstance(found, Sequence)
-        page = page_of(self.request.query, self.world.settings.max_items)
-        chosen = found.cut(page.offset, page.size)
+        chosen, headers = self.cut(items)
         if self.tables is self.world.truth:
             return json_response([shaped(item, self.frame, variant) for item in chosen])
         body, digest = self._renderer.many(chosen, self.frame, variant)
+        return Response(200, body, headers, digest)
+
+    def wrapped(self, items: Cuttable | Sequence[Any], key: str, variant: str = "") -> Response:
+        """Answer with a page inside an object: {"total_count": n, key: [...]}."""
+        chosen, headers = self.cut(items)
+        found = [shaped(item, self.frame, variant) for item in chosen]
+        return Response(200, encode({"total_count": len(items), key: found}), headers)
+
+    def cut(self, items: Cuttable | Sequence[Any]) -> tuple[list[Any], dict[str, str]]:
+        """The asked-for part of a list, and the `Link` header that goes with it."""
+        found = Listed(items) if isinstance(items, Sequence) else items
+        page = page_of(self.request.query, self.world.settings.max_items)
         link = link_header(self.numeric_url(), self.request.query, page, len(found))
-        return Response(200, body, {"Link": link} if link else {}, digest)
+        return found.cut(page.offset, page.size), {"Link": link} if link else {}
 
     def feed(
         self,

@@ -67,15 +67,20 @@ class Request:
 
     def json(self) -> dict[str, Any]:
         """The body as a JSON object; an empty body is an empty object."""
+        value = self.json_value()
+        if not isinstance(value, dict):
+            raise bad_request("Body should be a JSON object")
+        return value
+
+    def json_value(self) -> Any:
+        """The body as any JSON; an empty body is an empty object."""
         if not self.body.strip():
             return {}
         try:
             value = json.loads(self.body, parse_constant=_refuse)
+            return _clean(value) if b"\\u" in self.body else value
         except (ValueError, RecursionError):
             raise bad_request() from None
-        if not isinstance(value, dict):
-            raise bad_request("Body should be a JSON object")
-        return dict(_clean(value)) if b"\\u" in self.body else value
 
 
 def _refuse(constant: str) -> None:

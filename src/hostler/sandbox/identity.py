@@ -47,6 +47,8 @@ class Identity:
 
     def association(self, tables: Tables, repo: Repo) -> str:
         """How GitHub calls the author's relation to the repository."""
+        if not self.login:
+            return "NONE"
         if self.login.lower() == repo.owner.lower():
             return "OWNER"
         if _owner_permission(tables, repo, self.login.lower()) != "none":

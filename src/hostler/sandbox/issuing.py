@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hostler.sandbox.call import Call
-from hostler.sandbox.entities import Issue, Label, PullMark, User
+from hostler.sandbox.entities import Issue, Label, PullMark
 from hostler.sandbox.errors import invalid
 from hostler.sandbox.fields import Fields
 
@@ -73,14 +73,14 @@ def open_issue(call: Call, title: str, body: str | None, pull: PullMark | None =
 
 def change_issue(call: Call, issue: Issue, change: Change) -> Issue:
     """Apply a change, with one event and one webhook per thing that really changed."""
-    before = issue
-    issue = _edit_text(call, issue, change)
-    issue = _edit_state(call, issue, change)
+    edit = _Edit(call, issue)
+    edit.text(change)
+    edit.state(change)
     if change.labels is not None:
-        issue = set_labels(call, issue, change.labels)
+        edit.labels(change.labels)
     if change.assignees is not None:
-        issue = _set_assignees(call, issue, change.assignees)
-    return issue if issue is before else touch(call, issue)
+        edit.assignees(change.assignees)
+    return edit.done()
 
 
 def touch(call: Call, issue: Issue, **values: Any) -> Issue:
@@ -88,20 +88,84 @@ def touch(call: Call, issue: Issue, **values: Any) -> Issue:
     return call.world.put(replace(issue, updated_at=call.world.now(), **values))
 
 
-def set_labels(call: Call, issue: Issue, names: list[str]) -> Issue:
-    """Make these the labels; unknown ones are made on the way, as GitHub does."""
-    wanted = list(dict.fromkeys(_label(call, name).id for name in names))
-    world = call.world
-    for label_id in [*issue.labels, *wanted]:
-        added, had = label_id in wanted, label_id in issue.labels
-        label = world.truth.get(Label, label_id)
-        if added != had and label is not None:
-            event = "labeled" if added else "unlabeled"
-            world.note(issue, event, call.actor, label=label.name, color=label.color)
-            world.tell("issues", issue, event, call.actor)
-    if set(wanted) == set(issue.labels):
-        return issue
-    return replace(issue, labels=tuple(wanted))
+class _Edit:
+    """An issue on its way from one version to the next, with what happened to it."""
+
+    def __init__(self, call: Call, issue: Issue) -> None:
+        self._call = call
+        self._world = call.world
+        self._before = self._issue = issue
+        self._actions: list[str] = []
+
+    def done(self) -> Issue:
+        """The new version, told to the world; the old one if nothing changed."""
+        if self._issue is self._before:
+            return self._before
+        made = touch(self._call, self._issue)
+        for action in self._actions:
+            self._world.tell("issues", made, action, self._call.actor)
+        return made
+
+    def text(self, change: Change) -> None:
+        """Title and body."""
+        issue = self._issue
+        title = issue.title if change.title is None else change.title
+        body = issue.body if change.body is None and not change.clear_body else change.body
+        if (title, body) == (issue.title, issue.body):
+            return
+        if title != issue.title:
+            self._note("renamed", **{"from": issue.title, "to": title})
+        self._issue = replace(issue, title=title, body=body)
+        self._actions.append("edited")
+
+    def state(self, change: Change) -> None:
+        """Open or closed."""
+        issue, state = self._issue, change.state or self._issue.state
+        if state == issue.state:
+            return
+        closing = state == "closed"
+        event = "closed" if closing else "reopened"
+        reason = (change.reason or "completed") if closing else "reopened"
+        self._issue = replace(
+            issue,
+            state=state,
+            state_reason=None if issue.pull else reason,
+            closed_at=self._world.now() if closing else None,
+            closed_by=self._call.actor if closing else None,
+        )
+        self._note(event)
+        self._actions.append(event)
+
+    def labels(self, names: list[str]) -> None:
+        """Make these the labels; unknown ones are made on the way, as GitHub does."""
+        had = self._issue.labels
+        wanted = tuple(dict.fromkeys(_label(self._call, name).id for name in names))
+        for label_id in dict.fromkeys([*had, *wanted]):
+            label = self._world.truth.get(Label, label_id)
+            if (label_id in wanted) != (label_id in had) and label is not None:
+                event = "labeled" if label_id in wanted else "unlabeled"
+                self._note(event, label=label.name, color=label.color)
+                self._actions.append(event)
+        if set(wanted) != set(had):
+            self._issue = replace(self._issue, labels=wanted)
+
+    def assignees(self, logins: list[str]) -> None:
+        """Make these the assignees."""
+        known = [self._world.user(login) for login in logins]
+        if None in known:
+            raise invalid("Issue", "assignees", "invalid")
+        had = self._issue.assignees
+        wanted = tuple(dict.fromkeys(user.login for user in known if user))
+        for login in dict.fromkeys([*had, *wanted]):
+            if (login in wanted) != (login in had):
+                event = "assigned" if login in wanted else "unassigned"
+                self._note(event, assignee=login)
+                self._actions.append(event)
+        if wanted != had:
+            self._issue = replace(self._issue, assignees=wanted)
+
+    def _note(self, event: str, **detail: str) -> None:
+        self._world.note(self._before, event, self._call.actor, **detail)
 
 
 def _label(call: Call, name: str) -> Label:
@@ -114,47 +178,3 @@ def _label(call: Call, name: str) -> Label:
     return call.world.put(
         Label(id=call.world.new_id("label"), repo_id=call.repo.id, name=name, color=COLOR)
     )
-
-
-def _edit_text(call: Call, issue: Issue, change: Change) -> Issue:
-    title = issue.title if change.title is None else change.title
-    body = issue.body if change.body is None and not change.clear_body else change.body
-    if (title, body) == (issue.title, issue.body):
-        return issue
-    if title != issue.title:
-        call.world.note(issue, "renamed", call.actor, **{"from": issue.title, "to": title})
-    issue = replace(issue, title=title, body=body)
-    call.world.tell("issues", issue, "edited", call.actor)
-    return issue
-
-
-def _edit_state(call: Call, issue: Issue, change: Change) -> Issue:
-    state = change.state or issue.state
-    if state == issue.state:
-        return issue
-    world = call.world
-    if state == "closed":
-        world.note(issue, "closed", call.actor)
-        reason = None if issue.pull else change.reason or "completed"
-        issue = replace(
-            issue, state=state, state_reason=reason, closed_at=world.now(), closed_by=call.actor
-        )
-    else:
-        world.note(issue, "reopened", call.actor)
-        reason = None if issue.pull else "reopened"
-        issue = replace(issue, state=state, state_reason=reason, closed_at=None, closed_by=None)
-    world.tell("issues", issue, "closed" if state == "closed" else "reopened", call.actor)
-    return issue
-
-
-def _set_assignees(call: Call, issue: Issue, logins: list[str]) -> Issue:
-    known = [call.world.truth.find(User, login.lower()) for login in dict.fromkeys(logins)]
-    if None in known:
-        raise invalid("Issue", "assignees", "invalid")
-    wanted = tuple(user.login for user in known if user)
-    for login in dict.fromkeys([*issue.assignees, *wanted]):
-        if (login in wanted) != (login in issue.assignees):
-            event = "assigned" if login in wanted else "unassigned"
-            call.world.note(issue, event, call.actor, assignee=login)
-            call.world.tell("issues", issue, event, call.actor)
-    return issue if wanted == issue.assignees else replace(issue, assignees=wanted)

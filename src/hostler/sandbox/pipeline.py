@@ -148,11 +148,17 @@ class Pipeline:
         route, account = exchange.route, exchange.account
         if route is None:
             raise not_found()
+        assert account is not None
         call = Call(
-            exchange.request, route, exchange.params, self.world, self.renderer, exchange.viewer
+            exchange.request,
+            route,
+            exchange.params,
+            self.world,
+            self.renderer,
+            exchange.viewer,
+            account,
         )
         access.admit(call)
-        assert account is not None
         account.concurrent += 1
         try:
             result = route.handler(call)

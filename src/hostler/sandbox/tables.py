@@ -171,6 +171,10 @@ class Tables:
         """Every entity of a kind, in the order of their making."""
         return list(self._rows.get(kind.kind, {}).values())  # type: ignore[arg-type]
 
+    def everything(self) -> list[Entity]:
+        """Every entity of every kind."""
+        return [item for rows in self._rows.values() for item in rows.values()]
+
     def group(self, kind: type[E], *key: Hashable) -> Collection:
         """The list of this name; empty if nothing is in it."""
         return self._groups.get((kind.kind, key), _EMPTY)

@@ -35,6 +35,8 @@ class World:
         self.push_listeners: list[PushListener] = []
         # None: a sandbox without git, for tests of the API alone.
         self.vault: Vault | None = None
+        # What URLs in webhooks begin with; the server says where it listens.
+        self.root = "http://localhost"
         self._sequence = 0
         self._pending: list[tuple[float, int, Entity, bool]] = []
         self._published: dict[tuple[str, int], int] = {}
@@ -115,6 +117,13 @@ class World:
         for _, sequence, item, removed in sorted(self._pending, key=lambda entry: entry[1]):
             self._show(sequence, item, removed)
         self._pending.clear()
+
+    def remove_repo(self, repo: Repo) -> None:
+        """Delete a repository with all that is in it."""
+        for item in self.truth.everything():
+            if getattr(item, "repo_id", None) == repo.id:
+                self.remove(item)
+        self.remove(repo)
 
     def user(self, login: str) -> User | None:
         """The user of this login, in truth."""

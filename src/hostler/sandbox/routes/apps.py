@@ -1,0 +1,183 @@
+"""GitHub Apps: themselves, their installations, and tokens for these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hostler.sandbox.apps import App, Installation
+from hostler.sandbox.auth import Token, installation_secret
+from hostler.sandbox.call import Call
+from hostler.sandbox.entities import Repo
+from hostler.sandbox.errors import not_found, unprocessable
+from hostler.sandbox.http import Response, json_response, no_content
+from hostler.sandbox.moments import iso
+from hostler.sandbox.render import Frame, shape, shaped
+from hostler.sandbox.router import REPO, Router
+from hostler.sandbox.shapes.people import html_root, node_id, simple_user, user_of
+
+router = Router()
+LIFE = 3600
+PERMISSIONS = {
+    "actions": "write",
+    "checks": "write",
+    "contents": "write",
+    "issues": "write",
+    "metadata": "read",
+    "pull_requests": "write",
+}
+EVENTS = ["issues", "issue_comment", "pull_request", "push"]
+
+
+@shape(App)
+def app_shape(app: App, frame: Frame) -> dict[str, Any]:
+    """An App."""
+    return {
+        "id": app.id,
+        "slug": app.slug,
+        "client_id": app.client_id,
+        "node_id": node_id("App", app.id),
+        "owner": simple_user(app.owner, frame),
+        "name": app.name,
+        "description": "",
+        "external_url": html_root(frame),
+        "html_url": f"{html_root(frame)}/apps/{app.slug}",
+        "created_at": iso(app.created_at),
+        "updated_at": iso(app.created_at),
+        "permissions": PERMISSIONS,
+        "events": EVENTS,
+        "installations_count": len(frame.tables.group(Installation, "app", app.id).select()),
+    }
+
+
+@shape(Installation)
+def installation_shape(item: Installation, frame: Frame) -> dict[str, Any]:
+    """An installation."""
+    app = frame.tables.get(App, item.app_id)
+    account = user_of(frame.tables, item.account)
+    return {
+        "id": item.id,
+        "account": simple_user(item.account, frame),
+        "repository_selection": "all" if item.repos is None else "selected",
+        "access_tokens_url": f"{frame.root}/app/installations/{item.id}/access_tokens",
+        "repositories_url": f"{frame.root}/installation/repositories",
+        "html_url": f"{html_root(frame)}/settings/installations/{item.id}",
+        "app_id": item.app_id,
+        "app_slug": app.slug if app else "",
+        "client_id": app.client_id if app else "",
+        "target_id": account.id,
+        "target_type": account.type,
+        "permissions": PERMISSIONS,
+        "events": EVENTS,
+        "created_at": iso(item.created_at),
+        "updated_at": iso(item.created_at),
+        "single_file_name": None,
+        "suspended_by": None,
+        "suspended_at": None,
+    }
+
+
+@router.route("GET", "/app", app=True)
+def myself(call: Call) -> Response:
+    """The App that asks."""
+    app = call.tables.get(App, call.viewer.app_id or 0)
+    if app is None:
+        raise not_found()
+    return call.one(app)
+
+
+@router.route("GET", "/app/installations", app=True)
+def installations(call: Call) -> Response:
+    """Where the App is installed."""
+    return call.page(call.tables.group(Installation, "app", call.viewer.app_id).select())
+
+
+@router.route("GET", "/app/installations/{installation_id}", app=True)
+def installation(call: Call) -> Response:
+    """One installation."""
+    return call.one(_installation(call))
+
+
+@router.route("GET", REPO + "/installation", app=True)
+def of_repo(call: Call) -> Response:
+    """The App's installation that covers a repository."""
+    for found in call.tables.group(Installation, "app", call.viewer.app_id).select():
+        if _covers(found, call.repo):
+            return call.one(found)
+    raise not_found()
+
+
+@router.route("POST", "/app/installations/{installation_id}/access_tokens", app=True)
+def access_token(call: Call) -> Response:
+    """A token that speaks for an installation for one hour."""
+    found, world = _installation(call), call.world
+    app = call.tables.get(App, found.app_id)
+    chosen = _chosen(call, found)
+    number = world.count("id:token")
+    token = Token(
+        id=number,
+        secret=installation_secret(number),
+        login=f"{app.slug if app else 'app'}[bot]",
+        installation_id=found.id,
+        app_id=found.app_id,
+        repos=tuple(repo.id for repo in chosen),
+        expires_at=world.now() + LIFE,
+    )
+    with world.hiding(0):
+        world.put(token)
+    body: dict[str, Any] = {
+        "token": token.secret,
+        "expires_at": iso(world.now() + LIFE),
+        "permissions": PERMISSIONS,
+        "repository_selection": "all" if found.repos is None else "selected",
+    }
+    if call.request.json():
+        body["repositories"] = [shaped(repo, call.frame) for repo in chosen]
+    return json_response(body, 201)
+
+
+@router.route("GET", "/installation/repositories", login=True)
+def repositories(call: Call) -> Response:
+    """What an installation's token reaches."""
+    wanted = call.viewer.repos or frozenset()
+    found = [repo for repo in call.tables.all(Repo) if repo.id in wanted]
+    return call.wrapped(found, "repositories")
+
+
+@router.route("DELETE", "/installation/token", login=True)
+def revoke(call: Call) -> Response:
+    """Give a token back before its time."""
+    for token in call.tables.all(Token):
+        if f"token:{token.id}" == call.viewer.key and token.installation_id is not None:
+            call.world.remove(token)
+            return no_content()
+    raise not_found()
+
+
+def _installation(call: Call) -> Installation:
+    found = call.tables.get(Installation, call.number("installation_id"))
+    if found is None or found.app_id != call.viewer.app_id:
+        raise not_found()
+    return found
+
+
+def _covers(found: Installation, repo: Repo) -> bool:
+    owned = repo.owner.lower() == found.account.lower()
+    return owned and (found.repos is None or repo.id in found.repos)
+
+
+def _chosen(call: Call, found: Installation) -> list[Repo]:
+    """The repositories for a token: all of the installation's, or the named ones among them."""
+    covered = [repo for repo in call.tables.all(Repo) if _covers(found, repo)]
+    fields = call.fields("Installation")
+    names = fields.texts("repositories")
+    ids = fields.values.get("repository_ids")
+    if names is None and ids is None:
+        return covered
+    wanted = {name.lower() for name in names or []}
+    numbers = set(ids) if isinstance(ids, list) and all(type(one) is int for one in ids) else set()
+    chosen = [repo for repo in covered if repo.name.lower() in wanted or repo.id in numbers]
+    if len(chosen) != len(wanted) + len(numbers):
+        raise unprocessable(
+            "There is at least one repository that is not accessible to the parent installation."
+        )
+    return chosen
