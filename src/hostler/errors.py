@@ -129,6 +129,14 @@ class StoreConflict(StoreError):
 class HomeLocked(HostlerError):
     """Another process works on this home."""
 
+    def __init__(self, home: object, holder: object | None) -> None:
+        super().__init__(
+            f"{holder or 'Another process'} works on the home {home}.",
+            safe="Nothing was touched.",
+            todo="Wait until it has ended, or stop it.",
+        )
+        self.holder = holder
+
 
 class SandboxError(HostlerError):
     """The local GitHub could not start or read its file."""

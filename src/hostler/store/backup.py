@@ -1,0 +1,108 @@
+"""Backups: where they lie, how they are taken, and whether one can be trusted."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from hostler.clock import Clock
+from hostler.errors import StoreCorrupt, StoreError, StoreMissing, StoreReadOnly
+from hostler.model import stamp
+from hostler.store import pgtools
+from hostler.store.copies import Progress, copy_database
+from hostler.store.place import Place, PostgresPlace, SqlitePlace
+from hostler.store.revision import READ_REVISION, require_known
+from hostler.store.sqlite import connect
+from hostler.store.translate import translated
+
+FOLDER = "backups"
+_TIMEOUT = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A backup that was taken, or looked at."""
+
+    path: Path
+    revision: str
+    size: int
+
+
+def backup_path(home: Path, place: Place, revision: str, clock: Clock) -> Path:
+    """A new name in the home's folder of backups."""
+    folder = home / FOLDER
+    ending = "db" if isinstance(place, SqlitePlace) else "dump"
+    moment = stamp(clock.now()).replace("-", "").replace(":", "").replace(".", "")
+    path = folder / f"hostler-{revision}-{moment}.{ending}"
+    tries = 1
+    while path.exists():
+        tries += 1
+        path = folder / f"hostler-{revision}-{moment}-{tries}.{ending}"
+    return path
+
+
+def take_backup(place: Place, target: Path, revision: str, progress: Progress) -> Backup:
+    """Copy the database, while others use it, into a file that does not exist yet."""
+    if target.exists():
+        raise StoreError(
+            f"{target} exists already.", safe="It was not touched.", todo="Name another file."
+        )
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreReadOnly(
+            f"The folder {target.parent} cannot be made: {error.strerror}.",
+            todo="Name another file.",
+        ) from error
+    if isinstance(place, PostgresPlace):
+        pgtools.dump(place, target)
+    else:
+        copy_database(place, target, progress, mode="rw")
+    return Backup(target, revision, target.stat().st_size)
+
+
+def verify_backup(place: Place, file: Path) -> Backup:
+    """Read a whole backup and say what it is, or raise why it cannot be used."""
+    if not file.is_file():
+        raise StoreMissing(
+            f"There is no backup at {file}.",
+            safe="Nothing was touched.",
+            todo="Backups lie in the home's folder `backups`.",
+        )
+    read = _dump_revision if isinstance(place, PostgresPlace) else _copy_revision
+    revision = read(file)
+    if revision is None:
+        raise StoreError(f"{file} is not a backup of Hostler.", safe="Nothing was touched.")
+    require_known(revision, SqlitePlace(file))
+    return Backup(file, revision, file.stat().st_size)
+
+
+def _dump_revision(file: Path) -> str | None:
+    try:
+        return pgtools.revision_in(file)
+    except StoreError as error:
+        raise _damaged(file, error.what) from error
+
+
+def _copy_revision(file: Path) -> str | None:
+    try:
+        with translated(SqlitePlace(file)), closing(connect(file, "ro", _TIMEOUT)) as copy:
+            found = [str(row[0]) for row in copy.execute("PRAGMA integrity_check(10)")]
+            if found != ["ok"]:
+                raise _damaged(file, found[0])
+            tables = {row[0] for row in copy.execute("SELECT name FROM sqlite_master")}
+            if "alembic_version" not in tables:
+                return None
+            row = copy.execute(READ_REVISION).fetchone()
+    except StoreCorrupt as error:
+        raise _damaged(file, error.what) from error
+    return str(row[0]) if row else None
+
+
+def _damaged(file: Path, why: str) -> StoreCorrupt:
+    return StoreCorrupt(
+        f"The backup {file} cannot be used: {why}",
+        safe="The database was not touched.",
+        todo="Use another backup.",
+    )

@@ -1,0 +1,61 @@
+"""Copies of a SQLite database, made by SQLite: nothing here opens the database file itself."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+
+from hostler.store.place import SqlitePlace
+from hostler.store.sqlite import connect
+from hostler.store.translate import translated
+
+# Told of pages done and pages in all.
+Progress = Callable[[int, int], None]
+_PAGES_PER_STEP = 4096
+_TIMEOUT = 5.0
+
+
+def copy_database(source: SqlitePlace, target: Path, progress: Progress, *, mode: str) -> None:
+    """Write one moment of a database into a new file, which appears only when it is whole."""
+    part = target.with_name(target.name + ".part")
+    try:
+        with translated(source), closing(connect(source.path, mode, _TIMEOUT)) as origin:
+            _pin(origin)
+            with translated(SqlitePlace(target)), closing(connect(part, "rwc", _TIMEOUT)) as copy:
+                _copy(origin, copy, progress)
+        sync(part)
+        part.replace(target)
+        sync(target.parent)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise
+
+
+def _pin(origin: sqlite3.Connection) -> None:
+    # Reading pins one moment: writers go on, and the copy need not start again for them.
+    origin.execute("BEGIN")
+    origin.execute("SELECT count(*) FROM sqlite_master").fetchone()
+
+
+def _copy(origin: sqlite3.Connection, copy: sqlite3.Connection, progress: Progress) -> None:
+    origin.backup(
+        copy,
+        pages=_PAGES_PER_STEP,
+        progress=lambda _status, left, total: progress(total - left, total),
+        sleep=0,
+    )
+    # One file alone: a copy that needs its -wal beside it is easily torn apart.
+    copy.execute("PRAGMA journal_mode=DELETE")
+
+
+def sync(path: Path) -> None:
+    """Make a file, or the names in a folder, survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

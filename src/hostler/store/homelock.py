@@ -1,0 +1,112 @@
+"""The lock on a home: one service, upgrade or restore at a time.
+
+Held = somebody works on the home; the kernel drops it when that process ends, however it ends.
+The file stays: removing it would let two processes lock two files of the same name.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from hostler.clock import Clock
+from hostler.errors import HomeLocked, StoreReadOnly
+from hostler.store.forks import renew_after_fork
+from hostler.store.holders import clear_holder, myself, read_holder, write_holder
+
+FILE_NAME = "service.lock"
+
+
+class HomeLock:
+    """A held lock. It may be handed to the program that replaces this one by `exec`."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        renew_after_fork(self)
+
+    @classmethod
+    def take(cls, home: Path, clock: Clock) -> HomeLock:
+        """Take the lock now, or raise `HomeLocked` with the holder's name."""
+        path = home / FILE_NAME
+        while True:
+            file = _open(path)
+            if not _try_lock(file):
+                file.close()
+                raise HomeLocked(home, read_holder(path))
+            if _is_still(path, file):
+                write_holder(file.fileno(), myself(clock.now()))
+                return cls(file)
+            file.close()
+
+    @classmethod
+    def inherit(cls, home: Path, descriptor: int, clock: Clock) -> HomeLock:
+        """Go on holding the lock that the program before us handed over."""
+        file = os.fdopen(descriptor, "r+b", buffering=0)
+        path = home / FILE_NAME
+        if not _is_still(path, file) or not _try_lock(file):
+            file.close()
+            raise HomeLocked(home, read_holder(path))
+        os.set_inheritable(descriptor, False)
+        write_holder(descriptor, myself(clock.now()))
+        return cls(file)
+
+    def hand_over(self) -> int:
+        """The descriptor, made to stay open across `exec`; pass its number to the new program."""
+        descriptor = self._file.fileno()
+        os.set_inheritable(descriptor, True)
+        return descriptor
+
+    def release(self) -> None:
+        """Let the next one in. Releasing twice is harmless."""
+        if self._file.closed:
+            return
+        clear_holder(self._file.fileno())
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+        self._file.close()
+
+    def after_fork(self) -> None:
+        """A forked child does not work on the home; its copy must not outlive the parent's."""
+        self._file.close()
+
+
+@contextmanager
+def home_lock(home: Path, clock: Clock) -> Iterator[HomeLock]:
+    """Hold the lock for the length of a block."""
+    lock = HomeLock.take(home, clock)
+    try:
+        yield lock
+    finally:
+        lock.release()
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreReadOnly(
+            f"The home {path.parent} cannot be used: {error.strerror}.",
+            safe="Nothing was touched.",
+            todo="Look at its owner and permissions, or use another one with --home.",
+        ) from error
+    return os.fdopen(descriptor, "r+b", buffering=0)
+
+
+def _try_lock(file: BinaryIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_still(path: Path, file: BinaryIO) -> bool:
+    # Somebody may have removed the file between our opening and our locking it.
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except OSError:
+        return False

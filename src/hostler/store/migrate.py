@@ -1,0 +1,186 @@
+"""Bringing a database to another layout. The only file that imports Alembic to change anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, Engine
+
+from hostler.clock import Clock
+from hostler.errors import HostlerError, StoreBusy, StoreError, StoreMissing
+from hostler.store import meta, postgres, sqlite
+from hostler.store.backup import Backup, backup_path, take_backup
+from hostler.store.copies import Progress
+from hostler.store.homelock import home_lock
+from hostler.store.place import Place, PostgresPlace, SqlitePlace
+from hostler.store.revision import HEAD, read_revision, require_known
+from hostler.store.store import make_backend
+from hostler.store.translate import translated
+from hostler.store.writers import Patience, queue_of
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+_SCOPE = "migration"
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """What an upgrade did. `before` is None for a database that it created."""
+
+    before: str | None
+    after: str
+    backup: Backup | None
+
+    @property
+    def changed(self) -> bool:
+        """Whether there was anything to do."""
+        return self.before != self.after
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where to go, and by which migrations."""
+
+    to: str = HEAD
+    migrations: Path = MIGRATIONS
+    with_backup: bool = True
+
+
+def upgrade(
+    home: Path,
+    place: Place,
+    *,
+    clock: Clock,
+    patience: Patience,
+    progress: Progress,
+    plan: Plan | None = None,
+) -> Upgrade:
+    """Create the database, or bring it to this program's layout, all or nothing."""
+    plan = plan or Plan()
+    with home_lock(home, clock):
+        before = present_revision(place, clock, patience)
+        if before == plan.to:
+            return Upgrade(before, before, None)
+        if before is not None:
+            require_known(before, place)
+        backup = None
+        if before is not None and plan.with_backup:
+            path = backup_path(home, place, before, clock)
+            backup = take_backup(place, path, before, progress)
+        with _failing(before, plan, backup), _migrating(place, clock, patience) as connection:
+            _migrate(connection, place, before, plan, clock)
+    return Upgrade(before, plan.to, backup)
+
+
+def present_revision(place: Place, clock: Clock, patience: Patience) -> str | None:
+    """The revision of a database; None where there is none yet."""
+    if isinstance(place, SqlitePlace) and not place.path.exists():
+        return None
+    backend = make_backend(place, clock, patience)
+    try:
+        with translated(place), backend.reading() as connection:
+            return read_revision(connection, place)
+    finally:
+        backend.close()
+
+
+def _migrate(
+    connection: Connection, place: Place, before: str | None, plan: Plan, clock: Clock
+) -> None:
+    if read_revision(connection, place) != before:
+        raise StoreError(
+            "Another process upgraded the database at this moment.",
+            safe="Nothing was changed here.",
+            todo="Run the command again.",
+        )
+    config = Config()
+    # Alembic's settings give % a meaning of its own.
+    config.set_main_option("script_location", str(plan.migrations).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, plan.to)
+    meta.note_upgrade(connection, clock.now())
+    if isinstance(place, SqlitePlace):
+        _require_foreign_keys(connection)
+    connection.commit()
+
+
+def _require_foreign_keys(connection: Connection) -> None:
+    # Off while tables are built anew, so they are looked at once more at the end.
+    broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
+    if broken:
+        raise StoreError(f"{len(broken)} rows refer to rows that are not there.")
+
+
+@contextmanager
+def _migrating(place: Place, clock: Clock, patience: Patience) -> Iterator[Connection]:
+    """A connection in a transaction that no other migration shares."""
+    if isinstance(place, PostgresPlace):
+        with _opened(lambda: postgres.make_engine(place, patience), place) as connection:
+            _take_migration_lock(connection)
+            yield connection
+        return
+    turn = queue_of(place.writer).turn(patience, clock)
+    with turn, _opened(lambda: _sqlite_engine(place, patience), place) as connection:
+        yield connection
+
+
+@contextmanager
+def _opened(make: Callable[[], Engine], place: Place) -> Iterator[Connection]:
+    engine = make()
+    try:
+        with translated(place), engine.connect() as connection:
+            connection.begin()
+            yield connection
+    finally:
+        engine.dispose()
+
+
+def _sqlite_engine(place: SqlitePlace, patience: Patience) -> Engine:
+    return sqlite.make_engine(
+        lambda: sqlite.connect(place.path, "rwc", patience.begin_seconds),
+        "BEGIN IMMEDIATE",
+        "journal_mode=WAL",
+        "synchronous=FULL",
+        # Building a table anew would otherwise delete the rows that refer to it.
+        "foreign_keys=OFF",
+    )
+
+
+def _take_migration_lock(connection: Connection) -> None:
+    key = postgres.scope_key(_SCOPE)
+    if not connection.exec_driver_sql(postgres.TRY_SCOPE, (key,)).scalar_one():
+        raise StoreBusy(postgres.who_holds(connection, [key]), 0.0)
+
+
+@contextmanager
+def _failing(before: str | None, plan: Plan, backup: Backup | None) -> Iterator[None]:
+    """Say of every failure that it was undone, and where the backup is."""
+    undone = "Every change was undone"
+    undone += f"; a backup from before is at {backup.path}." if backup else "."
+    try:
+        yield
+    except StoreMissing:
+        raise
+    except HostlerError as error:
+        error.safe = f"{error.safe} {undone}".strip()
+        raise
+    except Exception as error:
+        raise StoreError(
+            f"The upgrade from {before or 'nothing'} to {plan.to} failed: "
+            f"{type(error).__name__}: {error}",
+            safe=undone,
+            todo="Please report this; the program before this one still works with the database.",
+        ) from error
+
+
+def known_revisions(migrations: Path = MIGRATIONS) -> list[str]:
+    """The revisions that the migrations lead through, oldest first."""
+    config = Config()
+    config.set_main_option("script_location", str(migrations).replace("%", "%%"))
+    script = ScriptDirectory.from_config(config)
+    return [item.revision for item in script.walk_revisions()][::-1]

@@ -1,0 +1,95 @@
+"""Where the database is: a file in the home, or a PostgreSQL server. Never with a password."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from hostler.errors import StoreError
+
+FILE_NAME = "hostler.db"
+URL_VARIABLE = "HOSTLER_DATABASE_URL"
+
+
+@dataclass(frozen=True, slots=True)
+class SqlitePlace:
+    """A file, with the files that SQLite and we keep beside it."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def wal(self) -> Path:
+        """What was committed and not yet moved into the file."""
+        return self.path.with_name(self.path.name + "-wal")
+
+    @property
+    def shm(self) -> Path:
+        """SQLite's shared memory, where its locks are."""
+        return self.path.with_name(self.path.name + "-shm")
+
+    @property
+    def writer(self) -> Path:
+        """The side file in which writers queue."""
+        return self.path.with_name(self.path.name + ".writer")
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresPlace:
+    """A database on a server. Credentials come from libpq's own places."""
+
+    url: URL
+
+    def __str__(self) -> str:
+        return self.conninfo
+
+    @property
+    def conninfo(self) -> str:
+        """The address as libpq and its tools read it."""
+        return self.url.set(drivername="postgresql").render_as_string(hide_password=False)
+
+    @property
+    def database(self) -> str:
+        """The database's name, where the URL says it."""
+        return self.url.database or ""
+
+
+Place = SqlitePlace | PostgresPlace
+
+
+def find_place(home: Path, database_url: str | None = None) -> Place:
+    """The database that a home uses: the one at the URL, or the file in the home."""
+    if not database_url:
+        return SqlitePlace(home / FILE_NAME)
+    url = _parse(database_url)
+    if url.password is not None or "password" in url.query:
+        raise StoreError(
+            "The database URL contains a password.",
+            safe="It was not used, and is not repeated here.",
+            todo="Take it out of the URL; put it into PGPASSFILE, PGPASSWORD or a pg_service file.",
+        )
+    return PostgresPlace(url.set(drivername="postgresql+psycopg"))
+
+
+def _parse(text: str) -> URL:
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        # The text itself may hold a password, so it is not shown.
+        raise _bad_url("The database URL cannot be read.") from None
+    if url.drivername not in {"postgresql", "postgres", "postgresql+psycopg"}:
+        raise _bad_url(f"The database URL begins with {url.drivername!r}.")
+    return url
+
+
+def _bad_url(what: str) -> StoreError:
+    return StoreError(
+        what,
+        safe="Nothing was opened.",
+        todo="Write it as postgresql://user@host:port/database, or leave it out for SQLite.",
+    )

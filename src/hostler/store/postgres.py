@@ -1,0 +1,155 @@
+"""The store on PostgreSQL: advisory locks for writers, the server's clock, its notifications."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from hashlib import blake2b
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine
+
+from hostler.errors import MissingExtra, StoreBusy
+from hostler.store.checkouts import connected
+from hostler.store.forks import PerProcess
+from hostler.store.listener import CHANNEL, Listener
+from hostler.store.place import PostgresPlace
+from hostler.store.translate import Kind, kind_of, translated
+from hostler.store.writers import Patience, Turn
+
+# Held to the end of the transaction, whichever way it ends.
+LOCK_SCOPE = "SELECT pg_advisory_xact_lock(%s)"
+# The same, without waiting.
+TRY_SCOPE = "SELECT pg_try_advisory_xact_lock(%s)"
+# Who has a scope: the lock table keeps the key in two halves.
+WHO_HOLDS = """
+    SELECT a.application_name, a.pid, a.xact_start
+    FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+    WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+      AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+      AND ((l.classid::bigint << 32) | l.objid::bigint) = ANY(%s)
+      AND a.pid <> pg_backend_pid()
+    LIMIT 1
+"""
+# `now()` is the start of the transaction, which is before its locks were had.
+SERVER_CLOCK = "SELECT clock_timestamp()"
+# Delivered when the transaction commits, and only then.
+NOTIFY = "SELECT pg_notify(%s, %s)"
+# May lose the last moments in a crash of the server, never consistency.
+RELAX = "SET LOCAL synchronous_commit = off"
+
+
+def scope_key(name: str) -> int:
+    """A scope's number, the same in every process and version."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
+
+
+def scope_keys(names: Iterable[str]) -> list[int]:
+    """The numbers in the one order in which all writers take them, so that none can deadlock."""
+    return sorted({scope_key(name) for name in names})
+
+
+def make_engine(place: PostgresPlace, patience: Patience) -> Engine:
+    """An engine whose waits for locks are bounded and whose connections say who we are."""
+    if find_spec("psycopg") is None:
+        raise MissingExtra("PostgreSQL", "postgres")
+    milliseconds = int((patience.queue_seconds + patience.begin_seconds) * 1000)
+    given = place.url.query.get("options", "")
+    options = f"{given} -c lock_timeout={milliseconds} -c timezone=UTC".strip()
+    program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
+    return create_engine(
+        place.url,
+        connect_args={
+            "application_name": f"hostler {program} (pid {os.getpid()} on {os.uname().nodename})",
+            "connect_timeout": 10,
+            "options": options,
+        },
+        # A server that was restarted must not cost the next caller an error.
+        pool_pre_ping=True,
+    )
+
+
+class PostgresBackend:
+    """What the store needs of PostgreSQL."""
+
+    poll_seconds = None
+
+    def __init__(self, place: PostgresPlace, patience: Patience) -> None:
+        self.place = place
+        # Marks our own notifications, which are news to nobody here.
+        self._me = uuid.uuid4().hex
+        self._tell: Callable[[], None] = lambda: None
+        self._engine = PerProcess(lambda: make_engine(place, patience))
+        self._listener = PerProcess(lambda: Listener(place, self._me, lambda: self._tell()))
+
+    @contextmanager
+    def writing(self, scopes: tuple[str, ...], *, relaxed: bool) -> Iterator[Connection]:
+        """A connection that holds the scopes' locks."""
+        with connected(self._engine.value) as connection:
+            connection.begin()
+            if relaxed:
+                connection.exec_driver_sql(RELAX)
+            self._take(connection, scope_keys(scopes))
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection that sees one moment and cannot write."""
+        engine = self._engine.value.execution_options(
+            isolation_level="REPEATABLE READ", postgresql_readonly=True
+        )
+        with connected(engine) as connection:
+            connection.begin()
+            yield connection
+
+    def now(self, connection: Connection) -> datetime:
+        """The server's clock."""
+        moment: datetime = connection.exec_driver_sql(SERVER_CLOCK).scalar_one()
+        return moment
+
+    def before_commit(self, connection: Connection) -> None:
+        """Let those who wait know of this commit."""
+        connection.exec_driver_sql(NOTIFY, (CHANNEL, self._me))
+
+    def version(self) -> int:
+        """How many commits of others we were told of."""
+        with translated(self.place):
+            return self._listener.value.heard()
+
+    def on_change(self, tell: Callable[[], None]) -> None:
+        """Whom to tell of a notification."""
+        self._tell = tell
+
+    def close(self) -> None:
+        """Close all connections of this process."""
+        self._listener.value.close()
+        self._engine.value.dispose()
+
+    def _take(self, connection: Connection, keys: list[int]) -> None:
+        turn = Turn()
+        try:
+            for key in keys:
+                connection.exec_driver_sql(LOCK_SCOPE, (key,))
+        except Exception as error:
+            if kind_of(error) is Kind.BUSY:
+                raise StoreBusy(self._holder(keys), turn.waited) from error
+            raise
+
+    def _holder(self, keys: list[int]) -> str:
+        # On a connection of its own: the one that waited in vain is in a failed transaction.
+        with connected(self._engine.value) as connection:
+            return who_holds(connection, keys)
+
+
+def who_holds(connection: Connection, keys: list[int]) -> str:
+    """The session that has one of the scopes, as shown to a person."""
+    row: Any = connection.exec_driver_sql(WHO_HOLDS, (keys,)).one_or_none()
+    if row is None:
+        return "another session"
+    return f"{row.application_name or 'a session'} [backend {row.pid}, since {row.xact_start}]"

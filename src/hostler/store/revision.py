@@ -1,0 +1,53 @@
+"""Which layout a database has, and whether it is ours. Asked on every start: no Alembic here."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, inspect
+
+from hostler.errors import StoreError, StoreNewer, StoreOutdated
+from hostler.store.place import Place
+from hostler.store.translate import missing
+
+# All layouts, oldest first; the last is this program's. A test compares them with the migrations.
+REVISIONS = ("0001", "0002")
+HEAD = REVISIONS[-1]
+# Alembic's own note of where a database stands.
+READ_REVISION = "SELECT version_num FROM alembic_version"
+
+
+def read_revision(connection: Connection, place: Place) -> str | None:
+    """The revision noted in the database; None where it is empty."""
+    tables = set(inspect(connection).get_table_names())
+    if not tables:
+        return None
+    if "alembic_version" not in tables:
+        raise StoreError(
+            f"The database {place} has tables, but not those of Hostler.",
+            safe="Nothing was touched.",
+            todo="Use another home or database.",
+        )
+    row = connection.exec_driver_sql(READ_REVISION).one_or_none()
+    return str(row[0]) if row else None
+
+
+def require_head(found: str | None, place: Place) -> None:
+    """Raise what stands between this program and the database, if anything."""
+    if found is None:
+        raise missing(place)
+    require_known(found, place)
+    if found != HEAD:
+        raise StoreOutdated(
+            f"The database {place} has layout {found}; this program needs {HEAD}.",
+            safe="The data is as it was.",
+            todo="Run: hostler db upgrade",
+        )
+
+
+def require_known(found: str, place: Place) -> None:
+    """Raise if a newer program made the database."""
+    if found not in REVISIONS:
+        raise StoreNewer(
+            f"The database {place} has layout {found}; this program knows up to {HEAD}.",
+            safe="The data is as it was.",
+            todo="Use the newer Hostler, or restore a backup from before its upgrade.",
+        )

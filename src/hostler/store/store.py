@@ -1,0 +1,133 @@
+"""The store: the one database, opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from hostler.clock import Clock, SystemClock
+from hostler.model import RepoName
+from hostler.store.backend import Backend
+from hostler.store.changes import Changes
+from hostler.store.forks import PerProcess
+from hostler.store.place import Place, PostgresPlace, find_place
+from hostler.store.postgres import PostgresBackend
+from hostler.store.repo import Repo
+from hostler.store.revision import read_revision, require_head
+from hostler.store.sqlite import SqliteBackend
+from hostler.store.transaction import Transaction
+from hostler.store.translate import translated
+from hostler.store.writers import Patience
+
+
+class Store:
+    """Transactions on one database. Safe to share between threads, and to carry across a fork."""
+
+    def __init__(self, backend: Backend, clock: Clock) -> None:
+        self._backend = backend
+        self._changes = PerProcess(lambda: Changes(clock, backend.version, backend.poll_seconds))
+        backend.on_change(lambda: self._changes.value.wake())
+
+    @property
+    def place(self) -> Place:
+        """Where the database is."""
+        return self._backend.place
+
+    def repo(self, name: str | RepoName) -> Repo:
+        """What is stored about one repository."""
+        return Repo(RepoName.parse(name) if isinstance(name, str) else name)
+
+    @contextmanager
+    def write(self, *scopes: str, relaxed: bool = False) -> Iterator[Transaction]:
+        """One write transaction: stored when the block ends, undone when it raises.
+
+        Writers that name a common scope run one after another, on every host. `relaxed` is for
+        rows that may lose their last moments in a power cut.
+        """
+        opening = self._backend.writing(scopes, relaxed=relaxed)
+        with self._block(opening, reading=False, at_end=self._commit) as tx:
+            yield tx
+        self._changes.value.committed()
+
+    @contextmanager
+    def read(self) -> Iterator[Transaction]:
+        """One moment of the database. It cannot write; do not keep it open while waiting."""
+        with self._block(self._backend.reading(), reading=True, at_end=_roll_back) as tx:
+            yield tx
+
+    def change_mark(self) -> int:
+        """Where we are now, for `wait_for_change`. Take it before reading what you wait for."""
+        return self._changes.value.mark()
+
+    def wait_for_change(self, since: int, timeout: float | None = None) -> int:
+        """Block until somebody has committed after the mark, or the time is over; the new mark."""
+        return self._changes.value.wait(since, timeout)
+
+    def close(self) -> None:
+        """Close all connections of this process."""
+        self._backend.close()
+
+    @contextmanager
+    def _block(
+        self,
+        opening: AbstractContextManager[Connection],
+        *,
+        reading: bool,
+        at_end: Callable[[Transaction, Connection], None],
+    ) -> Iterator[Transaction]:
+        backend = self._backend
+        with translated(backend.place, reading=reading), opening as connection:
+            tx = Transaction(
+                backend.place, connection, lambda: backend.now(connection), reading=reading
+            )
+            try:
+                yield tx
+                at_end(tx, connection)
+            except BaseException:
+                if not tx.inherited():
+                    _roll_back(tx, connection)
+                raise
+            finally:
+                tx.close()
+
+    def _commit(self, tx: Transaction, connection: Connection) -> None:
+        if tx.inherited():
+            raise RuntimeError("a forked child left its parent's transaction: end it with os._exit")
+        if tx.failure is not None:
+            raise tx.failure
+        self._backend.before_commit(connection)
+        connection.commit()
+
+
+def _roll_back(_tx: Transaction, connection: Connection) -> None:
+    connection.rollback()
+
+
+def make_backend(place: Place, clock: Clock, patience: Patience) -> Backend:
+    """The backend for a place."""
+    if isinstance(place, PostgresPlace):
+        return PostgresBackend(place, patience)
+    return SqliteBackend(place, clock, patience)
+
+
+def open_store(
+    home: Path,
+    database_url: str | None = None,
+    *,
+    clock: Clock | None = None,
+    patience: Patience | None = None,
+) -> Store:
+    """Open the database of a home, or raise what stands in the way."""
+    clock = clock or SystemClock()
+    place = find_place(home, database_url)
+    backend = make_backend(place, clock, patience or Patience())
+    try:
+        with translated(place), backend.reading() as connection:
+            require_head(read_revision(connection, place), place)
+    except BaseException:
+        backend.close()
+        raise
+    return Store(backend, clock)

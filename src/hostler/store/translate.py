@@ -1,0 +1,245 @@
+"""Foreign errors become ours, here and nowhere else.
+
+Three tables: SQLite's codes, PostgreSQL's five-letter states, and exception classes for what
+carries neither. `Kind.BUG` marks mistakes in our own code: they pass through unchanged, so
+that their traceback shows them. A test fails when a library brings an error that is in no table.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum, auto
+from typing import Any
+
+from sqlalchemy import exc
+
+from hostler.errors import (
+    HostlerError,
+    StoreBusy,
+    StoreConflict,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreMissing,
+    StoreReadOnly,
+)
+from hostler.store.holders import UNKNOWN
+from hostler.store.place import Place, PostgresPlace, SqlitePlace
+
+
+class Kind(Enum):
+    """What a foreign error means to us."""
+
+    BUSY = auto()
+    CONFLICT = auto()
+    CORRUPT = auto()
+    FULL = auto()
+    READ_ONLY = auto()
+    DISK = auto()
+    CANNOT_OPEN = auto()
+    UNREACHABLE = auto()
+    BUG = auto()
+
+
+# SQLite: by extended code where it says more, else by primary code (the low byte).
+SQLITE: dict[int, Kind] = {
+    sqlite3.SQLITE_ERROR: Kind.BUG,
+    sqlite3.SQLITE_INTERNAL: Kind.BUG,
+    sqlite3.SQLITE_PERM: Kind.READ_ONLY,
+    sqlite3.SQLITE_ABORT: Kind.BUG,
+    sqlite3.SQLITE_BUSY: Kind.BUSY,
+    sqlite3.SQLITE_LOCKED: Kind.BUSY,
+    sqlite3.SQLITE_NOMEM: Kind.BUG,
+    sqlite3.SQLITE_READONLY: Kind.READ_ONLY,
+    sqlite3.SQLITE_INTERRUPT: Kind.BUG,
+    sqlite3.SQLITE_IOERR: Kind.DISK,
+    sqlite3.SQLITE_IOERR_SHMSIZE: Kind.FULL,
+    sqlite3.SQLITE_IOERR_CORRUPTFS: Kind.CORRUPT,
+    sqlite3.SQLITE_CORRUPT: Kind.CORRUPT,
+    sqlite3.SQLITE_NOTFOUND: Kind.BUG,
+    sqlite3.SQLITE_FULL: Kind.FULL,
+    sqlite3.SQLITE_CANTOPEN: Kind.CANNOT_OPEN,
+    sqlite3.SQLITE_PROTOCOL: Kind.BUSY,
+    sqlite3.SQLITE_EMPTY: Kind.BUG,
+    sqlite3.SQLITE_SCHEMA: Kind.BUSY,
+    sqlite3.SQLITE_TOOBIG: Kind.BUG,
+    sqlite3.SQLITE_CONSTRAINT: Kind.CONFLICT,
+    sqlite3.SQLITE_MISMATCH: Kind.BUG,
+    sqlite3.SQLITE_MISUSE: Kind.BUG,
+    sqlite3.SQLITE_NOLFS: Kind.FULL,
+    sqlite3.SQLITE_AUTH: Kind.BUG,
+    sqlite3.SQLITE_FORMAT: Kind.CORRUPT,
+    sqlite3.SQLITE_RANGE: Kind.BUG,
+    sqlite3.SQLITE_NOTADB: Kind.CORRUPT,
+}
+
+# PostgreSQL: by whole state where it says more, else by its class (the first two letters).
+SQLSTATES: dict[str, Kind] = {
+    **dict.fromkeys(("02", "03", "09", "0A", "0B", "0F", "0L", "0P", "0Z"), Kind.BUG),
+    **dict.fromkeys(("10", "20", "21", "22", "24", "25", "26", "27", "2B", "2D", "2F"), Kind.BUG),
+    **dict.fromkeys(("34", "38", "39", "3B", "3F", "42", "44", "54", "72", "F0"), Kind.BUG),
+    **dict.fromkeys(("HV", "P0"), Kind.BUG),
+    "08": Kind.UNREACHABLE,  # connection lost or refused
+    "23": Kind.CONFLICT,  # a constraint
+    "25006": Kind.READ_ONLY,  # a standby, or a read-only transaction
+    "28": Kind.UNREACHABLE,  # who we are is not accepted
+    "3D": Kind.UNREACHABLE,  # no such database
+    "40": Kind.BUSY,  # deadlock or serialisation: try again
+    "42501": Kind.READ_ONLY,  # a missing grant
+    "53": Kind.UNREACHABLE,  # the server lacks memory or connections
+    "53100": Kind.FULL,
+    "55": Kind.BUSY,  # somebody else has it
+    "57": Kind.UNREACHABLE,  # stopped by an operator
+    "57014": Kind.BUSY,  # cancelled after waiting too long
+    "58": Kind.DISK,
+    "XX": Kind.BUG,
+    "XX001": Kind.CORRUPT,
+    "XX002": Kind.CORRUPT,
+}
+
+# By class, for errors without a code; the nearest class in the error's own line counts.
+CLASSES: dict[str, Kind] = {
+    "sqlite3.Error": Kind.BUG,
+    "sqlite3.Warning": Kind.BUG,
+    "psycopg.Error": Kind.BUG,
+    "psycopg.OperationalError": Kind.UNREACHABLE,
+    "psycopg.Warning": Kind.BUG,
+    "psycopg.transaction.Rollback": Kind.BUG,
+    "sqlalchemy.exc.SQLAlchemyError": Kind.BUG,
+    "sqlalchemy.exc.DisconnectionError": Kind.UNREACHABLE,
+    "sqlalchemy.exc.TimeoutError": Kind.BUSY,
+}
+
+
+def kind_of(error: BaseException) -> Kind | None:
+    """What a foreign error means; None for errors that are not foreign."""
+    if isinstance(error, exc.StatementError) and error.orig is not None:
+        return kind_of(error.orig)
+    code = getattr(error, "sqlite_errorcode", None)
+    if isinstance(error, sqlite3.Error) and code is not None:
+        return SQLITE.get(code, SQLITE.get(code & 0xFF, Kind.BUG))
+    state = getattr(error, "sqlstate", None)
+    if isinstance(state, str):
+        return SQLSTATES.get(state, SQLSTATES.get(state[:2], Kind.BUG))
+    return kind_of_class(type(error))
+
+
+def kind_of_class(error: type[BaseException]) -> Kind | None:
+    """What a class of errors without a code means."""
+    for base in error.__mro__:
+        # psycopg shows its classes under its own name, whatever file they are in.
+        kind = CLASSES.get(f"{base.__module__.removesuffix('.errors')}.{base.__name__}")
+        if kind is not None:
+            return kind
+    return None
+
+
+@contextmanager
+def translated(place: Place, *, reading: bool = False) -> Iterator[None]:
+    """Let foreign errors leave this block as ours."""
+    try:
+        yield
+    except (exc.SQLAlchemyError, sqlite3.Error) as error:
+        kind = kind_of(error)
+        if kind is None or kind is Kind.BUG:
+            raise
+        raise _ours(kind, place, error, reading) from error
+
+
+def _ours(kind: Kind, place: Place, error: Exception, reading: bool) -> HostlerError:
+    cause = getattr(error, "orig", None) or error
+    if kind is Kind.BUSY:
+        return StoreBusy(UNKNOWN, 0.0)
+    if kind is Kind.CANNOT_OPEN:
+        return _cannot_open(place, cause)
+    if kind is Kind.UNREACHABLE and isinstance(place, PostgresPlace):
+        from hostler.store.refusals import explain
+
+        return explain(place, cause)
+    if kind is Kind.READ_ONLY and reading:
+        return StoreReadOnly("A read-only transaction was asked to write.", safe=_UNCHANGED)
+    return _WORDS.get(kind, _disk)(place, cause)
+
+
+_UNCHANGED = "Nothing was written; what was stored before is as it was."
+
+
+def _conflict(place: Place, cause: Any) -> HostlerError:  # noqa: ARG001
+    return StoreConflict(
+        f"A row is not as the writer expected: {first_line(cause)}", safe=_UNCHANGED
+    )
+
+
+def _corrupt(place: Place, cause: Any) -> HostlerError:
+    return StoreCorrupt(
+        f"The database {place} is damaged: {first_line(cause)}",
+        safe="Backups are not touched; they lie in the home's folder `backups`.",
+        todo="Look with `hostler db check`; go back with `hostler db restore FILE`.",
+    )
+
+
+def _full(place: Place, cause: Any) -> HostlerError:
+    return StoreFull(
+        f"No space is left for the database {place} ({first_line(cause)}).",
+        safe=_UNCHANGED,
+        todo="Free some space; nothing needs repair.",
+    )
+
+
+def _read_only(place: Place, cause: Any) -> HostlerError:
+    return StoreReadOnly(
+        f"The database {place} cannot be written ({first_line(cause)}).",
+        safe=_UNCHANGED,
+        todo="Look at owner, permissions and mount of the file and its folder, or at grants.",
+    )
+
+
+def _disk(place: Place, cause: Any) -> HostlerError:
+    return StoreError(
+        f"The disk below the database {place} failed: {first_line(cause)}",
+        safe=_UNCHANGED,
+        todo="Look at the system's log; then run `hostler db check`.",
+    )
+
+
+_WORDS = {
+    Kind.CONFLICT: _conflict,
+    Kind.CORRUPT: _corrupt,
+    Kind.FULL: _full,
+    Kind.READ_ONLY: _read_only,
+    Kind.DISK: _disk,
+}
+
+
+def _cannot_open(place: Place, cause: Any) -> HostlerError:
+    # SQLite has one code for all of these, so we look at the file ourselves.
+    if isinstance(place, SqlitePlace):
+        if not place.path.exists():
+            return missing(place)
+        if place.path.is_dir():
+            return StoreError(
+                f"There is a folder where the database should be: {place}",
+                safe="Nothing was touched.",
+                todo="Move it away, or use another home.",
+            )
+        if not os.access(place.path.parent, os.W_OK) or not os.access(place.path, os.W_OK):
+            return _read_only(place, cause)
+    return _disk(place, cause)
+
+
+def missing(place: Place) -> StoreMissing:
+    """There is no database at this place yet."""
+    return StoreMissing(
+        f"There is no database yet at {place}.",
+        safe="Nothing was touched.",
+        todo="Create it with: hostler db upgrade",
+    )
+
+
+def first_line(cause: object) -> str:
+    """The foreign words, for people to read; never for us to match."""
+    lines = str(cause).strip().splitlines()
+    return lines[0] if lines else type(cause).__name__

@@ -1,0 +1,33 @@
+"""Insert-or-something-else, which SQLAlchemy spells differently for each database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Table
+from sqlalchemy.dialects import postgresql, sqlite
+
+from hostler.store.transaction import Transaction
+
+
+def insert_if_absent(tx: Transaction, table: Table, row: Mapping[str, Any]) -> None:
+    """Insert a row unless its primary key is taken."""
+    statement = _insert(tx, table).values(**row)
+    tx.execute(statement.on_conflict_do_nothing(index_elements=_key(table)))
+
+
+def insert_or_update(tx: Transaction, table: Table, row: Mapping[str, Any]) -> None:
+    """Insert a row, or give the row of the same primary key these values."""
+    statement = _insert(tx, table).values(**row)
+    key = _key(table)
+    changed = {name: statement.excluded[name] for name in row if name not in key}
+    tx.execute(statement.on_conflict_do_update(index_elements=key, set_=changed))
+
+
+def _insert(tx: Transaction, table: Table) -> sqlite.Insert | postgresql.Insert:
+    return postgresql.insert(table) if tx.on_postgres else sqlite.insert(table)
+
+
+def _key(table: Table) -> list[str]:
+    return [column.name for column in table.primary_key]
