@@ -1,9 +1,261 @@
-"""(being written)"""
+"""`hostler db`: create and upgrade the database, back it up, restore it, look at it."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
 import typer
+
+from hostler.cli.output import note, say, say_json
+from hostler.cli.state import Globals, globals_of
+
+if TYPE_CHECKING:
+    from hostler.clock import Clock
+    from hostler.store.place import Place
+    from hostler.store.writers import Patience
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+# Below this many pages a copy is over before anybody could read about it.
+_LONG_COPY = 25_000
+
+commands = typer.Typer(
+    name="db",
+    help="Create, upgrade, back up, restore and check the database.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
+    app.add_typer(commands)
+
+
+@commands.callback()
+def options(
+    context: typer.Context,
+    database_url: Annotated[
+        str | None,
+        typer.Option(
+            envvar="HOSTLER_DATABASE_URL",
+            help="A PostgreSQL database, without its password [default: SQLite in the home].",
+        ),
+    ] = None,
+) -> None:
+    """Create, upgrade, back up, restore and check the database.
+
+    \b
+    Example:
+      hostler db upgrade
+      hostler db --database-url postgresql://hostler@db.example/hostler check
+    """
+    context.obj = database_url
+
+
+def database_url(given: Globals) -> str | None:  # noqa: ARG001
+    """The PostgreSQL database that the environment names; None for the file in the home."""
+    return os.environ.get("HOSTLER_DATABASE_URL") or None
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What every command here works on."""
+
+    home: Path
+    place: Place
+    clock: Clock
+    patience: Patience
+
+
+def _target(context: typer.Context) -> _Target:
+    from hostler.clock import SystemClock
+    from hostler.store.place import find_place
+    from hostler.store.writers import Patience
+
+    given = globals_of(context)
+    chosen = context.parent.obj if context.parent else None
+    url = chosen if isinstance(chosen, str) and chosen else database_url(given)
+    place = find_place(given.home_folder, url)
+    return _Target(given.home_folder, place, SystemClock(), Patience())
+
+
+def _progress() -> Callable[[int, int], None]:
+    """Notes on every tenth of a long copy."""
+    told = 0
+
+    def tell(done: int, total: int) -> None:
+        nonlocal told
+        tenths = done * 10 // total if total else 10
+        if total >= _LONG_COPY and tenths > told:
+            told = tenths
+            note(f"Copied {tenths * 10} % ...")
+
+    return tell
+
+
+@commands.command()
+def upgrade(
+    context: typer.Context,
+    backup: Annotated[
+        bool, typer.Option("--backup/--no-backup", help="Take a backup before changing anything.")
+    ] = True,
+    json: Json = False,
+) -> None:
+    """Create the database, or bring it to the layout of this program.
+
+    It changes all or nothing, after a backup into the home's folder `backups`. Stop the
+    service first. On a database that is up to date nothing happens.
+
+    \b
+    Example:
+      hostler db upgrade
+    """
+    from hostler.store.migrate import Plan
+    from hostler.store.migrate import upgrade as bring_up
+
+    target = _target(context)
+    note(f"Upgrading {target.place} ...")
+    done = bring_up(
+        target.home,
+        target.place,
+        clock=target.clock,
+        patience=target.patience,
+        progress=_progress(),
+        plan=Plan(with_backup=backup),
+    )
+    kept = done.backup.path if done.backup else None
+    if json:
+        facts = {"changed": done.changed, "from": done.before, "to": done.after}
+        say_json({"database": str(target.place), **facts, "backup": kept})
+    elif not done.changed:
+        say(f"The database is up to date (layout {done.after}).")
+    elif done.before is None:
+        say(f"Created {target.place} (layout {done.after}).")
+    else:
+        say(f"Upgraded {target.place} from layout {done.before} to {done.after}.")
+        say(f"Backup: {kept}" if kept else "No backup was taken.")
+
+
+@commands.command("backup")
+def back_up(
+    context: typer.Context,
+    to: Annotated[
+        Path | None, typer.Option(help="The new file [default: a new one in `backups`].")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Copy the database, also while the service runs.
+
+    On PostgreSQL this needs pg_dump.
+
+    \b
+    Example:
+      hostler db backup
+      hostler db backup --to /mnt/safe/hostler-monday.db
+    """
+    from hostler.store.backup import backup_path, take_backup
+    from hostler.store.migrate import present_revision
+    from hostler.store.translate import missing
+
+    target = _target(context)
+    revision = present_revision(target.place, target.clock, target.patience)
+    if revision is None:
+        raise missing(target.place)
+    path = to.absolute() if to else None
+    path = path or backup_path(target.home, target.place, revision, target.clock)
+    note(f"Backing up {target.place} ...")
+    taken = take_backup(target.place, path, revision, _progress())
+    if json:
+        say_json({"backup": taken.path, "revision": taken.revision, "bytes": taken.size})
+    else:
+        say(f"Backup: {taken.path} ({taken.size:,} bytes, layout {taken.revision})")
+
+
+@commands.command()
+def restore(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A backup made by `hostler db backup` or upgrade.")],
+    json: Json = False,
+) -> None:
+    """Replace the database by a backup, and keep the present one aside.
+
+    The backup is read whole before anything changes. Stop the service first.
+
+    \b
+    Example:
+      hostler db restore ~/.hostler/backups/hostler-0002-20260301T120000000Z.db
+    """
+    from hostler.store.restore import restore as go_back
+    from hostler.store.revision import HEAD
+
+    target = _target(context)
+    note(f"Restoring {file} ...")
+    done = go_back(
+        target.home,
+        target.place,
+        file.absolute(),
+        clock=target.clock,
+        patience=target.patience,
+        progress=_progress(),
+    )
+    if json:
+        facts = {"restored": done.backup.path, "revision": done.backup.revision}
+        say_json({"database": str(target.place), **facts, "kept": done.kept})
+        return
+    say(f"Restored {target.place} from {done.backup.path} (layout {done.backup.revision}).")
+    if done.kept:
+        say(f"The database before it is kept at {done.kept}.")
+    if done.backup.revision != HEAD:
+        say("Its layout is older than this program: run `hostler db upgrade` next.")
+
+
+@commands.command()
+def check(context: typer.Context, json: Json = False) -> None:
+    """Read the whole database and report damage, broken references and a wrong layout.
+
+    Exit code 0: sound; 1: problems, one per line.
+
+    \b
+    Example:
+      hostler db check
+      hostler db check --json
+    """
+    from hostler.store.inspection import inspect_database
+
+    target = _target(context)
+    note(f"Checking {target.place} ...")
+    found = inspect_database(target.place, target.clock, target.patience)
+    if json:
+        facts = {"sound": found.sound, "revision": found.revision, "problems": found.problems}
+        say_json({"database": str(target.place), **facts})
+    elif found.sound:
+        say(f"The database is sound (layout {found.revision}).")
+    else:
+        for problem in found.problems:
+            say(f"problem: {problem}")
+    raise typer.Exit(0 if found.sound else 1)
+
+
+@commands.command()
+def vacuum(context: typer.Context, json: Json = False) -> None:
+    """Give unused space of the database back to the system.
+
+    SQLite needs as much free space as the database is large. Stop the service first.
+
+    \b
+    Example:
+      hostler db vacuum
+    """
+    from hostler.store.vacuum import vacuum as give_back
+
+    target = _target(context)
+    note(f"Vacuuming {target.place} ...")
+    done = give_back(target.home, target.place, clock=target.clock, patience=target.patience)
+    if json:
+        say_json({"database": str(target.place), "before": done.before, "after": done.after})
+    else:
+        say(f"{done.before:,} bytes before, {done.after:,} bytes after.")

@@ -19,7 +19,7 @@ UPGRADED_AT, UPGRADED_BY = "upgraded_at", "upgraded_by"
 def read_meta(tx: Transaction) -> dict[str, str]:
     """All facts, by key."""
     rows = tx.execute(select(store_meta.c.key, store_meta.c.value))
-    return {str(key): str(value) for key, value in rows}
+    return {str(row.key): str(row.value) for row in rows}
 
 
 def note_upgrade(connection: Connection, now: datetime) -> None:

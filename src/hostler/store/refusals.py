@@ -15,7 +15,7 @@ def explain(place: PostgresPlace, cause: BaseException) -> StoreError:
     """The error that says what is the matter and what to do."""
     from psycopg import pq
 
-    words = str(cause).strip().splitlines()[-1] if str(cause).strip() else type(cause).__name__
+    words = first_line(cause)
     if pq.PGconn.ping(place.conninfo.encode()) is not pq.Ping.OK:
         return StoreUnreachable(
             f"The PostgreSQL server at {place} does not answer: {words}",

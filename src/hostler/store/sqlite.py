@@ -118,11 +118,11 @@ class SqliteBackend:
         return self._engines.value
 
     @contextmanager
-    def writing(  # one writer needs no scopes
+    def writing(
         self,
-        scopes: tuple[str, ...],
+        scopes: tuple[str, ...],  # noqa: ARG002
         *,
-        relaxed: bool,  # noqa: ARG002
+        relaxed: bool,
     ) -> Iterator[Connection]:
         """The one writer's connection. Scopes add nothing where all writers queue."""
         engine = self.engines.relaxed if relaxed else self.engines.durable

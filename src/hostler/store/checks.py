@@ -1,0 +1,96 @@
+"""What `hostler doctor` asks of the database."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+from hostler.errors import StoreMissing, StoreOutdated
+from hostler.health import Context, Finding, Status, check
+from hostler.store.place import URL_VARIABLE, Place, SqlitePlace, find_place
+
+DATABASE, INTEGRITY, SPACE, WAL = (
+    "store.database",
+    "store.integrity",
+    "store.space",
+    "store.wal",
+)
+MEGABYTE = 1024 * 1024
+LITTLE_SPACE = 1024 * MEGABYTE
+NO_SPACE = 64 * MEGABYTE
+LARGE_WAL = 256 * MEGABYTE
+
+
+def _place(context: Context) -> Place:
+    return find_place(context.home, os.environ.get(URL_VARIABLE))
+
+
+@check(DATABASE)
+def database(context: Context) -> Iterator[Finding]:
+    """Is it there, and has it the layout of this program?"""
+    from hostler.store.meta import read_meta
+    from hostler.store.store import open_store
+
+    try:
+        store = open_store(context.home, os.environ.get(URL_VARIABLE), clock=context.clock)
+    except (StoreMissing, StoreOutdated) as error:
+        yield Finding(DATABASE, Status.WARNING, error.what, error.todo)
+        return
+    try:
+        with store.read() as tx:
+            made = read_meta(tx).get("created_at", "?")
+    finally:
+        store.close()
+    yield Finding(DATABASE, Status.OK, f"{store.place}, made {made}")
+
+
+@check(INTEGRITY, quick=False)
+def integrity(context: Context) -> Iterator[Finding]:
+    """Is its content sound?"""
+    from hostler.store.inspection import inspect_database
+    from hostler.store.writers import Patience
+
+    try:
+        found = inspect_database(_place(context), context.clock, Patience())
+    except StoreMissing as error:
+        yield Finding(INTEGRITY, Status.SKIPPED, error.what)
+        return
+    if found.sound:
+        yield Finding(INTEGRITY, Status.OK, f"all pages read, layout {found.revision}")
+        return
+    more = f" (and {len(found.problems) - 1} more)" if len(found.problems) > 1 else ""
+    remedy = "See all with `hostler db check`; go back with `hostler db restore FILE`."
+    yield Finding(INTEGRITY, Status.FAILED, found.problems[0] + more, remedy)
+
+
+@check(SPACE)
+def space(context: Context) -> Iterator[Finding]:
+    """Is there room in the home?"""
+    folder = context.home
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    evidence = f"{free // MEGABYTE:,} MB free in {folder}"
+    if free >= LITTLE_SPACE:
+        yield Finding(SPACE, Status.OK, evidence)
+        return
+    status = Status.FAILED if free < NO_SPACE else Status.WARNING
+    yield Finding(SPACE, status, evidence, "Free some space; old files in `backups` may go.")
+
+
+@check(WAL)
+def write_ahead_log(context: Context) -> Iterator[Finding]:
+    """Does the log of recent writes get moved into the file?"""
+    place = _place(context)
+    if not isinstance(place, SqlitePlace) or not place.wal.exists():
+        yield Finding(WAL, Status.SKIPPED, "there is no write-ahead log beside the database")
+        return
+    size = place.wal.stat().st_size
+    evidence = f"{size // MEGABYTE:,} MB in {place.wal.name}"
+    if size <= LARGE_WAL:
+        yield Finding(WAL, Status.OK, evidence)
+        return
+    # It only shrinks when no reader is left in it.
+    remedy = "Some process keeps a read open; end it, then run `hostler db vacuum`."
+    yield Finding(WAL, Status.WARNING, evidence, remedy)
