@@ -54,7 +54,8 @@ def read(path: Path) -> Loaded:
     raw = _parse(path, text)
     parsed, problems = _validate(raw)
     problems.extend(crosschecks(parsed))
-    problems.extend(pasted_secrets(raw))
+    named = {problem.key for problem in problems}
+    problems.extend(found for found in pasted_secrets(raw) if found.key not in named)
     if problems:
         lines = _line_numbers(text)
         raise ConfigError(path, [_with_line(problem, lines) for problem in problems])

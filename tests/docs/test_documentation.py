@@ -1,0 +1,90 @@
+"""What exists is documented, and what is documented exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from hostler.cli.main import app
+from hostler.config.explain import keys, reference
+from hostler.telemetry.names import EVENTS, METRICS
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"])
+
+
+def commands(command=None, path=()):
+    command = command or typer.main.get_command(app)
+    inner = getattr(command, "commands", None)
+    if inner is None:
+        yield path, command
+    for name in sorted(inner or {}):
+        yield from commands(inner[name], (*path, name))
+
+
+def test_the_reference_page_is_the_one_the_program_writes():
+    page = (DOCS / "configuration.md").read_text()
+    assert page == reference() + "\n" or page == reference(), (
+        "run: hostler config reference --output docs/configuration.md"
+    )
+
+
+def test_every_setting_is_documented():
+    page = (DOCS / "configuration.md").read_text()
+    for key in keys():
+        assert f"{key.name}`" in page
+
+
+@pytest.mark.parametrize("path", [path for path, _ in commands()], ids=" ".join)
+def test_every_command_and_option_is_documented(path):
+    page = (DOCS / "commands.md").read_text()
+    _, _, section = page.partition(f"\n## `hostler {' '.join(path)}`\n")
+    assert section, f"docs/commands.md has no section for hostler {' '.join(path)}"
+    section = section.partition("\n## ")[0]
+    command = dict(commands())[path]
+    for parameter in command.params:
+        for flag in parameter.opts:
+            if flag.startswith("--") and flag != "--help":
+                assert f"`{flag}" in section, f"{flag} of hostler {' '.join(path)}"
+
+
+def test_no_command_is_documented_that_does_not_exist():
+    page = (DOCS / "commands.md").read_text()
+    documented = set(re.findall(r"^## `hostler ([^`]+)`$", page, re.MULTILINE))
+    assert documented == {" ".join(path) for path, _ in commands()}
+
+
+def test_exactly_the_declared_events_and_metrics_are_documented():
+    page = (DOCS / "telemetry.md").read_text()
+    documented = set(re.findall(r"^\| `([a-z_]+)` \|", page, re.MULTILINE))
+    assert documented == {item.name for item in (*EVENTS, *METRICS)}
+    for item in (*EVENTS, *METRICS):
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{item.name}` |"))
+        for field in getattr(item, "fields", ()) or getattr(item, "labels", ()):
+            assert field in row
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_room_has_a_page_and_a_list_of_its_files():
+    rooms = [path.parent.name for path in (ROOT / "src/hostler").glob("*/__init__.py")]
+    for room in rooms:
+        page = "base" if room in {"config", "telemetry"} else room
+        assert (DOCS / f"{page}.md").exists(), f"docs/{page}.md is missing"
+
+
+def test_every_page_is_reachable_from_the_index():
+    index = (DOCS / "README.md").read_text()
+    for page in DOCS.rglob("*.md"):
+        name = str(page.relative_to(DOCS))
+        if name != "README.md" and not name.startswith("decisions/"):
+            assert f"({name})" in index, f"docs/README.md does not mention {name}"
