@@ -47,7 +47,9 @@ def show(context: typer.Context, json: Json = False) -> None:
 
 @commands.command()
 def check(context: typer.Context, json: Json = False) -> None:
-    """Report every mistake in the settings file, and in governor.json, at once.
+    """Report every mistake in the settings at once.
+
+    Both files are read: hostler.toml and the home's governor.json.
 
     \b
     Example:
@@ -71,7 +73,7 @@ def check(context: typer.Context, json: Json = False) -> None:
 
 @commands.command()
 def schema() -> None:
-    """Print a JSON Schema of the settings file, for editors and checkers.
+    """Print a JSON Schema of the settings file.
 
     \b
     Example:

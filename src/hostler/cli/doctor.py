@@ -26,9 +26,9 @@ def doctor(
     quick: Annotated[bool, typer.Option("--quick", help="Leave out what takes long.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
-    """Check settings, database and tools; each finding says how we know and what to do.
+    """Check settings, database and tools.
 
-    Exit code 0: all well; 1: something to look at; 2: something is broken.
+    Each finding says how we know and what to do. Exit code 0: all well; 1: something to look at; 2: something is broken.
 
     \b
     Example:

@@ -40,9 +40,10 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
-    """Write a commented settings file, with what is found on this machine, and check it.
+    """Write a commented settings file and check it.
 
-    It goes to the path of --config, or to hostler.toml in the home.
+    It proposes what is found on this machine: agents, the repository of this folder, the login of
+    `gh`. The file goes to the path of --config, or to hostler.toml in the home.
 
     \b
     Example:

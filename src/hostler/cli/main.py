@@ -62,6 +62,9 @@ def root(
       hostler doctor               see whether everything is in place
       hostler sandbox              a GitHub of your own to try things on
     """
+    if home is not None:
+        # For what we start, and for the log of a defect, which is written outside any command.
+        os.environ["HOSTLER_HOME"] = str(home.expanduser().absolute())
     context.obj = Globals(home=home, config=config, debug=debug)
 
 
