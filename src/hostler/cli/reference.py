@@ -1,0 +1,84 @@
+"""The page of all commands, written from the commands themselves.
+
+python -m hostler.cli.reference > docs/commands.md
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from typer.main import get_command
+
+_HEAD = """# Commands
+
+<!-- Written by `python -m hostler.cli.reference`; a test keeps it true. -->
+
+Every command takes `--help`. These come before the command's name:
+
+"""
+_NOT_OURS = {"--help", "--install-completion", "--show-completion"}
+
+
+def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command that does something, with the words that call it."""
+    if not hasattr(command, "commands"):
+        yield path, command
+        return
+    for name in sorted(command.commands):
+        yield from commands(command.commands[name], (*path, name))
+
+
+def page() -> str:
+    """The whole page."""
+    from hostler.cli.main import app
+
+    root = get_command(app)
+    parts = [_HEAD + _options(root)]
+    for path, command in commands(root):
+        parts.append(
+            f"## `hostler {' '.join(path)}`\n\n{_text(command.help)}\n\n{_options(command)}"
+        )
+    parts.append(_COMPLETION)
+    return "\n".join(parts)
+
+
+def _text(raw: str | None) -> str:
+    """A command's help as Markdown: what stands behind a backspace mark is shown as typed."""
+    blocks = inspect.cleandoc(raw or "").split("\n\n")
+    return "\n\n".join(_block(block) for block in blocks)
+
+
+def _block(block: str) -> str:
+    if not block.startswith("\b"):
+        return block
+    title, *lines = block.removeprefix("\b").strip("\n").splitlines()
+    code = "\n".join(line.strip() for line in lines)
+    return f"{title}\n\n```sh\n{code}\n```"
+
+
+def _options(command: Any) -> str:
+    rows = [_row(one) for one in command.params if not _NOT_OURS & set(one.opts)]
+    if not rows:
+        return ""
+    return "\n".join(["| option | meaning |", "|---|---|", *rows, ""])
+
+
+def _row(parameter: Any) -> str:
+    is_argument = parameter.param_type_name == "argument"
+    names = [parameter.name.upper()] if is_argument else sorted(parameter.opts, key=len)[::-1]
+    said = getattr(parameter, "help", None) or ""
+    return f"| {', '.join(f'`{name}`' for name in names)} | {said.replace('|', chr(92) + '|')} |"
+
+
+_COMPLETION = """## Shell completion
+
+`hostler --install-completion` sets up completion of commands and options for the shell you use;
+`hostler --show-completion` prints the script instead.
+"""
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
