@@ -23,12 +23,12 @@ _NOT_OURS = {"--help", "--install-completion", "--show-completion"}
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command that does something, with the words that call it."""
-    if not hasattr(command, "commands"):
+    """Every command and every group that has options of its own, with the words that call it."""
+    inner = getattr(command, "commands", {})
+    if path and (not inner or _own_options(command)):
         yield path, command
-        return
-    for name in sorted(command.commands):
-        yield from commands(command.commands[name], (*path, name))
+    for name in sorted(inner):
+        yield from commands(inner[name], (*path, name))
 
 
 def page() -> str:
@@ -59,8 +59,12 @@ def _block(block: str) -> str:
     return f"{title}\n\n```sh\n{code}\n```"
 
 
+def _own_options(command: Any) -> list[Any]:
+    return [one for one in command.params if not _NOT_OURS & set(one.opts)]
+
+
 def _options(command: Any) -> str:
-    rows = [_row(one) for one in command.params if not _NOT_OURS & set(one.opts)]
+    rows = [_row(one) for one in _own_options(command)]
     if not rows:
         return ""
     return "\n".join(["| option | meaning |", "|---|---|", *rows, ""])
