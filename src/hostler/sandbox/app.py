@@ -7,11 +7,13 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from hostler.sandbox.control import Control
+from hostler.sandbox.controls import WorldControls
 from hostler.sandbox.git.vault import Vault
 from hostler.sandbox.gitweb import ENDINGS, bridge
 from hostler.sandbox.http import Request, Response
 from hostler.sandbox.pipeline import Cut, Pipeline
 from hostler.sandbox.routes import all_routes, attach_all
+from hostler.sandbox.webhooks import Postman
 from hostler.sandbox.world import World
 
 Scope = MutableMapping[str, Any]
@@ -31,7 +33,9 @@ class SandboxApp:
         self.world.vault = vault
         self.git = bridge(self.world, vault) if vault else None
         self.pipeline = Pipeline(self.world, all_routes())
+        self.postman = Postman(self.world)
         self.control = Control(self)
+        WorldControls(self)
         attach_all(self.world)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from hostler.errors import HostlerError
 from hostler.sandbox.errors import ApiError
 from hostler.sandbox.http import Request, Response, json_response
 from hostler.sandbox.moments import iso
@@ -14,6 +17,7 @@ from hostler.sandbox.settings import BadInput
 if TYPE_CHECKING:
     from hostler.sandbox.app import SandboxApp
 
+_LOOPBACK = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?")
 Action = Callable[[Request, str], Any]
 
 
@@ -48,10 +52,15 @@ class Control:
         action = exact or self._actions.get((request.method, area))
         if action is None:
             return json_response({"message": f"No control {request.method} /{path}"}, 404)
+        if not _LOOPBACK.fullmatch(request.headers.get("host", "")):
+            return json_response({"message": "Controls answer to this machine only"}, 403)
         try:
-            return json_response(action(request, "" if exact else rest))
+            result = action(request, "" if exact else rest)
+            return json_response(await result if inspect.isawaitable(result) else result)
         except BadInput as error:
             return json_response({"message": str(error), "field": error.field}, 400)
+        except HostlerError as error:
+            return json_response({"message": error.what}, 400)
         except ApiError as error:
             return json_response(error.payload(), 400 if error.status == 422 else error.status)
 

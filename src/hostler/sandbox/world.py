@@ -125,6 +125,13 @@ class World:
                 self.remove(item)
         self.remove(repo)
 
+    def reset(self) -> None:
+        """Empty the world, keeping its clock, settings and listeners."""
+        self.truth, self.seen = Tables(), Tables()
+        self.counters.clear()
+        self._pending.clear()
+        self._published.clear()
+
     def user(self, login: str) -> User | None:
         """The user of this login, in truth."""
         return self.truth.find(User, login.lower())

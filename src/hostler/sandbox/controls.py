@@ -1,0 +1,69 @@
+"""Test controls that change the world: state, seed, deleting and transferring issues, webhooks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hostler.sandbox.entities import Issue, Repo
+from hostler.sandbox.http import Request
+from hostler.sandbox.moving import delete_issue, transfer_issue
+from hostler.sandbox.saving import pack, unpack
+from hostler.sandbox.seed import plant
+from hostler.sandbox.settings import BadInput
+
+if TYPE_CHECKING:
+    from hostler.sandbox.app import SandboxApp
+
+
+class WorldControls:
+    """The world by hand."""
+
+    def __init__(self, app: SandboxApp) -> None:
+        self._app = app
+        self._world = app.world
+        app.control.add("GET", "state", self._state)
+        app.control.add("PUT", "state", self._load)
+        app.control.add("POST", "seed", self._seed)
+        app.control.add("POST", "issues/delete", self._delete)
+        app.control.add("POST", "issues/transfer", self._transfer)
+        app.control.add("POST", "webhooks/wait", self._wait)
+
+    def _state(self, _request: Request, _rest: str) -> Any:
+        return pack(self._world)
+
+    def _load(self, request: Request, _rest: str) -> Any:
+        unpack(self._world, request.json())
+        self._app.pipeline.renderer.forget()
+        return {}
+
+    async def _seed(self, request: Request, _rest: str) -> Any:
+        await plant(self._world, request.json())
+        return {}
+
+    def _delete(self, request: Request, _rest: str) -> Any:
+        delete_issue(self._world, self._issue(request.json()))
+        return {}
+
+    def _transfer(self, request: Request, _rest: str) -> Any:
+        values = request.json()
+        made = transfer_issue(self._world, self._issue(values), self._repo(values, "to"))
+        return {"number": made.number, "id": made.id}
+
+    async def _wait(self, _request: Request, _rest: str) -> Any:
+        await self._app.postman.idle()
+        return {}
+
+    def _repo(self, values: dict[str, Any], field: str) -> Repo:
+        repo = self._world.repo(str(values.get(field)))
+        if repo is None:
+            raise BadInput(field, "no such repository; write owner/name")
+        return repo
+
+    def _issue(self, values: dict[str, Any]) -> Issue:
+        number = values.get("number")
+        issue = None
+        if type(number) is int:
+            issue = self._world.truth.find(Issue, self._repo(values, "repo").id, number)
+        if issue is None:
+            raise BadInput("number", "no such issue")
+        return issue
