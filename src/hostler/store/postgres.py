@@ -21,7 +21,7 @@ from hostler.store.forks import PerProcess
 from hostler.store.listener import CHANNEL, Listener
 from hostler.store.place import PostgresPlace
 from hostler.store.translate import Kind, kind_of, translated
-from hostler.store.writers import Patience, Turn
+from hostler.store.writers import OneWritePerThread, Patience, Turn
 
 # Held to the end of the transaction, whichever way it ends.
 LOCK_SCOPE = "SELECT pg_advisory_xact_lock(%s)"
@@ -85,13 +85,14 @@ class PostgresBackend:
         # Marks our own notifications, which are news to nobody here.
         self._me = uuid.uuid4().hex
         self._tell: Callable[[], None] = lambda: None
+        self._once = PerProcess(OneWritePerThread)
         self._engine = PerProcess(lambda: make_engine(place, patience))
         self._listener = PerProcess(lambda: Listener(place, self._me, lambda: self._tell()))
 
     @contextmanager
     def writing(self, scopes: tuple[str, ...], *, relaxed: bool) -> Iterator[Connection]:
         """A connection that holds the scopes' locks."""
-        with connected(self._engine.value) as connection:
+        with self._once.value.block(), connected(self._engine.value) as connection:
             connection.begin()
             if relaxed:
                 connection.exec_driver_sql(RELAX)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from hostler.errors import StoreError, StoreMissing, StoreUnreachable
 from hostler.store.place import PostgresPlace
+from hostler.store.translate import first_line
 
 _NOTHING = "Nothing was written, unless the connection broke during a commit."
 

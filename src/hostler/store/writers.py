@@ -47,6 +47,27 @@ class Turn:
         return time.monotonic() - self.asked_at
 
 
+class OneWritePerThread:
+    """Refuses a write inside a write of the same thread, which would wait for itself."""
+
+    def __init__(self) -> None:
+        self._threads: set[int] = set()
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """One write of this thread."""
+        me = threading.get_ident()
+        if me in self._threads:
+            raise RuntimeError(
+                "store.write() inside store.write(): pass the open transaction on instead"
+            )
+        self._threads.add(me)
+        try:
+            yield
+        finally:
+            self._threads.discard(me)
+
+
 class _Ticket(threading.Thread):
     """A place in the kernel's own queue, which is fair; asking again and again is not.
 
@@ -116,38 +137,35 @@ class WriterQueue:
     def _begin(self) -> None:
         self._file: BinaryIO | None = None
         self._mutex = threading.Lock()
-        self._owner: int | None = None
+        self._once = OneWritePerThread()
         self._ticket: _Ticket | None = None
 
     @contextmanager
     def turn(self, patience: Patience, clock: Clock) -> Iterator[Turn]:
         """Wait for our turn and hold it."""
         turn = Turn()
-        self._enter(patience, turn)
-        try:
-            self._owner = threading.get_ident()
+        with self._once.block(), self._entered(patience, turn):
             self._file = file = self._lock(patience.queue_seconds)
             turn.in_order = file is not None
             if file is not None:
                 holders.write_holder(file.fileno(), holders.myself(clock.now()))
             yield turn
-        finally:
-            self._leave()
 
     def holder(self) -> str:
         """Who has the turn now, as far as can be known."""
         return str(holders.read_holder(self._side_file) or holders.UNKNOWN)
 
-    def _enter(self, patience: Patience, turn: Turn) -> None:
-        if self._owner == threading.get_ident():
-            raise RuntimeError(
-                "store.write() inside store.write(): pass the open transaction on instead"
-            )
+    @contextmanager
+    def _entered(self, patience: Patience, turn: Turn) -> Iterator[None]:
         if not self._mutex.acquire(timeout=patience.queue_seconds + patience.begin_seconds):
             raise StoreBusy(self.holder(), turn.waited)
+        try:
+            yield
+        finally:
+            self._leave()
 
     def _leave(self) -> None:
-        file, self._file, self._owner = self._file, None, None
+        file, self._file = self._file, None
         if file is not None and not file.closed:
             holders.clear_holder(file.fileno())
             _unlock(file)
