@@ -6,6 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from hostler.sandbox.action_controls import ActionControls
 from hostler.sandbox.control import Control
 from hostler.sandbox.controls import WorldControls
 from hostler.sandbox.git.vault import Vault
@@ -36,6 +37,7 @@ class SandboxApp:
         self.postman = Postman(self.world)
         self.control = Control(self)
         WorldControls(self)
+        ActionControls(self)
         attach_all(self.world)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -10,6 +10,7 @@ from hostler.sandbox.git.repository import Repository
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 LARGEST_PATCH = 400_000
 
+_DIFF = ("diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", "--full-index")
 _STATUS = {"A": "added", "D": "removed", "M": "modified", "R": "renamed", "C": "copied"}
 
 
@@ -26,14 +27,17 @@ class FileChange:
     patch: str | None = None
 
 
+async def facts(repo: Repository, old: str, new: str) -> list[FileChange]:
+    """The files that differ from `old` to `new`, in the order of their paths, without patches."""
+    return parse((await repo.git(*_DIFF, "-z", "--raw", "--numstat", old, new)).text)
+
+
 async def between(repo: Repository, old: str, new: str) -> list[FileChange]:
-    """The files that differ from `old` to `new`, in the order of their paths."""
-    flags = ("diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", "--full-index")
-    facts = await repo.git(*flags, "-z", "--raw", "--numstat", old, new)
-    changes = parse(facts.text)
+    """The same with patches."""
+    changes = await facts(repo, old, new)
     if not changes:
         return []
-    shown = await repo.git(*flags, "--no-color", "-p", old, new)
+    shown = await repo.git(*_DIFF, "--no-color", "-p", old, new)
     return _with_patches(changes, split(shown.text))
 
 

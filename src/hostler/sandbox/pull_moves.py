@@ -1,0 +1,169 @@
+"""What moved branches do to pull requests, and to the issues that their commits close."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hostler.sandbox import closing_words, pull_checks, review_spots
+from hostler.sandbox.entities import Issue, PullMark, Repo
+from hostler.sandbox.git import commits, refs
+from hostler.sandbox.git.commits import Commit, History
+from hostler.sandbox.git.http import Push
+from hostler.sandbox.git.names import ZERO
+from hostler.sandbox.git.refs import Move
+from hostler.sandbox.git.repository import Repository
+from hostler.sandbox.pull_entities import Pull, RefPush
+from hostler.sandbox.pull_sizes import measure
+from hostler.sandbox.world import World
+
+MOST_COMMITS = 20
+
+
+async def follow(world: World, push: Push) -> None:
+    """Let everything that hangs on the moved refs follow them."""
+    repo = world.truth.get(Repo, push.number)
+    if repo is None or world.vault is None:
+        return
+    git = world.vault.get(push.number)
+    for move in push.moves:
+        new = await _new_commits(git, move)
+        await _tell_push(world, git, repo, push.login, move, new)
+        if move.ref.startswith("refs/heads/"):
+            await _follow_branch(world, git, repo, push.login, move)
+        if move.ref == f"refs/heads/{repo.default_branch}":
+            for commit in new:
+                close_issues(world, repo, push.login, commit.message, commit.sha)
+
+
+async def _follow_branch(world: World, git: Repository, repo: Repo, actor: str, move: Move) -> None:
+    branch = move.ref.removeprefix("refs/heads/")
+    for pull in open_pulls(world, "head", repo.id, branch):
+        if move.deleted:
+            close(world, pull, actor, "head_ref_deleted")
+        else:
+            await synchronize(world, git, pull, move.new, actor)
+    for pull in open_pulls(world, "base", repo.id, branch):
+        if move.deleted:
+            close(world, pull, actor, "base_ref_deleted")
+        else:
+            await _base_moved(world, git, pull, move.new, actor)
+
+
+def open_pulls(world: World, side: str, repo_id: int, branch: str) -> list[Pull]:
+    """Open pull requests with this branch as head or base."""
+    found: list[Pull] = list(world.truth.group(Pull, side, repo_id, branch).select())
+    return [pull for pull in found if issue_of(world, pull).state == "open"]
+
+
+def issue_of(world: World, pull: Pull) -> Issue:
+    """The issue that a pull request is."""
+    issue = world.truth.get(Issue, pull.issue_id)
+    assert issue is not None, "a pull request has lost its issue"
+    return issue
+
+
+async def synchronize(world: World, git: Repository, pull: Pull, sha: str, actor: str) -> Pull:
+    """The head moved: new commits, unknown mergeability, perhaps outdated comments."""
+    if sha == pull.head_sha:
+        return pull
+    forced = not await refs.contains(git, sha, pull.head_sha)
+    base = await refs.branch(git, pull.base_ref) or pull.base_sha
+    moved = replace(pull, head_sha=sha, base_sha=base, mergeable=None, merge_sha=None)
+    moved = world.put(replace(moved, size=await measure(git, base, sha)))
+    await refs.move(git, f"refs/pull/{pull.number}/head", sha)
+    await pull_checks.drop(git, f"refs/pull/{pull.number}/merge")
+    issue = issue_of(world, pull)
+    world.put(replace(issue, updated_at=world.now()))
+    if forced:
+        world.note(issue, "head_ref_force_pushed", actor, commit_id=sha)
+    await review_spots.follow(world, git, pull, moved)
+    world.tell("pull_request", moved, "synchronize", actor)
+    return moved
+
+
+async def _base_moved(world: World, git: Repository, pull: Pull, sha: str, actor: str) -> None:
+    if pull.size.commits and await refs.contains(git, sha, pull.head_sha):
+        mark_merged(world, pull, actor, sha)
+        return
+    await pull_checks.drop(git, f"refs/pull/{pull.number}/merge")
+    world.put(replace(pull, base_sha=sha, mergeable=None, merge_sha=None))
+
+
+def close(world: World, pull: Pull, actor: str, why: str = "") -> None:
+    """Close without merging."""
+    now, issue = world.now(), issue_of(world, pull)
+    world.note(issue, "closed", actor)
+    if why:
+        world.note(issue, why, actor)
+    world.put(replace(issue, state="closed", closed_at=now, closed_by=actor, updated_at=now))
+    world.tell("pull_request", pull, "closed", actor)
+
+
+def mark_merged(world: World, pull: Pull, actor: str, sha: str) -> Pull:
+    """The pull request is part of its base now."""
+    now, issue = world.now(), issue_of(world, pull)
+    world.note(issue, "merged", actor, commit_id=sha)
+    world.note(issue, "closed", actor)
+    mark = PullMark(merged_at=now, draft=bool(issue.pull and issue.pull.draft))
+    world.put(
+        replace(issue, state="closed", closed_at=now, closed_by=actor, updated_at=now, pull=mark)
+    )
+    merged = world.put(replace(pull, merged_at=now, merged_by=actor, merge_sha=sha, mergeable=None))
+    repo = world.truth.get(Repo, pull.repo_id)
+    if repo is not None and repo.default_branch == pull.base_ref:
+        close_issues(world, repo, actor, issue.body, sha)
+    world.tell("pull_request", merged, "closed", actor)
+    return merged
+
+
+def close_issues(world: World, repo: Repo, actor: str, text: str | None, sha: str) -> None:
+    """Close what a text says it fixes."""
+    for number in closing_words.closed_by(text, repo.full_name):
+        issue = world.truth.find(Issue, repo.id, number)
+        if issue is None or issue.state == "closed" or issue.pull is not None:
+            continue
+        now = world.now()
+        world.note(issue, "closed", actor, commit_id=sha)
+        closed = replace(
+            issue,
+            state="closed",
+            state_reason="completed",
+            closed_at=now,
+            closed_by=actor,
+            updated_at=now,
+        )
+        world.tell("issues", world.put(closed), "closed", actor)
+
+
+async def _new_commits(git: Repository, move: Move) -> list[Commit]:
+    """The newest commits that a move brought to a branch, oldest first."""
+    if move.deleted or not move.ref.startswith("refs/heads/"):
+        return []
+    known = () if move.created else (move.old,)
+    if move.created:
+        head = await refs.find(git, "HEAD")
+        known = (head,) if head and head != move.new else ()
+    found = await commits.log(git, History(move.new, exclude=known, count=MOST_COMMITS))
+    return found[::-1]
+
+
+async def _tell_push(
+    world: World, git: Repository, repo: Repo, actor: str, move: Move, new: list[Commit]
+) -> None:
+    kept = ZERO in (move.old, move.new) or await refs.contains(git, move.new, move.old)
+    told = RefPush(
+        id=world.new_id("push"),
+        repo_id=repo.id,
+        ref=move.ref,
+        before=move.old,
+        after=move.new,
+        pusher=actor,
+        created_at=world.now(),
+        forced=not kept,
+        commits=tuple((commit.sha, commit.message) for commit in new),
+    )
+    world.tell("push", told, "", actor)
+    if move.created:
+        world.tell("create", told, "", actor)
+    if move.deleted:
+        world.tell("delete", told, "", actor)

@@ -1,0 +1,27 @@
+"""Refs moved through the API are announced like pushes, so that everything follows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hostler.sandbox.call import Call
+from hostler.sandbox.entities import Repo
+from hostler.sandbox.git.http import Push
+from hostler.sandbox.git.refs import Move
+from hostler.sandbox.world import World
+
+
+async def announce(world: World, repo_id: int, login: str, moves: Sequence[Move]) -> None:
+    """Tell all listeners; the caller holds the repository's lock."""
+    repo = world.truth.get(Repo, repo_id)
+    if repo is not None:
+        now = world.now()
+        world.put(replace(repo, pushed_at=now, updated_at=now))
+    for listener in world.push_listeners:
+        await listener(Push(repo_id, login, tuple(moves)))
+
+
+async def announce_call(call: Call, *moves: Move) -> None:
+    """The same for what the present caller did."""
+    await announce(call.world, call.repo.id, call.actor, moves)

@@ -1,0 +1,200 @@
+"""Statuses and check runs of commits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hostler.sandbox.call import Call
+from hostler.sandbox.ci_entities import CheckOutput, CheckRun, CommitStatus
+from hostler.sandbox.errors import invalid, not_found, unprocessable, wrong_type
+from hostler.sandbox.fields import Fields
+from hostler.sandbox.git import names, refs
+from hostler.sandbox.http import Response, json_response
+from hostler.sandbox.paging import moment_of
+from hostler.sandbox.plain_pages import asked_page
+from hostler.sandbox.render import shaped
+from hostler.sandbox.router import REPO, Router
+from hostler.sandbox.routes.compare import commit_of
+from hostler.sandbox.shapes import ci as _shapes  # noqa: F401 - registers the shapes
+from hostler.sandbox.shapes.issues import repo_url
+
+router = Router()
+RUN = REPO + "/check-runs/{check_id}"
+STATES = ("error", "failure", "pending", "success")
+STATUSES = ("queued", "in_progress", "completed", "waiting", "requested", "pending")
+CONCLUSIONS = (
+    "action_required", "cancelled", "failure", "neutral", "success", "skipped", "stale",
+    "timed_out",
+)  # fmt: skip
+
+
+@router.route("POST", REPO + "/statuses/{sha}", access="write", creates=True)
+async def create_status(call: Call) -> Response:
+    """Give a commit a state under a context."""
+    fields, sha = call.fields("Status"), call.params["sha"]
+    state = fields.choice("state", STATES)
+    if state is None:
+        raise invalid("Status", "state", "missing_field")
+    if not names.is_sha(sha) or await refs.object_kind(call.git(), sha) != "commit":
+        raise unprocessable(f"No commit found for SHA: {sha[:80]}")
+    now = call.world.now()
+    made = CommitStatus(
+        id=call.world.new_id("status"),
+        repo_id=call.repo.id,
+        sha=sha,
+        state=state,
+        context=fields.text("context") or "default",
+        creator=call.actor,
+        created_at=now,
+        updated_at=now,
+        description=fields.text("description", limit=140),
+        target_url=fields.text("target_url"),
+    )
+    call.world.put(made)
+    call.world.tell("status", made, "", call.actor)
+    return call.one(made, 201)
+
+
+@router.route("GET", REPO + "/commits/{ref}/statuses")
+async def list_statuses(call: Call) -> Response:
+    """All states that a commit was given, newest first."""
+    sha = await commit_of(call.git(), call.params["ref"])
+    group = call.tables.group(CommitStatus, "commit", call.repo.id, sha)
+    return call.page(group.select(descending=True))
+
+
+@router.route("GET", REPO + "/commits/{ref}/status")
+async def combined(call: Call) -> Response:
+    """The newest state of every context, and what they come to."""
+    sha = await commit_of(call.git(), call.params["ref"])
+    group = call.tables.group(CommitStatus, "commit", call.repo.id, sha)
+    newest = {item.context: item for item in group.select()}
+    page = asked_page(call)
+    shown = list(newest.values())[page.offset : page.offset + page.size]
+    base = repo_url(call.repo.id, call.frame)
+    return json_response(
+        {
+            "state": combined_state([item.state for item in newest.values()]),
+            "statuses": [shaped(item, call.frame) for item in shown],
+            "sha": sha,
+            "total_count": len(newest),
+            "repository": shaped(call.repo, call.frame),
+            "commit_url": f"{base}/commits/{sha}",
+            "url": f"{base}/commits/{sha}/status",
+        }
+    )
+
+
+def combined_state(states: list[str]) -> str:
+    """failure if any failed, success if all succeeded, else pending."""
+    if {"error", "failure"} & set(states):
+        return "failure"
+    return "success" if states and set(states) == {"success"} else "pending"
+
+
+@router.route("POST", REPO + "/check-runs", access="write", creates=True)
+async def create_check(call: Call) -> Response:
+    """Start a check of a commit, or report one at once."""
+    fields = call.fields("CheckRun")
+    name, sha = fields.text("name", required=True), fields.text("head_sha", required=True) or ""
+    if not names.is_sha(sha) or await refs.object_kind(call.git(), sha) != "commit":
+        raise unprocessable(f"No commit found for SHA: {sha[:80]}")
+    now = call.world.now()
+    blank = CheckRun(
+        id=call.world.new_id("check_run"),
+        repo_id=call.repo.id,
+        head_sha=sha,
+        name=name or "",
+        started_at=now,
+        creator=call.actor,
+        app_id=call.viewer.app_id,
+    )
+    made = call.world.put(_changed(blank, fields, now))
+    call.world.tell("check_run", made, "created", call.actor)
+    return call.one(made, 201)
+
+
+@router.route("PATCH", RUN, access="write")
+def update_check(call: Call) -> Response:
+    """Report how a check goes."""
+    fields = call.fields("CheckRun")
+    after = call.world.put(_changed(_check(call), fields, call.world.now()))
+    if after.status == "completed":
+        call.world.tell("check_run", after, "completed", call.actor)
+    return call.one(after)
+
+
+def _changed(check: CheckRun, fields: Fields, now: int) -> CheckRun:
+    conclusion = fields.choice("conclusion", CONCLUSIONS)
+    status = "completed" if conclusion else fields.choice("status", STATUSES) or check.status
+    if status == "completed" and not (conclusion or check.conclusion):
+        raise invalid("CheckRun", "conclusion", "missing_field")
+    done = status == "completed"
+    ended = moment_of(fields.text("completed_at"), "completed_at") or check.completed_at or now
+    return replace(
+        check,
+        name=fields.text("name") or check.name,
+        status=status,
+        conclusion=(conclusion or check.conclusion) if done else None,
+        started_at=moment_of(fields.text("started_at"), "started_at") or check.started_at,
+        completed_at=ended if done else None,
+        external_id=fields.text("external_id") or check.external_id,
+        details_url=fields.text("details_url") or check.details_url,
+        output=_output(check, fields),
+    )
+
+
+def _output(check: CheckRun, fields: Fields) -> CheckOutput:
+    value = fields.values.get("output")
+    if value is None:
+        return check.output
+    if not isinstance(value, dict):
+        raise wrong_type("output", value, "an object")
+    inner = Fields("CheckRun", value)
+    notes = value.get("annotations") or []
+    if not isinstance(notes, list) or len(notes) > 50:
+        raise invalid("CheckRun", "annotations", "invalid")
+    return CheckOutput(
+        title=inner.text("title"),
+        summary=inner.body("summary"),
+        text=inner.body("text"),
+        annotations=check.output.annotations + len(notes),
+    )
+
+
+@router.route("GET", RUN)
+def get_check(call: Call) -> Response:
+    """One check."""
+    return call.one(_check(call))
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which checks of a commit are asked for."""
+
+    name: str
+    status: str
+
+    def __call__(self, check: CheckRun) -> bool:
+        named = not self.name or check.name == self.name
+        return named and (not self.status or check.status == self.status)
+
+
+@router.route("GET", REPO + "/commits/{ref}/check-runs")
+async def list_checks(call: Call) -> Response:
+    """A commit's checks; of several with one name the newest, unless `filter=all`."""
+    sha = await commit_of(call.git(), call.params["ref"])
+    query = call.request.query
+    wanted = Filter(query.get("check_name", ""), query.get("status", ""))
+    group = call.tables.group(CheckRun, "commit", call.repo.id, sha)
+    found: list[CheckRun] = list(group.select(where=wanted))
+    if query.get("filter") != "all":
+        found = list({check.name: check for check in found}.values())
+    return call.wrapped(found[::-1], "check_runs")
+
+
+def _check(call: Call) -> CheckRun:
+    found = call.tables.get(CheckRun, call.number("check_id"))
+    if found is None or found.repo_id != call.repo.id:
+        raise not_found()
+    return found
