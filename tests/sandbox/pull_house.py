@@ -1,0 +1,107 @@
+"""A sandbox with git for tests of pull requests: one server per module, one repository per test."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+import httpx
+
+from hostler.sandbox.auth import token_for
+from hostler.sandbox.server import Running, running
+
+PEOPLE = ("alice", "bob", "carol", "dave")
+NO_LIMITS = {
+    "primary_limit": 0,
+    "anonymous_limit": 0,
+    "points_per_minute": 0,
+    "creations_per_minute": 0,
+    "creations_per_hour": 0,
+}
+TEXT = "".join(f"line {n}\n" for n in range(1, 21))
+_numbers = count(1)
+
+
+class House:
+    """A repository of alice's: bob may write, carol may read, dave is a stranger."""
+
+    def __init__(self, sandbox: Running, **repo: Any) -> None:
+        self.sandbox = sandbox
+        self.name = f"alice/house{next(_numbers)}"
+        access = {"bob": "write", "carol": "read"}
+        sandbox.seed({"repos": [{"name": self.name, "collaborators": access, **repo}]})
+        self._clients = {login: sandbox.client(login) for login in PEOPLE}
+        self._clients["nobody"] = sandbox.client()
+
+    def close(self) -> None:
+        for client in self._clients.values():
+            client.close()
+
+    def call(self, method: str, path: str, who: str = "alice", **options: Any) -> httpx.Response:
+        url = path if path.startswith(("http", "/")) else f"/repos/{self.name}/{path}".rstrip("/")
+        return self._clients[who].request(method, url, **options)
+
+    def get(self, path: str, who: str = "alice", **options: Any) -> Any:
+        answer = self.call("GET", path, who, **options)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def send(self, method: str, path: str, who: str = "alice", **fields: Any) -> httpx.Response:
+        return self.call(method, path, who, json=fields)
+
+    def made(self, method: str, path: str, who: str = "alice", **fields: Any) -> Any:
+        answer = self.send(method, path, who, **fields)
+        assert answer.is_success, f"{answer.status_code} {answer.text}"
+        return answer.json() if answer.content else None
+
+    def head(self, branch: str = "main") -> str:
+        return str(self.get(f"git/ref/heads/{branch}")["object"]["sha"])
+
+    def branch(self, name: str, start: str = "main") -> None:
+        self.made("POST", "git/refs", ref=f"refs/heads/{name}", sha=self.head(start))
+
+    def commit(self, branch: str, path: str = "file.txt", text: str = TEXT, **more: Any) -> str:
+        """Write a file on a branch; the commit's sha."""
+        old = self.call("GET", f"contents/{path}?ref={branch}")
+        fields = {"message": f"Change {path}", "content": encoded(text), "branch": branch, **more}
+        if old.status_code == 200:
+            fields["sha"] = old.json()["sha"]
+        return str(self.made("PUT", f"contents/{path}", **fields)["commit"]["sha"])
+
+    def pull(self, branch: str = "topic", who: str = "alice", **fields: Any) -> int:
+        """A pull request from a new branch with one new file; its number."""
+        self.branch(branch)
+        self.commit(branch, f"{branch}.txt")
+        asked = {"title": f"Add {branch}", "head": branch, "base": "main", **fields}
+        return int(self.made("POST", "pulls", who, **asked)["number"])
+
+    def known(self, number: int) -> Any:
+        """A pull request once it is known whether it merges."""
+        self.get(f"pulls/{number}")
+        return self.get(f"pulls/{number}")
+
+    def events(self, number: int) -> list[str]:
+        return [event["event"] for event in self.get(f"issues/{number}/events")]
+
+    def clone_url(self, login: str = "alice") -> str:
+        host = self.sandbox.url.removeprefix("http://")
+        return f"http://x-access-token:{token_for(login)}@{host}/{self.name}.git"
+
+    def tick(self, seconds: int = 1) -> None:
+        self.sandbox.control.post("/clock", json={"advance": seconds}).raise_for_status()
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+@contextmanager
+def street(**settings: Any) -> Iterator[Running]:
+    """A running sandbox with people and without limits."""
+    seed = {"users": [{"login": login} for login in PEOPLE]}
+    with running(seed, git=True, **{**NO_LIMITS, **settings}) as sandbox:
+        sandbox.control.post("/clock", json={"freeze": True}).raise_for_status()
+        yield sandbox
