@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from hostler.clock import Clock
 from hostler.errors import HomeLocked, StoreReadOnly
-from hostler.store.forks import renew_after_fork
+from hostler.store.forks import renew_after_fork, set_aside
 from hostler.store.holders import clear_holder, myself, read_holder, write_holder
 
 FILE_NAME = "service.lock"
@@ -58,6 +58,8 @@ class HomeLock:
         """The descriptor, made to stay open across `exec`; pass its number to the new program."""
         descriptor = self._file.fileno()
         os.set_inheritable(descriptor, True)
+        # Nobody may drop it between here and there.
+        set_aside(self._file)
         return descriptor
 
     def release(self) -> None:

@@ -107,7 +107,7 @@ CLASSES: dict[str, Kind] = {
     "psycopg.Error": Kind.BUG,
     "psycopg.OperationalError": Kind.UNREACHABLE,
     "psycopg.Warning": Kind.BUG,
-    "psycopg.transaction.Rollback": Kind.BUG,
+    "psycopg.Rollback": Kind.BUG,
     "sqlalchemy.exc.SQLAlchemyError": Kind.BUG,
     "sqlalchemy.exc.DisconnectionError": Kind.UNREACHABLE,
     "sqlalchemy.exc.TimeoutError": Kind.BUSY,

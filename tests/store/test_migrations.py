@@ -1,0 +1,244 @@
+"""Migrations build exactly the tables, keep the data, and change all or nothing."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from children import Child
+from database import PATIENT, Database, no_progress
+from sqlalchemy import inspect as look_at
+
+from hostler.clock import FakeClock, SystemClock
+from hostler.errors import HomeLocked, StoreBusy, StoreError, StoreNewer, StoreOutdated
+from hostler.store import sqlite
+from hostler.store.backup import verify_backup
+from hostler.store.homelock import home_lock
+from hostler.store.layout import differences
+from hostler.store.meta import read_meta
+from hostler.store.migrate import MIGRATIONS, Plan, known_revisions, present_revision, upgrade
+from hostler.store.postgres import TRY_SCOPE, scope_key
+from hostler.store.revision import HEAD, REVISIONS
+from hostler.store.store import make_backend
+from hostler.store.tables import action_tokens, metadata
+
+MIGRATION = """
+from alembic import op
+import sqlalchemy as sa
+revision, down_revision, branch_labels, depends_on = "0003", "0002", None, None
+
+def upgrade():
+    op.create_table("half", sa.Column("a", sa.Text))
+    op.execute("DELETE FROM store_meta")
+    {then}
+"""
+
+
+def with_a_third(folder: Path, then: str) -> Plan:
+    """A plan that goes one migration beyond ours."""
+    migrations = folder / "100% migrations"
+    shutil.copytree(MIGRATIONS, migrations)
+    (migrations / "versions" / "0003_more.py").write_text(MIGRATION.format(then=then))
+    return Plan(to="0003", migrations=migrations)
+
+
+def connected(database: Database):
+    return make_backend(database.place, SystemClock(), PATIENT)
+
+
+def facts(database: Database) -> dict[str, str]:
+    with closing(database.open()) as store, store.read() as tx:
+        return read_meta(tx)
+
+
+def test_the_revisions_are_those_of_the_migrations():
+    assert tuple(known_revisions()) == REVISIONS
+
+
+def test_migrations_from_nothing_build_exactly_the_tables(empty):
+    done = empty.upgrade()
+    assert (done.before, done.after, done.backup) == (None, HEAD, None)
+    backend = connected(empty)
+    with backend.reading() as connection:
+        assert differences(connection) == []
+        inspector = look_at(connection)
+        assert set(inspector.get_table_names()) == {*metadata.tables, "alembic_version"}
+        (index,) = inspector.get_indexes(action_tokens.name)
+        assert index["column_names"] == [
+            "repo_full_name",
+            "scope_kind",
+            "scope_number",
+            "status",
+        ]
+    backend.close()
+    assert empty.inspect().sound
+
+
+def test_the_comparison_sees_a_changed_default_key_index_and_column(sqlite_database):
+    spoil = [
+        "DROP INDEX ix_action_tokens_scope_status",
+        "ALTER TABLE store_meta ADD COLUMN more TEXT",
+        "DROP TABLE repositories",
+        "DROP TABLE github_comment_poll_cursors",
+        "CREATE TABLE repositories (repo_full_name TEXT NOT NULL, github_id INTEGER,"
+        " added_at TEXT NOT NULL DEFAULT 'never', UNIQUE (github_id))",
+    ]
+    with closing(sqlite.connect(sqlite_database.file, "rw", 5)) as connection:
+        for statement in spoil:
+            connection.execute(statement)
+    found = " ".join(sqlite_database.inspect().problems)
+    for trace in ("ix_action_tokens_scope_status", "more", "added_at", "poll_cursors"):
+        assert trace in found
+
+
+def test_a_missing_primary_key_is_seen(sqlite_database):
+    with closing(sqlite.connect(sqlite_database.file, "rw", 5)) as connection:
+        connection.execute("DROP TABLE store_meta")
+        connection.execute("CREATE TABLE store_meta (key TEXT NOT NULL, value TEXT NOT NULL)")
+    assert any("primary key" in problem for problem in sqlite_database.inspect().problems)
+
+
+def test_an_upgrade_keeps_the_data_and_takes_a_backup_first(empty):
+    empty.upgrade(Plan(to="0001"))
+    with pytest.raises(StoreOutdated, match="0001"):
+        empty.open()
+    done = empty.upgrade()
+    assert (done.before, done.after) == ("0001", HEAD)
+    assert done.backup.path.parent == empty.home / "backups"
+    assert "0001" in done.backup.path.name
+    assert verify_backup(empty.place, done.backup.path).revision == "0001"
+    assert facts(empty)["store_id"]
+
+
+def test_the_id_of_a_store_survives_upgrades(empty):
+    empty.upgrade(Plan(to="0001"))
+    backend = connected(empty)
+    read = "SELECT value FROM store_meta WHERE key = 'store_id'"
+    with backend.reading() as connection:
+        before = connection.exec_driver_sql(read).scalar_one()
+    backend.close()
+    empty.upgrade()
+    assert facts(empty)["store_id"] == before
+
+
+def test_an_upgrade_of_an_up_to_date_database_does_nothing(database):
+    done = database.upgrade()
+    assert not done.changed
+    assert done.backup is None
+    assert not (database.home / "backups").exists()
+
+
+def test_a_migration_that_fails_half_way_changes_nothing(database, tmp_path):
+    before = facts(database)
+    plan = with_a_third(tmp_path, 'raise ZeroDivisionError("in the middle")')
+    with pytest.raises(StoreError, match="in the middle") as caught:
+        database.upgrade(plan)
+    (backup,) = (database.home / "backups").iterdir()
+    assert str(backup) in caught.value.safe
+    assert facts(database) == before
+    assert database.inspect().sound
+
+
+def test_a_foreign_error_in_a_migration_names_the_backup_too(database, tmp_path):
+    plan = with_a_third(tmp_path, "op.execute(\"INSERT INTO repositories VALUES ('a', 1, NULL)\")")
+    with pytest.raises(StoreError) as caught:
+        database.upgrade(plan)
+    assert "backups" in caught.value.safe
+    assert database.inspect().sound
+
+
+def stop_in_the_middle(pipe, home, url, plan):
+    import builtins
+
+    builtins.half_way = lambda: (pipe.send("half way"), pipe.recv())
+    Database(home, url).upgrade(plan)
+
+
+def test_a_migration_killed_half_way_changes_nothing(database, tmp_path):
+    before = facts(database)
+    plan = with_a_third(tmp_path, "half_way()")
+    child = Child(stop_in_the_middle, database.home, database.url, plan)
+    assert child.hear() == "half way"
+    child.kill()
+    assert facts(database) == before
+    assert database.inspect().sound
+    assert not database.upgrade().changed
+
+
+def test_a_database_of_a_newer_program_is_left_alone(database, tmp_path):
+    database.upgrade(with_a_third(tmp_path, "pass"))
+    with pytest.raises(StoreNewer, match="0003"):
+        database.open()
+    with pytest.raises(StoreNewer, match="0003"):
+        database.upgrade()
+    assert database.inspect().problems
+
+
+def test_no_upgrade_while_somebody_works_on_the_home(database):
+    clock = FakeClock()
+    with home_lock(database.home, clock), pytest.raises(HomeLocked) as caught:
+        database.upgrade(Plan(to="0003"))
+    assert str(caught.value.holder.pid) in str(caught.value)
+
+
+@pytest.mark.postgres
+def test_two_homes_do_not_migrate_one_server_at_once(server, tmp_path):
+    url = server.new_database()
+    one, other = Database(tmp_path / "one", url), Database(tmp_path / "other", url)
+    backend = connected(one)
+    with backend.writing((), relaxed=False) as connection:
+        assert connection.exec_driver_sql(TRY_SCOPE, (scope_key("migration"),)).scalar_one()
+        with pytest.raises(StoreBusy, match="hostler"):
+            other.upgrade()
+    assert other.upgrade().changed
+    backend.close()
+    server.drop_database(url)
+
+
+@pytest.mark.postgres
+def test_without_pg_dump_an_upgrade_needs_the_word_of_a_person(
+    postgres_database, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("hostler.store.pgtools.find_tool", lambda name: None)
+    plan = with_a_third(tmp_path, "pass")
+    with pytest.raises(StoreError, match="pg_dump") as caught:
+        postgres_database.upgrade(plan)
+    assert "--no-backup" in caught.value.todo
+    assert present_revision(postgres_database.place, SystemClock(), PATIENT) == HEAD
+    done = postgres_database.upgrade(Plan(plan.to, plan.migrations, with_backup=False))
+    assert (done.after, done.backup) == ("0003", None)
+
+
+def test_opening_does_not_import_alembic(sqlite_database):
+    script = """
+import sys
+from pathlib import Path
+from hostler.store import open_store
+store = open_store(Path(sys.argv[1]))
+with store.write() as tx:
+    store.repo("a/b").add(tx)
+store.close()
+print([name for name in sys.modules if name.split(".")[0] == "alembic"])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, sqlite_database.home], capture_output=True, text=True
+    )
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def test_progress_of_the_backup_is_told(sqlite_database, tmp_path):
+    told = []
+    upgrade(
+        sqlite_database.home,
+        sqlite_database.place,
+        clock=FakeClock(),
+        patience=PATIENT,
+        progress=lambda done, total: told.append((done, total)),
+        plan=with_a_third(tmp_path, "pass"),
+    )
+    assert told[-1][0] == told[-1][1] > 0
+    no_progress(*told[-1])

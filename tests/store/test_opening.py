@@ -1,0 +1,107 @@
+"""What opening says about each state in which a database can be found."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+
+import pytest
+from database import Database
+
+from hostler.errors import MissingExtra, StoreCorrupt, StoreError, StoreMissing
+from hostler.store import open_store
+from hostler.store.place import PostgresPlace, find_place
+
+
+def test_where_nothing_is_the_database_is_missing_and_is_not_created(empty):
+    with pytest.raises(StoreMissing) as caught:
+        empty.open()
+    assert "hostler db upgrade" in caught.value.todo
+    assert not empty.file.exists()
+
+
+def test_an_empty_file_is_a_missing_database(home):
+    home.mkdir()
+    (home / "hostler.db").touch()
+    with pytest.raises(StoreMissing):
+        Database(home).open()
+    assert Database(home).upgrade().before is None
+    Database(home).open().close()
+
+
+def test_a_folder_in_its_place_is_named(home):
+    (home / "hostler.db").mkdir(parents=True)
+    with pytest.raises(StoreError, match="folder"):
+        Database(home).open()
+    with pytest.raises(StoreError, match="folder"):
+        Database(home).upgrade()
+
+
+def test_a_home_that_is_a_file_is_refused(home):
+    home.write_text("")
+    with pytest.raises(StoreError):
+        Database(home).upgrade()
+    with pytest.raises(StoreError):
+        Database(home).open()
+
+
+@pytest.mark.parametrize("garbage", [b"not a database, but long enough" * 100, os.urandom(8192)])
+def test_what_is_no_database_is_called_damaged(home, garbage):
+    home.mkdir()
+    (home / "hostler.db").write_bytes(garbage)
+    with pytest.raises(StoreCorrupt) as caught:
+        Database(home).open()
+    assert "restore" in caught.value.todo
+    with pytest.raises(StoreCorrupt):
+        Database(home).upgrade()
+    assert (home / "hostler.db").read_bytes() == garbage
+
+
+def test_another_programs_database_is_left_alone(home):
+    home.mkdir()
+    with closing(sqlite3.connect(home / "hostler.db")) as other:
+        other.execute("CREATE TABLE theirs (a)")
+    with pytest.raises(StoreError, match="not those of Hostler"):
+        Database(home).open()
+    with pytest.raises(StoreError, match="not those of Hostler"):
+        Database(home).upgrade()
+
+
+@pytest.mark.parametrize("name", ["a b", "100%", "what?", "a#b", "ü;x"])
+def test_homes_may_have_odd_names(tmp_path, name):
+    database = Database(tmp_path / name)
+    database.upgrade()
+    database.open().close()
+    assert database.inspect().sound
+    assert database.file.exists()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:hunter2@db.example/hostler",
+        "postgresql://db.example/hostler?password=hunter2",
+        "mysql://me:hunter2@db.example/hostler",
+        "hunter2",
+        "sqlite:///hunter2.db",
+        "postgresql://db.example:hunter2/x",
+    ],
+)
+def test_a_url_with_a_password_or_of_another_kind_is_refused_without_repeating_it(home, url):
+    with pytest.raises(StoreError) as caught:
+        open_store(home, url)
+    assert "hunter2" not in " ".join(caught.value.lines())
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
+def test_a_url_without_a_password_names_a_server(home, scheme):
+    place = find_place(home, f"{scheme}://me@db.example:5433/hostler?sslmode=require")
+    assert isinstance(place, PostgresPlace)
+    assert place.conninfo == "postgresql://me@db.example:5433/hostler?sslmode=require"
+
+
+def test_without_the_driver_the_missing_package_is_named(home, monkeypatch):
+    monkeypatch.setattr("hostler.store.postgres.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match="PostgreSQL"):
+        open_store(home, "postgresql://db.example/hostler")
