@@ -44,8 +44,8 @@ class Local:
     def __post_init__(self) -> None:
         self.app = SandboxApp()
         self.world = self.app.world
-        self.world.clock.set(START)
         self.world.clock.freeze()
+        self.world.clock.set(START)
         self.seed = Seeder(self.world)
         self.demo = self.repo("alice/demo")
         self.seed.user("bob")

@@ -105,7 +105,7 @@ class Control:
 
 
 def move_clock(app: SandboxApp, values: dict[str, Any]) -> None:
-    """Apply {"set": …}, {"advance": …}, {"frozen": …} or {"real": true}, in this order."""
+    """Apply {"real": true}, {"frozen": …}, {"set": …}, {"advance": …}, in this order."""
     clock = app.world.clock
     for name in values:
         if name not in ("advance", "set", "frozen", "real"):
@@ -116,10 +116,10 @@ def move_clock(app: SandboxApp, values: dict[str, Any]) -> None:
     moment, step = _moment(values.get("set")), _step(values.get("advance", 0))
     if values.get("real"):
         clock.real()
-    if moment is not None:
-        clock.set(moment)
     if "frozen" in values:
         (clock.freeze if values["frozen"] else clock.thaw)()
+    if moment is not None:
+        clock.set(moment)
     clock.advance(step)
     app.world.settle()
 

@@ -8,10 +8,14 @@ from email.utils import formatdate
 from functools import lru_cache
 
 
+LAST = 253_402_300_799  # the end of the year 9999
+
+
 @lru_cache(maxsize=65_536)
 def iso(second: int) -> str:
     """A second as GitHub writes it: 2026-01-31T12:00:00Z."""
-    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    # Beyond what a calendar can say, the nearest that it can.
+    return datetime.fromtimestamp(min(max(second, 0), LAST), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def iso_or_none(second: int | None) -> str | None:

@@ -53,9 +53,9 @@ def unpack(world: World, state: Any) -> None:
     world.settings.change(settings.as_dict())
     world.counters.update(counters)
     world.clock.real()
-    world.clock.set(now)
     if frozen:
         world.clock.freeze()
+    world.clock.set(now)
     with world.hiding(0):
         for item in items:
             world.put(item)

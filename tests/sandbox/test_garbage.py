@@ -1,0 +1,152 @@
+"""No input gives a 500 or hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from sandbox_local import Local
+
+from hostler.sandbox.auth import token_for
+
+PATIENCE = 10
+METHODS = st.sampled_from(
+    ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "X"]
+)
+PIECES = st.one_of(
+    st.sampled_from(["alice", "demo", "1", "2", "0", "-1", "x", "..", "%2F", "%00", "%ff", "bug"]),
+    st.text(max_size=6),
+)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["open", "closed", "bug", "alice", "\ud800", "a" * 70_000, 10**30]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+FIELDS = st.sampled_from(
+    "title body state state_reason labels assignees name new_name color description private "
+    "content issue_id permission config events active kind status advance set frozen repo number "
+    "to users repos apps repositories repository_ids lock_reason visibility archived".split()
+)
+BODIES = st.one_of(
+    st.binary(max_size=40),
+    st.dictionaries(FIELDS, VALUES, max_size=4).map(lambda value: json.dumps(value).encode()),
+    VALUES.map(lambda value: json.dumps(value).encode()),
+)
+QUERIES = st.dictionaries(
+    st.sampled_from(["since", "sort", "direction", "page", "per_page", "state", "labels", "x"]),
+    st.text(max_size=12) | st.sampled_from(["9" * 30, "-1", "٣", "2026-01-01", "updated", "desc"]),
+    max_size=3,
+)
+HEADERS = st.dictionaries(
+    st.sampled_from(
+        ["authorization", "if-none-match", "if-modified-since", "x-github-api-version", "accept"]
+    ),
+    st.text(st.characters(min_codepoint=32, max_codepoint=255), max_size=20)
+    | st.sampled_from(["Bearer a.b.c", "Basic Og==", f"Bearer {token_for('alice')}"]),
+    max_size=2,
+)
+
+
+async def knock(app, method, path, query, headers, body) -> int:
+    """One request through the whole application; its status."""
+    sent = {"user-agent": "tests", "host": "localhost", "content-length": str(len(body))}
+    sent = {"authorization": f"Bearer {token_for('alice')}"} | sent | headers
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode("utf-8", "replace"),
+        "query_string": query.encode("utf-8", "replace"),
+        "headers": [(name.encode(), value.encode("latin-1")) for name, value in sent.items()],
+        "client": ("127.0.0.1", 1),
+    }
+    said = []
+
+    async def receive():
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message):
+        said.append(message)
+
+    await asyncio.wait_for(app(scope, receive, send), PATIENCE)
+    return said[0]["status"]
+
+
+def templates(local: Local) -> list[str]:
+    found = [route.template for route in local.app.pipeline.router.routes]
+    controls = [f"/_sandbox/{area}" for _, area in local.app.control._actions if area != "state"]
+    return sorted({*found, *controls, "/_sandbox/faults/{id}"})
+
+
+PLAIN = Local()
+TEMPLATES = templates(PLAIN)
+PLAIN.close()
+
+
+@st.composite
+def paths(draw) -> str:
+    if draw(st.integers(0, 5)) == 0:
+        return "/" + "/".join(draw(st.lists(PIECES, max_size=5)))
+    parts = draw(st.sampled_from(TEMPLATES)).split("/")
+    known = {"{owner}": "alice", "{repo}": "demo"}
+    filled = [
+        (known.get(part) if part in known and draw(st.integers(0, 9)) else draw(PIECES))
+        if part.startswith("{")
+        else part
+        for part in parts
+    ]
+    return "/".join(filled) or "/"
+
+
+@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.tuples(METHODS, paths(), QUERIES, HEADERS, BODIES), min_size=1, max_size=12))
+@example([("POST", "/repos/alice/demo/issues", {}, {}, b'{"title": "\\ud800"}')])
+def test_no_request_gives_a_500(requests):
+    local = Local()
+    try:
+        local.issue(labels=("bug",))
+        local.seed.comment(local.world.truth.all(type(local.issue("two")))[0], "alice", "hello")
+        for method, path, query, headers, body in requests:
+            text = "&".join(f"{name}={value}" for name, value in query.items())
+            status = local.run(knock(local.app, method, path, text, headers, body))
+            local.app.pipeline.faults.remove()
+            assert status < 500, (method, path, text, headers, body)
+    finally:
+        local.close()
+
+
+def test_bytes_that_are_no_http_are_answered_or_cut(sandbox):
+    port = int(sandbox.url.rsplit(":", 1)[1])
+    for noise in (
+        b"\x00\x01\x02\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"\xff" * 9000,
+    ):
+        with socket.create_connection(("127.0.0.1", port), PATIENCE) as raw:
+            raw.sendall(noise)
+            raw.shutdown(socket.SHUT_WR)
+            raw.settimeout(PATIENCE)
+            try:
+                answer = raw.recv(1000)
+            except ConnectionResetError:
+                continue
+            assert answer == b"" or b" 400 " in answer.split(b"\r\n")[0]
+    with sandbox.client("alice") as alice:
+        assert alice.get("/user").status_code == 200
+
+
+def test_a_body_that_is_too_large_is_refused(sandbox):
+    with sandbox.client("alice") as alice:
+        answer = alice.post("/repos/alice/demo/issues", content=b"x" * (9 * 1024 * 1024))
+        assert answer.status_code == 413

@@ -1,0 +1,174 @@
+"""Saving and loading: the same world comes back, and a crash keeps the old file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sandbox_local import START, Local
+
+from hostler.errors import SandboxError
+from hostler.sandbox import shelf
+from hostler.sandbox.git.vault import Vault
+from hostler.sandbox.saving import pack, unpack
+from hostler.sandbox.server import running
+from hostler.sandbox.world import World
+
+
+def busy(local: Local) -> None:
+    local.issue("one", labels=("bug",), assignees=("bob",))
+    local.comment(1, "hello")
+    local.post("/repos/alice/demo/issues/comments/1/reactions", {"content": "eyes"})
+    local.patch("/repos/alice/demo/issues/1", {"state": "closed"})
+    local.put("/repos/alice/demo/collaborators/bob", {"permission": "push"})
+    local.post("/repos/alice/demo/hooks", {"config": {"url": "http://127.0.0.1:9/"}})
+    local.patch("/repos/alice/demo", {"name": "other"})
+    local.world.settings.change({"visibility_delay": 5})
+    local.post("/repos/alice/other/issues", {"title": "still hidden"})
+    local.run(local.app.postman.idle())
+
+
+def test_a_saved_world_comes_back_equal(local):
+    busy(local)
+    state = json.loads(json.dumps(pack(local.world)))
+    other = World()
+    unpack(other, state)
+    assert json.loads(json.dumps(pack(other))) == state
+    assert other.truth.everything() == local.world.truth.everything()
+    assert other.clock.now() == START
+
+
+def test_answers_are_the_same_after_loading(local):
+    busy(local)
+    state = local.get("/_sandbox/state").json()
+    local.world.show_all()
+    paths = [
+        "/repos/alice/other/issues?state=all",
+        "/repositories/1/issues/comments",
+        "/user/repos",
+    ]
+    before = [local.get(path).json() for path in paths]
+    fresh = Local()
+    try:
+        assert fresh.put("/_sandbox/state", state).status == 200
+        assert [fresh.get(path).json() for path in paths] == before
+        assert fresh.get("/repos/alice/demo").status == 301
+        made = fresh.post("/repos/alice/other/issues", {"title": "next"}).json()
+        assert (made["number"], made["id"]) == (3, 3)
+    finally:
+        fresh.close()
+
+
+def test_a_state_on_disk_brings_its_repositories_along(tmp_path):
+    path = tmp_path / "state.json"
+    seed = {"repos": [{"name": "alice/demo", "issues": [{"title": "x"}]}]}
+    with running(seed, git=True) as sandbox:
+        sandbox.wait(shelf.save(sandbox.app.world, path))
+        sandbox.wait(shelf.save(sandbox.app.world, path))
+        head = sandbox.app.world.vault.get(1).path.joinpath("refs/heads/main").read_text()
+    assert len(list(tmp_path.iterdir())) == 2
+    world = World()
+    world.vault = Vault.temporary()
+    try:
+        asyncio.run(shelf.load(world, path))
+        assert world.vault.get(1).path.joinpath("refs/heads/main").read_text() == head
+        assert world.repo("alice/demo") is not None
+    finally:
+        world.vault.close()
+
+
+KILLED_WHILE_WRITING = """
+import os, signal, sys
+from pathlib import Path
+from hostler.sandbox import shelf
+real = os.fsync
+def fsync(descriptor):
+    real(descriptor)
+    os.kill(os.getpid(), signal.SIGKILL)
+os.fsync = fsync
+shelf.replace_file(Path(sys.argv[1]), b"new")
+"""
+
+
+def test_kill_9_during_a_save_keeps_the_old_file(tmp_path):
+    path = tmp_path / "state.json"
+    path.write_bytes(b"old")
+    child = subprocess.run([sys.executable, "-c", KILLED_WHILE_WRITING, str(path)], check=False)
+    assert child.returncode == -9
+    assert path.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"garbage",
+        b"\xff\xfe",
+        b"[]",
+        b"{}",
+        b"null",
+        b"[" * 100_000,
+        b'{"product": "hostler-sandbox", "format": 99}',
+        b'{"product": "hostler-sandbox", "format": 1}',
+    ],
+)
+def test_garbage_is_refused_with_a_sentence(tmp_path, content):
+    path = tmp_path / "state.json"
+    path.write_bytes(content)
+    with pytest.raises(SandboxError) as caught:
+        asyncio.run(shelf.load(World(), path))
+    assert caught.value.todo
+    assert path.read_bytes() == content
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_a_damaged_state_is_refused_and_changes_nothing(data):
+    local = Local()
+    try:
+        local.issue(labels=("bug",))
+        state = pack(local.world)
+        before = pack(local.world)
+        target, junk = state, data.draw(JSON)
+        for _ in range(data.draw(st.integers(0, 4))):
+            keys = list(target) if isinstance(target, dict) else list(range(len(target)))
+            key = data.draw(st.sampled_from(keys)) if keys else None
+            if key is None or not isinstance(target[key], dict | list) or not target[key]:
+                break
+            target = target[key]
+        keys = list(target) if isinstance(target, dict) else list(range(len(target)))
+        target[data.draw(st.sampled_from(keys))] = junk
+        try:
+            unpack(local.world, state)
+        except SandboxError:
+            assert pack(local.world) == before
+    finally:
+        local.close()
+
+
+def test_a_missing_git_folder_is_told(tmp_path):
+    path = tmp_path / "state.json"
+    world = World()
+    world.vault = Vault.temporary()
+    try:
+        asyncio.run(shelf.save(world, path))
+        for folder in tmp_path.glob("state.json.git-*"):
+            folder.rename(tmp_path / "elsewhere")
+        with pytest.raises(SandboxError, match="repositories of this state are missing"):
+            asyncio.run(shelf.load(world, path))
+    finally:
+        world.vault.close()
