@@ -49,10 +49,10 @@ class House:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    def send(self, method: str, path: str, who: str = "alice", **fields: Any) -> httpx.Response:
+    def send(self, method: str, path: str, who: str = "alice", /, **fields: Any) -> httpx.Response:
         return self.call(method, path, who, json=fields)
 
-    def made(self, method: str, path: str, who: str = "alice", **fields: Any) -> Any:
+    def made(self, method: str, path: str, who: str = "alice", /, **fields: Any) -> Any:
         answer = self.send(method, path, who, **fields)
         assert answer.is_success, f"{answer.status_code} {answer.text}"
         return answer.json() if answer.content else None
@@ -103,5 +103,5 @@ def street(**settings: Any) -> Iterator[Running]:
     """A running sandbox with people and without limits."""
     seed = {"users": [{"login": login} for login in PEOPLE]}
     with running(seed, git=True, **{**NO_LIMITS, **settings}) as sandbox:
-        sandbox.control.post("/clock", json={"freeze": True}).raise_for_status()
+        sandbox.control.post("/clock", json={"frozen": True}).raise_for_status()
         yield sandbox
