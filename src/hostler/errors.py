@@ -12,6 +12,7 @@
     │   ├── StoreCorrupt          its content is damaged
     │   ├── StoreUnreachable      the PostgreSQL server does not answer or refuses us
     │   └── StoreConflict         a write met a row that is not as expected
+    ├── CheckoutError             git and checkouts; its branch is drawn in checkouts/errors.py
     ├── HomeLocked                another process works on this home
     ├── SandboxError              the local GitHub could not start or read its file
     └── MissingExtra              an optional dependency is not installed
@@ -124,6 +125,10 @@ class StoreUnreachable(StoreError):
 
 class StoreConflict(StoreError):
     """A write met a row that is not as the writer expected."""
+
+
+class CheckoutError(HostlerError):
+    """Git, or what an agent left in its checkout, keeps us from going on."""
 
 
 class HomeLocked(HostlerError):

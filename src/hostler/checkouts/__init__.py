@@ -1,0 +1,1 @@
+"""Git: mirrors, task checkouts, history guard, push. See docs/checkouts.md."""

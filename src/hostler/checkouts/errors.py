@@ -1,0 +1,291 @@
+"""What can go wrong with git and with what agents leave in their checkouts.
+
+    CheckoutError             git, and what agents leave in their checkouts
+    ├── GitMissing            git is not installed
+    ├── GitTooOld             git lacks what we need
+    ├── GitFailed             a git command did not succeed
+    ├── GitTimeout            a git command took too long
+    ├── DiskFull              no space is left for git
+    ├── RemoteError           the repository on the code host
+    │   ├── RemoteUnreachable the host does not answer
+    │   ├── RemoteDenied      the host does not accept our credentials
+    │   ├── RemoteMissing     there is no such repository, or not for us
+    │   └── RemoteMoved       the repository has another address now
+    ├── BranchMissing         the branch to work from is not there
+    ├── CheckoutMissing       there is no checkout
+    ├── CheckoutTampered      its `.git` is not as we made it
+    ├── FilesTooLarge         files that no code host would take
+    ├── HistoryRefused        commits that we do not push
+    │   ├── HistoryRewritten  something that must stay is no longer in the history
+    │   ├── WrongBranch       HEAD is on another branch
+    │   ├── DetachedHead      HEAD is on no branch
+    │   ├── BranchDeleted     the branch is gone
+    │   └── UnfinishedMerge   a merge, rebase or the like is half done
+    ├── PushRaced             the remote branch is not as expected
+    ├── PushRefused           the host would not take the push
+    ├── PushUnverified        the push succeeded, but the remote does not show it
+    └── WorkWouldBeLost       removing the checkout would lose work
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from hostler.errors import CheckoutError
+
+
+class GitMissing(CheckoutError):
+    """Git is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__("git is not installed.", todo="Install git 2.32 or newer.")
+
+
+class GitTooOld(CheckoutError):
+    """Git lacks what we need."""
+
+    def __init__(self, found: str) -> None:
+        super().__init__(f"git {found} is too old.", todo="Install git 2.32 or newer.")
+        self.found = found
+
+
+class GitFailed(CheckoutError):
+    """A git command did not succeed."""
+
+    def __init__(self, verb: str, code: int, said: str) -> None:
+        super().__init__(f"git {verb} failed (exit {code}): {said or 'it said nothing'}")
+        self.verb = verb
+        self.code = code
+        self.said = said
+
+
+class GitTimeout(CheckoutError):
+    """A git command took too long and was ended."""
+
+    def __init__(self, verb: str, seconds: float) -> None:
+        super().__init__(
+            f"git {verb} did not end within {seconds:.0f} s.",
+            safe="It was stopped; nothing was pushed by halves.",
+            todo="Try again; look at the disk and the network if it stays so.",
+        )
+        self.verb = verb
+        self.seconds = seconds
+
+
+class DiskFull(CheckoutError):
+    """No space is left for git."""
+
+    def __init__(self, place: object) -> None:
+        super().__init__(
+            f"No space is left on the disk of {place}.",
+            safe="What was committed before is safe.",
+            todo="Free some space; the step is then repeated.",
+        )
+
+
+class RemoteError(CheckoutError):
+    """The repository on the code host cannot be used."""
+
+    because = "cannot be used"
+    remedy = "Look at the address and the token."
+
+    def __init__(self, url: str, said: str = "") -> None:
+        super().__init__(f"{url} {self.because}.", safe="Nothing was changed.", todo=self.remedy)
+        self.url = url
+        self.said = said
+
+
+class RemoteUnreachable(RemoteError):
+    """The host does not answer."""
+
+    because = "does not answer"
+    remedy = "It is tried again later; look at the network if it stays so."
+
+
+class RemoteDenied(RemoteError):
+    """The host does not accept our credentials for this."""
+
+    because = "refuses our credentials"
+    remedy = "Give the token read and write access to the contents of this repository."
+
+
+class RemoteMissing(RemoteError):
+    """There is no such repository, or the token may not see it."""
+
+    because = "does not exist, or the token may not see it"
+    remedy = "Check the repository's name and the token's access."
+
+
+class RemoteMoved(RemoteError):
+    """The repository has another address now."""
+
+    because = "has moved"
+    remedy = "Write the repository's new name into the settings."
+
+
+class BranchMissing(CheckoutError):
+    """The branch to work from is not on the remote."""
+
+    def __init__(self, branch: str, known: Iterable[str]) -> None:
+        self.branch = branch
+        self.known = tuple(known)
+        some = ", ".join(self.known[:5]) or "none: it has no commits yet"
+        super().__init__(
+            f"The repository has no branch {branch or 'to start from'} (it has {some}).",
+            todo="Set `base_branch` to one that exists, or push a first commit.",
+        )
+
+
+class CheckoutMissing(CheckoutError):
+    """There is no checkout at this place."""
+
+
+class CheckoutTampered(CheckoutError):
+    """The `.git` of a checkout is not as we made it."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(
+            f"The checkout {path} is not as it was made: {what}.",
+            safe="Nothing of it was read further or pushed.",
+            todo="Look at the folder; remove it by hand to start the task anew.",
+        )
+        self.path = path
+        self.reason = what
+
+
+class FilesTooLarge(CheckoutError):
+    """Changed files are larger than any code host takes."""
+
+    def __init__(self, files: Iterable[str], limit: int) -> None:
+        self.files = tuple(files)
+        super().__init__(
+            f"Larger than {limit // 1_000_000} MB: {', '.join(self.files[:5])}.",
+            safe="Nothing was committed.",
+            todo="Remove them or add them to .gitignore.",
+        )
+
+
+class HistoryRefused(CheckoutError):
+    """Commits that we do not push."""
+
+
+class HistoryRewritten(HistoryRefused):
+    """Something that must stay is no longer in the history."""
+
+    def __init__(self, role: str, missing: str, head: str) -> None:
+        super().__init__(
+            f"The history was rewritten: the {role} {missing[:12]} is not part of {head[:12]}.",
+            safe="Nothing was pushed.",
+            todo=f"Put the work on top of {missing[:12]}; add commits instead of changing old ones.",
+        )
+        self.role = role
+        self.missing = missing
+        self.head = head
+
+
+class WrongBranch(HistoryRefused):
+    """HEAD is on another branch than the task's."""
+
+    def __init__(self, expected: str, found: str) -> None:
+        super().__init__(
+            f"The checkout is on the branch {found} instead of {expected}.",
+            safe="Nothing was pushed.",
+            todo=f"Bring the commits to {expected} and switch to it.",
+        )
+        self.expected = expected
+        self.found = found
+
+
+class DetachedHead(HistoryRefused):
+    """HEAD is on no branch."""
+
+    def __init__(self, expected: str, head: str) -> None:
+        super().__init__(
+            f"The checkout is on no branch (at {head[:12]}) instead of {expected}.",
+            safe="Nothing was pushed.",
+            todo=f"Bring the commits to {expected} and switch to it.",
+        )
+        self.expected = expected
+        self.head = head
+
+
+class BranchDeleted(HistoryRefused):
+    """The task's branch is gone from the checkout."""
+
+    def __init__(self, branch: str) -> None:
+        super().__init__(
+            f"The branch {branch} is gone from the checkout.",
+            safe="Nothing was pushed.",
+            todo=f"Make {branch} again where the work is.",
+        )
+        self.branch = branch
+
+
+class UnfinishedMerge(HistoryRefused):
+    """A merge, rebase or the like is half done."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"The checkout has an unfinished {what}.",
+            safe="Nothing was committed or pushed.",
+            todo=f"Finish or abort the {what}.",
+        )
+        self.operation = what
+
+
+class PushRaced(CheckoutError):
+    """The remote branch is not as expected: somebody moved, made or removed it."""
+
+    def __init__(self, branch: str, expected: str | None, found: str | None) -> None:
+        before = expected[:12] if expected else "nothing"
+        now = found[:12] if found else "nothing"
+        super().__init__(
+            f"The remote branch {branch} is at {now}, expected was {before}.",
+            safe="Nothing was pushed and nothing was overwritten.",
+            todo="Bring the remote's commits into the work, then push again.",
+        )
+        self.branch = branch
+        self.expected = expected
+        self.found = found
+
+
+class PushRefused(CheckoutError):
+    """The host would not take the push."""
+
+    def __init__(self, branch: str, reason: str) -> None:
+        super().__init__(
+            f"The push of {branch} was refused: {reason or 'no reason was given'}",
+            safe="The work is kept in the mirror and in the checkout.",
+            todo="Look at the branch's protection and the token's rights.",
+        )
+        self.branch = branch
+        self.reason = reason
+
+
+class PushUnverified(CheckoutError):
+    """The push succeeded, but the remote does not show it."""
+
+    def __init__(self, branch: str, pushed: str, found: str | None) -> None:
+        super().__init__(
+            f"{pushed[:12]} was pushed to {branch}, but the remote has "
+            f"{found[:12] if found else 'nothing'} there.",
+            safe="The work is kept in the mirror and in the checkout.",
+            todo="See who changed the branch on the remote.",
+        )
+        self.branch = branch
+        self.pushed = pushed
+        self.found = found
+
+
+class WorkWouldBeLost(CheckoutError):
+    """Removing the checkout would lose work."""
+
+    def __init__(self, path: Path, what: Iterable[str]) -> None:
+        self.path = path
+        self.losses = tuple(what)
+        super().__init__(
+            f"{path} still has work: {', '.join(self.losses[:5])}.",
+            safe="Nothing was removed.",
+            todo="Push it or keep it as a checkpoint first.",
+        )

@@ -1,0 +1,151 @@
+"""One child: bounded in time and in what it may say, ended with its whole tree."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol
+from uuid import uuid4
+
+import psutil
+
+GRACE_SECONDS = 3.0
+# In the environment of a child and of all that it starts, so that strays are found again.
+MARK = "HOSTLER_CHILD"
+_CHUNK = 65_536
+
+
+class Sink(Protocol):
+    """Takes what a child says, and keeps a bounded part of it."""
+
+    def feed(self, chunk: bytes) -> None: ...
+
+
+class Head:
+    """Keeps the beginning, and knows whether that was all."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.data = bytearray()
+        self.overflowed = False
+
+    def feed(self, chunk: bytes) -> None:
+        room = self.limit - len(self.data)
+        self.data += chunk[:room]
+        self.overflowed |= len(chunk) > room
+
+
+class Tail:
+    """Keeps the end."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.data = bytearray()
+
+    def feed(self, chunk: bytes) -> None:
+        self.data += chunk
+        if len(self.data) > 2 * self.limit:
+            del self.data[: -self.limit]
+
+    def text(self) -> str:
+        return bytes(self.data[-self.limit :]).decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """What to run, where, with which environment and for how long."""
+
+    argv: Sequence[str]
+    cwd: Path
+    env: Mapping[str, str]
+    seconds: float
+    stdin: bytes = b""
+    keep_open: tuple[int, ...] = ()
+
+
+def run(child: Child, out: Sink, err: Sink | None = None) -> int | None:
+    """Run to the end; the exit code, or None if its time ran out.
+
+    Without `err` both streams go to `out`. Nothing of the child's tree outlives this call.
+    """
+    mark = uuid4().hex
+    with _stdin(child.stdin) as stdin:
+        process = subprocess.Popen(
+            child.argv,
+            cwd=child.cwd,
+            env={**child.env, MARK: mark},
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if err is None else subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=child.keep_open,
+        )
+    readers = [_reader(process.stdout, out), _reader(process.stderr, err)]
+    try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(child.seconds)
+        return None
+    finally:
+        _end(process, mark)
+        for reader in filter(None, readers):
+            reader.join(GRACE_SECONDS)
+
+
+@contextlib.contextmanager
+def _stdin(data: bytes) -> Iterator[IO[bytes] | int]:
+    """What the child reads: a file, because a pipe could fill and hold us up."""
+    if not data:
+        yield subprocess.DEVNULL
+        return
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        yield file
+
+
+def _reader(pipe: IO[bytes] | None, sink: Sink | None) -> threading.Thread | None:
+    if pipe is None or sink is None:
+        return None
+
+    def read() -> None:
+        with pipe:
+            while chunk := os.read(pipe.fileno(), _CHUNK):
+                sink.feed(chunk)
+
+    thread = threading.Thread(target=read, name="child-output", daemon=True)
+    thread.start()
+    return thread
+
+
+def _end(process: subprocess.Popen[bytes], mark: str) -> None:
+    """End what is left: ask first, because git removes its lock files on SIGTERM."""
+    for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
+        left = _members(process, mark)
+        if not left:
+            break
+        for member in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                member.send_signal(number)
+        psutil.wait_procs(left, GRACE_SECONDS)
+    process.wait()
+
+
+def _members(process: subprocess.Popen[bytes], mark: str) -> list[psutil.Process]:
+    """The live processes of a child's tree, also those in sessions of their own."""
+    return [other for other in psutil.process_iter() if _belongs(other, process.pid, mark)]
+
+
+def _belongs(other: psutil.Process, leader: int, mark: str) -> bool:
+    try:
+        if other.pid == os.getpid() or other.status() == psutil.STATUS_ZOMBIE:
+            return False
+        return os.getsid(other.pid) == leader or other.environ().get(MARK) == mark
+    except (psutil.Error, OSError):
+        return False
