@@ -1,0 +1,106 @@
+"""What this room refuses.
+
+HostlerError
+└── AgentError            an agent cannot be launched, or a word of it cannot be taken
+    ├── SecretRefused     its environment would hold a secret of ours
+    ├── UnknownKind       nothing here drives this kind of agent
+    ├── RunFilesFailed    the files of a run could not be written
+    ├── ScriptError       a script for the scripted agent has mistakes (all of them, at once)
+    ├── NotInRun          a word for a run was said outside of one
+    └── BadWord           what an agent wants to say breaks the contract
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from hostler.errors import HostlerError, Problem
+
+
+class AgentError(HostlerError):
+    """An agent cannot be launched, or a word of it cannot be taken."""
+
+
+class SecretRefused(AgentError):
+    """The agent's environment would hold a secret that is not its own."""
+
+    exit_code = 2
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = tuple(sorted(names))
+        super().__init__(
+            f"An agent may not see {', '.join(self.names)}: that is a secret of Hostler's own.",
+            safe="No agent was started.",
+            todo="Take the name out of the agent's `env`, or give that variable another value.",
+        )
+
+
+class UnknownKind(AgentError):
+    """Nothing here drives this kind of agent."""
+
+    exit_code = 2
+
+    def __init__(self, kind: str, known: Iterable[str]) -> None:
+        super().__init__(
+            f"Agents of kind {kind} cannot be run yet.",
+            safe="No agent was started.",
+            todo=f"There are: {', '.join(sorted(known))}.",
+        )
+        self.kind = kind
+
+
+class RunFilesFailed(AgentError):
+    """The files that an agent needs could not be written."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(
+            f"{path} could not be written: {error.strerror or error}.",
+            safe="No agent was started.",
+            todo="Make room, or make the home writable.",
+        )
+        self.path = path
+
+
+class ScriptError(AgentError):
+    """A script has mistakes; all of them are here."""
+
+    exit_code = 2
+
+    def __init__(self, path: Path, problems: Sequence[Problem]) -> None:
+        self.path = path
+        self.problems = tuple(problems)
+        count = len(self.problems)
+        super().__init__(
+            f"{path} has {count} mistake{'s' if count != 1 else ''}:",
+            todo="docs/agents.md lists every step of a script.",
+        )
+
+    def lines(self) -> list[str]:
+        return [self.what, *(problem.sentence() for problem in self.problems), self.todo]
+
+
+class NotInRun(AgentError):
+    """A word for a run was said where there is no run."""
+
+    exit_code = 2
+
+    def __init__(self, found: str) -> None:
+        super().__init__(
+            f"This command speaks for a run, and there is none here: {found}.",
+            safe="Nothing was written.",
+            todo="It is meant for agents, which Hostler starts with HOSTLER_RUN_DIR set.",
+        )
+
+
+class BadWord(AgentError):
+    """What an agent wants to say breaks the contract; every mistake is here."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("This cannot be said:", safe="Nothing was written.")
+
+    def lines(self) -> list[str]:
+        return [self.what, *self.problems, self.safe]
