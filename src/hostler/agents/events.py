@@ -1,0 +1,99 @@
+"""What an agent's stream says, one typed event at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hostler.agents.outcomes import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The agent's program is at work."""
+
+    program: str = ""
+    version: str = ""
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The conversation's name, with which a later run can go on."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Something the agent says."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """The agent uses a tool."""
+
+    name: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """The agent's program waits and asks its provider again. A state, never a verdict."""
+
+    reason: Outcome
+    seconds: float = 0.0
+    status: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens. `total`: of the whole run so far; otherwise in addition to earlier ones."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    total: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Money. `total`: of the whole run so far; otherwise in addition to earlier ones."""
+
+    usd: float
+    total: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LimitSignal:
+    """The provider limits us: which way, and until when as far as it says.
+
+    `resets_at` is a UTC timestamp as everywhere; empty where the provider names none.
+    """
+
+    reason: Outcome
+    status: int = 0
+    retry_after_seconds: float = 0.0
+    resets_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The last word of the agent's program. `outcome` is empty where it names no class."""
+
+    ok: bool
+    outcome: Outcome | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """A line that is not in the stream's form: kept for people, never judged."""
+
+    text: str
+
+
+Event = (
+    Started | Session | Text | ToolUse | Retrying | Usage | Cost | LimitSignal | Finished | Noise
+)
