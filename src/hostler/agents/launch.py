@@ -1,0 +1,96 @@
+"""One run as data: what an agent is asked to do, and how its process is started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+PROMPT, CONTEXT, RESULT, DONE = "prompt.md", "context.json", "result.json", "DONE"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long a run may take, be silent, and linger after it was asked to stop; 0: no limit."""
+
+    wall_seconds: float = 0.0
+    silence_seconds: float = 0.0
+    grace_seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One run, as its agent is told of it.
+
+    `session` is the conversation to go on with, where the kind knows such a thing. `context` is
+    what a flow hands over for programs, beside the prompt: the issue, the comments to answer.
+    """
+
+    run: str
+    task: str
+    project: str
+    attempt: int
+    home: Path
+    task_dir: Path
+    run_dir: Path
+    checkout: Path
+    prompt: str
+    limits: Limits = field(default_factory=Limits)
+    session: str = ""
+    context: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def prompt_file(self) -> Path:
+        return self.run_dir / PROMPT
+
+    @property
+    def context_file(self) -> Path:
+        return self.run_dir / CONTEXT
+
+    @property
+    def result_file(self) -> Path:
+        return self.run_dir / RESULT
+
+    @property
+    def done_file(self) -> Path:
+        return self.task_dir / DONE
+
+    def words(self) -> dict[str, str]:
+        """The variables that tell an agent, and the programs it starts, where they are."""
+        return {
+            "HOSTLER_RUN": self.run,
+            "HOSTLER_TASK": self.task,
+            "HOSTLER_PROJECT": self.project,
+            "HOSTLER_ATTEMPT": str(self.attempt),
+            "HOSTLER_HOME": str(self.home),
+            "HOSTLER_TASK_DIR": str(self.task_dir),
+            "HOSTLER_RUN_DIR": str(self.run_dir),
+            "HOSTLER_CHECKOUT": str(self.checkout),
+            "HOSTLER_PROMPT": str(self.prompt_file),
+            "HOSTLER_CONTEXT": str(self.context_file),
+            "HOSTLER_RESULT": str(self.result_file),
+            "HOSTLER_DONE": str(self.done_file),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How the agent's process is started. An empty `stdin` is the empty device."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+    stdin: str = ""
+    nice: int = 0
+    wall_seconds: float = 0.0
+    silence_seconds: float = 0.0
+    grace_seconds: float = 10.0
+
+    def spec(self) -> dict[str, Any]:
+        """As the supervisor reads it from its file."""
+        return {**asdict(self), "argv": list(self.argv), "env": dict(self.env)}
+
+    def limited(self, limits: Limits, nice: int) -> Launch:
+        """The same, under these limits."""
+        return replace(self, nice=nice, **asdict(limits))

@@ -1,0 +1,80 @@
+"""The edge: write what an agent needs into its run folder, and say how to launch it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from hostler.agents.environment import (
+    GITHUB_TOKENS,
+    agent_environment,
+    with_own_home,
+    with_tools,
+)
+from hostler.agents.errors import RunFilesFailed
+from hostler.agents.kinds import kind_of
+from hostler.agents.launch import Assignment, Launch
+from hostler.config.settings import Agent
+
+# Where our own command stands, for agents that call `hostler done`.
+TOOLS = Path(sys.executable).parent
+CONTEXT_VERSION = 1
+
+
+def prepare(
+    agent: Agent,
+    work: Assignment,
+    ours: Mapping[str, str],
+    secrets: Collection[str] = GITHUB_TOKENS,
+) -> Launch:
+    """Write the prompt and the context; the launch. A refused environment writes nothing."""
+    launch = plan(agent, work, ours, secrets)
+    _write(work.prompt_file, work.prompt)
+    context = {"version": CONTEXT_VERSION, **work.context}
+    _write(work.context_file, json.dumps(context, indent=2))
+    if agent.own_home:
+        for folder in own_folders(work):
+            _make(folder)
+    return launch
+
+
+def plan(
+    agent: Agent, work: Assignment, ours: Mapping[str, str], secrets: Collection[str]
+) -> Launch:
+    """How this agent is started for this work; nothing is written."""
+    env = with_tools(agent_environment(ours, agent.env, work.words(), secrets), TOOLS)
+    if agent.own_home:
+        env = with_own_home(env, *own_folders(work))
+    limits = work.limits
+    if agent.wall_limit_minutes:
+        limits = replace(limits, wall_seconds=agent.wall_limit_minutes * 60.0)
+    return kind_of(agent).launch(agent, work, env).limited(limits, agent.nice)
+
+
+def own_folders(work: Assignment) -> tuple[Path, Path]:
+    """HOME and TMPDIR of a run that has its own."""
+    return work.run_dir / "home", work.run_dir / "tmp"
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all, for us alone. A lone surrogate in a foreign text stops nobody."""
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
+            file.write(text.encode("utf-8", "replace"))
+        temporary.replace(path)
+    except OSError as error:
+        raise RunFilesFailed(path, error) from error
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunFilesFailed(folder, error) from error
