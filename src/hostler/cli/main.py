@@ -9,8 +9,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from hostler.cli import agent_words, db, doctor, sandbox
 from hostler.cli import config as config_commands
-from hostler.cli import db, doctor, sandbox
 from hostler.cli import init as init_command
 from hostler.cli.output import note, report, say
 from hostler.cli.quickhelp import quick_help
@@ -25,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for room in (config_commands, db, doctor, init_command, sandbox):
+for room in (agent_words, config_commands, db, doctor, init_command, sandbox):
     room.register(app)
 
 
