@@ -14,6 +14,21 @@
     │   └── StoreConflict         a write met a row that is not as expected
     ├── CheckoutError             git and checkouts; its branch is drawn in checkouts/errors.py
     ├── HomeLocked                another process works on this home
+    ├── ForgeError                GitHub
+    │   ├── CredentialsMissing    there is no token, key or login to use
+    │   ├── Refused               it said no, and did nothing
+    │   │   ├── Unauthorized      it does not know us
+    │   │   ├── Forbidden         it knows us, and we may not
+    │   │   ├── NotFound          it is not there, or hidden from us
+    │   │   ├── Gone              it was there and will not come back
+    │   │   ├── Moved             it is somewhere we do not follow to
+    │   │   ├── Conflict          its state does not allow it now
+    │   │   ├── Invalid           what we sent is not acceptable
+    │   │   └── RateLimited       we asked too much, and are told until when to wait
+    │   ├── ServerFailed          a read met a failing server
+    │   ├── Unreachable           no answer, and nothing was changed
+    │   ├── Unclear               no clear answer to a write: perhaps it happened
+    │   └── GitHubPollingError    a feed could not be read
     ├── SandboxError              the local GitHub could not start or read its file
     └── MissingExtra              an optional dependency is not installed
 
@@ -24,6 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 
@@ -141,6 +157,120 @@ class HomeLocked(HostlerError):
             todo="Wait until it has ended, or stop it.",
         )
         self.holder = holder
+
+
+class ForgeError(HostlerError):
+    """GitHub did not do, or did not clearly do, what was asked."""
+
+
+class CredentialsMissing(ForgeError):
+    """There is no token, key or login to use."""
+
+
+class Refused(ForgeError):
+    """GitHub said no, and did nothing."""
+
+    def __init__(self, request: str, status: int, message: str, *, todo: str = "") -> None:
+        super().__init__(f"GitHub answered {request} with {status}: {message}", todo=todo)
+        self.request = request
+        self.status = status
+        self.message = message
+
+
+class Unauthorized(Refused):
+    """GitHub does not know us."""
+
+
+class Forbidden(Refused):
+    """GitHub knows us, and we may not."""
+
+
+class NotFound(Refused):
+    """It is not there, or hidden from us."""
+
+
+class Gone(Refused):
+    """It was there and will not come back."""
+
+
+class Conflict(Refused):
+    """Its state does not allow it now."""
+
+
+class Moved(Refused):
+    """It is somewhere we do not follow to. `repository_id` is 0 where none was named."""
+
+    def __init__(self, request: str, status: int, location: str, repository_id: int = 0) -> None:
+        super().__init__(request, status, f"it is now at {location or 'an unnamed place'}")
+        self.location = location
+        self.repository_id = repository_id
+
+
+class Invalid(Refused):
+    """What we sent is not acceptable. `fields` holds (field, code, message) as far as named."""
+
+    def __init__(
+        self, request: str, status: int, message: str, fields: tuple[tuple[str, str, str], ...] = ()
+    ) -> None:
+        detail = "; ".join(" ".join(part for part in field if part) for field in fields)
+        super().__init__(request, status, f"{message} ({detail})" if detail else message)
+        self.fields = fields
+
+
+class RateLimited(Refused):
+    """GitHub asks us to wait: its hourly budget is spent (primary), or we were hasty (secondary)."""
+
+    def __init__(self, request: str, status: int, until: datetime, limit: str) -> None:
+        wait = f"the {limit} limit is reached; wait until {until:%H:%M:%S} UTC"
+        super().__init__(request, status, wait)
+        self.until = until
+        self.limit = limit
+
+
+class ServerFailed(ForgeError):
+    """A read met a failing server, or an answer that cannot be read."""
+
+    def __init__(self, request: str, status: int) -> None:
+        super().__init__(f"GitHub failed to answer {request} ({status}).", safe="Nothing changed.")
+        self.status = status
+
+
+class Unreachable(ForgeError):
+    """No answer came, and nothing was changed."""
+
+    def __init__(self, request: str, reason: str) -> None:
+        super().__init__(
+            f"GitHub could not be reached for {request}: {reason}.",
+            safe="Nothing was changed there.",
+            todo="Look at the network and at `github.api_url`.",
+        )
+        self.reason = reason
+
+
+class Unclear(ForgeError):
+    """No clear answer came to a write: perhaps it happened. It must be looked for first."""
+
+    def __init__(self, request: str, reason: str) -> None:
+        super().__init__(
+            f"It is not clear whether GitHub did {request}: {reason}.",
+            safe="It is looked for before it is sent again.",
+        )
+        self.reason = reason
+
+
+class GitHubPollingError(ForgeError):
+    """A feed could not be read; nothing of it was stored."""
+
+    def __init__(self, repo: str, surface: str, cause: ForgeError) -> None:
+        super().__init__(
+            f"{surface} of {repo} could not be read. {cause.what}",
+            safe="The next poll reads it from the same place.",
+            todo=cause.todo,
+        )
+        self.repo = repo
+        self.surface = surface
+        self.cause = cause
+        self.until = cause.until if isinstance(cause, RateLimited) else None
 
 
 class SandboxError(HostlerError):
