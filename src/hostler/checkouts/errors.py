@@ -1,30 +1,30 @@
 """What can go wrong with git and with what agents leave in their checkouts.
 
-    CheckoutError             git, and what agents leave in their checkouts
-    ├── GitMissing            git is not installed
-    ├── GitTooOld             git lacks what we need
-    ├── GitFailed             a git command did not succeed
-    ├── GitTimeout            a git command took too long
-    ├── DiskFull              no space is left for git
-    ├── RemoteError           the repository on the code host
-    │   ├── RemoteUnreachable the host does not answer
-    │   ├── RemoteDenied      the host does not accept our credentials
-    │   ├── RemoteMissing     there is no such repository, or not for us
-    │   └── RemoteMoved       the repository has another address now
-    ├── BranchMissing         the branch to work from is not there
-    ├── CheckoutMissing       there is no checkout
-    ├── CheckoutTampered      its `.git` is not as we made it
-    ├── FilesTooLarge         files that no code host would take
-    ├── HistoryRefused        commits that we do not push
-    │   ├── HistoryRewritten  something that must stay is no longer in the history
-    │   ├── WrongBranch       HEAD is on another branch
-    │   ├── DetachedHead      HEAD is on no branch
-    │   ├── BranchDeleted     the branch is gone
-    │   └── UnfinishedMerge   a merge, rebase or the like is half done
-    ├── PushRaced             the remote branch is not as expected
-    ├── PushRefused           the host would not take the push
-    ├── PushUnverified        the push succeeded, but the remote does not show it
-    └── WorkWouldBeLost       removing the checkout would lose work
+CheckoutError             git, and what agents leave in their checkouts
+├── GitMissing            git is not installed
+├── GitTooOld             git lacks what we need
+├── GitFailed             a git command did not succeed
+├── GitTimeout            a git command took too long
+├── DiskFull              no space is left for git
+├── RemoteError           the repository on the code host
+│   ├── RemoteUnreachable the host does not answer
+│   ├── RemoteDenied      the host does not accept our credentials
+│   ├── RemoteMissing     there is no such repository, or not for us
+│   └── RemoteMoved       the repository has another address now
+├── BranchMissing         the branch to work from is not there
+├── CheckoutMissing       there is no checkout
+├── CheckoutTampered      its `.git` is not as we made it
+├── FilesTooLarge         files that no code host would take
+├── HistoryRefused        commits that we do not push
+│   ├── HistoryRewritten  something that must stay is no longer in the history
+│   ├── WrongBranch       HEAD is on another branch
+│   ├── DetachedHead      HEAD is on no branch
+│   ├── BranchDeleted     the branch is gone
+│   └── UnfinishedMerge   a merge, rebase or the like is half done
+├── PushRaced             the remote branch is not as expected
+├── PushRefused           the host would not take the push
+├── PushUnverified        the push succeeded, but the remote does not show it
+└── WorkWouldBeLost       removing the checkout would lose work
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class HistoryRewritten(HistoryRefused):
         super().__init__(
             f"The history was rewritten: the {role} {missing[:12]} is not part of {head[:12]}.",
             safe="Nothing was pushed.",
-            todo=f"Put the work on top of {missing[:12]}; add commits instead of changing old ones.",
+            todo=f"Put the work on top of {missing[:12]}; add commits, never change old ones.",
         )
         self.role = role
         self.missing = missing

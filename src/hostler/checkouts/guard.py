@@ -30,9 +30,7 @@ def judge(is_ancestor: Ancestry, head: Sha, *, base: Sha, pushed: Sha | None) ->
     return Verdict.UNCHANGED if head == (pushed or base) else Verdict.GROWN
 
 
-def require_history(
-    is_ancestor: Ancestry, head: Sha, *, base: Sha, pushed: Sha | None
-) -> Verdict:
+def require_history(is_ancestor: Ancestry, head: Sha, *, base: Sha, pushed: Sha | None) -> Verdict:
     """The verdict, where it allows a push."""
     verdict = judge(is_ancestor, head, base=base, pushed=pushed)
     if verdict is Verdict.PUSHED_LOST and pushed is not None:

@@ -12,12 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
-from uuid import uuid4
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 GRACE_SECONDS = 3.0
-# In the environment of a child and of all that it starts, so that strays are found again.
+# In the environment of a marked child and of all that it starts.
 MARK = "HOSTLER_CHILD"
 _CHUNK = 65_536
 
@@ -60,7 +59,11 @@ class Tail:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """What to run, where, with which environment and for how long."""
+    """What to run, where, with which environment and for how long.
+
+    A `mark` is for programs that we do not know: what they start in sessions of its own is
+    found by it. Without one, only the child's own session is looked at.
+    """
 
     argv: Sequence[str]
     cwd: Path
@@ -68,6 +71,7 @@ class Child:
     seconds: float
     stdin: bytes = b""
     keep_open: tuple[int, ...] = ()
+    mark: str = ""
 
 
 def run(child: Child, out: Sink, err: Sink | None = None) -> int | None:
@@ -75,12 +79,11 @@ def run(child: Child, out: Sink, err: Sink | None = None) -> int | None:
 
     Without `err` both streams go to `out`. Nothing of the child's tree outlives this call.
     """
-    mark = uuid4().hex
     with _stdin(child.stdin) as stdin:
         process = subprocess.Popen(
             child.argv,
             cwd=child.cwd,
-            env={**child.env, MARK: mark},
+            env={**child.env, MARK: child.mark} if child.mark else dict(child.env),
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if err is None else subprocess.PIPE,
@@ -93,7 +96,7 @@ def run(child: Child, out: Sink, err: Sink | None = None) -> int | None:
             return process.wait(child.seconds)
         return None
     finally:
-        _end(process, mark)
+        _end(process, child.mark)
         for reader in filter(None, readers):
             reader.join(GRACE_SECONDS)
 
@@ -139,6 +142,8 @@ def _end(process: subprocess.Popen[bytes], mark: str) -> None:
 
 def _members(process: subprocess.Popen[bytes], mark: str) -> list[psutil.Process]:
     """The live processes of a child's tree, also those in sessions of their own."""
+    if not mark and not _has_group(process.pid):
+        return []
     return [other for other in psutil.process_iter() if _belongs(other, process.pid, mark)]
 
 
@@ -146,6 +151,18 @@ def _belongs(other: psutil.Process, leader: int, mark: str) -> bool:
     try:
         if other.pid == os.getpid() or other.status() == psutil.STATUS_ZOMBIE:
             return False
-        return os.getsid(other.pid) == leader or other.environ().get(MARK) == mark
+        if os.getsid(other.pid) == leader:
+            return True
+        return bool(mark) and other.environ().get(MARK) == mark
     except (psutil.Error, OSError):
         return False
+
+
+def _has_group(leader: int) -> bool:
+    try:
+        os.killpg(leader, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,200 @@
+"""One git command: nothing of the user's or an agent's decides how it runs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from hostler.checkouts import process
+from hostler.checkouts.complaints import translate
+from hostler.checkouts.errors import GitFailed, GitMissing, GitTimeout, GitTooOld
+
+OLDEST = (2, 32)
+LOCAL_SECONDS = 300.0
+NETWORK_SECONDS = 1800.0
+OUTPUT_LIMIT = 64 * 1024 * 1024
+SAID_LIMIT = 8 * 1024
+
+# Stronger than any configuration file: git reads these from the environment, last.
+OVERRIDES: tuple[tuple[str, str], ...] = (
+    ("core.hooksPath", os.devnull),
+    ("core.fsmonitor", "false"),
+    ("core.untrackedCache", "false"),
+    ("core.attributesFile", os.devnull),
+    ("core.excludesFile", os.devnull),
+    ("core.commitGraph", "false"),
+    ("core.multiPackIndex", "false"),
+    ("core.autocrlf", "false"),
+    ("core.sshCommand", "false"),
+    ("core.askPass", ""),
+    ("core.editor", "false"),
+    ("core.pager", "cat"),
+    ("core.logAllRefUpdates", "false"),
+    ("credential.helper", ""),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("pack.useBitmaps", "false"),
+    ("gpg.program", "false"),
+    ("commit.gpgSign", "false"),
+    ("push.gpgSign", "false"),
+    ("push.recurseSubmodules", "no"),
+    ("push.followTags", "false"),
+    ("fetch.recurseSubmodules", "false"),
+    ("fetch.writeCommitGraph", "false"),
+    ("submodule.recurse", "false"),
+    ("http.followRedirects", "false"),
+    ("transfer.credentialsInUrl", "die"),
+    ("safe.bareRepository", "explicit"),
+    ("advice.detachedHead", "false"),
+)
+# How the operator's machine reaches the network is not for an agent to say, but it is needed.
+_PASSED_ON = (
+    *("PATH", "http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "TMPDIR"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a command that succeeded said."""
+
+    code: int
+    out: bytes
+    err: str
+
+    @property
+    def text(self) -> str:
+        return self.out.decode("utf-8", "surrogateescape").strip()
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+    @property
+    def items(self) -> list[str]:
+        """The parts of output that NUL bytes divide."""
+        return [part.decode("utf-8", "surrogateescape") for part in self.out.split(b"\0") if part]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What one remote needs: protocols that may be spoken, and settings that may be secret."""
+
+    url: str = ""
+    protocols: frozenset[str] = frozenset()
+    config: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """Git bound to one repository, or to none (`folder` is None: to a place)."""
+
+    folder: Path | None
+    place: Path
+    work_tree: Path | None = None
+    index: Path | None = None
+    access: Access = Access()
+    config: tuple[tuple[str, str], ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    keep_open: tuple[int, ...] = ()
+
+    def __call__(
+        self, *args: str, stdin: bytes = b"", accept: Sequence[int] = (0,), seconds: float = 0
+    ) -> Output:
+        """Run `git args…`; an exit code outside `accept` is an error."""
+        limit = seconds or (NETWORK_SECONDS if self.access.url else LOCAL_SECONDS)
+        child = process.Child(
+            ("git", *args), self.place, self._environment(), limit, stdin, self.keep_open
+        )
+        done = execute(child)
+        said = hide(done.err, self.access.secrets)
+        if done.code not in accept:
+            raise translate(args[0], done.code, said, self.access.url, self.place)
+        return replace(done, err=said)
+
+    def using(self, access: Access) -> Git:
+        """The same repository, with a way to a remote."""
+        return replace(self, access=access)
+
+    def over(self, work_tree: Path, index: Path) -> Git:
+        """The same repository, with files and an index."""
+        return replace(self, work_tree=work_tree, index=index, place=work_tree)
+
+    def _environment(self) -> dict[str, str]:
+        places = {
+            "GIT_DIR": self.folder,
+            "GIT_COMMON_DIR": self.folder,
+            "GIT_WORK_TREE": self.work_tree,
+            "GIT_INDEX_FILE": self.index,
+        }
+        return (
+            base_environment()
+            | {"GIT_ALLOW_PROTOCOL": ":".join(sorted(self.access.protocols))}
+            | {name: str(path) for name, path in places.items() if path is not None}
+            | as_variables((*OVERRIDES, *self.config, *self.access.config))
+            | dict(self.env)
+        )
+
+
+def base_environment() -> dict[str, str]:
+    """Nothing of the user's: no configuration, no home, no prompts."""
+    passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    return passed | {
+        "HOME": os.devnull,
+        "LC_ALL": "C",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_GRAFT_FILE": os.devnull,
+        "GIT_PAGER": "cat",
+    }
+
+
+def as_variables(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Settings as git reads them from its environment."""
+    variables = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (key, value) in enumerate(settings):
+        variables[f"GIT_CONFIG_KEY_{number}"] = key
+        variables[f"GIT_CONFIG_VALUE_{number}"] = value
+    return variables
+
+
+def execute(child: process.Child) -> Output:
+    """Run one git child within its bounds."""
+    out, err = process.Head(OUTPUT_LIMIT), process.Tail(SAID_LIMIT)
+    verb = child.argv[1]
+    try:
+        code = process.run(child, out, err)
+    except FileNotFoundError:
+        if not child.cwd.is_dir():
+            raise
+        raise GitMissing from None
+    if code is None:
+        raise GitTimeout(verb, child.seconds)
+    if out.overflowed:
+        raise GitFailed(verb, code, f"it said more than {OUTPUT_LIMIT} bytes")
+    return Output(code, bytes(out.data), err.text().strip())
+
+
+def hide(text: str, secrets: Sequence[str]) -> str:
+    """A text without the secrets in it."""
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text
+
+
+def version() -> tuple[int, ...]:
+    """Git's version, if it is one that we can work with."""
+    said = Git(None, Path("/"))("version").text
+    found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", said)
+    numbers = tuple(int(part) for part in found.groups() if part) if found else ()
+    if numbers < OLDEST:
+        raise GitTooOld(said.removeprefix("git version "))
+    return numbers
