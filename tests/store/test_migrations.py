@@ -29,7 +29,7 @@ from hostler.store.tables import action_tokens, metadata
 MIGRATION = """
 from alembic import op
 import sqlalchemy as sa
-revision, down_revision, branch_labels, depends_on = "0003", "0002", None, None
+revision, down_revision, branch_labels, depends_on = "{next}", "{head}", None, None
 
 def upgrade():
     op.create_table("half", sa.Column("a", sa.Text))
@@ -38,12 +38,17 @@ def upgrade():
 """
 
 
-def with_a_third(folder: Path, then: str) -> Plan:
+# One beyond ours.
+NEXT = f"{int(HEAD) + 1:04}"
+
+
+def with_another(folder: Path, then: str) -> Plan:
     """A plan that goes one migration beyond ours."""
     migrations = folder / "100% migrations"
     shutil.copytree(MIGRATIONS, migrations)
-    (migrations / "versions" / "0003_more.py").write_text(MIGRATION.format(then=then))
-    return Plan(to="0003", migrations=migrations)
+    text = MIGRATION.format(then=then, next=NEXT, head=HEAD)
+    (migrations / "versions" / f"{NEXT}_more.py").write_text(text)
+    return Plan(to=NEXT, migrations=migrations)
 
 
 def connected(database: Database):
@@ -134,7 +139,7 @@ def test_an_upgrade_of_an_up_to_date_database_does_nothing(database):
 
 def test_a_migration_that_fails_half_way_changes_nothing(database, tmp_path):
     before = facts(database)
-    plan = with_a_third(tmp_path, 'raise ZeroDivisionError("in the middle")')
+    plan = with_another(tmp_path, 'raise ZeroDivisionError("in the middle")')
     with pytest.raises(StoreError, match="in the middle") as caught:
         database.upgrade(plan)
     (backup,) = (database.home / "backups").iterdir()
@@ -144,7 +149,7 @@ def test_a_migration_that_fails_half_way_changes_nothing(database, tmp_path):
 
 
 def test_a_foreign_error_in_a_migration_names_the_backup_too(database, tmp_path):
-    plan = with_a_third(tmp_path, "op.execute(\"INSERT INTO repositories VALUES ('a', 1, NULL)\")")
+    plan = with_another(tmp_path, "op.execute(\"INSERT INTO repositories VALUES ('a', 1, NULL)\")")
     with pytest.raises(StoreError) as caught:
         database.upgrade(plan)
     assert "backups" in caught.value.safe
@@ -160,7 +165,7 @@ def stop_in_the_middle(pipe, home, url, plan):
 
 def test_a_migration_killed_half_way_changes_nothing(database, tmp_path):
     before = facts(database)
-    plan = with_a_third(tmp_path, "half_way()")
+    plan = with_another(tmp_path, "half_way()")
     child = Child(stop_in_the_middle, database.home, database.url, plan)
     assert child.hear() == "half way"
     child.kill()
@@ -170,10 +175,10 @@ def test_a_migration_killed_half_way_changes_nothing(database, tmp_path):
 
 
 def test_a_database_of_a_newer_program_is_left_alone(database, tmp_path):
-    database.upgrade(with_a_third(tmp_path, "pass"))
-    with pytest.raises(StoreNewer, match="0003"):
+    database.upgrade(with_another(tmp_path, "pass"))
+    with pytest.raises(StoreNewer, match=NEXT):
         database.open()
-    with pytest.raises(StoreNewer, match="0003"):
+    with pytest.raises(StoreNewer, match=NEXT):
         database.upgrade()
     assert database.inspect().problems
 
@@ -181,7 +186,7 @@ def test_a_database_of_a_newer_program_is_left_alone(database, tmp_path):
 def test_no_upgrade_while_somebody_works_on_the_home(database):
     clock = FakeClock()
     with home_lock(database.home, clock), pytest.raises(HomeLocked) as caught:
-        database.upgrade(Plan(to="0003"))
+        database.upgrade(Plan(to=NEXT))
     assert str(caught.value.holder.pid) in str(caught.value)
 
 
@@ -204,13 +209,13 @@ def test_without_pg_dump_an_upgrade_needs_the_word_of_a_person(
     postgres_database, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("hostler.store.pgtools.find_tool", lambda name: None)
-    plan = with_a_third(tmp_path, "pass")
+    plan = with_another(tmp_path, "pass")
     with pytest.raises(StoreError, match="pg_dump") as caught:
         postgres_database.upgrade(plan)
     assert "--no-backup" in caught.value.todo
     assert present_revision(postgres_database.place, SystemClock(), PATIENT) == HEAD
     done = postgres_database.upgrade(Plan(plan.to, plan.migrations, with_backup=False))
-    assert (done.after, done.backup) == ("0003", None)
+    assert (done.after, done.backup) == (NEXT, None)
 
 
 def test_opening_does_not_import_alembic(sqlite_database):
@@ -238,7 +243,7 @@ def test_progress_of_the_backup_is_told(sqlite_database, tmp_path):
         clock=FakeClock(),
         patience=PATIENT,
         progress=lambda done, total: told.append((done, total)),
-        plan=with_a_third(tmp_path, "pass"),
+        plan=with_another(tmp_path, "pass"),
     )
     assert told[-1][0] == told[-1][1] > 0
     no_progress(*told[-1])

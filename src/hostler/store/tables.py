@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Index, Integer, MetaData, Table, Text, text
+from sqlalchemy import Column, Index, Integer, Table, Text, text
 
 from hostler.store.columns import BIG, StampNow
+from hostler.store.forge_tables import feedback_events, inbox, outbox
+from hostler.store.metadata import metadata
 
-metadata = MetaData(
-    naming_convention={
-        "pk": "pk_%(table_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_name)s",
-        "ix": "ix_%(table_name)s_%(column_0_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_name)s",
-    }
-)
+__all__ = [
+    "action_tokens",
+    "feedback_events",
+    "inbox",
+    "metadata",
+    "outbox",
+    "poll_cursors",
+    "repositories",
+    "store_meta",
+    "tables_with_a_repository",
+]
 
 # Facts about the database itself: its id, when and by which program it was made.
 store_meta = Table(

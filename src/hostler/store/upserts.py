@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Table
@@ -15,6 +15,14 @@ def insert_if_absent(tx: Transaction, table: Table, row: Mapping[str, Any]) -> N
     """Insert a row unless its primary key is taken."""
     statement = _insert(tx, table).values(**row)
     tx.execute(statement.on_conflict_do_nothing(index_elements=_key(table)))
+
+
+def insert_if_new(
+    tx: Transaction, table: Table, row: Mapping[str, Any], *, key: Sequence[str]
+) -> bool:
+    """Insert a row unless these columns' values are taken; whether it was inserted."""
+    statement = _insert(tx, table).values(**row).on_conflict_do_nothing(index_elements=list(key))
+    return tx.execute(statement).rowcount == 1
 
 
 def insert_or_update(tx: Transaction, table: Table, row: Mapping[str, Any]) -> None:
