@@ -1,5 +1,5 @@
 """For the service: end what a killed shim left behind, and nothing else."""
-# ruff: noqa: PTH116, PTH123
+# ruff: noqa: PTH123
 # (Importing pathlib would cost more than all of the shim.)
 
 from __future__ import annotations
@@ -12,7 +12,13 @@ from . import files, identity, lock, tree
 from .ending import Ending
 from .spec import MARK
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 GRACE_SECONDS = 10.0
+# On a machine where processes come and go all the time, so many looks in vain are enough.
+MOST_DOUBTS = 20
 
 
 class StillHeld(Exception):
@@ -55,42 +61,85 @@ def end_run(folder: str | os.PathLike[str], grace: float = GRACE_SECONDS) -> Swe
 def end(mark: str, grace: float = GRACE_SECONDS) -> Swept:
     """End all processes with this mark and everything below them; returns when they are gone."""
     ending = Ending(time.monotonic(), grace)
-    # Twice nothing: one look can miss somebody who forks while we read the table.
-    empty = 0
-    while empty < 2:
-        alive = find(mark)
-        empty = 0 if alive else empty + 1
-        if alive:
+    scan = Scan(mark)
+    doubts = 0
+    while doubts < MOST_DOUBTS:
+        scan = Scan(mark, before=scan)
+        for process in scan.carriers():
+            # At once: who forks and goes is somebody else by the time the table is read.
+            ending.strike([process], time.monotonic())
+        if alive := scan.alive():
+            doubts = 0
             _wait_for(alive, ending.strike(alive, time.monotonic()))
+        elif scan.is_certain():
+            break
+        else:
+            doubts += 1
     return Swept(ending.met, ending.killed)
 
 
 def find(mark: str) -> list[tree.Process]:
     """Living processes of our user that carry the mark, and all below them."""
-    processes = tree.table()
-    spared = _our_line(processes)
-    wanted = f"{MARK}={mark}".encode()
-    roots = [pid for pid in processes if pid not in spared and _carries(pid, wanted)]
-    found = [processes[pid] for pid in roots] + tree.below(processes, roots)
-    return [process for process in found if not process.zombie and process.pid not in spared]
+    scan = Scan(mark)
+    list(scan.carriers())
+    return scan.alive()
 
 
-def _our_line(processes: dict[int, tree.Process]) -> set[int]:
+class Scan:
+    """One pass over the process table, newest processes first."""
+
+    def __init__(self, mark: str, before: Scan | None = None) -> None:
+        self._wanted = f"{MARK}={mark}".encode()
+        self._before = before
+        self._spared = _our_line()
+        self._found: list[tree.Process] = []
+        self._table: dict[int, tree.Process] = {}
+        self._zombies: set[tuple[int, int]] = set()
+        self._missed = False
+
+    def carriers(self) -> Iterator[tree.Process]:
+        """Those that carry the mark, each as soon as it is seen."""
+        for pid in sorted(tree.pids(), reverse=True):
+            carries = _carries(pid, self._wanted)
+            process = tree.look(pid)
+            if process is None:
+                self._missed = True
+                continue
+            self._table[pid] = process
+            if process.zombie:
+                self._zombies.add(process.key)
+            elif carries and pid not in self._spared:
+                self._found.append(process)
+                yield process
+
+    def alive(self) -> list[tree.Process]:
+        """Those found, and all below them."""
+        if os.getpid() not in self._table:
+            raise OutOfReach("the process table cannot be read: out of descriptors, or no /proc")
+        below = tree.below(self._table, [process.pid for process in self._found])
+        return self._found + [p for p in below if not p.zombie and p.pid not in self._spared]
+
+    def is_certain(self) -> bool:
+        """Whether nobody ended during the pass, who might have left a child behind unseen."""
+        known = self._before._zombies if self._before else set()
+        return not self._missed and self._zombies <= known
+
+
+def _our_line() -> set[int]:
     """We and those above us, who may carry the mark of a run that we are part of."""
-    line: set[int] = set()
-    pid = os.getpid()
-    while pid in processes and pid not in line:
-        line.add(pid)
-        pid = processes[pid].parent
+    line = {os.getpid()}
+    above = tree.look(os.getpid())
+    while above and above.parent not in line:
+        line.add(above.parent)
+        above = tree.look(above.parent)
     return line
 
 
 def _carries(pid: int, wanted: bytes) -> bool:
     try:
-        if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
-            return False
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return wanted in file.read().split(b"\0")
+            ours = os.fstat(file.fileno()).st_uid == os.geteuid()
+            return ours and wanted in file.read().split(b"\0")
     except OSError:
         return False
 

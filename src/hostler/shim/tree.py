@@ -47,13 +47,16 @@ def look(pid: int) -> Process | None:
 
 
 def table() -> dict[int, Process]:
-    """All processes, zombies included; fewer when the system is short of descriptors."""
+    """All processes, zombies included."""
+    return {process.pid: process for process in map(look, pids()) if process}
+
+
+def pids() -> list[int]:
+    """All pids; none when the system is short of descriptors."""
     try:
-        names = os.listdir("/proc")
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
-        return {}
-    pids = (int(name) for name in names if name.isdigit())
-    return {process.pid: process for process in map(look, pids) if process}
+        return []
 
 
 def below(processes: Mapping[int, Process], roots: Iterable[int]) -> list[Process]:
