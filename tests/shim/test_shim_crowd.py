@@ -1,0 +1,40 @@
+"""Many shims at once."""
+
+from __future__ import annotations
+
+import pytest
+from shim_runs import Stable
+
+from hostler.shim import lock
+
+TREE = """
+child(lambda: (os.setsid(), deaf('tool')))
+os.waitpid(child(lambda: (os.setsid(), child(lambda: here('daemon')))), 0)
+"""
+
+
+@pytest.mark.slow
+def test_fifty_shims_at_once_leave_nothing(stable: Stable):
+    """A third exits by itself, a third is stopped, a third loses its agent before go."""
+    leaving = [stable.run(TREE, name=f"exit{n}", grace_seconds=0.2) for n in range(17)]
+    stopped = [stable.run(TREE + "here('agent')", name=f"stop{n}") for n in range(17)]
+    deserted = [stable.run("tell('never')", name=f"eof{n}") for n in range(16)]
+    crowd = leaving + stopped + deserted
+    for shim in crowd:
+        shim.start()
+    for shim in crowd:
+        shim.ready()
+    for shim in leaving + stopped:
+        shim.go()
+    for shim in deserted:
+        shim.process.stdin.close()
+    arrived = [stable.events.next()[0] for _ in range(17 * 3 + 17 * 2)]
+    assert arrived.count("agent") == 17
+    assert "never" not in arrived
+    for shim in stopped:
+        shim.stop(grace=0.2)
+    assert {shim.word()["ended_by"] for shim in leaving} == {"exit"}
+    assert {shim.word()["ended_by"] for shim in stopped} == {"stop"}
+    assert {shim.wait() for shim in deserted} == {3}
+    assert not any(lock.held(shim.folder) for shim in crowd)
+    assert not stable.left()

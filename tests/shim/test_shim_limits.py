@@ -1,0 +1,88 @@
+"""Wall and silence."""
+
+from __future__ import annotations
+
+from shim_runs import Stable
+
+STAY = "here('agent')"
+
+
+def test_a_run_ends_at_its_wall_limit_even_if_it_talks(stable: Stable):
+    code = "while True: print('working', flush=True); time.sleep(0.05)"
+    word = stable.run(code, wall_seconds=0.5, silence_seconds=60).run().word()
+    assert (word["ended_by"], word["signal"]) == ("wall_timeout", "SIGTERM")
+
+
+def test_the_wall_limit_holds_against_a_tree_that_ignores_requests(stable: Stable):
+    code = "child(lambda: deaf('tool'))\ndeaf('agent')"
+    word = stable.run(code, wall_seconds=0.5, grace_seconds=0.2).run().word()
+    assert word["ended_by"] == "wall_timeout"
+    assert not stable.left()
+
+
+def test_a_silent_agent_is_stalled(stable: Stable):
+    word = stable.run(STAY, silence_seconds=0.5).run().word()
+    assert (word["ended_by"], word["signal"]) == ("stall", "SIGTERM")
+
+
+def test_an_agent_that_waits_for_its_tool_is_not_stalled(stable: Stable):
+    """The tool runs longer than the limit, in a session of its own."""
+    code = "os.waitpid(child(lambda: (os.setsid(), time.sleep(4))), 0)"
+    word = stable.run(code, silence_seconds=1.5).run().word()
+    assert (word["ended_by"], word["exit_code"]) == ("exit", 0)
+
+
+def test_an_agent_that_uses_one_short_tool_after_another_is_not_stalled(stable: Stable):
+    """No look may ever meet one of them: they are known by the agent's account of children."""
+    code = """
+end = time.monotonic() + 4
+while time.monotonic() < end:
+    os.waitpid(child(lambda: None), 0)
+    time.sleep(0.2)
+"""
+    word = stable.run(code, silence_seconds=1.5).run().word()
+    assert word["ended_by"] == "exit"
+
+
+def test_an_agent_that_talks_on_either_stream_is_not_stalled(stable: Stable):
+    code = """
+for n in range(16):
+    print('.', file=(sys.stdout, sys.stderr)[n % 2], flush=True)
+    time.sleep(0.25)
+"""
+    word = stable.run(code, silence_seconds=1.5).run().word()
+    assert word["ended_by"] == "exit"
+
+
+def test_silence_counts_again_when_the_tool_has_ended(stable: Stable):
+    code = "os.waitpid(child(lambda: time.sleep(0.5)), 0)\n" + STAY
+    assert stable.run(code, silence_seconds=0.5).run().word()["ended_by"] == "stall"
+
+
+def test_a_helper_is_no_tool(stable: Stable):
+    code = """
+pid = os.fork()
+if pid == 0:
+    os.execvp('sleep', ['sleep', '1000'])
+here('agent')
+"""
+    shim = stable.run(code, silence_seconds=0.5, helpers=["sleep"]).run()
+    assert shim.word()["ended_by"] == "stall"
+
+
+def test_a_daemon_that_left_the_agent_is_no_tool(stable: Stable):
+    code = """
+def first():
+    os.setsid()
+    child(lambda: here('daemon'))
+os.waitpid(child(first), 0)
+here('agent')
+"""
+    assert stable.run(code, silence_seconds=0.5).run().word()["ended_by"] == "stall"
+
+
+def test_without_limits_a_run_lasts(stable: Stable):
+    shim = stable.run(STAY, wall_seconds=0, silence_seconds=0).run()
+    stable.events.people("agent")
+    shim.stop()
+    assert shim.word()["ended_by"] == "stop"

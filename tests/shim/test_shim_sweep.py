@@ -1,0 +1,225 @@
+"""When the shim itself is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+
+import pytest
+from shim_runs import PATIENCE, Stable, gone, python
+
+from hostler.shim import files, identity, lock, sweep, tree
+
+TOOLS = """
+child(lambda: (os.setsid(), here('tool')))
+child(lambda: (os.setsid(), deaf('deaf')))
+os.waitpid(child(lambda: (os.setsid(), child(lambda: here('daemon')))), 0)
+here('agent')
+"""
+ALL = ("agent", "tool", "deaf", "daemon")
+
+
+def killed_shim(stable: Stable, name: str = "r1"):
+    shim = stable.run(TOOLS, name=name).run()
+    people = stable.events.people(*ALL)
+    shim.process.kill()
+    shim.wait()
+    return shim, people
+
+
+def until_gone(process: tree.Process) -> None:
+    """The kernel tells of an end through a pidfd."""
+    try:
+        pidfd = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return
+    try:
+        if not gone(process):
+            assert select.select([pidfd], [], [], PATIENCE)[0]
+    finally:
+        os.close(pidfd)
+
+
+def test_the_kernel_kills_the_agent_with_its_shim(stable: Stable):
+    shim, people = killed_shim(stable)
+    until_gone(people["agent"])
+    assert not lock.held(shim.folder)
+    assert not (shim.folder / "exit.json").exists()
+    sweep.end_run(shim.folder, grace=0)
+
+
+def test_the_sweep_ends_all_that_is_left_and_nothing_else(stable: Stable):
+    bystander = stable.run("child(lambda: here('tool'))\nhere('agent')", name="bystander").run()
+    innocent = stable.events.people("agent", "tool")
+    unmarked = subprocess.Popen(["sleep", "1000"], env={**os.environ, "HOSTLER_MARK": "no"})
+    try:
+        shim, people = killed_shim(stable)
+        until_gone(people["agent"])
+        swept = sweep.end_run(shim.folder, grace=0.3)
+        assert (swept.found, swept.killed) == (3, 1)
+        assert all(map(gone, people.values()))
+        assert not any(map(gone, innocent.values()))
+        assert unmarked.poll() is None
+    finally:
+        unmarked.kill()
+        unmarked.wait()
+    bystander.stop(grace=0)
+    assert bystander.word()["ended_by"] == "stop"
+
+
+def test_sweeping_twice_finds_nothing_the_second_time(stable: Stable):
+    shim, _ = killed_shim(stable)
+    sweep.end_run(shim.folder, grace=0)
+    assert sweep.end_run(shim.folder).found == 0
+
+
+def test_runs_with_equal_names_in_two_homes_are_not_mistaken(stable: Stable):
+    (stable.folder / "home").mkdir()
+    shim, people = killed_shim(stable)
+    other = stable.run("here('other')", name="home/r1", run="r1").run()
+    theirs = stable.events.people("other")["other"]
+    sweep.end_run(shim.folder, grace=0)
+    assert all(map(gone, people.values()))
+    assert not gone(theirs)
+    other.stop(grace=0)
+    other.word()
+
+
+def test_who_lost_the_mark_is_found_below_one_that_has_it(stable: Stable):
+    code = """
+def clean():
+    code = "import os, signal, sys; p = os.open(sys.argv[1], 1); "
+    code += "os.write(p, b'clean %d\\\\n' % os.getpid()); signal.pause()"
+    os.execve(sys.executable, [sys.executable, '-ISc', code, os.environ['EVENTS']], {})
+def tool():
+    child(clean)
+    here('tool')
+child(tool)
+here('agent')
+"""
+    shim = stable.run(code).run()
+    people = stable.events.people("agent", "tool", "clean")
+    shim.process.kill()
+    shim.wait()
+    sweep.end_run(shim.folder, grace=0)
+    assert all(map(gone, people.values()))
+
+
+def test_a_living_shim_is_not_swept_away(stable: Stable):
+    shim = stable.run("here('agent')").run()
+    stable.events.people("agent")
+    with pytest.raises(sweep.StillHeld):
+        sweep.end_run(shim.folder)
+    shim.stop(grace=0)
+    shim.word()
+
+
+def test_the_sweeper_spares_itself_and_those_above_it(stable: Stable):
+    """A service that was started by an agent carries that agent's mark."""
+    code = "from hostler.shim import sweep; print(len(sweep.find('m1')), sweep.end('m1', 0).found)"
+    done = subprocess.run(
+        ["sh", "-c", '"$0" -c "$1"; exit $?', sys.executable, code],
+        env={"HOSTLER_MARK": "m1", "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.stdout.split() == ["0", "0"], done.stderr
+
+
+def test_a_respawner_is_caught_without_its_shim(stable: Stable):
+    code = """
+def respawn():
+    for generation in range(20_000):
+        if os.fork():
+            os._exit(0)
+        if generation == 20:
+            tell('respawning')
+child(lambda: (os.setsid(), respawn()))
+here('agent')
+"""
+    shim = stable.run(code).run()
+    while stable.events.next()[0] != "respawning":
+        pass
+    shim.process.kill()
+    shim.wait()
+    sweep.end_run(shim.folder, grace=0)
+    assert not stable.left()
+
+
+def test_a_run_that_never_started_needs_no_sweep(stable: Stable):
+    shim = stable.run()
+    assert sweep.end_run(shim.folder).found == 0
+
+
+def test_a_run_of_another_boot_is_over_and_one_from_elsewhere_out_of_reach(stable: Stable):
+    folder = stable.folder / "old"
+    folder.mkdir()
+    me = {**identity.mine(), "mark": "m2"}
+
+    def with_shim(**changes: object) -> None:
+        files.write(str(folder / "shim.json"), {**me, **changes})
+
+    with_shim(boot_id="another")
+    assert sweep.end_run(folder).found == 0
+    with_shim(boot_id="another", host="elsewhere")
+    with pytest.raises(sweep.OutOfReach):
+        sweep.end_run(folder)
+    with_shim(pid_namespace="pid:[1]")
+    with pytest.raises(sweep.OutOfReach):
+        sweep.end_run(folder)
+    with_shim(mark=None)
+    with pytest.raises(sweep.OutOfReach):
+        sweep.end_run(folder)
+    (folder / "shim.json").write_text("{")
+    with pytest.raises(sweep.OutOfReach):
+        sweep.end_run(folder)
+
+
+def test_identity_tells_the_same_process_from_another_with_its_pid():
+    me = identity.mine()
+    assert identity.is_alive(me) is True
+    assert identity.is_alive({**me, "start_ticks": 1}) is False
+    assert identity.is_alive({**me, "pid": 1 << 22}) is False
+    assert identity.is_alive({**me, "boot_id": "another"}) is False
+    assert identity.is_alive({**me, "boot_id": "another", "host": "elsewhere"}) is None
+    assert identity.is_alive({**me, "pid_namespace": "pid:[1]"}) is None
+    assert identity.is_alive({**me, "host": "renamed"}) is True
+    assert identity.is_alive({}) is None
+
+
+def test_a_zombie_is_dead():
+    child = subprocess.Popen(python("print(flush=True); sys.stdin.read()"), stdin=-1, stdout=-1)
+    child.stdout.readline()
+    process = tree.look(child.pid)
+    who = {**identity.mine(), "pid": process.pid, "start_ticks": process.ticks}
+    assert identity.is_alive(who) is True
+    os.kill(child.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert tree.look(child.pid).zombie
+    assert identity.is_alive(who) is False
+    child.communicate()
+
+
+def test_a_pid_that_passed_on_is_not_signalled():
+    child = subprocess.Popen(["sleep", "1000"])
+    try:
+        process = tree.look(child.pid)
+        process.ticks -= 1
+        assert not tree.send(process, signal.SIGKILL)
+        assert not tree.send_group(process, signal.SIGKILL)
+        assert child.poll() is None
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_files_of_a_killed_shim_are_whole(stable: Stable):
+    shim, _ = killed_shim(stable)
+    for path in shim.folder.glob("*.json"):
+        assert json.loads(path.read_text())["version"] == 1
+    sweep.end_run(shim.folder, grace=0)
