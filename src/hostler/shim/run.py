@@ -81,18 +81,30 @@ class Run:
 
     def _until_over(self, looked_after: agent.Agent) -> str:
         limits = watch.Limits(self._spec.wall, self._spec.silence)
-        state = watch.begin(time.monotonic())
-        while True:
-            self._reap()
-            if self.word["exited_at"]:
-                return EXIT
+        now = time.monotonic()
+        state = watch.begin(now)
+        while not self._exits_within(watch.next_look(state, limits, now)):
             sight = looked_after.sight(state.sight) if limits.silence else state.sight
             now = time.monotonic()
             state = watch.seen(state, sight, now)
             why = watch.verdict(state, limits, now, stop_asked=_stop_asked())
             if why:
                 return why
-            signals.wait(watch.next_look(state, limits, now))
+        return EXIT
+
+    def _exits_within(self, seconds: float) -> bool:
+        """Wait for the agent's end; less if a signal asks us to look.
+
+        The end of others is no reason to look: a tree may be full of short lives.
+        """
+        until = time.monotonic() + seconds
+        self._reap()
+        while not self.word["exited_at"]:
+            left = until - time.monotonic()
+            if left <= 0 or signals.wait(left) != signal.SIGCHLD:
+                break
+            self._reap()
+        return self.word["exited_at"] is not None
 
     def _end_tree(self, grace: float) -> None:
         ending = Ending(time.monotonic(), grace)

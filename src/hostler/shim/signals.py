@@ -18,9 +18,10 @@ def hold() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def wait(seconds: float) -> None:
-    """Until a signal wakes us or the time is over."""
-    signal.sigtimedwait(WAKERS, max(0.0, seconds))
+def wait(seconds: float) -> int:
+    """Until a signal wakes us, which is returned, or the time is over."""
+    info = signal.sigtimedwait(WAKERS, max(0.0, seconds))
+    return info.si_signo if info else 0
 
 
 def release() -> None:
