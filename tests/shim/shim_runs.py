@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -148,17 +147,10 @@ class Shim:
     def output(self) -> str:
         return (self.folder / "stdout").read_text()
 
-    def until(self, condition: Callable[[], bool]) -> None:
-        """Where no event exists: look again and again, while the shim lives."""
-        assert self.process
-        end = time.monotonic() + PATIENCE
-        while not condition():
-            assert time.monotonic() < end, "in vain"
-            try:
-                self.process.wait(0.02)
-            except subprocess.TimeoutExpired:
-                continue
-            assert condition(), "the shim has left"
+    def until_free(self) -> None:
+        """Wait in the kernel's queue for the run's lock."""
+        with (self.folder / "run.lock").open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
 
     def close(self) -> None:
         if self.process:

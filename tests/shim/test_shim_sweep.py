@@ -151,6 +151,23 @@ here('agent')
     assert not stable.left()
 
 
+@pytest.mark.parametrize("head_start", [0, 30, 100, 300, 1000, 3000, 10_000, 30_000])
+def test_a_shim_killed_at_any_moment_after_go_leaves_nothing_that_the_sweep_misses(
+    stable: Stable, head_start
+):
+    """Also between fork and exec, where the agent has no mark yet."""
+    shim = stable.run("child(lambda: (os.setsid(), deaf('tool')))\ndeaf('agent')").run()
+    for _ in range(head_start):
+        os.sched_yield()
+    shim.process.kill()
+    shim.wait()
+    # A child that has not become the agent yet holds the lock for another moment.
+    shim.until_free()
+    sweep.end_run(shim.folder, grace=0)
+    assert not stable.left()
+    assert not (shim.folder / "exit.json").exists()
+
+
 def test_a_run_that_never_started_needs_no_sweep(stable: Stable):
     shim = stable.run()
     assert sweep.end_run(shim.folder).found == 0
