@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
@@ -85,7 +85,7 @@ class Reply(_Part):
 class Result(_Part):
     """What an agent says about its run."""
 
-    version: Literal[1] = 1
+    version: Annotated[int, Field(ge=VERSION, le=VERSION)] = VERSION
     status: Annotated[Status, Field(strict=False)]
     summary: LongText = ""
     pr_title: Title = ""
