@@ -1,0 +1,131 @@
+"""Events, our own lines of them, and what a stream adds up to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostler.agents.command import Command
+from hostler.agents.events import (
+    Cost,
+    Finished,
+    LimitSignal,
+    Noise,
+    Retrying,
+    Session,
+    Started,
+    Text,
+    ToolUse,
+    Usage,
+)
+from hostler.agents.lines import Line, Stream
+from hostler.agents.outcomes import LIMITS, Outcome
+from hostler.agents.scripted import Scripted
+from hostler.agents.tally import Tally, tally
+from hostler.agents.wire import LARGEST, TYPES, decode, encode
+
+counts = st.integers(0, LARGEST)
+amounts = st.floats(0, 1e9)
+events = st.one_of(
+    st.builds(Started, st.text(), st.text(), st.text()),
+    st.builds(Session, st.text()),
+    st.builds(Text, st.text()),
+    st.builds(ToolUse, st.text(), st.text()),
+    st.builds(Retrying, st.sampled_from(Outcome), amounts, counts),
+    st.builds(Usage, counts, counts, counts, st.booleans()),
+    st.builds(Cost, amounts, st.booleans()),
+    st.builds(LimitSignal, st.sampled_from(sorted(LIMITS)), counts, amounts, st.text()),
+    st.builds(Finished, st.booleans(), st.none() | st.sampled_from(Outcome), st.text()),
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+names = sorted({field.name for kind in TYPES.values() for field in fields(kind)})
+
+
+@given(events)
+def test_an_event_survives_the_wire(event):
+    line = encode(event)
+    assert "\n" not in line
+    assert decode(line) == event
+
+
+@given(st.text())
+def test_any_text_gives_an_event_and_no_error(text):
+    assert decode(text) is not None
+
+
+@given(st.sampled_from(sorted(TYPES)), st.dictionaries(st.sampled_from(names), json_values))
+def test_any_object_with_our_names_is_an_event_or_noise(kind, values):
+    event = decode(json.dumps({**values, "type": kind}))
+    assert isinstance(event, Noise) or decode(encode(event)) == event
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "null",
+        "[]",
+        "{}",
+        '{"type": 7}',
+        '{"type": "nonsense"}',
+        '{"type": "text"}',
+        '{"type": "text", "text": 5}',
+        '{"type": "cost", "usd": NaN}',
+        '{"type": "cost", "usd": -1}',
+        '{"type": "cost", "usd": true}',
+        '{"type": "usage", "input_tokens": 1.5}',
+        '{"type": "usage", "input_tokens": 1e300}',
+        '{"type": "limit", "reason": "crash"}',
+        '{"type": "limit", "reason": ["quota"]}',
+        '{"type": "result", "ok": 1}',
+        "[" * 100_000,
+        '{"type": "cost", "usd": ' + "9" * 10_000 + "}",
+    ],
+    ids=lambda line: line[:40],
+)
+def test_what_does_not_fit_exactly_is_noise(line):
+    assert decode(line) == Noise(line)
+
+
+def test_a_tool_that_quotes_a_limit_is_no_limit():
+    quoted = json.dumps({"type": "text", "text": '{"type": "limit", "reason": "quota"}'})
+    (event,) = Scripted().events(Line(Stream.STDOUT, quoted))
+    assert isinstance(event, Text)
+    (noise,) = Scripted().events(Line(Stream.STDERR, '{"type": "limit", "reason": "quota"}'))
+    assert isinstance(noise, Noise)
+
+
+def test_a_command_speaks_free_text():
+    assert Command().events(Line(Stream.STDOUT, "429")) == [Text("429")]
+    assert Command().events(Line(Stream.STDERR, "warning")) == [Noise("warning")]
+
+
+def test_a_retry_is_a_state_that_output_takes_back():
+    waiting = tally([Retrying(Outcome.OVERLOADED, 3.0, 529)])
+    assert waiting.limit == LimitSignal(Outcome.OVERLOADED, 529, 3.0)
+    assert waiting.after(ToolUse("edit")).limit is None
+    assert waiting.after(Usage(5)).limit == waiting.limit
+    assert tally([Retrying(Outcome.NETWORK)]).limit is None
+
+
+@given(st.lists(events), st.integers(min_value=0))
+def test_a_tally_can_be_taken_up_anywhere(stream, cut):
+    cut %= len(stream) + 1
+    assert tally(stream[cut:], tally(stream[:cut])) == tally(stream)
+
+
+def test_usage_and_cost_add_up_unless_they_are_totals():
+    state = tally([Usage(1, 2, 3), Usage(10, 20, 30), Cost(0.5), Cost(0.25)])
+    assert state.usage == Usage(11, 22, 33, total=True)
+    assert state.usd == 0.75
+    assert tally([Usage(5, total=True), Cost(2.0, total=True)], state) == Tally(
+        usage=Usage(5, total=True), usd=2.0
+    )

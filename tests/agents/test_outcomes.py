@@ -1,0 +1,37 @@
+"""Every ending means one thing, and the page says the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from hostler.agents.outcomes import LIMITS, MEANINGS, Next, Outcome, Provider, meaning
+
+PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
+
+
+def test_every_outcome_has_a_meaning_that_a_person_can_read():
+    assert set(MEANINGS) == set(Outcome)
+    for outcome in Outcome:
+        assert meaning(outcome).sentence.endswith(".")
+
+
+def test_the_page_shows_the_table_of_the_code():
+    section = PAGE.read_text().partition("## Outcomes")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (\w+) \| (\w+) \|", section, re.MULTILINE)
+    ours = [
+        (outcome.value, one.next.value, one.provider.value, "yes" if one.counted else "no")
+        for outcome, one in MEANINGS.items()
+    ]
+    assert rows == ours
+
+
+def test_a_provider_that_presses_us_gets_fewer_agents_and_costs_no_attempt():
+    for outcome in LIMITS:
+        assert meaning(outcome).provider in {Provider.PRESSED, Provider.CLOSED}
+        assert not meaning(outcome).counted
+
+
+def test_only_a_stop_of_ours_stops_for_good():
+    stopping = {outcome for outcome in Outcome if meaning(outcome).next is Next.STOP}
+    assert stopping == {Outcome.INTERRUPTED}
