@@ -1,0 +1,54 @@
+"""GitHub: client, outbox, feeds, credentials."""
+
+from hostler.forge.deeds import (
+    CloseIssue,
+    Comment,
+    CreateLabel,
+    Deed,
+    EditComment,
+    Label,
+    OpenIssue,
+    OpenPull,
+    Reply,
+    Unlabel,
+    UpdatePull,
+)
+from hostler.forge.feeds import Scanned, Window, consume, pending, scan
+from hostler.forge.opening import Hub, open_hub
+from hostler.forge.outbox import Pace, Sender, Settled, enqueue, token_of
+from hostler.forge.payloads import pull_of
+from hostler.forge.port import Forge, Issue, Item, ItemKind, Made, Pull, Repository
+
+__all__ = [
+    "CloseIssue",
+    "Comment",
+    "CreateLabel",
+    "Deed",
+    "EditComment",
+    "Forge",
+    "Hub",
+    "Issue",
+    "Item",
+    "ItemKind",
+    "Label",
+    "Made",
+    "OpenIssue",
+    "OpenPull",
+    "Pace",
+    "Pull",
+    "Reply",
+    "Repository",
+    "Scanned",
+    "Sender",
+    "Settled",
+    "Unlabel",
+    "UpdatePull",
+    "Window",
+    "consume",
+    "enqueue",
+    "open_hub",
+    "pending",
+    "pull_of",
+    "scan",
+    "token_of",
+]

@@ -1,0 +1,112 @@
+"""Requests in the name of somebody, about one repository: credentials, redirects, retries."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from hostler.clock import Clock
+from hostler.errors import ServerFailed, Unauthorized, Unreachable
+from hostler.forge.credentials import Credentials
+from hostler.forge.limits import Budget
+from hostler.forge.refusals import moved, repository_of
+from hostler.forge.wire import Answer, Request, Wire
+from hostler.model import RepoName
+
+MOST_HOPS = 3
+# Pauses before a read is tried again; their number bounds the tries.
+PAUSES = (0.5, 2.0)
+
+
+class Client:
+    """One repository's client. `repository_id` is its number once known, 0 before."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        credentials: Credentials,
+        repo: RepoName,
+        clock: Clock,
+        pauses: tuple[float, ...] = PAUSES,
+    ) -> None:
+        self.wire = wire
+        self.repo = repo
+        self.repository_id = 0
+        # The repository answered under another name.
+        self.renamed = False
+        self.budget: Budget | None = None
+        self.requests = 0
+        self._credentials = credentials
+        self._clock = clock
+        self._pauses = pauses
+
+    def login(self) -> str:
+        """The account that our writes appear under."""
+        return self._credentials.login()
+
+    def path(self, rest: str = "") -> str:
+        """A path below the repository."""
+        return f"/repos/{self.repo}/{rest}".rstrip("/")
+
+    def read(self, path: str, *, etag: str = "", **query: Any) -> Answer:
+        """Read something; tried a few times if GitHub fails or cannot be reached."""
+        given = {name: str(value) for name, value in query.items() if value is not None}
+        url = self.wire.absolute(path)
+        if given:
+            url += ("&" if urlsplit(url).query else "?") + urlencode(given)
+        request = Request("GET", url, etag=etag)
+        for pause in self._pauses:
+            try:
+                return self._authorised(request)
+            except (ServerFailed, Unreachable):
+                if pause:
+                    self._clock.wakeup().wait(pause)
+        return self._authorised(request)
+
+    def write(self, method: str, path: str, body: Any = None) -> Answer:
+        """Change something. Sent once: what became of an unclear one is the caller's question."""
+        return self._authorised(Request(method, self.wire.absolute(path), body))
+
+    def learn(self) -> Answer:
+        """Read the repository itself, and with it the number that a rename leaves alone."""
+        answer = self.read(self.path())
+        self.repository_id = int(answer.data["id"])
+        return answer
+
+    def _authorised(self, request: Request) -> Answer:
+        bearer = self._credentials.bearer(self.repo)
+        try:
+            return self._deliver(replace(request, bearer=bearer))
+        except Unauthorized:
+            # Nothing was done, so that even a write may be sent again with a better token.
+            if not self._credentials.renew(bearer):
+                raise
+        return self._deliver(replace(request, bearer=self._credentials.bearer(self.repo)))
+
+    def _deliver(self, request: Request) -> Answer:
+        number = 0
+        for _ in range(MOST_HOPS):
+            self.requests += 1
+            answer = self.wire.send(request)
+            self.budget = answer.budget
+            if not answer.redirect:
+                return replace(answer, repository_id=number)
+            number = self._followed(request, answer)
+            request = replace(request, url=answer.redirect)
+        raise moved(request.words, answer.status, answer.redirect)
+
+    def _followed(self, request: Request, answer: Answer) -> int:
+        """The number of the repository that we are sent to; raises unless it is our own."""
+        target = answer.redirect
+        number = repository_of(urlsplit(target).path)
+        if number is None or not self.wire.is_ours(target):
+            raise moved(request.words, answer.status, target)
+        itself = request.method == "GET" and urlsplit(request.url).path.endswith(self.path())
+        if not itself and not self.repository_id:
+            # A transferred issue is sent to another repository: only the number tells.
+            self.learn()
+        if not itself and number != self.repository_id:
+            raise moved(request.words, answer.status, target)
+        self.renamed = True
+        return number

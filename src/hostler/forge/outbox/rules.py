@@ -1,0 +1,219 @@
+"""The rules of sending, without a clock, database or network.
+
+`choose` says what to do next, `mark` what a write becomes before it leaves, `after` what it
+becomes by its outcome.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from hostler.errors import (
+    CredentialsMissing,
+    ForgeError,
+    Gone,
+    Moved,
+    RateLimited,
+    ServerFailed,
+    Unauthorized,
+    Unclear,
+    Unreachable,
+)
+from hostler.forge.port import Made
+from hostler.model import parse_stamp, stamp
+from hostler.store.instants import clamped_deadline, not_after
+from hostler.store.outbox import OutboxRow, WriteState
+
+# No stored wait is believed to be longer: the longest that a limit can ask for.
+LONGEST_WAIT = timedelta(hours=1)
+LIMITED = RateLimited.__name__
+# Refusals that say nothing about the write itself.
+_NOT_ITS_FAULT = (Unreachable, Unauthorized, CredentialsMissing, ServerFailed)
+_FINAL = (Gone, Moved)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How patient the sender is."""
+
+    between_writes: timedelta = timedelta(seconds=1)
+    # How long a write may stay invisible; "absent" is believed only after it.
+    visibility: timedelta = timedelta(seconds=300)
+    overlap: timedelta = timedelta(seconds=5)
+    max_attempts: int = 5
+    first_wait: timedelta = timedelta(seconds=2)
+    first_look: timedelta = timedelta(seconds=5)
+    longest_wait: timedelta = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Post this write now."""
+
+    row: OutboxRow
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Look whether this write exists."""
+
+    row: OutboxRow
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon:
+    """What this write depends on has failed."""
+
+    row: OutboxRow
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing is due before then; None: nothing waits."""
+
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """It was looked for and not seen; `at` is GitHub's time of looking."""
+
+    at: datetime
+
+
+Choice = Send | Look | Abandon | Wait
+Outcome = Made | Absent | ForgeError
+
+
+def choose(
+    rows: Sequence[OutboxRow], now: datetime, last_write: datetime | None, pace: Pace
+) -> Choice:
+    """What to do next, given all open writes."""
+    urgency = _urgency(rows)
+    heads = sorted(_heads(rows), key=lambda head: (urgency[_thread(head)], head.sequence))
+    paused = max((_due(row, now) for row in rows if row.error_kind == LIMITED), default=now)
+    written = not_after(last_write, now) + pace.between_writes if last_write else now
+    times: list[datetime] = []
+    for head in heads:
+        if head.dependency is WriteState.FAILED:
+            return Abandon(head)
+        if head.dependency not in (None, WriteState.SENT):
+            continue
+        sending = head.state is WriteState.QUEUED
+        due = max(_due(head, now), paused, written if sending else now)
+        if due <= now:
+            return Send(head) if sending else Look(head)
+        times.append(due)
+    return Wait(min(times, default=None))
+
+
+def mark(row: OutboxRow, at: datetime, now: datetime, pace: Pace) -> OutboxRow:
+    """A write that is about to leave, at GitHub's time `at`."""
+    return replace(
+        row,
+        state=WriteState.SENDING,
+        attempts=row.attempts + 1,
+        intent_at=row.intent_at or stamp(at),
+        attempted_at=stamp(at),
+        not_before=stamp(now + pace.first_look),
+        error_kind=None,
+        last_error=None,
+    )
+
+
+def after(row: OutboxRow, outcome: Outcome, now: datetime, pace: Pace) -> OutboxRow:
+    """What a write becomes by the outcome: of sending it, or of looking for an unclear one."""
+    if isinstance(outcome, Made):
+        return sent(row, outcome)
+    if isinstance(outcome, Absent):
+        return _absent(row, outcome.at, now, pace)
+    noted = replace(row, error_kind=type(outcome).__name__, last_error=outcome.what[:1000])
+    if isinstance(outcome, _FINAL):
+        return _failed(noted)
+    if row.state is WriteState.UNCLEAR:
+        return _later(noted, outcome, now, pace.first_look, pace)
+    if isinstance(outcome, Unclear):
+        look_at = stamp(now + pace.first_look)
+        return replace(noted, state=WriteState.UNCLEAR, setbacks=0, not_before=look_at)
+    innocent = isinstance(outcome, (RateLimited, *_NOT_ITS_FAULT))
+    if row.state is WriteState.SENDING and innocent:
+        noted = replace(noted, attempts=row.attempts - 1)
+    elif not innocent and noted.attempts >= pace.max_attempts:
+        return _failed(noted)
+    queued = replace(noted, state=WriteState.QUEUED)
+    return _later(queued, outcome, now, pace.first_wait, pace)
+
+
+def sent(row: OutboxRow, made: Made) -> OutboxRow:
+    """A write that exists."""
+    return replace(
+        row,
+        state=WriteState.SENT,
+        setbacks=0,
+        error_kind=None,
+        last_error=None,
+        result_id=made.id or None,
+        result_number=made.number or None,
+        result_url=made.url or None,
+    )
+
+
+def abandoned(row: OutboxRow) -> OutboxRow:
+    """A write whose ground is gone."""
+    reason = f"What it depends on ({row.depends_on}) has failed."
+    return _failed(replace(row, error_kind="Abandoned", last_error=reason))
+
+
+def look_since(row: OutboxRow, pace: Pace) -> datetime:
+    """From when on to look for a write, by GitHub's clock."""
+    return parse_stamp(row.intent_at or row.not_before) - pace.overlap
+
+
+def _thread(row: OutboxRow) -> tuple[str, int]:
+    return row.repo_full_name, row.scope_number
+
+
+def _heads(rows: Iterable[OutboxRow]) -> list[OutboxRow]:
+    """The oldest open write of each thread."""
+    heads: dict[tuple[str, int], OutboxRow] = {}
+    for row in sorted(rows, key=lambda row: row.sequence):
+        heads.setdefault(_thread(row), row)
+    return list(heads.values())
+
+
+def _urgency(rows: Iterable[OutboxRow]) -> dict[tuple[str, int], int]:
+    """The most urgent lane of each thread: what waits behind its head pulls the head."""
+    ranks: dict[tuple[str, int], int] = {}
+    for row in rows:
+        ranks[_thread(row)] = min(row.lane.rank, ranks.get(_thread(row), row.lane.rank))
+    return ranks
+
+
+def _due(row: OutboxRow, now: datetime) -> datetime:
+    return clamped_deadline(parse_stamp(row.not_before), now, LONGEST_WAIT)
+
+
+def _absent(row: OutboxRow, at: datetime, now: datetime, pace: Pace) -> OutboxRow:
+    believed = parse_stamp(row.attempted_at or stamp(at)) + pace.visibility
+    if at < believed:
+        wait = min(pace.first_look * 2 ** min(row.setbacks, 20), believed - at)
+        unseen = replace(row, state=WriteState.UNCLEAR, setbacks=row.setbacks + 1)
+        return replace(unseen, not_before=stamp(now + wait))
+    if row.attempts >= pace.max_attempts:
+        return _failed(replace(row, last_error=row.last_error or "It was never seen."))
+    return replace(row, state=WriteState.QUEUED, setbacks=0, not_before=stamp(now))
+
+
+def _later(
+    row: OutboxRow, error: ForgeError, now: datetime, first: timedelta, pace: Pace
+) -> OutboxRow:
+    if isinstance(error, RateLimited):
+        return replace(row, not_before=stamp(max(error.until, now + pace.first_wait)))
+    wait = min(first * 2 ** min(row.setbacks, 20), pace.longest_wait)
+    return replace(row, setbacks=row.setbacks + 1, not_before=stamp(now + wait))
+
+
+def _failed(row: OutboxRow) -> OutboxRow:
+    return replace(row, state=WriteState.FAILED)

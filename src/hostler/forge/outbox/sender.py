@@ -1,0 +1,134 @@
+"""The one sender: does what the rules choose, each step in a transaction of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from hostler.clock import Clock
+from hostler.errors import ForgeError, Unclear
+from hostler.forge.deeds import unpack
+from hostler.forge.outbox.rules import (
+    Abandon,
+    Absent,
+    Look,
+    Outcome,
+    Pace,
+    Send,
+    Wait,
+    abandoned,
+    after,
+    choose,
+    look_since,
+    mark,
+)
+from hostler.forge.outbox.settling import Settled, ignore, settle
+from hostler.forge.port import Forge
+from hostler.model import RepoName
+from hostler.store.outbox import OutboxRow, WriteState, change_write, find_write, open_writes
+from hostler.store.store import Store
+
+SCOPE = "outbox"
+# Which forge speaks for a repository; None: nobody does now, its writes wait.
+Forges = Callable[[RepoName], Forge | None]
+
+
+class Sender:
+    """Sends what is due. One at a time per home; it needs no recovery of its own after a crash."""
+
+    def __init__(
+        self,
+        store: Store,
+        forges: Forges,
+        clock: Clock,
+        pace: Pace | None = None,
+        settled: Settled = ignore,
+    ) -> None:
+        self._store = store
+        self._forges = forges
+        self._clock = clock
+        self._pace = pace or Pace()
+        self._settled = settled
+        self._last_write: datetime | None = None
+
+    def send_due(self) -> datetime | None:
+        """Do everything that is due now; when to call again, None if nothing waits."""
+        while True:
+            with self._store.read() as tx:
+                rows = [row for row in open_writes(tx) if self._forges(row.repo) is not None]
+            match choose(rows, self._clock.now(), self._last_write, self._pace):
+                case Wait(until):
+                    return until
+                case Send(row):
+                    self._send(row)
+                case Look(row):
+                    # One that a crash left behind as sending is as unclear as the others.
+                    unclear = replace(row, state=WriteState.UNCLEAR)
+                    self._settle(unclear, self._look(unclear))
+                case Abandon(row):
+                    self._abandon(row)
+
+    def _send(self, row: OutboxRow) -> None:
+        forge = self._forge(row)
+        try:
+            at = forge.now()
+        except ForgeError as error:
+            self._settle(row, error)
+            return
+        marked = self._mark(row, at)
+        if marked is None:
+            return
+        self._last_write = self._clock.now()
+        self._settle(marked, self._make(forge, marked))
+
+    def _make(self, forge: Forge, row: OutboxRow) -> Outcome:
+        try:
+            return forge.make(unpack(row.kind, row.payload), key=row.token)
+        except ForgeError as error:
+            return error
+        except Exception as error:  # a defect must neither repeat a write nor stop the others
+            return Unclear(f"{row.kind} {row.token}", f"{type(error).__name__}: {error}")
+
+    def _look(self, row: OutboxRow) -> Outcome:
+        forge = self._forge(row)
+        try:
+            deed = unpack(row.kind, row.payload)
+            # The time first: what becomes visible while we look is not believed absent.
+            at = forge.now()
+            found = forge.find(deed, key=row.token, since=look_since(row, self._pace))
+            return found or Absent(at)
+        except ForgeError as error:
+            return error
+        except Exception as error:
+            return Unclear(f"{row.kind} {row.token}", f"{type(error).__name__}: {error}")
+
+    def _mark(self, row: OutboxRow, at: datetime) -> OutboxRow | None:
+        """Store the intent; None if the write has moved on meanwhile (a feed showed it)."""
+        with self._store.write(SCOPE) as tx:
+            present = find_write(tx, row.repo, row.token)
+            if present is None or present.state is not WriteState.QUEUED:
+                return None
+            marked = mark(present, at, tx.now(), self._pace)
+            change_write(tx, present, marked)
+            return marked
+
+    def _settle(self, row: OutboxRow, outcome: Outcome) -> None:
+        with self._store.write(SCOPE) as tx:
+            present = find_write(tx, row.repo, row.token)
+            if present is None or present.settled:
+                return
+            done = after(replace(present, state=row.state), outcome, tx.now(), self._pace)
+            seen = outcome if row.state is WriteState.UNCLEAR else None
+            settle(tx, present, done, self._settled, seen=seen)
+
+    def _abandon(self, row: OutboxRow) -> None:
+        with self._store.write(SCOPE) as tx:
+            present = find_write(tx, row.repo, row.token)
+            if present is not None and not present.settled:
+                settle(tx, present, abandoned(present), self._settled)
+
+    def _forge(self, row: OutboxRow) -> Forge:
+        forge = self._forges(row.repo)
+        assert forge is not None, "only writes of known repositories are chosen"
+        return forge

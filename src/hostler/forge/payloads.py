@@ -1,0 +1,123 @@
+"""GitHub's JSON as our nouns. What is not as GitHub documents it is a failing server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from hostler.errors import ServerFailed
+from hostler.forge.port import Issue, Item, ItemKind, Made, Pull, Repository
+from hostler.model import RepoName
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Payload = Mapping[str, Any]
+# The account that GitHub shows for deleted ones.
+GHOST = "ghost"
+
+
+def _strict(read: Callable[P, T]) -> Callable[P, T]:
+    @wraps(read)
+    def reading(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return read(*args, **kwargs)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ServerFailed(f"a {read.__name__} (unknown shape: {error!r})", 200) from error
+
+    return reading
+
+
+@_strict
+def item(kind: ItemKind, payload: Payload, number: int = 0) -> Item:
+    """An event. The number comes from the payload, except for reviews, which lack it."""
+    return Item(
+        kind=kind,
+        id=int(payload["id"]),
+        number=number or _number(kind, payload),
+        author=author(payload),
+        body=text(payload, "body"),
+        updated_at=str(payload["submitted_at" if kind is ItemKind.REVIEW else "updated_at"]),
+        payload=payload,
+    )
+
+
+def _number(kind: ItemKind, payload: Payload) -> int:
+    if kind in (ItemKind.ISSUE, ItemKind.PULL):
+        return int(payload["number"])
+    parent = "issue_url" if kind is ItemKind.ISSUE_COMMENT else "pull_request_url"
+    return int(str(payload[parent]).rpartition("/")[2])
+
+
+@_strict
+def repository(payload: Payload) -> Repository:
+    """The repository itself."""
+    return Repository(
+        id=int(payload["id"]),
+        name=RepoName.parse(payload["full_name"]),
+        default_branch=str(payload["default_branch"]),
+        private=bool(payload["private"]),
+        can_push=bool((payload.get("permissions") or {}).get("push", False)),
+    )
+
+
+@_strict
+def issue(payload: Payload) -> Issue:
+    """An issue."""
+    return Issue(
+        number=int(payload["number"]),
+        title=text(payload, "title"),
+        body=text(payload, "body"),
+        state=str(payload["state"]),
+        author=author(payload),
+        labels=frozenset(label_name(label) for label in payload["labels"]),
+        is_pull=payload.get("pull_request") is not None,
+        updated_at=str(payload["updated_at"]),
+        url=text(payload, "html_url"),
+    )
+
+
+@_strict
+def pull_of(payload: Payload) -> Pull:
+    """A pull request, from its full form or from a list."""
+    return Pull(
+        number=int(payload["number"]),
+        title=text(payload, "title"),
+        body=text(payload, "body"),
+        state=str(payload["state"]),
+        merged=payload.get("merged_at") is not None,
+        draft=bool(payload.get("draft")),
+        author=author(payload),
+        head=str(payload["head"]["ref"]),
+        head_sha=str(payload["head"]["sha"]),
+        base=str(payload["base"]["ref"]),
+        mergeable=payload.get("mergeable"),
+        updated_at=str(payload["updated_at"]),
+        url=text(payload, "html_url"),
+    )
+
+
+@_strict
+def made(payload: Payload) -> Made:
+    """What a write answered with, or what was found in its place."""
+    return Made(
+        id=int(payload.get("id") or 0),
+        number=int(payload.get("number") or 0),
+        url=text(payload, "html_url"),
+        updated_at=text(payload, "updated_at"),
+    )
+
+
+def author(payload: Payload) -> str:
+    """The login of who wrote it; accounts that are gone have none."""
+    return str((payload.get("user") or {}).get("login") or GHOST)
+
+
+def text(payload: Payload, name: str) -> str:
+    """A text that may be absent or null."""
+    return str(payload.get(name) or "")
+
+
+def label_name(label: Any) -> str:
+    """A label's name; old lists have bare names."""
+    return label if isinstance(label, str) else str(label["name"])

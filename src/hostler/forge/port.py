@@ -1,0 +1,179 @@
+"""What the rest of Hostler needs from a code host, for one repository."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Protocol
+
+from hostler.forge.deeds import Deed
+from hostler.forge.limits import Budget
+from hostler.model import RepoName
+
+
+class ItemKind(StrEnum):
+    """What an event in the inbox is about."""
+
+    ISSUE = "issue"
+    ISSUE_COMMENT = "issue_comment"
+    REVIEW_COMMENT = "review_comment"
+    REVIEW = "review"
+    PULL = "pull"
+
+
+class Feed(StrEnum):
+    """The repository's lists of what changed."""
+
+    ISSUES = "issues"
+    ISSUE_COMMENTS = "issue_comments"
+    REVIEW_COMMENTS = "review_comments"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One version of something on the host, with everything it said about it."""
+
+    kind: ItemKind
+    id: int
+    number: int
+    author: str
+    body: str
+    updated_at: str
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a feed gave. Incomplete, it is everything up to its newest item."""
+
+    items: tuple[Item, ...]
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """The repository itself, under its present name."""
+
+    id: int
+    name: RepoName
+    default_branch: str
+    private: bool
+    can_push: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """An issue, or a pull request seen as one."""
+
+    number: int
+    title: str
+    body: str
+    state: str
+    author: str
+    labels: frozenset[str]
+    is_pull: bool
+    updated_at: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """A pull request; `mergeable` is None while the host does not know."""
+
+    number: int
+    title: str
+    body: str
+    state: str
+    merged: bool
+    draft: bool
+    author: str
+    head: str
+    head_sha: str
+    base: str
+    mergeable: bool | None
+    updated_at: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a deed made or found. Zero and empty where there is nothing to name."""
+
+    id: int = 0
+    number: int = 0
+    url: str = ""
+    updated_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What was asked since the client was made, and the last word on the budget."""
+
+    requests: int
+    budget: Budget | None
+
+
+class Forge(Protocol):
+    """One repository on a code host. Every call may raise a `ForgeError`."""
+
+    def myself(self) -> str:
+        """The account that our writes appear under."""
+        ...
+
+    def now(self) -> datetime:
+        """The host's time."""
+        ...
+
+    def cost(self) -> Cost:
+        """What this client has asked so far."""
+        ...
+
+    def renamed(self) -> bool:
+        """Whether the repository answered under another name; `repository` tells which."""
+        ...
+
+    def repository(self) -> Repository:
+        """The repository itself."""
+        ...
+
+    def issue(self, number: int) -> Issue:
+        """One issue as it is now."""
+        ...
+
+    def pull(self, number: int) -> Item:
+        """One pull request as it is now, as an event; `pull_of` reads it."""
+        ...
+
+    def reviews(self, number: int) -> list[Item]:
+        """All submitted reviews of a pull request."""
+        ...
+
+    def remark(self, kind: ItemKind, comment_id: int) -> Item | None:
+        """A comment or review comment as it is now; None if it is gone."""
+        ...
+
+    def thread(self, number: int) -> list[Item]:
+        """The whole conversation of an issue or pull request, oldest first."""
+        ...
+
+    def labellers(self, number: int) -> dict[str, str]:
+        """Who last put each label on an issue."""
+        ...
+
+    def labels(self) -> frozenset[str]:
+        """The labels that the repository knows."""
+        ...
+
+    def changes(self, feed: Feed, since: datetime | None, *, only_open: bool = False) -> Reading:
+        """What changed at or after a moment of the host's time, oldest change first."""
+        ...
+
+    def make(self, deed: Deed, *, key: str) -> Made:
+        """Do it. `Unclear` means that it must be looked for before it is done again."""
+        ...
+
+    def find(self, deed: Deed, *, key: str, since: datetime) -> Made | None:
+        """What an earlier `make` of this deed and key has made, if it can be seen."""
+        ...

@@ -1,0 +1,155 @@
+"""A repository in memory, and what people do in it. Everything is kept in GitHub's shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from hostler.clock import Clock
+from hostler.errors import NotFound
+from hostler.forge.payloads import label_name
+from hostler.forge.port import ItemKind
+from hostler.model import RepoName
+
+Payload = dict[str, Any]
+ROOT = "https://stub.example"
+
+
+@dataclass
+class World:
+    """One repository."""
+
+    clock: Clock
+    name: RepoName = field(default_factory=lambda: RepoName("octo", "stable"))
+    issues: dict[int, Payload] = field(default_factory=dict)
+    pulls: dict[int, Payload] = field(default_factory=dict)
+    comments: dict[int, Payload] = field(default_factory=dict)
+    review_comments: dict[int, Payload] = field(default_factory=dict)
+    verdicts: dict[int, list[Payload]] = field(default_factory=dict)
+    known_labels: dict[str, Payload] = field(default_factory=dict)
+    labelled: dict[tuple[int, str], str] = field(default_factory=dict)
+    branches: dict[str, str] = field(default_factory=lambda: {"main": "0" * 40})
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    _ids: Iterator[int] = field(default_factory=lambda: count(1000))
+
+    def file_issue(
+        self, title: str, *, by: str, body: str = "", labels: tuple[str, ...] = ()
+    ) -> int:
+        """A new issue; its number."""
+        number = next(self._numbers)
+        self.issues[number] = {
+            **self._new(by, body),
+            "number": number,
+            "title": title,
+            "state": "open",
+            "state_reason": None,
+            "labels": [],
+            "html_url": f"{ROOT}/{self.name}/issues/{number}",
+        }
+        self.put_labels(number, labels, by=by)
+        return number
+
+    def open_pull(self, head: str, base: str, title: str, *, by: str, body: str = "") -> int:
+        """A new pull request; its number."""
+        number = self.file_issue(title, by=by, body=body)
+        url = f"{ROOT}/{self.name}/pull/{number}"
+        self.issues[number] |= {"pull_request": {"url": url}, "html_url": url}
+        self.pulls[number] = {
+            **self.issues[number],
+            "id": next(self._ids),
+            "head": {"ref": head, "sha": self.branches.get(head, "")},
+            "base": {"ref": base},
+            "merged_at": None,
+            "mergeable": None,
+            "draft": False,
+        }
+        return number
+
+    def say(self, number: int, body: str, *, by: str) -> int:
+        """A comment in a conversation; its id."""
+        self.one(self.issues, number)
+        made = {**self._new(by, body), "issue_url": f"{ROOT}/issues/{number}"}
+        made["html_url"] = f"{ROOT}/{self.name}/issues/{number}#issuecomment-{made['id']}"
+        self.comments[made["id"]] = made
+        self.touch(number)
+        return int(made["id"])
+
+    def review_line(self, number: int, body: str, *, by: str, reply_to: int | None = None) -> int:
+        """A remark on a line, or an answer to one; its id."""
+        self.one(self.pulls, number)
+        made = {**self._new(by, body), "pull_request_url": f"{ROOT}/pulls/{number}"}
+        if reply_to is not None:
+            self.one(self.review_comments, reply_to)
+            made["in_reply_to_id"] = reply_to
+        made["html_url"] = f"{ROOT}/{self.name}/pull/{number}#discussion_r{made['id']}"
+        self.review_comments[made["id"]] = made
+        self.touch(number)
+        return int(made["id"])
+
+    def review(self, number: int, state: str, body: str, *, by: str) -> int:
+        """A submitted review; its id."""
+        made = {**self._new(by, body), "state": state, "submitted_at": self.moment()}
+        self.verdicts.setdefault(number, []).append(made)
+        self.touch(number)
+        return int(made["id"])
+
+    def edit(self, kind: ItemKind, comment_id: int, body: str) -> Payload:
+        """Say it differently."""
+        found = self.one(self.remarks(kind), comment_id)
+        found |= {"body": body, "updated_at": self.moment()}
+        return found
+
+    def delete(self, kind: ItemKind, comment_id: int) -> None:
+        """Take it back."""
+        del self.remarks(kind)[comment_id]
+
+    def put_labels(self, number: int, labels: tuple[str, ...], *, by: str) -> None:
+        """Label an issue or pull request."""
+        there = {label_name(label) for label in self.one(self.issues, number)["labels"]}
+        for label in labels:
+            self.labelled[(number, label)] = by
+            self.known_labels.setdefault(label, {"name": label})
+        self.change(number, labels=[{"name": name} for name in sorted(there | set(labels))])
+
+    def merge(self, number: int) -> None:
+        """Merge a pull request."""
+        self.one(self.pulls, number)["merged_at"] = self.moment()
+        self.change(number, state="closed")
+
+    def change(self, number: int, **fields: Any) -> None:
+        """Change an issue, and the pull request that it is."""
+        self.one(self.issues, number).update(fields)
+        if number in self.pulls:
+            self.pulls[number].update(fields)
+        self.touch(number)
+
+    def touch(self, number: int) -> None:
+        """Something happened on a thread."""
+        self.issues[number]["updated_at"] = self.moment()
+        if number in self.pulls:
+            self.pulls[number]["updated_at"] = self.moment()
+
+    def remarks(self, kind: ItemKind) -> dict[int, Payload]:
+        """Comments, or review comments."""
+        return self.comments if kind is ItemKind.ISSUE_COMMENT else self.review_comments
+
+    def one(self, rows: dict[int, Payload], key: int) -> Payload:
+        """What is there under a number; raises like the host."""
+        if key not in rows:
+            raise NotFound(f"GET {key}", 404, "Not Found")
+        return rows[key]
+
+    def moment(self) -> str:
+        """Now, as GitHub writes it."""
+        return self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def _new(self, by: str, body: str) -> Payload:
+        return {
+            "id": next(self._ids),
+            "user": {"login": by},
+            "body": body,
+            "created_at": self.moment(),
+            "updated_at": self.moment(),
+        }
