@@ -15,6 +15,7 @@ import pytest
 
 from hostler.agents.conclude import conclude
 from hostler.agents.events import Event
+from hostler.agents.exitword import Exit
 from hostler.agents.kinds import kind_of
 from hostler.agents.launch import Assignment
 from hostler.agents.lines import Line, Stream, Tail
@@ -70,7 +71,7 @@ class Player:
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self, agent: Agent) -> subprocess.Popen[bytes]:
-        spec = prepare(agent, self.work, self.ours).spec()
+        spec = prepare(agent, self.work, self.ours).spec(self.work.run)
         run = self.work.run_dir
         with (
             Path(spec["stdin"] or os.devnull).open("rb") as stdin,
@@ -95,14 +96,8 @@ class Player:
         run = self.work.run_dir
         lines = Tail(run / "stdout", Stream.STDOUT).rest()
         events = [event for line in lines for event in kind.events(line)]
-        verdict = conclude(
-            agent,
-            run,
-            self.work.task_dir,
-            ended_by=ended_by,
-            exit_code=code,
-            tally=tally(events),
-        )
+        exit = Exit(ended_by, code)
+        verdict = conclude(agent, run, self.work.task_dir, exit, tally(events))
         return Ended(code, events, (run / "stderr").read_text(errors="replace"), verdict)
 
     def play(self, *steps: dict[str, Any], **more: Any) -> Ended:
@@ -150,7 +145,7 @@ def piped(work: Assignment, ours: dict[str, str]) -> Iterator[Callable[..., Any]
 
     def start(*steps: dict[str, Any]) -> subprocess.Popen[bytes]:
         agent = Player(work, ours).scripted(*steps)
-        spec = prepare(agent, work, ours).spec()
+        spec = prepare(agent, work, ours).spec(work.run)
         started.append(
             subprocess.Popen(
                 spec["argv"],

@@ -16,6 +16,7 @@ from hostler.agents.kinds import KINDS, kind_of
 from hostler.agents.launch import Limits
 from hostler.agents.prepare import plan, prepare
 from hostler.config.settings import Agent
+from hostler.shim.spec import Spec
 
 pytest_plugins = ["playing"]
 
@@ -26,16 +27,25 @@ def command(*argv: str, **more) -> Agent:
 
 def test_a_launch_is_plain_data_with_the_fields_of_the_supervisor(work, ours):
     limited = replace(work, limits=Limits(60.0, 15.0, 3.0))
-    spec = prepare(command("sh", "-c", "true", nice=5), limited, ours).spec()
+    spec = prepare(command("sh", "-c", "true", nice=5), limited, ours).spec("r1")
     assert json.loads(json.dumps(spec)) == spec
     assert set(spec) == {
-        *("argv", "cwd", "env", "stdin", "nice"),
+        *("run", "argv", "cwd", "env", "inherit", "stdin", "nice"),
         *("wall_seconds", "silence_seconds", "grace_seconds"),
     }
     assert spec["argv"] == ["sh", "-c", "true"]
     assert spec["cwd"] == str(work.checkout)
     assert (spec["nice"], spec["wall_seconds"]) == (5, 60.0)
     assert (spec["silence_seconds"], spec["grace_seconds"]) == (15.0, 3.0)
+
+
+@pytest.mark.parametrize("how", ["stdin", "file"])
+def test_the_supervisor_understands_every_launch(work, ours, how):
+    limited = replace(work, limits=Limits(60.0, 15.0, 0.0))
+    spec = Spec(prepare(command("sh", prompt=how), limited, ours).spec("r1"))
+    assert (spec.run, spec.argv[0], spec.cwd) == ("r1", "sh", str(work.checkout))
+    assert (spec.wall, spec.silence, spec.grace) == (60.0, 15.0, 0.0)
+    assert spec.stdin == (str(work.prompt_file) if how == "stdin" else "")
 
 
 def test_an_agents_own_wall_limit_wins(work, ours):
@@ -73,6 +83,18 @@ def test_an_agent_learns_where_it_is(work, ours):
     assert env["HOSTLER_RESULT"] == str(work.run_dir / "result.json")
     assert env["HOSTLER_DONE"] == str(work.task_dir / "DONE")
     assert "GITHUB_TOKEN" not in env
+
+
+def test_a_key_that_an_agent_may_see_is_handed_on_and_written_nowhere(work, ours):
+    ours = {**ours, "SOME_KEY": "the-providers-key", "EDITOR": "ed"}
+    agent = command("sh", env=["SOME_KEY", "ABSENT", "HOME", "HOSTLER_RUN"])
+    spec = prepare(agent, work, ours).spec("r1")
+    assert spec["inherit"] == ["SOME_KEY"]
+    assert "the-providers-key" not in json.dumps(spec)
+    assert spec["env"]["HOME"] == ours["HOME"]
+    assert spec["env"]["HOSTLER_RUN"] == "r1"
+    for path in work.run_dir.iterdir():
+        assert "the-providers-key" not in path.read_text()
 
 
 def test_the_command_hostler_is_on_the_agents_path(work, ours):

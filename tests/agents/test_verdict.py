@@ -12,6 +12,7 @@ from hostler.agents.command import Command
 from hostler.agents.donefile import Done
 from hostler.agents.events import Finished, LimitSignal, Text
 from hostler.agents.exitcodes import by_exit_code
+from hostler.agents.exitword import LOST, Exit, read_word
 from hostler.agents.outcomes import LIMITS, Outcome
 from hostler.agents.result import Result, Status
 from hostler.agents.resultfile import SENTENCES, Fault, Reading
@@ -50,14 +51,15 @@ def test_any_end_gets_a_verdict_with_a_sentence(end, kind):
 @given(ends, kinds)
 def test_the_first_fact_that_holds_decides(end, kind):
     verdict = judge(end, kind.own_word)
-    if end.ended_by in {EndedBy.STOP, EndedBy.WALL_TIMEOUT, EndedBy.STALL}:
+    if end.ended_by not in {EndedBy.EXIT, EndedBy.LOST, EndedBy.SHIM_FAILED}:
         assert verdict.decided_by.value == end.ended_by.value
     elif end.done.wrong or end.done.marked:
         assert verdict.decided_by is DecidedBy.DONE
     elif end.result.result is not None:
         assert verdict.decided_by is DecidedBy.RESULT
-    elif end.ended_by is EndedBy.LOST:
+    elif end.ended_by is not EndedBy.EXIT:
         assert verdict.decided_by is DecidedBy.LOST
+        assert verdict.outcome is Outcome.CRASH
     else:
         assert verdict.decided_by in {DecidedBy.STREAM, DecidedBy.EXIT_CODE, DecidedBy.RESULT}
 
@@ -157,3 +159,28 @@ def test_the_class_in_the_last_event_is_believed(outcome):
     said = tally([Finished(False, outcome, "So it went.")])
     verdict = Scripted().own_word(1, said)
     assert (verdict.outcome, verdict.decided_by) == (outcome, DecidedBy.STREAM)
+
+
+@pytest.mark.parametrize(
+    ("word", "exit"),
+    [
+        ({"ended_by": "exit", "exit_code": 3, "signal": None}, Exit(EndedBy.EXIT, 3)),
+        ({"ended_by": "exit", "signal": "SIGKILL"}, Exit(EndedBy.EXIT, -signal.SIGKILL)),
+        (
+            {"ended_by": "not_started", "reason": "no such\nprogram"},
+            Exit(EndedBy.NOT_STARTED, None, "no such program"),
+        ),
+        ({"ended_by": "of old age", "exit_code": True, "signal": "SIGWHAT"}, LOST),
+        ({"ended_by": ["exit"], "reason": 5}, LOST),
+        ({}, LOST),
+    ],
+)
+def test_the_supervisors_last_word_is_read_with_care(word, exit):
+    assert read_word(word) == exit
+
+
+def test_a_program_that_is_not_there_is_a_matter_for_the_operator():
+    end = End(EndedBy.NOT_STARTED, reason="my-agent: not found")
+    verdict = judge(end, Command().own_word)
+    assert (verdict.outcome, verdict.decided_by) == (Outcome.CONFIG, DecidedBy.NOT_STARTED)
+    assert "my-agent: not found" in verdict.why

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from hostler.agents.donefile import read_done
+from hostler.agents.exitword import Exit
 from hostler.agents.kinds import kind_of
 from hostler.agents.launch import DONE, RESULT
 from hostler.agents.resultfile import read_result
 from hostler.agents.tally import Tally
-from hostler.agents.verdict import End, EndedBy, Verdict, judge
+from hostler.agents.verdict import End, Verdict, judge
 from hostler.config.settings import Agent
 
 
@@ -17,15 +18,14 @@ def conclude(
     agent: Agent,
     run_dir: Path,
     task_dir: Path,
-    *,
-    ended_by: EndedBy,
-    exit_code: int | None,
+    exit: Exit,
     tally: Tally,
 ) -> Verdict:
     """The verdict on a run of which no process is left. Reading twice gives the same answer."""
     end = End(
-        ended_by=ended_by,
-        exit_code=exit_code,
+        ended_by=exit.ended_by,
+        exit_code=exit.code,
+        reason=exit.reason,
         tally=tally,
         result=read_result(run_dir / RESULT),
         done=read_done(task_dir / DONE),

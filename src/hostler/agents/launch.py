@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -76,20 +76,32 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How the agent's process is started. An empty `stdin` is the empty device."""
+    """How the agent's process is started. An empty `stdin` is the empty device.
+
+    `inherit` names variables that the supervisor hands on from its own environment: what an
+    agent is let see of ours may be its provider's key, and a key belongs in no file.
+    """
 
     argv: tuple[str, ...]
     cwd: str
     env: Mapping[str, str]
     stdin: str = ""
+    inherit: tuple[str, ...] = ()
     nice: int = 0
     wall_seconds: float = 0.0
     silence_seconds: float = 0.0
     grace_seconds: float = 10.0
 
-    def spec(self) -> dict[str, Any]:
-        """As the supervisor reads it from its file."""
-        return {**asdict(self), "argv": list(self.argv), "env": dict(self.env)}
+    def spec(self, run: str) -> dict[str, Any]:
+        """As the supervisor of this run reads it from its file."""
+        spec = {"run": run, **asdict(self), "argv": list(self.argv), "inherit": list(self.inherit)}
+        return spec if self.stdin else {**spec, "stdin": None}
+
+    def sparing(self, names: Collection[str]) -> Launch:
+        """The same, with these variables handed on instead of written down."""
+        kept = {name: value for name, value in self.env.items() if name not in names}
+        handed = tuple(sorted(name for name in names if name in self.env))
+        return replace(self, env=kept, inherit=handed)
 
     def limited(self, limits: Limits, nice: int) -> Launch:
         """The same, under these limits."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hostler.agents.environment import (
     GITHUB_TOKENS,
+    PLAIN,
     agent_environment,
     with_own_home,
     with_tools,
@@ -46,13 +47,16 @@ def plan(
     agent: Agent, work: Assignment, ours: Mapping[str, str], secrets: Collection[str]
 ) -> Launch:
     """How this agent is started for this work; nothing is written."""
-    env = with_tools(agent_environment(ours, agent.env, work.words(), secrets), TOOLS)
+    words = work.words()
+    env = with_tools(agent_environment(ours, agent.env, words, secrets), TOOLS)
     if agent.own_home:
         env = with_own_home(env, *own_folders(work))
     limits = work.limits
     if agent.wall_limit_minutes:
         limits = replace(limits, wall_seconds=agent.wall_limit_minutes * 60.0)
-    return kind_of(agent).launch(agent, work, env).limited(limits, agent.nice)
+    handed = set(agent.env) - {*words, *PLAIN}
+    launch = kind_of(agent).launch(agent, work, env)
+    return launch.sparing(handed).limited(limits, agent.nice)
 
 
 def own_folders(work: Assignment) -> tuple[Path, Path]:

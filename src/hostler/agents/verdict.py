@@ -19,12 +19,17 @@ from hostler.agents.tally import Tally
 
 
 class EndedBy(StrEnum):
-    """Why the process tree is gone. `lost`: its supervisor went first, so nobody can tell."""
+    """Why the process tree is gone, as its supervisor says.
+
+    `lost` is our own word: the supervisor went first, so nobody can tell.
+    """
 
     EXIT = "exit"
     STOP = "stop"
     WALL_TIMEOUT = "wall_timeout"
     STALL = "stall"
+    NOT_STARTED = "not_started"
+    SHIM_FAILED = "shim_failed"
     LOST = "lost"
 
 
@@ -34,6 +39,7 @@ class DecidedBy(StrEnum):
     STOP = "stop"
     WALL_TIMEOUT = "wall_timeout"
     STALL = "stall"
+    NOT_STARTED = "not_started"
     DONE = "done"
     RESULT = "result"
     STREAM = "stream"
@@ -46,13 +52,17 @@ NO_RESULT = Reading(None, Fault.MISSING)
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """What is known when nothing of an agent's processes is left. A signal's code is negative."""
+    """What is known when nothing of an agent's processes is left.
+
+    The exit code of a signal is negative; `reason` is the supervisor's sentence, if it has one.
+    """
 
     ended_by: EndedBy
     exit_code: int | None = None
     tally: Tally = field(default_factory=Tally)
     result: Reading = NO_RESULT
     done: Done = field(default_factory=Done)
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +101,19 @@ _OURS = {
     EndedBy.STALL: Verdict(
         Outcome.STALLED, DecidedBy.STALL, "It was silent for too long and was ended."
     ),
+    EndedBy.NOT_STARTED: Verdict(
+        Outcome.CONFIG, DecidedBy.NOT_STARTED, "Its program could not be started."
+    ),
 }
 
 
 def _ended_by_us(end: End) -> Verdict | None:
-    return _OURS.get(end.ended_by)
+    ours = _OURS.get(end.ended_by)
+    return _with_reason(ours, end.reason) if ours else None
+
+
+def _with_reason(verdict: Verdict, reason: str) -> Verdict:
+    return replace(verdict, why=f"{verdict.why} ({reason})") if reason else verdict
 
 
 def _marked(end: End) -> Verdict | None:
@@ -122,7 +140,8 @@ def _declared(end: End) -> Verdict | None:
 
 def _by_itself(end: End, own_word: OwnWord) -> Verdict:
     """A result that cannot be used spoils a success; a failure stays what it is and says so too."""
-    own = _LOST if end.ended_by is EndedBy.LOST else own_word(end.exit_code, end.tally)
+    seen = end.ended_by is EndedBy.EXIT
+    own = own_word(end.exit_code, end.tally) if seen else _with_reason(_LOST, end.reason)
     if not end.result.wrong:
         return own
     if own.outcome is Outcome.SUCCESS:
