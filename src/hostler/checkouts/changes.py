@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from hostler.checkouts.errors import FilesTooLarge
 from hostler.checkouts.git import Git
@@ -14,6 +15,8 @@ from hostler.checkouts.place import Identity
 from hostler.checkouts.view import View
 
 LARGEST_FILE = 100_000_000
+# How the index lists a submodule.
+GITLINK = "160000 "
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +36,26 @@ def look(git: Git, head: Sha) -> Changes:
     git("read-tree", head)
     git("update-index", "-q", "--refresh", accept=(0, 1))
     listed = git("ls-files", "-z", "-o", "-m", "-d", "--exclude-standard").items
-    nested = {path for path in listed if path.endswith("/")}
-    # A file whose place was taken by a repository would be recorded as a submodule.
-    files = {path for path in listed if path not in nested and f"{path}/" not in nested}
-    return Changes(tuple(sorted(files)), tuple(sorted(nested)))
+    nested = {path for path in listed if path.endswith("/")} | _usurped(git, listed)
+    return Changes(tuple(sorted({*listed} - nested)), tuple(sorted(nested)))
+
+
+def _usurped(git: Git, listed: Sequence[str]) -> set[str]:
+    """Files whose place was taken by a repository: git would record those as submodules."""
+    taken = {path for path in listed if _is_repository(git.place / path)}
+    if not taken:
+        return taken
+    entries = git("ls-files", "-s", "-z").items
+    return taken - {entry.split("\t", 1)[1] for entry in entries if entry.startswith(GITLINK)}
 
 
 def record(git: Git, changes: Changes) -> Sha:
     """Write the changed files into the index; the tree that results."""
-    paths = "".join(f"{path}\0" for path in changes.files)
-    git(
-        *("update-index", "-z", "--add", "--remove", "--replace", "--stdin"),
-        stdin=paths.encode("utf-8", "surrogateescape"),
-    )
+    here = {path for path in changes.files if _is_there(git.place, path)}
+    gone = [path for path in changes.files if path not in here]
+    if gone:
+        git("update-index", "-z", "--force-remove", "--stdin", stdin=_listed(gone))
+    git("update-index", "-z", "--add", "--replace", "--stdin", stdin=_listed(sorted(here)))
     return sha(git("write-tree").text)
 
 
@@ -90,6 +100,25 @@ def _checked(message: str) -> str:
     if not text:
         raise ValueError("a commit needs a message")
     return f"{text}\n"
+
+
+def _listed(paths: Sequence[str]) -> bytes:
+    return "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
+
+
+def _is_there(root: Path, path: str) -> bool:
+    """Whether a file can be recorded: it exists, not beyond a link, and is no mere folder."""
+    folders = PurePosixPath(path).parents
+    if any((root / folder).is_symlink() for folder in folders if folder.name):
+        return False
+    file = root / path
+    if file.is_dir() and not file.is_symlink():
+        return _is_repository(file)
+    return os.path.lexists(file)
+
+
+def _is_repository(path: Path) -> bool:
+    return not path.is_symlink() and path.is_dir() and os.path.lexists(path / ".git")
 
 
 def _size(path: Path) -> int:

@@ -26,7 +26,7 @@ REMOTE_COMPLAINTS: tuple[tuple[str, type[RemoteError]], ...] = (
     (r"Could not resolve (host|proxy)|Failed to connect|Couldn't connect", RemoteUnreachable),
     (r"Connection (refused|reset|timed out)|Operation timed out", RemoteUnreachable),
     (r"returned error: (429|5\d\d)|early EOF|hung up unexpectedly", RemoteUnreachable),
-    (r"Empty reply from server|RPC failed|SSL|gnutls", RemoteUnreachable),
+    (r"Empty reply from server|RPC failed|SSL (certificate|conn|read)|gnutls_handshake", RemoteUnreachable),
 )
 NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded")
 

@@ -19,7 +19,7 @@ from hostler.checkouts.removing import remove_folder
 from hostler.checkouts.submodules import fill_submodules
 
 # An agent that pushes by itself gets an error that says why.
-NO_PUSH = "disabled://hostler-pushes-this-branch"
+NO_PUSH = "hostler-pushes-for-you::this-branch"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import tempfile
@@ -92,9 +93,7 @@ def run(child: Child, out: Sink, err: Sink | None = None) -> int | None:
         )
     readers = [_reader(process.stdout, out), _reader(process.stderr, err)]
     try:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return process.wait(child.seconds)
-        return None
+        return _wait(process, child.seconds)
     finally:
         _end(process, child.mark)
         for reader in filter(None, readers):
@@ -125,6 +124,23 @@ def _reader(pipe: IO[bytes] | None, sink: Sink | None) -> threading.Thread | Non
     thread = threading.Thread(target=read, name="child-output", daemon=True)
     thread.start()
     return thread
+
+
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:
+    """The exit code, or None when time is up."""
+    if hasattr(os, "pidfd_open"):
+        # `Popen.wait` with a limit sleeps and looks; a descriptor wakes us at once.
+        descriptor = os.pidfd_open(process.pid)
+        try:
+            watch = select.poll()
+            watch.register(descriptor, select.POLLIN)
+            ended = watch.poll(seconds * 1000)
+        finally:
+            os.close(descriptor)
+        return process.wait() if ended else None
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(seconds)
+    return None
 
 
 def _end(process: subprocess.Popen[bytes], mark: str) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hostler.checkouts.changes import GITLINK
 from hostler.checkouts.git import Access, Git
 from hostler.checkouts.remote import Remote
 from hostler.errors import CheckoutError
 
 DEEPEST = 3
-_GITLINK = "160000 "
 
 
 def fill_submodules(path: Path, remote: Remote, level: int = 1) -> tuple[str, ...]:
@@ -34,16 +34,19 @@ def _links(path: Path) -> list[str]:
     """The submodules that a repository records."""
     if not (path / ".gitmodules").is_file():
         return []
-    listed = Git(path / ".git", path, work_tree=path)("ls-files", "-s", "-z").items
-    return [entry.split("\t", 1)[1] for entry in listed if entry.startswith(_GITLINK)]
+    listed = _inside(path, Access())("ls-files", "-s", "-z").items
+    return [entry.split("\t", 1)[1] for entry in listed if entry.startswith(GITLINK)]
 
 
 def _fill(path: Path, link: str, remote: Remote) -> bool:
     access = Access(remote.url, frozenset({remote.scheme, "https"}))
-    # No GIT_DIR here: the command looks for the repository itself, in the folder we name.
-    git = Git(None, path, access=access, env={"GIT_CEILING_DIRECTORIES": str(path.parent)})
     try:
-        git("submodule", "--quiet", "update", "--init", "--checkout", "--", link)
+        _inside(path, access)("submodule", "--quiet", "update", "--init", "--checkout", "--", link)
     except CheckoutError:
         return False
     return True
+
+
+def _inside(path: Path, access: Access) -> Git:
+    """Git that finds its repository itself, in this folder and nowhere above it."""
+    return Git(None, path, access=access, env={"GIT_CEILING_DIRECTORIES": str(path.parent)})

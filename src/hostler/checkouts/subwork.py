@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from hostler.checkouts import inspection
-from hostler.checkouts.changes import look
+from hostler.checkouts.changes import GITLINK, look
 from hostler.checkouts.errors import GitFailed
 from hostler.checkouts.git import Git
 from hostler.checkouts.names import Sha, sha
 from hostler.checkouts.view import View, bare_over
 
-_GITLINK = "160000 "
-
 
 def dirty_submodules(view: View) -> tuple[str, ...]:
     """Submodules that are filled and differ from what the index records."""
     listed = view.tree("ls-files", "-s", "-z").items
-    links = [entry.split("\t", 1) for entry in listed if entry.startswith(_GITLINK)]
+    links = [entry.split("\t", 1) for entry in listed if entry.startswith(GITLINK)]
     return tuple(path for facts, path in links if not _untouched(view, path, sha(facts.split()[1])))
 
 
