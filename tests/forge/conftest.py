@@ -1,0 +1,72 @@
+"""What the forge's tests share: a street with houses, a database, a sender."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from forge_house import House, street
+from forge_post import Post
+
+from hostler.clock import FakeClock, SystemClock
+from hostler.sandbox.server import Running
+from hostler.store import Patience, Store, open_store
+from hostler.store.migrate import upgrade
+from hostler.store.place import find_place
+
+PATIENT = Patience(queue_seconds=60.0, begin_seconds=60.0)
+
+
+@pytest.fixture(scope="session")
+def database_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated database to copy."""
+    home = tmp_path_factory.mktemp("template")
+    upgrade(
+        home,
+        find_place(home, None),
+        clock=SystemClock(),
+        patience=PATIENT,
+        progress=lambda done, total: None,
+    )
+    return home / "hostler.db"
+
+
+@pytest.fixture
+def database(home: Path, database_template: Path) -> Path:
+    home.mkdir()
+    shutil.copy(database_template, home / database_template.name)
+    return home
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Running]:
+    with street() as made:
+        yield made
+
+
+@pytest.fixture
+def house(sandbox: Running) -> Iterator[House]:
+    with closing(House(sandbox)) as made:
+        yield made
+
+
+@pytest.fixture
+def clock(request: pytest.FixtureRequest) -> FakeClock:
+    """The house's clock where there is a house."""
+    if "house" in request.fixturenames:
+        return request.getfixturevalue("house").clock
+    return FakeClock()
+
+
+@pytest.fixture
+def store(database: Path, clock: FakeClock) -> Iterator[Store]:
+    with closing(open_store(database, clock=clock, patience=PATIENT)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def post(house: House, store: Store) -> Post:
+    return Post(house, store)

@@ -1,0 +1,139 @@
+"""A house on a street: one sandbox for a module, one repository for each test."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import count
+from typing import Any
+
+import httpx
+
+from hostler.clock import FakeClock
+from hostler.forge.credentials import Token
+from hostler.forge.markers import tokens_in
+from hostler.forge.opening import Hub
+from hostler.forge.wire import Wire
+from hostler.model import RepoName
+from hostler.sandbox.auth import token_for
+from hostler.sandbox.server import Running, running
+
+US = "bot"
+PEOPLE = ("alice", "bob", "carol", US)
+NO_LIMITS = {
+    "primary_limit": 0,
+    "anonymous_limit": 0,
+    "installation_limit": 0,
+    "points_per_minute": 0,
+    "creations_per_minute": 0,
+    "creations_per_hour": 0,
+}
+TEXT = "".join(f"line {n}\n" for n in range(1, 21))
+_numbers = count(1)
+
+
+@contextmanager
+def street() -> Iterator[Running]:
+    """A running sandbox with people, without limits, and with a clock that stands still."""
+    seed = {"users": [{"login": login} for login in PEOPLE]}
+    with running(seed, git=True, **NO_LIMITS) as sandbox:
+        sandbox.control.post("/clock", json={"frozen": True}).raise_for_status()
+        yield sandbox
+
+
+class House:
+    """A repository of alice's in which we and bob may write; our clock and GitHub's go together."""
+
+    def __init__(self, sandbox: Running) -> None:
+        self.sandbox = sandbox
+        self.name = RepoName("alice", f"house{next(_numbers)}")
+        access = {US: "write", "bob": "write", "carol": "read"}
+        sandbox.seed({"repos": [{"name": str(self.name), "collaborators": access}]})
+        self.control("PATCH", "/settings", visibility_delay=0, **NO_LIMITS)
+        self.control("DELETE", "/faults")
+        self.control("DELETE", "/ledger")
+        self.clock = FakeClock(datetime.fromtimestamp(self.github_now(), UTC))
+        self.hub = self.new_hub()
+        self.forge = self.hub.repo(self.name)
+        self._clients = {login: sandbox.client(login) for login in PEOPLE}
+
+    def close(self) -> None:
+        self.hub.close()
+        for client in self._clients.values():
+            client.close()
+
+    def new_hub(self, **options: Any) -> Hub:
+        wire = Wire(self.sandbox.url, self.clock, **options)
+        return Hub(wire, Token(wire, lambda: token_for(US)), self.clock, pauses=(0.0, 0.0))
+
+    def control(self, method: str, path: str, **values: Any) -> Any:
+        answer = self.sandbox.control.request(method, path, json=values or None)
+        answer.raise_for_status()
+        return answer.json()
+
+    def github_now(self) -> float:
+        return float(self.control("GET", "/clock")["now"])
+
+    def pass_time(self, seconds: float) -> None:
+        self.control("POST", "/clock", advance=seconds)
+        self.clock.advance(seconds)
+
+    def fault(self, kind: str, **values: Any) -> None:
+        self.control("POST", "/faults", kind=kind, **values)
+
+    def do(self, method: str, path: str, who: str = "alice", /, **fields: Any) -> Any:
+        """What a person does; the answer's JSON."""
+        url = path if path.startswith("/") else f"/repos/{self.name}/{path}".rstrip("/")
+        answer = self._clients[who].request(method, url, json=fields or None)
+        assert answer.is_success, f"{answer.status_code} {answer.text}"
+        return answer.json() if answer.content else None
+
+    def issue(self, title: str = "something", who: str = "alice", **fields: Any) -> int:
+        return int(self.do("POST", "issues", who, title=title, **fields)["number"])
+
+    def say(self, number: int, body: str = "hello", who: str = "alice") -> int:
+        return int(self.do("POST", f"issues/{number}/comments", who, body=body)["id"])
+
+    def commit(self, branch: str, path: str = "file.txt") -> None:
+        content = base64.b64encode(TEXT.encode()).decode()
+        fields = {"message": f"Add {path}", "content": content, "branch": branch}
+        self.do("PUT", f"contents/{path}", **fields)
+
+    def branch(self, name: str = "topic") -> str:
+        """A branch with a commit of its own."""
+        sha = self.do("GET", "git/ref/heads/main")["object"]["sha"]
+        self.do("POST", "git/refs", ref=f"refs/heads/{name}", sha=sha)
+        self.commit(name, f"{name}.txt")
+        return name
+
+    def pull(self, name: str = "topic", who: str = "alice") -> int:
+        made = self.do(
+            "POST", "pulls", who, title=f"Add {name}", head=self.branch(name), base="main"
+        )
+        return int(made["number"])
+
+    def remark(self, pull: int, body: str = "hm", who: str = "bob", name: str = "topic") -> int:
+        sha = self.do("GET", f"pulls/{pull}")["head"]["sha"]
+        fields = {"body": body, "commit_id": sha, "path": f"{name}.txt", "line": 1, "side": "RIGHT"}
+        return int(self.do("POST", f"pulls/{pull}/comments", who, **fields)["id"])
+
+    def comments(self, number: int) -> list[dict[str, Any]]:
+        """What really is there, visible or not."""
+        self.control("PATCH", "/settings", visibility_delay=0)
+        self.pass_time(400)
+        return self.do("GET", f"issues/{number}/comments?per_page=100")
+
+    def marked(self, number: int, token: str) -> int:
+        """How many comments of a thread carry a token."""
+        return sum(token in tokens_in(comment["body"]) for comment in self.comments(number))
+
+    def ledger(self, **query: Any) -> list[dict[str, Any]]:
+        answer = self.sandbox.control.get("/ledger", params={"limit": 1000, **query})
+        answer.raise_for_status()
+        mine = (f"/repos/{self.name}", "/repositories/", "/rate_limit", "/user", "/app")
+        return [row for row in answer.json()["entries"] if row["path"].startswith(mine)]
+
+    def get_raw(self, path: str, who: str = "alice") -> httpx.Response:
+        return self._clients[who].get(path)

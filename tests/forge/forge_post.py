@@ -1,0 +1,61 @@
+"""A post office: a house, a store and a sender between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from forge_house import House
+
+from hostler.forge import Comment, Deed, Pace, Sender, enqueue
+from hostler.store import Store, Transaction
+from hostler.store.outbox import Lane, OutboxRow, WriteState, find_write
+
+MANY = 200
+
+
+class Post:
+    """Queues deeds, sends them, and lets time pass until nothing waits."""
+
+    def __init__(self, house: House, store: Store, pace: Pace | None = None) -> None:
+        self.house = house
+        self.store = store
+        self.settled: list[tuple[str, WriteState]] = []
+        self.pace = pace or Pace()
+        self.sender = self.new_sender()
+
+    def new_sender(self) -> Sender:
+        """As after a restart."""
+        return Sender(
+            self.store, self.house.hub.repo, self.house.clock, self.pace, settled=self.note
+        )
+
+    def note(self, _tx: Transaction, row: OutboxRow) -> None:
+        self.settled.append((row.token, row.state))
+
+    def queue(self, deed: Deed, token: str = "t1", lane: Lane = Lane.STATUS, **more: Any) -> None:
+        with self.store.write("outbox") as tx:
+            enqueue(tx, self.house.name, deed, token=token, lane=lane, source="test", **more)
+
+    def say(self, number: int, token: str = "t1", **more: Any) -> None:
+        self.queue(Comment(number, f"text of {token}"), token, **more)
+
+    def row(self, token: str = "t1") -> OutboxRow:
+        with self.store.read() as tx:
+            found = find_write(tx, self.house.name, token)
+        assert found is not None
+        return found
+
+    def token(self, token: str = "t1"):
+        with self.store.read() as tx:
+            return self.store.repo(self.house.name).get_action_token(tx, token)
+
+    def drain(self) -> int:
+        """Send until nothing waits; how often time had to pass."""
+        for turn in range(MANY):
+            until = self.sender.send_due()
+            if until is None:
+                return turn
+            wait = (until - self.house.clock.now()).total_seconds()
+            assert wait > 0, "the sender says that it has work now, and does not do it"
+            self.house.pass_time(wait)
+        raise AssertionError("the outbox does not come to rest")

@@ -1,0 +1,290 @@
+"""The stub and the real client behave alike."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from forge_house import US
+
+from hostler.clock import FakeClock
+from hostler.errors import Invalid, NotFound
+from hostler.forge import (
+    CloseIssue,
+    Comment,
+    CreateLabel,
+    EditComment,
+    ItemKind,
+    Label,
+    OpenIssue,
+    OpenPull,
+    Reply,
+    Unlabel,
+    UpdatePull,
+    pull_of,
+)
+from hostler.forge.markers import marker
+from hostler.forge.port import Feed
+from hostler.forge.stub import Stub
+
+
+class Real:
+    """People in the sandbox."""
+
+    def __init__(self, house):
+        self.house = house
+        self.forge = house.forge
+        self.issue = house.issue
+        self.say = house.say
+        self.remark = house.remark
+        self.pull = house.pull
+        self.branch = house.branch
+        self.pass_time = house.pass_time
+
+    def edit(self, comment, body):
+        self.house.do("PATCH", f"issues/comments/{comment}", body=body)
+
+    def delete(self, comment):
+        self.house.do("DELETE", f"issues/comments/{comment}")
+
+    def label(self, number, label):
+        self.house.do("POST", f"issues/{number}/labels", "bob", labels=[label])
+
+    def review(self, number, body):
+        self.house.do("POST", f"pulls/{number}/reviews", "bob", body=body, event="COMMENT")
+
+    def merge(self, number):
+        self.house.do("PUT", f"pulls/{number}/merge", "bob")
+
+
+class Fake:
+    """People in memory."""
+
+    def __init__(self):
+        self.clock = FakeClock()
+        self.forge = Stub(self.clock, login=US)
+        self.pass_time = self.clock.advance
+
+    def issue(self, title="something", who="alice"):
+        return self.forge.file_issue(title, by=who)
+
+    def say(self, number, body="hello", who="alice"):
+        return self.forge.say(number, body, by=who)
+
+    def branch(self, name="topic"):
+        self.forge.branches[name] = "1" * 40
+        return name
+
+    def pull(self, name="topic", who="alice"):
+        return self.forge.open_pull(self.branch(name), "main", f"Add {name}", by=who)
+
+    def remark(self, pull, body="hm", who="bob"):
+        return self.forge.review_line(pull, body, by=who)
+
+    def edit(self, comment, body):
+        self.forge.edit(ItemKind.ISSUE_COMMENT, comment, body)
+
+    def delete(self, comment):
+        self.forge.delete(ItemKind.ISSUE_COMMENT, comment)
+
+    def label(self, number, label):
+        self.forge.put_labels(number, (label,), by="bob")
+
+    def review(self, number, body):
+        self.forge.review(number, "COMMENTED", body, by="bob")
+
+    def merge(self, number):
+        self.forge.merge(number)
+
+
+@pytest.fixture(params=["real", "stub"])
+def place(request):
+    return Real(request.getfixturevalue("house")) if request.param == "real" else Fake()
+
+
+def look(place, deed, key="k1"):
+    since = place.forge.now() - timedelta(seconds=5)
+    return place.forge.find(deed, key=key, since=since)
+
+
+def bodies(place, number):
+    return [item.body for item in place.forge.thread(number)]
+
+
+def test_we_have_a_name_and_a_repository(place):
+    assert place.forge.myself() == US
+    found = place.forge.repository()
+    assert (found.default_branch, found.can_push, found.private) == ("main", True, False)
+    assert not place.forge.renamed()
+
+
+def test_a_comment_is_made_marked_and_found(place):
+    number = place.issue()
+    deed = Comment(number, "On it.")
+    assert look(place, deed) is None
+    made = place.forge.make(deed, key="k1")
+    assert made.id and made.url and made.updated_at
+    assert bodies(place, number) == [f"On it.\n\n{marker('k1')}"]
+    assert look(place, deed) == made
+    assert look(place, deed, "k2") is None
+
+
+def test_a_marker_pasted_by_somebody_else_is_not_found(place):
+    number = place.issue()
+    place.say(number, f"look: {marker('k1')}")
+    assert look(place, Comment(number, "x")) is None
+
+
+def test_what_was_written_before_since_is_not_found(place):
+    number = place.issue()
+    place.forge.make(Comment(number, "x"), key="k1")
+    place.pass_time(60)
+    assert look(place, Comment(number, "x")) is None
+
+
+def test_nothing_can_be_done_on_an_issue_that_is_not_there(place):
+    with pytest.raises(NotFound):
+        place.forge.make(Comment(999, "x"), key="k1")
+    with pytest.raises(NotFound):
+        place.forge.issue(999)
+    with pytest.raises(NotFound):
+        place.forge.pull(999)
+
+
+def test_a_comment_is_edited_and_the_edit_is_found(place):
+    number = place.issue()
+    made = place.forge.make(Comment(number, "one"), key="k1")
+    edit = EditComment(number, made.id, "two")
+    assert look(place, edit, "k2") is None
+    place.forge.make(edit, key="k2")
+    assert bodies(place, number) == [f"two\n\n{marker('k2')}"]
+    assert look(place, edit, "k2").id == made.id
+
+
+def test_a_reply_joins_the_thread_of_a_remark(place):
+    number = place.pull()
+    remark = place.remark(number)
+    deed = Reply(number, remark, "Mended.")
+    assert look(place, deed) is None
+    made = place.forge.make(deed, key="k1")
+    assert look(place, deed) == made
+    found = place.forge.remark(ItemKind.REVIEW_COMMENT, made.id)
+    assert (found.payload["in_reply_to_id"], found.number) == (remark, number)
+
+
+def test_a_pull_request_is_opened_once_for_a_branch(place):
+    number = place.issue()
+    deed = OpenPull(number, place.branch(), "main", "Add it", "Fixes it.")
+    assert look(place, deed) is None
+    made = place.forge.make(deed, key="k1")
+    assert made.number != number
+    assert look(place, deed).number == made.number
+    assert place.forge.make(deed, key="k1").number == made.number
+    assert place.forge.make(deed, key="other").number == made.number
+    pull = pull_of(place.forge.pull(made.number).payload)
+    assert (pull.head, pull.base, pull.state, pull.author) == ("topic", "main", "open", US)
+
+
+def test_our_merged_pull_request_is_still_found_by_its_marker(place):
+    deed = OpenPull(place.issue(), place.branch(), "main", "Add it", "x")
+    made = place.forge.make(deed, key="k1")
+    place.merge(made.number)
+    assert look(place, deed).number == made.number
+    assert look(place, deed, "k2") is None
+    assert pull_of(place.forge.pull(made.number).payload).merged
+
+
+def test_a_pull_request_without_a_branch_is_invalid(place):
+    with pytest.raises(Invalid) as caught:
+        place.forge.make(OpenPull(place.issue(), "nowhere", "main", "t", "b"), key="k1")
+    assert caught.value.fields[0][0] == "head"
+
+
+def test_a_pull_request_is_changed_and_the_change_is_found(place):
+    number = place.pull(who=US) if isinstance(place, Real) else place.pull()
+    for deed in (
+        UpdatePull(number, title="Better"),
+        UpdatePull(number, body="More."),
+        UpdatePull(number, state="closed"),
+    ):
+        assert look(place, deed) is None
+        place.forge.make(deed, key="k1")
+        assert look(place, deed) is not None
+    pull = pull_of(place.forge.pull(number).payload)
+    assert (pull.title, pull.state) == ("Better", "closed")
+
+
+def test_an_issue_is_opened_and_found(place):
+    deed = OpenIssue("Follow-up", "Later.", ("later",))
+    assert look(place, deed) is None
+    made = place.forge.make(deed, key="k1")
+    assert look(place, deed).number == made.number
+    assert place.forge.issue(made.number).labels == {"later"}
+
+
+def test_an_issue_is_closed_and_found_closed(place):
+    deed = CloseIssue(place.issue())
+    assert look(place, deed) is None
+    place.forge.make(deed, key="k1")
+    assert look(place, deed) is not None
+    assert place.forge.issue(deed.number).state == "closed"
+
+
+def test_labels_come_and_go_and_twice_is_once(place):
+    number = place.issue()
+    for _ in range(2):
+        place.forge.make(CreateLabel("agent:design"), key="k1")
+        place.forge.make(Label(number, ("agent:design", "more")), key="k2")
+    assert place.forge.issue(number).labels == {"agent:design", "more"}
+    assert {"agent:design", "more"} <= place.forge.labels()
+    assert look(place, Label(number, ("more",))) is not None
+    assert look(place, CreateLabel("agent:design")) is not None
+    assert look(place, CreateLabel("unknown")) is None
+    for _ in range(2):
+        place.forge.make(Unlabel(number, "more"), key="k3")
+    assert look(place, Unlabel(number, "more")) is not None
+    assert look(place, Label(number, ("more",))) is None
+
+
+def test_who_put_a_label_is_known(place):
+    number = place.issue()
+    place.label(number, "agent:bugfix")
+    assert place.forge.labellers(number) == {"agent:bugfix": "bob"}
+
+
+def test_feeds_show_what_changed_since_with_edits(place):
+    number = place.issue()
+    first, second = place.say(number, "one"), place.say(number, "two")
+    place.pass_time(60)
+    mark = place.forge.now()
+    assert place.forge.changes(Feed.ISSUE_COMMENTS, mark).items == ()
+    place.edit(first, "changed")
+    (found,) = place.forge.changes(Feed.ISSUE_COMMENTS, mark).items
+    assert (found.id, found.number, found.body, found.author) == (first, number, "changed", "alice")
+    everything = place.forge.changes(Feed.ISSUE_COMMENTS, None)
+    assert [item.id for item in everything.items] == [second, first]
+    assert everything.complete
+
+
+def test_only_open_issues_are_shown_where_only_they_are_asked_for(place):
+    closed, opened = place.issue("closed"), place.issue("open")
+    place.forge.make(CloseIssue(closed), key="k1")
+    found = place.forge.changes(Feed.ISSUES, None, only_open=True).items
+    assert [item.number for item in found] == [opened]
+    assert len(place.forge.changes(Feed.ISSUES, None).items) == 2
+
+
+def test_reviews_are_read_with_their_number(place):
+    number = place.pull()
+    assert place.forge.reviews(number) == []
+    place.review(number, "Looks fine.")
+    (review,) = place.forge.reviews(number)
+    assert (review.number, review.author, review.body) == (number, "bob", "Looks fine.")
+    assert review.kind is ItemKind.REVIEW and review.updated_at
+
+
+def test_a_deleted_comment_is_gone(place):
+    comment = place.say(place.issue())
+    assert place.forge.remark(ItemKind.ISSUE_COMMENT, comment).body == "hello"
+    place.delete(comment)
+    assert place.forge.remark(ItemKind.ISSUE_COMMENT, comment) is None
