@@ -88,11 +88,11 @@ def reserve(path: str) -> None:
 
 
 def remove(*paths: str) -> None:
-    """Take files away, where they are."""
+    """Take files away, as far as that can be done."""
     for path in paths:
         try:
             os.unlink(path)
-        except FileNotFoundError:
+        except OSError:
             continue
 
 

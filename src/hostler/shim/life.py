@@ -91,6 +91,7 @@ def _prepare(arguments: Sequence[str]) -> Shim:
         files.reserve(files.EXIT)
         shim.note(WAITING)
     except OSError as error:
+        files.remove(f"{files.EXIT}.new", f"{files.SHIM}.new")
         raise Refused(CANNOT_WRITE, f"cannot write to the run's folder: {error}") from None
     shim.announce()
     return shim

@@ -100,7 +100,7 @@ class Scan:
     def carriers(self) -> Iterator[tree.Process]:
         """Those that carry the mark, each as soon as it is seen."""
         for pid in sorted(tree.pids(), reverse=True):
-            carries = _carries(pid, self._wanted)
+            # Before the mark is read: the same row at the strike proves that the mark was its own.
             process = tree.look(pid)
             if process is None:
                 self._missed = True
@@ -108,7 +108,7 @@ class Scan:
             self._table[pid] = process
             if process.zombie:
                 self._zombies.add(process.key)
-            elif carries and pid not in self._spared:
+            elif pid not in self._spared and _carries(pid, self._wanted):
                 self._found.append(process)
                 yield process
 
