@@ -28,9 +28,11 @@ def test_fifty_shims_at_once_leave_nothing(stable: Stable):
         shim.go()
     for shim in deserted:
         shim.process.stdin.close()
-    arrived = [stable.events.next()[0] for _ in range(17 * 3 + 17 * 2)]
-    assert arrived.count("agent") == 17
-    assert "never" not in arrived
+    agents = 0
+    while agents < len(stopped):
+        name = stable.events.next()[0]
+        assert name != "never"
+        agents += name == "agent"
     for shim in stopped:
         shim.stop(grace=0.2)
     assert {shim.word()["ended_by"] for shim in leaving} == {"exit"}

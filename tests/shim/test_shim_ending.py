@@ -45,8 +45,10 @@ def test_a_daemon_that_forked_twice_ends_with_the_agent(stable: Stable):
 
 
 def test_what_an_agent_leaves_behind_when_it_exits_is_ended(stable: Stable):
-    shim = stable.run(DAEMON + OTHER_SESSION + "tell('agent', os.getpid()); sys.exit(4)").run()
-    stable.events.people("daemon", "tool", "grandchild")
+    leave = "signal.signal(signal.SIGUSR1, lambda *_: os._exit(4))\n"
+    shim = stable.run(DAEMON + OTHER_SESSION + leave + STAY).run()
+    people = stable.events.people("agent", "daemon", "tool", "grandchild")
+    os.kill(people["agent"].pid, signal.SIGUSR1)
     word = shim.word()
     assert (word["ended_by"], word["exit_code"], word["left_over"]) == ("exit", 4, 3)
     assert not stable.left()

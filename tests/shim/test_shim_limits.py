@@ -25,33 +25,30 @@ def test_a_silent_agent_is_stalled(stable: Stable):
     assert (word["ended_by"], word["signal"]) == ("stall", "SIGTERM")
 
 
-def test_an_agent_that_waits_for_its_tool_is_not_stalled(stable: Stable):
-    """The tool runs longer than the limit, in a session of its own."""
-    code = "os.waitpid(child(lambda: (os.setsid(), time.sleep(4))), 0)"
-    word = stable.run(code, silence_seconds=1.5).run().word()
-    assert (word["ended_by"], word["exit_code"]) == ("exit", 0)
-
-
-def test_an_agent_that_uses_one_short_tool_after_another_is_not_stalled(stable: Stable):
-    """No look may ever meet one of them: they are known by the agent's account of children."""
-    code = """
-end = time.monotonic() + 4
+BUSY = {
+    "waits for a tool in a session of its own": """
+os.waitpid(child(lambda: (os.setsid(), time.sleep(6))), 0)
+""",
+    # No look may ever meet one of them: they are known by the agent's account of children.
+    "uses one short tool after another": """
+end = time.monotonic() + 6
 while time.monotonic() < end:
     os.waitpid(child(lambda: None), 0)
     time.sleep(0.2)
-"""
-    word = stable.run(code, silence_seconds=1.5).run().word()
-    assert word["ended_by"] == "exit"
-
-
-def test_an_agent_that_talks_on_either_stream_is_not_stalled(stable: Stable):
-    code = """
-for n in range(16):
+""",
+    "talks on either stream": """
+for n in range(24):
     print('.', file=(sys.stdout, sys.stderr)[n % 2], flush=True)
     time.sleep(0.25)
-"""
-    word = stable.run(code, silence_seconds=1.5).run().word()
-    assert word["ended_by"] == "exit"
+""",
+}
+
+
+def test_an_agent_that_talks_or_uses_tools_is_not_stalled(stable: Stable):
+    """All at once, as each has to last longer than the limit."""
+    shims = {does: stable.run(BUSY[does], name=does, silence_seconds=3).run() for does in BUSY}
+    ends = {does: shim.word()["ended_by"] for does, shim in shims.items()}
+    assert ends == dict.fromkeys(BUSY, "exit")
 
 
 def test_silence_counts_again_when_the_tool_has_ended(stable: Stable):
