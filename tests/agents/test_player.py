@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 
 import psutil
 import pytest
@@ -24,6 +25,7 @@ from hostler.agents.events import (
 )
 from hostler.agents.lines import LONGEST
 from hostler.agents.outcomes import Outcome
+from hostler.agents.scripted import PLAYER
 
 pytest_plugins = ["playing"]
 
@@ -222,10 +224,39 @@ def test_garbage_and_endless_lines_are_noise_and_hide_no_event(player):
     assert "aside" in ended.stderr
 
 
-def test_a_script_without_a_run_cannot_leave_a_result(player, work, ours):
-    ended = player.play({"result": {"status": "done"}})
-    assert ended.verdict.outcome is Outcome.SUCCESS
-    assert json.loads(work.result_file.read_text())["status"] == "done"
+@pytest.mark.parametrize(
+    ("step", "code", "word"),
+    [
+        ({"say": "By hand, in {{ attempt }}."}, 0, "By hand, in 1."),
+        ({"result": {"status": "done"}}, 2, "HOSTLER_RESULT is not set"),
+        ({"mark_done": True}, 2, "HOSTLER_DONE is not set"),
+        ({"fail": {"times": 1}}, 2, "HOSTLER_TASK_DIR is not set"),
+    ],
+)
+def test_by_hand_it_plays_all_that_needs_no_run(tmp_path, environment, step, code, word):
+    script = tmp_path / "play.json"
+    script.write_text(json.dumps({"steps": [step]}))
+    done = subprocess.run([*PLAYER, script], env=environment, capture_output=True, text=True)
+    assert done.returncode == code
+    assert word in done.stdout + done.stderr
+
+
+def test_it_takes_one_script_and_says_so(environment):
+    done = subprocess.run(PLAYER, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "usage" in done.stderr
+
+
+def test_a_context_that_cannot_be_read_ends_the_run(environment, tmp_path):
+    script = tmp_path / "play.json"
+    script.write_text(json.dumps({"steps": []}))
+    context = tmp_path / "context.json"
+    for text in ("{", "[]", "[" * 100_000):
+        context.write_text(text)
+        env = {**environment, "HOSTLER_CONTEXT": str(context)}
+        done = subprocess.run([*PLAYER, script], env=env, capture_output=True, text=True)
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
 
 
 def child_of(events) -> psutil.Process:

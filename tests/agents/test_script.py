@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.agents.errors import ScriptError
-from hostler.agents.player.play import _ACTS, _HOLDS
+from hostler.agents.player.play import ACTS, CONDITIONS
 from hostler.agents.script import BAD_RESULTS, STEPS, load, mistakes
 from hostler.agents.scripted import Scripted
 from hostler.config.settings import Agent
@@ -47,7 +47,7 @@ def test_every_step_is_documented_and_can_be_acted():
     for row in section.splitlines()[2:]:
         documented |= set(re.findall(r"`(\w+)`", row.split("|")[1]))
     assert documented == set(STEPS)
-    assert set(STEPS) == {*_ACTS, "fail"}
+    assert set(STEPS) == {*ACTS, "fail"}
     for kind in BAD_RESULTS:
         assert f"`{kind}`" in section
 
@@ -131,7 +131,7 @@ def test_any_object_is_a_script_or_has_mistakes(raw):
 def test_conditions_of_scenes_can_all_be_decided(tmp_path):
     error = refused(tmp_path, "[[scene]]\nsteps = []\nwhen = { moon = 'full' }")
     (problem,) = error.problems
-    assert problem.allowed == ", ".join(_HOLDS)
+    assert problem.allowed == ", ".join(CONDITIONS)
 
 
 def test_a_scripted_agents_mistakes_are_found_before_the_start(tmp_path):

@@ -38,7 +38,7 @@ class Curtain(Exception):
 def choose(script: Script, stage: Stage) -> Scene:
     """The first scene whose circumstances hold."""
     for scene in script.scenes:
-        if all(_HOLDS[name](stage, wanted) for name, wanted in scene.when.items()):
+        if all(CONDITIONS[name](stage, wanted) for name, wanted in scene.when.items()):
             return scene
     raise CannotPlay("no scene fits this run")
 
@@ -50,7 +50,7 @@ def play(scene: Scene, stage: Stage) -> int:
             if step.verb == "fail":
                 _fail(stage, step)
             else:
-                _ACTS[step.verb](stage, step.value)
+                ACTS[step.verb](stage, step.value)
     except Curtain as curtain:
         return curtain.code
     emit(Finished(ok=True, outcome=Outcome.SUCCESS))
@@ -62,7 +62,7 @@ def _issue(stage: Stage, name: str) -> Any:
     return issue.get(name) if isinstance(issue, Mapping) else None
 
 
-_HOLDS: dict[str, Callable[[Stage, Any], bool]] = {
+CONDITIONS: dict[str, Callable[[Stage, Any], bool]] = {
     "flow": lambda stage, wanted: stage.context.get("flow") == wanted,
     "attempt": lambda stage, wanted: stage.attempt == wanted,
     "issue": lambda stage, wanted: _issue(stage, "number") == wanted,
@@ -154,7 +154,7 @@ def _exit(_: Stage, code: int) -> None:
     raise Curtain(code)
 
 
-_ACTS: dict[str, Callable[[Stage, Any], None]] = {
+ACTS: dict[str, Callable[[Stage, Any], None]] = {
     "say": lambda stage, text: emit(Text(stage.filled(text))),
     "tool": _tool,
     "session": lambda stage, name: emit(Session(stage.filled(name))),
