@@ -41,16 +41,32 @@ def database(home: Path, database_template: Path) -> Path:
     return home
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def sandbox() -> Iterator[Running]:
-    with street() as made:
+    """Without git, which most tests do not need: a repository costs nothing."""
+    with street(git=False) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def git_sandbox() -> Iterator[Running]:
+    with street(git=True) as made:
         yield made
 
 
 @pytest.fixture
-def house(sandbox: Running) -> Iterator[House]:
-    with closing(House(sandbox)) as made:
+def house(request: pytest.FixtureRequest) -> Iterator[House]:
+    """A repository; with git where the test asks for a `git_house` too."""
+    wants_git = {"git_house", "git_place"} & set(request.fixturenames)
+    kind = "git_sandbox" if wants_git else "sandbox"
+    with closing(House(request.getfixturevalue(kind))) as made:
         yield made
+
+
+@pytest.fixture
+def git_house(house: House) -> House:
+    """The house, with branches and pull requests."""
+    return house
 
 
 @pytest.fixture

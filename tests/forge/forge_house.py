@@ -1,4 +1,4 @@
-"""A house on a street: one sandbox for a module, one repository for each test."""
+"""A house on a street: one sandbox for all tests, one repository for each."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _numbers = count(1)
 
 
 @contextmanager
-def street() -> Iterator[Running]:
+def street(*, git: bool) -> Iterator[Running]:
     """A running sandbox with people, without limits, and with a clock that stands still."""
     seed = {"users": [{"login": login} for login in PEOPLE]}
-    with running(seed, git=True, **NO_LIMITS) as sandbox:
+    with running(seed, git=git, **NO_LIMITS) as sandbox:
         sandbox.control.post("/clock", json={"frozen": True}).raise_for_status()
         yield sandbox
 

@@ -102,6 +102,12 @@ def place(request):
     return Real(request.getfixturevalue("house")) if request.param == "real" else Fake()
 
 
+@pytest.fixture
+def git_place(request, place):
+    """The place, with branches and pull requests."""
+    return place
+
+
 def look(place, deed, key="k1"):
     since = place.forge.now() - timedelta(seconds=5)
     return place.forge.find(deed, key=key, since=since)
@@ -161,56 +167,56 @@ def test_a_comment_is_edited_and_the_edit_is_found(place):
     assert look(place, edit, "k2").id == made.id
 
 
-def test_a_reply_joins_the_thread_of_a_remark(place):
-    number = place.pull()
-    remark = place.remark(number)
+def test_a_reply_joins_the_thread_of_a_remark(git_place):
+    number = git_place.pull()
+    remark = git_place.remark(number)
     deed = Reply(number, remark, "Mended.")
-    assert look(place, deed) is None
-    made = place.forge.make(deed, key="k1")
-    assert look(place, deed) == made
-    found = place.forge.remark(ItemKind.REVIEW_COMMENT, made.id)
+    assert look(git_place, deed) is None
+    made = git_place.forge.make(deed, key="k1")
+    assert look(git_place, deed) == made
+    found = git_place.forge.remark(ItemKind.REVIEW_COMMENT, made.id)
     assert (found.payload["in_reply_to_id"], found.number) == (remark, number)
 
 
-def test_a_pull_request_is_opened_once_for_a_branch(place):
-    number = place.issue()
-    deed = OpenPull(number, place.branch(), "main", "Add it", "Fixes it.")
-    assert look(place, deed) is None
-    made = place.forge.make(deed, key="k1")
+def test_a_pull_request_is_opened_once_for_a_branch(git_place):
+    number = git_place.issue()
+    deed = OpenPull(number, git_place.branch(), "main", "Add it", "Fixes it.")
+    assert look(git_place, deed) is None
+    made = git_place.forge.make(deed, key="k1")
     assert made.number != number
-    assert look(place, deed).number == made.number
-    assert place.forge.make(deed, key="k1").number == made.number
-    assert place.forge.make(deed, key="other").number == made.number
-    pull = pull_of(place.forge.pull(made.number).payload)
+    assert look(git_place, deed).number == made.number
+    assert git_place.forge.make(deed, key="k1").number == made.number
+    assert git_place.forge.make(deed, key="other").number == made.number
+    pull = pull_of(git_place.forge.pull(made.number).payload)
     assert (pull.head, pull.base, pull.state, pull.author) == ("topic", "main", "open", US)
 
 
-def test_our_merged_pull_request_is_still_found_by_its_marker(place):
-    deed = OpenPull(place.issue(), place.branch(), "main", "Add it", "x")
-    made = place.forge.make(deed, key="k1")
-    place.merge(made.number)
-    assert look(place, deed).number == made.number
-    assert look(place, deed, "k2") is None
-    assert pull_of(place.forge.pull(made.number).payload).merged
+def test_our_merged_pull_request_is_still_found_by_its_marker(git_place):
+    deed = OpenPull(git_place.issue(), git_place.branch(), "main", "Add it", "x")
+    made = git_place.forge.make(deed, key="k1")
+    git_place.merge(made.number)
+    assert look(git_place, deed).number == made.number
+    assert look(git_place, deed, "k2") is None
+    assert pull_of(git_place.forge.pull(made.number).payload).merged
 
 
-def test_a_pull_request_without_a_branch_is_invalid(place):
+def test_a_pull_request_without_a_branch_is_invalid(git_place):
     with pytest.raises(Invalid) as caught:
-        place.forge.make(OpenPull(place.issue(), "nowhere", "main", "t", "b"), key="k1")
+        git_place.forge.make(OpenPull(git_place.issue(), "nowhere", "main", "t", "b"), key="k1")
     assert caught.value.fields[0][0] == "head"
 
 
-def test_a_pull_request_is_changed_and_the_change_is_found(place):
-    number = place.pull(who=US) if isinstance(place, Real) else place.pull()
+def test_a_pull_request_is_changed_and_the_change_is_found(git_place):
+    number = git_place.pull(who=US) if isinstance(git_place, Real) else git_place.pull()
     for deed in (
         UpdatePull(number, title="Better"),
         UpdatePull(number, body="More."),
         UpdatePull(number, state="closed"),
     ):
-        assert look(place, deed) is None
-        place.forge.make(deed, key="k1")
-        assert look(place, deed) is not None
-    pull = pull_of(place.forge.pull(number).payload)
+        assert look(git_place, deed) is None
+        git_place.forge.make(deed, key="k1")
+        assert look(git_place, deed) is not None
+    pull = pull_of(git_place.forge.pull(number).payload)
     assert (pull.title, pull.state) == ("Better", "closed")
 
 
@@ -274,11 +280,11 @@ def test_only_open_issues_are_shown_where_only_they_are_asked_for(place):
     assert len(place.forge.changes(Feed.ISSUES, None).items) == 2
 
 
-def test_reviews_are_read_with_their_number(place):
-    number = place.pull()
-    assert place.forge.reviews(number) == []
-    place.review(number, "Looks fine.")
-    (review,) = place.forge.reviews(number)
+def test_reviews_are_read_with_their_number(git_place):
+    number = git_place.pull()
+    assert git_place.forge.reviews(number) == []
+    git_place.review(number, "Looks fine.")
+    (review,) = git_place.forge.reviews(number)
     assert (review.number, review.author, review.body) == (number, "bob", "Looks fine.")
     assert review.kind is ItemKind.REVIEW and review.updated_at
 
