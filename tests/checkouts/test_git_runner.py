@@ -131,7 +131,7 @@ def test_what_git_says_becomes_a_type(said: str) -> None:
 
 
 def test_a_remotes_complaint_is_only_read_from_commands_that_talk_to_one() -> None:
-    found = complaints.translate("read-tree", 128, "fatal: 'x' does not exist", "", Path("/p"))
+    found = complaints.translate("read-tree", 128, "fatal: early EOF", "", Path("/p"))
     assert isinstance(found, errors.GitFailed)
 
 

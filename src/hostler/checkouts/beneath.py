@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from uuid import uuid4
 
+from hostler.checkouts.disk import minding_space
 from hostler.checkouts.errors import CheckoutTampered
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -65,7 +66,7 @@ def read(root: Path, *parts: str, limit: int) -> bytes | None:
 def write(root: Path, *parts: str, data: bytes) -> None:
     """Put a plain file in its place, whole or not at all; a link there is replaced."""
     temporary = f".hostler-{uuid4().hex}"
-    with folder(root, parts[:-1], create=True) as here, refusing(root, parts):
+    with minding_space(root), folder(root, parts[:-1], create=True) as here, refusing(root, parts):
         try:
             with os.fdopen(os.open(temporary, _NEW, 0o644, dir_fd=here), "wb") as file:
                 file.write(data)

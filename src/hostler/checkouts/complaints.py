@@ -22,11 +22,14 @@ REMOTE_COMPLAINTS: tuple[tuple[str, type[RemoteError]], ...] = (
     (r"returned error: 40[13]|Authentication failed|could not read Username", RemoteDenied),
     (r"Write access to repository not granted|Permission to \S+ denied", RemoteDenied),
     (r"returned error: 404|repository '.*' not found|Repository not found", RemoteMissing),
-    (r"does not appear to be a git repository|does not exist", RemoteMissing),
+    (r"does not appear to be a git repository", RemoteMissing),
     (r"Could not resolve (host|proxy)|Failed to connect|Couldn't connect", RemoteUnreachable),
     (r"Connection (refused|reset|timed out)|Operation timed out", RemoteUnreachable),
     (r"returned error: (429|5\d\d)|early EOF|hung up unexpectedly", RemoteUnreachable),
-    (r"Empty reply from server|RPC failed|SSL (certificate|conn|read)|gnutls_handshake", RemoteUnreachable),
+    (
+        r"Empty reply from server|RPC failed|SSL (certificate|conn|read)|gnutls_handshake",
+        RemoteUnreachable,
+    ),
 )
 NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded")
 

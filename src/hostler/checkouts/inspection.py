@@ -19,6 +19,7 @@ from hostler.checkouts.names import Sha, is_branch, sha
 
 SMALL = 4096
 PACKED_REFS_LIMIT = 64 * 1024 * 1024
+STASH_LOG_LIMIT = 1024 * 1024
 # Far above what a task adds; a pack that fills the disk is refused before it is read.
 OBJECTS_LIMIT = 4 * 1024 * 1024 * 1024
 _UNFINISHED = {
@@ -72,15 +73,26 @@ def local_refs(path: Path) -> dict[str, Sha]:
     refs = {
         ref: commit
         for ref, commit in _packed(path, ".git").items()
-        if ref.startswith(("refs/heads/", "refs/tags/", "refs/stash"))
+        if ref.startswith(("refs/heads/", "refs/tags/"))
     }
     for space in ("heads", "tags"):
         for parts, _ in beneath.files(path, ".git", "refs", space):
             ref = "/".join(("refs", space, *parts))
             if is_branch(ref) and (found := commit_of(path, ref)):
                 refs[ref] = found
-    stash = commit_of(path, "refs/stash")
-    return refs | ({"refs/stash": stash} if stash else {})
+    return refs | _stashes(path)
+
+
+def _stashes(path: Path) -> dict[str, Sha]:
+    """Only the newest stash is a ref; the others are lines of its log."""
+    newest = commit_of(path, "refs/stash")
+    if newest is None:
+        return {}
+    log = beneath.read(path, ".git", "logs", "refs", "stash", limit=STASH_LOG_LIMIT) or b""
+    lines = [line.split(" ") for line in log.decode("utf-8", "replace").splitlines()]
+    found = [_commit(path, "the log of stashes", line[1]) for line in lines if len(line) > 1]
+    older = {f"stash@{{{age}}}": commit for age, commit in enumerate(reversed(found))}
+    return {"refs/stash": newest} | older
 
 
 def fetched_refs(path: Path, *git_dir: str) -> set[Sha]:

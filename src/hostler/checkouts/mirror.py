@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
+from hostler.checkouts.disk import minding_space
 from hostler.checkouts.errors import BranchMissing
 from hostler.checkouts.git import Git
 from hostler.checkouts.names import Sha, sha
@@ -62,7 +63,8 @@ def open_mirror(mirrors: Path, repo: RepoName) -> Mirror:
     mirror = Mirror(mirrors / repo.owner / f"{repo.name}.git", repo)
     if not mirror.path.is_dir():
         new = mirror.path.with_name(f".{repo.name}.{uuid4().hex}")
-        make_bare(new)
+        with minding_space(mirrors):
+            make_bare(new)
         try:
             new.rename(mirror.path)
         except OSError:
@@ -82,15 +84,18 @@ def make_bare(path: Path) -> None:
 
 
 def write_settings(path: Path) -> None:
-    """Write the config anew and remove what could steer git."""
+    """Make the config the constant again and remove what else could steer git."""
     for name in _STEERING:
         _discard(path / name)
     config = path / "config"
+    if not config.is_symlink() and config.is_file() and config.read_text("latin-1") == CONFIG:
+        return
     if config.is_dir() and not config.is_symlink():
         _discard(config)
     new = path / f"config.{uuid4().hex}"
-    new.write_text(CONFIG)
-    new.replace(config)
+    with minding_space(path):
+        new.write_text(CONFIG)
+        new.replace(config)
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from hostler.checkouts.disk import minding_space
 from hostler.checkouts.errors import CheckoutMissing
 from hostler.checkouts.git import Access, Git
 from hostler.checkouts.inspection import require_checkout
@@ -97,7 +98,8 @@ def _appearing(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_folder(new)
     try:
-        yield new
+        with minding_space(path.parent):
+            yield new
         new.rename(path)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 
 from hostler.checkouts import inspection
+from hostler.checkouts.disk import minding_space
 from hostler.checkouts.git import Access, Git
 from hostler.checkouts.mirror import make_bare, writing
 from hostler.checkouts.names import Sha
@@ -59,7 +60,8 @@ def viewing(checkout: Checkout, ignore: Sequence[str] = ()) -> Iterator[View]:
     inspection.require_checkout(checkout.path)
     head = inspection.head(checkout.path)
     own = inspection.require_objects(checkout.path, checkout.mirror.objects)
-    with bare_over((checkout.mirror.objects, own), checkout.mirror.views, ignore) as path:
+    objects, views = (checkout.mirror.objects, own), checkout.mirror.views
+    with minding_space(views), bare_over(objects, views, ignore) as path:
         yield View(path, checkout, head)
 
 

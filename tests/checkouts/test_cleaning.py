@@ -1,0 +1,180 @@
+"""Checkpoints, and removing checkouts: no work is ever lost."""
+
+from __future__ import annotations
+
+import pytest
+from test_preparing import add_submodule, library
+
+from conftest import ANN, BRANCH, Stable
+from hostler.checkouts.cleaning import checkpoint, clean, keep_and_clean, would_lose
+from hostler.checkouts.errors import WorkWouldBeLost
+from hostler.checkouts.guard import Move
+from hostler.checkouts.mirror import update
+from hostler.checkouts.place import Checkout
+from hostler.checkouts.preparing import Prepared
+from hostler.checkouts.pushing import push
+from hostler.checkouts.removing import empty_trash
+from hostler.checkouts.view import take
+
+
+def kept(stable: Stable) -> str:
+    """Every file of every piece of work that the mirror keeps."""
+    return stable.agent(
+        *("rev-list", "--objects", "--glob=refs/hostler/kept"), cwd=stable.mirror.path
+    )
+
+
+def test_blocked_work_goes_to_a_branch_of_its_own_once(stable: Stable, checkout: Checkout) -> None:
+    stable.agent.commit(checkout.path, "begun", "x")
+    (checkout.path / "half").write_text("x")
+    first = checkpoint(checkout, stable.remote, ANN, issue=7, title="Crash on start")
+    assert first.branch == f"agent/checkpoint/7-crash-on-start-{first.commit[:12]}"
+    assert stable.on_remote(first.branch) == first.commit
+    names = stable.agent("ls-tree", "-r", "--name-only", first.commit, cwd=stable.origin)
+    assert {"begun", "half"} <= set(names.splitlines())
+    again = checkpoint(checkout, stable.remote, ANN, issue=7, title="Crash on start")
+    assert (again.commit, again.move) == (first.commit, Move.ALREADY)
+    # The checkout itself is as the agent left it, for it to go on.
+    assert stable.agent("status", "--porcelain", cwd=checkout.path) == "?? half"
+    assert stable.on_remote() == ""
+
+
+@pytest.mark.parametrize("state", ["detached", "other branch", "deleted branch", "rewritten"])
+def test_a_checkpoint_is_taken_in_whatever_state_the_agent_left(
+    state: str, stable: Stable, checkout: Checkout
+) -> None:
+    git, path = stable.agent, checkout.path
+    git.commit(path, "begun", "x")
+    take(checkout)
+    acts = {
+        "detached": ("checkout", "-q", "--detach"),
+        "other branch": ("checkout", "-qb", "mine"),
+        "deleted branch": ("update-ref", "-d", f"refs/heads/{BRANCH}"),
+        "rewritten": ("commit", "-q", "--amend", "-m", "other"),
+    }
+    git(*acts[state], cwd=path)
+    (path / "half").write_text("x")
+    made = checkpoint(checkout, stable.remote, ANN, issue=7, title="x")
+    names = git("ls-tree", "-r", "--name-only", made.commit, cwd=stable.origin).splitlines()
+    assert {"begun", "half"} <= set(names)
+
+
+def test_a_checkout_whose_work_is_pushed_is_removed(stable: Stable, checkout: Checkout) -> None:
+    stable.agent.commit(checkout.path, "work", "x")
+    push(stable.mirror, stable.remote, BRANCH, take(checkout), None)
+    (checkout.path / "debug.log").write_text("ignored")
+    assert not would_lose(checkout)
+    clean(checkout)
+    assert list(checkout.path.parent.iterdir()) == []
+    clean(checkout)
+
+
+def test_work_that_was_pushed_and_merged_away_does_not_hold_a_checkout(
+    stable: Stable, checkout: Checkout
+) -> None:
+    stable.agent.commit(checkout.path, "work", "x")
+    push(stable.mirror, stable.remote, BRANCH, take(checkout), None)
+    stable.agent("update-ref", "-d", f"refs/heads/{BRANCH}", cwd=stable.origin)
+    update(stable.mirror, stable.remote)
+    assert not would_lose(checkout)
+
+
+LEFT = ["dirty", "commit", "other branch", "stash", "tag", "detached", "nested"]
+
+
+@pytest.mark.parametrize("what", LEFT)
+def test_work_that_exists_nowhere_else_keeps_a_checkout(
+    what: str, stable: Stable, checkout: Checkout
+) -> None:
+    leave(what, stable, checkout)
+    assert would_lose(checkout)
+    with pytest.raises(WorkWouldBeLost) as refused:
+        clean(checkout)
+    assert refused.value.losses
+    assert (checkout.path / "README.md").exists()
+    if what == "nested":
+        with pytest.raises(WorkWouldBeLost, match="inner/"):
+            keep_and_clean(checkout, ANN)
+        return
+    keep_and_clean(checkout, ANN)
+    assert not checkout.path.exists()
+    assert " work" in kept(stable)
+
+
+def leave(what: str, stable: Stable, checkout: Checkout) -> None:
+    git, path = stable.agent, checkout.path
+    (path / "work").write_text("x")
+    if what in {"commit", "other branch", "tag", "detached"}:
+        git("checkout", "-q", "--detach", cwd=path)
+        git.commit(path, "work", "x")
+    if what == "commit":
+        git("checkout", "-qB", BRANCH, cwd=path)
+    if what == "other branch":
+        git("branch", "mine", cwd=path)
+    if what == "tag":
+        git("tag", "-am", "x", "mine", cwd=path)
+    if what in {"other branch", "tag"}:
+        git("checkout", "-q", BRANCH, cwd=path)
+    if what == "stash":
+        git("stash", "-q", "-u", cwd=path)
+        (path / "newer").write_text("x")
+        git("stash", "-q", "-u", cwd=path)
+        git("pack-refs", "--all", cwd=path)
+    if what == "nested":
+        (path / "work").unlink()
+        git("init", "-q", str(path / "inner"), cwd=path)
+        git.commit(path / "inner", "work", "x")
+
+
+def test_looking_removes_nothing(checkout: Checkout) -> None:
+    (checkout.path / "work").write_text("x")
+    assert would_lose(checkout).dirty == ("work",)
+    assert (checkout.path / "work").exists()
+
+
+def test_folders_that_nobody_may_write_are_removed_too(checkout: Checkout) -> None:
+    locked = checkout.path / "cache.log"
+    (locked / "inner").mkdir(parents=True)
+    (locked / "inner" / "file").touch()
+    (locked / "inner").chmod(0o500)
+    locked.chmod(0o500)
+    clean(checkout)
+    assert list(checkout.path.parent.iterdir()) == []
+
+
+def test_a_removal_that_was_cut_off_is_finished_by_the_next(checkout: Checkout) -> None:
+    trash = checkout.path.parent / ".t1.0815.trash"
+    trash.mkdir()
+    (trash / "file").touch()
+    (checkout.path.parent / ".t2.0815.trash").symlink_to("/etc")
+    empty_trash(checkout.path.parent)
+    assert [path.name for path in checkout.path.parent.iterdir()] == ["t7"]
+
+
+@pytest.fixture
+def with_submodule(stable: Stable) -> Prepared:
+    library(stable, "lib")
+    add_submodule(stable, "../lib.git", stable.person(), "lib")
+    update(stable.mirror, stable.remote)
+    return stable.prepare()
+
+
+def test_a_submodule_as_it_was_does_not_hold_a_checkout(with_submodule: Prepared) -> None:
+    assert not would_lose(with_submodule.checkout)
+    clean(with_submodule.checkout)
+
+
+@pytest.mark.parametrize("how", ["changed", "committed", "recorded"])
+def test_work_inside_a_submodule_keeps_the_checkout(
+    how: str, stable: Stable, with_submodule: Prepared
+) -> None:
+    path = with_submodule.checkout.path
+    (path / "lib" / "README.md").write_text("changed")
+    if how != "changed":
+        stable.agent.commit(path / "lib", "work", "x")
+    if how == "recorded":
+        stable.agent("commit", "-qam", "Move the submodule", cwd=path)
+        push(stable.mirror, stable.remote, BRANCH, take(with_submodule.checkout), None)
+    assert would_lose(with_submodule.checkout).submodules == ("lib",)
+    with pytest.raises(WorkWouldBeLost):
+        keep_and_clean(with_submodule.checkout, ANN)
