@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checkout_stable import ANN, BRANCH, Stable
 
-from conftest import ANN, BRANCH, Stable
 from hostler.checkouts import beneath
 from hostler.checkouts import git as git_module
 from hostler.checkouts.names import Sha

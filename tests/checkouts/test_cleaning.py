@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from test_preparing import add_submodule, library
+from checkout_stable import ANN, BRANCH, Stable, add_submodule, library
 
-from conftest import ANN, BRANCH, Stable
 from hostler.checkouts.cleaning import checkpoint, clean, keep_and_clean, would_lose
 from hostler.checkouts.errors import WorkWouldBeLost
 from hostler.checkouts.guard import Move
@@ -117,7 +116,7 @@ def leave(what: str, stable: Stable, checkout: Checkout) -> None:
         git("checkout", "-q", BRANCH, cwd=path)
     if what == "stash":
         git("stash", "-q", "-u", cwd=path)
-        (path / "newer").write_text("x")
+        (path / "newer").write_text("y")
         git("stash", "-q", "-u", cwd=path)
         git("pack-refs", "--all", cwd=path)
     if what == "nested":

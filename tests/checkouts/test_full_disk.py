@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from checkout_stable import ANN, BRANCH, Stable
 
-from conftest import ANN, BRANCH, Stable
 from hostler.checkouts.errors import DiskFull
 from hostler.checkouts.mirror import Mirror, open_mirror, update
 from hostler.checkouts.place import Place

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+from checkout_stable import ANN, BRANCH, Agent
 
-from conftest import ANN, BRANCH, Agent
 from hostler.checkouts import git as git_module
 from hostler.checkouts import process
 from hostler.checkouts.errors import PushRaced, RemoteDenied, RemoteMissing, RemoteMoved

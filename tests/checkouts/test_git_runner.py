@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
+from checkout_stable import Stable
 
-from conftest import Stable
 from hostler.checkouts import complaints, errors, git
 from hostler.checkouts.git import Access, Git, version
 from hostler.checkouts.mirror import CONFIG, Mirror, head_of, make_bare

@@ -6,8 +6,8 @@ import threading
 from pathlib import Path
 
 import pytest
+from checkout_stable import Stable
 
-from conftest import Stable
 from hostler.checkouts.errors import BranchMissing, RemoteMissing
 from hostler.checkouts.mirror import (
     CONFIG,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from checkout_stable import ANN, BRANCH, Stable, add_submodule, library
 
-from conftest import ANN, BRANCH, Stable
 from hostler.checkouts import preparing
 from hostler.checkouts.errors import BranchMissing, CheckoutMissing, CheckoutTampered
 from hostler.checkouts.mirror import update
@@ -118,20 +118,6 @@ def test_a_folder_that_is_not_ours_is_left_alone(stable: Stable) -> None:
 def test_an_identity_that_git_would_bend_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="committer"):
         Identity(name, "a@b")
-
-
-def add_submodule(stable: Stable, url: str, into: Path, path: str) -> None:
-    stable.agent("submodule", "--quiet", "add", url, path, cwd=into)
-    stable.agent("commit", "-qm", f"Add {path}", cwd=into)
-    stable.agent("push", "-q", "origin", "HEAD", cwd=into)
-
-
-def library(stable: Stable, name: str) -> Path:
-    """Another repository with a commit; a person's clone of it."""
-    bare, work = stable.root / f"{name}.git", stable.root / name
-    stable.agent("clone", "-q", "--bare", str(stable.origin), str(bare), cwd=stable.root)
-    stable.agent("clone", "-q", f"file://{bare}", str(work), cwd=stable.root)
-    return work
 
 
 def test_submodules_are_filled_also_nested_and_relative_ones(stable: Stable) -> None:

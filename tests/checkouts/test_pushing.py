@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from checkout_stable import BRANCH, Stable
 
-from conftest import BRANCH, Stable
 from hostler.checkouts import git as git_module
 from hostler.checkouts import process, pushing
 from hostler.checkouts.errors import HistoryRewritten, PushRaced, PushRefused, PushUnverified

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
+from checkout_stable import ANN, BRANCH, Stable
 
-from conftest import ANN, BRANCH, Stable
 from hostler.checkouts import changes as changes_module
 from hostler.checkouts.errors import (
     BranchDeleted,
