@@ -18,6 +18,7 @@ from hostler.forge.opening import Hub
 from hostler.forge.wire import Wire
 from hostler.model import RepoName
 from hostler.sandbox.auth import token_for
+from hostler.sandbox.control import move_clock
 from hostler.sandbox.server import Running, running
 
 US = "bot"
@@ -51,13 +52,14 @@ class House:
         self.name = RepoName("alice", f"house{next(_numbers)}")
         access = {US: "write", "bob": "write", "carol": "read"}
         sandbox.seed({"repos": [{"name": str(self.name), "collaborators": access}]})
-        self.control("PATCH", "/settings", visibility_delay=0, **NO_LIMITS)
-        self.control("DELETE", "/faults")
-        self.control("DELETE", "/ledger")
+        # No request is under way between tests, so the sandbox may be touched from here.
+        self.tune(visibility_delay=0, **NO_LIMITS)
+        sandbox.app.pipeline.faults.remove()
+        sandbox.app.pipeline.ledger.clear()
         self.clock = FakeClock(datetime.fromtimestamp(self.github_now(), UTC))
         self.hub = self.new_hub()
         self.forge = self.hub.repo(self.name)
-        self._clients = {login: sandbox.client(login) for login in PEOPLE}
+        self._clients: dict[str, httpx.Client] = {}
 
     def close(self) -> None:
         self.hub.close()
@@ -68,25 +70,28 @@ class House:
         wire = Wire(self.sandbox.url, self.clock, **options)
         return Hub(wire, Token(wire, lambda: token_for(US)), self.clock, pauses=(0.0, 0.0))
 
-    def control(self, method: str, path: str, **values: Any) -> Any:
+    def control(self, method: str, path: str, /, **values: Any) -> Any:
         answer = self.sandbox.control.request(method, path, json=values or None)
         answer.raise_for_status()
         return answer.json()
 
+    def tune(self, **values: Any) -> None:
+        self.sandbox.app.world.settings.change(values)
+
     def github_now(self) -> float:
-        return float(self.control("GET", "/clock")["now"])
+        return self.sandbox.app.world.clock.now()
 
     def pass_time(self, seconds: float) -> None:
-        self.control("POST", "/clock", advance=seconds)
+        move_clock(self.sandbox.app, {"advance": seconds})
         self.clock.advance(seconds)
 
     def fault(self, kind: str, **values: Any) -> None:
-        self.control("POST", "/faults", kind=kind, **values)
+        self.sandbox.app.pipeline.faults.add({"kind": kind, **values})
 
     def do(self, method: str, path: str, who: str = "alice", /, **fields: Any) -> Any:
         """What a person does; the answer's JSON."""
         url = path if path.startswith("/") else f"/repos/{self.name}/{path}".rstrip("/")
-        answer = self._clients[who].request(method, url, json=fields or None)
+        answer = self._client(who).request(method, url, json=fields or None)
         assert answer.is_success, f"{answer.status_code} {answer.text}"
         return answer.json() if answer.content else None
 
@@ -121,7 +126,7 @@ class House:
 
     def comments(self, number: int) -> list[dict[str, Any]]:
         """What really is there, visible or not."""
-        self.control("PATCH", "/settings", visibility_delay=0)
+        self.tune(visibility_delay=0)
         self.pass_time(400)
         return self.do("GET", f"issues/{number}/comments?per_page=100")
 
@@ -130,10 +135,14 @@ class House:
         return sum(token in tokens_in(comment["body"]) for comment in self.comments(number))
 
     def ledger(self, **query: Any) -> list[dict[str, Any]]:
-        answer = self.sandbox.control.get("/ledger", params={"limit": 1000, **query})
-        answer.raise_for_status()
+        found = self.sandbox.app.pipeline.ledger.answer({"limit": "1000", **query})
         mine = (f"/repos/{self.name}", "/repositories/", "/rate_limit", "/user", "/app")
-        return [row for row in answer.json()["entries"] if row["path"].startswith(mine)]
+        return [row for row in found["entries"] if row["path"].startswith(mine)]
 
     def get_raw(self, path: str, who: str = "alice") -> httpx.Response:
-        return self._clients[who].get(path)
+        return self._client(who).get(path)
+
+    def _client(self, who: str) -> httpx.Client:
+        if who not in self._clients:
+            self._clients[who] = self.sandbox.client(who)
+        return self._clients[who]

@@ -166,6 +166,11 @@ def abandoned(row: OutboxRow) -> OutboxRow:
     return _failed(replace(row, error_kind="Abandoned", last_error=reason))
 
 
+def broken(row: OutboxRow, reason: str) -> OutboxRow:
+    """A write that cannot be read back from its row."""
+    return _failed(replace(row, error_kind="Broken", last_error=reason[:1000]))
+
+
 def look_since(row: OutboxRow, pace: Pace) -> datetime:
     """From when on to look for a write, by GitHub's clock."""
     return parse_stamp(row.intent_at or row.not_before) - pace.overlap

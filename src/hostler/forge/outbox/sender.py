@@ -8,7 +8,7 @@ from datetime import datetime
 
 from hostler.clock import Clock
 from hostler.errors import ForgeError, Unclear
-from hostler.forge.deeds import unpack
+from hostler.forge.deeds import Deed, unpack
 from hostler.forge.outbox.rules import (
     Abandon,
     Absent,
@@ -19,6 +19,7 @@ from hostler.forge.outbox.rules import (
     Wait,
     abandoned,
     after,
+    broken,
     choose,
     look_since,
     mark,
@@ -60,16 +61,25 @@ class Sender:
             match choose(rows, self._clock.now(), self._last_write, self._pace):
                 case Wait(until):
                     return until
-                case Send(row):
-                    self._send(row)
-                case Look(row):
-                    # One that a crash left behind as sending is as unclear as the others.
-                    unclear = replace(row, state=WriteState.UNCLEAR)
-                    self._settle(unclear, self._look(unclear))
                 case Abandon(row):
-                    self._abandon(row)
+                    self._end(abandoned(row))
+                case Send(row) | Look(row) as choice:
+                    self._act(row, looking=isinstance(choice, Look))
 
-    def _send(self, row: OutboxRow) -> None:
+    def _act(self, row: OutboxRow, *, looking: bool) -> None:
+        try:
+            deed = unpack(row.kind, row.payload)
+        except Exception as error:  # whatever it is, it is this row's alone
+            self._end(broken(row, f"{type(error).__name__}: {error}"))
+            return
+        if looking:
+            # One that a crash left behind as sending is as unclear as the others.
+            unclear = replace(row, state=WriteState.UNCLEAR)
+            self._settle(unclear, self._look(unclear, deed))
+        else:
+            self._send(row, deed)
+
+    def _send(self, row: OutboxRow, deed: Deed) -> None:
         forge = self._forge(row)
         try:
             at = forge.now()
@@ -80,28 +90,18 @@ class Sender:
         if marked is None:
             return
         self._last_write = self._clock.now()
-        self._settle(marked, self._make(forge, marked))
+        self._settle(marked, _outcome(row, lambda: forge.make(deed, key=row.token)))
 
-    def _make(self, forge: Forge, row: OutboxRow) -> Outcome:
-        try:
-            return forge.make(unpack(row.kind, row.payload), key=row.token)
-        except ForgeError as error:
-            return error
-        except Exception as error:  # a defect must neither repeat a write nor stop the others
-            return Unclear(f"{row.kind} {row.token}", f"{type(error).__name__}: {error}")
-
-    def _look(self, row: OutboxRow) -> Outcome:
+    def _look(self, row: OutboxRow, deed: Deed) -> Outcome:
         forge = self._forge(row)
-        try:
-            deed = unpack(row.kind, row.payload)
+
+        def look() -> Outcome:
             # The time first: what becomes visible while we look is not believed absent.
             at = forge.now()
             found = forge.find(deed, key=row.token, since=look_since(row, self._pace))
             return found or Absent(at)
-        except ForgeError as error:
-            return error
-        except Exception as error:
-            return Unclear(f"{row.kind} {row.token}", f"{type(error).__name__}: {error}")
+
+        return _outcome(row, look)
 
     def _mark(self, row: OutboxRow, at: datetime) -> OutboxRow | None:
         """Store the intent; None if the write has moved on meanwhile (a feed showed it)."""
@@ -122,13 +122,22 @@ class Sender:
             seen = outcome if row.state is WriteState.UNCLEAR else None
             settle(tx, present, done, self._settled, seen=seen)
 
-    def _abandon(self, row: OutboxRow) -> None:
+    def _end(self, failed: OutboxRow) -> None:
         with self._store.write(SCOPE) as tx:
-            present = find_write(tx, row.repo, row.token)
+            present = find_write(tx, failed.repo, failed.token)
             if present is not None and not present.settled:
-                settle(tx, present, abandoned(present), self._settled)
+                settle(tx, present, failed, self._settled)
 
     def _forge(self, row: OutboxRow) -> Forge:
         forge = self._forges(row.repo)
         assert forge is not None, "only writes of known repositories are chosen"
         return forge
+
+
+def _outcome(row: OutboxRow, act: Callable[[], Outcome]) -> Outcome:
+    try:
+        return act()
+    except ForgeError as error:
+        return error
+    except Exception as error:  # a defect must neither repeat a write nor stop the others
+        return Unclear(f"{row.kind} {row.token}", f"{type(error).__name__}: {error}")

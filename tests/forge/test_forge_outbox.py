@@ -1,0 +1,223 @@
+"""Queueing and sending against a real host: order, lanes, threads, dependencies, distance."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from hostler.errors import StoreConflict
+from hostler.forge import Comment, EditComment, Label, OpenPull, Reply, enqueue, scan, token_of
+from hostler.forge.markers import marker, tokens_in
+from hostler.model import TokenStatus
+from hostler.store.outbox import Lane, WriteState, find_write
+
+
+def sent_tokens(house, number):
+    return [tokens_in(comment["body"])[0] for comment in house.comments(number)]
+
+
+def test_a_queued_comment_is_sent_once_and_its_result_is_stored(house, post):
+    number = house.issue()
+    post.say(number)
+    assert post.token().status is TokenStatus.PLANNED
+    post.drain()
+    (comment,) = house.comments(number)
+    row = post.row()
+    assert (row.state, row.result_id, row.attempts) == (WriteState.SENT, comment["id"], 1)
+    assert row.result_url == comment["html_url"]
+    assert comment["body"] == f"text of t1\n\n{marker('t1')}"
+    assert post.token().status is TokenStatus.POSTED
+    assert post.settled == [("t1", WriteState.SENT)]
+    assert post.sender.send_due() is None
+
+
+def test_what_was_rolled_back_is_not_sent(house, post, store):
+    number = house.issue()
+    with pytest.raises(ZeroDivisionError), store.write("outbox") as tx:
+        enqueue(tx, house.name, Comment(number, "x"), token="t1", lane=Lane.STATUS, source="s")
+        raise ZeroDivisionError
+    post.drain()
+    assert house.comments(number) == []
+
+
+def test_queueing_twice_is_queueing_once(house, post):
+    number = house.issue()
+    post.say(number)
+    post.queue(Comment(number, "another text"))
+    post.drain()
+    post.say(number)
+    post.drain()
+    (comment,) = house.comments(number)
+    assert comment["body"].startswith("text of t1")
+
+
+def test_a_token_is_the_same_for_the_same_cause():
+    assert token_of("reply", "issue_comment:1:x") == token_of("reply", "issue_comment:1:x")
+    assert token_of("reply", 1, 2) != token_of("reply", 12)
+    with pytest.raises(ValueError):
+        token_of("no -->", 1)
+
+
+def test_writes_of_a_thread_keep_their_order_and_lanes_go_first_between_threads(house, post):
+    one, other = house.issue(), house.issue()
+    post.say(one, "a", lane=Lane.STATUS)
+    post.say(one, "b", lane=Lane.STATUS)
+    post.say(other, "c", lane=Lane.OPERATOR)
+    post.drain()
+    assert [token for token, _ in post.settled] == ["c", "a", "b"]
+    assert sent_tokens(house, one) == ["a", "b"]
+
+
+def test_at_least_a_second_lies_between_two_writes(house, post):
+    number = house.issue()
+    for token in "abc":
+        post.say(number, token)
+    post.drain()
+    times = [row["time"] for row in house.ledger(method="POST", login="bot")]
+    assert len(times) == 3
+    assert all(later - earlier >= 1 for earlier, later in pairwise(times))
+
+
+def test_a_failing_thread_blocks_only_itself(house, post):
+    broken, healthy = house.issue(), house.issue()
+    house.fault("status", status=404, route=f"*/issues/{broken}/comments", method="POST", count=3)
+    post.say(broken, "a")
+    post.say(broken, "b")
+    post.say(healthy, "c")
+    post.drain()
+    assert [token for token, _ in post.settled] == ["c", "a", "b"]
+    assert post.row("a").attempts == 4
+    assert sent_tokens(house, broken) == ["a", "b"]
+
+
+def test_a_write_that_is_refused_for_good_fails_and_frees_its_thread(house, post):
+    number = house.issue()
+    post.queue(EditComment(number, 999_999, "x"), "a")
+    post.say(number, "b")
+    post.drain()
+    assert post.settled == [("a", WriteState.FAILED), ("b", WriteState.SENT)]
+    assert post.token("a").status is TokenStatus.FAILED
+    assert post.row("a").error_kind == "NotFound"
+
+
+def test_a_write_on_a_deleted_issue_fails_at_once(house, post):
+    number = house.issue()
+    house.control("POST", "/issues/delete", repo=str(house.name), number=number)
+    post.say(number)
+    post.drain()
+    assert post.row().error_kind == "Gone"
+    assert len(house.ledger(method="POST", login="bot")) == 1
+
+
+def test_a_comment_does_not_follow_its_issue_into_another_repository(house, post):
+    number = house.issue()
+    there = f"alice/{house.name.name}-other"
+    house.sandbox.seed({"repos": [{"name": there, "collaborators": {"bot": "write"}}]})
+    house.control("POST", "/issues/transfer", repo=str(house.name), number=number, to=there)
+    post.say(number)
+    post.drain()
+    assert post.row().error_kind == "Moved"
+    assert house.get_raw(f"/repos/{there}/issues/comments").json() == []
+
+
+def test_a_write_waits_for_the_one_it_depends_on(house, post):
+    one, other = house.issue(), house.issue()
+    post.say(one, "a", lane=Lane.STATUS)
+    post.say(other, "b", lane=Lane.OPERATOR, depends_on="a")
+    post.drain()
+    assert [token for token, _ in post.settled] == ["a", "b"]
+
+
+def test_a_write_falls_with_the_one_it_depends_on(house, post):
+    one, other = house.issue(), house.issue()
+    post.queue(EditComment(one, 999_999, "x"), "a")
+    post.say(other, "b", depends_on="a")
+    post.drain()
+    assert post.settled == [("a", WriteState.FAILED), ("b", WriteState.FAILED)]
+    assert house.comments(other) == []
+
+
+def test_a_write_cannot_depend_on_one_that_was_never_queued(house, post):
+    with pytest.raises(StoreConflict):
+        post.say(house.issue(), "b", depends_on="a")
+
+
+def test_what_follows_is_queued_with_the_first_ones_result(git_house, house, post):
+    """The link to a pull request, in the transaction that stores its 201."""
+    number, name = house.issue(), house.name
+
+    def follow(tx, row):
+        post.note(tx, row)
+        if row.kind == "open_pull":
+            text = f"See #{row.result_number}."
+            lane = Lane.STATUS
+            enqueue(tx, name, Comment(number, text), token="link", lane=lane, source="test")
+
+    post.sender._settled = follow
+    post.queue(OpenPull(number, house.branch(), "main", "Add it", "Fixes it."), "pull")
+    post.drain()
+    pull = post.row("pull").result_number
+    (comment,) = house.comments(number)
+    assert comment["body"].startswith(f"See #{pull}.")
+
+
+def test_a_failing_follow_up_leaves_the_write_to_be_found_again(house, post):
+    number, calls = house.issue(), []
+
+    def fail_once(tx, row):
+        calls.append(row.token)
+        if len(calls) == 1:
+            raise ZeroDivisionError
+
+    post.sender._settled = fail_once
+    post.say(number)
+    with pytest.raises(ZeroDivisionError):
+        post.drain()
+    assert post.row().state is WriteState.SENDING
+    post.drain()
+    assert calls == ["t1", "t1"]
+    assert house.marked(number, "t1") == 1
+
+
+def test_replies_and_labels_go_the_same_way(git_house, house, post):
+    pull = house.pull()
+    remark = house.remark(pull)
+    post.queue(Reply(pull, remark, "Mended."), "reply", lane=Lane.FEEDBACK)
+    post.queue(Label(pull, ("seen",)), "label")
+    post.drain()
+    assert post.row("reply").state is post.row("label").state is WriteState.SENT
+    assert house.forge.issue(pull).labels == {"seen"}
+
+
+def test_a_repository_that_nobody_serves_keeps_its_writes(house, post):
+    post.say(house.issue())
+    post.sender._forges = lambda name: None
+    assert post.sender.send_due() is None
+    assert post.row().state is WriteState.QUEUED
+
+
+def test_a_defect_in_a_deed_stops_no_other_thread(house, post, store):
+    one, other = house.issue(), house.issue()
+    post.say(one, "a")
+    post.say(other, "b")
+    with store.write() as tx:
+        tx.constant("UPDATE outbox SET payload = '{' WHERE token = 'a'")
+    post.drain()
+    assert post.settled == [("a", WriteState.FAILED), ("b", WriteState.SENT)]
+    assert post.row("a").error_kind == "Broken"
+
+
+def test_a_renamed_repository_takes_its_rows_along(house, post, store):
+    number = house.issue()
+    post.say(number)
+    new = f"{house.name.name}-renamed"
+    house.do("PATCH", f"/repos/{house.name}", name=new)
+    post.drain()
+    assert post.row().state is WriteState.SENT
+    found = scan(store, house.forge, house.name)
+    assert found.renamed_to.name == new
+    with store.write() as tx:
+        store.repo(house.name).add(tx, 1)
+        store.repo(house.name).rename(tx, found.renamed_to)
+        assert find_write(tx, found.renamed_to, "t1").state is WriteState.SENT

@@ -1,0 +1,186 @@
+"""Every fault of a write, followed by whatever the sender does: one visible effect."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+
+from hostler.errors import ForgeError
+from hostler.forge import Comment, OpenIssue, OpenPull, Reply, scan
+from hostler.model import TokenStatus
+from hostler.store.outbox import WriteState
+
+LOST = [
+    pytest.param({"kind": "fail_after"}, id="502 after success"),
+    pytest.param({"kind": "fail_before"}, id="502 before anything"),
+    pytest.param({"kind": "cut", "when": "before"}, id="cut before"),
+    pytest.param({"kind": "cut", "when": "after"}, id="cut after"),
+    pytest.param({"kind": "cut", "when": "body"}, id="cut in the answer"),
+    pytest.param({"kind": "fail_after", "status": 504}, id="504 after success"),
+]
+LIMITS = [(kind, status) for kind in ("primary", "secondary") for status in (403, 429)]
+
+
+@pytest.mark.parametrize("delay", [0, 40, 250])
+@pytest.mark.parametrize("fault", LOST)
+def test_a_lost_answer_leads_to_one_comment(house, post, fault, delay):
+    number = house.issue()
+    house.tune(visibility_delay=delay)
+    house.fault(method="POST", **fault)
+    post.say(number)
+    post.drain()
+    assert post.row().state is WriteState.SENT
+    assert house.marked(number, "t1") == 1
+    assert post.settled == [("t1", WriteState.SENT)]
+
+
+@pytest.mark.parametrize("fault", LOST)
+def test_several_lost_answers_in_a_row_lead_to_one_comment(house, post, fault):
+    number = house.issue()
+    house.tune(visibility_delay=20)
+    house.fault(method="POST", count=3, **fault)
+    post.say(number)
+    post.drain()
+    assert house.marked(number, "t1") == 1
+
+
+def test_a_timeout_after_the_write_leads_to_one_comment(house, post):
+    number = house.issue()
+    impatient = house.new_hub(timeout=0.3)
+    house.fault("delay", seconds=1.0, method="POST")
+    post.sender._forges = impatient.repo
+    while impatient.wire._known_time() is None:
+        with suppress(ForgeError):
+            impatient.wire.now()
+    post.say(number)
+    post.sender.send_due()
+    assert post.row().state is WriteState.UNCLEAR
+    house.sandbox.wait(late_write_is_done(house.sandbox))
+    post.sender._forges = house.hub.repo
+    post.drain()
+    assert house.marked(number, "t1") == 1
+    assert len(house.ledger(method="POST", login="bot")) == 1
+    impatient.close()
+
+
+async def late_write_is_done(sandbox):
+    while not sandbox.app.pipeline.ledger.answer({"fault": "delay"})["entries"]:
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(("limit", "status"), LIMITS)
+def test_a_limit_is_waited_out_by_everybody_and_costs_no_attempt(house, post, limit, status):
+    one, other = house.issue(), house.issue()
+    house.fault("limit", limit=limit, status=status, method="POST")
+    if limit == "primary":
+        house.tune(primary_limit=5000)
+    post.say(one, "a")
+    post.say(other, "b")
+    until = post.sender.send_due()
+    posts = house.ledger(method="POST", login="bot")
+    assert len(posts) == 1
+    waited = (until - house.clock.now()).total_seconds()
+    reset = house.do("GET", "/rate_limit", "bot")["rate"]["reset"] - house.github_now()
+    assert waited == pytest.approx(reset if limit == "primary" else 60, abs=2)
+    house.tune(primary_limit=0)
+    post.drain()
+    assert post.row("a").attempts == post.row("b").attempts == 1
+    assert house.marked(one, "a") == house.marked(other, "b") == 1
+
+
+def test_a_hidden_write_is_not_repeated_while_it_may_still_appear(house, post):
+    number = house.issue()
+    house.tune(visibility_delay=299)
+    house.fault("fail_after", method="POST")
+    post.say(number)
+    for _ in range(30):
+        until = post.sender.send_due()
+        if until is None:
+            break
+        house.pass_time((until - house.clock.now()).total_seconds())
+    assert len(house.ledger(method="POST", login="bot")) == 1
+    assert post.row().state is WriteState.SENT
+    assert post.token().status is TokenStatus.OBSERVED
+
+
+def test_a_feed_that_shows_an_unclear_write_ends_the_search(house, post, store):
+    number = house.issue()
+    house.fault("fail_after", method="POST")
+    post.say(number)
+    post.sender.send_due()
+    assert post.row().state is WriteState.UNCLEAR
+    found = scan(store, house.forge, house.name, settled=post.note)
+    assert found.ingested.observed == 1
+    row = post.row()
+    assert row.state is WriteState.SENT
+    assert row.result_id == house.comments(number)[0]["id"]
+    assert post.token().status is TokenStatus.OBSERVED
+    assert post.settled == [("t1", WriteState.SENT)]
+    assert post.sender.send_due() is None
+
+
+def test_a_host_that_is_away_loses_nothing_and_spends_no_attempts(house, post):
+    number = house.issue()
+    nowhere = house.new_hub()
+    nowhere.wire.base_url = "http://127.0.0.1:9"
+    post.sender._forges = nowhere.repo
+    post.say(number)
+    for _ in range(20):
+        until = post.sender.send_due()
+        house.pass_time((until - house.clock.now()).total_seconds())
+    assert (post.row().attempts, post.row().error_kind) == (0, "Unreachable")
+    post.sender._forges = house.hub.repo
+    post.drain()
+    assert house.marked(number, "t1") == 1
+    nowhere.close()
+
+
+@pytest.mark.parametrize("fault", LOST)
+def test_a_lost_pull_request_is_found_by_its_branch(git_house, house, post, fault):
+    number = house.issue()
+    house.tune(visibility_delay=30)
+    branch = house.branch()
+    house.pass_time(60)
+    house.fault(method="POST", route="*/pulls", **fault)
+    post.queue(OpenPull(number, branch, "main", "Add it", "Fixes it."))
+    post.drain()
+    house.pass_time(400)
+    pulls = house.do("GET", "pulls?state=all")
+    assert [pull["number"] for pull in pulls] == [post.row().result_number]
+
+
+def test_a_lost_reply_and_a_lost_issue_are_found(git_house, house, post):
+    pull = house.pull()
+    remark = house.remark(pull)
+    house.fault("fail_after", method="POST", count=2)
+    post.queue(Reply(pull, remark, "Mended."), "reply")
+    post.queue(OpenIssue("Follow-up", "Later."), "issue")
+    post.drain()
+    house.pass_time(400)
+    replies = [c for c in house.do("GET", f"pulls/{pull}/comments") if c.get("in_reply_to_id")]
+    issues = [i for i in house.do("GET", "issues?state=all") if i["title"] == "Follow-up"]
+    assert (len(replies), len(issues)) == (1, 1)
+    assert post.row("reply").result_id == replies[0]["id"]
+    assert post.row("issue").result_number == issues[0]["number"]
+
+
+def test_our_own_clock_may_be_wrong_by_a_day(house, post):
+    number = house.issue()
+    house.clock.jump(86_400)
+    house.fault("fail_after", method="POST")
+    post.say(number)
+    post.drain()
+    assert house.marked(number, "t1") == 1
+
+
+def test_a_pasted_marker_of_ours_does_not_stand_for_the_write(house, post):
+    number = house.issue()
+    house.fault("fail_before", method="POST", route=f"*/issues/{number}/comments")
+    post.queue(Comment(number, "real"))
+    post.sender.send_due()
+    house.say(number, "<!-- hostler:action=t1 -->", who="bob")
+    post.drain()
+    ours = [c for c in house.comments(number) if c["user"]["login"] == "bot"]
+    assert len(ours) == 1 and ours[0]["body"].startswith("real")
