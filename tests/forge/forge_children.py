@@ -1,0 +1,113 @@
+"""A sender in a process of its own, which stops where a test wants it killed."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from hostler.clock import FakeClock
+from hostler.forge import Deed, Made, Pace, Sender
+from hostler.forge.credentials import Token
+from hostler.forge.github import GitHub
+from hostler.forge.opening import Hub
+from hostler.forge.wire import Wire
+from hostler.model import RepoName
+from hostler.sandbox.auth import token_for
+from hostler.store import open_store
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["hostler.forge", "hostler.store", "hostler.sandbox.auth"])
+# A child that never answers must fail the test, not hang it.
+PATIENCE = 60.0
+US = "bot"
+
+
+class Child:
+    """One process, and a pipe to it."""
+
+    def __init__(self, work: Callable[..., None], *arguments: Any) -> None:
+        self.pipe, theirs = CONTEXT.Pipe()
+        self.process = CONTEXT.Process(target=work, args=(theirs, *arguments), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def hear(self) -> Any:
+        if not self.pipe.poll(PATIENCE):
+            raise TimeoutError("the child says nothing")
+        return self.pipe.recv()
+
+    def kill(self) -> None:
+        """End it as a power cut of the process would."""
+        self.process.kill()
+        self.process.join(PATIENCE)
+        assert self.process.exitcode is not None
+
+
+class Steps:
+    """Counts the steps of a sender, and stops for good at one of them."""
+
+    def __init__(self, pipe: Connection, stop_at: str) -> None:
+        self._pipe = pipe
+        self._stop_at = stop_at
+        self._seen: Counter[str] = Counter()
+
+    def reach(self, step: str) -> None:
+        self._seen[step] += 1
+        if f"{step} {self._seen[step]}" == self._stop_at:
+            self._pipe.send(self._stop_at)
+            self._pipe.recv()
+
+
+class Watched:
+    """A forge whose every step can be the last."""
+
+    def __init__(self, forge: GitHub, steps: Steps) -> None:
+        self._forge = forge
+        self._steps = steps
+
+    def now(self) -> datetime:
+        self._steps.reach("ask the time")
+        return self._forge.now()
+
+    def make(self, deed: Deed, *, key: str) -> Made:
+        self._steps.reach("marked")
+        try:
+            return self._forge.make(deed, key=key)
+        finally:
+            self._steps.reach("posted")
+
+    def find(self, deed: Deed, *, key: str, since: datetime) -> Made | None:
+        self._steps.reach("looking")
+        found = self._forge.find(deed, key=key, since=since)
+        self._steps.reach("looked")
+        return found
+
+
+def send_until(pipe: Connection, home: Path, url: str, name: str, at: datetime, stop: str) -> None:
+    """Send everything, letting our clock and GitHub's pass; stop for good at one step."""
+    clock, steps = FakeClock(at), Steps(pipe, stop)
+    wire = Wire(url, clock)
+    hub = Hub(wire, Token(wire, lambda: token_for(US)), clock, pauses=(0.0, 0.0))
+    forge = Watched(hub.repo(RepoName.parse(name)), steps)
+    store = open_store(home, clock=clock)
+    sender = Sender(
+        store,
+        lambda repo: forge,  # type: ignore[arg-type,return-value]
+        clock,
+        Pace(),
+        settled=lambda tx, row: steps.reach("storing"),
+    )
+    while (until := sender.send_due()) is not None:
+        steps.reach("waiting")
+        wait = (until - clock.now()).total_seconds()
+        httpx.post(f"{url}/_sandbox/clock", json={"advance": wait}, trust_env=False)
+        clock.advance(wait)
+    steps.reach("stored")
+    pipe.send("reached the end")
