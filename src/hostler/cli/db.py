@@ -244,7 +244,8 @@ def check(context: typer.Context, json: Json = False) -> None:
 def vacuum(context: typer.Context, json: Json = False) -> None:
     """Give unused space of the database back to the system.
 
-    SQLite needs as much free space as the database is large. Stop the service first.
+    SQLite needs as much free space as the database is large; stop the service first. A
+    PostgreSQL server keeps the space for new rows.
 
     \b
     Example:

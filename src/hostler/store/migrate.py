@@ -79,7 +79,7 @@ def upgrade(
 
 def present_revision(place: Place, clock: Clock, patience: Patience) -> str | None:
     """The revision of a database; None where there is none yet."""
-    if isinstance(place, SqlitePlace) and not place.path.exists():
+    if isinstance(place, SqlitePlace) and not place.exists():
         return None
     backend = make_backend(place, clock, patience)
     try:

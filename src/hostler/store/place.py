@@ -23,6 +23,16 @@ class SqlitePlace:
     def __str__(self) -> str:
         return str(self.path)
 
+    def exists(self) -> bool:
+        """Whether something is there; also where we may not look, as opening says that better."""
+        try:
+            self.path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True
+        return True
+
     @property
     def wal(self) -> Path:
         """What was committed and not yet moved into the file."""

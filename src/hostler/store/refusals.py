@@ -17,7 +17,7 @@ def explain(place: PostgresPlace, cause: BaseException) -> StoreError:
     from psycopg import pq
 
     words = first_line(cause)
-    if pq.PGconn.ping(place.conninfo.encode()) is not pq.Ping.OK:
+    if pq.PGconn.ping(place.conninfo.encode()) != pq.Ping.OK:
         return StoreUnreachable(
             f"The PostgreSQL server at {place} does not answer: {words}",
             safe=_NOTHING,

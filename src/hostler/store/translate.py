@@ -217,16 +217,16 @@ _WORDS = {
 def _cannot_open(place: Place, cause: Any) -> HostlerError:
     # SQLite has one code for all of these, so we look at the file ourselves.
     if isinstance(place, SqlitePlace):
-        if not place.path.exists():
+        if not place.exists():
             return missing(place)
+        if not os.access(place.path.parent, os.W_OK) or not os.access(place.path, os.W_OK):
+            return _read_only(place, cause)
         if place.path.is_dir():
             return StoreError(
                 f"There is a folder where the database should be: {place}",
                 safe="Nothing was touched.",
                 todo="Move it away, or use another home.",
             )
-        if not os.access(place.path.parent, os.W_OK) or not os.access(place.path, os.W_OK):
-            return _read_only(place, cause)
     return _disk(place, cause)
 
 
