@@ -13,7 +13,7 @@ from hostler.sandbox.errors import ApiError, conflict, invalid, not_found, unpro
 from hostler.sandbox.fields import Fields
 from hostler.sandbox.git import commits, contents, names, refs
 from hostler.sandbox.git.contents import Entry, FileEdit
-from hostler.sandbox.git.errors import BadName, GitFailed, NoSuchObject
+from hostler.sandbox.git.errors import BadName, NoSuchObject
 from hostler.sandbox.git.names import ZERO
 from hostler.sandbox.git.process import Person
 from hostler.sandbox.git.repository import Repository
@@ -103,6 +103,8 @@ async def write(call: Call) -> Response:
         raise unprocessable("path must name a file")
     async with git.lock:
         branch, parent = await _branch(call, git, fields)
+        if parent and await contents.in_the_way(git, parent, path):
+            raise unprocessable(f"{path} is in the way of another file or folder")
         old = await contents.entry(git, parent, path) if parent else None
         _check_sha(fields, old, path)
         commit = await _commit(call, git, fields, branch, parent, path, data)
@@ -173,10 +175,7 @@ async def _commit(
     message = fields.text("message", required=True) or ""
     who = people.person(call.world, call.actor)
     author, committer = _named(fields, "author", who), _named(fields, "committer", who)
-    try:
-        made = await contents.write(git, FileEdit(parent, path, data, message, author, committer))
-    except GitFailed:
-        raise unprocessable(f"{path} is in the way of another file or folder") from None
+    made = await contents.write(git, FileEdit(parent, path, data, message, author, committer))
     move = await refs.move(git, f"refs/heads/{branch}", made, expected=parent or ZERO)
     await announce_call(call, move)
     return made
@@ -188,8 +187,10 @@ def _named(fields: Fields, role: str, who: Person) -> Person:
         return who
     inner = Fields("Content", value)
     name, email = inner.text("name", required=True), inner.text("email", required=True)
-    plain = (name or "") + (email or "")
-    if any(letter in plain for letter in "<>\n\0"):
+    plain = f"{name}{email}"
+    # Git drops punctuation from a name's ends, and takes none that is nothing else.
+    wordless = not any(letter.isalnum() for letter in name or "")
+    if wordless or any(letter in plain for letter in "<>\n\0"):
         raise invalid("Content", role, "invalid")
     return Person(name or who.name, email or who.email, who.when)
 
