@@ -1,4 +1,4 @@
-"""A git host for tests: the bridge alone, on a real socket, and a git client that reads no user's settings."""
+"""A git host for tests: the bridge alone on a real socket, and a git client of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import uvicorn
 
@@ -82,9 +82,9 @@ class Client:
 
 
 class GitHost:
-    """One public and one private repository; tokens are `<login>-token`."""
+    """One public repository and two private ones; tokens are `<login>-token`."""
 
-    NAMES = {"ann/open": 1, "ann/closed": 2}
+    NAMES: ClassVar = {"ann/open": 1, "ann/closed": 2, "ann/big": 3}
     WRITERS = frozenset({"ann"})
 
     def __init__(self, vault: Vault) -> None:
