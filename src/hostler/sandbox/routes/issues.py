@@ -111,7 +111,7 @@ def lock(call: Call) -> Response:
     issue = call.issue()
     now = call.world.now()
     call.world.put(replace(issue, locked=True, lock_reason=reason, updated_at=now))
-    call.world.note(issue, "locked", call.actor)
+    call.world.note(issue, "locked", call.actor, **({"reason": reason} if reason else {}))
     return no_content()
 
 
