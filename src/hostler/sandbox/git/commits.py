@@ -56,10 +56,15 @@ def _arguments(wanted: History) -> list[str]:
     args = [f"--skip={wanted.skip}"] if wanted.skip else []
     args += [f"--max-count={wanted.count}"] if wanted.count else []
     args += [f"--author={wanted.author}", "--fixed-strings"] if wanted.author else []
-    args += [f"--since={int(wanted.since.timestamp())}"] if wanted.since else []
-    args += [f"--until={int(wanted.until.timestamp())}"] if wanted.until else []
+    args += [f"--since={_exactly(wanted.since)}"] if wanted.since else []
+    args += [f"--until={_exactly(wanted.until)}"] if wanted.until else []
     args += ["--end-of-options", wanted.start, *(f"^{sha}" for sha in wanted.exclude)]
     return [*args, "--", f":(literal){wanted.path}"] if wanted.path else [*args, "--"]
+
+
+def _exactly(moment: datetime) -> str:
+    """A moment in the one form that git does not guess at."""
+    return f"@{int(moment.timestamp())} +0000"
 
 
 async def count(repo: Repository, wanted: History) -> int:

@@ -9,7 +9,14 @@ from urllib.parse import quote
 
 from hostler.sandbox import people
 from hostler.sandbox.call import Call
-from hostler.sandbox.errors import ApiError, conflict, invalid, not_found, unprocessable
+from hostler.sandbox.errors import (
+    ApiError,
+    conflict,
+    forbidden,
+    invalid,
+    not_found,
+    unprocessable,
+)
 from hostler.sandbox.fields import Fields
 from hostler.sandbox.git import commits, contents, names, refs
 from hostler.sandbox.git.contents import Entry, FileEdit
@@ -26,6 +33,7 @@ from hostler.sandbox.shapes.issues import repo_url
 router = Router()
 FILE = REPO + "/contents/{path...}"
 LARGEST_INLINE = 1_000_000
+LARGEST = 100_000_000
 
 
 @router.route("GET", REPO + "/contents")
@@ -59,16 +67,27 @@ async def _show(call: Call, path: str) -> Response:
         inside = await contents.listing(git, entry.sha)
         prefix = f"{path}/" if path else ""
         return json_response([_entry(call, item, prefix + item.path, asked) for item in inside])
-    data = await contents.blob(git, entry.sha)
     if ".raw" in call.request.headers.get("accept", ""):
+        data = await contents.blob(git, _small_enough(entry))
         return Response(200, data, content_type="application/octet-stream")
-    return json_response(_entry(call, entry, path, asked) | _content(data))
+    return json_response(_entry(call, entry, path, asked) | await _content(git, entry))
 
 
-def _content(data: bytes) -> dict[str, Any]:
-    if len(data) > LARGEST_INLINE:
+async def _content(git: Repository, entry: Entry) -> dict[str, Any]:
+    """A file's text; left out where it is large, and absent where it is another repository."""
+    if entry.kind != "blob" or (entry.size or 0) > LARGEST_INLINE:
+        _small_enough(entry)
         return {"encoding": "none", "content": ""}
+    data = await contents.blob(git, entry.sha)
     return {"encoding": "base64", "content": base64.encodebytes(data).decode()}
+
+
+def _small_enough(entry: Entry) -> str:
+    if (entry.size or 0) > LARGEST:
+        raise forbidden("This API returns blobs up to 100 MB in size.")
+    if entry.kind != "blob":
+        raise not_found()
+    return entry.sha
 
 
 def _entry(call: Call, item: Entry, path: str, ref: str) -> dict[str, Any]:
