@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,6 +48,20 @@ class House:
         if who != "nobody":
             headers["authorization"] = f"Bearer {token_for(who)}"
         return self.sandbox.wait(self._client.request(method, url, headers=headers, **options))
+
+    def at_once(self, count: int, method: str, path: str, **fields: Any) -> list[int]:
+        """The same request several times at the same moment; the statuses, sorted."""
+
+        async def all_of_them() -> list[int]:
+            headers = {"authorization": f"Bearer {token_for('alice')}"}
+            url = f"/repos/{self.name}/{path}"
+            asked = [
+                self._client.request(method, url, headers=headers, json=fields)
+                for _ in range(count)
+            ]
+            return sorted(answer.status_code for answer in await asyncio.gather(*asked))
+
+        return self.sandbox.wait(all_of_them())
 
     def get(self, path: str, who: str = "alice", **options: Any) -> Any:
         answer = self.call("GET", path, who, **options)

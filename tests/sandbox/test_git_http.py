@@ -183,7 +183,21 @@ def test_a_client_killed_in_the_middle_of_a_push_harms_nothing(
     git.commit(big, "other", "small")
     git("push", "--quiet", "origin", f"after-{branch}", cwd=big)
     assert fsck(host, "ann/big") == ""
-    wait_for_no_children()
+    check_no_children(host)
+
+
+def test_a_client_killed_in_the_middle_of_a_clone_leaves_no_child_behind(
+    host: GitHost, git: Client, big: Path, branch: str
+) -> None:
+    add_noise(git, big, 20_000_000)
+    git("push", "--quiet", "origin", branch, cwd=big)
+    cloning = git.start("clone", "--progress", "--bare", host.url("ann/big"), "x", cwd=git.folder)
+    assert cloning.stderr is not None
+    while b"Receiving objects" not in cloning.stderr.readline(400):
+        assert cloning.poll() is None
+    os.killpg(cloning.pid, signal.SIGKILL)
+    cloning.communicate()
+    check_no_children(host)
 
 
 def test_a_hand_cut_upload_leaves_no_child_behind(host: GitHost) -> None:
@@ -198,7 +212,7 @@ def test_a_hand_cut_upload_leaves_no_child_behind(host: GitHost) -> None:
             auth=("x", "ann-token"),
             headers={"content-type": "application/x-git-receive-pack-request"},
         )
-    wait_for_no_children()
+    check_no_children(host)
     assert host.pushes == []
 
 
@@ -307,15 +321,7 @@ def fsck(host: GitHost, name: str) -> str:
     return done.stdout + done.stderr
 
 
-def wait_for_no_children() -> None:
-    """Wait until the server, which lives in this process, has no git child left."""
-    gits = [p for p in psutil.Process().children(recursive=True) if "git" in _name(p)]
-    _, alive = psutil.wait_procs(gits, timeout=20)
-    assert alive == []
-
-
-def _name(process: psutil.Process) -> str:
-    try:
-        return process.name()
-    except psutil.NoSuchProcess:
-        return ""
+def check_no_children(host: GitHost) -> None:
+    """Once the bridge is idle, the server, which lives in this process, has no git child left."""
+    host.do(host.bridge.idle())
+    assert [p.pid for p in psutil.Process().children(recursive=True) if "git" in p.name()] == []

@@ -105,6 +105,23 @@ def test_two_branches_have_one_open_pull_request(house: House) -> None:
     assert house.events(number) == ["closed", "reopened"]
 
 
+def test_of_many_who_open_or_merge_at_once_one_does(house: House) -> None:
+    house.branch("topic")
+    house.commit("topic")
+    asked = {"title": "T", "head": "topic", "base": "main"}
+    assert house.at_once(5, "POST", "pulls", **asked) == [201, 422, 422, 422, 422]
+    (pull,) = house.get("pulls")
+    path = f"pulls/{pull['number']}/merge"
+    assert house.at_once(5, "PUT", path) == [200, 405, 405, 405, 405]
+    assert house.events(pull["number"]) == ["merged", "closed"]
+
+
+def test_of_many_who_write_a_file_at_once_one_does(house: House) -> None:
+    made = {"message": "m", "content": "eA==", "branch": "main"}
+    assert house.at_once(4, "PUT", "contents/x.txt", **made) == [201, 422, 422, 422]
+    assert len(house.get("commits")) == 2
+
+
 def test_an_issue_becomes_a_pull_request(house: House) -> None:
     issue = house.made("POST", "issues", title="Do it", body="Please")["number"]
     house.branch("topic")
