@@ -6,11 +6,10 @@ import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import uvicorn
-from uvicorn._types import ASGIApplication
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hostler.errors import SandboxError
@@ -37,7 +36,7 @@ class Protocol(HttpToolsProtocol):
 class Server(uvicorn.Server):
     """A server that says when it is ready."""
 
-    def __init__(self, app: ASGIApplication) -> None:
+    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
         config = uvicorn.Config(
             app,
             http=Protocol,
