@@ -1,14 +1,11 @@
-"""githubkit as it is, with nothing changed but its address. It checks every answer's shape.
-
-githubkit 0.16 allows hishel 2.0 and cannot be imported with it: where that pair is installed,
-these tests are skipped, and `pip install 'hishel<2'` brings them back.
-"""
+"""githubkit as it is, with nothing changed but its address. It checks every answer's shape."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+import githubkit
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -17,10 +14,6 @@ from pull_house import House, street
 from hostler.sandbox.apps import App, Installation
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import Running
-
-githubkit = pytest.importorskip(
-    "githubkit", reason="githubkit 0.16 cannot be imported with hishel 2", exc_type=ImportError
-)
 
 
 @pytest.fixture(scope="module")

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import githubkit
 import pytest
 
-githubkit = pytest.importorskip(
-    "githubkit", reason="githubkit cannot be imported here", exc_type=ImportError
-)
-
-from hostler.sandbox.auth import token_for  # noqa: E402
-from hostler.sandbox.server import running  # noqa: E402
+from hostler.sandbox.auth import token_for
+from hostler.sandbox.server import running
 
 
 @pytest.fixture(params=["", "/api/v3"], ids=["plain", "enterprise"])
