@@ -37,7 +37,7 @@ def told(house: House) -> Iterator[Told]:
     found: Told = []
 
     def listen(world: World) -> Any:
-        def hear(event: str, item: Entity, action: str, _actor: str) -> None:
+        def hear(event: str, item: Entity, action: str, _actor: str, **_more: Any) -> None:
             frame = Frame(world.root, world.truth, ANONYMOUS)
             found.append((event, action, payload_of(event, item, action, frame)))
 
@@ -73,6 +73,8 @@ def test_the_life_of_a_pull_request_is_told(house: House, told: Told) -> None:
     assert names(told) == ["pull_request edited", "pull_request closed"]
     house.made("PATCH", f"pulls/{number}", state="open")
     assert names(told) == ["pull_request reopened"]
+    house.made("POST", f"issues/{number}/labels", labels=["ready"])
+    assert names(told) == ["pull_request labeled"]
     notes = [{"path": "more.txt", "line": 1, "body": "x"}]
     house.made("POST", f"pulls/{number}/reviews", "bob", event="APPROVE", comments=notes)
     assert names(told) == ["pull_request_review_comment created", "pull_request_review submitted"]
