@@ -15,6 +15,7 @@ from hostler.sandbox.app import SandboxApp
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.git.vault import Vault
 from hostler.sandbox.seed import Seeder, plant
+from hostler.sandbox.seedcheck import check
 from hostler.sandbox.wire import Server, listen, url_of
 from hostler.sandbox.world import World
 
@@ -71,6 +72,8 @@ def running(
     seed: dict[str, Any] | None = None, *, port: int = 0, git: bool = False, **settings: Any
 ) -> Iterator[Running]:
     """A sandbox for the length of a block. `settings` are those of `Settings`."""
+    if seed is not None:
+        check(seed)
     vault = Vault.temporary() if git else None
     app = SandboxApp(vault=vault)
     app.world.settings.change(settings)
