@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing, contextmanager
+from itertools import count
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -25,6 +26,8 @@ CONTEXT = multiprocessing.get_context("forkserver")
 # Nobody gives up in a benchmark.
 PATIENCE = Patience(queue_seconds=120.0, begin_seconds=120.0)
 INSERT = "INSERT INTO store_meta (key, value) VALUES (?, 'x')"
+
+_RUNS = count()
 
 # What one process measured: writes done, and the longest wait for one.
 Tally = tuple[int, float]
@@ -73,11 +76,13 @@ def _together(processes: int, make: Any, home: Path, relaxed: bool = False) -> F
     started: list[tuple[BaseProcess, Connection]] = []
     for number in range(processes):
         ours, theirs = CONTEXT.Pipe()
-        name = f"{make.__name__}-{relaxed}-{processes}-{number}"
+        name = f"{next(_RUNS)}-{number}"
         process: BaseProcess = CONTEXT.Process(
             target=_work, args=(theirs, make, home, relaxed, name)
         )
         process.start()
+        # Else a process that failed would be waited for, instead of heard of.
+        theirs.close()
         started.append((process, ours))
     for _, pipe in started:
         pipe.recv()

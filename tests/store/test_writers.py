@@ -175,6 +175,35 @@ def test_who_waits_is_let_in_when_the_holder_has_ended(database):
         assert {"held", "w0", "w1", "w2", "w3"} <= keys(store)
 
 
+def write_but_be_interrupted(pipe, home):
+    store = Database(home).open()
+    try:
+        pipe.send("waiting")
+        put(store, "first")
+    except KeyboardInterrupt:
+        pipe.send("interrupted")
+    pipe.recv()
+    put(store, "second")
+    pipe.send("stored")
+
+
+def test_who_is_interrupted_while_waiting_holds_nothing(database):
+    holder = Child(hold_a_write, database.home)
+    holder.hear()
+    child = Child(write_but_be_interrupted, database.home)
+    assert child.hear() == "waiting"
+    os.kill(child.process.pid, signal.SIGINT)
+    assert child.hear() == "interrupted"
+    holder.tell()
+    assert holder.hear() == "stored"
+    with closing(database.open()) as store:
+        put(store, "between")
+        child.tell()
+        assert child.hear() == "stored"
+        assert {"between", "second"} <= keys(store)
+        assert "first" not in keys(store)
+
+
 def test_a_child_that_inherits_descriptors_keeps_no_lock(database):
     reader, writer = os.pipe()
     with closing(database.open()) as store:

@@ -15,6 +15,7 @@ from hostler.cli.state import Globals, globals_of
 
 if TYPE_CHECKING:
     from hostler.clock import Clock
+    from hostler.store.migrate import Upgrade
     from hostler.store.place import Place
     from hostler.store.writers import Patience
 
@@ -127,17 +128,22 @@ def upgrade(
         progress=_progress(),
         plan=Plan(with_backup=backup),
     )
-    kept = done.backup.path if done.backup else None
     if json:
+        kept = done.backup.path if done.backup else None
         facts = {"changed": done.changed, "from": done.before, "to": done.after}
         say_json({"database": str(target.place), **facts, "backup": kept})
-    elif not done.changed:
+    else:
+        _say_upgraded(target.place, done)
+
+
+def _say_upgraded(place: Place, done: Upgrade) -> None:
+    if not done.changed:
         say(f"The database is up to date (layout {done.after}).")
     elif done.before is None:
-        say(f"Created {target.place} (layout {done.after}).")
+        say(f"Created {place} (layout {done.after}).")
     else:
-        say(f"Upgraded {target.place} from layout {done.before} to {done.after}.")
-        say(f"Backup: {kept}" if kept else "No backup was taken.")
+        say(f"Upgraded {place} from layout {done.before} to {done.after}.")
+        say(f"Backup: {done.backup.path}" if done.backup else "No backup was taken.")
 
 
 @commands.command("backup")
