@@ -34,6 +34,15 @@ def program(*options: str) -> Iterator[tuple[subprocess.Popen, dict]]:
             text += line
         yield child, json.loads(text)
     finally:
+        leave(child)
+
+
+def leave(child: subprocess.Popen) -> None:
+    """End it the way that lets it tidy up."""
+    child.terminate()
+    try:
+        child.communicate(timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
         child.kill()
         child.communicate()
 
@@ -105,8 +114,7 @@ def test_people_are_told_how_to_begin():
         assert "alice" in text
         assert "git clone http://alice:ghp_" in text
     finally:
-        child.kill()
-        child.communicate()
+        leave(child)
 
 
 def test_a_port_in_use_is_told():
