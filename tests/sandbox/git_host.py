@@ -90,12 +90,14 @@ class GitHost:
     def __init__(self, vault: Vault) -> None:
         self.vault = vault
         self.pushes: list[Push] = []
+        self.asked = threading.Event()
         self.old_names = {"ann/former": "ann/open"}
         self.bridge = GitBridge(vault, self.look_up, self.pushed)
         self.loop: asyncio.AbstractEventLoop | None = None
         self.port = 0
 
     def look_up(self, call: Call, token: str | None) -> Standing:
+        self.asked.set()
         asked = f"{call.owner}/{call.name}"
         name = self.old_names.get(asked, asked)
         known = token is not None and token.endswith("-token")
