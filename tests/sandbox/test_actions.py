@@ -4,29 +4,14 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pull_house import House, street
+from pull_house import House
 
 from hostler.sandbox.ci_created import created_span
 from hostler.sandbox.ci_running import conclude
 from hostler.sandbox.errors import ApiError
-from hostler.sandbox.server import Running
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Running]:
-    with street() as made:
-        yield made
-
-
-@pytest.fixture
-def house(sandbox: Running) -> Iterator[House]:
-    made = House(sandbox)
-    yield made
-    made.close()
 
 
 def play(house: House, action: str, method: str = "POST", **fields: Any) -> Any:

@@ -7,21 +7,15 @@ from pathlib import Path
 
 import pytest
 from git_host import Client
-from pull_house import House, street
+from pull_house import House
 
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import Running
 
 
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Running]:
-    with street() as made:
-        yield made
-
-
 @pytest.fixture
-def house(sandbox: Running) -> Iterator[House]:
-    made = House(sandbox, private=True)
+def house(git_sandbox: Running) -> Iterator[House]:
+    made = House(git_sandbox, private=True)
     yield made
     made.close()
 

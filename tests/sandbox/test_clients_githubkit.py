@@ -17,32 +17,25 @@ from hostler.sandbox.server import Running
 
 
 @pytest.fixture(scope="module")
-def sandbox() -> Iterator[Running]:
+def git_sandbox() -> Iterator[Running]:
     with street(primary_limit=5000) as made:
         yield made
 
 
-@pytest.fixture
-def house(sandbox: Running) -> Iterator[House]:
-    made = House(sandbox)
-    yield made
-    made.close()
-
-
-def connect(sandbox: Running, auth: Any, **options: Any) -> Any:
+def connect(git_sandbox: Running, auth: Any, **options: Any) -> Any:
     """Its cache is switched off unless a test asks for it: it answers for a minute by itself."""
     settings = {"http_cache": False, "auto_retry": False, **options}
-    return githubkit.GitHub(auth, base_url=sandbox.url, **settings)
+    return githubkit.GitHub(auth, base_url=git_sandbox.url, **settings)
 
 
 @pytest.fixture
-def alice(sandbox: Running) -> Any:
-    return connect(sandbox, token_for("alice"))
+def alice(git_sandbox: Running) -> Any:
+    return connect(git_sandbox, token_for("alice"))
 
 
 @pytest.fixture
-def bob(sandbox: Running) -> Any:
-    return connect(sandbox, token_for("bob"))
+def bob(git_sandbox: Running) -> Any:
+    return connect(git_sandbox, token_for("bob"))
 
 
 def test_issues_and_comments(alice: Any, house: House) -> None:
@@ -186,8 +179,8 @@ def test_asking_again_costs_nothing(alice: Any, house: House) -> None:
     assert [(row["status"], row["primary"]) for row in ledger["entries"]] == [(304, 0)]
 
 
-def test_its_own_cache_does_not_ask_for_a_minute(sandbox: Running, house: House) -> None:
-    cached = connect(sandbox, token_for("alice"), http_cache=True)
+def test_its_own_cache_does_not_ask_for_a_minute(git_sandbox: Running, house: House) -> None:
+    cached = connect(git_sandbox, token_for("alice"), http_cache=True)
     house.sandbox.control.delete("/ledger").raise_for_status()
     with cached:
         for _ in range(3):

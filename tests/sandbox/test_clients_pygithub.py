@@ -18,26 +18,19 @@ from hostler.sandbox.server import Running
 
 
 @pytest.fixture(scope="module")
-def sandbox() -> Iterator[Running]:
+def git_sandbox() -> Iterator[Running]:
     with street(primary_limit=5000) as made:
         yield made
 
 
 @pytest.fixture
-def house(sandbox: Running) -> Iterator[House]:
-    made = House(sandbox)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def client(sandbox: Running) -> Iterator[Any]:
+def client(git_sandbox: Running) -> Iterator[Any]:
     """Its throttle, a courtesy to the real host, is switched off; that is an option of its own."""
     opened: list[Github] = []
 
     def connect(login: str = "alice") -> Github:
         made = Github(
-            base_url=sandbox.url,
+            base_url=git_sandbox.url,
             auth=Auth.Token(token_for(login)),
             seconds_between_requests=0,
             seconds_between_writes=0,

@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pull_house import House, encoded, street
+from pull_house import House, encoded
 
 from hostler.sandbox.server import Running
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Running]:
-    with street() as made:
-        yield made
-
-
-@pytest.fixture
-def house(sandbox: Running) -> Iterator[House]:
-    made = House(sandbox)
-    yield made
-    made.close()
 
 
 def test_refs_from_making_to_deleting(house: House) -> None:
@@ -123,8 +109,8 @@ def test_files_from_making_to_deleting(house: House) -> None:
     assert house.send("PUT", "contents/x", message="m", content="", branch="none").is_error
 
 
-def test_a_file_in_an_empty_repository_makes_its_first_commit(sandbox: Running) -> None:
-    house = House(sandbox, auto_init=False)
+def test_a_file_in_an_empty_repository_makes_its_first_commit(git_sandbox: Running) -> None:
+    house = House(git_sandbox, auto_init=False)
     assert house.call("GET", "commits").status_code == 409
     made = house.send("PUT", "contents/a.txt", message="First", content=encoded("x"))
     assert made.status_code == 201 and len(house.get("commits")) == 1
@@ -172,10 +158,16 @@ def test_strange_letters_do_no_harm(house: House) -> None:
     assert len(house.get("branches")) == 2
 
 
-def test_a_private_repository_shows_strangers_nothing(sandbox: Running) -> None:
-    house = House(sandbox, private=True)
+def test_a_private_repository_shows_strangers_nothing(git_sandbox: Running) -> None:
+    house = House(git_sandbox, private=True)
     for path in ("contents", "branches", "commits", "git/ref/heads/main", "pulls", "actions/runs"):
         assert house.call("GET", path, "carol").status_code == 200
         assert house.call("GET", path, "dave").status_code == 404
         assert house.call("GET", path, "nobody").status_code == 404
     house.close()
+
+
+def test_a_file_may_be_called_as_a_git_client_calls(house: House) -> None:
+    content = base64.b64encode(b"x").decode()
+    made = house.made("PUT", "contents/info/refs", message="Add it", content=content)
+    assert made["content"]["path"] == "info/refs"

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pull_house import House, street
+from pull_house import House
 
 from hostler.sandbox.server import Running
 
@@ -17,14 +17,8 @@ EVERYBODY = ("alice", "bob", "carol", "dave", "nobody")
 
 
 @pytest.fixture(scope="module")
-def sandbox() -> Iterator[Running]:
-    with street() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def house(sandbox: Running) -> Iterator[House]:
-    made = House(sandbox)
+def house(git_sandbox: Running) -> Iterator[House]:
+    made = House(git_sandbox)
     yield made
     made.close()
 
@@ -76,8 +70,8 @@ def test_the_author_changes_their_own_pull_request_with_no_more_than_reading(hou
     house.made("PUT", "collaborators/bob", permission="push")
 
 
-def test_an_archived_repository_takes_nothing(sandbox: Running) -> None:
-    house = House(sandbox)
+def test_an_archived_repository_takes_nothing(git_sandbox: Running) -> None:
+    house = House(git_sandbox)
     number = house.pull()
     house.made("PATCH", "", archived=True)
     assert house.send("PUT", f"pulls/{number}/merge").status_code == 403

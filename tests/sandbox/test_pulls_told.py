@@ -6,29 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pull_house import House, street
+from pull_house import House
 
 from hostler.sandbox.identity import ANONYMOUS
 from hostler.sandbox.payloads import payload_of
 from hostler.sandbox.render import Frame
-from hostler.sandbox.server import Running
 from hostler.sandbox.tables import Entity
 from hostler.sandbox.world import World
 
 Told = list[tuple[str, str, dict[str, Any]]]
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Running]:
-    with street() as made:
-        yield made
-
-
-@pytest.fixture
-def house(sandbox: Running) -> Iterator[House]:
-    made = House(sandbox)
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -55,6 +55,15 @@ def _changed(call: Call, pull: Pull, before: Issue, after: Issue) -> Issue:
     return after
 
 
+async def allow_reopening(call: Call, issue: Issue) -> None:
+    """Raise what stands against opening a pull request again by way of its issue."""
+    pull = call.world.truth.find(Pull, "issue", issue.id)
+    if pull is not None:
+        git = call.git()
+        async with git.lock:
+            await _check_reopening(call, git, pull)
+
+
 async def _check_reopening(call: Call, git: Repository, pull: Pull) -> Pull:
     """Reopening needs its branch, and that no other pull request took its place."""
     refused = "state cannot be changed. "

@@ -35,11 +35,8 @@ def pack(world: World) -> dict[str, Any]:
 def unpack(world: World, state: Any) -> None:
     """Replace a world's content by a packed one; nothing changes if it cannot be read."""
     _check_head(state)
-    items = [
-        _entity(kind, values)
-        for kind, rows in _part(state, "entities", dict).items()
-        for values in rows
-    ]
+    entities = _part(state, "entities", dict)
+    items = [_entity(kind, row) for kind in entities for row in _part(entities, kind, list)]
     counters = _part(state, "counters", dict)
     if not all(type(value) is int for value in counters.values()):
         raise _broken("counters: must be whole numbers")

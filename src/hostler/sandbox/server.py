@@ -118,5 +118,14 @@ def _run(
     finally:
         # A start that failed must not leave its caller waiting.
         server.ready.set()
+        loop.run_until_complete(_end_all())
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
+
+
+async def _end_all() -> None:
+    """End what still works in the background, so that no child of git outlives its loop."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
