@@ -213,3 +213,29 @@ def test_help_does_not_load_the_database_libraries():
     script = "import sys, hostler.cli.main; print({'sqlalchemy', 'alembic'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_what_changes_the_database_is_in_the_log(hostler, home):
+    hostler("db", "upgrade")
+    hostler("db", "upgrade")
+    hostler("db", "backup", "--to", home / "copy.db")
+    hostler("db", "restore", home / "copy.db")
+    (log,) = (home / "logs").iterdir()
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line["event"] for line in lines] == [
+        "store_upgraded",
+        "store_backed_up",
+        "store_restored",
+    ]
+    assert lines[1]["backup"] == str(home / "copy.db")
+
+
+def test_the_settings_say_where_the_database_is(hostler, home):
+    home.mkdir()
+    url = "postgresql://nobody@127.0.0.1:1/none"
+    (home / "hostler.toml").write_text(f'[runtime]\ndatabase_url = "{url}"\n')
+    for command in (("db", "check"), ("db", "upgrade")):
+        done = hostler(*command)
+        assert done.code == 1
+        assert "127.0.0.1:1" in done.err and "Traceback" not in done.err
+    assert "127.0.0.1:1" in hostler("doctor").out

@@ -123,7 +123,7 @@ def test_garbage_is_refused_with_a_sentence(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(SandboxError) as caught:
         asyncio.run(shelf.load(World(), path))
-    assert caught.value.todo
+    assert caught.value.remedy
     assert path.read_bytes() == content
 
 

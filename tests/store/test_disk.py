@@ -56,7 +56,7 @@ def test_a_full_disk_loses_nothing_and_works_again_when_there_is_space(on_disk, 
             for number in range(1000):
                 put(store, f"n{number}", 5000)
                 stored.add(f"n{number}")
-        assert "space" in caught.value.todo
+        assert "space" in caught.value.remedy
         assert stored <= keys(store)
         with pytest.raises(StoreFull):
             put(store, "still full", 50_000)
@@ -136,7 +136,7 @@ def write_as_nobody(pipe, home):
             put(store, "a")
         pipe.send("stored")
     except StoreError as error:
-        pipe.send((type(error).__name__, error.todo))
+        pipe.send((type(error).__name__, error.remedy))
     except OSError:
         pipe.send(("OSError", ""))
 
@@ -149,11 +149,11 @@ def test_a_file_or_folder_without_permission_is_named(disk, on_disk, file_mode, 
     on_disk.file.chmod(file_mode)
     on_disk.home.chmod(folder_mode)
     # Its own file system is entered by everybody; only file and folder are in question.
-    kind, todo = Child(write_as_nobody, on_disk.home).hear()
+    kind, remedy = Child(write_as_nobody, on_disk.home).hear()
     if kind == "OSError":
         pytest.skip("this user namespace has no other user to become")
     assert kind == "StoreReadOnly"
-    assert "permissions" in todo
+    assert "permissions" in remedy
     on_disk.file.chmod(0o666)
     on_disk.home.chmod(0o777)
     with closing(on_disk.open()) as store:
@@ -176,7 +176,7 @@ def test_a_damaged_page_is_called_so_and_found_by_the_check(sqlite_database):
     with pytest.raises(StoreCorrupt) as caught, store.read() as tx:
         read_meta(tx)
     store.close()
-    assert "restore" in caught.value.todo
+    assert "restore" in caught.value.remedy
     assert not sqlite_database.inspect().sound
 
 

@@ -56,7 +56,7 @@ def test_a_wrong_password_is_named_and_never_shown(home, server, monkeypatch):
             monkeypatch.delenv("PGPASSWORD")
         with pytest.raises(StoreUnreachable, match="password") as caught:
             guarded.open()
-        assert "PGPASSFILE" in caught.value.todo
+        assert "PGPASSFILE" in caught.value.remedy
         assert "hunter2" not in " ".join(caught.value.lines())
     monkeypatch.setenv("PGPASSWORD", "right")
     with pytest.raises(StoreMissing):
@@ -69,7 +69,7 @@ def test_a_database_that_the_server_does_not_have_is_missing(home, server):
     for action in (nowhere.open, nowhere.upgrade):
         with pytest.raises(StoreMissing) as caught:
             action()
-        assert "createdb nowhere" in caught.value.todo
+        assert "createdb nowhere" in caught.value.remedy
 
 
 def test_an_unknown_user_is_refused(home, server):
@@ -84,7 +84,7 @@ def test_a_user_without_grants_cannot_write(home, server, postgres_database):
     with closing(Database(home, server.url(name, "reader")).open()) as store:
         with pytest.raises(StoreReadOnly) as caught:
             put(store, "a")
-        assert "grants" in caught.value.todo
+        assert "grants" in caught.value.remedy
     server.sql("DROP OWNED BY reader", name)
     server.sql("DROP ROLE reader")
 

@@ -94,7 +94,7 @@ def running(
     thread.start()
     try:
         if not server.ready.wait(PATIENCE) or not server.started:
-            raise SandboxError("The sandbox did not start.", todo="Look at the error above.")
+            raise SandboxError("The sandbox did not start.", remedy="Look at the error above.")
         yield sandbox
     finally:
         server.should_exit = True

@@ -89,7 +89,7 @@ def listen(port: int) -> socket.socket:
         reason = getattr(error, "strerror", None) or str(error)
         raise SandboxError(
             f"The sandbox cannot listen on {HOST}:{port}: {reason}.",
-            todo="Choose another port with --port, or 0 for a free one.",
+            remedy="Choose another port with --port, or 0 for a free one.",
         ) from None
     return made
 

@@ -27,7 +27,7 @@ def dump(place: PostgresPlace, target: Path) -> None:
         raise StoreError(
             "No backup can be taken: pg_dump is not installed.",
             safe="Nothing was touched.",
-            todo="Install PostgreSQL's client programs, or take a backup of your own "
+            remedy="Install PostgreSQL's client programs, or take a backup of your own "
             "and say --no-backup.",
         )
     part = target.with_name(target.name + ".part")
@@ -72,7 +72,7 @@ def _run(name: str, *argv: str, stdin: str = "") -> str:
         raise StoreError(
             f"{name} is not installed.",
             safe="Nothing was touched.",
-            todo="Install PostgreSQL's client programs.",
+            remedy="Install PostgreSQL's client programs.",
         )
     # Without a terminal to ask on, a missing password is an error and not a silent wait.
     quiet = [] if name == "pg_restore" else ["--no-password"]

@@ -109,7 +109,7 @@ def _link(place: SqlitePlace, kept: SqlitePlace) -> None:
         raise StoreError(
             f"The present database could not be kept in {kept.path.parent}: {error.strerror}.",
             safe="It was not replaced.",
-            todo="Look at the home's folder `backups`.",
+            remedy="Look at the home's folder `backups`.",
         ) from error
 
 
