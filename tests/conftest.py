@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +11,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from hostler_program import HOSTLER
+
 # Timing on shared machines is noise: examples may be slow, and failures repeat from their print.
 settings.register_profile(
     "hostler", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("hostler")
-
-HOSTLER = str(Path(sys.executable).with_name("hostler"))
 
 
 @dataclass(frozen=True)

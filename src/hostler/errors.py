@@ -48,15 +48,15 @@ class HostlerError(Exception):
 
     exit_code = 1
 
-    def __init__(self, what: str, *, safe: str = "", todo: str = "") -> None:
+    def __init__(self, what: str, *, safe: str = "", remedy: str = "") -> None:
         super().__init__(what)
         self.what = what
         self.safe = safe
-        self.todo = todo
+        self.remedy = remedy
 
     def lines(self) -> list[str]:
         """The sentences to show, in order, without empty ones."""
-        return [part for part in (self.what, self.safe, self.todo) if part]
+        return [part for part in (self.what, self.safe, self.remedy) if part]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +87,11 @@ class ConfigError(HostlerError):
         count = len(self.problems)
         super().__init__(
             f"{path} has {count} mistake{'s' if count != 1 else ''}:",
-            todo="`hostler config schema` and docs/configuration.md list every key.",
+            remedy="`hostler config schema` and docs/configuration.md list every key.",
         )
 
     def lines(self) -> list[str]:
-        return [self.what, *(problem.sentence() for problem in self.problems), self.todo]
+        return [self.what, *(problem.sentence() for problem in self.problems), self.remedy]
 
 
 class StoreError(HostlerError):
@@ -109,7 +109,7 @@ class StoreBusy(StoreError):
         super().__init__(
             f"The database is busy: {holder} holds its write lock (waited {waited_seconds:.0f} s).",
             safe="Nothing was written.",
-            todo="Try again; if it stays so, look at that process.",
+            remedy="Try again; if it stays so, look at that process.",
         )
         self.holder = holder
         self.waited_seconds = waited_seconds
@@ -154,7 +154,7 @@ class HomeLocked(HostlerError):
         super().__init__(
             f"{holder or 'Another process'} works on the home {home}.",
             safe="Nothing was touched.",
-            todo="Wait until it has ended, or stop it.",
+            remedy="Wait until it has ended, or stop it.",
         )
         self.holder = holder
 
@@ -283,6 +283,6 @@ class MissingExtra(HostlerError):
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(
             f"{feature} needs packages that are not installed.",
-            todo=f"Install them with: pip install 'hostler[{extra}]'",
+            remedy=f"Install them with: pip install 'hostler[{extra}]'",
         )
         self.extra = extra

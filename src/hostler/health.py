@@ -104,7 +104,7 @@ def _run(item: Check, context: Context) -> list[Finding]:
     try:
         return list(item.run(context))
     except HostlerError as error:
-        return [Finding(item.name, Status.FAILED, error.what, error.todo)]
+        return [Finding(item.name, Status.FAILED, error.what, error.remedy)]
     except Exception as error:  # a broken check must not hide the others
         evidence = f"the check itself broke: {type(error).__name__}: {error}"
         return [Finding(item.name, Status.FAILED, evidence, "Please report this.")]

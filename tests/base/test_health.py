@@ -37,7 +37,7 @@ def test_a_check_that_breaks_is_a_finding_and_stops_no_other(registry, tmp_path)
 
     @check("b")
     def refused(_context):
-        raise HostlerError("No disk.", todo="Buy one.")
+        raise HostlerError("No disk.", remedy="Buy one.")
 
     @check("c")
     def fine(_context):

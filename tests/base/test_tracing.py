@@ -32,4 +32,4 @@ def test_without_the_extra_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(MissingExtra, match="Tracing") as caught:
         start_tracing()
-    assert "hostler[otel]" in caught.value.todo
+    assert "hostler[otel]" in caught.value.remedy

@@ -9,9 +9,9 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import HOSTLER
 from hostler import __version__
 from hostler.cli.main import app
+from hostler_program import HOSTLER
 
 
 def every_command(command=None, path=()):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import HOSTLER
 from hostler.config import read
+from hostler_program import HOSTLER
 
 
 def program(folder: Path, name: str, script: str) -> None:

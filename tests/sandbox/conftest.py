@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from pull_house import House, street
 from sandbox_local import Local
 
 from hostler.sandbox.server import Running, running
@@ -36,3 +37,18 @@ def sandbox() -> Iterator[Running]:
     """A sandbox on a real port."""
     with running(SEED, creations_per_minute=0, points_per_minute=0) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def git_sandbox() -> Iterator[Running]:
+    """A sandbox with git, shared by the tests of a module."""
+    with street() as made:
+        yield made
+
+
+@pytest.fixture
+def house(git_sandbox: Running) -> Iterator[House]:
+    """A repository of this test's own."""
+    made = House(git_sandbox)
+    yield made
+    made.close()

@@ -1,4 +1,4 @@
-"""A git host for tests: the bridge alone, on a real socket, and a git client that reads no user's settings."""
+"""A git host for tests: the bridge alone on a real socket, and a git client of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import uvicorn
 
@@ -82,20 +82,22 @@ class Client:
 
 
 class GitHost:
-    """One public and one private repository; tokens are `<login>-token`."""
+    """One public repository and two private ones; tokens are `<login>-token`."""
 
-    NAMES = {"ann/open": 1, "ann/closed": 2}
+    NAMES: ClassVar = {"ann/open": 1, "ann/closed": 2, "ann/big": 3}
     WRITERS = frozenset({"ann"})
 
     def __init__(self, vault: Vault) -> None:
         self.vault = vault
         self.pushes: list[Push] = []
+        self.asked = threading.Event()
         self.old_names = {"ann/former": "ann/open"}
         self.bridge = GitBridge(vault, self.look_up, self.pushed)
         self.loop: asyncio.AbstractEventLoop | None = None
         self.port = 0
 
     def look_up(self, call: Call, token: str | None) -> Standing:
+        self.asked.set()
         asked = f"{call.owner}/{call.name}"
         name = self.old_names.get(asked, asked)
         known = token is not None and token.endswith("-token")

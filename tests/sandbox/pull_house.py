@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -33,16 +35,33 @@ class House:
         self.name = f"alice/house{next(_numbers)}"
         access = {"bob": "write", "carol": "read"}
         sandbox.seed({"repos": [{"name": self.name, "collaborators": access, **repo}]})
-        self._clients = {login: sandbox.client(login) for login in PEOPLE}
-        self._clients["nobody"] = sandbox.client()
+        # Straight into the application: these tests are about answers, not about sockets.
+        app = httpx.ASGITransport(app=sandbox.app)
+        self._client = httpx.AsyncClient(transport=app, base_url=sandbox.url)
 
     def close(self) -> None:
-        for client in self._clients.values():
-            client.close()
+        self.sandbox.wait(self._client.aclose())
 
     def call(self, method: str, path: str, who: str = "alice", **options: Any) -> httpx.Response:
         url = path if path.startswith(("http", "/")) else f"/repos/{self.name}/{path}".rstrip("/")
-        return self._clients[who].request(method, url, **options)
+        headers = {"accept": "application/vnd.github+json", **options.pop("headers", {})}
+        if who != "nobody":
+            headers["authorization"] = f"Bearer {token_for(who)}"
+        return self.sandbox.wait(self._client.request(method, url, headers=headers, **options))
+
+    def at_once(self, count: int, method: str, path: str, **fields: Any) -> list[int]:
+        """The same request several times at the same moment; the statuses, sorted."""
+
+        async def all_of_them() -> list[int]:
+            headers = {"authorization": f"Bearer {token_for('alice')}"}
+            url = f"/repos/{self.name}/{path}"
+            asked = [
+                self._client.request(method, url, headers=headers, json=fields)
+                for _ in range(count)
+            ]
+            return sorted(answer.status_code for answer in await asyncio.gather(*asked))
+
+        return self.sandbox.wait(all_of_them())
 
     def get(self, path: str, who: str = "alice", **options: Any) -> Any:
         answer = self.call("GET", path, who, **options)
@@ -58,18 +77,18 @@ class House:
         return answer.json() if answer.content else None
 
     def head(self, branch: str = "main") -> str:
-        return str(self.get(f"git/ref/heads/{branch}")["object"]["sha"])
+        return str(self.get(f"git/ref/heads/{quote(branch)}")["object"]["sha"])
 
     def branch(self, name: str, start: str = "main") -> None:
         self.made("POST", "git/refs", ref=f"refs/heads/{name}", sha=self.head(start))
 
     def commit(self, branch: str, path: str = "file.txt", text: str = TEXT, **more: Any) -> str:
         """Write a file on a branch; the commit's sha."""
-        old = self.call("GET", f"contents/{path}?ref={branch}")
+        old = self.call("GET", f"contents/{quote(path)}", params={"ref": branch})
         fields = {"message": f"Change {path}", "content": encoded(text), "branch": branch, **more}
         if old.status_code == 200:
             fields["sha"] = old.json()["sha"]
-        return str(self.made("PUT", f"contents/{path}", **fields)["commit"]["sha"])
+        return str(self.made("PUT", f"contents/{quote(path)}", **fields)["commit"]["sha"])
 
     def pull(self, branch: str = "topic", who: str = "alice", **fields: Any) -> int:
         """A pull request from a new branch with one new file; its number."""

@@ -89,7 +89,20 @@ class Local:
         content = b"" if body is None else json.dumps(body).encode()
         plain, _, query = path.partition("?")
         request = Request(method, plain, query, sent, content, root, "127.0.0.1")
-        response = self.run(self.app.respond(request))
+        return self.run(self._respond(request))
+
+    def at_once(self, count: int, path: str) -> list[Answer]:
+        """The same reading of alice's, several times at the same moment."""
+        headers = {"user-agent": "tests", "authorization": f"Bearer {token_for('alice')}"}
+        request = Request("GET", path, "", headers, b"", ROOT, "127.0.0.1")
+
+        async def all_of_them() -> list[Answer]:
+            return await asyncio.gather(*(self._respond(request) for _ in range(count)))
+
+        return self.run(all_of_them())
+
+    async def _respond(self, request: Request) -> Answer:
+        response = await self.app.respond(request)
         return Answer(response.status, response.headers, response.body)
 
     def get(self, path: str, **options: Any) -> Answer:

@@ -96,11 +96,9 @@ def test_polling_a_404_again_and_again_triggers_the_secondary_limit(strict):
 
 
 def test_a_hundred_requests_at_once_are_the_limit(strict):
-    strict.get(ZEN)
-    account = strict.app.pipeline.limits._accounts["token:1"]
-    account.concurrent = 100
-    assert strict.get(ZEN).status == 403
-    account.concurrent = 99
+    strict.post("/_sandbox/faults", {"kind": "delay", "seconds": 0.05, "count": 100})
+    answers = strict.at_once(102, ZEN)
+    assert [answer.status for answer in answers] == [200] * 100 + [403] * 2
     assert strict.get(ZEN).status == 200
 
 

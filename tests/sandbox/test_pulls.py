@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pull_house import TEXT, House, street
-
-from hostler.sandbox.server import Running
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Running]:
-    with street() as made:
-        yield made
-
-
-@pytest.fixture
-def house(sandbox: Running) -> Iterator[House]:
-    made = House(sandbox)
-    yield made
-    made.close()
+from pull_house import TEXT, House
 
 
 def problem(answer: Any, status: int = 422) -> str:
@@ -103,6 +87,23 @@ def test_two_branches_have_one_open_pull_request(house: House) -> None:
     house.made("PATCH", f"pulls/{second}", state="closed")
     assert house.made("PATCH", f"pulls/{number}", state="open")["state"] == "open"
     assert house.events(number) == ["closed", "reopened"]
+
+
+def test_of_many_who_open_or_merge_at_once_one_does(house: House) -> None:
+    house.branch("topic")
+    house.commit("topic")
+    asked = {"title": "T", "head": "topic", "base": "main"}
+    assert house.at_once(5, "POST", "pulls", **asked) == [201, 422, 422, 422, 422]
+    (pull,) = house.get("pulls")
+    path = f"pulls/{pull['number']}/merge"
+    assert house.at_once(5, "PUT", path) == [200, 405, 405, 405, 405]
+    assert house.events(pull["number"]) == ["merged", "closed"]
+
+
+def test_of_many_who_write_a_file_at_once_one_does(house: House) -> None:
+    made = {"message": "m", "content": "eA==", "branch": "main"}
+    assert house.at_once(4, "PUT", "contents/x.txt", **made) == [201, 422, 422, 422]
+    assert len(house.get("commits")) == 2
 
 
 def test_an_issue_becomes_a_pull_request(house: House) -> None:
@@ -296,3 +297,21 @@ def test_a_second_reader_with_the_tag_pays_nothing(house: House) -> None:
     assert house.call("GET", f"pulls/{number}", headers=again).status_code == 304
     house.commit("topic", "topic.txt", TEXT + "more\n")
     assert house.call("GET", f"pulls/{number}", headers=again).status_code == 200
+
+
+def test_a_pull_request_without_its_branch_is_not_reopened_as_an_issue(
+    house: House,
+) -> None:
+    number = house.pull()
+    house.made("PATCH", f"issues/{number}", state="closed")
+    house.send("DELETE", "git/refs/heads/topic")
+    answer = house.call("PATCH", f"issues/{number}", json={"state": "open"})
+    assert "has been deleted" in problem(answer)
+    assert house.get(f"pulls/{number}")["state"] == "closed"
+
+
+def test_a_closed_pull_request_is_reopened_as_an_issue(house: House) -> None:
+    number = house.pull()
+    house.made("PATCH", f"issues/{number}", state="closed")
+    house.made("PATCH", f"issues/{number}", state="open")
+    assert house.get(f"pulls/{number}")["state"] == "open"

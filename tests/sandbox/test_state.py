@@ -72,6 +72,7 @@ def test_a_state_on_disk_brings_its_repositories_along(tmp_path):
         sandbox.wait(shelf.save(sandbox.app.world, path))
         head = sandbox.app.world.vault.get(1).path.joinpath("refs/heads/main").read_text()
     assert len(list(tmp_path.iterdir())) == 2
+    assert path.stat().st_mode & 0o077 == 0
     world = World()
     world.vault = Vault.temporary()
     try:
@@ -122,7 +123,7 @@ def test_garbage_is_refused_with_a_sentence(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(SandboxError) as caught:
         asyncio.run(shelf.load(World(), path))
-    assert caught.value.todo
+    assert caught.value.remedy
     assert path.read_bytes() == content
 
 

@@ -78,8 +78,15 @@ def test_a_hook_is_pinged_and_told_of_what_it_wants(sandbox, receiver):
         assert body["sender"]["login"] == "alice"
         assert body["comment"]["url"].startswith(sandbox.url)
         alice.patch("/repos/alice/demo/issues/1", json={"state": "closed", "labels": ["bug"]})
-        actions = [receiver.next()[1]["action"] for _ in range(2)]
-        assert actions == ["closed", "labeled"]
+        closed, labeled = receiver.next()[1], receiver.next()[1]
+        assert (closed["action"], closed["issue"]["state"]) == ("closed", "closed")
+        assert (labeled["action"], labeled["label"]["name"]) == ("labeled", "bug")
+        alice.patch("/repos/alice/demo/issues/1", json={"title": "second", "assignees": ["bob"]})
+        edited, assigned = receiver.next()[1], receiver.next()[1]
+        assert edited["changes"] == {"title": {"from": "first"}}
+        assert assigned["assignee"]["login"] == "bob"
+        alice.patch("/repos/alice/demo/issues/comments/1", json={"body": "bye"})
+        assert receiver.next()[1]["changes"] == {"body": {"from": "hello"}}
 
 
 def test_deliveries_are_recorded_with_their_answer(sandbox, receiver):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -30,7 +31,10 @@ def server() -> Iterator[PostgresServer]:
     server = PostgresServer.make()
     try:
         server.start()
-        yield server
+        with pytest.MonkeyPatch.context() as patch:
+            # Dumps need programs of the server's own version.
+            patch.setenv("PATH", f"{server.binaries}:{os.environ['PATH']}")
+            yield server
     finally:
         server.remove()
 

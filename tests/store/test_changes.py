@@ -10,6 +10,7 @@ from children import Child
 from database import Database
 from sqlalchemy import insert
 
+from hostler.store.changes import Changes
 from hostler.store.meta import read_meta
 from hostler.store.tables import store_meta
 
@@ -130,11 +131,10 @@ def test_a_wall_clock_that_jumps_neither_wakes_nor_delays(sqlite_store, clock):
     assert waiter.answer() == mark
 
 
-def test_nobody_asks_while_nobody_waits(sqlite_store, clock, monkeypatch):
+def test_nobody_asks_while_nobody_waits(clock):
     asked = []
-    backend = sqlite_store._backend
-    sqlite_store.change_mark()
-    monkeypatch.setattr(backend.engines.watching, "version", lambda: asked.append(1) or 1)
+    changes = Changes(clock, lambda: asked.append(1) or 1, POLL)
+    changes.committed()
     clock.advance(100 * POLL)
     assert asked == []
 

@@ -212,7 +212,7 @@ def test_without_pg_dump_an_upgrade_needs_the_word_of_a_person(
     plan = with_another(tmp_path, "pass")
     with pytest.raises(StoreError, match="pg_dump") as caught:
         postgres_database.upgrade(plan)
-    assert "--no-backup" in caught.value.todo
+    assert "--no-backup" in caught.value.remedy
     assert present_revision(postgres_database.place, SystemClock(), PATIENT) == HEAD
     done = postgres_database.upgrade(Plan(plan.to, plan.migrations, with_backup=False))
     assert (done.after, done.backup) == (NEXT, None)

@@ -17,7 +17,7 @@ from hostler.store.place import PostgresPlace, find_place
 def test_where_nothing_is_the_database_is_missing_and_is_not_created(empty):
     with pytest.raises(StoreMissing) as caught:
         empty.open()
-    assert "hostler db upgrade" in caught.value.todo
+    assert "hostler db upgrade" in caught.value.remedy
     assert not empty.file.exists()
 
 
@@ -52,7 +52,7 @@ def test_what_is_no_database_is_called_damaged(home, garbage):
     (home / "hostler.db").write_bytes(garbage)
     with pytest.raises(StoreCorrupt) as caught:
         Database(home).open()
-    assert "restore" in caught.value.todo
+    assert "restore" in caught.value.remedy
     with pytest.raises(StoreCorrupt):
         Database(home).upgrade()
     assert (home / "hostler.db").read_bytes() == garbage

@@ -14,6 +14,8 @@ from hostler.errors import StoreConflict, StoreReadOnly
 from hostler.model import stamp
 from hostler.store.meta import read_meta
 from hostler.store.tables import repositories, store_meta
+from hostler.telemetry.metrics import metrics
+from hostler.telemetry.names import STORE_TRANSACTIONS
 
 
 def put(tx, key, value="x"):
@@ -242,3 +244,26 @@ def test_no_read_stays_open_after_its_block(sqlite_store, sqlite_database):
         busy, _, _ = other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     assert busy == 0
     assert sqlite_database.place.wal.stat().st_size == 0
+
+
+def test_transactions_are_counted_by_kind_and_end(store):
+    def counts():
+        kinds = [
+            ("write", "commit"),
+            ("write", "rollback"),
+            ("relaxed", "commit"),
+            ("read", "commit"),
+        ]
+        return [metrics.value(STORE_TRANSACTIONS, kind=kind, end=end) for kind, end in kinds]
+
+    before, waits = counts(), metrics.registry.get_sample_value("store_write_wait_seconds_count")
+    with store.write():
+        pass
+    with pytest.raises(ZeroDivisionError), store.write():
+        raise ZeroDivisionError
+    with store.write(relaxed=True):
+        pass
+    with store.read():
+        pass
+    assert counts() == [count + 1 for count in before]
+    assert metrics.registry.get_sample_value("store_write_wait_seconds_count") == waits + 3

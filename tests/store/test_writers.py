@@ -175,6 +175,35 @@ def test_who_waits_is_let_in_when_the_holder_has_ended(database):
         assert {"held", "w0", "w1", "w2", "w3"} <= keys(store)
 
 
+def write_but_be_interrupted(pipe, home):
+    store = Database(home).open()
+    try:
+        pipe.send("waiting")
+        put(store, "first")
+    except KeyboardInterrupt:
+        pipe.send("interrupted")
+    pipe.recv()
+    put(store, "second")
+    pipe.send("stored")
+
+
+def test_who_is_interrupted_while_waiting_holds_nothing(database):
+    holder = Child(hold_a_write, database.home)
+    holder.hear()
+    child = Child(write_but_be_interrupted, database.home)
+    assert child.hear() == "waiting"
+    os.kill(child.process.pid, signal.SIGINT)
+    assert child.hear() == "interrupted"
+    holder.tell()
+    assert holder.hear() == "stored"
+    with closing(database.open()) as store:
+        put(store, "between")
+        child.tell()
+        assert child.hear() == "stored"
+        assert {"between", "second"} <= keys(store)
+        assert "first" not in keys(store)
+
+
 def test_a_child_that_inherits_descriptors_keeps_no_lock(database):
     reader, writer = os.pipe()
     with closing(database.open()) as store:
@@ -216,71 +245,6 @@ def test_a_child_outliving_its_killed_parent_keeps_no_lock(database):
         put(store, "a")
         assert "a" in keys(store)
     os.kill(orphan, signal.SIGKILL)
-
-
-def in_a_forked_child(work):
-    """Run work in a fork; what it says, or the error's name."""
-    reader, writer = os.pipe()
-    forked = os.fork()
-    if forked == 0:
-        try:
-            said = str(work())
-        except BaseException as error:
-            said = type(error).__name__
-        os.write(writer, said.encode())
-        os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as pipe:
-        said = pipe.read()
-    os.waitpid(forked, 0)
-    return said
-
-
-def test_a_store_goes_on_working_on_both_sides_of_a_fork(store):
-    put(store, "before")
-
-    def in_child():
-        put(store, "child")
-        return sorted(keys(store) & {"before", "child"})
-
-    assert in_a_forked_child(in_child) == "['before', 'child']"
-    put(store, "parent")
-    assert {"before", "child", "parent"} <= keys(store)
-
-
-def test_a_child_cannot_end_its_parents_transaction(store):
-    with store.write() as tx:
-        tx.execute(insert(store_meta).values(key="a", value="x"))
-
-        def use():
-            tx.execute(insert(store_meta).values(key="b", value="x"))
-
-        assert in_a_forked_child(use) == "RuntimeError"
-        tx.execute(insert(store_meta).values(key="c", value="x"))
-    assert {"a", "c"} <= keys(store)
-    assert "b" not in keys(store)
-
-
-def test_a_child_that_leaves_its_parents_block_stores_nothing(store):
-    reader, writer = os.pipe()
-    forked = -1
-    try:
-        with store.write() as tx:
-            tx.execute(insert(store_meta).values(key="a", value="x"))
-            forked = os.fork()
-            if forked:
-                os.close(writer)
-                assert os.read(reader, 1) == b""
-                assert "a" not in keys(store)
-    except BaseException:
-        if forked:
-            raise
-    finally:
-        if forked == 0:
-            os._exit(0)
-    os.waitpid(forked, 0)
-    os.close(reader)
-    assert "a" in keys(store)
 
 
 def test_the_kernels_list_of_locks_is_read_with_care(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hostler.cli.logbook import logbook
 from hostler.cli.output import note, say, say_json
 from hostler.cli.state import Globals, globals_of
+from hostler.telemetry.names import STORE_BACKED_UP, STORE_RESTORED, STORE_UPGRADED
 
 if TYPE_CHECKING:
     from hostler.clock import Clock
+    from hostler.store.migrate import Upgrade
     from hostler.store.place import Place
     from hostler.store.writers import Patience
 
@@ -42,7 +44,7 @@ def options(
         str | None,
         typer.Option(
             envvar="HOSTLER_DATABASE_URL",
-            help="A PostgreSQL database, without its password [default: SQLite in the home].",
+            help="PostgreSQL, without its password [default: as the settings say, or in the home].",
         ),
     ] = None,
 ) -> None:
@@ -56,9 +58,11 @@ def options(
     context.obj = database_url
 
 
-def database_url(given: Globals) -> str | None:  # noqa: ARG001
-    """The PostgreSQL database that the environment names; None for the file in the home."""
-    return os.environ.get("HOSTLER_DATABASE_URL") or None
+def database_url(given: Globals) -> str | None:
+    """The PostgreSQL database that the settings name; None for the file in the home."""
+    from hostler.config import load
+
+    return load(given.home_folder, given.config).settings.runtime.database_url or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,17 +131,26 @@ def upgrade(
         progress=_progress(),
         plan=Plan(with_backup=backup),
     )
-    kept = done.backup.path if done.backup else None
+    kept = str(done.backup.path) if done.backup else None
+    if done.changed:
+        with logbook(globals_of(context)) as log:
+            moved = log.bind(from_revision=done.before, to_revision=done.after)
+            moved.event(STORE_UPGRADED, backup=kept)
     if json:
         facts = {"changed": done.changed, "from": done.before, "to": done.after}
         say_json({"database": str(target.place), **facts, "backup": kept})
-    elif not done.changed:
+    else:
+        _say_upgraded(target.place, done)
+
+
+def _say_upgraded(place: Place, done: Upgrade) -> None:
+    if not done.changed:
         say(f"The database is up to date (layout {done.after}).")
     elif done.before is None:
-        say(f"Created {target.place} (layout {done.after}).")
+        say(f"Created {place} (layout {done.after}).")
     else:
-        say(f"Upgraded {target.place} from layout {done.before} to {done.after}.")
-        say(f"Backup: {kept}" if kept else "No backup was taken.")
+        say(f"Upgraded {place} from layout {done.before} to {done.after}.")
+        say(f"Backup: {done.backup.path}" if done.backup else "No backup was taken.")
 
 
 @commands.command("backup")
@@ -169,6 +182,8 @@ def back_up(
     path = path or backup_path(target.home, target.place, revision, target.clock)
     note(f"Backing up {target.place} ...")
     taken = take_backup(target.place, path, revision, _progress())
+    with logbook(globals_of(context)) as log:
+        log.event(STORE_BACKED_UP, backup=str(taken.path))
     if json:
         say_json({"backup": taken.path, "revision": taken.revision, "bytes": taken.size})
     else:
@@ -202,6 +217,8 @@ def restore(
         patience=target.patience,
         progress=_progress(),
     )
+    with logbook(globals_of(context)) as log:
+        log.event(STORE_RESTORED, backup=str(done.backup.path), kept=str(done.kept or ""))
     if json:
         facts = {"restored": done.backup.path, "revision": done.backup.revision}
         say_json({"database": str(target.place), **facts, "kept": done.kept})
@@ -244,7 +261,8 @@ def check(context: typer.Context, json: Json = False) -> None:
 def vacuum(context: typer.Context, json: Json = False) -> None:
     """Give unused space of the database back to the system.
 
-    SQLite needs as much free space as the database is large. Stop the service first.
+    SQLite needs as much free space as the database is large; stop the service first. A
+    PostgreSQL server keeps the space for new rows.
 
     \b
     Example:

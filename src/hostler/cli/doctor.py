@@ -28,7 +28,8 @@ def doctor(
 ) -> None:
     """Check settings, database and tools.
 
-    Each finding says how we know and what to do. Exit code 0: all well; 1: something to look at; 2: something is broken.
+    Each finding says how we know and what to do. Exit code 0: all well; 1: something to look at;
+    2: something is broken.
 
     \b
     Example:

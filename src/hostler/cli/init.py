@@ -67,7 +67,7 @@ def _refuse_to_overwrite(path: Path, force: bool) -> None:
         raise HostlerError(
             f"{path} is there already.",
             safe="It was not changed.",
-            todo="Edit it, name another place with --config, or replace it with --force.",
+            remedy="Edit it, name another place with --config, or replace it with --force.",
         )
 
 
@@ -81,7 +81,8 @@ def _with_options(start: Answers, repo: str, users: list[str], agent: str) -> An
         start = replace(start, allowed_users=tuple(users))
     if agent and agent not in (*AGENTS, "none"):
         raise HostlerError(
-            f"There is no agent called {agent!r}.", todo=f"Choose one of {', '.join(AGENTS)}, none."
+            f"There is no agent called {agent!r}.",
+            remedy=f"Choose one of {', '.join(AGENTS)}, none.",
         )
     return replace(start, agent="" if agent == "none" else agent or start.agent)
 
@@ -91,13 +92,13 @@ def _repo(text: str) -> RepoName:
     try:
         return RepoName.parse(text.strip())
     except ValueError as error:
-        raise HostlerError(f"{text!r}: {error}.", todo="Write it as owner/name.") from error
+        raise HostlerError(f"{text!r}: {error}.", remedy="Write it as owner/name.") from error
 
 
 def _ask(start: Answers, found: Surroundings) -> Answers:
     if not sys.stdin.isatty():
         raise HostlerError(
-            "There is no terminal to ask questions on.", todo="Use `hostler init --yes`."
+            "There is no terminal to ask questions on.", remedy="Use `hostler init --yes`."
         )
     repo = _asked("Repository to watch (owner/name, empty for none)", str(start.repo or ""))
     users = _asked("Whose issues may cause work (logins, comma)", ",".join(start.allowed_users))

@@ -99,7 +99,7 @@ def _unexpected(error: Exception) -> HostlerError:
     return HostlerError(
         f"Hostler has a defect: {type(error).__name__}: {error}",
         safe=f"The details are in {kept}." if kept else "",
-        todo="Please report it; --debug shows the details here.",
+        remedy="Please report it; --debug shows the details here.",
     )
 
 

@@ -59,5 +59,5 @@ def write_file(path: Path, text: str) -> None:
         raise HostlerError(
             f"{path} could not be written: {error.strerror}.",
             safe="What was there before is unchanged.",
-            todo="Choose another place, or make this one writable.",
+            remedy="Choose another place, or make this one writable.",
         ) from error

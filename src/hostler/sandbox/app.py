@@ -10,7 +10,7 @@ from hostler.sandbox.action_controls import ActionControls
 from hostler.sandbox.control import Control
 from hostler.sandbox.controls import WorldControls
 from hostler.sandbox.git.vault import Vault
-from hostler.sandbox.gitweb import ENDINGS, bridge
+from hostler.sandbox.gitweb import bridge
 from hostler.sandbox.http import Request, Response
 from hostler.sandbox.pipeline import Cut, Pipeline
 from hostler.sandbox.routes import all_routes, attach_all
@@ -47,7 +47,7 @@ class SandboxApp:
             return None
         raw = scope.get("raw_path") or scope["path"].encode()
         path = raw.decode("ascii", "replace")
-        if self.git is not None and path.endswith(ENDINGS):
+        if self.git is not None and self.git.wants(scope):
             return await self.git(scope, receive, send)
         request = await _read(scope, path, receive)
         if request is None:

@@ -12,8 +12,6 @@ from hostler.sandbox.git.http import GitBridge, Push
 from hostler.sandbox.git.vault import Vault
 from hostler.sandbox.world import World
 
-ENDINGS = ("/info/refs", "/git-upload-pack", "/git-receive-pack")
-
 
 def bridge(world: World, vault: Vault) -> GitBridge:
     """The smart-HTTP side of a world's repositories."""

@@ -37,7 +37,7 @@ def host(
     """Serve until SIGINT or SIGTERM; then save, if there is a state file."""
     if state is not None and not state.absolute().parent.is_dir():
         raise SandboxError(
-            f"There is no folder for the state file {state}.", todo="Make the folder first."
+            f"There is no folder for the state file {state}.", remedy="Make the folder first."
         )
     vault = Vault.temporary()
     try:
@@ -79,7 +79,7 @@ async def _fill(world: World, state: Path | None, seed: Path | None) -> None:
         await plant(world, data)
     except BadInput as error:
         raise SandboxError(
-            f"The seed file {seed} has a mistake: {error}", todo="Correct it and start again."
+            f"The seed file {seed} has a mistake: {error}", remedy="Correct it and start again."
         ) from None
 
 

@@ -9,6 +9,9 @@ from hostler.sandbox.call import Call
 from hostler.sandbox.entities import Issue, Label, PullMark
 from hostler.sandbox.errors import invalid
 from hostler.sandbox.fields import Fields
+from hostler.sandbox.pull_entities import Pull
+from hostler.sandbox.tables import Entity
+from hostler.sandbox.world import World
 
 REASONS = ("completed", "not_planned", "reopened", "duplicate")
 COLOR = "ededed"
@@ -95,15 +98,16 @@ class _Edit:
         self._call = call
         self._world = call.world
         self._before = self._issue = issue
-        self._actions: list[str] = []
+        self._actions: list[tuple[str, dict[str, Any]]] = []
 
     def done(self) -> Issue:
         """The new version, told to the world; the old one if nothing changed."""
         if self._issue is self._before:
             return self._before
         made = touch(self._call, self._issue)
-        for action in self._actions:
-            self._world.tell("issues", made, action, self._call.actor)
+        event, told = _subject(self._world, made)
+        for action, more in self._actions:
+            self._world.tell(event, told, action, self._call.actor, **more)
         return made
 
     def text(self, change: Change) -> None:
@@ -116,7 +120,10 @@ class _Edit:
         if title != issue.title:
             self._note("renamed", **{"from": issue.title, "to": title})
         self._issue = replace(issue, title=title, body=body)
-        self._actions.append("edited")
+        before = {"title": issue.title, "body": issue.body}
+        after = {"title": title, "body": body}
+        changes = {name: {"from": before[name]} for name in after if after[name] != before[name]}
+        self._actions.append(("edited", {"changes": changes}))
 
     def state(self, change: Change) -> None:
         """Open or closed."""
@@ -124,6 +131,8 @@ class _Edit:
         if state == issue.state:
             return
         closing = state == "closed"
+        if not closing and issue.pull and issue.pull.merged_at is not None:
+            raise invalid("Issue", "state", "invalid", "state cannot be changed. It is merged.")
         event = "closed" if closing else "reopened"
         reason = (change.reason or "completed") if closing else "reopened"
         self._issue = replace(
@@ -134,7 +143,7 @@ class _Edit:
             closed_by=self._call.actor if closing else None,
         )
         self._note(event)
-        self._actions.append(event)
+        self._actions.append((event, {}))
 
     def labels(self, names: list[str]) -> None:
         """Make these the labels; unknown ones are made on the way, as GitHub does."""
@@ -145,7 +154,7 @@ class _Edit:
             if (label_id in wanted) != (label_id in had) and label is not None:
                 event = "labeled" if label_id in wanted else "unlabeled"
                 self._note(event, label=label.name, color=label.color)
-                self._actions.append(event)
+                self._actions.append((event, {"label": label}))
         if set(wanted) != set(had):
             self._issue = replace(self._issue, labels=wanted)
 
@@ -160,12 +169,18 @@ class _Edit:
             if (login in wanted) != (login in had):
                 event = "assigned" if login in wanted else "unassigned"
                 self._note(event, assignee=login)
-                self._actions.append(event)
+                self._actions.append((event, {"assignee": self._world.user(login)}))
         if wanted != had:
             self._issue = replace(self._issue, assignees=wanted)
 
     def _note(self, event: str, **detail: str) -> None:
         self._world.note(self._before, event, self._call.actor, **detail)
+
+
+def _subject(world: World, issue: Issue) -> tuple[str, Entity]:
+    """What a webhook calls it: GitHub speaks of a pull request as such, not as an issue."""
+    pull = world.truth.find(Pull, "issue", issue.id) if issue.pull else None
+    return ("pull_request", pull) if pull else ("issues", issue)
 
 
 def _label(call: Call, name: str) -> Label:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from email.utils import formatdate
 from functools import lru_cache
 
-
 LAST = 253_402_300_799  # the end of the year 9999
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hostler.sandbox.entities import Comment, Issue, Moved, Repo
+from hostler.sandbox.entities import Comment, Event, Issue, Moved, Repo
 from hostler.sandbox.world import World
 
 
@@ -12,6 +12,8 @@ def delete_issue(world: World, issue: Issue) -> None:
     """Remove an issue with its comments; its number answers 410 from then on."""
     for comment in list(world.truth.group(Comment, "issue", issue.id).select()):
         world.remove(comment)
+    for event in list(world.truth.group(Event, "issue", issue.id).select()):
+        world.remove(event)
     world.remove(issue)
     world.put(Moved(world.new_id("moved"), issue.repo_id, issue.number))
     world.tell("issues", issue, "deleted", issue.user)
@@ -32,6 +34,8 @@ def transfer_issue(world: World, issue: Issue, target: Repo) -> Issue:
     world.put(made)
     for comment in list(world.truth.group(Comment, "issue", issue.id).select()):
         world.put(replace(comment, repo_id=target.id, issue_id=made.id, number=number))
+    for event in list(world.truth.group(Event, "issue", issue.id).select()):
+        world.put(replace(event, repo_id=target.id, issue_id=made.id))
     world.put(
         Moved(
             world.new_id("moved"), issue.repo_id, issue.number, to_repo=target.id, to_number=number

@@ -92,8 +92,6 @@ class Pipeline:
         fault = exchange.fault
         if fault is None:
             return await self._answer(exchange)
-        if fault.kind == "delay":
-            await asyncio.sleep(fault.seconds)
         if fault.kind in ("fail_before", "status"):
             return _broken(fault.status)
         if fault.kind == "cut" and fault.when == "before":
@@ -111,8 +109,7 @@ class Pipeline:
         try:
             _check_headers(exchange.request)
             exchange.viewer = identify(self.world, exchange.request.headers.get("authorization"))
-            self._pay(exchange)
-            response = await self._route(exchange)
+            response = await self._serve(exchange, self._pay(exchange))
         except ApiError as error:
             return self._refusal(exchange, error)
         response = with_condition(exchange.request, response, exchange.viewer)
@@ -120,20 +117,31 @@ class Pipeline:
             exchange.charge = False
         return response
 
-    def _pay(self, exchange: Exchange) -> None:
+    async def _serve(self, exchange: Exchange, account: Account) -> Response:
+        """The handler's answer; while it is awaited, the request counts as one at once."""
+        account.concurrent += 1
+        try:
+            if exchange.fault is not None and exchange.fault.kind == "delay":
+                await asyncio.sleep(exchange.fault.seconds)
+            return await self._route(exchange, account)
+        finally:
+            account.concurrent -= 1
+
+    def _pay(self, exchange: Exchange) -> Account:
         """Count the request against both limits; raise if one is reached."""
         viewer, route, request = exchange.viewer, exchange.route, exchange.request
         exchange.entry.login = viewer.login or viewer.key
         now = self.world.clock.now()
         account = exchange.account = self.limits.account(viewer, now)
         if route is not None and route.free:
-            return
+            return account
         points = 1 if request.is_read else 5
         exchange.entry.secondary = points
         self._strike_limit(exchange, account)
         self.limits.admit(account, now, points, route is not None and route.creates)
         self.limits.check_primary(account)
         exchange.charge = True
+        return account
 
     def _strike_limit(self, exchange: Exchange, account: Account) -> None:
         fault = exchange.fault
@@ -144,11 +152,10 @@ class Pipeline:
         account.used = max(account.used, account.limit)
         raise self.limits.primary(fault.status)
 
-    async def _route(self, exchange: Exchange) -> Response:
-        route, account = exchange.route, exchange.account
+    async def _route(self, exchange: Exchange, account: Account) -> Response:
+        route = exchange.route
         if route is None:
             raise not_found()
-        assert account is not None
         call = Call(
             exchange.request,
             route,
@@ -159,12 +166,8 @@ class Pipeline:
             account,
         )
         access.admit(call)
-        account.concurrent += 1
-        try:
-            result = route.handler(call)
-            return await result if inspect.isawaitable(result) else result
-        finally:
-            account.concurrent -= 1
+        result = route.handler(call)
+        return await result if inspect.isawaitable(result) else result
 
     def _refusal(self, exchange: Exchange, error: ApiError) -> Response:
         if error.status in (404, 410) and exchange.account is not None:

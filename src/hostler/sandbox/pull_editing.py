@@ -11,7 +11,7 @@ from hostler.sandbox.errors import invalid
 from hostler.sandbox.fields import Fields
 from hostler.sandbox.git import names, refs
 from hostler.sandbox.git.repository import Repository
-from hostler.sandbox.issuing import Change, change_issue, touch
+from hostler.sandbox.issuing import touch
 from hostler.sandbox.pull_entities import Pull
 from hostler.sandbox.pull_moves import synchronize
 from hostler.sandbox.pull_opening import Sides, branch_sha, check_sides, check_single
@@ -20,28 +20,48 @@ from hostler.sandbox.pull_sizes import measure
 
 async def edit(call: Call, git: Repository, issue: Issue, pull: Pull, fields: Fields) -> Issue:
     """Apply what a PATCH asks for; the caller holds the repository's lock."""
-    change = Change(
-        title=fields.text("title", required="title" in fields, limit=256),
-        body=fields.body(),
-        clear_body="body" in fields and fields.values["body"] is None,
-        state=fields.choice("state", ("open", "closed")),
-    )
-    base = fields.text("base")
-    if change.state == "open" and issue.state == "closed":
+    title = fields.text("title", required="title" in fields, limit=256)
+    body, state = fields.body(), fields.choice("state", ("open", "closed"))
+    base, may = fields.text("base"), fields.flag("maintainer_can_modify")
+    if state == "open" and issue.state == "closed":
         pull = await _check_reopening(call, git, pull)
     if base is not None and base != pull.base_ref:
         pull = await _retarget(call, git, issue, pull, base)
     if "maintainer_can_modify" in fields:
-        may = fields.flag("maintainer_can_modify")
         pull = call.world.put(replace(pull, maintainer_can_modify=may))
-    after = change_issue(call, _present(call, issue), change)
-    _tell(call, issue, after, pull)
+    # What came before in this request may have touched the issue.
+    issue = call.world.truth.get(Issue, issue.id) or issue
+    after = replace(issue, title=title or issue.title, state=state or issue.state)
+    after = replace(after, body=body) if "body" in fields else after
+    return issue if after == issue else _changed(call, pull, issue, after)
+
+
+def _changed(call: Call, pull: Pull, before: Issue, after: Issue) -> Issue:
+    """Put the new version into the world, with its events."""
+    world, actor, told = call.world, call.actor, []
+    if after.title != before.title:
+        world.note(before, "renamed", actor, **{"from": before.title, "to": after.title})
+    if (after.title, after.body) != (before.title, before.body):
+        told.append("edited")
+    if after.state != before.state:
+        closed = after.state == "closed"
+        told.append("closed" if closed else "reopened")
+        world.note(before, told[-1], actor)
+        when, who = (world.now(), actor) if closed else (None, None)
+        after = replace(after, closed_at=when, closed_by=who)
+    after = touch(call, after)
+    for action in told:
+        world.tell("pull_request", pull, action, actor)
     return after
 
 
-def _present(call: Call, issue: Issue) -> Issue:
-    """The newest version; what came before in this request may have touched it."""
-    return call.world.truth.get(Issue, issue.id) or issue
+async def allow_reopening(call: Call, issue: Issue) -> None:
+    """Raise what stands against opening a pull request again by way of its issue."""
+    pull = call.world.truth.find(Pull, "issue", issue.id)
+    if pull is not None:
+        git = call.git()
+        async with git.lock:
+            await _check_reopening(call, git, pull)
 
 
 async def _check_reopening(call: Call, git: Repository, pull: Pull) -> Pull:
@@ -71,11 +91,3 @@ async def _retarget(call: Call, git: Repository, issue: Issue, pull: Pull, base:
     call.world.note(issue, "base_ref_changed", call.actor)
     touch(call, issue)
     return call.world.put(moved)
-
-
-def _tell(call: Call, before: Issue, after: Issue, pull: Pull) -> None:
-    if after.state != before.state:
-        action = "closed" if after.state == "closed" else "reopened"
-        call.world.tell("pull_request", pull, action, call.actor)
-    if (after.title, after.body) != (before.title, before.body):
-        call.world.tell("pull_request", pull, "edited", call.actor)

@@ -52,7 +52,12 @@ async def _follow_branch(world: World, git: Repository, repo: Repo, actor: str, 
 def open_pulls(world: World, side: str, repo_id: int, branch: str) -> list[Pull]:
     """Open pull requests with this branch as head or base."""
     found: list[Pull] = list(world.truth.group(Pull, side, repo_id, branch).select())
-    return [pull for pull in found if issue_of(world, pull).state == "open"]
+    return [pull for pull in found if _is_open(world.truth.get(Issue, pull.issue_id))]
+
+
+def _is_open(issue: Issue | None) -> bool:
+    # The issue is None where somebody deleted it by hand.
+    return issue is not None and issue.state == "open"
 
 
 def issue_of(world: World, pull: Pull) -> Issue:

@@ -35,11 +35,8 @@ def pack(world: World) -> dict[str, Any]:
 def unpack(world: World, state: Any) -> None:
     """Replace a world's content by a packed one; nothing changes if it cannot be read."""
     _check_head(state)
-    items = [
-        _entity(kind, values)
-        for kind, rows in _part(state, "entities", dict).items()
-        for values in rows
-    ]
+    entities = _part(state, "entities", dict)
+    items = [_entity(kind, row) for kind in entities for row in _part(entities, kind, list)]
     counters = _part(state, "counters", dict)
     if not all(type(value) is int for value in counters.values()):
         raise _broken("counters: must be whole numbers")
@@ -91,13 +88,13 @@ def _check_head(state: Any) -> None:
         raise SandboxError(
             "This is not a state of the sandbox.",
             safe="Nothing was changed.",
-            todo="Name a file that `hostler sandbox --state` has written, or a new one.",
+            remedy="Name a file that `hostler sandbox --state` has written, or a new one.",
         )
     if state.get("format") != FORMAT:
         raise SandboxError(
             f"The state has format {state.get('format')!r}; this program reads {FORMAT}.",
             safe="Nothing was changed.",
-            todo="Use the Hostler that wrote it, or a new file.",
+            remedy="Use the Hostler that wrote it, or a new file.",
         )
 
 
@@ -120,5 +117,5 @@ def _broken(detail: str) -> SandboxError:
     return SandboxError(
         f"The sandbox's state cannot be read: {detail}",
         safe="Nothing was changed.",
-        todo="Restore the file from a copy, or start with a new one.",
+        remedy="Restore the file from a copy, or start with a new one.",
     )

@@ -15,6 +15,7 @@ from hostler.sandbox.app import SandboxApp
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.git.vault import Vault
 from hostler.sandbox.seed import Seeder, plant
+from hostler.sandbox.seedcheck import check
 from hostler.sandbox.wire import Server, listen, url_of
 from hostler.sandbox.world import World
 
@@ -71,6 +72,8 @@ def running(
     seed: dict[str, Any] | None = None, *, port: int = 0, git: bool = False, **settings: Any
 ) -> Iterator[Running]:
     """A sandbox for the length of a block. `settings` are those of `Settings`."""
+    if seed is not None:
+        check(seed)
     vault = Vault.temporary() if git else None
     app = SandboxApp(vault=vault)
     app.world.settings.change(settings)
@@ -91,7 +94,7 @@ def running(
     thread.start()
     try:
         if not server.ready.wait(PATIENCE) or not server.started:
-            raise SandboxError("The sandbox did not start.", todo="Look at the error above.")
+            raise SandboxError("The sandbox did not start.", remedy="Look at the error above.")
         yield sandbox
     finally:
         server.should_exit = True
@@ -115,5 +118,14 @@ def _run(
     finally:
         # A start that failed must not leave its caller waiting.
         server.ready.set()
+        loop.run_until_complete(_end_all())
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
+
+
+async def _end_all() -> None:
+    """End what still works in the background, so that no child of git outlives its loop."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)

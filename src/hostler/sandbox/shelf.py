@@ -27,7 +27,7 @@ async def save(world: World, path: Path) -> None:
         raise SandboxError(
             f"The sandbox's state could not be saved to {path}: {error.strerror or error}.",
             safe="An older state there is untouched.",
-            todo="Make room or choose another place with --state.",
+            remedy="Make room or choose another place with --state.",
         ) from error
     _forget_older(path, state.get("git"))
 
@@ -43,7 +43,7 @@ async def load(world: World, path: Path) -> None:
     if not folder.is_dir():
         raise SandboxError(
             f"The repositories of this state are missing: {folder}",
-            todo="Restore that folder beside the state, or start with a new state file.",
+            remedy="Restore that folder beside the state, or start with a new state file.",
         )
     await world.vault.load(folder)
 
@@ -51,7 +51,8 @@ async def load(world: World, path: Path) -> None:
 def replace_file(path: Path, content: bytes) -> None:
     """Put a file in place at once, with its content already on the disk."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with part.open("wb") as file:
+    # The state holds tokens, if only the sandbox's own.
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
@@ -63,17 +64,17 @@ def read_json(path: Path, what: str) -> Any:
     try:
         return json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise SandboxError(f"There is no {what} file {path}.", todo="Check the path.") from None
+        raise SandboxError(f"There is no {what} file {path}.", remedy="Check the path.") from None
     except OSError as error:
         raise SandboxError(
             f"The {what} file {path} cannot be read: {error.strerror or error}.",
-            todo="Check the path and its permissions.",
+            remedy="Check the path and its permissions.",
         ) from None
     except (ValueError, RecursionError):
         raise SandboxError(
             f"The {what} file {path} is not JSON.",
             safe="It was left as it is.",
-            todo="Correct it, or name another file.",
+            remedy="Correct it, or name another file.",
         ) from None
 
 

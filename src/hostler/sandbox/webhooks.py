@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 
 import httpx
 
-from hostler.sandbox.entities import Repo
+from hostler.sandbox.entities import Repo, User
 from hostler.sandbox.hooks import Delivery, Hook
 from hostler.sandbox.http import encode
 from hostler.sandbox.identity import ANONYMOUS
@@ -44,7 +44,7 @@ class Postman:
         self._client: httpx.AsyncClient | None = None
         world.listeners.append(self.tell)
 
-    def tell(self, event: str, item: Entity, action: str, actor: str) -> None:
+    def tell(self, event: str, item: Entity, action: str, actor: str, **more: Any) -> None:
         """Queue an event for every hook of its repository that wants it."""
         tables = self._world.truth
         repo_id = getattr(item, "repo_id", item.id)
@@ -54,7 +54,8 @@ class Postman:
         if not hooks:
             return
         frame = Frame(self._world.root, tables, ANONYMOUS)
-        body = self._body(event, item, action, actor, frame)
+        said = self._said(event, item, action, actor, frame)
+        body = encode(said | {name: _plain(value, frame) for name, value in more.items()})
         for hook in hooks:
             self.queue(hook, event, action, body)
 
@@ -88,16 +89,16 @@ class Postman:
         if self._client is not None:
             await self._client.aclose()
 
-    def _body(self, event: str, item: Entity, action: str, actor: str, frame: Frame) -> bytes:
+    def _said(
+        self, event: str, item: Entity, action: str, actor: str, frame: Frame
+    ) -> dict[str, Any]:
         repo = frame.tables.get(Repo, getattr(item, "repo_id", item.id))
-        return encode(
-            {
-                **({"action": action} if action else {}),
-                **payload_of(event, item, action, frame),
-                "repository": shaped(repo, frame) if repo else None,
-                "sender": simple_user(actor, frame),
-            }
-        )
+        return {
+            **({"action": action} if action else {}),
+            **payload_of(event, item, action, frame),
+            "repository": shaped(repo, frame) if repo else None,
+            "sender": simple_user(actor, frame),
+        }
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -129,6 +130,12 @@ class Postman:
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
             return 0, f"failed to connect: {type(error).__name__}"
         return answer.status_code, "OK" if answer.is_success else answer.reason_phrase
+
+
+def _plain(value: Any, frame: Frame) -> Any:
+    if isinstance(value, User):
+        return simple_user(value.login, frame)
+    return shaped(value, frame) if isinstance(value, Entity) else value
 
 
 def _headers(hook: Hook, delivery: Delivery, body: bytes) -> dict[str, str]:

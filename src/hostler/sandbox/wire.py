@@ -6,14 +6,14 @@ import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hostler.errors import SandboxError
-from hostler.sandbox.app import ABORT, SandboxApp
+from hostler.sandbox.app import ABORT
 
 HOST = "127.0.0.1"
 
@@ -36,7 +36,7 @@ class Protocol(HttpToolsProtocol):
 class Server(uvicorn.Server):
     """A server that says when it is ready."""
 
-    def __init__(self, app: SandboxApp) -> None:
+    def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
         config = uvicorn.Config(
             app,
             http=Protocol,
@@ -78,7 +78,8 @@ class Server(uvicorn.Server):
 
 def listen(port: int) -> socket.socket:
     """A socket on this machine's own address; port 0 takes a free one."""
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # Named as TCP, or asyncio leaves Nagle's algorithm on and answers wait 40 ms for an ACK.
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         made.bind((HOST, port))
@@ -88,7 +89,7 @@ def listen(port: int) -> socket.socket:
         reason = getattr(error, "strerror", None) or str(error)
         raise SandboxError(
             f"The sandbox cannot listen on {HOST}:{port}: {reason}.",
-            todo="Choose another port with --port, or 0 for a free one.",
+            remedy="Choose another port with --port, or 0 for a free one.",
         ) from None
     return made
 

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hostler.sandbox.entities import Event, Issue, Repo, User
 from hostler.sandbox.git.http import PushListener
@@ -17,7 +17,8 @@ from hostler.sandbox.settings import Settings
 from hostler.sandbox.tables import Entity, Tables
 
 E = TypeVar("E", bound=Entity)
-Listener = Callable[[str, Entity, str, str], None]
+# Called with event, entity, action, actor, and by name what else is to be said.
+Listener = Callable[..., None]
 
 _hidden_for: ContextVar[float | None] = ContextVar("hidden_for", default=None)
 
@@ -72,10 +73,13 @@ class World:
         self.truth.remove(item)
         self._publish(item, removed=True)
 
-    def tell(self, event: str, item: Entity, action: str, actor: str) -> None:
-        """Say what happened, for webhooks: `tell("issue_comment", comment, "created", "alice")`."""
+    def tell(self, event: str, item: Entity, action: str, actor: str, **more: Any) -> None:
+        """Say what happened, for webhooks: `tell("issue_comment", comment, "created", "alice")`.
+
+        `more` is added to what is said: entities as their JSON, other values as they are.
+        """
         for listener in self.listeners:
-            listener(event, item, action, actor)
+            listener(event, item, action, actor, **more)
 
     def note(self, issue: Issue, event: str, actor: str, **detail: str) -> Event:
         """Add a line to an issue's events (closed, labeled, merged, …)."""

@@ -46,14 +46,14 @@ def take_backup(place: Place, target: Path, revision: str, progress: Progress) -
     """Copy the database, while others use it, into a file that does not exist yet."""
     if target.exists():
         raise StoreError(
-            f"{target} exists already.", safe="It was not touched.", todo="Name another file."
+            f"{target} exists already.", safe="It was not touched.", remedy="Name another file."
         )
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StoreReadOnly(
             f"The folder {target.parent} cannot be made: {error.strerror}.",
-            todo="Name another file.",
+            remedy="Name another file.",
         ) from error
     if isinstance(place, PostgresPlace):
         pgtools.dump(place, target)
@@ -68,7 +68,7 @@ def verify_backup(place: Place, file: Path) -> Backup:
         raise StoreMissing(
             f"There is no backup at {file}.",
             safe="Nothing was touched.",
-            todo="Backups lie in the home's folder `backups`.",
+            remedy="Backups lie in the home's folder `backups`.",
         )
     read = _dump_revision if isinstance(place, PostgresPlace) else _copy_revision
     revision = read(file)
@@ -104,5 +104,5 @@ def _damaged(file: Path, why: str) -> StoreCorrupt:
     return StoreCorrupt(
         f"The backup {file} cannot be used: {why}",
         safe="The database was not touched.",
-        todo="Use another backup.",
+        remedy="Use another backup.",
     )

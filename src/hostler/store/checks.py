@@ -6,7 +6,8 @@ import os
 import shutil
 from collections.abc import Iterator
 
-from hostler.errors import StoreMissing, StoreOutdated
+from hostler.config import load
+from hostler.errors import ConfigError, StoreError, StoreMissing, StoreOutdated
 from hostler.health import Context, Finding, Status, check
 from hostler.store.place import URL_VARIABLE, Place, SqlitePlace, find_place
 
@@ -22,8 +23,21 @@ NO_SPACE = 64 * MEGABYTE
 LARGE_WAL = 256 * MEGABYTE
 
 
+def _url(context: Context) -> str | None:
+    """The address that the environment or the settings name."""
+    if named := os.environ.get(URL_VARIABLE):
+        return named
+    try:
+        return load(context.home, context.config_path).settings.runtime.database_url or None
+    except ConfigError as error:
+        raise StoreError(
+            "The settings have mistakes, so where the database is cannot be known.",
+            remedy="Mend them first: `hostler config check`.",
+        ) from error
+
+
 def _place(context: Context) -> Place:
-    return find_place(context.home, os.environ.get(URL_VARIABLE))
+    return find_place(context.home, _url(context))
 
 
 @check(DATABASE)
@@ -33,9 +47,9 @@ def database(context: Context) -> Iterator[Finding]:
     from hostler.store.store import open_store
 
     try:
-        store = open_store(context.home, os.environ.get(URL_VARIABLE), clock=context.clock)
+        store = open_store(context.home, _url(context), clock=context.clock)
     except (StoreMissing, StoreOutdated) as error:
-        yield Finding(DATABASE, Status.WARNING, error.what, error.todo)
+        yield Finding(DATABASE, Status.WARNING, error.what, error.remedy)
         return
     try:
         with store.read() as tx:

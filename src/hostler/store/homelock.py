@@ -93,7 +93,7 @@ def _open(path: Path) -> BinaryIO:
         raise StoreReadOnly(
             f"The home {path.parent} cannot be used: {error.strerror}.",
             safe="Nothing was touched.",
-            todo="Look at its owner and permissions, or use another one with --home.",
+            remedy="Look at its owner and permissions, or use another one with --home.",
         ) from error
     return os.fdopen(descriptor, "r+b", buffering=0)
 

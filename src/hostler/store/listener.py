@@ -20,9 +20,11 @@ LISTEN = f"LISTEN {CHANNEL}"
 class Listener:
     """Counts notifications that are not our own."""
 
-    def __init__(self, place: PostgresPlace, me: str, tell: Callable[[], None]) -> None:
+    def __init__(
+        self, place: PostgresPlace, me: Callable[[], str], tell: Callable[[], None]
+    ) -> None:
         self._place = place
-        self._me = me.encode()
+        self._me = me
         self._tell = tell
         self._guard = threading.Lock()
         self._ear: _Ear | None = None
@@ -48,7 +50,7 @@ class Listener:
             ear.stop()
 
     def _hear(self, payload: bytes) -> None:
-        if payload != self._me:
+        if payload != self._me().encode():
             with self._guard:
                 self._heard += 1
             self._tell()

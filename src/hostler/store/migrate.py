@@ -79,7 +79,7 @@ def upgrade(
 
 def present_revision(place: Place, clock: Clock, patience: Patience) -> str | None:
     """The revision of a database; None where there is none yet."""
-    if isinstance(place, SqlitePlace) and not place.path.exists():
+    if isinstance(place, SqlitePlace) and not place.exists():
         return None
     backend = make_backend(place, clock, patience)
     try:
@@ -96,7 +96,7 @@ def _migrate(
         raise StoreError(
             "Another process upgraded the database at this moment.",
             safe="Nothing was changed here.",
-            todo="Run the command again.",
+            remedy="Run the command again.",
         )
     config = Config()
     # Alembic's settings give % a meaning of its own.
@@ -174,7 +174,7 @@ def _failing(before: str | None, plan: Plan, backup: Backup | None) -> Iterator[
             f"The upgrade from {before or 'nothing'} to {plan.to} failed: "
             f"{type(error).__name__}: {error}",
             safe=undone,
-            todo="Please report this; the program before this one still works with the database.",
+            remedy="Please report this; the program before this one still works with the database.",
         ) from error
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hostler.errors import StoreError
 from hostler.store.place import PostgresPlace
+from hostler.store.tables import metadata
 
 
 def find_tool(name: str) -> str | None:
@@ -21,18 +22,18 @@ def find_tool(name: str) -> str | None:
 
 
 def dump(place: PostgresPlace, target: Path) -> None:
-    """Write one moment of a database into a new file, which appears only when it is whole."""
-    tool = find_tool("pg_dump")
-    if tool is None:
+    """Write one moment of our tables into a new file, which appears only when it is whole."""
+    if find_tool("pg_dump") is None:
         raise StoreError(
             "No backup can be taken: pg_dump is not installed.",
             safe="Nothing was touched.",
-            todo="Install PostgreSQL's client programs, or take a backup of your own "
+            remedy="Install PostgreSQL's client programs, or take a backup of your own "
             "and say --no-backup.",
         )
     part = target.with_name(target.name + ".part")
+    ours = [f"--table={name}" for name in _our_tables()]
     try:
-        _run(tool, "--format=custom", "--no-owner", f"--file={part}", f"--dbname={place.conninfo}")
+        _run("pg_dump", "--format=custom", "--no-owner", f"--file={part}", *ours, _at(place))
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
@@ -40,9 +41,8 @@ def dump(place: PostgresPlace, target: Path) -> None:
 
 def revision_in(file: Path) -> str | None:
     """The layout that a dump was taken from; fails on what is not a dump."""
-    text = _run(
-        _pg_restore(), "--data-only", "--table=alembic_version", "--file=-", str(file)
-    ).splitlines()
+    only = ("--data-only", "--table=alembic_version", "--file=-")
+    text = _run("pg_restore", *only, str(file)).splitlines()
     for line, following in pairwise(text):
         if line.startswith("COPY ") and "alembic_version" in line:
             return following.strip()
@@ -50,39 +50,36 @@ def revision_in(file: Path) -> str | None:
 
 
 def undump(place: PostgresPlace, file: Path) -> None:
-    """Put a dump in place of what the database holds, in one transaction."""
-    _run(
-        _pg_restore(),
-        "--clean",
-        "--if-exists",
-        "--no-owner",
-        "--single-transaction",
-        f"--dbname={place.conninfo}",
-        str(file),
-    )
+    """Put a dump in place of our tables, in one transaction."""
+    script = _run("pg_restore", "--no-owner", "--file=-", str(file))
+    # All of ours, not only those in the dump: an older one has fewer.
+    drop = f"DROP TABLE IF EXISTS {', '.join(_our_tables())}"
+    how = ("--no-psqlrc", "--quiet", "--single-transaction", "--set=ON_ERROR_STOP=1", _at(place))
+    _run("psql", *how, f"--command={drop}", "--file=-", stdin=script)
 
 
-def _pg_restore() -> str:
-    tool = find_tool("pg_restore")
+def _our_tables() -> list[str]:
+    return [*metadata.tables, "alembic_version"]
+
+
+def _at(place: PostgresPlace) -> str:
+    return f"--dbname={place.conninfo}"
+
+
+def _run(name: str, *argv: str, stdin: str = "") -> str:
+    tool = find_tool(name)
     if tool is None:
         raise StoreError(
-            "pg_restore is not installed.",
+            f"{name} is not installed.",
             safe="Nothing was touched.",
-            todo="Install PostgreSQL's client programs.",
+            remedy="Install PostgreSQL's client programs.",
         )
-    return tool
-
-
-def _run(*argv: str) -> str:
     # Without a terminal to ask on, a missing password is an error and not a silent wait.
+    quiet = [] if name == "pg_restore" else ["--no-password"]
     done = subprocess.run(
-        [*argv[:1], "--no-password", *argv[1:]],
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
+        [tool, *quiet, *argv], capture_output=True, text=True, check=False, input=stdin
     )
     if done.returncode:
         words = (done.stderr.strip().splitlines() or ["no reason given"])[0]
-        raise StoreError(f"{Path(argv[0]).name} failed: {words}", safe="Nothing was changed.")
+        raise StoreError(f"{name} failed: {words}", safe="Nothing was changed.")
     return done.stdout

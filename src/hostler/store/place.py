@@ -23,6 +23,16 @@ class SqlitePlace:
     def __str__(self) -> str:
         return str(self.path)
 
+    def exists(self) -> bool:
+        """Whether something is there; also where we may not look, as opening says that better."""
+        try:
+            self.path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True
+        return True
+
     @property
     def wal(self) -> Path:
         """What was committed and not yet moved into the file."""
@@ -71,7 +81,7 @@ def find_place(home: Path, database_url: str | None = None) -> Place:
         raise StoreError(
             "The database URL contains a password.",
             safe="It was not used, and is not repeated here.",
-            todo="Take it out of the URL; put it into PGPASSFILE, PGPASSWORD or a pg_service file.",
+            remedy="Take it out of the URL; put it into PGPASSFILE, PGPASSWORD or a service file.",
         )
     return PostgresPlace(url.set(drivername="postgresql+psycopg"))
 
@@ -91,5 +101,5 @@ def _bad_url(what: str) -> StoreError:
     return StoreError(
         what,
         safe="Nothing was opened.",
-        todo="Write it as postgresql://user@host:port/database, or leave it out for SQLite.",
+        remedy="Write it as postgresql://user@host:port/database, or leave it out for SQLite.",
     )

@@ -82,8 +82,7 @@ class PostgresBackend:
 
     def __init__(self, place: PostgresPlace, patience: Patience) -> None:
         self.place = place
-        # Marks our own notifications, which are news to nobody here.
-        self._me = uuid.uuid4().hex
+        self._id = uuid.uuid4().hex
         self._tell: Callable[[], None] = lambda: None
         self._once = PerProcess(OneWritePerThread)
         self._engine = PerProcess(lambda: make_engine(place, patience))
@@ -116,7 +115,7 @@ class PostgresBackend:
 
     def before_commit(self, connection: Connection) -> None:
         """Let those who wait know of this commit."""
-        connection.exec_driver_sql(NOTIFY, (CHANNEL, self._me))
+        connection.exec_driver_sql(NOTIFY, (CHANNEL, self._me()))
 
     def version(self) -> int:
         """How many commits of others we were told of."""
@@ -131,6 +130,10 @@ class PostgresBackend:
         """Close all connections of this process."""
         self._listener.value.close()
         self._engine.value.dispose()
+
+    def _me(self) -> str:
+        """Marks our own notifications, which are news to nobody in this process."""
+        return f"{self._id}/{os.getpid()}"
 
     def _take(self, connection: Connection, keys: list[int]) -> None:
         turn = Turn()

@@ -17,28 +17,28 @@ def explain(place: PostgresPlace, cause: BaseException) -> StoreError:
     from psycopg import pq
 
     words = first_line(cause)
-    if pq.PGconn.ping(place.conninfo.encode()) is not pq.Ping.OK:
+    if pq.PGconn.ping(place.conninfo.encode()) != pq.Ping.OK:
         return StoreUnreachable(
             f"The PostgreSQL server at {place} does not answer: {words}",
             safe=_NOTHING,
-            todo="Start it, or look at host and port in the database URL.",
+            remedy="Start it, or look at host and port in the database URL.",
         )
     if _lacks_the_database(place):
         return StoreMissing(
             f"The PostgreSQL server has no database called {place.database!r}.",
             safe="Nothing was touched.",
-            todo=f"Create it with `createdb {place.database}`, then run `hostler db upgrade`.",
+            remedy=f"Create it with `createdb {place.database}`, then run `hostler db upgrade`.",
         )
     if _wants_a_password(cause):
         return StoreUnreachable(
             f"The PostgreSQL server at {place} does not accept our password: {words}",
             safe=_NOTHING,
-            todo="Give the right one in PGPASSFILE or PGPASSWORD, never in the URL.",
+            remedy="Give the right one in PGPASSFILE or PGPASSWORD, never in the URL.",
         )
     return StoreUnreachable(
         f"The PostgreSQL server at {place} refuses us: {words}",
         safe=_NOTHING,
-        todo="Look at the server's log, and at user and database in the URL.",
+        remedy="Look at the server's log, and at user and database in the URL.",
     )
 
 

@@ -6,6 +6,7 @@ A kill at any moment leaves a whole database in place: the old one or the new on
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ def _replace_file(
     staged.unlink(missing_ok=True)
     copy_database(SqlitePlace(file), staged, progress, mode="ro")
     try:
-        kept = _keep(home, place, clock, patience) if place.path.exists() else None
+        kept = _keep(home, place, clock, patience) if place.exists() else None
         staged.replace(place.path)
     except BaseException:
         with suppress(OSError):
@@ -79,29 +80,42 @@ def _replace_file(
 
 def _keep(home: Path, place: SqlitePlace, clock: Clock, patience: Patience) -> Path:
     """Give the present database a second name, and leave nothing beside it that outlives it."""
-    _end_wal(place, patience)
     moment = stamp(clock.now()).replace(":", "").replace(".", "")
-    folder = home / FOLDER / f"replaced-{moment}"
+    kept = SqlitePlace(home / FOLDER / f"replaced-{moment}" / place.path.name)
+    _link(place, kept)
     try:
-        folder.mkdir(mode=0o700, parents=True)
-        for part in (place.path, place.wal):
-            if part.exists():
-                os.link(part, folder / part.name)
-        sync(folder)
-    except OSError as error:
-        raise StoreError(
-            f"The present database could not be kept in {folder}: {error.strerror}.",
-            safe="It was not replaced.",
-            todo="Look at the home's folder `backups`.",
-        ) from error
+        whole = _end_wal(place, patience)
+    except BaseException:
+        shutil.rmtree(kept.path.parent, ignore_errors=True)
+        raise
+    if whole:
+        # All of it is in the file now, which both names lead to.
+        kept.wal.unlink(missing_ok=True)
     # A -wal left beside the new database would be replayed into it.
     place.wal.unlink(missing_ok=True)
     place.shm.unlink(missing_ok=True)
-    return folder / place.path.name
+    return kept.path
 
 
-def _end_wal(place: SqlitePlace, patience: Patience) -> None:
-    # Leaving WAL mode needs the file for oneself: it fails where anybody else has it open.
+def _link(place: SqlitePlace, kept: SqlitePlace) -> None:
+    # Before anybody opens the file: SQLite removes the log of a database that it cannot read.
+    try:
+        kept.path.parent.mkdir(mode=0o700, parents=True)
+        os.link(place.path, kept.path)
+        if place.wal.exists():
+            os.link(place.wal, kept.wal)
+        sync(kept.path.parent)
+    except OSError as error:
+        raise StoreError(
+            f"The present database could not be kept in {kept.path.parent}: {error.strerror}.",
+            safe="It was not replaced.",
+            remedy="Look at the home's folder `backups`.",
+        ) from error
+
+
+def _end_wal(place: SqlitePlace, patience: Patience) -> bool:
+    """Leave WAL mode; False for a database that cannot be read, the best reason to restore one."""
+    # It needs the file for oneself: it fails where anybody else has it open.
     try:
         with closing(connect(place.path, "rw", patience.begin_seconds)) as connection:
             connection.execute("PRAGMA journal_mode=DELETE")
@@ -109,4 +123,5 @@ def _end_wal(place: SqlitePlace, patience: Patience) -> None:
         if kind_of(error) is Kind.BUSY:
             holder = holders.sqlite_writer(place.shm) or "another process that has it open"
             raise StoreBusy(holder, patience.begin_seconds) from error
-        # A database that cannot even be opened is the best reason to restore one.
+        return False
+    return True

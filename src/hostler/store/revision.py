@@ -24,7 +24,7 @@ def read_revision(connection: Connection, place: Place) -> str | None:
         raise StoreError(
             f"The database {place} has tables, but not those of Hostler.",
             safe="Nothing was touched.",
-            todo="Use another home or database.",
+            remedy="Use another home or database.",
         )
     row = connection.exec_driver_sql(READ_REVISION).one_or_none()
     return str(row[0]) if row else None
@@ -39,7 +39,7 @@ def require_head(found: str | None, place: Place) -> None:
         raise StoreOutdated(
             f"The database {place} has layout {found}; this program needs {HEAD}.",
             safe="The data is as it was.",
-            todo="Run: hostler db upgrade",
+            remedy="Run: hostler db upgrade",
         )
 
 
@@ -49,5 +49,5 @@ def require_known(found: str, place: Place) -> None:
         raise StoreNewer(
             f"The database {place} has layout {found}; this program knows up to {HEAD}.",
             safe="The data is as it was.",
-            todo="Use the newer Hostler, or restore a backup from before its upgrade.",
+            remedy="Use the newer Hostler, or restore a backup from before its upgrade.",
         )

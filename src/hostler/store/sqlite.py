@@ -153,7 +153,7 @@ class SqliteBackend:
             raise StoreError(
                 f"The database {self.place} ended a transaction by itself.",
                 safe="Nothing of it was written.",
-                todo="Try again; if it stays so, run `hostler db check`.",
+                remedy="Try again; if it stays so, run `hostler db check`.",
             )
 
     def version(self) -> int:

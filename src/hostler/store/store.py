@@ -13,6 +13,7 @@ from hostler.model import RepoName
 from hostler.store.backend import Backend
 from hostler.store.changes import Changes
 from hostler.store.forks import PerProcess
+from hostler.store.metering import metered
 from hostler.store.place import Place, PostgresPlace, find_place
 from hostler.store.postgres import PostgresBackend
 from hostler.store.repo import Repo
@@ -48,14 +49,19 @@ class Store:
         rows that may lose their last moments in a power cut.
         """
         opening = self._backend.writing(scopes, relaxed=relaxed)
-        with self._block(opening, reading=False, at_end=self._commit) as tx:
+        with (
+            metered("relaxed" if relaxed else "write") as begun,
+            self._block(opening, reading=False, at_end=self._commit) as tx,
+        ):
+            begun()
             yield tx
         self._changes.value.committed()
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
         """One moment of the database. It cannot write; do not keep it open while waiting."""
-        with self._block(self._backend.reading(), reading=True, at_end=_roll_back) as tx:
+        opening = self._backend.reading()
+        with metered("read"), self._block(opening, reading=True, at_end=_roll_back) as tx:
             yield tx
 
     def change_mark(self) -> int:

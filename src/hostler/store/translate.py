@@ -177,7 +177,7 @@ def _corrupt(place: Place, cause: Any) -> HostlerError:
     return StoreCorrupt(
         f"The database {place} is damaged: {first_line(cause)}",
         safe="Backups are not touched; they lie in the home's folder `backups`.",
-        todo="Look with `hostler db check`; go back with `hostler db restore FILE`.",
+        remedy="Look with `hostler db check`; go back with `hostler db restore FILE`.",
     )
 
 
@@ -185,7 +185,7 @@ def _full(place: Place, cause: Any) -> HostlerError:
     return StoreFull(
         f"No space is left for the database {place} ({first_line(cause)}).",
         safe=_UNCHANGED,
-        todo="Free some space; nothing needs repair.",
+        remedy="Free some space; nothing needs repair.",
     )
 
 
@@ -193,7 +193,7 @@ def _read_only(place: Place, cause: Any) -> HostlerError:
     return StoreReadOnly(
         f"The database {place} cannot be written ({first_line(cause)}).",
         safe=_UNCHANGED,
-        todo="Look at owner, permissions and mount of the file and its folder, or at grants.",
+        remedy="Look at owner, permissions and mount of the file and its folder, or at grants.",
     )
 
 
@@ -201,7 +201,7 @@ def _disk(place: Place, cause: Any) -> HostlerError:
     return StoreError(
         f"The disk below the database {place} failed: {first_line(cause)}",
         safe=_UNCHANGED,
-        todo="Look at the system's log; then run `hostler db check`.",
+        remedy="Look at the system's log; then run `hostler db check`.",
     )
 
 
@@ -217,16 +217,16 @@ _WORDS = {
 def _cannot_open(place: Place, cause: Any) -> HostlerError:
     # SQLite has one code for all of these, so we look at the file ourselves.
     if isinstance(place, SqlitePlace):
-        if not place.path.exists():
+        if not place.exists():
             return missing(place)
+        if not os.access(place.path.parent, os.W_OK) or not os.access(place.path, os.W_OK):
+            return _read_only(place, cause)
         if place.path.is_dir():
             return StoreError(
                 f"There is a folder where the database should be: {place}",
                 safe="Nothing was touched.",
-                todo="Move it away, or use another home.",
+                remedy="Move it away, or use another home.",
             )
-        if not os.access(place.path.parent, os.W_OK) or not os.access(place.path, os.W_OK):
-            return _read_only(place, cause)
     return _disk(place, cause)
 
 
@@ -235,7 +235,7 @@ def missing(place: Place) -> StoreMissing:
     return StoreMissing(
         f"There is no database yet at {place}.",
         safe="Nothing was touched.",
-        todo="Create it with: hostler db upgrade",
+        remedy="Create it with: hostler db upgrade",
     )
 
 

@@ -10,7 +10,8 @@ from hostler.sandbox.git.process import Person
 from hostler.sandbox.git.repository import Repository
 
 _FIELDS = ("%H", "%T", "%P", "%an", "%ae", "%at", "%cn", "%ce", "%ct", "%B")
-_FORMAT = "--format=" + "%x1f".join(_FIELDS) + "%x1e"
+# NUL is the one character that no name and no message can hold.
+_FORMAT = ("-z", "--format=" + "%x00".join(_FIELDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class History:
 
 async def log(repo: Repository, wanted: History) -> list[Commit]:
     """The commits of a history, newest first."""
-    shown = await repo.git("log", _FORMAT, *_arguments(wanted), accept=(0, 128))
+    shown = await repo.git("log", *_FORMAT, *_arguments(wanted), accept=(0, 128))
     if shown.code:
         raise NoSuchObject(wanted.start)
     return parse(shown.text)
@@ -55,10 +56,15 @@ def _arguments(wanted: History) -> list[str]:
     args = [f"--skip={wanted.skip}"] if wanted.skip else []
     args += [f"--max-count={wanted.count}"] if wanted.count else []
     args += [f"--author={wanted.author}", "--fixed-strings"] if wanted.author else []
-    args += [f"--since={int(wanted.since.timestamp())}"] if wanted.since else []
-    args += [f"--until={int(wanted.until.timestamp())}"] if wanted.until else []
+    args += [f"--since={_exactly(wanted.since)}"] if wanted.since else []
+    args += [f"--until={_exactly(wanted.until)}"] if wanted.until else []
     args += ["--end-of-options", wanted.start, *(f"^{sha}" for sha in wanted.exclude)]
     return [*args, "--", f":(literal){wanted.path}"] if wanted.path else [*args, "--"]
+
+
+def _exactly(moment: datetime) -> str:
+    """A moment in the one form that git does not guess at."""
+    return f"@{int(moment.timestamp())} +0000"
 
 
 async def count(repo: Repository, wanted: History) -> int:
@@ -77,8 +83,8 @@ async def get(repo: Repository, sha: str) -> Commit:
 
 def parse(text: str) -> list[Commit]:
     """Commits from our log format."""
-    records = (record.lstrip("\n") for record in text.split("\x1e"))
-    return [_commit(record.split("\x1f", len(_FIELDS) - 1)) for record in records if record]
+    fields, size = text.split("\0"), len(_FIELDS)
+    return [_commit(fields[at : at + size]) for at in range(0, len(fields) - 1, size)]
 
 
 def _commit(fields: list[str]) -> Commit:

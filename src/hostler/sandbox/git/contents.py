@@ -48,6 +48,14 @@ async def entry(repo: Repository, commit: str, path: str) -> Entry | None:
     return found[0] if found else None
 
 
+async def in_the_way(repo: Repository, commit: str, path: str) -> bool:
+    """Whether a file cannot be at `path`: it is a folder, or a folder above it is a file."""
+    parts = path.split("/")
+    above = ["/".join(parts[:count]) for count in range(1, len(parts))]
+    listed = await repo.git("ls-tree", "-z", "-l", "--full-tree", commit, "--", *above, path)
+    return any((item.kind == "tree") == (item.path == path) for item in parse(listed.text))
+
+
 async def listing(repo: Repository, tree: str, *, recursive: bool = False) -> list[Entry]:
     """The entries of a tree, with paths relative to it."""
     flags = ["-r", "-t"] if recursive else []

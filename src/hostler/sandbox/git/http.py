@@ -52,6 +52,13 @@ class GitBridge:
         """Whether this request comes from a git client."""
         return _call(scope) is not None
 
+    async def idle(self) -> None:
+        """Wait until no git child of ours is left."""
+        for _ in range(CALLS_AT_ONCE):
+            await self._places.acquire()
+        for _ in range(CALLS_AT_ONCE):
+            self._places.release()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         call = _call(scope)
         if call is None:

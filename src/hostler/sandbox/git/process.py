@@ -54,7 +54,8 @@ class Output:
 
     @property
     def lines(self) -> list[str]:
-        return self.text.splitlines()
+        # Not splitlines(): branch names may hold letters that it takes for ends of lines.
+        return self.text.removesuffix("\n").split("\n") if self.out else []
 
 
 def clean_environment(home: Path) -> dict[str, str]:

@@ -65,9 +65,8 @@ class Repository:
         """Store a commit without moving any ref; its sha."""
         flags = [part for parent in parents for part in ("-p", parent)]
         env = author.as_author() | committer.as_committer()
-        made = await self.git(
-            "commit-tree", tree, *flags, "-F", "-", stdin=message.encode(), env=env
-        )
+        words = message.replace("\0", "").encode()
+        made = await self.git("commit-tree", tree, *flags, "-F", "-", stdin=words, env=env)
         return made.text.strip()
 
     async def first_commit(self, branch: str, title: str, person: Person) -> str:

@@ -67,11 +67,12 @@ def edit(call: Call) -> Response:
     comment = _own(call)
     body = call.fields("IssueComment").body(required=True)
     assert body is not None
+    changes = {"body": {"from": comment.body}}
     comment = call.world.put(replace(comment, body=body, updated_at=call.world.now()))
     issue = call.world.truth.get(Issue, comment.issue_id)
     if issue is not None:
         touch(call, issue)
-    call.world.tell("issue_comment", comment, "edited", call.actor)
+    call.world.tell("issue_comment", comment, "edited", call.actor, changes=changes)
     return call.one(comment)
 
 

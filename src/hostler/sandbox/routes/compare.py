@@ -42,7 +42,7 @@ async def _history(call: Call, git: Repository) -> History:
     return History(
         await commit_of(git, query.get("sha") or call.repo.default_branch),
         path=path,
-        author=query.get("author", "").replace("\n", " "),
+        author=" ".join(query.get("author", "").replace("\0", " ").split()),
         since=_moment(query.get("since"), "since"),
         until=_moment(query.get("until"), "until"),
     )

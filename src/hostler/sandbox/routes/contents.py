@@ -9,11 +9,18 @@ from urllib.parse import quote
 
 from hostler.sandbox import people
 from hostler.sandbox.call import Call
-from hostler.sandbox.errors import ApiError, conflict, invalid, not_found, unprocessable
+from hostler.sandbox.errors import (
+    ApiError,
+    conflict,
+    forbidden,
+    invalid,
+    not_found,
+    unprocessable,
+)
 from hostler.sandbox.fields import Fields
 from hostler.sandbox.git import commits, contents, names, refs
 from hostler.sandbox.git.contents import Entry, FileEdit
-from hostler.sandbox.git.errors import BadName, GitFailed, NoSuchObject
+from hostler.sandbox.git.errors import BadName, NoSuchObject
 from hostler.sandbox.git.names import ZERO
 from hostler.sandbox.git.process import Person
 from hostler.sandbox.git.repository import Repository
@@ -26,6 +33,7 @@ from hostler.sandbox.shapes.issues import repo_url
 router = Router()
 FILE = REPO + "/contents/{path...}"
 LARGEST_INLINE = 1_000_000
+LARGEST = 100_000_000
 
 
 @router.route("GET", REPO + "/contents")
@@ -59,16 +67,27 @@ async def _show(call: Call, path: str) -> Response:
         inside = await contents.listing(git, entry.sha)
         prefix = f"{path}/" if path else ""
         return json_response([_entry(call, item, prefix + item.path, asked) for item in inside])
-    data = await contents.blob(git, entry.sha)
     if ".raw" in call.request.headers.get("accept", ""):
+        data = await contents.blob(git, _small_enough(entry))
         return Response(200, data, content_type="application/octet-stream")
-    return json_response(_entry(call, entry, path, asked) | _content(data))
+    return json_response(_entry(call, entry, path, asked) | await _content(git, entry))
 
 
-def _content(data: bytes) -> dict[str, Any]:
-    if len(data) > LARGEST_INLINE:
+async def _content(git: Repository, entry: Entry) -> dict[str, Any]:
+    """A file's text; left out where it is large, and absent where it is another repository."""
+    if entry.kind != "blob" or (entry.size or 0) > LARGEST_INLINE:
+        _small_enough(entry)
         return {"encoding": "none", "content": ""}
+    data = await contents.blob(git, entry.sha)
     return {"encoding": "base64", "content": base64.encodebytes(data).decode()}
+
+
+def _small_enough(entry: Entry) -> str:
+    if (entry.size or 0) > LARGEST:
+        raise forbidden("This API returns blobs up to 100 MB in size.")
+    if entry.kind != "blob":
+        raise not_found()
+    return entry.sha
 
 
 def _entry(call: Call, item: Entry, path: str, ref: str) -> dict[str, Any]:
@@ -103,6 +122,8 @@ async def write(call: Call) -> Response:
         raise unprocessable("path must name a file")
     async with git.lock:
         branch, parent = await _branch(call, git, fields)
+        if parent and await contents.in_the_way(git, parent, path):
+            raise unprocessable(f"{path} is in the way of another file or folder")
         old = await contents.entry(git, parent, path) if parent else None
         _check_sha(fields, old, path)
         commit = await _commit(call, git, fields, branch, parent, path, data)
@@ -173,10 +194,7 @@ async def _commit(
     message = fields.text("message", required=True) or ""
     who = people.person(call.world, call.actor)
     author, committer = _named(fields, "author", who), _named(fields, "committer", who)
-    try:
-        made = await contents.write(git, FileEdit(parent, path, data, message, author, committer))
-    except GitFailed:
-        raise unprocessable(f"{path} is in the way of another file or folder") from None
+    made = await contents.write(git, FileEdit(parent, path, data, message, author, committer))
     move = await refs.move(git, f"refs/heads/{branch}", made, expected=parent or ZERO)
     await announce_call(call, move)
     return made
@@ -188,8 +206,10 @@ def _named(fields: Fields, role: str, who: Person) -> Person:
         return who
     inner = Fields("Content", value)
     name, email = inner.text("name", required=True), inner.text("email", required=True)
-    plain = (name or "") + (email or "")
-    if any(letter in plain for letter in "<>\n\0"):
+    plain = f"{name}{email}"
+    # Git drops punctuation from a name's ends, and takes none that is nothing else.
+    wordless = not any(letter.isalnum() for letter in name or "")
+    if wordless or any(letter in plain for letter in "<>\n\0"):
         raise invalid("Content", role, "invalid")
     return Person(name or who.name, email or who.email, who.when)
 

@@ -42,7 +42,7 @@ def add(call: Call) -> Response:
     if issue.id in blocker.blocked_by:
         raise unprocessable("The two issues would block each other.")
     issue = touch(call, issue, blocked_by=(*issue.blocked_by, blocker.id))
-    call.world.note(issue, "blocked_by_added", call.actor)
+    call.world.note(issue, "blocked_by_added", call.actor, blocker=str(blocker.id))
     return call.one(issue, 201)
 
 
@@ -54,7 +54,7 @@ def remove(call: Call) -> Response:
         raise not_found()
     kept = tuple(known for known in issue.blocked_by if known != wanted)
     issue = touch(call, issue, blocked_by=kept)
-    call.world.note(issue, "blocked_by_removed", call.actor)
+    call.world.note(issue, "blocked_by_removed", call.actor, blocker=str(wanted))
     return call.one(issue)
 
 

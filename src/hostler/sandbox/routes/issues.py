@@ -9,6 +9,7 @@ from hostler.sandbox.entities import Issue, Label
 from hostler.sandbox.errors import forbidden
 from hostler.sandbox.http import Response, no_content
 from hostler.sandbox.issuing import Change, change_issue, open_issue
+from hostler.sandbox.pull_editing import allow_reopening
 from hostler.sandbox.router import REPO, Router
 from hostler.sandbox.shapes import issues as _shapes  # noqa: F401 - registers the shapes
 
@@ -91,7 +92,7 @@ def get_issue(call: Call) -> Response:
 
 
 @router.route("PATCH", REPO + "/issues/{number}")
-def edit_issue(call: Call) -> Response:
+async def edit_issue(call: Call) -> Response:
     """Change an issue: the author may edit and close it, the rest needs triage."""
     issue = call.issue()
     author = issue.user.lower() == call.actor.lower()
@@ -100,6 +101,9 @@ def edit_issue(call: Call) -> Response:
     change = Change.read(call.fields("Issue"))
     if not call.can("triage"):
         change = replace(change, labels=None, assignees=None)
+    if issue.pull and change.state == "open" and issue.state == "closed":
+        await allow_reopening(call, issue)
+        issue = call.issue()
     return call.one(change_issue(call, issue, change))
 
 
@@ -111,7 +115,7 @@ def lock(call: Call) -> Response:
     issue = call.issue()
     now = call.world.now()
     call.world.put(replace(issue, locked=True, lock_reason=reason, updated_at=now))
-    call.world.note(issue, "locked", call.actor)
+    call.world.note(issue, "locked", call.actor, **({"reason": reason} if reason else {}))
     return no_content()
 
 

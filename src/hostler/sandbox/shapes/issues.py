@@ -7,7 +7,7 @@ from typing import Any
 
 from hostler.sandbox.entities import Comment, Event, Issue, Label, Repo
 from hostler.sandbox.moments import iso, iso_or_none
-from hostler.sandbox.render import Frame, shape
+from hostler.sandbox.render import Frame, shape, shaped
 from hostler.sandbox.shapes.people import html_root, node_id, simple_user
 
 REACTIONS = ("+1", "-1", "laugh", "confused", "heart", "hooray", "eyes", "rocket")
@@ -165,7 +165,26 @@ def bare_event(item: Event, frame: Frame) -> dict[str, Any]:
         found["assigner"] = simple_user(item.actor, frame)
     if "from" in detail:
         found["rename"] = {"from": detail["from"], "to": detail["to"]}
+    if item.event == "locked":
+        found["lock_reason"] = detail.get("reason")
+    if "blocker" in detail:
+        found["blocked_by"] = _reference(int(detail["blocker"]), frame)
     return found
+
+
+def _reference(issue_id: int, frame: Frame) -> dict[str, Any] | None:
+    """Another issue, in a few words."""
+    other = frame.tables.get(Issue, issue_id)
+    repo = frame.tables.get(Repo, other.repo_id) if other else None
+    if other is None or repo is None:
+        return None
+    return {
+        "number": other.number,
+        "title": other.title,
+        "state": other.state,
+        "repository": shaped(repo, frame),
+        "issue_type": None,
+    }
 
 
 @shape(Event, kept=False)

@@ -1,0 +1,57 @@
+"""Small real file systems, so that full and read-only disks are real."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[Path]:
+    """A file system of the given size at a folder; skips where we may not mount."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "tmpfs", str(folder)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if done.returncode:
+        reason = done.stderr.strip() or "refused"
+        pytest.skip(f"cannot mount a small disk ({reason}); try: unshare -rm pytest tests/store")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """The mounted folder, made read-only for a while."""
+    subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["mount", "-o", "remount,rw", str(folder)], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Use up all space that is left."""
+    filler = folder / "filler"
+    with filler.open("wb", buffering=0) as file:
+        for block in (65536, 4096, 1):
+            try:
+                while True:
+                    file.write(b"x" * block)
+            except OSError:
+                continue
+    return filler
+
+
+def become_nobody() -> None:
+    """In a child: lose the rights for which modes mean nothing."""
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)

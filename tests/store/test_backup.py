@@ -1,0 +1,286 @@
+"""Backups can be trusted, and going back to one never leaves nothing."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing, suppress
+
+import pytest
+from children import Child
+from database import HASTY, PATIENT, Database, no_progress
+from sqlalchemy import insert
+
+from hostler.clock import FakeClock, SystemClock
+from hostler.errors import (
+    HomeLocked,
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    StoreMissing,
+    StoreNewer,
+)
+from hostler.store.backup import backup_path, take_backup, verify_backup
+from hostler.store.homelock import home_lock
+from hostler.store.meta import read_meta
+from hostler.store.migrate import Plan
+from hostler.store.restore import restore
+from hostler.store.revision import HEAD
+from hostler.store.tables import store_meta
+from hostler.store.vacuum import vacuum
+
+
+def put(database, key, size=1):
+    with closing(database.open()) as store, store.write() as tx:
+        tx.execute(insert(store_meta).values(key=key, value="x" * size))
+
+
+def keys(database):
+    with closing(database.open()) as store, store.read() as tx:
+        return set(read_meta(tx))
+
+
+def back_up(database):
+    path = backup_path(database.home, database.place, HEAD, FakeClock())
+    return take_backup(database.place, path, HEAD, no_progress).path
+
+
+def go_back(database, file, patience=PATIENT, clock=None):
+    return restore(
+        database.home,
+        database.place,
+        file,
+        clock=clock or SystemClock(),
+        patience=patience,
+        progress=no_progress,
+    )
+
+
+def test_a_backup_holds_what_was_there_and_is_one_file(database):
+    put(database, "before")
+    file = back_up(database)
+    put(database, "after")
+    assert verify_backup(database.place, file).revision == HEAD
+    assert [found.name for found in file.parent.iterdir()] == [file.name]
+    go_back(database, file)
+    assert "before" in keys(database)
+    assert "after" not in keys(database)
+    assert database.inspect().sound
+
+
+def test_a_backup_is_taken_while_others_write(sqlite_database):
+    with closing(sqlite_database.open()) as store:
+        with store.write() as tx:
+            tx.execute(insert(store_meta).values(key="unfinished", value="x"))
+            file = back_up(sqlite_database)
+        with closing(sqlite3.connect(file)) as copy:
+            copied = {row[0] for row in copy.execute("SELECT key FROM store_meta")}
+        assert "unfinished" not in copied
+    assert "unfinished" in keys(sqlite_database)
+
+
+def test_backups_of_one_moment_have_names_of_their_own(database):
+    names = {back_up(database).name for _ in range(3)}
+    assert len(names) == 3
+
+
+def test_an_existing_file_is_not_overwritten(database):
+    file = back_up(database)
+    with pytest.raises(StoreError, match="exists"):
+        take_backup(database.place, file, HEAD, no_progress)
+
+
+def test_the_database_before_is_kept_and_can_be_gone_back_to(database):
+    put(database, "first")
+    file = back_up(database)
+    put(database, "second")
+    done = go_back(database, file)
+    assert "second" not in keys(database)
+    assert done.kept.is_file()
+    go_back(database, done.kept)
+    assert {"first", "second"} <= keys(database)
+
+
+def test_a_restored_file_has_nothing_of_the_old_one_beside_it(sqlite_database):
+    file = back_up(sqlite_database)
+    store = sqlite_database.open()
+    with store.write() as tx:
+        tx.execute(insert(store_meta).values(key="in the log only", value="x"))
+    # As after a kill: the log was never moved into the file.
+    place = sqlite_database.place
+    log, shm = place.wal.read_bytes(), place.shm.read_bytes()
+    store.close()
+    place.wal.write_bytes(log)
+    place.shm.write_bytes(shm)
+    kept = go_back(sqlite_database, file).kept
+    assert not place.wal.exists()
+    assert not place.shm.exists()
+    assert "in the log only" not in keys(sqlite_database)
+    go_back(sqlite_database, kept)
+    assert "in the log only" in keys(sqlite_database)
+
+
+def test_a_damaged_database_is_kept_with_its_log_and_replaced(sqlite_database):
+    put(sqlite_database, "before")
+    file = back_up(sqlite_database)
+    sqlite_database.file.write_bytes(b"garbage" * 1000)
+    sqlite_database.place.wal.write_bytes(b"also garbage")
+    kept = go_back(sqlite_database, file).kept
+    assert kept.read_bytes() == b"garbage" * 1000
+    assert kept.with_name(kept.name + "-wal").read_bytes() == b"also garbage"
+    assert "before" in keys(sqlite_database)
+
+
+def test_a_missing_database_can_be_restored(sqlite_database, tmp_path):
+    put(sqlite_database, "before")
+    file = back_up(sqlite_database)
+    other = Database(tmp_path / "other")
+    assert go_back(other, file).kept is None
+    assert "before" in keys(other)
+
+
+def test_an_older_backup_is_restored_and_then_upgraded(empty):
+    empty.upgrade(Plan(to="0001"))
+    file = empty.upgrade().backup.path
+    assert go_back(empty, file).backup.revision == "0001"
+    assert empty.upgrade().before == "0001"
+    assert empty.inspect().sound
+
+
+def no_backup(tmp_path, kind):
+    path = tmp_path / "thing"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "garbage":
+        path.write_bytes(os.urandom(5000))
+    elif kind == "empty":
+        path.touch()
+    elif kind == "text":
+        path.write_text("hello")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["folder", "missing", "garbage", "empty", "text"])
+def test_what_is_no_backup_changes_nothing(database, tmp_path, kind):
+    put(database, "before")
+    with pytest.raises((StoreMissing, StoreCorrupt, StoreError)) as caught:
+        go_back(database, no_backup(tmp_path, kind))
+    assert "thing" in str(caught.value)
+    assert "before" in keys(database)
+    assert not (database.home / "backups").exists()
+
+
+def test_a_damaged_backup_is_refused(sqlite_database):
+    put(sqlite_database, "large", 50_000)
+    file = back_up(sqlite_database)
+    content = bytearray(file.read_bytes())
+    content[8192:16384] = b"\xa5" * 8192
+    file.write_bytes(content)
+    with pytest.raises(StoreCorrupt, match="cannot be used"):
+        go_back(sqlite_database, file)
+    assert "large" in keys(sqlite_database)
+
+
+def test_another_programs_database_is_no_backup(sqlite_database, tmp_path):
+    with closing(sqlite3.connect(tmp_path / "theirs.db")) as other:
+        other.execute("CREATE TABLE theirs (a)")
+    with pytest.raises(StoreError, match="not a backup of Hostler"):
+        go_back(sqlite_database, tmp_path / "theirs.db")
+
+
+def test_a_backup_of_a_newer_program_is_refused(sqlite_database):
+    file = back_up(sqlite_database)
+    with closing(sqlite3.connect(file)) as copy:
+        copy.execute("UPDATE alembic_version SET version_num = '0099'")
+        copy.commit()
+    with pytest.raises(StoreNewer):
+        go_back(sqlite_database, file)
+
+
+def test_no_restore_while_a_service_works_on_the_home(database):
+    file = back_up(database)
+    with home_lock(database.home, FakeClock()), pytest.raises(HomeLocked):
+        go_back(database, file)
+
+
+def keep_open(pipe, home):
+    store = Database(home).open()
+    with store.read() as tx:
+        read_meta(tx)
+        pipe.send("open")
+        pipe.recv()
+    with store.read() as tx:
+        pipe.send(sorted(read_meta(tx)))
+
+
+def test_no_restore_while_anybody_has_the_file_open(sqlite_database):
+    file = back_up(sqlite_database)
+    put(sqlite_database, "after")
+    child = Child(keep_open, sqlite_database.home)
+    child.hear()
+    with pytest.raises(StoreBusy):
+        go_back(sqlite_database, file, HASTY)
+    child.tell()
+    assert "after" in child.hear()
+    child.join()
+    assert not list(sqlite_database.home.glob("*.restoring*"))
+    go_back(sqlite_database, file)
+    assert "after" not in keys(sqlite_database)
+
+
+def restore_and_stop_at(pipe, home, file, step):
+    """Die as by a kill when a given name of the operating system is called."""
+    from pathlib import Path
+
+    def die(*_arguments, **_options):
+        pipe.send("there")
+        os.kill(os.getpid(), 9)
+
+    module, name = {"link": (os, "link"), "unlink": (Path, "unlink"), "replace": (Path, "replace")}[
+        step.rstrip("2")
+    ]
+    real, calls = getattr(module, name), []
+
+    def maybe(*arguments, **options):
+        calls.append(1)
+        if len(calls) == (2 if step.endswith("2") else 1):
+            die()
+        return real(*arguments, **options)
+
+    setattr(module, name, maybe)
+    with suppress(BaseException):
+        go_back(Database(home), file)
+    pipe.send("done")
+
+
+@pytest.mark.parametrize("step", ["link", "unlink", "unlink2", "replace", "replace2"])
+def test_a_restore_killed_at_any_step_leaves_the_old_or_the_new(sqlite_database, step):
+    put(sqlite_database, "old")
+    file = back_up(sqlite_database)
+    put(sqlite_database, "newer")
+    child = Child(restore_and_stop_at, sqlite_database.home, file, step)
+    assert child.hear() == "there"
+    child.join()
+    assert {"old", "newer"} <= keys(sqlite_database)
+    assert sqlite_database.inspect().sound
+    go_back(sqlite_database, file)
+    assert "newer" not in keys(sqlite_database)
+
+
+def test_vacuum_gives_space_back_on_sqlite_and_to_new_rows_on_postgresql(database):
+    put(database, "large", 3_000_000)
+    with closing(database.open()) as store, store.write() as tx:
+        tx.constant("DELETE FROM store_meta WHERE key = ?", ("large",))
+    done = vacuum(database.home, database.place, clock=SystemClock(), patience=PATIENT)
+    assert done.after < done.before or database.url
+    assert database.inspect().sound
+
+
+def test_no_vacuum_of_a_file_under_a_running_service(sqlite_database):
+    with home_lock(sqlite_database.home, FakeClock()), pytest.raises(HomeLocked):
+        vacuum(
+            sqlite_database.home,
+            sqlite_database.place,
+            clock=FakeClock(),
+            patience=PATIENT,
+        )

@@ -1,0 +1,79 @@
+"""What the doctor says about the database."""
+
+from __future__ import annotations
+
+import pytest
+from database import Database
+
+from hostler import health
+from hostler.clock import FakeClock
+from hostler.health import Context, Status
+from hostler.store import checks
+from hostler.store.migrate import Plan
+
+
+@pytest.fixture
+def ask(monkeypatch):
+    def ask(database, check):
+        if database.url:
+            monkeypatch.setenv("HOSTLER_DATABASE_URL", database.url)
+        else:
+            monkeypatch.delenv("HOSTLER_DATABASE_URL", raising=False)
+        (finding,) = check(Context(database.home, None, FakeClock()))
+        assert finding.evidence
+        assert (finding.remedy != "") == (finding.status in {Status.WARNING, Status.FAILED})
+        return finding
+
+    return ask
+
+
+def test_the_checks_are_registered():
+    names = {item.name for item in health.registered()}
+    assert {checks.DATABASE, checks.INTEGRITY, checks.SPACE, checks.WAL} <= names
+
+
+def test_a_sound_database_is_well(database, ask):
+    assert ask(database, checks.database).status is Status.OK
+    assert ask(database, checks.integrity).status is Status.OK
+    assert ask(database, checks.space).status is Status.OK
+
+
+def test_a_missing_database_is_something_to_do(empty, ask):
+    finding = ask(empty, checks.database)
+    assert finding.status is Status.WARNING
+    assert "hostler db upgrade" in finding.remedy
+    assert ask(empty, checks.integrity).status is Status.SKIPPED
+    assert ask(empty, checks.space).status is Status.OK
+    assert ask(empty, checks.write_ahead_log).status is Status.SKIPPED
+
+
+def test_an_older_layout_is_something_to_do(empty, ask):
+    empty.upgrade(Plan(to="0001"))
+    assert "upgrade" in ask(empty, checks.database).remedy
+
+
+def test_a_damaged_database_is_a_failure_with_evidence(home, ask):
+    home.mkdir()
+    (home / "hostler.db").write_bytes(b"garbage" * 1000)
+    assert ask(Database(home), checks.integrity).status is Status.FAILED
+    found = [item for item in health.registered() if item.name == checks.DATABASE]
+    (finding,) = health._run(found[0], Context(home, None, FakeClock()))
+    assert finding.status is Status.FAILED
+    assert "restore" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("free", "status"), [(10**6, Status.FAILED), (5 * 10**8, Status.WARNING), (10**11, Status.OK)]
+)
+def test_little_space_is_told_before_it_is_none(sqlite_database, ask, monkeypatch, free, status):
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": free}))
+    assert ask(sqlite_database, checks.space).status is status
+
+
+def test_a_log_that_only_grows_is_told(sqlite_database, ask):
+    with sqlite_database.place.wal.open("wb") as log:
+        log.truncate(checks.LARGE_WAL + 1)
+    assert ask(sqlite_database, checks.write_ahead_log).status is Status.WARNING
+    with sqlite_database.place.wal.open("wb") as log:
+        log.truncate(0)
+    assert ask(sqlite_database, checks.write_ahead_log).status is Status.OK
