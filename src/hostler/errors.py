@@ -170,8 +170,8 @@ class CredentialsMissing(ForgeError):
 class Refused(ForgeError):
     """GitHub said no, and did nothing."""
 
-    def __init__(self, request: str, status: int, message: str, *, todo: str = "") -> None:
-        super().__init__(f"GitHub answered {request} with {status}: {message}", todo=todo)
+    def __init__(self, request: str, status: int, message: str, *, remedy: str = "") -> None:
+        super().__init__(f"GitHub answered {request} with {status}: {message}", remedy=remedy)
         self.request = request
         self.status = status
         self.message = message
@@ -242,7 +242,7 @@ class Unreachable(ForgeError):
         super().__init__(
             f"GitHub could not be reached for {request}: {reason}.",
             safe="Nothing was changed there.",
-            todo="Look at the network and at `github.api_url`.",
+            remedy="Look at the network and at `github.api_url`.",
         )
         self.reason = reason
 
@@ -265,7 +265,7 @@ class GitHubPollingError(ForgeError):
         super().__init__(
             f"{surface} of {repo} could not be read. {cause.what}",
             safe="The next poll reads it from the same place.",
-            todo=cause.todo,
+            remedy=cause.remedy,
         )
         self.repo = repo
         self.surface = surface

@@ -148,7 +148,7 @@ def test_a_kind_that_is_not_there_yet_is_named():
     with pytest.raises(UnknownKind) as refused:
         kind_of(Agent(kind="claude"))
     assert "claude" in refused.value.what
-    assert "command" in refused.value.todo
+    assert "command" in refused.value.remedy
 
 
 def test_a_missing_program_is_found_before_the_start(tmp_path):

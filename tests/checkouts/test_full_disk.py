@@ -62,7 +62,7 @@ def test_a_full_disk_is_said_so_and_the_work_goes_on_when_there_is_space(
     filler = fill(small_disk)
     with pytest.raises(DiskFull) as full:
         commit_all(checkout, "Work", ANN)
-    assert full.value.todo
+    assert full.value.remedy
     assert (checkout.path / "work").exists()
     filler.unlink()
     head = commit_all(checkout, "Work", ANN).head

@@ -106,7 +106,7 @@ def test_a_git_folder_that_is_not_as_we_made_it_is_refused(
         commit_all(checkout, "x", ANN)
         status(checkout, "main")
         keep_and_clean(checkout, ANN)
-    assert refused.value.todo
+    assert refused.value.remedy
     assert (checkout.path / "work").exists()
     assert stable.on_remote() == ""
 

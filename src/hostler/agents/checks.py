@@ -32,7 +32,7 @@ def _findings(name: str, agent: Agent, settings: Settings) -> Iterator[Finding]:
     try:
         env = agent_environment(os.environ, agent.env, {}, secret_names(settings))
     except SecretRefused as error:
-        yield Finding(READY, Status.FAILED, f"{name}: {error.what}", error.todo)
+        yield Finding(READY, Status.FAILED, f"{name}: {error.what}", error.remedy)
         return
     kind = KINDS.get(agent.kind)
     for problem in kind.mistakes(agent, env["PATH"]) if kind else ():

@@ -32,7 +32,7 @@ class SecretRefused(AgentError):
         super().__init__(
             f"An agent may not see {', '.join(self.names)}: that is a secret of Hostler's own.",
             safe="No agent was started.",
-            todo="Take the name out of the agent's `env`, or give that variable another value.",
+            remedy="Take the name out of the agent's `env`, or give that variable another value.",
         )
 
 
@@ -45,7 +45,7 @@ class UnknownKind(AgentError):
         super().__init__(
             f"Agents of kind {kind} cannot be run yet.",
             safe="No agent was started.",
-            todo=f"There are: {', '.join(sorted(known))}.",
+            remedy=f"There are: {', '.join(sorted(known))}.",
         )
         self.kind = kind
 
@@ -57,7 +57,7 @@ class RunFilesFailed(AgentError):
         super().__init__(
             f"{path} could not be written: {error.strerror or error}.",
             safe="No agent was started.",
-            todo="Make room, or make the home writable.",
+            remedy="Make room, or make the home writable.",
         )
         self.path = path
 
@@ -73,11 +73,11 @@ class ScriptError(AgentError):
         count = len(self.problems)
         super().__init__(
             f"{path} has {count} mistake{'s' if count != 1 else ''}:",
-            todo="docs/agents.md lists every step of a script.",
+            remedy="docs/agents.md lists every step of a script.",
         )
 
     def lines(self) -> list[str]:
-        return [self.what, *(problem.sentence() for problem in self.problems), self.todo]
+        return [self.what, *(problem.sentence() for problem in self.problems), self.remedy]
 
 
 class NotInRun(AgentError):
@@ -89,7 +89,7 @@ class NotInRun(AgentError):
         super().__init__(
             f"This command speaks for a run, and there is none here: {found}.",
             safe="Nothing was written.",
-            todo="It is meant for agents, which Hostler starts with HOSTLER_RUN_DIR set.",
+            remedy="It is meant for agents, which Hostler starts with HOSTLER_RUN_DIR set.",
         )
 
 

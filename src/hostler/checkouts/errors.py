@@ -39,14 +39,14 @@ class GitMissing(CheckoutError):
     """Git is not installed."""
 
     def __init__(self) -> None:
-        super().__init__("git is not installed.", todo="Install git 2.32 or newer.")
+        super().__init__("git is not installed.", remedy="Install git 2.32 or newer.")
 
 
 class GitTooOld(CheckoutError):
     """Git lacks what we need."""
 
     def __init__(self, found: str) -> None:
-        super().__init__(f"git {found} is too old.", todo="Install git 2.32 or newer.")
+        super().__init__(f"git {found} is too old.", remedy="Install git 2.32 or newer.")
         self.found = found
 
 
@@ -67,7 +67,7 @@ class GitTimeout(CheckoutError):
         super().__init__(
             f"git {verb} did not end within {seconds:.0f} s.",
             safe="It was stopped; nothing was pushed by halves.",
-            todo="Try again; look at the disk and the network if it stays so.",
+            remedy="Try again; look at the disk and the network if it stays so.",
         )
         self.verb = verb
         self.seconds = seconds
@@ -80,7 +80,7 @@ class DiskFull(CheckoutError):
         super().__init__(
             f"No space is left on the disk of {place}.",
             safe="What was committed before is safe.",
-            todo="Free some space; the step is then repeated.",
+            remedy="Free some space; the step is then repeated.",
         )
 
 
@@ -91,7 +91,7 @@ class RemoteError(CheckoutError):
     remedy = "Look at the address and the token."
 
     def __init__(self, url: str, said: str = "") -> None:
-        super().__init__(f"{url} {self.because}.", safe="Nothing was changed.", todo=self.remedy)
+        super().__init__(f"{url} {self.because}.", safe="Nothing was changed.", remedy=self.remedy)
         self.url = url
         self.said = said
 
@@ -133,7 +133,7 @@ class BranchMissing(CheckoutError):
         some = ", ".join(self.known[:5]) or "none: it has no commits yet"
         super().__init__(
             f"The repository has no branch {branch or 'to start from'} (it has {some}).",
-            todo="Set `base_branch` to one that exists, or push a first commit.",
+            remedy="Set `base_branch` to one that exists, or push a first commit.",
         )
 
 
@@ -148,7 +148,7 @@ class CheckoutTampered(CheckoutError):
         super().__init__(
             f"The checkout {path} is not as it was made: {what}.",
             safe="Nothing of it was read further or pushed.",
-            todo="Look at the folder; remove it by hand to start the task anew.",
+            remedy="Look at the folder; remove it by hand to start the task anew.",
         )
         self.path = path
         self.reason = what
@@ -162,7 +162,7 @@ class FilesTooLarge(CheckoutError):
         super().__init__(
             f"Larger than {limit // 1_000_000} MB: {', '.join(self.files[:5])}.",
             safe="Nothing was committed.",
-            todo="Remove them or add them to .gitignore.",
+            remedy="Remove them or add them to .gitignore.",
         )
 
 
@@ -177,7 +177,7 @@ class HistoryRewritten(HistoryRefused):
         super().__init__(
             f"The history was rewritten: the {role} {missing[:12]} is not part of {head[:12]}.",
             safe="Nothing was pushed.",
-            todo=f"Put the work on top of {missing[:12]}; add commits, never change old ones.",
+            remedy=f"Put the work on top of {missing[:12]}; add commits, never change old ones.",
         )
         self.role = role
         self.missing = missing
@@ -191,7 +191,7 @@ class WrongBranch(HistoryRefused):
         super().__init__(
             f"The checkout is on the branch {found} instead of {expected}.",
             safe="Nothing was pushed.",
-            todo=f"Bring the commits to {expected} and switch to it.",
+            remedy=f"Bring the commits to {expected} and switch to it.",
         )
         self.expected = expected
         self.found = found
@@ -204,7 +204,7 @@ class DetachedHead(HistoryRefused):
         super().__init__(
             f"The checkout is on no branch (at {head[:12]}) instead of {expected}.",
             safe="Nothing was pushed.",
-            todo=f"Bring the commits to {expected} and switch to it.",
+            remedy=f"Bring the commits to {expected} and switch to it.",
         )
         self.expected = expected
         self.head = head
@@ -217,7 +217,7 @@ class BranchDeleted(HistoryRefused):
         super().__init__(
             f"The branch {branch} is gone from the checkout.",
             safe="Nothing was pushed.",
-            todo=f"Make {branch} again where the work is.",
+            remedy=f"Make {branch} again where the work is.",
         )
         self.branch = branch
 
@@ -229,7 +229,7 @@ class UnfinishedMerge(HistoryRefused):
         super().__init__(
             f"The checkout has an unfinished {what}.",
             safe="Nothing was committed or pushed.",
-            todo=f"Finish or abort the {what}.",
+            remedy=f"Finish or abort the {what}.",
         )
         self.operation = what
 
@@ -243,7 +243,7 @@ class PushRaced(CheckoutError):
         super().__init__(
             f"The remote branch {branch} is at {now}, expected was {before}.",
             safe="Nothing was pushed and nothing was overwritten.",
-            todo="Bring the remote's commits into the work, then push again.",
+            remedy="Bring the remote's commits into the work, then push again.",
         )
         self.branch = branch
         self.expected = expected
@@ -257,7 +257,7 @@ class PushRefused(CheckoutError):
         super().__init__(
             f"The push of {branch} was refused: {reason or 'no reason was given'}",
             safe="The work is kept in the mirror and in the checkout.",
-            todo="Look at the branch's protection and the token's rights.",
+            remedy="Look at the branch's protection and the token's rights.",
         )
         self.branch = branch
         self.reason = reason
@@ -271,7 +271,7 @@ class PushUnverified(CheckoutError):
             f"{pushed[:12]} was pushed to {branch}, but the remote has "
             f"{found[:12] if found else 'nothing'} there.",
             safe="The work is kept in the mirror and in the checkout.",
-            todo="See who changed the branch on the remote.",
+            remedy="See who changed the branch on the remote.",
         )
         self.branch = branch
         self.pushed = pushed
@@ -287,5 +287,5 @@ class WorkWouldBeLost(CheckoutError):
         super().__init__(
             f"{path} still has work: {', '.join(self.losses[:5])}.",
             safe="Nothing was removed.",
-            todo="Push it or keep it as a checkpoint first.",
+            remedy="Push it or keep it as a checkpoint first.",
         )

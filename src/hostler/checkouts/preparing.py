@@ -118,6 +118,6 @@ def _recorded_base(checkout: Checkout) -> Sha:
         raise CheckoutMissing(
             f"{checkout.path} is there, but not known to its mirror.",
             safe="Nothing was touched.",
-            todo="Move the folder away to start the task anew.",
+            remedy="Move the folder away to start the task anew.",
         )
     return base

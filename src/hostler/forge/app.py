@@ -98,7 +98,7 @@ class App:
         except (jwt.PyJWTError, ValueError, TypeError) as error:
             # The cause may quote the key.
             raise CredentialsMissing(
-                "The App's private key cannot sign: it is no RSA key in PEM form.", todo=_TODO
+                "The App's private key cannot sign: it is no RSA key in PEM form.", remedy=_TODO
             ) from (None if self._key in str(error) else error)
         remember_secret(signed)
         return signed
@@ -111,7 +111,7 @@ def read_key(name: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise CredentialsMissing(
-            f"The App's key {name or '(none named)'} cannot be read: {reason}.", todo=_TODO
+            f"The App's key {name or '(none named)'} cannot be read: {reason}.", remedy=_TODO
         ) from error
     remember_secret(key)
     return key

@@ -34,12 +34,12 @@ def github_answers(context: Context) -> Iterator[Finding]:
     try:
         hub = open_hub(settings.github, context.clock)
     except CredentialsMissing as error:
-        yield Finding(NAME, Status.FAILED, error.what, error.todo)
+        yield Finding(NAME, Status.FAILED, error.what, error.remedy)
         return
     try:
         yield from _ask(hub, settings, context)
     except ForgeError as error:
-        yield Finding(NAME, Status.FAILED, error.what, error.todo)
+        yield Finding(NAME, Status.FAILED, error.what, error.remedy)
     finally:
         hub.close()
 

@@ -86,27 +86,30 @@ class Client:
 
     def _deliver(self, request: Request) -> Answer:
         number = 0
+        learning = request.method == "GET" and urlsplit(request.url).path.endswith(self.path())
         for _ in range(MOST_HOPS):
             self.requests += 1
             answer = self.wire.send(request)
             self.budget = answer.budget
             if not answer.redirect:
                 return replace(answer, repository_id=number)
-            number = self._followed(request, answer)
+            number = self._target(request, answer)
+            if not learning:
+                self._require_ours(request, answer, number)
+            self.renamed = True
             request = replace(request, url=answer.redirect)
         raise moved(request.words, answer.status, answer.redirect)
 
-    def _followed(self, request: Request, answer: Answer) -> int:
-        """The number of the repository that we are sent to; raises unless it is our own."""
-        target = answer.redirect
-        number = repository_of(urlsplit(target).path)
-        if number is None or not self.wire.is_ours(target):
-            raise moved(request.words, answer.status, target)
-        itself = request.method == "GET" and urlsplit(request.url).path.endswith(self.path())
-        if not itself and not self.repository_id:
-            # A transferred issue is sent to another repository: only the number tells.
-            self.learn()
-        if not itself and number != self.repository_id:
-            raise moved(request.words, answer.status, target)
-        self.renamed = True
+    def _target(self, request: Request, answer: Answer) -> int:
+        """The number of the repository that we are sent to, on our own host."""
+        number = repository_of(urlsplit(answer.redirect).path)
+        if number is None or not self.wire.is_ours(answer.redirect):
+            raise moved(request.words, answer.status, answer.redirect)
         return number
+
+    def _require_ours(self, request: Request, answer: Answer, number: int) -> None:
+        """Raise for another repository: a transferred issue is sent there, and only that tells."""
+        if not self.repository_id:
+            self.learn()
+        if number != self.repository_id:
+            raise moved(request.words, answer.status, answer.redirect)

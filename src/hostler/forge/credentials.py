@@ -99,7 +99,7 @@ def read_token(name: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise CredentialsMissing(
-            f"The token file {name} cannot be read: {reason}.", todo=_TODO
+            f"The token file {name} cannot be read: {reason}.", remedy=_TODO
         ) from error
 
 
@@ -115,21 +115,23 @@ def ask_gh(web_url: str) -> str:
             timeout=GH_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise CredentialsMissing("`gh` could not be asked for a token.", todo=_TODO) from error
+        raise CredentialsMissing("`gh` could not be asked for a token.", remedy=_TODO) from error
     if done.returncode != 0 or not done.stdout.strip():
-        raise CredentialsMissing(f"`gh` has no token for {host}.", todo=_TODO)
+        raise CredentialsMissing(f"`gh` has no token for {host}.", remedy=_TODO)
     return done.stdout.strip()
 
 
 def _from_environment(name: str) -> str:
     secret = os.environ.get(name, "").strip()
     if not secret:
-        raise CredentialsMissing(f"The variable {name or '(none named)'} is empty.", todo=_TODO)
+        raise CredentialsMissing(f"The variable {name or '(none named)'} is empty.", remedy=_TODO)
     return secret
 
 
 def _checked(secret: str) -> str:
     remember_secret(secret)
     if not secret or not secret.isascii() or not secret.isprintable() or " " in secret:
-        raise CredentialsMissing("What was found is not a token: one word of letters.", todo=_TODO)
+        raise CredentialsMissing(
+            "What was found is not a token: one word of letters.", remedy=_TODO
+        )
     return secret

@@ -32,8 +32,8 @@ def refusal(request: str, status: int, data: Any) -> Refused:
     """The error for an answer of 3xx or 4xx that is not a limit's."""
     message = said(data)
     if status in _TABLE:
-        kind, todo = _TABLE[status]
-        return kind(request, status, message, todo=todo)
+        kind, remedy = _TABLE[status]
+        return kind(request, status, message, remedy=remedy)
     return Invalid(request, status, message, _fields(data))
 
 
