@@ -69,6 +69,7 @@ class House:
         self.tune(visibility_delay=0, **NO_LIMITS)
         sandbox.app.pipeline.faults.remove()
         sandbox.app.pipeline.ledger.clear()
+        sandbox.app.pipeline.limits.clear()
         self.clock = FakeClock(datetime.fromtimestamp(self.github_now(), UTC))
         self.hub = self.new_hub()
         self.forge = self.hub.repo(self.name)

@@ -339,4 +339,4 @@ class Sending(RuleBasedStateMachine):
 
 
 TestSending = Sending.TestCase
-TestSending.settings = settings(max_examples=150, stateful_step_count=40)
+TestSending.settings = settings(max_examples=60, stateful_step_count=30)

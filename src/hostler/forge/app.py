@@ -23,7 +23,7 @@ BACKDATED = timedelta(seconds=60)
 JWT_LIFE = timedelta(minutes=9)
 # A token is renewed so long before its end.
 MARGIN = timedelta(minutes=5)
-_TODO = "Look at `github.app_id` and `github.app_private_key_file`."
+_REMEDY = "Look at `github.app_id` and `github.app_private_key_file`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class App:
     """Credentials of an App; installation 0 means: find it by repository."""
 
     def __init__(self, wire: Wire, app_id: int, key: str, installation_id: int = 0) -> None:
+        remember_secret(key)
         self._wire = wire
         self._app_id = app_id
         self._key = key
@@ -98,7 +99,7 @@ class App:
         except (jwt.PyJWTError, ValueError, TypeError) as error:
             # The cause may quote the key.
             raise CredentialsMissing(
-                "The App's private key cannot sign: it is no RSA key in PEM form.", remedy=_TODO
+                "The App's private key cannot sign: it is no RSA key in PEM form.", remedy=_REMEDY
             ) from (None if self._key in str(error) else error)
         remember_secret(signed)
         return signed
@@ -107,11 +108,9 @@ class App:
 def read_key(name: str) -> str:
     """The App's private key."""
     try:
-        key = Path(name).expanduser().read_text(encoding="ascii")
+        return Path(name).expanduser().read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise CredentialsMissing(
-            f"The App's key {name or '(none named)'} cannot be read: {reason}.", remedy=_TODO
+            f"The App's key {name or '(none named)'} cannot be read: {reason}.", remedy=_REMEDY
         ) from error
-    remember_secret(key)
-    return key

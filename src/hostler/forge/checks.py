@@ -11,6 +11,7 @@ from hostler.model import RepoName
 
 if TYPE_CHECKING:
     from hostler.config.settings import Settings
+    from hostler.forge.limits import Budget
     from hostler.forge.opening import Hub
 
 NAME = "github"
@@ -76,6 +77,6 @@ def _repository(hub: Hub, name: RepoName) -> Iterator[Finding]:
     yield Finding(NAME, Status.OK, f"{name}: we may push; {_budget(forge.cost().budget)}")
 
 
-def _budget(budget: object) -> str:
-    remaining = getattr(budget, "remaining", None)
+def _budget(budget: Budget | None) -> str:
+    remaining = budget.remaining if budget else None
     return "no limit is named" if remaining is None else f"{remaining:,} requests left this hour"

@@ -21,7 +21,7 @@ from hostler.model import RepoName
 from hostler.telemetry.redact import remember_secret
 
 GH_SECONDS = 15
-_TODO = "Set GITHUB_TOKEN, name `github.token_file`, or log in with `gh auth login`."
+_REMEDY = "Set GITHUB_TOKEN, name `github.token_file`, or log in with `gh auth login`."
 
 
 class Credentials(Protocol):
@@ -99,7 +99,7 @@ def read_token(name: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise CredentialsMissing(
-            f"The token file {name} cannot be read: {reason}.", remedy=_TODO
+            f"The token file {name} cannot be read: {reason}.", remedy=_REMEDY
         ) from error
 
 
@@ -115,16 +115,16 @@ def ask_gh(web_url: str) -> str:
             timeout=GH_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise CredentialsMissing("`gh` could not be asked for a token.", remedy=_TODO) from error
+        raise CredentialsMissing("`gh` could not be asked for a token.", remedy=_REMEDY) from error
     if done.returncode != 0 or not done.stdout.strip():
-        raise CredentialsMissing(f"`gh` has no token for {host}.", remedy=_TODO)
+        raise CredentialsMissing(f"`gh` has no token for {host}.", remedy=_REMEDY)
     return done.stdout.strip()
 
 
 def _from_environment(name: str) -> str:
     secret = os.environ.get(name, "").strip()
     if not secret:
-        raise CredentialsMissing(f"The variable {name or '(none named)'} is empty.", remedy=_TODO)
+        raise CredentialsMissing(f"The variable {name or '(none named)'} is empty.", remedy=_REMEDY)
     return secret
 
 
@@ -132,6 +132,6 @@ def _checked(secret: str) -> str:
     remember_secret(secret)
     if not secret or not secret.isascii() or not secret.isprintable() or " " in secret:
         raise CredentialsMissing(
-            "What was found is not a token: one word of letters.", remedy=_TODO
+            "What was found is not a token: one word of letters.", remedy=_REMEDY
         )
     return secret

@@ -1,9 +1,10 @@
 """Reading whole lists while they change under us.
 
 A list sorted by time of change is read in ascending order: after a full page, from the newest
-second seen, page 1 again, so that items that move to the end are met again instead of pushing
-others past us. Page 2 is read only where a whole page shares one second. A list sorted by id is
-read from its last page to its first: deletions move items towards pages that are still to come.
+second seen, page 1 again, so that items that move to the end are met again instead of pulling
+others past us. Pages are counted only where a whole page shares one second, and then read once
+more downwards. A list sorted by id is read from its last page to its first. In both cases, what
+leaves moves others towards pages that are still to come.
 """
 
 from __future__ import annotations
@@ -40,14 +41,26 @@ class Listed:
 def read_ascending(read: SortedPage, since: str | None, most_pages: int = MOST_PAGES) -> Listed:
     """Everything changed at or after `since`, once per version, oldest change first."""
     found: dict[tuple[int, str], Payload] = {}
+
+    def take(anchor: str | None, page: int) -> list[Payload]:
+        items = items_of(read(anchor, page))
+        found.update({(int(item["id"]), str(item["updated_at"])): item for item in items})
+        return items
+
     anchor, page = since, 1
     for _ in range(most_pages):
-        items = items_of(read(anchor, page))
-        found |= {(int(item["id"]), str(item["updated_at"])): item for item in items}
-        if len(items) < PAGE:
+        items = take(anchor, page)
+        full = len(items) >= PAGE
+        newest = max((str(item["updated_at"]) for item in items), default="")
+        if full and anchor is not None and newest <= anchor:
+            page += 1
+            continue
+        # What left one of the counted pages meanwhile has pulled others towards the first.
+        for earlier in range(page - 1, 0, -1):
+            take(anchor, earlier)
+        if not full:
             return Listed(list(found.values()), complete=True)
-        newest = max(str(item["updated_at"]) for item in items)
-        anchor, page = (newest, 1) if anchor is None or newest > anchor else (anchor, page + 1)
+        anchor, page = newest, 1
     return Listed(list(found.values()), complete=False)
 
 

@@ -54,7 +54,7 @@ def since(mark: Mark, window: Window) -> datetime:
 def moved(mark: Mark, items: Sequence[Item], *, complete: bool) -> Mark:
     """The watermark after a reading: never back, unless a first reading was cut short."""
     seen = [(parse_stamp(item.updated_at), item.id) for item in items]
-    if mark.fresh and not complete:
+    if mark.fresh and seen and not complete:
         at, comment_id = max(seen)
         return Mark(at, comment_id, fresh=True)
     return Mark(*max([*seen, (mark.at, mark.comment_id)]))

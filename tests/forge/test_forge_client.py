@@ -1,0 +1,208 @@
+"""Renames, redirects, hosts, conditions, budget and time, against a real host."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from hostler.errors import Moved, ServerFailed, Unclear
+from hostler.forge import Comment
+from hostler.forge.client import Client
+from hostler.forge.github import GitHub
+from hostler.forge.wire import Request, Wire
+
+
+@pytest.fixture
+def client(house):
+    return house.forge.client
+
+
+@pytest.fixture
+def scripted(clock):
+    """A host that answers as a test says: (status, headers, body) per path."""
+    answers, heard = {}, []
+
+    class Handler(BaseHTTPRequestHandler):
+        def handle_one(self):
+            heard.append((self.command, self.path, dict(self.headers)))
+            length = int(self.headers.get("Content-Length") or 0)
+            self.rfile.read(length)
+            status, headers, body = answers.get(self.path, (404, {}, b"{}"))
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = handle_one  # noqa: N815 - the names that http.server calls
+
+        def log_message(self, *args):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    server.answers, server.heard = answers, heard
+    server.url = f"http://127.0.0.1:{server.server_port}"
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+class Fixed:
+    """Credentials that never change."""
+
+    def bearer(self, repo):
+        return "a-secret-of-ours"
+
+    def renew(self, stale):
+        return False
+
+    def login(self):
+        return "bot"
+
+
+def test_every_request_says_version_form_and_program(scripted, clock):
+    scripted.answers["/user"] = (200, {}, b"{}")
+    wire = Wire(scripted.url, clock, api_version="2022-11-28")
+    wire.send(Request("GET", wire.absolute("/user"), bearer="x"))
+    wire.close()
+    ((_, _, headers),) = scripted.heard
+    assert headers["X-GitHub-Api-Version"] == "2022-11-28"
+    assert headers["Accept"] == "application/vnd.github+json"
+    assert headers["User-Agent"].startswith("hostler/")
+    assert headers["Authorization"] == "Bearer x"
+
+
+def test_an_unchanged_page_is_told_by_its_tag_and_costs_nothing(house, client):
+    first = client.read(client.path("issues"))
+    again = client.read(client.path("issues"), etag=first.etag)
+    assert (first.status, again.status, again.unchanged, again.data) == (200, 304, True, None)
+    assert house.ledger(status="304")[0]["primary"] == 0
+    house.issue()
+    assert client.read(client.path("issues"), etag=first.etag).status == 200
+
+
+def test_the_budget_and_githubs_time_come_back_as_facts(house, client):
+    house.tune(primary_limit=5000)
+    answer = client.read("/user")
+    assert (answer.budget.limit, answer.budget.remaining) == (5000, 4999)
+    assert answer.budget.date.timestamp() == int(house.github_now())
+    assert client.budget == answer.budget
+    assert house.forge.cost().requests == 1
+
+
+def test_a_renamed_repository_is_read_and_written_and_the_rename_is_a_fact(house, client):
+    number = house.issue()
+    identity = house.forge.repository().id
+    new = f"{house.name.name}-new"
+    house.do("PATCH", f"/repos/{house.name}", name=new)
+    answer = client.read(client.path(f"issues/{number}"))
+    assert (answer.status, answer.repository_id) == (200, identity)
+    assert house.forge.renamed()
+    made = house.forge.make(Comment(number, "still here"), key="t1")
+    assert house.get_raw(f"/repos/alice/{new}/issues/comments/{made.id}").status_code == 200
+    found = house.forge.repository()
+    assert (found.id, found.name.name) == (identity, new)
+    statuses = {row["status"] for row in house.ledger(login="bot")}
+    assert {301, 307} <= statuses
+
+
+def test_a_rename_is_followed_by_a_client_that_never_knew_the_number(house):
+    number = house.issue()
+    house.do("PATCH", f"/repos/{house.name}", name=f"{house.name.name}-new")
+    assert house.forge.make(Comment(number, "x"), key="t1").id
+    assert house.forge.renamed()
+
+
+def test_a_transferred_issue_is_not_followed(house, client):
+    number = house.issue()
+    there = f"alice/{house.name.name}-other"
+    house.sandbox.seed({"repos": [{"name": there, "collaborators": {"bot": "write"}}]})
+    house.control("POST", "/issues/transfer", repo=str(house.name), number=number, to=there)
+    with pytest.raises(Moved) as caught:
+        house.forge.issue(number)
+    assert caught.value.repository_id not in (0, client.repository_id)
+    assert not house.forge.renamed()
+
+
+def test_no_redirect_takes_our_secret_to_another_host(scripted, clock, house):
+    path = "/repos/alice/house/issues/1"
+    target = f"{house.sandbox.url}/repositories/1/issues/1"
+    scripted.answers[path] = (301, {"Location": target}, b"{}")
+    client = Client(Wire(scripted.url, clock), Fixed(), house.name, clock, pauses=())
+    with pytest.raises(Moved):
+        client.read(path)
+    assert house.ledger() == []
+    client.wire.close()
+
+
+def test_a_link_to_another_host_is_refused(scripted, clock, house):
+    link = '<https://elsewhere.example/x?page=2>; rel="next"'
+    scripted.answers["/list"] = (200, {"Link": link}, b"[]")
+    client = Client(Wire(scripted.url, clock), Fixed(), house.name, clock, pauses=())
+    answer = client.read("/list")
+    with pytest.raises(ValueError):
+        client.read(answer.next_url)
+    client.wire.close()
+
+
+def test_redirects_in_a_circle_end(scripted, clock, house):
+    for path in (f"/repos/{house.name}", "/repositories/1"):
+        scripted.answers[path] = (301, {"Location": "/repositories/1"}, b"{}")
+    client = Client(Wire(scripted.url, clock), Fixed(), house.name, clock, pauses=())
+    with pytest.raises(Moved):
+        client.learn()
+    client.wire.close()
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"\xff\xfe", b'{"a":'])
+def test_an_answer_that_cannot_be_read_is_a_failing_server_or_unclear(scripted, clock, body):
+    scripted.answers["/x"] = (200, {}, body)
+    wire = Wire(scripted.url, clock)
+    with pytest.raises(ServerFailed):
+        wire.send(Request("GET", wire.absolute("/x")))
+    with pytest.raises(Unclear):
+        wire.send(Request("POST", wire.absolute("/x"), {}))
+    wire.close()
+
+
+def test_a_written_answer_of_unknown_shape_is_unclear_not_repeated(scripted, clock, house):
+    path = f"/repos/{house.name}/issues/1/comments"
+    scripted.answers[path] = (201, {}, json.dumps({"id": "not a number"}).encode())
+    forge = GitHub(Client(Wire(scripted.url, clock), Fixed(), house.name, clock, pauses=()))
+    with pytest.raises(Unclear):
+        forge.make(Comment(1, "x"), key="t1")
+    forge.client.wire.close()
+
+
+def test_githubs_time_is_asked_for_when_it_was_not_heard_for_long(house):
+    wire = house.hub.wire
+    first = wire.now()
+    assert first.timestamp() == int(house.github_now())
+    house.pass_time(30)
+    assert (wire.now() - first).total_seconds() == 30
+    assert len(house.ledger(path="/rate_limit")) == 1
+    house.pass_time(60)
+    assert (wire.now() - first).total_seconds() == 90
+    assert len(house.ledger(path="/rate_limit")) == 2
+
+
+def test_a_machine_that_slept_asks_for_the_time_again(house):
+    wire = house.hub.wire
+    wire.now()
+    house.clock.jump(3600)
+    assert wire.now().timestamp() == int(house.github_now())
+    assert len(house.ledger(path="/rate_limit")) == 2
+
+
+def test_a_host_without_limits_still_tells_the_time(scripted, clock):
+    scripted.answers["/rate_limit"] = (404, {}, b'{"message": "Rate limiting is not enabled."}')
+    wire = Wire(scripted.url, clock)
+    assert wire.now().tzinfo is not None
+    wire.close()

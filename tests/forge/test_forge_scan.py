@@ -1,0 +1,458 @@
+"""GitHub into the inbox: every version once, nothing lost, nothing of ours."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import timedelta
+from unittest.mock import patch
+
+import pytest
+
+from hostler.errors import GitHubPollingError, StoreConflict
+from hostler.forge import (
+    Comment,
+    EditComment,
+    ItemKind,
+    Label,
+    OpenPull,
+    Reply,
+    Window,
+    consume,
+    pending,
+)
+from hostler.forge import scan as scan_repo
+from hostler.forge.feeds import cursors
+from hostler.forge.feeds.inbox import ingest
+from hostler.forge.feeds.keys import event_key
+from hostler.forge.markers import marker
+from hostler.forge.port import Feed
+from hostler.forge.reading import Listed, items_of
+from hostler.model import EPOCH, Surface, TokenStatus, stamp
+from hostler.store.inbox import (
+    FeedbackEvent,
+    mark_feedback_events_processed,
+    pending_feedback_events,
+    record_feedback_event,
+)
+from hostler.store.outbox import WriteState
+
+COMMENTS = Surface.REPO_ISSUE_COMMENTS
+
+
+@pytest.fixture
+def scan(house, store):
+    def run(**more):
+        return scan_repo(store, house.forge, house.name, **more)
+
+    return run
+
+
+@pytest.fixture
+def events(house, store):
+    """What waits in the inbox: (kind, object id, body)."""
+
+    def read(kind=None, number=None):
+        with store.read() as tx:
+            rows = pending(tx, house.name, number)
+        found = [(row.kind, row.object_id, json.loads(row.payload)["body"]) for row in rows]
+        return [event for event in found if kind is None or event[0] == kind]
+
+    return read
+
+
+@pytest.fixture
+def cursor(house, store):
+    def read(surface=COMMENTS):
+        with store.read() as tx:
+            return store.repo(house.name).get_poll_cursor(tx, surface, 0)
+
+    return read
+
+
+def edit(house, comment, body):
+    house.do("PATCH", f"issues/comments/{comment}", body=body)
+
+
+def test_what_people_say_arrives_once_with_its_whole_payload(house, scan, events, store):
+    number = house.issue("title", body="text")
+    comment = house.say(number, "hello")
+    first = scan()
+    assert (
+        events() == [("issue", 1, "text"), ("issue_comment", comment, "hello")]
+        or len(events()) == 2
+    )
+    assert first.ingested.new == 2
+    again = scan()
+    assert (again.ingested.new, again.ingested.replayed) == (0, 2)
+    assert len(events()) == 2
+    with store.read() as tx:
+        row = next(row for row in pending(tx, house.name) if row.kind == "issue_comment")
+    assert (row.scope_number, row.author) == (number, "alice")
+    assert json.loads(row.payload) == house.do("GET", f"issues/comments/{comment}")
+
+
+def test_an_edit_is_a_new_event(house, scan, events):
+    comment = house.say(house.issue(), "one")
+    scan()
+    house.pass_time(10)
+    edit(house, comment, "two")
+    scan()
+    assert [body for _, _, body in events("issue_comment")] == ["one", "two"]
+
+
+def test_an_edit_in_the_very_same_second_is_a_new_event(house, scan, events):
+    comment = house.say(house.issue(), "one")
+    scan()
+    edit(house, comment, "two")
+    scan()
+    assert [body for _, _, body in events("issue_comment")] == ["one", "two"]
+
+
+def test_an_edit_of_a_lower_id_in_the_cursors_second_is_not_dropped(house, scan, events):
+    number = house.issue()
+    lower, higher = house.say(number, "lower"), house.say(number, "higher")
+    house.pass_time(100)
+    edit(house, higher, "higher again")
+    scan()
+    edit(house, lower, "lower again")
+    scan()
+    assert ("issue_comment", lower, "lower again") in events()
+
+
+def test_a_comment_that_is_shown_late_is_not_lost(house, scan, events):
+    number = house.issue()
+    house.fault("hide", seconds=280, method="POST", route="*/comments")
+    late = house.say(number, "late")
+    house.pass_time(5)
+    for _ in range(5):
+        house.say(number, "prompt")
+        scan()
+        house.pass_time(10)
+    assert late not in {found for _, found, _ in events()}
+    house.pass_time(280)
+    scan()
+    assert ("issue_comment", late, "late") in events()
+
+
+def test_the_first_scan_reads_what_is_open_however_old_it_is(house, scan, events):
+    old, closed = house.issue("old", body="old"), house.issue("closed", body="closed")
+    house.do("PATCH", f"issues/{closed}", state="closed")
+    comment = house.say(old, "an old word")
+    house.pass_time(30 * 86_400)
+    fresh = house.say(old, "a fresh word")
+    house.pass_time(60)
+    scan()
+    assert [body for _, _, body in events("issue")] == ["old"]
+    found = {found for _, found, _ in events("issue_comment")}
+    assert found == {fresh} and comment not in found
+
+
+def test_an_empty_first_scan_takes_githubs_clock_not_ours(house, scan, events, cursor):
+    house.clock.jump(9 * 86_400)
+    scan()
+    assert cursor().last_updated_at == stamp(house.clock.now() - timedelta(days=10))[:-5] + ".000Z"
+    assert cursor().bootstrap_complete
+    # Weeks of downtime later, everything since is still read.
+    number = house.issue()
+    comment = house.say(number, "while we were away")
+    house.pass_time(20 * 86_400)
+    scan()
+    assert ("issue_comment", comment, "while we were away") in events()
+
+
+def test_an_idle_repository_is_asked_for_the_same_address_each_time(house, scan):
+    house.say(house.issue())
+    scan()
+    house.pass_time(60)
+    scan()
+    house.sandbox.app.pipeline.ledger.clear()
+    asked = []
+    for _ in range(2):
+        house.pass_time(60)
+        scan()
+        asked.append({r["path"] + r["query"] for r in house.ledger() if r["path"] != "/rate_limit"})
+        house.sandbox.app.pipeline.ledger.clear()
+    assert asked[0] == asked[1]
+    assert len(asked[0]) == 3
+
+
+def test_a_scan_says_what_it_asked(house, scan):
+    scan()
+    assert scan().requests == 3
+
+
+def test_a_scan_that_dies_before_its_commit_has_read_nothing(house, scan, events, cursor, store):
+    comment = house.say(house.issue(), "hello")
+    house.fault("status", status=500, route="*/issues/comments", count=3)
+    with pytest.raises(GitHubPollingError) as caught:
+        scan()
+    assert caught.value.surface == COMMENTS
+    assert cursor() is None
+    items = house.forge.changes(Feed.ISSUE_COMMENTS, None).items
+    with pytest.raises(ZeroDivisionError), store.write() as tx:
+        ingest(tx, house.name, "bot", items, lambda tx, row: None)
+        raise ZeroDivisionError
+    assert events("issue_comment") == []
+    scan()
+    assert events("issue_comment") == [("issue_comment", comment, "hello")]
+
+
+@pytest.mark.parametrize("limit", ["primary", "secondary"])
+def test_a_limit_in_a_scan_says_until_when(house, scan, limit):
+    house.fault("limit", limit=limit, route="*/issues")
+    with pytest.raises(GitHubPollingError) as caught:
+        scan()
+    assert caught.value.until > house.clock.now()
+
+
+def test_consuming_is_part_of_the_effect_and_happens_once(house, scan, events, store):
+    house.say(house.issue(), "hello")
+    scan()
+    with store.read() as tx:
+        keys = [row.event_key for row in pending(tx, house.name)]
+    with pytest.raises(ZeroDivisionError), store.write() as tx:
+        consume(tx, house.name, keys)
+        raise ZeroDivisionError
+    assert len(events()) == 2
+    with store.write() as tx:
+        consume(tx, house.name, keys)
+    assert events() == []
+    with pytest.raises(StoreConflict), store.write() as tx:
+        consume(tx, house.name, keys[:1])
+    scan()
+    assert events() == []
+
+
+def test_events_can_be_asked_for_by_thread(house, scan, events):
+    one, other = house.issue(), house.issue()
+    house.say(one, "on one")
+    house.say(other, "on other")
+    scan()
+    assert [body for _, _, body in events("issue_comment", one)] == ["on one"]
+
+
+def test_a_deleted_comment_is_seen_to_be_gone(house, scan, events):
+    comment = house.say(house.issue(), "hello")
+    scan()
+    house.do("DELETE", f"issues/comments/{comment}")
+    scan()
+    (event,) = events("issue_comment")
+    assert house.forge.remark(ItemKind.ISSUE_COMMENT, event[1]) is None
+
+
+def test_our_own_words_are_no_news_and_are_observed(house, post, scan, events):
+    number = house.issue()
+    post.say(number)
+    post.drain()
+    house.pass_time(1)
+    found = scan()
+    assert (found.ingested.ours, found.ingested.observed) == (1, 1)
+    assert events("issue_comment") == []
+    token = post.token()
+    assert (token.status, token.observed_comment_id) == (TokenStatus.OBSERVED, post.row().result_id)
+    assert scan().ingested.observed == 0
+    post.queue(EditComment(number, post.row().result_id, "new words"), "t2")
+    post.drain()
+    scan()
+    assert events("issue_comment") == []
+    assert post.token("t2").status is TokenStatus.OBSERVED
+
+
+def test_a_pasted_marker_is_feedback_like_any_other(house, post, scan, events):
+    """By a stranger, and by a person whose account we use."""
+    number = house.issue()
+    post.say(number)
+    post.drain()
+    for who in ("bob", "bot"):
+        house.say(number, f"I say: {marker('t1')}", who=who)
+    scan()
+    assert len(events("issue_comment")) == 2
+    assert post.row().result_id not in {found for _, found, _ in events()}
+
+
+def test_a_stranger_cannot_end_an_unclear_write_with_its_marker(house, post, scan, events):
+    number = house.issue()
+    house.fault("fail_before", method="POST", route="*/comments")
+    post.say(number)
+    post.sender.send_due()
+    house.say(number, marker("t1"), who="bob")
+    scan(settled=post.note)
+    assert post.row().state is WriteState.UNCLEAR
+    assert len(events("issue_comment")) == 1
+
+
+def test_a_marker_on_another_thread_proves_nothing(house, post, scan, events):
+    number, other = house.issue(), house.issue()
+    house.fault("fail_before", method="POST", route="*/comments")
+    post.say(number)
+    post.sender.send_due()
+    house.say(other, marker("t1"), who="bot")
+    scan(settled=post.note)
+    assert post.row().state is WriteState.UNCLEAR
+    assert len(events("issue_comment")) == 1
+
+
+def test_a_failed_write_that_is_seen_after_all_is_sent(house, post, scan, store):
+    number = house.issue()
+    post.say(number)
+    with store.write() as tx:
+        tx.constant("UPDATE outbox SET state = 'failed' WHERE token = 't1'")
+        store.repo(house.name).record_action_token_failed(tx, "t1")
+    house.say(number, f"text\n\n{marker('t1')}", who="bot")
+    scan(settled=post.note)
+    assert post.row().state is WriteState.SENT
+    assert post.token().status is TokenStatus.OBSERVED
+    assert post.settled == []
+
+
+def test_what_we_opened_is_observed_and_its_changes_are_news(git_house, house, post, scan, events):
+    number = house.issue()
+    post.queue(OpenPull(number, house.branch(), "main", "Add it", "Fixes it."), "pull")
+    post.drain()
+    scan()
+    assert post.token("pull").status is TokenStatus.OBSERVED
+    before = len(events("issue"))
+    house.pass_time(60)
+    house.do("POST", f"issues/{post.row('pull').result_number}/labels", labels=["more"])
+    scan()
+    assert len(events("issue")) == before + 1
+
+
+def test_watched_pull_requests_bring_remarks_reviews_and_states(
+    git_house, house, post, scan, events, store
+):
+    pull = house.pull()
+    remark = house.remark(pull, "mend this")
+    house.do("POST", f"pulls/{pull}/reviews", "bob", body="Not yet.", event="REQUEST_CHANGES")
+    scan(pulls=[pull])
+    assert ("review_comment", remark, "mend this") in events()
+    assert "Not yet." in [body for _, _, body in events("review")]
+    assert len(events("pull")) == 1
+    post.queue(Reply(pull, remark, "Mended."), "reply")
+    post.drain()
+    reviews = len(events("review"))
+    scan(pulls=[pull])
+    # GitHub makes a review without words around our reply: neither is news.
+    assert len(events("review")) == reviews
+    assert [body for _, _, body in events("review_comment")] == ["mend this"]
+    assert post.token("reply").status is TokenStatus.OBSERVED
+    house.do("PUT", f"pulls/{pull}/merge", "bob")
+    house.pass_time(1)
+    scan(pulls=[pull])
+    with store.read() as tx:
+        states = [json.loads(r.payload) for r in pending(tx, house.name) if r.kind == "pull"]
+    assert states[-1]["merged_at"]
+
+
+def test_an_edited_review_is_a_new_event(git_house, house, scan, events):
+    pull = house.pull()
+    review = house.do("POST", f"pulls/{pull}/reviews", "bob", body="one", event="COMMENT")["id"]
+    scan(pulls=[pull])
+    house.do("PUT", f"pulls/{pull}/reviews/{review}", "bob", body="two")
+    scan(pulls=[pull])
+    assert [body for _, _, body in events("review")] == ["one", "two"]
+
+
+def test_a_watched_pull_request_that_is_not_there_stops_no_other(git_house, house, scan, events):
+    pull = house.pull()
+    found = scan(pulls=[999, pull])
+    assert found.gone == (999,)
+    assert len(events("pull")) == 1
+
+
+def test_a_repository_without_issues_is_scanned_for_the_rest(house, scan):
+    house.do("PATCH", f"/repos/{house.name}", has_issues=False)
+    assert scan().ingested.new == 0
+
+
+@pytest.mark.parametrize("broken", ["damaged", "2999-01-01T00:00:00.000Z"])
+def test_a_cursor_that_cannot_be_believed_is_set_back_by_a_day(
+    house, scan, events, cursor, store, broken
+):
+    number = house.issue()
+    scan()
+    comment = house.say(number, "hello")
+    with store.write() as tx:
+        tx.constant("UPDATE github_comment_poll_cursors SET last_updated_at = ?", [broken])
+    found = scan()
+    assert COMMENTS in found.reset
+    assert ("issue_comment", comment, "hello") in events()
+    assert cursor().last_updated_at < stamp(house.clock.now() + timedelta(days=1))
+    assert scan().reset == ()
+
+
+def test_our_clock_does_not_judge_a_cursor(house, scan):
+    house.say(house.issue())
+    scan()
+    house.clock.jump(-30 * 86_400)
+    assert scan().reset == ()
+
+
+def test_a_first_reading_that_is_cut_short_goes_on_where_it_stopped(house, scan, events, cursor):
+    for number in range(5):
+        house.issue(body=f"issue {number}")
+        house.pass_time(10)
+    house.pass_time(30 * 86_400)
+
+    def two_items(read, since):
+        return Listed(items_of(read(since, 1))[:2], complete=False)
+
+    with patch("hostler.forge.github.read_ascending", two_items):
+        found = scan()
+    assert Surface.REPO_ISSUES in found.unfinished
+    assert not cursor(Surface.REPO_ISSUES).bootstrap_complete
+    assert len(events("issue")) == 2
+    scan()
+    assert len(events("issue")) == 5
+    assert cursor(Surface.REPO_ISSUES).bootstrap_complete
+
+
+def test_scans_at_random_moments_find_what_one_full_reading_finds(house, scan, events):
+    """Creates, edits and late ones in any order: the set of keys is that of the whole history."""
+    chance, number, ids, expected = random.Random(7), house.issue(), [], set()
+    for turn in range(60):
+        if not ids or chance.random() < 0.5:
+            if chance.random() < 0.3:
+                house.fault("hide", seconds=chance.randint(1, 250), method="POST")
+            ids.append(house.say(number, f"comment {turn}"))
+            expected.add((ids[-1], f"comment {turn}"))
+        elif chance.random() < 0.5:
+            house.pass_time(chance.choice([0, 1, 3, 40]))
+        else:
+            scan()
+    house.pass_time(251)
+    scan()
+    seen = {(found, body) for _, found, body in events("issue_comment")}
+    everything = house.forge.changes(Feed.ISSUE_COMMENTS, None).items
+    assert seen == expected == {(item.id, item.body) for item in everything}
+    assert len({event_key(item) for item in everything}) == len(expected)
+
+
+def test_since_reaches_behind_the_mark_and_never_before_the_epoch():
+    window = Window(timedelta(seconds=5), timedelta(seconds=300))
+    mark = cursors.Mark(EPOCH + timedelta(days=1))
+    assert cursors.since(mark, window) == mark.at - timedelta(seconds=305)
+    assert cursors.since(cursors.Mark(EPOCH), window) == EPOCH
+    assert cursors.start(None, EPOCH, window).at == EPOCH
+
+
+def test_feedback_events_are_kept_once_until_they_are_processed(house, store):
+    event = FeedbackEvent("k1", 12, 7, "issue_comment", 99, "2026-01-01T00:00:00.000Z")
+    with store.write() as tx:
+        record_feedback_event(tx, house.name, event)
+        record_feedback_event(tx, house.name, event)
+        assert pending_feedback_events(tx, house.name, 12) == [event]
+        assert pending_feedback_events(tx, house.name, 13) == []
+        mark_feedback_events_processed(tx, house.name, ["k1"])
+        record_feedback_event(tx, house.name, event)
+        assert pending_feedback_events(tx, house.name, 12) == []
+
+
+def test_what_we_labelled_is_news_of_the_issue_alone(house, post, scan, events):
+    number = house.issue()
+    post.queue(Label(number, ("seen",)), "label")
+    post.queue(Comment(number, "labelled"), "word")
+    post.drain()
+    scan()
+    assert [kind for kind, _, _ in events()] == ["issue"]
