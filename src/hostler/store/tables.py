@@ -7,17 +7,21 @@ from sqlalchemy import Column, Index, Integer, Table, Text, text
 from hostler.store.columns import BIG, StampNow
 from hostler.store.forge_tables import feedback_events, inbox, outbox
 from hostler.store.metadata import metadata
+from hostler.store.task_tables import issue_comment_cursors, pull_requests, tasks
 
 __all__ = [
     "action_tokens",
     "feedback_events",
     "inbox",
+    "issue_comment_cursors",
     "metadata",
     "outbox",
     "poll_cursors",
+    "pull_requests",
     "repositories",
     "store_meta",
     "tables_with_a_repository",
+    "tasks",
 ]
 
 # Facts about the database itself: its id, when and by which program it was made.

@@ -1,0 +1,94 @@
+"""Tables of the work itself: tasks, their pull requests, and how far issue threads were used."""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, Index, Integer, Table, Text, UniqueConstraint, text
+
+from hostler.store.columns import BIG, StampNow
+from hostler.store.forge_tables import feedback_events, inbox
+from hostler.store.metadata import metadata
+
+_EMPTY = text("''")
+_ZERO = text("0")
+
+# One piece of work for an agent: one per issue and flow. A task by hand has no repository.
+tasks = Table(
+    "tasks",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("project", Text, nullable=False),
+    Column("repo_full_name", Text, nullable=True),
+    Column("issue_number", BIG, nullable=True),
+    Column("flow", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("approved_by", Text, nullable=False, server_default=_EMPTY),
+    Column("issue_key", Text, nullable=False, server_default=_EMPTY),
+    Column("body_digest", Text, nullable=False, server_default=_EMPTY),
+    Column("state", Text, nullable=False),
+    Column("state_since", Text, nullable=False),
+    Column("reason", Text, nullable=False, server_default=_EMPTY),
+    Column("order", BIG, nullable=False),
+    Column("turn", Integer, nullable=False, server_default=_ZERO),
+    Column("attempt", Integer, nullable=False, server_default=_ZERO),
+    Column("exits_without_progress", Integer, nullable=False, server_default=_ZERO),
+    Column("repair_rounds", Integer, nullable=False, server_default=_ZERO),
+    Column("requeues", Integer, nullable=False, server_default=_ZERO),
+    Column("finishing", Integer, nullable=False, server_default=_ZERO),
+    Column("progress", Text, nullable=False, server_default=_EMPTY),
+    Column("note", Text, nullable=False, server_default=_EMPTY),
+    Column("turn_keys", Text, nullable=False, server_default=text("'[]'")),
+    Column("session", Text, nullable=False, server_default=_EMPTY),
+    Column("agent", Text, nullable=False, server_default=_EMPTY),
+    Column("branch", Text, nullable=False, server_default=_EMPTY),
+    Column("base_branch", Text, nullable=False, server_default=_EMPTY),
+    Column("pr_number", BIG, nullable=True),
+    Column("question", Text, nullable=False, server_default=_EMPTY),
+    Column("wake_at", Text, nullable=True),
+    Column("parent_task", Text, nullable=True),
+    Column("status_token", Text, nullable=False, server_default=_EMPTY),
+    Column("status_digest", Text, nullable=False, server_default=_EMPTY),
+    Column("created_at", Text, nullable=False, server_default=StampNow()),
+    Column("updated_at", Text, nullable=False, server_default=StampNow()),
+    UniqueConstraint("repo_full_name", "issue_number", "flow"),
+    Index("ix_tasks_state", "state", "order"),
+)
+
+# Every pull request of ours, as long as we know it.
+pull_requests = Table(
+    "pull_requests",
+    metadata,
+    Column("repo_full_name", Text, primary_key=True),
+    Column("pr_number", BIG, primary_key=True, autoincrement=False),
+    Column("issue_number", BIG, nullable=False),
+    Column("task", Text, nullable=False),
+    Column("branch", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("last_seen_head_sha", Text, nullable=False, server_default=_EMPTY),
+    Column("turns_without_person", Integer, nullable=False, server_default=_ZERO),
+    Column("url", Text, nullable=False, server_default=_EMPTY),
+    Column("created_at", Text, nullable=False, server_default=StampNow()),
+    Column("updated_at", Text, nullable=False, server_default=StampNow()),
+    Index("ix_pull_requests_status", "repo_full_name", "status"),
+    Index("ix_pull_requests_task", "task"),
+)
+
+# Which comments of an issue went to an agent before its pull request, and which were sent there.
+issue_comment_cursors = Table(
+    "issue_comment_cursors",
+    metadata,
+    Column("repo_full_name", Text, primary_key=True),
+    Column("issue_number", BIG, primary_key=True, autoincrement=False),
+    Column("pre_pr_last_consumed_comment_id", BIG, nullable=False, server_default=_ZERO),
+    Column("post_pr_last_redirected_comment_id", BIG, nullable=False, server_default=_ZERO),
+    Column("updated_at", Text, nullable=False, server_default=StampNow()),
+)
+
+# Other versions of one thing, and what was said about one issue.
+Index("ix_inbox_object", inbox.c.repo_full_name, inbox.c.kind, inbox.c.object_id)
+Index(
+    "ix_feedback_events_issue",
+    feedback_events.c.repo_full_name,
+    feedback_events.c.issue_number,
+    feedback_events.c.processed_at,
+)
