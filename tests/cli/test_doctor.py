@@ -3,12 +3,31 @@ from __future__ import annotations
 import json
 import shutil
 
+import pytest
+
+from hostler.sandbox.auth import token_for
+from hostler.sandbox.server import running
+
 
 def findings(done) -> dict[str, list[dict[str, str]]]:
     grouped: dict[str, list[dict[str, str]]] = {}
     for finding in json.loads(done.out)["findings"]:
         grouped.setdefault(finding["check"], []).append(finding)
     return grouped
+
+
+@pytest.fixture
+def on_sandbox(home):
+    """Settings that ask a GitHub of our own, where octo/hello is."""
+    with running({"repos": [{"name": "octo/hello"}]}) as sandbox:
+
+        def change(**settings: str) -> None:
+            path = home / "hostler.toml"
+            lines = {"api_url": sandbox.url, **settings}
+            text = "".join(f'{key} = "{value}"\n' for key, value in lines.items())
+            path.write_text(path.read_text().replace("[github]\n", f"[github]\n{text}", 1))
+
+        yield change
 
 
 def test_without_settings_it_warns_and_says_what_to_do(hostler, environment):
@@ -41,25 +60,25 @@ def test_missing_tools_and_credentials_are_named(hostler, home, tmp_path):
     )
 
 
-def test_a_token_file_that_others_can_read_is_a_warning(hostler, home, tmp_path):
+def test_a_token_file_that_others_can_read_is_a_warning(hostler, home, tmp_path, on_sandbox):
     secret = tmp_path / "token"
     secret.write_text("ghp_not-shown-anywhere-000000000000")
     secret.chmod(0o644)
     hostler("init", "--yes", "--repo", "octo/hello", "--agent", "none")
-    path = home / "hostler.toml"
-    path.write_text(path.read_text().replace('# token_file = ""', f'token_file = "{secret}"'))
+    on_sandbox(token_file=str(secret))
     done = hostler("doctor", "--json")
     assert any("can be read by others" in f["evidence"] for f in findings(done)["credentials"])
     assert "ghp_" not in done.out
 
 
-def test_all_well_is_exit_code_zero(hostler, home, tmp_path, environment):
+def test_all_well_is_exit_code_zero(hostler, home, tmp_path, environment, on_sandbox):
     hostler("init", "--yes", "--repo", "octo/hello", "--agent", "claude")
+    on_sandbox()
     hostler("db", "upgrade")
     tools = tmp_path / "bin"
     tools.mkdir()
     (tools / "claude").symlink_to(shutil.which("true"))
-    path = {"PATH": f"{tools}:{environment['PATH']}", "GITHUB_TOKEN": "anything"}
+    path = {"PATH": f"{tools}:{environment['PATH']}", "GITHUB_TOKEN": token_for("octo")}
     done = hostler("doctor", env=path)
     assert done.code == 0, done.out
 

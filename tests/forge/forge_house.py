@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import base64
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any
-from unittest.mock import patch
 
 import httpx
 
@@ -22,7 +20,6 @@ from hostler.model import RepoName
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.control import move_clock
 from hostler.sandbox.server import Running, running
-from hostler.sandbox.wire import listen
 
 US = "bot"
 PEOPLE = ("alice", "bob", "carol", US)
@@ -38,21 +35,11 @@ TEXT = "".join(f"line {n}\n" for n in range(1, 21))
 _numbers = count(1)
 
 
-def prompt_listen(port: int) -> socket.socket:
-    """Answers go out at once; otherwise each waits 40 ms for an acknowledgement."""
-    made = listen(port)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return made
-
-
 @contextmanager
 def street(*, git: bool) -> Iterator[Running]:
     """A running sandbox with people, without limits, and with a clock that stands still."""
     seed = {"users": [{"login": login} for login in PEOPLE]}
-    with (
-        patch("hostler.sandbox.server.listen", prompt_listen),
-        running(seed, git=git, **NO_LIMITS) as sandbox,
-    ):
+    with running(seed, git=git, **NO_LIMITS) as sandbox:
         sandbox.control.post("/clock", json={"frozen": True}).raise_for_status()
         yield sandbox
 

@@ -29,12 +29,6 @@ from hostler.forge.markers import marker
 from hostler.forge.port import Feed
 from hostler.forge.reading import Listed, items_of
 from hostler.model import EPOCH, Surface, TokenStatus, stamp
-from hostler.store.inbox import (
-    FeedbackEvent,
-    mark_feedback_events_processed,
-    pending_feedback_events,
-    record_feedback_event,
-)
 from hostler.store.outbox import WriteState
 
 COMMENTS = Surface.REPO_ISSUE_COMMENTS
@@ -435,18 +429,6 @@ def test_since_reaches_behind_the_mark_and_never_before_the_epoch():
     assert cursors.since(mark, window) == mark.at - timedelta(seconds=305)
     assert cursors.since(cursors.Mark(EPOCH), window) == EPOCH
     assert cursors.start(None, EPOCH, window).at == EPOCH
-
-
-def test_feedback_events_are_kept_once_until_they_are_processed(house, store):
-    event = FeedbackEvent("k1", 12, 7, "issue_comment", 99, "2026-01-01T00:00:00.000Z")
-    with store.write() as tx:
-        record_feedback_event(tx, house.name, event)
-        record_feedback_event(tx, house.name, event)
-        assert pending_feedback_events(tx, house.name, 12) == [event]
-        assert pending_feedback_events(tx, house.name, 13) == []
-        mark_feedback_events_processed(tx, house.name, ["k1"])
-        record_feedback_event(tx, house.name, event)
-        assert pending_feedback_events(tx, house.name, 12) == []
 
 
 def test_what_we_labelled_is_news_of_the_issue_alone(house, post, scan, events):

@@ -30,7 +30,7 @@ from hostler.store.outbox import OutboxRow, WriteState
 LONGEST_WAIT = timedelta(hours=1)
 LIMITED = RateLimited.__name__
 # Refusals that say nothing about the write itself.
-_NOT_ITS_FAULT = (Unreachable, Unauthorized, CredentialsMissing, ServerFailed)
+_INNOCENT = (RateLimited, Unreachable, Unauthorized, CredentialsMissing, ServerFailed)
 _FINAL = (Gone, Moved)
 
 
@@ -43,6 +43,8 @@ class Pace:
     visibility: timedelta = timedelta(seconds=300)
     overlap: timedelta = timedelta(seconds=5)
     max_attempts: int = 5
+    # Looks that were refused, before a write is given up that nobody lets us look for.
+    max_looks: int = 20
     first_wait: timedelta = timedelta(seconds=2)
     first_look: timedelta = timedelta(seconds=5)
     longest_wait: timedelta = timedelta(minutes=5)
@@ -133,11 +135,12 @@ def after(row: OutboxRow, outcome: Outcome, now: datetime, pace: Pace) -> Outbox
     if isinstance(outcome, _FINAL):
         return _failed(noted)
     if row.state is WriteState.UNCLEAR:
-        return _later(noted, outcome, now, pace.first_look, pace)
+        hopeless = not isinstance(outcome, _INNOCENT) and row.setbacks >= pace.max_looks
+        return _failed(noted) if hopeless else _later(noted, outcome, now, pace.first_look, pace)
     if isinstance(outcome, Unclear):
         look_at = stamp(now + pace.first_look)
         return replace(noted, state=WriteState.UNCLEAR, setbacks=0, not_before=look_at)
-    innocent = isinstance(outcome, (RateLimited, *_NOT_ITS_FAULT))
+    innocent = isinstance(outcome, _INNOCENT)
     if row.state is WriteState.SENDING and innocent:
         noted = replace(noted, attempts=row.attempts - 1)
     elif not innocent and noted.attempts >= pace.max_attempts:
