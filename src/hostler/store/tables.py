@@ -7,6 +7,7 @@ from sqlalchemy import Column, Index, Integer, Table, Text, text
 from hostler.store.columns import BIG, StampNow
 from hostler.store.forge_tables import feedback_events, inbox, outbox
 from hostler.store.metadata import metadata
+from hostler.store.run_tables import runs
 from hostler.store.task_tables import issue_comment_cursors, pull_requests, tasks
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "poll_cursors",
     "pull_requests",
     "repositories",
+    "runs",
     "store_meta",
     "tables_with_a_repository",
     "tasks",

@@ -1,0 +1,148 @@
+"""Rows of runs: how far each agent process is, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, func, insert, select, update
+
+from hostler.store.run_tables import runs
+from hostler.store.transaction import Transaction
+
+
+class RunState(StrEnum):
+    """How far a run has come, in this order."""
+
+    ADMITTED = "admitted"
+    STARTING = "starting"
+    RUNNING = "running"
+    EXITED = "exited"
+    FINISHING = "finishing"
+    ENDED = "ended"
+
+
+# In these a run holds its places: an agent lives, or may be about to.
+LIVE = (RunState.ADMITTED, RunState.STARTING, RunState.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run. `shim`, `tally`, `result` and `limit_signal` are JSON."""
+
+    run: str
+    task_id: str
+    project: str
+    fence: int
+    attempt: int
+    kind: str
+    agent: str
+    agent_kind: str
+    pool: str
+    folder: str
+    admitted_at: str
+    state: RunState = RunState.ADMITTED
+    stop_why: str | None = None
+    shim: str | None = None
+    stdout_offset: int = 0
+    stderr_offset: int = 0
+    tally: str | None = None
+    outcome: str | None = None
+    decided_by: str | None = None
+    why: str | None = None
+    result: str | None = None
+    limit_signal: str | None = None
+    exit_code: int | None = None
+    ended_by: str | None = None
+    counted: bool = True
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    usd: float = 0.0
+    session: str | None = None
+    starting_at: str | None = None
+    running_at: str | None = None
+    exited_at: str | None = None
+    finishing_at: str | None = None
+    ended_at: str | None = None
+
+
+def add_run(tx: Transaction, run: Run) -> None:
+    """Store a new run."""
+    tx.execute(insert(runs), {**asdict(run), "counted": int(run.counted)})
+
+
+def find_run(tx: Transaction, run: str) -> Run | None:
+    """A run by its name."""
+    return next(iter(_rows(tx, runs.c.run == run)), None)
+
+
+def open_runs(tx: Transaction, *, task_id: str | None = None) -> list[Run]:
+    """Runs that have not ended, oldest first; of one task, if named."""
+    chosen = runs.c.state != RunState.ENDED.value
+    return _rows(tx, chosen if task_id is None else and_(chosen, runs.c.task_id == task_id))
+
+
+def live_runs(tx: Transaction) -> list[Run]:
+    """Runs that hold their places, oldest first."""
+    return _rows(tx, runs.c.state.in_([state.value for state in LIVE]))
+
+
+def runs_of(tx: Transaction, task_id: str) -> list[Run]:
+    """All runs of a task, oldest first."""
+    return sorted(_rows(tx, runs.c.task_id == task_id), key=lambda run: run.fence)
+
+
+def last_fence(tx: Transaction, task_id: str) -> int:
+    """The newest fence of a task; 0 before its first run."""
+    statement = select(func.max(runs.c.fence)).where(runs.c.task_id == task_id)
+    return int(tx.execute(statement).scalar() or 0)
+
+
+def counted_runs(tx: Transaction, task_id: str) -> int:
+    """How many runs of a task had an agent."""
+    chosen = and_(runs.c.task_id == task_id, runs.c.counted == 1)
+    return int(tx.execute(select(func.count()).where(chosen)).scalar_one())
+
+
+def change_run(
+    tx: Transaction,
+    run: str,
+    *,
+    fence: int,
+    states: Collection[RunState],
+    values: Mapping[str, Any],
+    only_if: Mapping[str, Any] | None = None,
+) -> bool:
+    """Change a run of this fence in one of these states; whether there was one.
+
+    `only_if`: further columns that must be as given.
+    """
+    chosen = [
+        runs.c.run == run,
+        runs.c.fence == fence,
+        runs.c.state.in_([state.value for state in states]),
+        *(runs.c[name].is_not_distinct_from(value) for name, value in (only_if or {}).items()),
+    ]
+    return tx.execute(update(runs).where(*chosen).values(**values)).rowcount == 1
+
+
+def set_stop(tx: Transaction, run: str, why: str) -> bool:
+    """Ask for a run's end, unless it was asked before or the run has ended."""
+    chosen = (
+        runs.c.run == run,
+        runs.c.state != RunState.ENDED.value,
+        runs.c.stop_why.is_(None),
+    )
+    return tx.execute(update(runs).where(*chosen).values(stop_why=why)).rowcount == 1
+
+
+def _rows(tx: Transaction, chosen: ColumnElement[bool]) -> list[Run]:
+    found = tx.execute(select(runs).where(chosen)).mappings()
+    return sorted((_run(dict(row)) for row in found), key=lambda run: (run.admitted_at, run.run))
+
+
+def _run(values: dict[str, Any]) -> Run:
+    return Run(**values | {"state": RunState(values["state"]), "counted": bool(values["counted"])})
