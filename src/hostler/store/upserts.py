@@ -21,9 +21,10 @@ def insert_if_new(
     tx: Transaction, table: Table, row: Mapping[str, Any], *, key: Sequence[str]
 ) -> bool:
     """Insert a row unless these columns' values are taken; whether it was inserted."""
-    # Inline: with a fetched key, the driver no longer tells how many rows there were.
     insert = _insert(tx, table).values(**row).inline()
-    return tx.execute(insert.on_conflict_do_nothing(index_elements=list(key))).rowcount == 1
+    maybe = insert.on_conflict_do_nothing(index_elements=list(key))
+    # Otherwise PostgreSQL's answer to an insert is dropped before anybody can count.
+    return tx.execute(maybe.execution_options(preserve_rowcount=True)).rowcount == 1
 
 
 def insert_or_update(tx: Transaction, table: Table, row: Mapping[str, Any]) -> None:
