@@ -1,0 +1,83 @@
+"""What people said, as rows: versions of one thing, and events with their whole text."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, or_, select, update
+
+from hostler.model import RepoName
+from hostler.store.forge_tables import feedback_events, inbox
+from hostler.store.inbox import BATCH, InboxRow
+from hostler.store.transaction import Transaction
+
+
+def is_newest(tx: Transaction, row: InboxRow) -> bool:
+    """Whether no later version of the same thing has arrived."""
+    same = and_(
+        inbox.c.repo_full_name == row.repo_full_name,
+        inbox.c.kind == row.kind,
+        inbox.c.object_id == row.object_id,
+    )
+    later = or_(
+        inbox.c.updated_at > row.updated_at,
+        and_(inbox.c.updated_at == row.updated_at, inbox.c.sequence > row.sequence),
+    )
+    return tx.execute(select(inbox.c.sequence).where(same, later).limit(1)).first() is None
+
+
+def rows_of_thread(tx: Transaction, repo: RepoName, number: int, kind: str) -> list[InboxRow]:
+    """Everything of one kind that one thread has shown, oldest version first."""
+    return _rows(
+        tx,
+        inbox.c.repo_full_name == str(repo),
+        inbox.c.scope_number == number,
+        inbox.c.kind == kind,
+    )
+
+
+def rows_by_key(tx: Transaction, repo: RepoName, keys: Collection[str]) -> list[InboxRow]:
+    """Events with their whole text, used or not."""
+    found: list[InboxRow] = []
+    for batch in _batches(sorted(set(keys))):
+        found += _rows(tx, inbox.c.repo_full_name == str(repo), inbox.c.event_key.in_(batch))
+    return sorted(found, key=lambda row: (row.updated_at, row.object_id))
+
+
+def waiting_keys(tx: Transaction, repo: RepoName, issue: int, pull: int | None) -> list[str]:
+    """Keys of what was said to a task and is not answered: on its pull request, or its issue."""
+    where = feedback_events.c.pr_number == 0
+    if pull is not None:
+        where = or_(where, feedback_events.c.pr_number == pull)
+    chosen = and_(
+        feedback_events.c.repo_full_name == str(repo),
+        feedback_events.c.issue_number == issue,
+        feedback_events.c.processed_at.is_(None),
+        where,
+    )
+    order = (feedback_events.c.updated_at, feedback_events.c.comment_id)
+    return list(
+        tx.execute(select(feedback_events.c.event_key).where(chosen).order_by(*order)).scalars()
+    )
+
+
+def supersede(tx: Transaction, repo: RepoName, kind: str, comment_id: int, by_key: str) -> None:
+    """Earlier versions of a remark need no answer of their own any more."""
+    chosen = and_(
+        feedback_events.c.repo_full_name == str(repo),
+        feedback_events.c.kind == kind,
+        feedback_events.c.comment_id == comment_id,
+        feedback_events.c.event_key != by_key,
+        feedback_events.c.processed_at.is_(None),
+    )
+    tx.execute(update(feedback_events).where(chosen).values(processed_at=tx.stamp()))
+
+
+def _rows(tx: Transaction, *chosen: ColumnElement[Any]) -> list[InboxRow]:
+    found = select(inbox).where(*chosen).order_by(inbox.c.updated_at, inbox.c.sequence)
+    return [InboxRow(**row) for row in tx.execute(found).mappings()]
+
+
+def _batches(keys: list[str]) -> Iterator[list[str]]:
+    return (keys[start : start + BATCH] for start in range(0, len(keys), BATCH))

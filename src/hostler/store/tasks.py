@@ -1,0 +1,197 @@
+"""Rows of tasks: one piece of work for an agent each."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, func, insert, select, update
+
+from hostler.errors import StoreConflict
+from hostler.model import RepoName
+from hostler.store.task_tables import tasks
+from hostler.store.transaction import Transaction
+
+# Whoever writes tasks names this scope.
+SCOPE = "tasks"
+
+
+class Flow(StrEnum):
+    """What kind of work a task is."""
+
+    DESIGN = "design"
+    BUGFIX = "bugfix"
+    SMALL_JOB = "small_job"
+    IMPLEMENTATION = "implementation"
+
+
+class TaskState(StrEnum):
+    """Where a task is on its way."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    RETRYING = "retrying"
+    PARKED = "parked"
+    AWAITING_FEEDBACK = "awaiting_feedback"
+    NEEDS_INPUT = "needs_input"
+    BLOCKED = "blocked"
+    STOPPED = "stopped"
+    DONE = "done"
+    FAILED = "failed"
+
+
+# Nothing starts from here by itself.
+OVER = frozenset({TaskState.STOPPED, TaskState.DONE, TaskState.FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task. Which column means what: docs/flows.md."""
+
+    id: str
+    project: str
+    repo_full_name: str | None
+    issue_number: int | None
+    flow: Flow
+    title: str
+    author: str
+    state: TaskState
+    state_since: str
+    order: int
+    approved_by: str = ""
+    issue_key: str = ""
+    body_digest: str = ""
+    reason: str = ""
+    turn: int = 0
+    attempt: int = 0
+    exits_without_progress: int = 0
+    repair_rounds: int = 0
+    requeues: int = 0
+    finishing: bool = False
+    progress: str = ""
+    note: str = ""
+    turn_keys: tuple[str, ...] = ()
+    session: str = ""
+    agent: str = ""
+    branch: str = ""
+    base_branch: str = ""
+    pr_number: int | None = None
+    question: str = ""
+    wake_at: str | None = None
+    parent_task: str | None = None
+    status_token: str = ""
+    status_digest: str = ""
+    created_at: str = ""
+    updated_at: str = ""
+
+    @property
+    def repo(self) -> RepoName:
+        """Whose issue it is for. Tasks by hand have none."""
+        return RepoName.parse(self.repo_full_name or "")
+
+    @property
+    def number(self) -> int:
+        """The issue's number; 0 for a task by hand."""
+        return self.issue_number or 0
+
+    @property
+    def over(self) -> bool:
+        return self.state in OVER
+
+
+def task_id(now: datetime, project: str, issue: int, flow: str) -> str:
+    """`20260301-235958-stable-12-bugfix`: sorts by age, and is fit for a folder and a token."""
+    name = re.sub(r"[^a-z0-9]+", "-", project.lower()).strip("-")[:40].strip("-") or "project"
+    kind = flow.replace("_", "-")
+    return f"{now:%Y%m%d-%H%M%S}-{name}-{issue}-{kind}"
+
+
+def next_order(tx: Transaction) -> int:
+    """The place behind everybody."""
+    return int(tx.execute(select(func.coalesce(func.max(tasks.c.order), 0))).scalar_one()) + 1
+
+
+def add_task(tx: Transaction, task: Task) -> None:
+    """A new task. One that this issue and flow have already is a conflict."""
+    moments = {"created_at": tx.stamp(), "updated_at": tx.stamp()}
+    tx.execute(insert(tasks), {**_values(task), **moments})
+
+
+def find_task(tx: Transaction, task: str) -> Task | None:
+    """A task by its id."""
+    return _one(tx, tasks.c.id == task)
+
+
+def require_task(tx: Transaction, task: str) -> Task:
+    """A task that must be there."""
+    found = find_task(tx, task)
+    if found is None:
+        raise StoreConflict(f"There is no task {task}.")
+    return found
+
+
+def tasks_of_issue(tx: Transaction, repo: RepoName, issue: int) -> list[Task]:
+    """The tasks of one issue, oldest first: a design, then its implementation."""
+    chosen = and_(tasks.c.repo_full_name == str(repo), tasks.c.issue_number == issue)
+    return _many(tx, chosen)
+
+
+def tasks_in(
+    tx: Transaction, states: Collection[TaskState], repo: RepoName | None = None
+) -> list[Task]:
+    """Tasks in any of these states, in their order; of one repository, if named."""
+    chosen: list[ColumnElement[bool]] = [tasks.c.state.in_([state.value for state in states])]
+    if repo is not None:
+        chosen.append(tasks.c.repo_full_name == str(repo))
+    return _many(tx, and_(*chosen))
+
+
+def change_task(tx: Transaction, before: Task, after: Task) -> Task:
+    """Store what became of a task; refused if somebody else has moved it meanwhile."""
+    values = {**_values(after), "updated_at": tx.stamp()}
+    if after.state is not before.state:
+        values["state_since"] = tx.stamp()
+    same = and_(
+        tasks.c.id == before.id,
+        tasks.c.state == before.state.value,
+        tasks.c.attempt == before.attempt,
+        tasks.c.turn == before.turn,
+    )
+    if tx.execute(update(tasks).where(same).values(values)).rowcount != 1:
+        raise StoreConflict(f"The task {before.id} is no longer {before.state}.")
+    return require_task(tx, before.id)
+
+
+def _many(tx: Transaction, chosen: ColumnElement[bool]) -> list[Task]:
+    rows = tx.execute(select(tasks).where(chosen).order_by(tasks.c.order, tasks.c.id)).mappings()
+    return [_task(dict(row)) for row in rows]
+
+
+def _one(tx: Transaction, chosen: ColumnElement[bool]) -> Task | None:
+    found = tx.execute(select(tasks).where(chosen)).mappings().one_or_none()
+    return _task(dict(found)) if found else None
+
+
+def _values(task: Task) -> dict[str, Any]:
+    values = asdict(task) | {
+        "turn_keys": json.dumps(task.turn_keys),
+        "finishing": int(task.finishing),
+    }
+    for name in ("created_at", "updated_at"):
+        del values[name]
+    return values
+
+
+def _task(row: dict[str, Any]) -> Task:
+    changed = {
+        "flow": Flow(row["flow"]),
+        "state": TaskState(row["state"]),
+        "turn_keys": tuple(json.loads(row["turn_keys"])),
+        "finishing": bool(row["finishing"]),
+    }
+    return Task(**row | changed)
