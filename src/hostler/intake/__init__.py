@@ -1,0 +1,26 @@
+"""Issues become tasks; words become feedback, answers, or nothing. Always with a reason."""
+
+from hostler.intake.byhand import request
+from hostler.intake.effects import Decision
+from hostler.intake.people import Watch, watch
+from hostler.intake.preview import Preview, open_issues, preview
+from hostler.intake.signals import IssueSeen, Remark, read
+from hostler.intake.taking import Heard, Taken, ask_labellers, labellers_of, take
+
+__all__ = [
+    "Decision",
+    "Heard",
+    "IssueSeen",
+    "Preview",
+    "Remark",
+    "Taken",
+    "Watch",
+    "ask_labellers",
+    "labellers_of",
+    "open_issues",
+    "preview",
+    "read",
+    "request",
+    "take",
+    "watch",
+]

@@ -1,0 +1,104 @@
+"""What a decision does, as data. `applying.py` turns it into rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hostler.intake.signals import IssueSeen, Remark
+from hostler.store.pulls import Floors, PullRow, PullStatus
+from hostler.store.tasks import Flow, Task, TaskState
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A new task for an issue, approved by somebody; after a design, if there is a parent."""
+
+    flow: Flow
+    issue: IssueSeen
+    approved_by: str
+    parent: Task | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A task changes its state."""
+
+    task: Task
+    state: TaskState
+    reason: str
+    question: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reword:
+    """A task works from another version of its issue from now on."""
+
+    task: Task
+    issue: IssueSeen
+
+
+@dataclass(frozen=True, slots=True)
+class Hear:
+    """Words for a task. `pull` is 0 where they were said on its issue."""
+
+    task: Task
+    remark: Remark
+    pull: int
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """Tell somebody that the talk goes on at the pull request."""
+
+    task: Task
+    remark: Remark
+    pull: int
+
+
+@dataclass(frozen=True, slots=True)
+class PullIs:
+    """A pull request changes its status, or has a new head."""
+
+    pull: PullRow
+    status: PullStatus
+    head_sha: str
+
+
+Effect = Begin | Move | Reword | Hear | Redirect | PullIs
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What one event causes, and why. One that waits is looked at again later."""
+
+    reason: str
+    effects: tuple[Effect, ...] = ()
+    waits: bool = False
+
+    @property
+    def acts(self) -> bool:
+        return bool(self.effects)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known about the thread that an event belongs to.
+
+    `labellers` is None where nobody was asked yet; `opening`: a pull request of ours is just
+    being opened, so its number may not be known; `issue` is the newest version of the issue.
+    """
+
+    tasks: tuple[Task, ...] = ()
+    pull: PullRow | None = None
+    pull_task: Task | None = None
+    issue: IssueSeen | None = None
+    labellers: dict[str, str] | None = None
+    floors: Floors = field(default_factory=Floors)
+    opening: bool = False
+    newest: bool = True
+
+    @property
+    def present(self) -> Task | None:
+        """The task that words on the issue are for: the unfinished one, else the last."""
+        going = [task for task in self.tasks if not task.over]
+        return (going or list(self.tasks))[-1] if self.tasks else None

@@ -1,0 +1,91 @@
+"""The rules of issues: which become tasks, and what ends a task. Pure."""
+
+from __future__ import annotations
+
+from hostler.intake.effects import Begin, Decision, Effect, Known, Move, Reword
+from hostler.intake.people import Watch, flow_of, is_ignored, refusal
+from hostler.intake.signals import IssueSeen
+from hostler.store.tasks import Task, TaskState
+
+# Before an agent is at work, and before there is anything of its work to see.
+_NOT_BEGUN = frozenset(
+    {TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED, TaskState.NEEDS_INPUT}
+)
+VOID = "The issue's text was changed after it was approved, and its author is not allowed here."
+VOID_QUESTION = (
+    "The text of this issue was changed after it was approved. "
+    "Shall the work go on with the new text? A comment here by somebody allowed approves it."
+)
+
+
+def on_issue(seen: IssueSeen, known: Known, watch: Watch) -> Decision:
+    """What one version of an issue causes."""
+    if not known.newest:
+        return Decision("A newer version of the issue is known.")
+    if seen.is_pull:
+        return _on_pull_as_issue(seen, known, watch)
+    if not seen.is_open:
+        return _stop(known.tasks, "The issue was closed.", "It is closed.")
+    if is_ignored(watch, seen.labels):
+        reason = f"The issue carries {watch.labels.ignore}."
+        return _stop(known.tasks, reason, reason)
+    if known.present is not None:
+        return _changed(seen, known.present, watch)
+    return pick_up(seen, known, watch)
+
+
+def pick_up(seen: IssueSeen, known: Known, watch: Watch) -> Decision:
+    """Whether an open issue without a task becomes one."""
+    found = flow_of(watch, seen.labels)
+    if found is None:
+        wanted = ", ".join(label for label, _ in watch.flows())
+        return Decision(f"It carries none of the labels {wanted}.")
+    if watch.allows(seen.row.author):
+        return Decision(
+            f"{seen.row.author}, who is allowed, wrote it, and it carries {found[0]}.",
+            (Begin(found[1], seen, seen.row.author),),
+        )
+    if known.labellers is None:
+        return Decision("Who put its label there is not known yet.", waits=True)
+    return _by_label(seen, known.labellers, watch)
+
+
+def _by_label(seen: IssueSeen, labellers: dict[str, str], watch: Watch) -> Decision:
+    """A stranger's issue: only labels put there by somebody allowed count."""
+    who = {label.lower(): login for label, login in labellers.items()}
+    trusted = [label for label in seen.labels if watch.allows(who.get(label.lower(), ""))]
+    found = flow_of(watch, trusted)
+    if found is None:
+        return Decision(
+            f"{refusal(seen.row.author)} Somebody who is may put the label there instead."
+        )
+    label, flow = found
+    by = who[label.lower()]
+    return Decision(f"{by}, who is allowed, put {label} on it.", (Begin(flow, seen, by),))
+
+
+def _changed(seen: IssueSeen, task: Task, watch: Watch) -> Decision:
+    """A new version of an issue that has a task."""
+    if seen.digest == task.body_digest or task.over:
+        return Decision("It has its task already.")
+    if watch.allows(seen.row.author):
+        return Decision("Its author changed the text.", (Reword(task, seen),))
+    if task.state is TaskState.RUNNING:
+        return Decision("Its text was changed; the agent at work keeps the old one.", waits=True)
+    if task.state not in _NOT_BEGUN or task.pr_number is not None:
+        return Decision("Its text was changed; the work goes on from the approved one.")
+    asked = Move(task, TaskState.NEEDS_INPUT, VOID, VOID_QUESTION)
+    return Decision(VOID, (Reword(task, seen), asked))
+
+
+def _on_pull_as_issue(seen: IssueSeen, known: Known, watch: Watch) -> Decision:
+    if known.pull_task is not None and is_ignored(watch, seen.labels):
+        reason = f"The pull request carries {watch.labels.ignore}."
+        return _stop((known.pull_task,), reason, reason)
+    return Decision("It is a pull request: labels there start nothing.")
+
+
+def _stop(tasks: tuple[Task, ...], reason: str, otherwise: str) -> Decision:
+    going = [task for task in tasks if not task.over]
+    effects: tuple[Effect, ...] = tuple(Move(task, TaskState.STOPPED, reason) for task in going)
+    return Decision(reason if effects else otherwise, effects)

@@ -1,0 +1,45 @@
+"""What is known about the thread of an event, read from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hostler.forge.port import ItemKind
+from hostler.intake.effects import Known
+from hostler.intake.people import Watch
+from hostler.intake.signals import IssueSeen, Signal, read
+from hostler.store.outbox import open_writes
+from hostler.store.pulls import comment_floors, find_pull
+from hostler.store.remarks import is_newest, rows_of_thread
+from hostler.store.tasks import find_task, tasks_of_issue
+from hostler.store.transaction import Transaction
+
+Labellers = Mapping[int, dict[str, str]]
+
+
+def look(tx: Transaction, watch: Watch, signal: Signal, labellers: Labellers) -> Known:
+    """Everything that a decision about this event rests on."""
+    number = signal.row.scope_number
+    pull = find_pull(tx, watch.repo, number)
+    issue = pull.issue_number if pull else number
+    return Known(
+        tasks=tuple(tasks_of_issue(tx, watch.repo, issue)),
+        pull=pull,
+        pull_task=find_task(tx, pull.task) if pull else None,
+        issue=newest_issue(tx, watch, issue),
+        labellers=labellers.get(number),
+        floors=comment_floors(tx, watch.repo, issue),
+        opening=_opening(tx, watch),
+        newest=is_newest(tx, signal.row),
+    )
+
+
+def newest_issue(tx: Transaction, watch: Watch, number: int) -> IssueSeen | None:
+    """The newest version of an issue that was seen."""
+    rows = rows_of_thread(tx, watch.repo, number, ItemKind.ISSUE.value)
+    seen = read(rows[-1]) if rows else None
+    return seen if isinstance(seen, IssueSeen) else None
+
+
+def _opening(tx: Transaction, watch: Watch) -> bool:
+    return any(row.kind == "open_pull" and row.repo == watch.repo for row in open_writes(tx))

@@ -1,0 +1,77 @@
+"""The rule of the allowlist: whose words cause work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from hostler.config.settings import Labels, Repo
+from hostler.model import RepoName
+from hostler.store.tasks import Flow
+
+BOT = "[bot]"
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What the operator said about one repository."""
+
+    repo: RepoName
+    project: str
+    allowed: frozenset[str] = frozenset()
+    labels: Labels = field(default_factory=Labels)
+    base_branch: str = ""
+    agent: str = ""
+
+    def allows(self, login: str) -> bool:
+        """Whether this person's words cause work. GitHub reads names without regard to case."""
+        return login.lower() in self.allowed
+
+    def flows(self) -> tuple[tuple[str, Flow], ...]:
+        """The labels that hand an issue over, the strongest first."""
+        return (
+            (self.labels.bugfix, Flow.BUGFIX),
+            (self.labels.small_job, Flow.SMALL_JOB),
+            (self.labels.design, Flow.DESIGN),
+        )
+
+
+def watch(project: str, repo: Repo) -> Watch:
+    """A repository's settings, as far as they matter here."""
+    return Watch(
+        RepoName(repo.owner, repo.name),
+        project,
+        lowered(repo.allowed_users),
+        repo.labels,
+        repo.base_branch,
+        repo.agent,
+    )
+
+
+def lowered(names: Iterable[str]) -> frozenset[str]:
+    """Names as they are compared."""
+    return frozenset(name.lower() for name in names)
+
+
+def refusal(login: str) -> str:
+    """Why somebody's words cause nothing."""
+    if login.lower().endswith(BOT):
+        return f"{login} is a bot, and bots cause no work."
+    return f"{login} is not among the repository's allowed_users."
+
+
+def labels_among(names: Iterable[str], wanted: Iterable[str]) -> frozenset[str]:
+    """Which of the wanted labels are there, in the wanted spelling."""
+    there = lowered(names)
+    return frozenset(label for label in wanted if label.lower() in there)
+
+
+def flow_of(watch: Watch, names: Iterable[str]) -> tuple[str, Flow] | None:
+    """The label that decides and its flow: bugfix before small job before design."""
+    there = labels_among(names, [label for label, _ in watch.flows()])
+    return next(((label, flow) for label, flow in watch.flows() if label in there), None)
+
+
+def is_ignored(watch: Watch, names: Iterable[str]) -> bool:
+    """The label that keeps us away wins over all others, whoever put it there."""
+    return bool(labels_among(names, [watch.labels.ignore]))

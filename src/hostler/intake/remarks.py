@@ -1,0 +1,62 @@
+"""The rules of remarks: which are feedback, an answer, or nothing. Pure."""
+
+from __future__ import annotations
+
+from hostler.forge.port import ItemKind
+from hostler.intake.effects import Decision, Hear, Known, Redirect
+from hostler.intake.people import Watch, refusal
+from hostler.intake.signals import Remark
+from hostler.store.pulls import PullStatus
+from hostler.store.tasks import Task, TaskState
+
+
+def on_remark(said: Remark, known: Known, watch: Watch) -> Decision:
+    """What one version of somebody's words causes."""
+    if not known.newest:
+        return Decision("It was changed since; the newer version counts.")
+    if not watch.allows(said.row.author):
+        return Decision(refusal(said.row.author))
+    if said.is_command:
+        return Decision("It is a command, not work.")
+    if said.is_empty:
+        return Decision("It asks for nothing.")
+    if known.pull is not None and known.pull_task is not None:
+        return _on_pull(said, known, known.pull_task)
+    if known.present is not None and said.row.kind == ItemKind.ISSUE_COMMENT:
+        return _on_issue(said, known, known.present)
+    if known.opening:
+        return Decision("A pull request is just being opened; it may be about that.", waits=True)
+    return Decision("There is no task for it.")
+
+
+def _on_pull(said: Remark, known: Known, task: Task) -> Decision:
+    assert known.pull is not None
+    if known.pull.final:
+        return Decision(f"The pull request is {known.pull.status}, which is final.")
+    if task.over:
+        return Decision(f"The task is {task.state}.")
+    if known.pull.status is PullStatus.BLOCKED or task.state is TaskState.BLOCKED:
+        return Decision("The task is blocked; it is heard when it goes on.", waits=True)
+    return Decision(f"{said.row.author} said it.", (Hear(task, said, known.pull.pr_number),))
+
+
+def _on_issue(said: Remark, known: Known, task: Task) -> Decision:
+    if task.over:
+        return Decision(f"The task is {task.state}.")
+    if task.state is TaskState.BLOCKED:
+        return Decision("The task is blocked; it is heard when it goes on.", waits=True)
+    if task.state is TaskState.NEEDS_INPUT:
+        return Decision(f"{said.row.author} answers.", (Hear(task, said, 0),))
+    if task.pr_number is None or _was_heard(said, known):
+        return Decision(f"{said.row.author} said it on the issue.", (Hear(task, said, 0),))
+    if said.row.object_id <= known.floors.post_pr_last_redirected_comment_id:
+        return Decision("It was sent to the pull request before.")
+    return Decision(
+        f"The work is talked about on pull request {task.pr_number}.",
+        (Redirect(task, said, task.pr_number),),
+    )
+
+
+def _was_heard(said: Remark, known: Known) -> bool:
+    """An edit of what an agent was told before there was a pull request is told again."""
+    return said.row.object_id <= known.floors.pre_pr_last_consumed_comment_id

@@ -1,0 +1,120 @@
+"""What one event of the inbox says, in our nouns. Whatever cannot be read is named, not guessed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from hostler.errors import ServerFailed
+from hostler.forge.payloads import issue, pull_of, text
+from hostler.forge.port import ItemKind
+from hostler.store.inbox import InboxRow
+
+
+@dataclass(frozen=True, slots=True)
+class IssueSeen:
+    """One version of an issue, or of a pull request seen as one."""
+
+    row: InboxRow
+    title: str
+    body: str
+    labels: frozenset[str]
+    is_open: bool
+    is_pull: bool
+
+    @property
+    def digest(self) -> str:
+        """What an approval is for: title and body."""
+        return sha256(f"{self.title}\0{self.body}".encode("utf-8", "replace")).hexdigest()[:24]
+
+
+@dataclass(frozen=True, slots=True)
+class PullSeen:
+    """One version of a pull request."""
+
+    row: InboxRow
+    is_open: bool
+    merged: bool
+    head_sha: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One version of what somebody said.
+
+    `verdict` is a review's state; `thread` the remark that began its thread.
+    """
+
+    row: InboxRow
+    body: str
+    verdict: str = ""
+    thread: int = 0
+    path: str = ""
+    line: int = 0
+    url: str = ""
+
+    @property
+    def is_command(self) -> bool:
+        """Words for the operator's desk are not work."""
+        return self.body.lstrip().startswith("/hostler")
+
+    @property
+    def is_empty(self) -> bool:
+        """A review that only holds line comments, approves, or was dismissed, asks for nothing."""
+        return not self.body.strip() or self.verdict == "DISMISSED"
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An event whose content is not as GitHub documents it."""
+
+    row: InboxRow
+
+
+Signal = IssueSeen | PullSeen | Remark | Unreadable
+
+
+def read(row: InboxRow) -> Signal:
+    """What this event says."""
+    try:
+        payload = json.loads(row.payload)
+        return _READERS[ItemKind(row.kind)](row, payload)
+    except (ValueError, KeyError, TypeError, AttributeError, ServerFailed):
+        return Unreadable(row)
+
+
+def _issue(row: InboxRow, payload: dict[str, Any]) -> IssueSeen:
+    found = issue(payload)
+    return IssueSeen(
+        row, found.title, found.body, found.labels, found.state == "open", found.is_pull
+    )
+
+
+def _pull(row: InboxRow, payload: dict[str, Any]) -> PullSeen:
+    found = pull_of(payload)
+    return PullSeen(row, found.state == "open", found.merged, found.head_sha)
+
+
+def _remark(row: InboxRow, payload: dict[str, Any]) -> Remark:
+    line = payload.get("line") or payload.get("original_line")
+    return Remark(
+        row,
+        body=text(payload, "body"),
+        verdict=text(payload, "state") if row.kind == ItemKind.REVIEW else "",
+        thread=int(payload.get("in_reply_to_id") or row.object_id),
+        path=text(payload, "path"),
+        line=line if isinstance(line, int) else 0,
+        url=text(payload, "html_url"),
+    )
+
+
+_READERS: dict[ItemKind, Callable[[InboxRow, dict[str, Any]], Signal]] = {
+    ItemKind.ISSUE: _issue,
+    ItemKind.PULL: _pull,
+    ItemKind.ISSUE_COMMENT: _remark,
+    ItemKind.REVIEW_COMMENT: _remark,
+    ItemKind.REVIEW: _remark,
+}

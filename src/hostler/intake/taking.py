@@ -1,0 +1,91 @@
+"""The shell: events of a repository become effects, each consumed together with its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hostler.errors import ForgeError
+from hostler.forge.feeds import consume, pending
+from hostler.forge.port import Forge, ItemKind
+from hostler.intake.applying import apply
+from hostler.intake.deciding import asks_for_labeller, decide
+from hostler.intake.effects import Decision
+from hostler.intake.looking import Labellers, look
+from hostler.intake.people import Watch
+from hostler.intake.signals import Signal, read
+from hostler.store.inbox import InboxRow
+from hostler.store.tasks import tasks_of_issue
+from hostler.store.transaction import Transaction
+
+# Of things that happened in one second: a merge closes its issue, not the other way round.
+_RANKS = {kind.value: rank for rank, kind in enumerate((ItemKind.PULL, ItemKind.ISSUE))}
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One event, and what was decided about it."""
+
+    number: int
+    kind: str
+    key: str
+    author: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a pass did."""
+
+    heard: tuple[Heard, ...] = ()
+    changed: tuple[str, ...] = ()
+
+
+def take(tx: Transaction, watch: Watch, labellers: Labellers) -> Taken:
+    """Decide about every event that waits, and make it so. The order of arrival does not matter."""
+    heard: list[Heard] = []
+    changed: dict[str, None] = {}
+    for row in in_order(pending(tx, watch.repo)):
+        signal = read(row)
+        decision = decide(signal, look(tx, watch, signal, labellers), watch)
+        heard.append(_heard(row, decision))
+        if decision.waits:
+            continue
+        for effect in decision.effects:
+            task = apply(tx, watch, effect)
+            if task is not None:
+                changed[task] = None
+        consume(tx, watch.repo, [row.event_key])
+    return Taken(tuple(heard), tuple(changed))
+
+
+def in_order(rows: Iterable[InboxRow]) -> list[InboxRow]:
+    """Events as they happened, however they arrived."""
+    return sorted(
+        rows, key=lambda row: (row.updated_at, _RANKS.get(row.kind, 2), row.object_id, row.sequence)
+    )
+
+
+def ask_labellers(tx: Transaction, watch: Watch) -> list[int]:
+    """Issues that wait and need to be asked who labelled them."""
+    signals: list[Signal] = [read(row) for row in pending(tx, watch.repo)]
+    numbers = {s.row.scope_number for s in signals if asks_for_labeller(s, watch)}
+    return sorted(number for number in numbers if not tasks_of_issue(tx, watch.repo, number))
+
+
+def labellers_of(forge: Forge, numbers: Iterable[int]) -> dict[int, dict[str, str]]:
+    """Who labelled these issues; the network is asked here, outside of any transaction.
+
+    An issue about which GitHub did not answer is left out: its event waits.
+    """
+    found: dict[int, dict[str, str]] = {}
+    for number in numbers:
+        try:
+            found[number] = forge.labellers(number)
+        except ForgeError:
+            continue
+    return found
+
+
+def _heard(row: InboxRow, decision: Decision) -> Heard:
+    return Heard(row.scope_number, row.kind, row.event_key, row.author, decision)
