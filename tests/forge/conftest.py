@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,6 +13,9 @@ from forge_house import House, street
 from forge_post import Post
 
 from hostler.clock import FakeClock, SystemClock
+from hostler.forge import pending
+from hostler.forge import scan as scan_repo
+from hostler.model import Surface
 from hostler.sandbox.server import Running
 from hostler.store import Patience, Store, open_store
 from hostler.store.migrate import upgrade
@@ -86,3 +90,33 @@ def store(database: Path, clock: FakeClock) -> Iterator[Store]:
 @pytest.fixture
 def post(house: House, store: Store) -> Post:
     return Post(house, store)
+
+
+@pytest.fixture
+def scan(house, store):
+    def run(**more):
+        return scan_repo(store, house.forge, house.name, **more)
+
+    return run
+
+
+@pytest.fixture
+def events(house, store):
+    """What waits in the inbox: (kind, object id, body)."""
+
+    def read(kind=None, number=None):
+        with store.read() as tx:
+            rows = pending(tx, house.name, number)
+        found = [(row.kind, row.object_id, json.loads(row.payload)["body"]) for row in rows]
+        return [event for event in found if kind is None or event[0] == kind]
+
+    return read
+
+
+@pytest.fixture
+def cursor(house, store):
+    def read(surface=Surface.REPO_ISSUE_COMMENTS):
+        with store.read() as tx:
+            return store.repo(house.name).get_poll_cursor(tx, surface, 0)
+
+    return read

@@ -7,6 +7,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
+from forge_house import Known
 
 from hostler.errors import Moved, ServerFailed, Unclear
 from hostler.forge import Comment
@@ -52,19 +53,6 @@ def scripted(clock):
     server.shutdown()
     thread.join()
     server.server_close()
-
-
-class Fixed:
-    """Credentials that never change."""
-
-    def bearer(self, repo):
-        return "a-secret-of-ours"
-
-    def renew(self, stale):
-        return False
-
-    def login(self):
-        return "bot"
 
 
 def test_every_request_says_version_form_and_program(scripted, clock):
@@ -135,7 +123,7 @@ def test_no_redirect_takes_our_secret_to_another_host(scripted, clock, house):
     path = "/repos/alice/house/issues/1"
     target = f"{house.sandbox.url}/repositories/1/issues/1"
     scripted.answers[path] = (301, {"Location": target}, b"{}")
-    client = Client(Wire(scripted.url, clock), Fixed(), house.name, clock, pauses=())
+    client = Client(Wire(scripted.url, clock), Known(), house.name, clock, pauses=())
     with pytest.raises(Moved):
         client.read(path)
     assert house.ledger() == []
@@ -145,7 +133,7 @@ def test_no_redirect_takes_our_secret_to_another_host(scripted, clock, house):
 def test_a_link_to_another_host_is_refused(scripted, clock, house):
     link = '<https://elsewhere.example/x?page=2>; rel="next"'
     scripted.answers["/list"] = (200, {"Link": link}, b"[]")
-    client = Client(Wire(scripted.url, clock), Fixed(), house.name, clock, pauses=())
+    client = Client(Wire(scripted.url, clock), Known(), house.name, clock, pauses=())
     answer = client.read("/list")
     with pytest.raises(ValueError):
         client.read(answer.next_url)
@@ -155,7 +143,7 @@ def test_a_link_to_another_host_is_refused(scripted, clock, house):
 def test_redirects_in_a_circle_end(scripted, clock, house):
     for path in (f"/repos/{house.name}", "/repositories/1"):
         scripted.answers[path] = (301, {"Location": "/repositories/1"}, b"{}")
-    client = Client(Wire(scripted.url, clock), Fixed(), house.name, clock, pauses=())
+    client = Client(Wire(scripted.url, clock), Known(), house.name, clock, pauses=())
     with pytest.raises(Moved):
         client.learn()
     client.wire.close()
@@ -175,7 +163,7 @@ def test_an_answer_that_cannot_be_read_is_a_failing_server_or_unclear(scripted, 
 def test_a_written_answer_of_unknown_shape_is_unclear_not_repeated(scripted, clock, house):
     path = f"/repos/{house.name}/issues/1/comments"
     scripted.answers[path] = (201, {}, json.dumps({"id": "not a number"}).encode())
-    forge = GitHub(Client(Wire(scripted.url, clock), Fixed(), house.name, clock, pauses=()))
+    forge = GitHub(Client(Wire(scripted.url, clock), Known(), house.name, clock, pauses=()))
     with pytest.raises(Unclear):
         forge.make(Comment(1, "x"), key="t1")
     forge.client.wire.close()

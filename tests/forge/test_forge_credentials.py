@@ -227,7 +227,9 @@ def test_no_secret_is_in_urls_arguments_logs_or_the_database(
 ):
     """A scan and a write, by token and by App, and an agent that quotes our secrets."""
     number = house.issue(body="hello")
-    scan(store, house.forge, house.name)
+    house.hub = Hub(house.hub.wire, Token(house.hub.wire, lambda: SECRET), house.clock)
+    scan(store, house.hub.repo(house.name), house.name)
+    post.sender = post.new_sender()
     app_hub.repo(house.name).repository()
     bought_token = app_hub.credentials.bearer(house.name)
     secrets = [SECRET, bought_token, *key_pair[0].splitlines()[1:-1]]

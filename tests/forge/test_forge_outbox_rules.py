@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from forge_writes import FINAL, NOW, PACE, REFUSALS, SECOND, UNCLEAR, WAITS, write
+from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from hostler.errors import (
-    Conflict,
-    CredentialsMissing,
-    Forbidden,
-    Gone,
-    Invalid,
-    Moved,
-    NotFound,
-    RateLimited,
-    ServerFailed,
-    Unauthorized,
-    Unclear,
-    Unreachable,
-)
 from hostler.forge.outbox.rules import (
     LONGEST_WAIT,
     Abandon,
     Absent,
     Look,
-    Pace,
     Send,
     Wait,
     abandoned,
@@ -37,46 +22,9 @@ from hostler.forge.outbox.rules import (
     choose,
     look_since,
     mark,
-    sent,
 )
-from hostler.forge.port import Made
-from hostler.model import ScopeKind, stamp
-from hostler.store.outbox import Lane, OutboxRow, WriteState
-
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-PACE = Pace()
-SECOND = timedelta(seconds=1)
-WAITS = [
-    Unreachable("x", "y"),
-    Unauthorized("x", 401, "y"),
-    CredentialsMissing("x"),
-    ServerFailed("x", 502),
-    RateLimited("x", 403, NOW + timedelta(seconds=60), "secondary"),
-]
-REFUSALS = [
-    Forbidden("x", 403, "y"),
-    NotFound("x", 404, "y"),
-    Conflict("x", 409, "y"),
-    Invalid("x", 422, "y"),
-]
-FINAL = [Gone("x", 410, "y"), Moved("x", 301, "y")]
-UNCLEAR = Unclear("x", "y")
-
-
-def write(sequence=1, *, thread=7, lane=Lane.STATUS, state=WriteState.QUEUED, at=NOW, **more):
-    return OutboxRow(
-        repo_full_name="octo/stable",
-        token=f"t{sequence}",
-        scope_kind=ScopeKind.ISSUE,
-        scope_number=thread,
-        lane=lane,
-        kind="comment",
-        payload="{}",
-        state=state,
-        not_before=stamp(at),
-        sequence=sequence,
-        **more,
-    )
+from hostler.model import stamp
+from hostler.store.outbox import Lane, WriteState
 
 
 def choice(*rows, now=NOW, last=None):
@@ -239,106 +187,3 @@ def test_whatever_waits_is_chosen_when_its_time_comes(many, now):
         thread = [row for row in many if row.scope_number == found.row.scope_number]
         assert found.row.sequence == min(row.sequence for row in thread)
         assert (found.row.state is WriteState.QUEUED) == isinstance(found, Send)
-
-
-class Sending(RuleBasedStateMachine):
-    """Several writes, a host that hides, loses and refuses, a sender that dies: each once."""
-
-    @initialize(count=st.integers(1, 4), threads=st.integers(1, 2))
-    def begin(self, count, threads):
-        self.now = NOW
-        self.rows = {n: write(n, thread=n % threads) for n in range(1, count + 1)}
-        # When each effect came to be, and when it can be seen.
-        self.effects: dict[int, list[datetime]] = {n: [] for n in self.rows}
-        self.visible: dict[int, datetime] = {}
-        self.order: list[int] = []
-
-    def open(self):
-        return [row for row in self.rows.values() if not row.settled]
-
-    def chosen(self):
-        return choose(self.open(), self.now, None, PACE)
-
-    def take_effect(self, row, hidden):
-        self.effects[row.sequence].append(self.now)
-        self.visible.setdefault(row.sequence, self.now + timedelta(seconds=hidden))
-        self.order.append(row.sequence)
-
-    @precondition(lambda self: isinstance(self.chosen(), Send))
-    @rule(
-        answer=st.sampled_from(["201", "lost", "lost before", "crash", "crash before", "no"]),
-        hidden=st.integers(0, 299),
-        refusal=st.sampled_from([*WAITS, *REFUSALS]),
-    )
-    def send(self, answer, hidden, refusal):
-        row = mark(self.chosen().row, self.now, self.now, PACE)
-        if answer in ("201", "lost", "crash"):
-            self.take_effect(row, hidden)
-        if answer == "201":
-            row = after(row, Made(id=row.sequence), self.now, PACE)
-        elif answer.startswith("lost"):
-            row = after(row, UNCLEAR, self.now, PACE)
-        elif answer == "no":
-            row = after(row, refusal, self.now, PACE)
-        self.rows[row.sequence] = row
-
-    @precondition(lambda self: isinstance(self.chosen(), Look))
-    @rule(error=st.sampled_from([None, None, None, *WAITS]))
-    def look(self, error):
-        row = replace(self.chosen().row, state=WriteState.UNCLEAR)
-        seen = self.visible.get(row.sequence, datetime.max.replace(tzinfo=UTC)) <= self.now
-        outcome = error or (Made(id=row.sequence) if seen else Absent(self.now))
-        self.rows[row.sequence] = after(row, outcome, self.now, PACE)
-
-    @rule()
-    def show(self):
-        """A feed shows what can be seen of ours."""
-        for row in self.open():
-            if self.visible.get(row.sequence, datetime.max.replace(tzinfo=UTC)) <= self.now:
-                self.rows[row.sequence] = sent(row, Made(id=row.sequence))
-
-    @precondition(lambda self: isinstance(self.chosen(), Wait) and self.chosen().until)
-    @rule()
-    def wait(self):
-        self.now = self.chosen().until
-
-    @invariant()
-    def no_write_has_two_effects(self):
-        assert all(len(times) <= 1 for times in self.effects.values())
-
-    @invariant()
-    def what_is_sent_exists(self):
-        for row in self.rows.values():
-            if row.state is WriteState.SENT:
-                assert len(self.effects[row.sequence]) == 1
-
-    @invariant()
-    def threads_keep_their_order(self):
-        for thread in {row.scope_number for row in self.rows.values()}:
-            made = [n for n in self.order if self.rows[n].scope_number == thread]
-            assert made == sorted(made)
-
-    def teardown(self):
-        """Left alone with a host that works, everything comes to an end."""
-        for _ in range(500):
-            choice = self.chosen()
-            if isinstance(choice, Wait):
-                if choice.until is None:
-                    break
-                self.now = choice.until
-            elif isinstance(choice, Look):
-                row = replace(choice.row, state=WriteState.UNCLEAR)
-                seen = self.visible.get(row.sequence)
-                found = seen is not None and seen <= self.now
-                outcome = Made(id=1) if found else Absent(self.now)
-                self.rows[row.sequence] = after(row, outcome, self.now, PACE)
-            else:
-                row = mark(choice.row, self.now, self.now, PACE)
-                self.take_effect(row, 0)
-                self.rows[row.sequence] = after(row, Made(id=1), self.now, PACE)
-        assert not self.open()
-        self.no_write_has_two_effects()
-
-
-TestSending = Sending.TestCase
-TestSending.settings = settings(max_examples=60, stateful_step_count=30)
