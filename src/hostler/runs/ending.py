@@ -1,0 +1,100 @@
+"""How a run ended, between the verdict on it and its row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hostler.agents.exitword import Exit
+from hostler.agents.outcomes import Next, Outcome, meaning
+from hostler.agents.result import Result
+from hostler.agents.tally import Tally
+from hostler.agents.verdict import DecidedBy, EndedBy, Verdict
+from hostler.runs.memory import printable, recall_limit, remember, remember_limit
+from hostler.store.runs import Run
+
+# Streams and files that agents can write to may claim any number; columns hold so much.
+LARGEST_COUNT = 2**53
+LARGEST_CODE = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """How far both streams were read."""
+
+    stdout: int = 0
+    stderr: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """All that is stored of a run that is over. `counted`: there was an agent."""
+
+    verdict: Verdict
+    exit: Exit
+    counted: bool
+    tally: Tally = field(default_factory=Tally)
+    offsets: Offsets = field(default_factory=Offsets)
+
+
+def without_agent(outcome: Outcome, why: str) -> Ending:
+    """The ending of a run whose agent was not started."""
+    verdict = Verdict(outcome, DecidedBy.NOT_STARTED, why)
+    return Ending(verdict, Exit(EndedBy.NOT_STARTED, reason=why), counted=False)
+
+
+def heeding_stop(verdict: Verdict, stop_why: str | None) -> Verdict:
+    """A stop comes before everything that the agent says; its valid result is kept."""
+    if stop_why is None or verdict.decided_by is DecidedBy.STOP:
+        return verdict
+    why = f"It was stopped on request. ({stop_why})"
+    return replace(verdict, outcome=Outcome.INTERRUPTED, decided_by=DecidedBy.STOP, why=why)
+
+
+def heard(tally: Tally, offsets: Offsets) -> dict[str, Any]:
+    """Columns for what the streams said, and how far they were read."""
+    return {
+        "stdout_offset": offsets.stdout,
+        "stderr_offset": offsets.stderr,
+        "tally": remember(tally),
+        "input_tokens": min(tally.usage.input_tokens, LARGEST_COUNT),
+        "output_tokens": min(tally.usage.output_tokens, LARGEST_COUNT),
+        "cached_tokens": min(tally.usage.cached_tokens, LARGEST_COUNT),
+        "usd": tally.usd,
+        "session": printable(tally.session) or None,
+    }
+
+
+def judged(ending: Ending, stop_why: str | None) -> dict[str, Any]:
+    """Columns for how a run ended."""
+    verdict = heeding_stop(ending.verdict, stop_why)
+    code = ending.exit.code
+    return {
+        **heard(ending.tally, ending.offsets),
+        "outcome": verdict.outcome.value,
+        "decided_by": verdict.decided_by.value,
+        "why": printable(verdict.why),
+        "result": verdict.result.model_dump_json() if verdict.result else None,
+        "limit_signal": remember_limit(verdict.limit),
+        "exit_code": code if code is None or abs(code) <= LARGEST_CODE else None,
+        "ended_by": ending.exit.ended_by.value,
+        "counted": int(ending.counted),
+    }
+
+
+def verdict_of(run: Run) -> Verdict:
+    """The verdict as stored: a finish that is repeated sees what the first one saw."""
+    if run.outcome is None or run.decided_by is None:
+        raise ValueError(f"the run {run.run} has no outcome yet")
+    return Verdict(
+        Outcome(run.outcome),
+        DecidedBy(run.decided_by),
+        run.why or "",
+        Result.model_validate_json(run.result) if run.result else None,
+        recall_limit(run.limit_signal),
+    )
+
+
+def next_step(run: Run) -> Next:
+    """What the task does after this run. A stop that came late counts as well."""
+    return Next.STOP if run.stop_why is not None else meaning(verdict_of(run).outcome).next

@@ -1,0 +1,73 @@
+"""What a stream has said so far, as stored, so that whoever reads on counts nothing twice."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from typing import Any
+
+from hostler.agents.events import Finished, LimitSignal, Usage
+from hostler.agents.outcomes import Outcome
+from hostler.agents.tally import Tally
+
+# An agent may print a line of megabytes; a row keeps its beginning.
+LONGEST_TEXT = 2_000
+
+
+def remember(tally: Tally) -> str:
+    """A tally as text."""
+    return json.dumps(asdict(shortened(tally)))
+
+
+def recall(text: str | None) -> Tally:
+    """The tally behind a stored text; an empty one before the first."""
+    if not text:
+        return Tally()
+    raw = json.loads(text)
+    return Tally(
+        session=raw["session"],
+        usage=Usage(**raw["usage"]),
+        usd=raw["usd"],
+        limit=_limit(raw["limit"]),
+        finished=_finished(raw["finished"]),
+        last_text=raw["last_text"],
+    )
+
+
+def shortened(tally: Tally) -> Tally:
+    """The same with texts of bearable length."""
+    finished = tally.finished
+    if finished:
+        finished = replace(finished, text=printable(finished.text))
+    return replace(
+        tally,
+        session=printable(tally.session),
+        finished=finished,
+        last_text=printable(tally.last_text),
+    )
+
+
+def printable(text: str) -> str:
+    """The beginning of a text, as every database takes it."""
+    return text[:LONGEST_TEXT].replace("\0", "").encode("utf-8", "replace").decode()
+
+
+def remember_limit(limit: LimitSignal | None) -> str | None:
+    """A limit that stands, as text."""
+    return json.dumps(asdict(limit)) if limit else None
+
+
+def recall_limit(text: str | None) -> LimitSignal | None:
+    """The limit behind a stored text."""
+    return _limit(json.loads(text)) if text else None
+
+
+def _limit(raw: dict[str, Any] | None) -> LimitSignal | None:
+    return LimitSignal(**{**raw, "reason": Outcome(raw["reason"])}) if raw else None
+
+
+def _finished(raw: dict[str, Any] | None) -> Finished | None:
+    if not raw:
+        return None
+    outcome = raw["outcome"]
+    return Finished(**{**raw, "outcome": Outcome(outcome) if outcome else None})

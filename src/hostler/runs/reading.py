@@ -1,0 +1,52 @@
+"""Both streams of a run, read on from where the row says that they were read to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, cast
+
+from hostler.agents.kinds import kind_of
+from hostler.agents.lines import Line, Stream, Tail
+from hostler.agents.tally import tally
+from hostler.config.settings import Agent
+from hostler.runs.ending import Offsets
+from hostler.runs.memory import recall, shortened
+from hostler.store.runs import Run
+
+
+class Reader:
+    """What the streams have said so far."""
+
+    def __init__(self, run: Run, folder: Path) -> None:
+        self._kind = kind_of(agent_of(run))
+        self._stdout = Tail(folder / Stream.STDOUT, Stream.STDOUT, run.stdout_offset)
+        self._stderr = Tail(folder / Stream.STDERR, Stream.STDERR, run.stderr_offset)
+        self.tally = recall(run.tally)
+
+    @property
+    def offsets(self) -> Offsets:
+        """Where the lines start that are not in the tally."""
+        return Offsets(self._stdout.offset, self._stderr.offset)
+
+    def read(self) -> bool:
+        """Take in all lines that are complete by now; whether there were any."""
+        before = self.offsets
+        self._take(self._stdout.lines())
+        self._take(self._stderr.lines())
+        return self.offsets != before
+
+    def rest(self) -> None:
+        """Take in all that is left, once nothing writes any more."""
+        self._take(self._stdout.rest())
+        self._take(self._stderr.rest())
+
+    def _take(self, lines: Iterable[Line]) -> None:
+        for line in lines:
+            # Shortened at once, so that an adopted run is judged like any other.
+            self.tally = shortened(tally(self._kind.events(line), self.tally))
+
+
+def agent_of(run: Run) -> Agent:
+    """As much of an agent's settings as its streams and its end need."""
+    return Agent(kind=cast(Any, run.agent_kind))
