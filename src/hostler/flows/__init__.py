@@ -1,0 +1,43 @@
+"""What the work is: prompts, turns, what follows from a run, and the way to a pull request."""
+
+from hostler.flows.arrivals import start_now, take_in
+from hostler.flows.assigning import Folders, assignment_for
+from hostler.flows.closing import Ending, close_run, failed
+from hostler.flows.desk import Desk
+from hostler.flows.finishing import Stage
+from hostler.flows.material import Material, gather, still_there, waiting, with_conversation
+from hostler.flows.outcomes import Facts, after_run
+from hostler.flows.settling import settled
+from hostler.flows.status import publish, status_text
+from hostler.flows.trouble import after_trouble
+from hostler.flows.turns import Turn, begin_turn, resume_finishing, take_back, turn_of
+from hostler.flows.workplace import set_up
+
+__all__ = [
+    "Desk",
+    "Ending",
+    "Facts",
+    "Folders",
+    "Material",
+    "Stage",
+    "Turn",
+    "after_run",
+    "after_trouble",
+    "assignment_for",
+    "begin_turn",
+    "close_run",
+    "failed",
+    "gather",
+    "publish",
+    "resume_finishing",
+    "set_up",
+    "settled",
+    "start_now",
+    "status_text",
+    "still_there",
+    "take_back",
+    "take_in",
+    "turn_of",
+    "waiting",
+    "with_conversation",
+]

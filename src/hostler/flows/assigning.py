@@ -1,0 +1,165 @@
+"""A task's turn as an assignment: prompt, context, limits, session. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hostler.agents.launch import Assignment, Limits
+from hostler.config.settings import Repo, Tasks
+from hostler.flows.material import Material
+from hostler.flows.rendering import quoted, render
+from hostler.flows.turns import Turn, design_path, turn_of
+from hostler.forge.port import ItemKind
+from hostler.intake import Remark
+from hostler.store.tasks import Flow, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where one run happens."""
+
+    home: Path
+    task_dir: Path
+    run_dir: Path
+    checkout: Path
+
+
+def assignment_for(
+    task: Task,
+    material: Material,
+    run: str,
+    folders: Folders,
+    repo: Repo,
+    limits: Tasks,
+    grace_seconds: float = 10.0,
+) -> Assignment:
+    """What an agent is asked to do in this run."""
+    turn = turn_of(task, material)
+    return Assignment(
+        run=run,
+        task=task.id,
+        project=task.project,
+        attempt=task.attempt,
+        home=folders.home,
+        task_dir=folders.task_dir,
+        run_dir=folders.run_dir,
+        checkout=folders.checkout,
+        prompt=prompt_for(task, material, repo),
+        limits=Limits(
+            wall_seconds=60.0 * _wall_minutes(task, turn, limits),
+            silence_seconds=60.0 * limits.silence_limit_minutes,
+            grace_seconds=grace_seconds,
+        ),
+        session=task.session,
+        context=context_for(task, material),
+    )
+
+
+def prompt_for(task: Task, material: Material, repo: Repo) -> str:
+    """The whole prompt: the work, what was said, what to mend, and the rules."""
+    feedback = task.pr_number is not None and bool(material.remarks)
+    parts = [_feedback(task, material) if feedback else _work(task, material)]
+    if task.question and material.remarks and not feedback:
+        parts.append(
+            render("answer", question=quoted("you", task.question), remarks=_said(material.remarks))
+        )
+    elif material.remarks and not feedback:
+        parts.append(render("remarks", remarks=_said(material.remarks)))
+    if task.note:
+        parts.append(render("repair", note=quoted("what was found", task.note)))
+    parts.append(_contract(task, repo))
+    return "\n".join(parts)
+
+
+def context_for(task: Task, material: Material) -> dict[str, Any]:
+    """The same for programs."""
+    feedback = task.pr_number is not None and bool(material.remarks)
+    issue = material.issue
+    return {
+        "flow": "feedback" if feedback else task.flow.value,
+        "turn": turn_of(task, material).value,
+        "task": task.id,
+        "repo": task.repo_full_name or "",
+        "branch": task.branch,
+        "pull": task.pr_number or 0,
+        "question": task.question,
+        "note": task.note,
+        "design_path": design_path(task),
+        "issue": {
+            "number": task.number,
+            "title": issue.title if issue else task.title,
+            "body": issue.body if issue else "",
+            "author": task.author,
+        },
+        "comments": [_comment(remark) for remark in material.remarks],
+        "conversation": [_comment(remark) for remark in material.conversation],
+    }
+
+
+def _comment(said: Remark) -> dict[str, Any]:
+    return {
+        "id": said.row.object_id,
+        "kind": said.row.kind,
+        "author": said.row.author,
+        "body": said.body,
+        "path": said.path,
+        "line": said.line,
+    }
+
+
+def _work(task: Task, material: Material) -> str:
+    return render(
+        task.flow.value,
+        repo=task.repo_full_name or task.project,
+        issue=_issue(task, material),
+        conversation=_said(material.conversation),
+        design_path=design_path(task),
+    )
+
+
+def _feedback(task: Task, material: Material) -> str:
+    return render(
+        "feedback",
+        repo=task.repo_full_name or task.project,
+        pull=task.pr_number,
+        remarks=_said(material.remarks),
+        issue=_issue(task, material),
+    )
+
+
+def _contract(task: Task, repo: Repo) -> str:
+    path, tests = repo.coding_guidelines_path, repo.required_tests
+    listed = "".join(f"  - `{command}`\n" for command in tests)
+    return render(
+        "contract",
+        repo=task.repo_full_name or task.project,
+        branch=task.branch,
+        guidelines=f"- Follow `{path}`.\n" if path else "",
+        tests=f"- These must pass before your work is taken:\n{listed}" if tests else "",
+    )
+
+
+def _issue(task: Task, material: Material) -> str:
+    issue = material.issue
+    title, body = (issue.title, issue.body) if issue else (task.title, "")
+    return quoted(f"issue #{task.number}, written by {task.author}", f"{title}\n\n{body}".strip())
+
+
+def _said(remarks: Iterable[Remark]) -> str:
+    return "\n\n".join(quoted(_heading(remark), remark.body) for remark in remarks) + "\n"
+
+
+def _heading(said: Remark) -> str:
+    where = f" on {said.path}" + (f", line {said.line}" if said.line else "") if said.path else ""
+    kind = "review" if said.row.kind == ItemKind.REVIEW else "comment"
+    return f"{kind} {said.row.object_id}, written by {said.row.author}{where}"
+
+
+def _wall_minutes(task: Task, turn: Turn, limits: Tasks) -> int:
+    if turn is Turn.FEEDBACK or (turn is Turn.REPAIR and task.pr_number is not None):
+        return limits.feedback_wall_limit_minutes
+    design = task.flow is Flow.DESIGN
+    return limits.design_wall_limit_minutes if design else limits.direct_wall_limit_minutes

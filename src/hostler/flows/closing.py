@@ -1,0 +1,101 @@
+"""The edge after every run: from an agent's end to the transaction that stores what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from hostler.agents.verdict import Verdict
+from hostler.errors import HostlerError
+from hostler.flows.delivering import Delivery, after_work
+from hostler.flows.desk import Desk
+from hostler.flows.finishing import Observer, bring_in, nobody
+from hostler.flows.material import gather, waiting
+from hostler.flows.outcomes import Facts, after_run, wants_finishing
+from hostler.flows.steps import Step
+from hostler.flows.storing import store_step
+from hostler.flows.texts import commit_message
+from hostler.flows.trouble import after_trouble
+from hostler.flows.workplace import keep, progress
+from hostler.model import EPOCH
+from hostler.store.pulls import PullRow, find_pull
+from hostler.store.tasks import Task, TaskState, require_task
+from hostler.store.transaction import Transaction
+
+# A rule that waits for the task as it is when its step is stored.
+Rule = Callable[[Transaction, Task, Facts], Step]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What is left to do after a run: one transaction. Storing it twice stores it once."""
+
+    task: str
+    rule: Rule
+    facts: Facts
+
+    def store(self, tx: Transaction) -> Task:
+        """Move the task as it is now; one that was stopped meanwhile stays so."""
+        present = require_task(tx, self.task)
+        pull = _pull(tx, present)
+        facts = replace(
+            self.facts,
+            now=tx.now(),
+            turns_without_person=pull.turns_without_person if pull else 0,
+        )
+        return store_step(tx, present, self.rule(tx, present, facts))
+
+
+def close_run(
+    desk: Desk, task: Task, verdict: Verdict, session: str = "", observe: Observer = nobody
+) -> Ending:
+    """Do what the end of a run asks for on disk and remote; what is to be stored about it."""
+    facts = Facts(EPOCH, session=session, progress=progress(desk, task))
+    if not wants_finishing(task, verdict):
+        return _ending(desk, task, _after_run(desk, verdict), facts)
+    try:
+        work = bring_in(desk, task, commit_message(task, verdict.result), observe)
+    except HostlerError as error:
+        return failed(desk, task, error, replace(facts, finishing=True))
+
+    def rule(tx: Transaction, present: Task, facts: Facts) -> Step:
+        pull = _pull(tx, present)
+        delivery = Delivery(
+            work,
+            verdict,
+            gather(tx, present).remarks,
+            more=bool(set(waiting(tx, present)) - set(present.turn_keys)),
+            last_head=pull.last_seen_head_sha if pull else "",
+        )
+        return after_work(present, delivery, facts, desk.limits)
+
+    return Ending(task.id, rule, facts)
+
+
+def failed(desk: Desk, task: Task, error: HostlerError, facts: Facts | None = None) -> Ending:
+    """The same for an error on the way: before the agent (set up, launch) or after it."""
+
+    def rule(_tx: Transaction, present: Task, facts: Facts) -> Step:
+        return after_trouble(present, error, facts, desk.limits)
+
+    return _ending(desk, task, rule, facts or Facts(EPOCH))
+
+
+def _after_run(desk: Desk, verdict: Verdict) -> Rule:
+    def rule(_tx: Transaction, present: Task, facts: Facts) -> Step:
+        return after_run(present, verdict, facts, desk.limits)
+
+    return rule
+
+
+def _ending(desk: Desk, task: Task, rule: Rule, facts: Facts) -> Ending:
+    """Work that is about to be blocked is kept on a branch first."""
+    with desk.store.read() as tx:
+        foreseen = rule(tx, require_task(tx, task.id), facts)
+    if foreseen.task.state is TaskState.BLOCKED and task.state is not TaskState.BLOCKED:
+        facts = replace(facts, kept=keep(desk, task))
+    return Ending(task.id, rule, facts)
+
+
+def _pull(tx: Transaction, task: Task) -> PullRow | None:
+    return find_pull(tx, task.repo, task.pr_number) if task.pr_number else None

@@ -1,0 +1,71 @@
+"""What a turn is about: the approved text of the issue, and the words that wait for an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from hostler.forge.port import Forge, Item, ItemKind
+from hostler.intake import IssueSeen, Remark, Watch, read
+from hostler.intake.preview import row_of
+from hostler.store.remarks import rows_by_key, waiting_keys
+from hostler.store.tasks import Task
+from hostler.store.transaction import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """Everything foreign that a prompt may hold.
+
+    `remarks` wait for an answer; `conversation` is what else was said on the issue by people
+    who are allowed to.
+    """
+
+    issue: IssueSeen | None = None
+    remarks: tuple[Remark, ...] = ()
+    conversation: tuple[Remark, ...] = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(remark.row.event_key for remark in self.remarks)
+
+
+def gather(tx: Transaction, task: Task, keys: Iterable[str] | None = None) -> Material:
+    """The approved version of the issue, and the words of this turn (`task.turn_keys`)."""
+    if task.repo_full_name is None:
+        return Material()
+    wanted = task.turn_keys if keys is None else tuple(keys)
+    signals = [read(row) for row in rows_by_key(tx, task.repo, [task.issue_key, *wanted])]
+    issue = next((seen for seen in signals if isinstance(seen, IssueSeen)), None)
+    return Material(issue, tuple(seen for seen in signals if isinstance(seen, Remark)))
+
+
+def waiting(tx: Transaction, task: Task) -> list[str]:
+    """Keys of everything said to a task that is not answered yet."""
+    if task.repo_full_name is None:
+        return []
+    return waiting_keys(tx, task.repo, task.number, task.pr_number)
+
+
+def with_conversation(material: Material, watch: Watch, thread: Iterable[Item]) -> Material:
+    """The same, with what allowed people said on the issue before. Strangers are left out."""
+    known = {remark.row.object_id for remark in material.remarks}
+    earlier = [read(row_of(watch, item)) for item in thread if watch.allows(item.author)]
+    said = (one for one in earlier if isinstance(one, Remark) and not one.is_command)
+    return replace(
+        material, conversation=tuple(one for one in said if one.row.object_id not in known)
+    )
+
+
+def still_there(forge: Forge, material: Material) -> tuple[Material, tuple[str, ...]]:
+    """The same without what was taken back meanwhile, and the keys of that. Asks the network."""
+    gone = [one for one in material.remarks if not _exists(forge, one)]
+    left = tuple(one for one in material.remarks if one not in gone)
+    return replace(material, remarks=left), tuple(one.row.event_key for one in gone)
+
+
+def _exists(forge: Forge, said: Remark) -> bool:
+    kind = ItemKind(said.row.kind)
+    if kind is ItemKind.REVIEW:
+        return True  # A submitted review cannot be taken back.
+    return forge.remark(kind, said.row.object_id) is not None

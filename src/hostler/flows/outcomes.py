@@ -1,0 +1,194 @@
+"""What the end of a run means for its task. Pure: one table, one function per row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from hostler.agents.outcomes import Next, Outcome, meaning
+from hostler.agents.verdict import Verdict
+from hostler.config.settings import Tasks
+from hostler.flows.steps import Effect, PullStands, Step
+from hostler.flows.texts import blocked, question
+from hostler.model import parse_stamp, stamp
+from hostler.store.pulls import PullStatus
+from hostler.store.tasks import Task, TaskState
+
+LONGEST_RETRY = timedelta(minutes=5)
+FIRST_PARKING = timedelta(minutes=1)
+# What only the operator can change is looked at now and then: it costs nothing to try.
+FIRST_OPERATOR = timedelta(minutes=10)
+LONGEST_PARKING = timedelta(hours=1)
+LONGEST_QUOTA = timedelta(days=8)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known at the end of a run beside the verdict.
+
+    `progress` tells one state of the checkout from another; `kept` names the branch that keeps
+    blocked work; `finishing`: the agent was done, and what is left is ours.
+    """
+
+    now: datetime
+    session: str = ""
+    progress: str = ""
+    kept: str = ""
+    finishing: bool = False
+    turns_without_person: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A run that has ended, with all that a rule may ask for."""
+
+    task: Task
+    verdict: Verdict
+    facts: Facts
+    limits: Tasks
+
+
+def after_run(task: Task, verdict: Verdict, facts: Facts, limits: Tasks) -> Step:
+    """The task after a run whose work is not finished: asked, blocked, retried, parked, stopped."""
+    if task.state is not TaskState.RUNNING:
+        return Step(task)  # Somebody stopped it meanwhile, and that stands.
+    progressed = bool(facts.progress) and facts.progress != task.progress
+    idle = 0 if progressed else task.exits_without_progress
+    known = replace(
+        task,
+        session=facts.session or task.session,
+        progress=facts.progress or task.progress,
+        exits_without_progress=idle + (meaning(verdict.outcome).counted and not progressed),
+    )
+    rule = _RULES.get(meaning(verdict.outcome).next)
+    if rule is None:
+        raise ValueError("work that is done goes to its checks first")
+    return rule(Ended(known, verdict, facts, limits))
+
+
+def wants_finishing(task: Task, verdict: Verdict) -> bool:
+    """Whether the work goes to its checks and on to GitHub."""
+    return task.state is TaskState.RUNNING and meaning(verdict.outcome).next is Next.FINISH
+
+
+def _ask(end: Ended) -> Step:
+    said = end.verdict.result
+    asked = said.question.strip() if said else ""
+    return ask(end.task, asked or f"{end.verdict.why} How shall it go on?")
+
+
+def _block(end: Ended) -> Step:
+    said = end.verdict.result
+    why = (said.question.strip() or said.summary.strip()) if said else ""
+    return block(end.task, why or end.verdict.why, end.facts.kept)
+
+
+def _retry(end: Ended) -> Step:
+    task, verdict, limits = end.task, end.verdict, end.limits
+    if task.attempt >= max(limits.max_restarts, 1):
+        return fail(task, f"{verdict.why} It was tried {task.attempt} times.")
+    if task.exits_without_progress >= limits.exits_without_progress:
+        return ask(
+            task,
+            f"The agent ended {task.exits_without_progress} times without progress. "
+            f"Last time: {verdict.why} How shall it go on?",
+        )
+    first = timedelta(seconds=limits.restart_delay_seconds)
+    at = end.facts.now + doubled(first, task.exits_without_progress, LONGEST_RETRY)
+    noted = verdict.why if verdict.outcome is Outcome.BAD_RESULT else task.note
+    return Step(later(replace(task, note=noted), TaskState.RETRYING, verdict.why, at))
+
+
+def _back_off(end: Ended) -> Step:
+    task, verdict, now = end.task, end.verdict, end.facts.now
+    if task.requeues >= end.limits.rate_limited_requeue_budget:
+        return ask(
+            task, f"{verdict.why} It was sent back {task.requeues} times. Shall it try again?"
+        )
+    wait = doubled(FIRST_PARKING, task.requeues, LONGEST_PARKING)
+    again = replace(task, requeues=task.requeues + 1)
+    return Step(later(again, TaskState.PARKED, verdict.why, limit_ends(verdict, now) or now + wait))
+
+
+def _park(end: Ended) -> Step:
+    until = limit_ends(end.verdict, end.facts.now) or end.facts.now + LONGEST_PARKING
+    return Step(later(end.task, TaskState.PARKED, end.verdict.why, until))
+
+
+def _operator(end: Ended) -> Step:
+    if end.verdict.outcome is Outcome.BAD_REQUEST:
+        return block(end.task, end.verdict.why, end.facts.kept)
+    at = end.facts.now + doubled(FIRST_OPERATOR, end.task.requeues, LONGEST_PARKING)
+    waiting = replace(end.task, requeues=end.task.requeues + 1)
+    return Step(later(waiting, TaskState.PARKED, end.verdict.why, at))
+
+
+def _stop(end: Ended) -> Step:
+    stopped = replace(end.task, state=TaskState.STOPPED, reason=end.verdict.why, wake_at=None)
+    return Step(stopped)
+
+
+_RULES: dict[Next, Callable[[Ended], Step]] = {
+    Next.ASK: _ask,
+    Next.BLOCK: _block,
+    Next.RETRY: _retry,
+    Next.BACK_OFF: _back_off,
+    Next.PARK: _park,
+    Next.OPERATOR: _operator,
+    Next.STOP: _stop,
+}
+
+
+def ask(task: Task, text: str) -> Step:
+    """A person has to say something."""
+    asked = replace(
+        task,
+        state=TaskState.NEEDS_INPUT,
+        reason="A person's answer is needed.",
+        question=text,
+        wake_at=None,
+        finishing=False,
+        exits_without_progress=0,
+        requeues=0,
+    )
+    return Step(asked, (question(task, text),))
+
+
+def block(task: Task, why: str, kept: str) -> Step:
+    """It cannot go on; its work is kept."""
+    stuck = replace(task, state=TaskState.BLOCKED, reason=why[:2000], wake_at=None, finishing=False)
+    effects: tuple[Effect, ...] = (blocked(task, why, kept),)
+    if task.pr_number is not None:
+        effects = (*effects, PullStands(PullStatus.BLOCKED))
+    return Step(stuck, effects)
+
+
+def fail(task: Task, why: str) -> Step:
+    """Given up."""
+    over = replace(task, state=TaskState.FAILED, reason=why[:2000], wake_at=None, finishing=False)
+    return Step(over)
+
+
+def later(task: Task, state: TaskState, why: str, at: datetime) -> Task:
+    """Again at a time."""
+    return replace(task, state=state, reason=why[:2000], wake_at=stamp(at))
+
+
+def doubled(first: timedelta, times: int, longest: timedelta) -> timedelta:
+    """A wait that grows with each time, up to a longest one."""
+    return min(first * (1 << min(times, 20)), longest)
+
+
+def limit_ends(verdict: Verdict, now: datetime) -> datetime | None:
+    """When the provider says that its limit ends; never farther than limits really go."""
+    signal = verdict.limit
+    if signal is None:
+        return None
+    if signal.retry_after_seconds:
+        wait = min(signal.retry_after_seconds, LONGEST_QUOTA.total_seconds())
+        return now + timedelta(seconds=wait)
+    try:
+        return min(max(parse_stamp(signal.resets_at), now), now + LONGEST_QUOTA)
+    except ValueError:
+        return None

@@ -1,0 +1,73 @@
+"""The status comment: one per task, saying where it is and what happens next.
+
+Its text is a function of the task. At most one write of it is open at a time; when that one is
+settled, the newest text follows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import sha256
+
+from hostler.forge.deeds import Comment, EditComment
+from hostler.forge.outbox import enqueue
+from hostler.store.outbox import Lane, WriteState, find_write
+from hostler.store.tasks import Flow, Task, TaskState, change_task
+from hostler.store.transaction import Transaction
+
+PREFIX = "status"
+_NAMES = {
+    Flow.DESIGN: "design",
+    Flow.BUGFIX: "bugfix",
+    Flow.SMALL_JOB: "small job",
+    Flow.IMPLEMENTATION: "implementation",
+}
+_NEXT = {
+    TaskState.QUEUED: "An agent starts as soon as there is a place for it.",
+    TaskState.RUNNING: "An agent is at work. Its work comes as a pull request.",
+    TaskState.RETRYING: "It is tried again{at}.",
+    TaskState.PARKED: "It waits and is tried again{at}.",
+    TaskState.AWAITING_FEEDBACK: (
+        "Review {pull}: comments there are taken up, merging it ends the task, closing it stops it."
+    ),
+    TaskState.NEEDS_INPUT: "Answer the question with a comment, and the work goes on.",
+    TaskState.BLOCKED: "It needs the operator. Nothing happens by itself.",
+    TaskState.STOPPED: "Nothing more happens by itself.",
+    TaskState.DONE: "Nothing is left to do.",
+    TaskState.FAILED: "It was given up. The operator can start it again.",
+}
+
+
+def status_text(task: Task) -> str:
+    """Where a task is, why, and what happens next."""
+    at = f" at {task.wake_at[:16].replace('T', ' ')} UTC" if task.wake_at else " at once"
+    pull = f"#{task.pr_number}" if task.pr_number else "the pull request"
+    then = _NEXT[task.state].format(at=at, pull=pull)
+    if task.flow is Flow.DESIGN and task.state is TaskState.DONE:
+        then = "The implementation follows."
+    why = f"{task.reason}\n\n" if task.reason else ""
+    where = f" · {pull}" if task.pr_number else ""
+    state = task.state.value.replace("_", " ")
+    return f"**Hostler** · {_NAMES[task.flow]} · {state}{where}\n\n{why}*Next:* {then}"
+
+
+def publish(tx: Transaction, task: Task) -> Task:
+    """Queue the status comment, or its change, if the text is another than the last one."""
+    text = status_text(task)
+    digest = sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
+    if task.repo_full_name is None or not task.number or digest == task.status_digest:
+        return task
+    last = find_write(tx, task.repo, task.status_token) if task.status_token else None
+    if last is not None and not last.settled:
+        return task  # Whoever settles that one comes back here.
+    if last is not None and last.state is WriteState.SENT and last.result_id:
+        deed: Comment | EditComment = EditComment(task.number, last.result_id, text)
+    else:
+        deed = Comment(task.number, text)
+    token = f"{PREFIX}:{task.id}:{_count(task) + 1}"
+    enqueue(tx, task.repo, deed, token=token, lane=Lane.STATUS, source="status")
+    return change_task(tx, task, replace(task, status_token=token, status_digest=digest))
+
+
+def _count(task: Task) -> int:
+    return int(task.status_token.rpartition(":")[2] or 0)

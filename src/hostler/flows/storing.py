@@ -1,0 +1,47 @@
+"""A step becomes rows: the task, the writes, the answered words, and the status comment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+from hostler.flows.status import publish
+from hostler.flows.steps import Answered, Effect, PullStands, Step, Write
+from hostler.forge.outbox import enqueue
+from hostler.store.inbox import mark_feedback_events_processed
+from hostler.store.pulls import change_pull, find_pull
+from hostler.store.tasks import Task, change_task
+from hostler.store.transaction import Transaction
+
+
+def store_step(tx: Transaction, before: Task, step: Step) -> Task:
+    """Make a step true, in the transaction of its cause."""
+    after = change_task(tx, before, step.task) if step.task != before else before
+    for effect in step.effects:
+        _store(tx, after, effect)
+    return publish(tx, after)
+
+
+def _store(tx: Transaction, task: Task, effect: Effect) -> None:
+    match effect:
+        case Write(deed, token, lane, source):
+            enqueue(tx, task.repo, deed, token=token, lane=lane, source=source)
+        case Answered(keys):
+            mark_feedback_events_processed(tx, task.repo, keys)
+        case PullStands():
+            _pull(tx, task, effect)
+        case _:
+            assert_never(effect)
+
+
+def _pull(tx: Transaction, task: Task, stands: PullStands) -> None:
+    pull = find_pull(tx, task.repo, task.pr_number or 0)
+    if pull is None or pull.final:
+        return
+    after = replace(
+        pull,
+        status=stands.status,
+        last_seen_head_sha=stands.head_sha or pull.last_seen_head_sha,
+        turns_without_person=pull.turns_without_person + stands.without_person,
+    )
+    change_pull(tx, pull, after)

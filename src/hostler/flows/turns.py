@@ -1,0 +1,70 @@
+"""What a turn is, and the rows that say that it has begun."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+
+from hostler.checkouts.names import branch_name, slug
+from hostler.flows.material import Material, waiting
+from hostler.store.tasks import Task, TaskState, change_task
+from hostler.store.transaction import Transaction
+
+# From these a turn can begin; a parked or retrying one when its time has come.
+STARTABLE = frozenset({TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED})
+
+
+class Turn(StrEnum):
+    """What an agent is asked for this time."""
+
+    WORK = "work"
+    FEEDBACK = "feedback"
+    ANSWER = "answer"
+    REPAIR = "repair"
+
+
+def turn_of(task: Task, material: Material) -> Turn:
+    """Which turn this is. Something to mend comes before everything else."""
+    if task.note:
+        return Turn.REPAIR
+    if task.pr_number is not None and material.remarks:
+        return Turn.FEEDBACK
+    return Turn.ANSWER if task.question and material.remarks else Turn.WORK
+
+
+def begin_turn(tx: Transaction, task: Task) -> Task:
+    """The task is running from now on, with all the words that wait; part of its admission."""
+    if task.state not in STARTABLE:
+        raise ValueError(f"{task.id} is {task.state}: no turn can begin")
+    begun = replace(
+        task,
+        state=TaskState.RUNNING,
+        reason="An agent is at work.",
+        attempt=task.attempt + 1,
+        turn_keys=tuple(waiting(tx, task)),
+        branch=task.branch or branch_name(task.flow, max(task.number, 1), task.title),
+        wake_at=None,
+        finishing=False,
+    )
+    return change_task(tx, task, begun)
+
+
+def take_back(tx: Transaction, task: Task) -> Task:
+    """The turn never began: its attempt does not count, and its place in the order is kept."""
+    if task.state is not TaskState.RUNNING:
+        return task
+    back = replace(task, state=TaskState.QUEUED, reason="", attempt=task.attempt - 1)
+    return change_task(tx, task, back)
+
+
+def resume_finishing(tx: Transaction, task: Task) -> Task:
+    """Only our own part is left: no agent is needed, and no attempt is counted."""
+    if not task.finishing or task.state is not TaskState.PARKED:
+        raise ValueError(f"{task.id} is {task.state}: there is nothing to finish")
+    again = replace(task, state=TaskState.RUNNING, reason="Its work is on its way.", wake_at=None)
+    return change_task(tx, task, again)
+
+
+def design_path(task: Task) -> str:
+    """Where the design of an issue is, and its implementation finds it."""
+    return f"docs/design/{task.number}-{slug(task.title)}.md"
