@@ -9,6 +9,7 @@ from hostler.forge.deeds import Comment
 from hostler.forge.outbox import enqueue, token_of
 from hostler.forge.port import ItemKind
 from hostler.intake.effects import Begin, Effect, Hear, Move, PullIs, Redirect, Reword
+from hostler.intake.issues import VOID_QUESTION
 from hostler.intake.people import Watch
 from hostler.intake.signals import Remark, read
 from hostler.store.inbox import FeedbackEvent, record_feedback_event
@@ -86,7 +87,9 @@ def _hear_earlier(tx: Transaction, watch: Watch, task: Task) -> None:
         said = read(row)
         if row.consumed_at is None or not isinstance(said, Remark):
             continue
-        if watch.allows(row.author) and is_newest(tx, row) and not said.is_command:
+        if said.is_command or said.is_empty or not watch.allows(row.author):
+            continue
+        if is_newest(tx, row):
             _record(tx, watch, task, said, 0)
 
 
@@ -116,7 +119,9 @@ def _hear(tx: Transaction, watch: Watch, hear: Hear) -> str:
     after = replace(task, exits_without_progress=0, repair_rounds=0)
     if task.state in _LISTENING:
         reason = f"{hear.remark.row.author} said something."
-        after = replace(after, state=TaskState.QUEUED, reason=reason, wake_at=None)
+        # Our own question about the text was not the agent's.
+        asked = "" if task.question == VOID_QUESTION else task.question
+        after = replace(after, state=TaskState.QUEUED, reason=reason, question=asked, wake_at=None)
     change_task(tx, task, after)
     pull = find_pull(tx, watch.repo, task.pr_number or 0)
     if pull is not None:
