@@ -218,7 +218,7 @@ class Invalid(Refused):
 
 
 class RateLimited(Refused):
-    """GitHub asks us to wait: its hourly budget is spent (primary), or we were hasty (secondary)."""
+    """Asked to wait: the budget of the hour is spent (primary), or we were hasty (secondary)."""
 
     def __init__(self, request: str, status: int, until: datetime, limit: str) -> None:
         wait = f"the {limit} limit is reached; wait until {until:%H:%M:%S} UTC"
