@@ -10,7 +10,14 @@ from hostler.agents.outcomes import Outcome
 from hostler.errors import HostlerError, StoreError
 from hostler.runs import ledger
 from hostler.runs.ending import Ending, verdict_of, without_agent
-from hostler.runs.errors import FenceLost, NotLaunched, OutOfReach, RunStopped, StopUnheard
+from hostler.runs.errors import (
+    FenceLost,
+    NotLaunched,
+    OutOfReach,
+    RunStopped,
+    ShimRefused,
+    StopUnheard,
+)
 from hostler.runs.evidence import last_word, look
 from hostler.runs.hooks import Hooks
 from hostler.runs.port import Dispatcher, Observer, Step, Watch, nobody
@@ -61,7 +68,7 @@ class Supervisor:
         except (StoreError, FenceLost):
             raise
         except HostlerError as error:
-            instead = without_agent(_meaning(error), error.what)
+            instead = _without_agent(error)
         except Exception as error:
             bug = error
             instead = without_agent(Outcome.CRASH, f"It could not be launched: {error!r}")
@@ -186,5 +193,9 @@ class Supervisor:
         return self._home / run.folder
 
 
-def _meaning(error: HostlerError) -> Outcome:
-    return error.outcome if isinstance(error, NotLaunched) else Outcome.CONFIG
+def _without_agent(error: HostlerError) -> Ending | None:
+    """What it means that a run could not be launched; None: nothing but bad luck."""
+    if isinstance(error, ShimRefused) and error.code is None:
+        return None  # it was killed, or hung: it did not refuse
+    outcome = error.outcome if isinstance(error, NotLaunched) else Outcome.CONFIG
+    return without_agent(outcome, error.what)
