@@ -1,0 +1,144 @@
+"""A repository in memory, its people, a database, and what a poll does."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from hostler.clock import FakeClock, SystemClock
+from hostler.forge import scan
+from hostler.forge.stub import Stub
+from hostler.intake import Taken, Watch, ask_labellers, labellers_of, take
+from hostler.store import Patience, Store, open_store
+from hostler.store.migrate import upgrade
+from hostler.store.place import find_place
+from hostler.store.pulls import PullRow, PullStatus, add_pull, find_pull, pulls_in
+from hostler.store.remarks import waiting_keys
+from hostler.store.tasks import Task, TaskState, change_task, require_task, tasks_in
+
+PATIENT = Patience(queue_seconds=60.0, begin_seconds=60.0)
+ALLOWED = ("ann", "bob")
+STRANGERS = ("mallory", "eve", "renovate[bot]")
+BUGFIX, SMALL, DESIGN, IGNORE = "agent:bugfix", "agent:small-job", "agent:design", "agent:ignore"
+
+
+def make_template(home: Path) -> Path:
+    """A migrated database to copy."""
+    upgrade(
+        home,
+        find_place(home, None),
+        clock=SystemClock(),
+        patience=PATIENT,
+        progress=lambda done, total: None,
+    )
+    return home / "hostler.db"
+
+
+@contextmanager
+def database(template: Path, clock: FakeClock) -> Iterator[Store]:
+    """A database that lives as long as its block, off the disk where that can be."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        shutil.copy(template, Path(folder) / template.name)
+        with closing(open_store(Path(folder), clock=clock, patience=PATIENT)) as store:
+            yield store
+
+
+class Yard:
+    """One repository, with ann and bob allowed and everybody else a stranger."""
+
+    def __init__(self, store: Store, clock: FakeClock) -> None:
+        self.store = store
+        self.clock = clock
+        self.hub = Stub(clock)
+        self.name = self.hub.name
+        self.watch = Watch(self.name, "stable", frozenset(ALLOWED), agent="helper")
+
+    def tick(self) -> None:
+        """GitHub's moments are whole seconds."""
+        self.clock.advance(1)
+
+    def file(self, title: str = "Crash", by: str = "ann", *labels: str, body: str = "It.") -> int:
+        self.tick()
+        return self.hub.file_issue(title, by=by, body=body, labels=labels)
+
+    def label(self, number: int, label: str, by: str) -> None:
+        self.tick()
+        self.hub.put_labels(number, (label,), by=by)
+
+    def change(self, number: int, **fields: object) -> None:
+        self.tick()
+        self.hub.change(number, **fields)
+
+    def say(self, number: int, body: str = "hello", by: str = "ann") -> int:
+        self.tick()
+        return self.hub.say(number, body, by=by)
+
+    def read(self) -> None:
+        """GitHub → inbox."""
+        self.tick()
+        with self.store.read() as tx:
+            watched = [pull.pr_number for pull in pulls_in(tx, self.name)]
+        scan(self.store, self.hub, self.name, pulls=watched)
+
+    def take(self) -> Taken:
+        """Inbox → tasks."""
+        with self.store.read() as tx:
+            numbers = ask_labellers(tx, self.watch)
+        labellers = labellers_of(self.hub, numbers)
+        with self.store.write("tasks", "outbox") as tx:
+            return take(tx, self.watch, labellers)
+
+    def poll(self) -> Taken:
+        self.read()
+        return self.take()
+
+    def tasks(self) -> list[Task]:
+        with self.store.read() as tx:
+            return tasks_in(tx, list(TaskState))
+
+    def task(self) -> Task:
+        (found,) = self.tasks()
+        return found
+
+    def waiting(self, task: Task) -> list[str]:
+        with self.store.read() as tx:
+            return waiting_keys(tx, self.name, task.number, task.pr_number)
+
+    def pull(self, number: int) -> PullRow:
+        with self.store.read() as tx:
+            found = find_pull(tx, self.name, number)
+        assert found is not None
+        return found
+
+    def set(self, task: Task, **fields: object) -> Task:
+        """Put a task somewhere on its way."""
+        with self.store.write("tasks") as tx:
+            present = require_task(tx, task.id)
+            return change_task(tx, present, replace(present, **fields))
+
+    def open_pull(self, task: Task, branch: str = "agent/bugfix/1-crash") -> int:
+        """As if an agent had worked and its pull request were open."""
+        self.tick()
+        self.hub.branches[branch] = "1" * 40
+        number = self.hub.open_pull(branch, "main", "Work", by=self.hub.login)
+        row = PullRow(
+            str(self.name),
+            number,
+            task.number,
+            task.id,
+            branch,
+            PullStatus.AWAITING_FEEDBACK,
+            "1" * 40,
+        )
+        with self.store.write("tasks") as tx:
+            add_pull(tx, row)
+        self.set(task, pr_number=number, state=TaskState.AWAITING_FEEDBACK, branch=branch)
+        return number
+
+    def reasons(self, taken: Taken, number: int) -> list[str]:
+        return [heard.decision.reason for heard in taken.heard if heard.number == number]

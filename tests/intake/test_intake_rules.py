@@ -1,0 +1,188 @@
+"""The pure rules, for anything that anybody may do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostler.checkouts.names import component
+from hostler.config.settings import Repo
+from hostler.forge.markers import check_token
+from hostler.forge.port import ItemKind
+from hostler.intake.deciding import asks_for_labeller, decide
+from hostler.intake.effects import Begin, Decision, Hear, Known, Move, PullIs, Redirect, Reword
+from hostler.intake.people import Watch, flow_of, watch
+from hostler.intake.signals import IssueSeen, PullSeen, Remark, Unreadable, read
+from hostler.model import RepoName
+from hostler.store.inbox import InboxRow
+from hostler.store.pulls import Floors, PullRow, PullStatus
+from hostler.store.tasks import OVER, Flow, Task, TaskState, task_id
+
+ANN, MALLORY = "ann", "mallory"
+WATCH = Watch(RepoName("octo", "stable"), "stable", frozenset({ANN}))
+LABELS = ["agent:bugfix", "agent:small-job", "agent:design", "agent:ignore", "other"]
+STAMP = "2026-01-01T00:00:00.000Z"
+SPEAKING = (ItemKind.ISSUE_COMMENT, ItemKind.REVIEW_COMMENT, ItemKind.REVIEW)
+
+
+def row(kind: str, author: str = ANN, number: int = 1, **payload: Any) -> InboxRow:
+    return InboxRow(
+        "octo/stable", f"{kind}:9:x", kind, number, 9, author, STAMP, json.dumps(payload)
+    )
+
+
+def issue(author: str = ANN, labels: tuple[str, ...] = (), **more: Any) -> IssueSeen:
+    given = {"title": "t", "body": "b", "is_open": True, "is_pull": False} | more
+    return IssueSeen(row("issue", author), labels=frozenset(labels), **given)
+
+
+def task(state: TaskState = TaskState.QUEUED, **more: Any) -> Task:
+    base = Task(
+        "id", "stable", "octo/stable", 1, Flow.BUGFIX, "t", ANN, state, STAMP, 1, body_digest="d"
+    )
+    return replace(base, **more)
+
+
+people = st.sampled_from([ANN, "Ann", MALLORY, "eve", "renovate[bot]", "ghost"])
+strangers = st.sampled_from([MALLORY, "eve", "renovate[bot]", "ghost", "ann2", ""])
+label_sets = st.lists(st.sampled_from(LABELS), max_size=5).map(tuple)
+states = st.sampled_from(TaskState)
+tasks = st.lists(st.builds(task, states, pr_number=st.none() | st.just(5)), max_size=2).map(tuple)
+pulls = st.builds(
+    PullRow,
+    st.just("octo/stable"),
+    st.just(5),
+    st.just(1),
+    st.just("id"),
+    st.just("b"),
+    st.sampled_from(PullStatus),
+)
+knowns = st.builds(
+    Known,
+    tasks=tasks,
+    pull=st.none() | pulls,
+    pull_task=st.none() | st.builds(task, states, pr_number=st.just(5)),
+    issue=st.none() | st.builds(issue),
+    labellers=st.none() | st.dictionaries(st.sampled_from(LABELS), strangers),
+    floors=st.builds(Floors, st.integers(0, 20), st.integers(0, 20)),
+    opening=st.booleans(),
+    newest=st.booleans(),
+)
+remarks = st.builds(
+    lambda kind, author, body, verdict: Remark(row(kind, author), body, verdict, 9),
+    st.sampled_from(SPEAKING),
+    strangers,
+    st.sampled_from(["do it", "/hostler stop", "", "<!-- hostler:action=x -->"]),
+    st.sampled_from(["", "APPROVED", "CHANGES_REQUESTED", "DISMISSED"]),
+)
+issues = st.builds(
+    lambda author, labels, open_, pull: issue(author, labels, is_open=open_, is_pull=pull),
+    strangers,
+    label_sets,
+    st.booleans(),
+    st.booleans(),
+)
+
+
+def spends(decision: Decision) -> list[object]:
+    """Effects that lead to an agent's start."""
+    waking = (TaskState.QUEUED, TaskState.RUNNING, TaskState.RETRYING)
+    return [
+        effect
+        for effect in decision.effects
+        if isinstance(effect, Begin | Hear | Redirect)
+        or (isinstance(effect, Move) and effect.state in waking)
+    ]
+
+
+@given(st.one_of(issues, remarks), knowns)
+def test_nothing_that_strangers_do_starts_an_agent(signal, known):
+    """Whatever is known already: a stranger's issue, label, comment, edit or review."""
+    assert spends(decide(signal, known, WATCH)) == []
+
+
+@given(issues, knowns)
+def test_a_strangers_new_text_is_never_taken_for_approved(signal, known):
+    decision = decide(signal, known, WATCH)
+    if any(isinstance(effect, Reword) for effect in decision.effects):
+        moves = [effect for effect in decision.effects if isinstance(effect, Move)]
+        assert [move.state for move in moves] == [TaskState.NEEDS_INPUT]
+
+
+@given(label_sets)
+def test_ignore_beats_bugfix_beats_small_job_beats_design(labels):
+    decision = decide(issue(ANN, labels), Known(), WATCH)
+    begun = [effect.flow for effect in decision.effects if isinstance(effect, Begin)]
+    if "agent:ignore" in labels:
+        assert begun == []
+    elif "agent:bugfix" in labels:
+        assert begun == [Flow.BUGFIX]
+    elif "agent:small-job" in labels:
+        assert begun == [Flow.SMALL_JOB]
+    else:
+        assert begun == ([Flow.DESIGN] if "agent:design" in labels else [])
+
+
+@given(st.one_of(issues, remarks, st.builds(issue, people, label_sets)), knowns)
+def test_every_decision_has_a_reason_and_waits_only_without_effect(signal, known):
+    decision = decide(signal, known, WATCH)
+    assert decision.reason.endswith((".", "?"))
+    assert not (decision.waits and decision.effects)
+
+
+@given(st.builds(issue, people, label_sets), knowns)
+def test_what_is_over_stays_over_and_a_known_issue_gets_no_second_task(signal, known):
+    for effect in decide(signal, known, WATCH).effects:
+        if isinstance(effect, Move):
+            assert effect.task.state not in OVER
+        if isinstance(effect, Begin):
+            assert known.tasks == ()
+
+
+@given(st.booleans(), st.booleans(), knowns)
+def test_only_a_merge_leads_out_of_stopped(is_open, merged, known):
+    seen = PullSeen(row("pull", number=5), is_open, merged, "a" * 40)
+    for effect in decide(seen, known, WATCH).effects:
+        if isinstance(effect, Move) and effect.task.state in OVER:
+            assert merged and effect.state is TaskState.DONE
+        if isinstance(effect, PullIs):
+            assert not effect.pull.final
+
+
+@given(people, label_sets)
+def test_who_labelled_is_asked_only_where_it_decides(author, labels):
+    seen = issue(author, labels)
+    waits = decide(seen, Known(), WATCH).waits
+    assert waits == asks_for_labeller(seen, WATCH)
+
+
+@given(st.sampled_from(list(ItemKind)), st.text(max_size=60))
+def test_any_payload_is_read_or_named_unreadable(kind, text):
+    found = read(replace(row(kind.value), payload=text))
+    assert isinstance(found, Unreadable | Remark | IssueSeen | PullSeen)
+
+
+@pytest.mark.parametrize(
+    ("labels", "flow"),
+    [(["AGENT:BUGFIX"], Flow.BUGFIX), (["agent:bug"], None), ([], None)],
+)
+def test_labels_are_read_without_regard_to_case(labels, flow):
+    found = flow_of(WATCH, labels)
+    assert (found[1] if found else None) is flow
+
+
+def test_settings_become_a_watch():
+    made = watch("stable", Repo(owner="octo", name="stable", allowed_users=["Ann", "bob"]))
+    assert made.allows("ANN") and made.allows("Bob") and not made.allows("ann2")
+
+
+def test_ids_of_tasks_sort_by_age_and_fit_into_folders_and_tokens():
+    made = task_id(datetime(2026, 3, 1, 23, 59, 58, tzinfo=UTC), "Odd--Name_./x", 12, "small_job")
+    assert made == "20260301-235958-odd-name-x-12-small-job"
+    assert component(made) and check_token(f"status:{made}:1")
