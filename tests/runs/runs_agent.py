@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+from pathlib import Path
 
 place, how = sys.argv[1:3]
 run = os.environ["HOSTLER_RUN"]
@@ -31,10 +32,10 @@ def say(**event):
 
 
 def result(status):
-    path = os.environ["HOSTLER_RESULT"]
-    with open(path + ".part", "w") as file:
-        json.dump({"status": status, "summary": "Mended.", "question": "Which?"}, file)
-    os.replace(path + ".part", path)
+    path = Path(os.environ["HOSTLER_RESULT"])
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps({"status": status, "summary": "Mended.", "question": "Which?"}))
+    part.replace(path)
 
 
 def order():

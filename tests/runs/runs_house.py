@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import insert, select as choose
+from sqlalchemy import insert
+from sqlalchemy import select as choose
 
 from hostler.agents.launch import Assignment, Launch, Limits
 from hostler.agents.prepare import prepare
@@ -20,7 +21,7 @@ from hostler.clock import Clock, SystemClock
 from hostler.config.settings import Agent
 from hostler.runs import Hooks, LocalDispatcher, NewRun, Step, Supervisor, admit, recover
 from hostler.shim import files, tree
-from hostler.store import Patience, Store, open_store
+from hostler.store import Patience, open_store
 from hostler.store.runs import Run, find_run, runs_of
 from hostler.store.tables import store_meta
 
@@ -71,6 +72,7 @@ class Service:
     clock: Clock = field(default_factory=SystemClock)
     observer: Callable[[Step, str], None] = lambda step, run: None
     how: str = "wait"
+    program: str = sys.executable
     read_seconds: float = 0.1
     limits: Limits = field(default_factory=lambda: Limits(grace_seconds=0.2))
     launched: Callable[[Run], None] = lambda run: None
@@ -104,7 +106,7 @@ class Service:
         folder = self.home / run.folder
         agent = Agent(
             kind="scripted",
-            command=[sys.executable, "-I", "-S", str(PROGRAM)],
+            command=[self.program, "-I", "-S", str(PROGRAM)],
             script=str(self.place),
             extra_args=[self.how],
             env=[TOKEN],

@@ -13,6 +13,8 @@ from hostler.agents.verdict import DecidedBy, EndedBy, Verdict
 from hostler.runs.memory import printable, recall_limit, remember, remember_limit
 from hostler.store.runs import Run
 
+# In the place of an outcome: there was no agent, and the attempt does not count.
+NEVER_STARTED = "never_started"
 # Streams and files that agents can write to may claim any number; columns hold so much.
 LARGEST_COUNT = 2**53
 LARGEST_CODE = 2**31 - 1
@@ -84,7 +86,7 @@ def judged(ending: Ending, stop_why: str | None) -> dict[str, Any]:
 
 def verdict_of(run: Run) -> Verdict:
     """The verdict as stored: a finish that is repeated sees what the first one saw."""
-    if run.outcome is None or run.decided_by is None:
+    if run.outcome in {None, NEVER_STARTED} or run.decided_by is None:
         raise ValueError(f"the run {run.run} has no outcome yet")
     return Verdict(
         Outcome(run.outcome),
@@ -97,4 +99,6 @@ def verdict_of(run: Run) -> Verdict:
 
 def next_step(run: Run) -> Next:
     """What the task does after this run. A stop that came late counts as well."""
-    return Next.STOP if run.stop_why is not None else meaning(verdict_of(run).outcome).next
+    if run.stop_why is not None:
+        return Next.STOP
+    return Next.RETRY if run.outcome == NEVER_STARTED else meaning(verdict_of(run).outcome).next

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hostler.agents.tally import Tally
-from hostler.runs.ending import Ending, Offsets, heard, judged
+from hostler.runs.ending import NEVER_STARTED, Ending, Offsets, heard, judged
 from hostler.runs.errors import FenceLost, RunStopped, TaskHasRun, UnknownRun
 from hostler.runs.memory import printable
 from hostler.runs.rules import BARRED_BY_A_STOP, MOVES, Move, run_folder, run_id
@@ -25,8 +25,6 @@ from hostler.store.runs import (
     open_runs,
     set_stop,
 )
-
-NEVER_STARTED = "never_started"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from hostler.shim import command
 # A machine under load starts a shim within seconds; one that says nothing for this long hangs.
 PATIENCE_SECONDS = 60.0
 LONGEST_SAYING = 65_536
+# In the place of an exit code: the system would not even start it.
+NOT_SPAWNED = -1
 # What the dynamic loader may need to find Python's own libraries.
 LOADER = ("LD_LIBRARY_PATH",)
 
@@ -91,7 +93,7 @@ def spawn(run: str, folder: str, environment: Mapping[str, str]) -> Spawned:
     except OSError as error:
         for descriptor in (go, said, complaint):
             os.close(descriptor)
-        raise ShimRefused(run, None, f"it cannot be started: {error.strerror}.") from error
+        raise ShimRefused(run, NOT_SPAWNED, f"it cannot be started: {error.strerror}.") from error
     finally:
         for descriptor in theirs:
             os.close(descriptor)
