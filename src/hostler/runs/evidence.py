@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,15 @@ def look(folder: Path, run: Run) -> Evidence:
 
 def is_alive(folder: Path, known: Mapping[str, Any] | None) -> bool:
     """Whether the run's shim lives: by its lock, or as the very process that we know."""
-    return lock.held(folder) or (known is not None and identity.is_alive(known) is True)
+    return is_locked(folder) or (known is not None and identity.is_alive(known) is True)
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether the run's lock is held; something else in its place cannot be."""
+    try:
+        return stat.S_ISREG((folder / lock.NAME).lstat().st_mode) and lock.held(folder)
+    except OSError:
+        return False
 
 
 def last_word(folder: Path) -> dict[str, object] | None:
@@ -48,7 +57,9 @@ def shim_in(folder: Path) -> dict[str, object] | None:
 
 def _traced(folder: Path, known: Mapping[str, Any] | None) -> bool:
     """Whether there was, or may have been, an agent."""
-    if known is not None and not (folder / lock.NAME).exists():
+    if known is None:
+        return False  # its row knows no shim, so no go byte was sent
+    if not (folder / lock.NAME).exists():
         return True  # a shim had this folder, and somebody took its files away
     if any((folder / name).exists() for name in (STDOUT, STDERR)):
         return True

@@ -13,6 +13,7 @@ from typing import Any
 
 from hostler.clock import Wakeup
 from hostler.runs.errors import WatchClosed
+from hostler.runs.evidence import is_locked
 from hostler.runs.watcher import Watcher
 from hostler.shim import identity, lock
 from hostler.shim.life import SAID
@@ -77,7 +78,7 @@ def adopt(
     """Have `ended` called when the shim of a folder has left; at once if there is none."""
     if known is not None and (pidfd := pidfd_of(known)) is not None:
         watcher.watch(pidfd, ended)
-    elif lock.held(folder):
+    elif is_locked(folder):
         # Its process cannot be seen: wait in the kernel's queue for its lock.
         arguments = (folder / lock.NAME, ended)
         threading.Thread(target=_wait_for, args=arguments, name="run lock", daemon=True).start()

@@ -26,6 +26,8 @@ class RunState(StrEnum):
 
 # In these a run holds its places: an agent lives, or may be about to.
 LIVE = (RunState.ADMITTED, RunState.STARTING, RunState.RUNNING)
+# Named one by one: an index answers that, and ended runs are never read.
+OPEN = (*LIVE, RunState.EXITED, RunState.FINISHING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ def find_run(tx: Transaction, run: str) -> Run | None:
 
 def open_runs(tx: Transaction, *, task_id: str | None = None) -> list[Run]:
     """Runs that have not ended, oldest first; of one task, if named."""
-    chosen = runs.c.state != RunState.ENDED.value
+    chosen = runs.c.state.in_([state.value for state in OPEN])
     return _rows(tx, chosen if task_id is None else and_(chosen, runs.c.task_id == task_id))
 
 

@@ -1,0 +1,127 @@
+"""Workers with stale copies of runs, against a model: every move hits the row it means, or none."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+from runs_house import PATIENT
+
+from hostler.agents.outcomes import Outcome
+from hostler.clock import FakeClock
+from hostler.runs import NewRun, ledger
+from hostler.runs.ending import without_agent
+from hostler.runs.errors import FenceLost, RunStopped, TaskHasRun
+from hostler.runs.rules import Move, after
+from hostler.store import open_store
+from hostler.store.run_tables import runs as table
+from hostler.store.runs import RunState, open_runs
+
+SHIM = {"pid": 1, "mark": "m"}
+ENDING = without_agent(Outcome.CRASH, "Oh.")
+ACTIONS = {
+    Move.LOCKED: lambda tx, run: ledger.begin(tx, run, SHIM),
+    Move.GO: ledger.attach,
+    Move.OVER: lambda tx, run: ledger.exited(tx, run, ENDING),
+    Move.NEVER_STARTED: ledger.never_started,
+    Move.FINISH: ledger.finishing,
+    Move.END: ledger.ended,
+}
+
+
+class RunsMachine(RuleBasedStateMachine):
+    """The model is the state of each run, and whether it was stopped."""
+
+    home = None
+    copies = Bundle("copies")
+
+    @initialize()
+    def begin(self):
+        self.store = open_store(self.home, clock=FakeClock(), patience=PATIENT)
+        with self.store.write() as tx:
+            tx.execute(table.delete())
+        self.states, self.stopped, self.tasks = {}, set(), {}
+
+    def teardown(self):
+        if hasattr(self, "store"):
+            self.store.close()
+
+    def open_of(self, task):
+        return [run for run in self.tasks.get(task, []) if self.states[run] is not RunState.ENDED]
+
+    @rule(target=copies, task=st.sampled_from(["t1", "t2"]))
+    def admit(self, task):
+        new = NewRun(task, "p", kind="work", agent="a", agent_kind="command")
+        busy = self.open_of(task)
+        try:
+            with self.store.write("admission") as tx:
+                run = ledger.admit(tx, new)
+        except TaskHasRun as error:
+            assert [error.run] == busy
+            with self.store.read() as tx:
+                return open_runs(tx, task_id=task)[0]
+        assert not busy
+        assert run.fence == len(self.tasks.setdefault(task, [])) + 1
+        self.tasks[task].append(run.run)
+        self.states[run.run] = RunState.ADMITTED
+        return run
+
+    @rule(target=copies, run=copies, move=st.sampled_from(Move), undone=st.booleans())
+    def move(self, run, move, undone):
+        """A worker moves a run as it knows it, which may be long ago."""
+        now, stop = self.states[run.run], run.run in self.stopped
+        expected = after(now, move, stopped=stop) if run.state is now else None
+        try:
+            with suppress(ZeroDivisionError), self.store.write() as tx:
+                run_then = ACTIONS[move](tx, run)
+                if undone:
+                    raise ZeroDivisionError
+        except FenceLost:
+            assert expected is None
+            return run
+        except RunStopped:
+            assert expected is None and stop and run.state is now
+            return run
+        assert run_then.state is expected
+        if undone:
+            return run
+        self.states[run.run] = expected
+        return run_then
+
+    @rule(run=copies)
+    def stop(self, run):
+        with self.store.write() as tx:
+            first = ledger.request_stop(tx, run.run, "asked")
+        assert first == (run.run not in self.stopped and self.states[run.run] is not RunState.ENDED)
+        if first:
+            self.stopped.add(run.run)
+
+    @invariant()
+    def rows_are_as_the_model(self):
+        if not hasattr(self, "states"):
+            return
+        with self.store.read() as tx:
+            found = {row.run: row.state for row in tx.execute(table.select())}
+            left = open_runs(tx)
+        assert found == {run: state.value for run, state in self.states.items()}
+        assert len({run.task_id for run in left}) == len(left)
+
+
+@pytest.mark.parametrize("examples", [25, pytest.param(1500, marks=pytest.mark.soak)])
+def test_stale_workers_never_move_a_run_twice(tmp_path, runs_template, examples):
+    shutil.copy(runs_template, tmp_path / runs_template.name)
+    RunsMachine.home = tmp_path
+    run_state_machine_as_test(
+        RunsMachine, settings=settings(max_examples=examples, stateful_step_count=25)
+    )

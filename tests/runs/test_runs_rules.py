@@ -1,0 +1,189 @@
+"""Pure rules: where a run may go, what becomes of it, how its end is stored."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hostler.runs
+from hostler.agents.events import Cost, Finished, LimitSignal, Session, Text, ToolUse, Usage
+from hostler.agents.exitword import Exit
+from hostler.agents.outcomes import LIMITS, Next, Outcome
+from hostler.agents.result import Result, Status
+from hostler.agents.tally import Tally, tally
+from hostler.agents.verdict import DecidedBy, EndedBy, Verdict
+from hostler.runs.ending import (
+    Ending,
+    heeding_stop,
+    judged,
+    next_step,
+    verdict_of,
+    without_agent,
+)
+from hostler.runs.memory import LONGEST_TEXT, recall, remember, shortened
+from hostler.runs.recovery import Action, Decision, Evidence, decide
+from hostler.runs.rules import BARRED_BY_A_STOP, MOVES, Move, after, run_folder, run_id
+from hostler.store.runs import LIVE, Run, RunState
+
+states, moves = st.sampled_from(RunState), st.sampled_from(Move)
+evidence = st.builds(Evidence, st.booleans(), st.booleans(), st.booleans(), st.booleans())
+texts = st.text(max_size=40)
+events = st.one_of(
+    st.builds(Text, texts),
+    st.builds(ToolUse, texts),
+    st.builds(Session, texts),
+    st.builds(Usage, st.integers(0, 2**53), st.integers(0, 9), st.integers(0, 9), st.booleans()),
+    st.builds(Cost, st.floats(0, 1e6), st.booleans()),
+    st.builds(LimitSignal, st.sampled_from(sorted(LIMITS)), st.integers(0, 599)),
+    st.builds(Finished, st.booleans(), st.none() | st.sampled_from(Outcome), texts),
+)
+verdicts = st.builds(
+    Verdict,
+    st.sampled_from(Outcome),
+    st.sampled_from(DecidedBy),
+    texts,
+    st.none() | st.builds(Result, status=st.just(Status.DONE), summary=st.just("Mended.")),
+    st.none() | st.builds(LimitSignal, st.sampled_from(sorted(LIMITS))),
+)
+exits = st.builds(Exit, st.sampled_from(EndedBy), st.none() | st.integers())
+
+
+def a_run(**facts):
+    given = dict.fromkeys(("run", "task_id", "project", "kind", "agent", "agent_kind"), "x")
+    return Run(**given, pool="", folder="f", fence=1, attempt=1, admitted_at="now", **facts)
+
+
+@given(states, moves, st.booleans())
+def test_a_run_only_goes_forward_and_never_back_from_its_end(state, move, stopped):
+    to = after(state, move, stopped=stopped)
+    if to is not None:
+        order = list(RunState)
+        assert order.index(to) > order.index(state)
+        assert state is not RunState.ENDED
+
+
+def test_every_state_leads_to_the_end():
+    for state in set(RunState) - {RunState.ENDED}:
+        assert any(after(state, move, stopped=True) for move in Move), state
+
+
+def test_after_a_stop_nothing_starts():
+    assert after(RunState.STARTING, Move.GO, stopped=True) is None
+    for state in LIVE:
+        assert after(state, Move.NEVER_STARTED, stopped=True) is None
+        assert after(state, Move.OVER, stopped=True) is RunState.EXITED
+    assert {MOVES[move][1] for move in BARRED_BY_A_STOP} == {RunState.RUNNING, RunState.ENDED}
+
+
+TABLE = [
+    (RunState.ENDED, Evidence(True, True, True), Action.NOTHING),
+    (RunState.EXITED, Evidence(True), Action.FINISH),
+    (RunState.FINISHING, Evidence(False), Action.FINISH),
+    *[(state, Evidence(True, True, True, False), Action.ADOPT) for state in LIVE],
+    *[(state, Evidence(False, True, True, False), Action.CONCLUDE) for state in LIVE],
+    *[(state, Evidence(False, False, False, False), Action.NEVER_STARTED) for state in LIVE],
+    *[(state, Evidence(False, False, True, True), Action.SWEEP) for state in LIVE],
+    *[(state, Evidence(False, False, True, False), Action.LEAVE_ALONE) for state in LIVE],
+]
+
+
+@pytest.mark.parametrize(("state", "seen", "action"), TABLE)
+def test_the_recovery_table_holds_row_by_row(state, seen, action):
+    assert decide(state, seen, stopped=False) == Decision(action)
+    stop = action is not Action.NOTHING
+    assert decide(state, seen, stopped=True) == Decision(action, stop)
+
+
+@given(states, evidence, st.booleans())
+def test_a_place_is_given_back_only_when_nothing_can_be_alive(state, seen, stopped):
+    action = decide(state, seen, stopped=stopped).action
+    if seen.shim_alive and state in LIVE:
+        assert action is Action.ADOPT
+    if action is Action.NEVER_STARTED:
+        assert not (seen.shim_alive or seen.agent_traced or seen.last_word)
+    if action is Action.SWEEP:
+        assert seen.within_reach and not seen.shim_alive
+
+
+@given(states, evidence, st.booleans())
+def test_a_stop_changes_how_and_not_whether(state, seen, stopped):
+    decision = decide(state, seen, stopped=stopped)
+    assert decision.action is decide(state, seen, stopped=False).action
+    assert decision.stop == (stopped and state is not RunState.ENDED)
+
+
+@given(st.lists(events), st.lists(events))
+def test_a_stored_tally_goes_on_as_if_it_had_never_been_stored(before, later):
+    stored = recall(remember(tally(before)))
+    assert stored == recall(remember(stored))
+    assert shortened(tally(later, stored)) == shortened(tally([*before, *later]))
+
+
+def test_no_tally_is_an_empty_one_and_a_huge_text_is_cut():
+    assert recall(None) == Tally()
+    huge = tally([Text("x" * 10_000_000), Finished(ok=True, text="\0\ud800" * 5000)])
+    kept = recall(remember(huge))
+    assert len(kept.last_text) == LONGEST_TEXT
+    assert len(remember(huge)) < 40_000
+    assert kept == shortened(huge)
+
+
+@given(verdicts, exits, st.lists(events), st.none() | texts.map(lambda text: text + "!"))
+def test_the_stored_verdict_is_the_verdict_and_a_stop_comes_first(verdict, exit, heard, stop):
+    columns = judged(Ending(verdict, exit, True, tally(heard)), stop)
+    run = a_run(**columns | {"counted": True, "stop_why": stop})
+    expected = heeding_stop(verdict, stop)
+    found = verdict_of(run)
+    assert (found.outcome, found.decided_by) == (expected.outcome, expected.decided_by)
+    assert (found.result, found.limit) == (verdict.result, verdict.limit)
+    if stop is not None:
+        assert found.decided_by is DecidedBy.STOP
+        assert next_step(run) is Next.STOP
+    assert abs(run.exit_code or 0) < 2**31
+    assert max(run.input_tokens, run.output_tokens) <= 2**53
+    assert json.loads(columns["tally"])
+
+
+def test_a_stop_that_came_after_the_outcome_still_counts():
+    run = a_run(outcome="success", decided_by="result")
+    assert next_step(run) is Next.FINISH
+    assert next_step(replace(run, stop_why="later")) is Next.STOP
+
+
+def test_a_run_without_an_agent_does_not_count():
+    ending = without_agent(Outcome.CONFIG, "No program.")
+    assert judged(ending, None)["counted"] == 0
+    never = a_run(outcome="never_started", decided_by="never_started")
+    assert next_step(never) is Next.RETRY
+    for run in (never, a_run()):
+        with pytest.raises(ValueError, match="no outcome"):
+            verdict_of(run)
+
+
+moments = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))
+
+
+@given(moments, moments)
+def test_names_of_runs_sort_by_age(one, other):
+    first, second = sorted([one, other])
+    if run_id(first, "") != run_id(second, ""):
+        assert run_id(first, "ffffff") < run_id(second, "000000")
+
+
+def test_a_name_can_be_read_out():
+    moment = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
+    assert run_id(moment, "9f3a1c") == "20260102-030405-678-9f3a1c"
+    assert run_folder("p", "t1", "r1") == "projects/p/tasks/t1/runs/r1"
+
+
+def test_the_list_of_files_is_complete():
+    folder = Path(hostler.runs.__file__).parent
+    listed = (folder / "README.md").read_text()
+    for file in folder.glob("*.py"):
+        assert file.name == "__init__.py" or f"`{file.name}`" in listed, file.name
