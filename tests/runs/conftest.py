@@ -17,21 +17,29 @@ from hostler.store import Store, open_store
 from hostler.store.migrate import upgrade
 from hostler.store.place import find_place
 
+# The server of the store's tests is not theirs alone.
+sys.path.append(str(Path(__file__).parents[1] / "store"))
+from pg_server import PostgresServer
+
 if sys.platform != "linux":
     pytest.skip("agents run on Linux only", allow_module_level=True)
+
+
+def migrate(home: Path, url: str | None = None) -> None:
+    upgrade(
+        home,
+        find_place(home, url),
+        clock=SystemClock(),
+        patience=PATIENT,
+        progress=lambda done, total: None,
+    )
 
 
 @pytest.fixture(scope="session")
 def runs_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A migrated database to copy."""
     home = tmp_path_factory.mktemp("template")
-    upgrade(
-        home,
-        find_place(home, None),
-        clock=SystemClock(),
-        patience=PATIENT,
-        progress=lambda done, total: None,
-    )
+    migrate(home)
     return home / "hostler.db"
 
 
@@ -48,9 +56,32 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
+@pytest.fixture(scope="session")
+def server() -> Iterator[PostgresServer]:
+    made = PostgresServer.make()
+    try:
+        made.start()
+        yield made
+    finally:
+        made.remove()
+
+
 @pytest.fixture
-def store(stable: Path, clock: FakeClock) -> Iterator[Store]:
-    with closing(open_store(stable, clock=clock, patience=PATIENT)) as opened:
+def postgres(server: PostgresServer, home: Path) -> Iterator[str]:
+    """A migrated database on a server."""
+    url = server.new_database()
+    migrate(home, url)
+    yield url
+    server.drop_database(url)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def store(request: pytest.FixtureRequest, home: Path, clock: FakeClock) -> Iterator[Store]:
+    """A store on each database."""
+    on_server = request.param == "postgres"
+    found = request.getfixturevalue("postgres" if on_server else "stable")
+    url = found if on_server else None
+    with closing(open_store(home, url, clock=clock, patience=PATIENT)) as opened:
         yield opened
 
 
