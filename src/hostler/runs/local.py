@@ -81,7 +81,8 @@ class LocalDispatcher:
             eye = self._eyes[run] = self._eye(run)
         folder = self._home / row.folder
         # The file is the agent's to change; it is asked only while there can be no agent.
-        adopt(self._watcher, folder, shim_of(row) or shim_in(folder), self._on_end(eye))
+        with self._giving_up(eye):
+            adopt(self._watcher, folder, shim_of(row) or shim_in(folder), self._on_end(eye))
         return eye
 
     def cancel(self, run: str, grace: float) -> None:
