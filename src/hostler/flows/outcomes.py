@@ -21,6 +21,8 @@ FIRST_PARKING = timedelta(minutes=1)
 FIRST_OPERATOR = timedelta(minutes=10)
 LONGEST_PARKING = timedelta(hours=1)
 LONGEST_QUOTA = timedelta(days=8)
+# How the word begins that stands for a checkout without any work of ours to lose.
+CLEAN = "clean-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ def after_run(task: Task, verdict: Verdict, facts: Facts, limits: Tasks) -> Step
     """The task after a run whose work is not finished: asked, blocked, retried, parked, stopped."""
     if task.state is not TaskState.RUNNING:
         return Step(task)  # Somebody stopped it meanwhile, and that stands.
-    progressed = bool(facts.progress) and facts.progress != task.progress
+    progressed = has_progressed(task.progress, facts.progress)
     idle = 0 if progressed else task.exits_without_progress
     known = replace(
         task,
@@ -65,6 +67,11 @@ def after_run(task: Task, verdict: Verdict, facts: Facts, limits: Tasks) -> Step
     if rule is None:
         raise ValueError("work that is done goes to its checks first")
     return rule(Ended(known, verdict, facts, limits))
+
+
+def has_progressed(before: str, now: str) -> bool:
+    """Whether the work has changed. A clean checkout is where everybody starts."""
+    return bool(now) and now != before and not (now.startswith(CLEAN) and not before)
 
 
 def wants_finishing(task: Task, verdict: Verdict) -> bool:

@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from hostler.forge.deeds import Comment, EditComment
 from hostler.forge.outbox import enqueue
-from hostler.store.outbox import Lane, WriteState, find_write
+from hostler.store.outbox import Lane, OutboxRow, WriteState, find_write
 from hostler.store.tasks import Flow, Task, TaskState, change_task
 from hostler.store.transaction import Transaction
 
@@ -55,11 +55,13 @@ def publish(tx: Transaction, task: Task) -> Task:
     """Queue the status comment, or its change, if the text is another than the last one."""
     text = status_text(task)
     digest = sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
-    if task.repo_full_name is None or not task.number or digest == task.status_digest:
+    if task.repo_full_name is None or not task.number:
         return task
     last = find_write(tx, task.repo, task.status_token) if task.status_token else None
     if last is not None and not last.settled:
         return task  # Whoever settles that one comes back here.
+    if digest == task.status_digest and not _was_deleted(last):
+        return task
     if last is not None and last.state is WriteState.SENT and last.result_id:
         deed: Comment | EditComment = EditComment(task.number, last.result_id, text)
     else:
@@ -67,6 +69,11 @@ def publish(tx: Transaction, task: Task) -> Task:
     token = f"{PREFIX}:{task.id}:{_count(task) + 1}"
     enqueue(tx, task.repo, deed, token=token, lane=Lane.STATUS, source="status")
     return change_task(tx, task, replace(task, status_token=token, status_digest=digest))
+
+
+def _was_deleted(last: OutboxRow | None) -> bool:
+    """A comment that cannot be changed any more is replaced; one that cannot be made is not."""
+    return last is not None and last.state is WriteState.FAILED and last.kind == EditComment.kind
 
 
 def _count(task: Task) -> int:

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from hostler.checkouts.names import branch_name, slug
 from hostler.flows.material import Material, waiting
+from hostler.flows.status import publish
 from hostler.store.tasks import Task, TaskState, change_task
 from hostler.store.transaction import Transaction
 
@@ -46,7 +47,7 @@ def begin_turn(tx: Transaction, task: Task) -> Task:
         wake_at=None,
         finishing=False,
     )
-    return change_task(tx, task, begun)
+    return publish(tx, change_task(tx, task, begun))
 
 
 def take_back(tx: Transaction, task: Task) -> Task:

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from hostler.checkouts.cleaning import checkpoint
 from hostler.checkouts.commands import run_setup
-from hostler.checkouts.mirror import base_of, update
-from hostler.checkouts.place import Checkout
+from hostler.checkouts.mirror import base_of, head_of, update
+from hostler.checkouts.place import PUSHED, Checkout
 from hostler.checkouts.preparing import Plan, prepare
 from hostler.checkouts.refreshing import refresh
 from hostler.checkouts.status import status
 from hostler.errors import CheckoutError
 from hostler.flows.desk import Desk
+from hostler.flows.outcomes import CLEAN
 from hostler.flows.trouble import SetupFailed
 from hostler.store.tasks import Task
 
@@ -50,7 +51,13 @@ def progress(desk: Desk, task: Task) -> str:
         found = status(desk.checkout(task), task.base_branch or "HEAD")
     except (CheckoutError, ValueError):
         return ""
-    path = desk.checkout(task).path
+    checkout = desk.checkout(task)
+    path = checkout.path
+    start = head_of(desk.mirror, f"{PUSHED}{task.branch}") or head_of(
+        desk.mirror, checkout.ref("base")
+    )
+    if not found.dirty and found.head.commit == start:
+        return f"{CLEAN}{start}"
     parts = [str(found.head), *(f"{file} {_traits(path / file)}" for file in found.dirty)]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:24]
 
