@@ -1,0 +1,53 @@
+"""A farm per test."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Yards and git remotes are those of the rooms below.
+sys.path += [str(Path(__file__).parents[1] / room) for room in ("intake", "checkouts")]
+
+from checkout_stable import Agent, plant
+from flows_farm import Farm
+from intake_yard import Yard, database, make_template
+
+from hostler.checkouts.mirror import open_mirror, update
+from hostler.checkouts.remote import Remote
+from hostler.clock import FakeClock
+from hostler.model import RepoName
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_template(tmp_path_factory.mktemp("template"))
+
+
+@pytest.fixture(scope="session")
+def seed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An origin and its mirror, to be copied for each test."""
+    root = tmp_path_factory.mktemp("seed")
+    (root / "agent-home").mkdir()
+    origin = plant(root, Agent(root / "agent-home"))
+    update(open_mirror(root / "mirrors", RepoName("octo", "stable")), Remote(f"file://{origin}"))
+    return root
+
+
+@pytest.fixture
+def farm(tmp_path: Path, seed: Path, template: Path) -> Iterator[Farm]:
+    for name in ("origin.git", "mirrors", "agent-home"):
+        shutil.copytree(seed / name, tmp_path / name)
+    clock = FakeClock()
+    with database(template, clock) as store:
+        yield Farm(store, clock, tmp_path)
+
+
+@pytest.fixture
+def yard(template: Path) -> Iterator[Yard]:
+    clock = FakeClock()
+    with database(template, clock) as store:
+        yield Yard(store, clock)

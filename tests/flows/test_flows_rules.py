@@ -1,0 +1,290 @@
+"""What the end of a run, or an error on the way, means for a task: every row of the tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostler.agents.errors import RunFilesFailed, SecretRefused
+from hostler.agents.events import LimitSignal
+from hostler.agents.outcomes import Outcome, meaning
+from hostler.agents.result import Result
+from hostler.agents.verdict import DecidedBy, Verdict
+from hostler.checkouts import errors as git
+from hostler.checkouts.commands import Ending
+from hostler.checkouts.commands import Result as Ran
+from hostler.config.settings import Tasks
+from hostler.errors import CheckoutError, HostlerError
+from hostler.flows.outcomes import LONGEST_QUOTA, Facts, after_run, wants_finishing
+from hostler.flows.status import status_text
+from hostler.flows.steps import PullStands, Write
+from hostler.flows.texts import commit_message, pull_body, pull_title
+from hostler.flows.trouble import (
+    Answer,
+    DesignMissing,
+    SetupFailed,
+    TestsFailed,
+    after_trouble,
+    answer_to,
+)
+from hostler.model import parse_stamp, stamp
+from hostler.store.pulls import PullStatus
+from hostler.store.tasks import OVER, Flow, Task, TaskState
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LIMITS = Tasks()
+RAN = Ran("make test", Ending.FAILED, 1, "1 failed")
+
+
+def task(state: TaskState = TaskState.RUNNING, **more: Any) -> Task:
+    base = Task(
+        "t1",
+        "stable",
+        "octo/stable",
+        12,
+        Flow.BUGFIX,
+        "Crash",
+        "ann",
+        state,
+        stamp(NOW),
+        1,
+        attempt=1,
+        branch="agent/bugfix/12-crash",
+    )
+    return replace(base, **more)
+
+
+def verdict(outcome: Outcome, **more: Any) -> Verdict:
+    return replace(Verdict(outcome, DecidedBy.EXIT_CODE, "It broke."), **more)
+
+
+def end(outcome: Outcome, before: Task | None = None, **more: Any):
+    return after_run(before or task(), verdict(outcome, **more), Facts(NOW), LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state", "wait"),
+    [
+        (Outcome.NEEDS_INPUT, TaskState.NEEDS_INPUT, None),
+        (Outcome.BLOCKED, TaskState.BLOCKED, None),
+        (Outcome.BAD_RESULT, TaskState.RETRYING, timedelta(seconds=2)),
+        (Outcome.RATE_LIMITED, TaskState.PARKED, timedelta(minutes=1)),
+        (Outcome.OVERLOADED, TaskState.PARKED, timedelta(minutes=1)),
+        (Outcome.QUOTA, TaskState.PARKED, timedelta(hours=1)),
+        (Outcome.AUTH, TaskState.PARKED, timedelta(minutes=10)),
+        (Outcome.CONFIG, TaskState.PARKED, timedelta(minutes=10)),
+        (Outcome.BAD_REQUEST, TaskState.BLOCKED, None),
+        (Outcome.SERVER_ERROR, TaskState.RETRYING, timedelta(seconds=1)),
+        (Outcome.NETWORK, TaskState.RETRYING, timedelta(seconds=1)),
+        (Outcome.TIMEOUT, TaskState.RETRYING, timedelta(seconds=2)),
+        (Outcome.STALLED, TaskState.RETRYING, timedelta(seconds=2)),
+        (Outcome.LIMIT, TaskState.NEEDS_INPUT, None),
+        (Outcome.INTERRUPTED, TaskState.STOPPED, None),
+        (Outcome.CRASH, TaskState.RETRYING, timedelta(seconds=2)),
+    ],
+)
+def test_each_outcome_leads_to_its_state(outcome, state, wait):
+    step = end(outcome)
+    assert step.task.state is state
+    found = parse_stamp(step.task.wake_at) - NOW if step.task.wake_at else None
+    assert found == wait
+    assert step.task.reason
+
+
+def test_every_outcome_but_success_has_a_rule():
+    for outcome in Outcome:
+        if outcome is not Outcome.SUCCESS:
+            assert end(outcome).task.state is not TaskState.RUNNING
+    assert wants_finishing(task(), verdict(Outcome.SUCCESS))
+    with pytest.raises(ValueError, match="checks first"):
+        end(Outcome.SUCCESS)
+
+
+@given(st.sampled_from(Outcome), st.sampled_from(TaskState))
+def test_a_task_that_somebody_moved_meanwhile_stays_where_it_is(outcome, state):
+    if state is TaskState.RUNNING:
+        return
+    before = task(state)
+    assert not wants_finishing(before, verdict(outcome))
+    step = after_run(before, verdict(outcome), Facts(NOW), LIMITS)
+    assert (step.task, step.effects) == (before, ())
+    step = after_trouble(before, git.DiskFull("x"), Facts(NOW), LIMITS)
+    assert (step.task, step.effects) == (before, ())
+
+
+@given(st.lists(st.sampled_from([o for o in Outcome if meaning(o).counted]), min_size=1))
+def test_exits_without_progress_end_in_a_question(outcomes):
+    before = task()
+    for count, outcome in enumerate(outcomes, 1):
+        step = end(outcome, before)
+        if step.task.state is not TaskState.RETRYING:
+            assert step.task.state in (TaskState.NEEDS_INPUT, TaskState.BLOCKED)
+            return
+        assert count < LIMITS.exits_without_progress
+        before = replace(step.task, state=TaskState.RUNNING, attempt=before.attempt + 1)
+
+
+def test_progress_starts_the_count_anew():
+    before = task(exits_without_progress=2, progress="a")
+    step = after_run(before, verdict(Outcome.CRASH), Facts(NOW, progress="b"), LIMITS)
+    assert (step.task.state, step.task.exits_without_progress) == (TaskState.RETRYING, 0)
+    step = after_run(before, verdict(Outcome.CRASH), Facts(NOW, progress="a"), LIMITS)
+    assert step.task.state is TaskState.NEEDS_INPUT
+
+
+def test_attempts_come_to_an_end():
+    step = end(Outcome.NETWORK, task(attempt=LIMITS.max_restarts))
+    assert step.task.state is TaskState.FAILED and "tried 100 times" in step.task.reason
+
+
+def test_rate_limits_send_back_only_so_often():
+    step = end(Outcome.RATE_LIMITED, task(requeues=LIMITS.rate_limited_requeue_budget))
+    assert step.task.state is TaskState.NEEDS_INPUT
+
+
+@pytest.mark.parametrize(
+    ("signal", "until"),
+    [
+        (LimitSignal(Outcome.QUOTA, retry_after_seconds=90), NOW + timedelta(seconds=90)),
+        (
+            LimitSignal(Outcome.QUOTA, resets_at=stamp(NOW + timedelta(hours=5))),
+            NOW + timedelta(hours=5),
+        ),
+        (LimitSignal(Outcome.QUOTA, resets_at="2126-01-01T00:00:00Z"), NOW + LONGEST_QUOTA),
+        (LimitSignal(Outcome.QUOTA, resets_at="2006-01-01T00:00:00Z"), NOW),
+        (LimitSignal(Outcome.QUOTA, resets_at="tomorrow"), NOW + timedelta(hours=1)),
+        (LimitSignal(Outcome.QUOTA, retry_after_seconds=1e12), NOW + LONGEST_QUOTA),
+    ],
+)
+def test_a_parked_task_wakes_when_its_limit_ends(signal, until):
+    assert end(Outcome.QUOTA, limit=signal).task.wake_at == stamp(until)
+
+
+def test_a_bad_result_is_told_to_the_next_attempt():
+    step = end(Outcome.BAD_RESULT, why="result.json is not JSON: x.")
+    assert step.task.note == "result.json is not JSON: x."
+    assert "result.json is not JSON" in status_text(step.task)
+
+
+def test_a_question_goes_to_where_the_talk_is():
+    said = Result.model_validate({"status": "needs_input", "question": "Which?"})
+    (asked,) = end(Outcome.NEEDS_INPUT, result=said).effects
+    assert isinstance(asked, Write) and asked.deed.number == 12
+    (asked,) = end(Outcome.NEEDS_INPUT, task(pr_number=15), result=said).effects
+    assert isinstance(asked, Write) and asked.deed.number == 15
+
+
+def test_a_block_names_the_branch_and_blocks_the_pull_request():
+    said = Result.model_validate({"status": "blocked", "summary": "No access."})
+    facts = Facts(NOW, kept="agent/checkpoint/12-x")
+    step = after_run(task(pr_number=15), verdict(Outcome.BLOCKED, result=said), facts, LIMITS)
+    comment, pull = step.effects
+    assert isinstance(comment, Write) and "agent/checkpoint/12-x" in comment.deed.body
+    assert pull == PullStands(PullStatus.BLOCKED)
+
+
+ERRORS: list[tuple[HostlerError, Answer]] = [
+    (TestsFailed(RAN), Answer.REPAIR),
+    (DesignMissing("docs/design/1-x.md"), Answer.REPAIR),
+    (git.HistoryRewritten("base", "a" * 40, "b" * 40), Answer.REPAIR),
+    (git.WrongBranch("a", "b"), Answer.REPAIR),
+    (git.DetachedHead("a", "b" * 40), Answer.REPAIR),
+    (git.BranchDeleted("a"), Answer.REPAIR),
+    (git.UnfinishedMerge("rebase"), Answer.REPAIR),
+    (git.FilesTooLarge(["a"], 100), Answer.REPAIR),
+    (git.PushRaced("a", None, "b" * 40), Answer.REPAIR),
+    (git.PushUnverified("a", "b" * 40, None), Answer.AGAIN),
+    (git.DiskFull("x"), Answer.AGAIN),
+    (git.GitTimeout("push", 60), Answer.AGAIN),
+    (git.GitFailed("push", 1, "x"), Answer.AGAIN),
+    (git.RemoteUnreachable("https://x"), Answer.AGAIN),
+    (git.PushRefused("a", "protected"), Answer.BLOCK),
+    (git.CheckoutTampered(Path("x"), "y"), Answer.BLOCK),
+    (git.CheckoutMissing("x"), Answer.BLOCK),
+    (git.RemoteDenied("https://x"), Answer.OPERATOR),
+    (git.RemoteMissing("https://x"), Answer.OPERATOR),
+    (git.RemoteMoved("https://x"), Answer.OPERATOR),
+    (git.BranchMissing("main", []), Answer.OPERATOR),
+    (git.GitMissing(), Answer.OPERATOR),
+    (git.GitTooOld("2.1"), Answer.OPERATOR),
+    (git.WorkWouldBeLost(Path("x"), ["a"]), Answer.OPERATOR),
+    (SetupFailed(RAN), Answer.OPERATOR),
+    (SecretRefused(["GH_TOKEN"]), Answer.OPERATOR),
+    (RunFilesFailed(Path("x"), OSError("full")), Answer.OPERATOR),
+]
+
+
+@pytest.mark.parametrize(("error", "answer"), ERRORS, ids=lambda one: type(one).__name__)
+def test_each_error_has_its_answer_and_people_read_what_to_do(error, answer):
+    assert answer_to(error) is answer
+    step = after_trouble(task(), error, Facts(NOW, finishing=True), LIMITS)
+    expected = {
+        Answer.REPAIR: TaskState.RETRYING,
+        Answer.BLOCK: TaskState.BLOCKED,
+    }.get(answer, TaskState.PARKED)
+    assert step.task.state is expected
+    assert error.what in status_text(step.task)
+    assert step.task.finishing == (expected is TaskState.PARKED)
+    if answer is Answer.REPAIR:
+        assert error.what in step.task.note
+
+
+def test_no_error_of_git_is_forgotten():
+    def leaves(kind: type[HostlerError]) -> list[type[HostlerError]]:
+        below = kind.__subclasses__()
+        return [leaf for one in below for leaf in leaves(one)] if below else [kind]
+
+    assert {type(error) for error, _ in ERRORS} >= set(leaves(CheckoutError))
+
+
+@given(st.integers(0, 5), st.integers(0, 12))
+def test_repair_rounds_end(rounds, turns):
+    before = task(repair_rounds=rounds, pr_number=15)
+    facts = Facts(NOW, turns_without_person=turns)
+    state = after_trouble(before, TestsFailed(RAN), facts, LIMITS).task.state
+    if rounds >= LIMITS.repair_rounds:
+        assert state is TaskState.BLOCKED
+    elif turns >= LIMITS.pr_turns_without_person:
+        assert state is TaskState.NEEDS_INPUT
+    else:
+        assert state is TaskState.RETRYING
+
+
+@given(st.sampled_from(Flow), st.sampled_from(TaskState), st.booleans(), st.booleans())
+def test_every_status_says_what_happens_next(flow, state, pull, wakes):
+    text = status_text(
+        task(
+            state,
+            flow=flow,
+            pr_number=15 if pull else None,
+            wake_at=stamp(NOW) if wakes else None,
+            reason="{odd} reason",
+        )
+    )
+    assert "*Next:*" in text and "{odd} reason" in text
+    assert ("#15" in text) == pull
+
+
+def test_only_three_states_are_over():
+    assert {state for state in TaskState if task(state).over} == OVER
+
+
+@pytest.mark.parametrize("flow", Flow)
+def test_pull_requests_refer_to_their_issue(flow):
+    body = pull_body(task(flow=flow), Result(status="done", pr_body="Closes: #12, fixes #120"))
+    if flow is Flow.DESIGN:
+        assert "Refs: #12, fixes #120" in body and "\n\nRefs #12" in body
+    else:
+        assert body.endswith("Fixes #12")
+
+
+def test_titles_and_messages_have_a_fallback():
+    assert pull_title(task(), None) == "Crash"
+    assert commit_message(task(), None) == "Crash\n\nRefs #12"
+    assert commit_message(task(), Result(status="done", commit_message="Mend")) == "Mend"
