@@ -1,0 +1,219 @@
+"""The life of tasks under anything that people and agents do: a state machine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+from typing import ClassVar
+
+from flows_farm import SCOPES, ended, said
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from intake_yard import ALLOWED, BUGFIX, DESIGN, IGNORE, SMALL, STRANGERS, Yard, database
+
+from hostler.agents.outcomes import Outcome
+from hostler.checkouts.names import Sha
+from hostler.clock import FakeClock
+from hostler.config.settings import Tasks
+from hostler.flows import Facts, after_run, begin_turn, gather, settled, take_in, waiting
+from hostler.flows.delivering import Delivery, after_work
+from hostler.flows.finishing import Work
+from hostler.flows.storing import store_step
+from hostler.flows.turns import STARTABLE
+from hostler.forge import Pace, Sender, scan
+from hostler.forge.port import ItemKind
+from hostler.store.inbox import InboxRow
+from hostler.store.pulls import pulls_in
+from hostler.store.remarks import is_newest, rows_by_key, rows_of_thread
+from hostler.store.tasks import OVER, Flow, Task, TaskState, require_task
+
+people = st.sampled_from([*ALLOWED, *STRANGERS])
+labels = st.sampled_from([BUGFIX, SMALL, DESIGN])
+FAILURES = [o for o in Outcome if o not in (Outcome.SUCCESS, Outcome.NEEDS_INPUT, Outcome.BLOCKED)]
+LIMITS = Tasks(exits_without_progress=2)
+
+
+class Life(RuleBasedStateMachine):
+    """Git is left out: what it would say is part of the rules' input."""
+
+    template: ClassVar[Path]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = FakeClock()
+        self.stack = ExitStack()
+        self.yard = Yard(self.stack.enter_context(database(self.template, self.clock)), self.clock)
+        self.ended: dict[str, TaskState] = {}
+        self.answered: Counter[str] = Counter()
+        self.handed: set[str] = set()
+
+    def teardown(self) -> None:
+        self.stack.close()
+
+    # What people do.
+
+    @rule(by=people, label=st.none() | labels)
+    def file(self, by, label):
+        if len(self.yard.hub.issues) < 4:
+            self.yard.file("Work", by, *([label] if label else []))
+
+    @precondition(lambda self: self.yard.hub.issues)
+    @rule(data=st.data(), by=people, label=st.sampled_from([BUGFIX, SMALL, DESIGN, IGNORE]))
+    def label(self, data, by, label):
+        self.yard.label(self._thread(data), label, by)
+
+    @precondition(lambda self: self.yard.hub.issues)
+    @rule(data=st.data(), by=people)
+    def speak(self, data, by):
+        self.yard.say(self._thread(data), "words", by)
+
+    @precondition(lambda self: self.yard.hub.comments)
+    @rule(data=st.data())
+    def edit(self, data):
+        self.yard.tick()
+        comment = data.draw(st.sampled_from(sorted(self.yard.hub.comments)))
+        body = f"changed at {self.clock.now()}"
+        if self.yard.hub.comments[comment]["user"]["login"] != self.yard.hub.login:
+            self.yard.hub.edit(ItemKind.ISSUE_COMMENT, comment, body)
+
+    @precondition(lambda self: self.yard.hub.issues)
+    @rule(data=st.data())
+    def rewrite(self, data):
+        self.yard.change(self._thread(data), body=f"text of {self.clock.now()}")
+
+    @precondition(lambda self: self.yard.hub.issues)
+    @rule(data=st.data(), state=st.sampled_from(["open", "closed"]))
+    def close_or_open(self, data, state):
+        self.yard.change(self._thread(data), state=state)
+
+    @precondition(lambda self: self.yard.hub.pulls)
+    @rule(data=st.data())
+    def merge(self, data):
+        number = data.draw(st.sampled_from(sorted(self.yard.hub.pulls)))
+        if self.yard.hub.pulls[number]["state"] == "open":
+            self.yard.tick()
+            self.yard.hub.merge(number)
+
+    # What we do.
+
+    @rule()
+    def poll(self):
+        self.yard.tick()
+        with self.yard.store.read() as tx:
+            watched = [pull.pr_number for pull in pulls_in(tx, self.yard.name)]
+        scan(self.yard.store, self.yard.hub, self.yard.name, pulls=watched, settled=settled)
+        take_in(self.yard.store, self.yard.hub, self.yard.watch)
+
+    @rule()
+    def send(self):
+        sender = Sender(
+            self.yard.store, lambda _: self.yard.hub, self.clock, Pace(), settled=settled
+        )
+        while (until := sender.send_due()) is not None:
+            self.clock.advance(max((until - self.clock.now()).total_seconds(), 0.001))
+
+    @precondition(lambda self: self._in(*STARTABLE))
+    @rule(data=st.data())
+    def begin(self, data):
+        task = data.draw(st.sampled_from(self._in(*STARTABLE)))
+        with self.yard.store.write(*SCOPES) as tx:
+            begun = begin_turn(tx, require_task(tx, task.id))
+        self.handed |= set(begun.turn_keys)
+
+    @precondition(lambda self: self._in(TaskState.RUNNING))
+    @rule(data=st.data(), changed=st.booleans())
+    def finish(self, data, changed):
+        task = data.draw(st.sampled_from(self._in(TaskState.RUNNING)))
+        self.yard.hub.branches[task.branch] = "1" * 40
+        work = Work(Sha("1" * 40), "main", "1" * 40 if changed else "", any=changed)
+        with self.yard.store.write(*SCOPES) as tx:
+            present = require_task(tx, task.id)
+            more = bool(set(waiting(tx, present)) - set(present.turn_keys))
+            delivery = Delivery(work, said(), gather(tx, present).remarks, more)
+            store_step(tx, present, after_work(present, delivery, Facts(tx.now()), LIMITS))
+        self.answered.update(task.turn_keys)
+
+    @precondition(lambda self: self._in(TaskState.RUNNING))
+    @rule(data=st.data(), outcome=st.sampled_from(FAILURES))
+    def fail(self, data, outcome):
+        task = data.draw(st.sampled_from(self._in(TaskState.RUNNING)))
+        with self.yard.store.write(*SCOPES) as tx:
+            present = require_task(tx, task.id)
+            step = after_run(present, ended(outcome), Facts(tx.now()), LIMITS)
+            store_step(tx, present, step)
+
+    # What must hold.
+
+    @invariant()
+    def an_issue_has_one_task_per_flow_and_one_at_a_time(self):
+        per_flow = Counter((task.number, task.flow) for task in self.yard.tasks())
+        assert all(count == 1 for count in per_flow.values())
+        going = Counter(task.number for task in self.yard.tasks() if not task.over)
+        assert all(count == 1 for count in going.values())
+
+    @invariant()
+    def nothing_starts_again_by_itself(self):
+        for task in self.yard.tasks():
+            before = self.ended.get(task.id)
+            if before is not None and task.state is not before:
+                assert (before, task.state) == (TaskState.STOPPED, TaskState.DONE)
+            if task.state in OVER:
+                self.ended[task.id] = task.state
+
+    @invariant()
+    def only_allowed_people_caused_it(self):
+        for task in self.yard.tasks():
+            assert task.approved_by in ALLOWED
+        with self.yard.store.read() as tx:
+            rows = rows_by_key(tx, self.yard.name, self.handed)
+        assert all(row.author in ALLOWED for row in rows)
+
+    @invariant()
+    def no_word_is_answered_twice(self):
+        assert all(count == 1 for count in self.answered.values())
+
+    @invariant()
+    def no_word_of_an_allowed_person_is_lost(self):
+        """Consumed means: handed over and answered, waiting for its turn, or replaced by an edit."""
+        with self.yard.store.read() as tx:
+            for task in self._in(*set(TaskState) - OVER):
+                for row in self._consumed_words(tx, task):
+                    if row.event_key not in self.answered:
+                        assert row.event_key in waiting(tx, task)
+
+    def _consumed_words(self, tx, task: Task) -> list[InboxRow]:
+        if task.pr_number is None:
+            return []
+        rows = rows_of_thread(tx, self.yard.name, task.pr_number, "issue_comment")
+        return [
+            row for row in rows if row.consumed_at and row.author in ALLOWED and is_newest(tx, row)
+        ]
+
+    @invariant()
+    def implementations_follow_merged_designs(self):
+        designs = {task.id: task for task in self.yard.tasks() if task.flow is Flow.DESIGN}
+        for task in self.yard.tasks():
+            if task.flow is Flow.IMPLEMENTATION:
+                assert designs[task.parent_task or ""].state is TaskState.DONE
+
+    def _thread(self, data: st.DataObject) -> int:
+        return data.draw(st.sampled_from(sorted(self.yard.hub.issues)))
+
+    def _in(self, *states: TaskState) -> list[Task]:
+        return [task for task in self.yard.tasks() if task.state in states]
+
+
+def test_the_life_of_tasks(template):
+    class Here(Life):
+        pass
+
+    Here.template = template
+    run_state_machine_as_test(Here, settings=settings(max_examples=40, stateful_step_count=40))
