@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hostler.forge.port import ItemKind
 from hostler.intake.effects import Known
 from hostler.intake.people import Watch
-from hostler.intake.signals import IssueSeen, Signal, read
+from hostler.intake.signals import IssueSeen, PullSeen, Signal, read
 from hostler.store.outbox import open_writes
 from hostler.store.pulls import comment_floors, find_pull
 from hostler.store.remarks import is_newest, rows_of_thread
@@ -26,10 +26,11 @@ def look(tx: Transaction, watch: Watch, signal: Signal, labellers: Labellers) ->
         tasks=tuple(tasks_of_issue(tx, watch.repo, issue)),
         pull=pull,
         pull_task=find_task(tx, pull.task) if pull else None,
-        issue=newest_issue(tx, watch, issue),
+        # Only a merge asks for it.
+        issue=newest_issue(tx, watch, issue) if isinstance(signal, PullSeen) else None,
         labellers=labellers.get(number),
         floors=comment_floors(tx, watch.repo, issue),
-        opening=_opening(tx, watch),
+        opening=pull is None and _opening(tx, watch),
         newest=is_newest(tx, signal.row),
     )
 

@@ -84,8 +84,9 @@ issue_comment_cursors = Table(
     Column("updated_at", Text, nullable=False, server_default=StampNow()),
 )
 
-# Other versions of one thing, and what was said about one issue.
+# Other versions of one thing, everything on one thread, and what was said about one issue.
 Index("ix_inbox_object", inbox.c.repo_full_name, inbox.c.kind, inbox.c.object_id)
+Index("ix_inbox_thread", inbox.c.repo_full_name, inbox.c.scope_number, inbox.c.kind)
 Index(
     "ix_feedback_events_issue",
     feedback_events.c.repo_full_name,

@@ -19,6 +19,7 @@ def upgrade() -> None:
     _pull_requests()
     _issue_comment_cursors()
     op.create_index("ix_inbox_object", "inbox", ["repo_full_name", "kind", "object_id"])
+    op.create_index("ix_inbox_thread", "inbox", ["repo_full_name", "scope_number", "kind"])
     op.create_index(
         "ix_feedback_events_issue",
         "feedback_events",
