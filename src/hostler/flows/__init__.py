@@ -10,7 +10,7 @@ from hostler.flows.outcomes import Facts, after_run
 from hostler.flows.settling import settled
 from hostler.flows.status import publish, status_text
 from hostler.flows.trouble import after_trouble
-from hostler.flows.turns import Turn, begin_turn, resume_finishing, take_back, turn_of
+from hostler.flows.turns import Turn, begin_turn, forget, resume_finishing, take_back, turn_of
 from hostler.flows.workplace import set_up
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "begin_turn",
     "close_run",
     "failed",
+    "forget",
     "gather",
     "publish",
     "resume_finishing",

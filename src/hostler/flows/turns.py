@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from enum import StrEnum
 
 from hostler.checkouts.names import branch_name, slug
 from hostler.flows.material import Material, waiting
 from hostler.flows.status import publish
+from hostler.store.inbox import mark_feedback_events_processed
 from hostler.store.tasks import Task, TaskState, change_task
 from hostler.store.transaction import Transaction
 
@@ -56,6 +58,17 @@ def take_back(tx: Transaction, task: Task) -> Task:
         return task
     back = replace(task, state=TaskState.QUEUED, reason="", attempt=task.attempt - 1)
     return change_task(tx, task, back)
+
+
+def forget(tx: Transaction, task: Task, keys: Collection[str]) -> Task:
+    """Words that were taken back need no answer; a turn that was about nothing else ends."""
+    mark_feedback_events_processed(tx, task.repo, keys)
+    left = tuple(key for key in task.turn_keys if key not in set(keys))
+    after = replace(task, turn_keys=left)
+    if task.state is TaskState.RUNNING and task.pr_number and not left and not task.note:
+        reason = "What was said was taken back."
+        after = replace(after, state=TaskState.AWAITING_FEEDBACK, reason=reason)
+    return publish(tx, change_task(tx, task, after))
 
 
 def resume_finishing(tx: Transaction, task: Task) -> Task:
