@@ -6,7 +6,16 @@ import pytest
 from flows_farm import SCOPES, Farm, ended, said
 
 from hostler.agents.outcomes import Outcome
-from hostler.flows import Turn, close_run, gather, still_there, turn_of, with_conversation
+from hostler.flows import (
+    Turn,
+    close_run,
+    forget,
+    gather,
+    still_there,
+    turn_of,
+    waiting,
+    with_conversation,
+)
 from hostler.forge.port import ItemKind
 from hostler.store.tasks import TaskState
 
@@ -146,7 +155,11 @@ def test_what_was_taken_back_is_not_acted_on(farm: Farm):
     task, _ = farm.begin()
     left, dropped = still_there(farm.hub, material(farm, task))
     assert [one.body for one in left.remarks] == ["Sense."]
-    assert len(dropped) == 1
+    with farm.store.write(*SCOPES) as tx:
+        task = forget(tx, task, dropped)
+        assert task.state is TaskState.RUNNING and len(waiting(tx, task)) == 1
+        task = forget(tx, task, task.turn_keys)
+    assert (task.state, farm.waiting(task)) == (TaskState.AWAITING_FEEDBACK, [])
 
 
 def test_the_conversation_holds_what_allowed_people_said(farm: Farm):

@@ -182,7 +182,7 @@ class Life(RuleBasedStateMachine):
 
     @invariant()
     def no_word_of_an_allowed_person_is_lost(self):
-        """Consumed means: handed over and answered, waiting for its turn, or replaced by an edit."""
+        """Consumed means: answered, waiting for its turn, or replaced by an edit."""
         with self.yard.store.read() as tx:
             for task in self._in(*set(TaskState) - OVER):
                 for row in self._consumed_words(tx, task):
