@@ -12,6 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
+    initialize,
     invariant,
     precondition,
     rule,
@@ -57,6 +58,12 @@ class Life(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.stack.close()
+
+    @initialize(label=labels)
+    def one_issue_is_well_on_its_way(self, label):
+        self.yard.file("Work", "ann", label)
+        self.poll()
+        self._deliver(self.yard.task())
 
     # What people do.
 
@@ -123,23 +130,12 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: self._in(*STARTABLE))
     @rule(data=st.data())
     def begin(self, data):
-        task = data.draw(st.sampled_from(self._in(*STARTABLE)))
-        with self.yard.store.write(*SCOPES) as tx:
-            begun = begin_turn(tx, require_task(tx, task.id))
-        self.handed |= set(begun.turn_keys)
+        self._begin(data.draw(st.sampled_from(self._in(*STARTABLE))))
 
     @precondition(lambda self: self._in(TaskState.RUNNING))
     @rule(data=st.data(), changed=st.booleans())
     def finish(self, data, changed):
-        task = data.draw(st.sampled_from(self._in(TaskState.RUNNING)))
-        self.yard.hub.branches[task.branch] = "1" * 40
-        work = Work(Sha("1" * 40), "main", "1" * 40 if changed else "", any=changed)
-        with self.yard.store.write(*SCOPES) as tx:
-            present = require_task(tx, task.id)
-            more = bool(set(waiting(tx, present)) - set(present.turn_keys))
-            delivery = Delivery(work, said(), gather(tx, present).remarks, more)
-            store_step(tx, present, after_work(present, delivery, Facts(tx.now()), LIMITS))
-        self.answered.update(task.turn_keys)
+        self._finish(data.draw(st.sampled_from(self._in(TaskState.RUNNING))), changed)
 
     @precondition(lambda self: self._in(TaskState.RUNNING))
     @rule(data=st.data(), outcome=st.sampled_from(FAILURES))
@@ -149,6 +145,38 @@ class Life(RuleBasedStateMachine):
             present = require_task(tx, task.id)
             step = after_run(present, ended(outcome), Facts(tx.now()), LIMITS)
             store_step(tx, present, step)
+
+    @precondition(lambda self: self._in(*STARTABLE))
+    @rule(data=st.data())
+    def deliver(self, data):
+        self._deliver(data.draw(st.sampled_from(self._in(*STARTABLE))))
+
+    @precondition(lambda self: self.yard.hub.pulls)
+    @rule(data=st.data(), by=people, delivered=st.booleans())
+    def review(self, data, by, delivered):
+        """Somebody speaks on a pull request, and perhaps it is taken up at once."""
+        number = data.draw(st.sampled_from(sorted(self.yard.hub.pulls)))
+        self.yard.say(number, "words", by)
+        self.poll()
+        queued = [task for task in self._in(TaskState.QUEUED) if task.pr_number == number]
+        if queued and delivered:
+            self._deliver(queued[0])
+
+    @precondition(lambda self: self.yard.hub.pulls)
+    @rule(data=st.data())
+    def edit_under_way(self, data):
+        """Words change while the agent answers them."""
+        number = data.draw(st.sampled_from(sorted(self.yard.hub.pulls)))
+        said_ = self.yard.say(number, "words", "bob")
+        self.poll()
+        queued = [task for task in self._in(TaskState.QUEUED) if task.pr_number == number]
+        if queued:
+            begun = self._begin(queued[0])
+            self.yard.tick()
+            self.yard.hub.edit(ItemKind.ISSUE_COMMENT, said_, "other words")
+            self.poll()
+            self._finish(begun, changed=True)
+            assert self._in(TaskState.QUEUED)
 
     # What must hold.
 
@@ -204,6 +232,26 @@ class Life(RuleBasedStateMachine):
             if task.flow is Flow.IMPLEMENTATION:
                 assert designs[task.parent_task or ""].state is TaskState.DONE
 
+    def _deliver(self, task: Task) -> None:
+        self._finish(self._begin(task), changed=True)
+        self.send()
+
+    def _begin(self, task: Task) -> Task:
+        with self.yard.store.write(*SCOPES) as tx:
+            begun = begin_turn(tx, require_task(tx, task.id))
+        self.handed |= set(begun.turn_keys)
+        return begun
+
+    def _finish(self, task: Task, changed: bool) -> None:
+        self.yard.hub.branches[task.branch] = "1" * 40
+        work = Work(Sha("1" * 40), "main", "1" * 40 if changed else "", any=changed)
+        with self.yard.store.write(*SCOPES) as tx:
+            present = require_task(tx, task.id)
+            more = bool(set(waiting(tx, present)) - set(present.turn_keys))
+            delivery = Delivery(work, said(), gather(tx, present).remarks, more)
+            store_step(tx, present, after_work(present, delivery, Facts(tx.now()), LIMITS))
+        self.answered.update(task.turn_keys)
+
     def _thread(self, data: st.DataObject) -> int:
         return data.draw(st.sampled_from(sorted(self.yard.hub.issues)))
 
@@ -216,4 +264,4 @@ def test_the_life_of_tasks(template):
         pass
 
     Here.template = template
-    run_state_machine_as_test(Here, settings=settings(max_examples=40, stateful_step_count=40))
+    run_state_machine_as_test(Here, settings=settings(max_examples=30, stateful_step_count=40))
