@@ -264,4 +264,4 @@ def test_the_life_of_tasks(template):
         pass
 
     Here.template = template
-    run_state_machine_as_test(Here, settings=settings(max_examples=30, stateful_step_count=40))
+    run_state_machine_as_test(Here, settings=settings(max_examples=15, stateful_step_count=30))
