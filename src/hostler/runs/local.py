@@ -18,7 +18,7 @@ from hostler.runs.evidence import shim_in, shim_of
 from hostler.runs.eyes import Eye, adopt, wake
 from hostler.runs.hooks import InTransaction, nothing
 from hostler.runs.port import Happening, Observer, Step, What, nobody
-from hostler.runs.runfile import show
+from hostler.runs.runfile import make_folder, show
 from hostler.runs.spawn import Spawned, shim_environment, spawn
 from hostler.runs.watcher import Watcher
 from hostler.shim import files
@@ -190,8 +190,8 @@ class LocalDispatcher:
 
 
 def _write_spec(folder: Path, spec: Mapping[str, Any]) -> None:
+    make_folder(folder)
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         files.write(str(folder / files.SPEC), spec)
     except OSError as error:
         raise RunFilesFailed(folder / files.SPEC, error) from error

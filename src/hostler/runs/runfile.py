@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from hostler.agents.errors import RunFilesFailed
 from hostler.shim import files
 from hostler.store.runs import Run
 
@@ -14,10 +15,17 @@ NAME = "run.json"
 _PARTS = ("shim", "tally", "result", "limit_signal")
 
 
+def make_folder(folder: Path) -> None:
+    """Before a run is launched; whoever removes it later has removed it."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunFilesFailed(folder, error) from error
+
+
 def show(folder: Path, run: Run) -> None:
     """Write it whole, as far as that can be done: a run goes on without it."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         files.write(str(folder / NAME), fields(run))
     except OSError:
         return

@@ -23,7 +23,7 @@ from hostler.runs.hooks import Hooks
 from hostler.runs.port import Dispatcher, Observer, Step, Watch, nobody
 from hostler.runs.reading import Reader, agent_of
 from hostler.runs.recovery import Action, decide
-from hostler.runs.runfile import show
+from hostler.runs.runfile import make_folder, show
 from hostler.runs.sweeping import sweep_up
 from hostler.store import Store
 from hostler.store.runs import LIVE, Run, RunState
@@ -60,6 +60,7 @@ class Supervisor:
         """See a run through that was just admitted."""
         instead, bug = None, None
         try:
+            make_folder(self._folder(run))
             show(self._folder(run), run)
             launch = self._hooks.launch(run)
             self._dispatcher.submit(launch.spec(run.run), run.run, run.fence)
