@@ -12,7 +12,6 @@ import typer
 from hostler.cli.logbook import logbook
 from hostler.cli.output import note, say, say_json
 from hostler.cli.state import Globals, globals_of
-from hostler.telemetry.names import STORE_BACKED_UP, STORE_RESTORED, STORE_UPGRADED
 
 if TYPE_CHECKING:
     from hostler.clock import Clock
@@ -120,6 +119,7 @@ def upgrade(
     """
     from hostler.store.migrate import Plan
     from hostler.store.migrate import upgrade as bring_up
+    from hostler.telemetry.names import STORE_UPGRADED
 
     target = _target(context)
     note(f"Upgrading {target.place} ...")
@@ -173,6 +173,7 @@ def back_up(
     from hostler.store.backup import backup_path, take_backup
     from hostler.store.migrate import present_revision
     from hostler.store.translate import missing
+    from hostler.telemetry.names import STORE_BACKED_UP
 
     target = _target(context)
     revision = present_revision(target.place, target.clock, target.patience)
@@ -206,6 +207,7 @@ def restore(
     """
     from hostler.store.restore import restore as go_back
     from hostler.store.revision import HEAD
+    from hostler.telemetry.names import STORE_RESTORED
 
     target = _target(context)
     note(f"Restoring {file} ...")

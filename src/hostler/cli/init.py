@@ -14,10 +14,10 @@ import typer
 from hostler.cli.output import say, say_json, write_file
 from hostler.cli.state import globals_of
 from hostler.errors import HostlerError
-from hostler.model import RepoName
 
 if TYPE_CHECKING:
     from hostler.config.proposal import Answers, Surroundings
+    from hostler.model import RepoName
 
 
 def register(app: typer.Typer) -> None:
@@ -88,6 +88,7 @@ def _with_options(start: Answers, repo: str, users: list[str], agent: str) -> An
 
 
 def _repo(text: str) -> RepoName:
+    from hostler.model import RepoName
 
     try:
         return RepoName.parse(text.strip())

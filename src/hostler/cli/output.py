@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from hostler.errors import HostlerError
-from hostler.telemetry.redact import redact
 
 RED, YELLOW, GREEN, DIM = "31", "33", "32", "2"
 
@@ -36,11 +34,15 @@ def note(text: str) -> None:
 
 def say_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
     """One JSON document on standard output."""
+    import json
+
     say(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
 def report(error: HostlerError) -> None:
     """What happened, what is safe, what to do next, on standard error."""
+    from hostler.telemetry.redact import redact
+
     first, *rest = error.lines()
     label = coloured("error:", RED, sys.stderr)
     text = "\n".join([f"{label} {first}", *(f"  {line}" for line in rest)])
