@@ -148,3 +148,14 @@ def test_a_short_value_does_not_blank_out_ordinary_words():
     redactor = Redactor()
     redactor.add("main")
     assert redactor.redact("the main branch") == "the main branch"
+
+
+def test_an_expired_secret_can_be_forgotten_and_others_stay_hidden():
+    redactor = Redactor()
+    redactor.add("first-secret-value")
+    redactor.add("second-secret-value")
+    redactor.add("second-secret-value")
+    redactor.forget("first-secret-value")
+    redactor.forget("never-known-value")
+    text = redactor.redact("first-secret-value second-secret-value")
+    assert text == f"first-secret-value {HIDDEN}"

@@ -70,19 +70,29 @@ class Redactor:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._forms: set[str] = set()
+        self._known: dict[str, frozenset[str]] = {}
         self._pattern = _SHAPES
 
     def add(self, secret: str) -> None:
         """Learn a secret. Lines of a longer one (a private key) are hidden by themselves too."""
-        parts = {secret, *(line for line in secret.splitlines() if len(line) >= SHORTEST)}
-        found = {form for part in parts for form in forms(part) if len(form) >= SHORTEST}
         with self._lock:
-            self._forms |= found
-            longest_first = sorted(self._forms, key=len, reverse=True)
-            known = "|".join(re.escape(form) for form in longest_first)
-            both = f"(?:{known})|{_SHAPES.pattern}" if known else _SHAPES.pattern
-            self._pattern = re.compile(both, re.DOTALL)
+            if secret not in self._known:
+                parts = {secret, *(line for line in secret.splitlines() if len(line) >= SHORTEST)}
+                every = (form for part in parts for form in forms(part))
+                self._known[secret] = frozenset(form for form in every if len(form) >= SHORTEST)
+                self._pattern = self._compiled()
+
+    def forget(self, secret: str) -> None:
+        """Stop looking for a secret that has expired: tokens of an App are renewed every hour."""
+        with self._lock:
+            if self._known.pop(secret, None) is not None:
+                self._pattern = self._compiled()
+
+    def _compiled(self) -> re.Pattern[str]:
+        longest_first = sorted({form for found in self._known.values() for form in found}, key=len)
+        known = "|".join(re.escape(form) for form in reversed(longest_first))
+        both = f"(?:{known})|{_SHAPES.pattern}" if known else _SHAPES.pattern
+        return re.compile(both, re.DOTALL)
 
     def redact(self, text: str) -> str:
         """The text without any secret we know or recognise."""
@@ -109,5 +119,6 @@ class Redactor:
 
 _process = Redactor()
 remember_secret = _process.add
+forget_secret = _process.forget
 redact = _process.redact
 clean = _process.clean
