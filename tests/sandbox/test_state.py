@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -173,3 +176,75 @@ def test_a_missing_git_folder_is_told(tmp_path):
             asyncio.run(shelf.load(world, path))
     finally:
         world.vault.close()
+
+
+def save_empty(path) -> None:
+    world = World()
+    world.vault = Vault.temporary()
+    try:
+        asyncio.run(shelf.save(world, path))
+    finally:
+        world.vault.close()
+
+
+@pytest.mark.parametrize("name", ["a.json", "a[bc].json", "*.json"])
+def test_a_save_removes_its_own_older_repositories_and_nothing_else(tmp_path, name):
+    others = ["ab.json.git-keepme", "a.json.git-mybackup", "ab.json.git-12345678", ".x.part"]
+    for other in others:
+        (tmp_path / other).mkdir()
+    path = tmp_path / name
+    (tmp_path / f"{name}.git-0123abcd").mkdir()
+    (tmp_path / f".{name}.git-0123abcd.part").mkdir()
+    (tmp_path / f".{name}.77.part").touch()
+    save_empty(path)
+    kept = {entry.name for entry in tmp_path.iterdir()}
+    assert kept == {*others, name, json.loads(path.read_bytes())["git"]}
+
+
+def test_a_state_behind_a_link_stays_behind_it(tmp_path):
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "state.json"
+    link.symlink_to(tmp_path / "real" / "kept.json")
+    save_empty(link)
+    assert link.is_symlink()
+    assert json.loads(link.read_bytes())["git"].startswith("kept.json.git-")
+    assert (tmp_path / "real" / json.loads(link.read_bytes())["git"]).is_dir()
+
+
+def test_repositories_are_on_the_disk_before_the_file_that_names_them(tmp_path, monkeypatch):
+    flushed = []
+    real = os.fsync
+    monkeypatch.setattr(
+        os, "fsync", lambda fd: (flushed.append(os.readlink(f"/proc/self/fd/{fd}")), real(fd))
+    )
+    with running({"repos": [{"name": "alice/demo"}]}, git=True) as sandbox:
+        sandbox.wait(shelf.save(sandbox.app.world, tmp_path / "s.json"))
+    head = next(i for i, name in enumerate(flushed) if name.endswith("/1.git/HEAD"))
+    part = next(i for i, name in enumerate(flushed) if name.endswith(".part"))
+    assert head < part
+    assert flushed[-1] == str(tmp_path)
+
+
+KILLED_WITH_A_VAULT = """
+import os, signal
+from hostler.sandbox.git.vault import Vault
+print(Vault.temporary().root, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_repositories_of_a_killed_sandbox_are_swept_by_the_next(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED_WITH_A_VAULT], capture_output=True, text=True, check=False
+    )
+    left = Path(done.stdout.strip())
+    assert left.is_dir()
+    alive = Vault.temporary()
+    assert not left.exists()
+    other = Vault.temporary()
+    assert alive.root.is_dir()
+    alive.close()
+    other.close()
+    assert list(tmp_path.iterdir()) == []
