@@ -55,9 +55,9 @@ def test_what_is_right_is_done_whole(local):
 def test_a_pull_request_that_cannot_be_retargeted_is_not_reopened_half(house):
     house.branch("other")
     number = house.pull("topic")
-    house.send("PATCH", f"/pulls/{number}", state="closed")
+    house.send("PATCH", f"pulls/{number}", state="closed")
     house.commit("topic", text="more\n")
-    before = house.get(f"/pulls/{number}")["head"]["sha"]
-    answer = house.send("PATCH", f"/pulls/{number}", state="open", base="other")
+    before = house.get(f"pulls/{number}")["head"]["sha"]
+    answer = house.send("PATCH", f"pulls/{number}", state="open", base="other")
     assert answer.status_code == 422
-    assert house.get(f"/pulls/{number}")["head"]["sha"] == before
+    assert house.get(f"pulls/{number}")["head"]["sha"] == before
