@@ -215,7 +215,9 @@ def test_repositories_are_on_the_disk_before_the_file_that_names_them(tmp_path, 
     flushed = []
     real = os.fsync
     monkeypatch.setattr(
-        os, "fsync", lambda fd: (flushed.append(os.readlink(f"/proc/self/fd/{fd}")), real(fd))
+        os,
+        "fsync",
+        lambda fd: (flushed.append(str(Path(f"/proc/self/fd/{fd}").readlink())), real(fd)),
     )
     with running({"repos": [{"name": "alice/demo"}]}, git=True) as sandbox:
         sandbox.wait(shelf.save(sandbox.app.world, tmp_path / "s.json"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from hostler.sandbox.entities import Issue, Repo
@@ -21,6 +22,7 @@ class WorldControls:
     def __init__(self, app: SandboxApp) -> None:
         self._app = app
         self._world = app.world
+        self._planting = asyncio.Lock()
         app.control.add("GET", "state", self._state)
         app.control.add("PUT", "state", self._load)
         app.control.add("POST", "seed", self._seed)
@@ -37,7 +39,9 @@ class WorldControls:
         return {}
 
     async def _seed(self, request: Request, _rest: str) -> Any:
-        await plant(self._world, request.json())
+        # One at a time: what was checked must still be so when it grows.
+        async with self._planting:
+            await plant(self._world, request.json())
         return {}
 
     def _delete(self, request: Request, _rest: str) -> Any:

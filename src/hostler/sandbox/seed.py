@@ -101,7 +101,7 @@ class Seeder:
 
 async def plant(world: World, data: Any) -> None:
     """Make everything that a seed names. The seed is checked first, so it grows whole or not."""
-    check(data)
+    check(data, world)
     seeder = Seeder(world)
     with world.hiding(0):
         for user in data.get("users", ()):
@@ -127,7 +127,8 @@ async def _plant_repo(seeder: Seeder, data: dict[str, Any]) -> None:
     )
     for label in data.get("labels", ()):
         named = {"name": label} if isinstance(label, str) else label
-        seeder.label(repo, named["name"], named.get("color", "ededed"))
+        color = named.get("color", "ededed").lower()
+        seeder.label(repo, named["name"].strip(), color, named.get("description", ""))
     for issue in data.get("issues", ()):
         _plant_issue(seeder, repo, issue)
 
@@ -140,7 +141,7 @@ def _plant_issue(seeder: Seeder, repo: Repo, data: dict[str, Any]) -> None:
         data["title"],
         author,
         body=data.get("body"),
-        labels=tuple(data.get("labels", ())),
+        labels=tuple(name.strip() for name in data.get("labels", ())),
         association="OWNER" if author == repo.owner else "NONE",
     )
     for comment in data.get("comments", ()):
