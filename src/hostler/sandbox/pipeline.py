@@ -13,6 +13,8 @@ from hostler.sandbox.call import Call
 from hostler.sandbox.conditional import with_condition
 from hostler.sandbox.errors import ApiError, bad_request, forbidden, not_found
 from hostler.sandbox.faults import Fault, FaultPlan
+from hostler.sandbox.git.errors import GitError
+from hostler.sandbox.git_answers import answer_to
 from hostler.sandbox.http import Request, Response, json_response
 from hostler.sandbox.identity import ANONYMOUS, Identity
 from hostler.sandbox.ledger import Entry, Ledger
@@ -110,6 +112,8 @@ class Pipeline:
             _check_headers(exchange.request)
             exchange.viewer = identify(self.world, exchange.request.headers.get("authorization"))
             response = await self._serve(exchange, self._pay(exchange))
+        except GitError as error:
+            return self._refusal(exchange, answer_to(error))
         except ApiError as error:
             return self._refusal(exchange, error)
         response = with_condition(exchange.request, response, exchange.viewer)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hostler.sandbox.git import cgi, gate, process, refs, streams
+from hostler.sandbox.git.errors import NoSuchObject
 from hostler.sandbox.git.gate import Call, Lookup, Refusal, Standing
 from hostler.sandbox.git.refs import Move
 from hostler.sandbox.git.repository import Repository
@@ -79,7 +80,11 @@ class GitBridge:
         self, call: Call, standing: Standing, scope: Scope, receive: Receive, send: Send
     ) -> None:
         assert standing.number is not None
-        repo = self.vault.get(standing.number)
+        try:
+            repo = self.vault.get(standing.number)
+        except NoSuchObject:
+            await _refuse(send, Refusal(404, "Repository not found."))
+            return
         env = cgi.environment(call, repo.path, standing.login, scope["headers"])
         base = process.clean_environment(self.vault.runner.home)
         child = await process.start(("http-backend",), cwd=repo.path, env=base | env)

@@ -50,7 +50,7 @@ async def create_ref(call: Call) -> Response:
         raise unprocessable("Reference name must start with 'refs/' and have two more slashes")
     name = _writable(text)
     async with git.lock:
-        await _check_object(git, sha)
+        await _check_object(git, name, sha)
         try:
             move = await refs.move(git, name, sha, expected=ZERO)
         except RefMoved:
@@ -67,13 +67,15 @@ async def update_ref(call: Call) -> Response:
     sha, force = fields.text("sha", required=True) or "", fields.flag("force")
     name = _writable(call.params["ref"])
     async with git.lock:
-        await _check_object(git, sha)
+        await _check_object(git, name, sha)
         try:
             move = await refs.forward(git, name, sha, force=force)
         except NoSuchObject:
             raise unprocessable("Reference does not exist") from None
         except NotFastForward:
             raise unprocessable("Update is not a fast forward") from None
+        except RefMoved:
+            raise unprocessable("Reference cannot be updated") from None
         await announce_call(call, move)
     return json_response(shapes.ref(await _ref(git, name), call.repo.id, call.frame))
 
@@ -155,11 +157,14 @@ def _writable(text: str) -> str:
     return name
 
 
-async def _check_object(git: Repository, sha: str) -> None:
+async def _check_object(git: Repository, name: str, sha: str) -> None:
     if not names.is_sha(sha):
         raise unprocessable(f"Invalid request.\n\nFor 'properties/sha', {sha[:80]!r} is not a sha.")
-    if await refs.object_kind(git, sha) is None:
+    kind = await refs.object_kind(git, sha)
+    if kind is None:
         raise unprocessable("Object does not exist")
+    if kind != "commit" and name.startswith("refs/heads/"):
+        raise unprocessable("Object is not a commit")
 
 
 async def _ref(git: Repository, name: str) -> Ref:
