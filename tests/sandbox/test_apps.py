@@ -111,3 +111,13 @@ def test_a_revoked_token_is_worthless(local, app):
     token = token_of(local)
     assert local.delete("/installation/token", token=token).status == 204
     assert local.get(ISSUES, token=token).status == 401
+
+
+def test_a_new_token_brings_no_new_budget_but_new_tags(local, app):
+    local.world.settings.change({"installation_limit": 100})
+    tags = set()
+    for used in ("1", "2", "3"):
+        answer = local.get("/repos/alice/demo", token=token_of(local))
+        assert answer.headers["X-RateLimit-Used"] == used
+        tags.add(answer.headers["ETag"])
+    assert len(tags) == 3

@@ -63,7 +63,7 @@ def app_of_jwt(world: World, token: str) -> Identity:
     except (jwt.PyJWTError, ValueError):
         raise unauthorized("A JSON web token could not be decoded") from None
     _check_times(claims, world.clock.now())
-    return Identity(key=f"app:{app.id}", app_id=app.id, is_app=True)
+    return Identity(key=f"app:{app.id}", purse=f"app:{app.id}", app_id=app.id, is_app=True)
 
 
 def _issuer(world: World, issuer: object) -> App | None:
