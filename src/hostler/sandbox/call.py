@@ -175,8 +175,12 @@ class Call:
         target = self.tables.get(Repo, moved.to_repo) if moved.to_repo else None
         if target is None:
             raise gone("This issue was deleted")
+        if not self.viewer.can(self.tables, target, "read"):
+            raise not_found()
         here = f"/issues/{number}"
         rest = self.request.path.partition(here)[2]
+        if self.request.query_string:
+            rest += "?" + self.request.query_string
         url = f"{self.request.root}/repositories/{target.id}/issues/{moved.to_number}{rest}"
         status = 301 if self.request.is_read else 307
         raise ApiError(status, "Moved Permanently", headers={"Location": url})

@@ -70,4 +70,6 @@ class WorldControls:
             issue = self._world.truth.find(Issue, self._repo(values, "repo").id, number)
         if issue is None:
             raise BadInput("number", "no such issue")
+        if issue.pull is not None:
+            raise BadInput("number", "is a pull request; GitHub deletes and transfers issues only")
         return issue
