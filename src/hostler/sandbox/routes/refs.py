@@ -14,6 +14,7 @@ from hostler.sandbox.git.refs import Ref
 from hostler.sandbox.git.repository import Repository
 from hostler.sandbox.http import Response, json_response, no_content
 from hostler.sandbox.plain_pages import plain_page
+from hostler.sandbox.pull_entities import Protection
 from hostler.sandbox.ref_moves import announce_call
 from hostler.sandbox.router import REPO, Router
 from hostler.sandbox.shapes import commits as shapes
@@ -116,8 +117,7 @@ async def get_branch(call: Call) -> Response:
             "name": name,
             "commit": newest,
             "_links": {"self": url, "html": page},
-            "protected": False,
-            "protection": _no_protection(),
+            **_protection(call, name),
             "protection_url": f"{url}/protection",
         }
     )
@@ -129,15 +129,21 @@ def _short_branch(call: Call, ref: Ref) -> dict[str, Any]:
     return {
         "name": name,
         "commit": {"sha": ref.sha, "url": f"{url}/commits/{ref.sha}"},
-        "protected": False,
-        "protection": _no_protection(),
+        **_protection(call, name),
         "protection_url": f"{url}/branches/{quote(name)}/protection",
     }
 
 
-def _no_protection() -> dict[str, Any]:
-    checks = {"enforcement_level": "off", "contexts": [], "checks": []}
-    return {"enabled": False, "required_status_checks": checks}
+def _protection(call: Call, branch: str) -> dict[str, Any]:
+    rule = call.tables.find(Protection, call.repo.id, branch)
+    contexts = list(rule.contexts) if rule else []
+    checks = {
+        "enforcement_level": "everyone" if contexts else "off",
+        "contexts": contexts,
+        "checks": [{"context": name, "app_id": None} for name in contexts],
+    }
+    protection = {"enabled": rule is not None, "required_status_checks": checks}
+    return {"protected": rule is not None, "protection": protection}
 
 
 def _full(text: str) -> str:
