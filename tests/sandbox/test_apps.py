@@ -121,3 +121,15 @@ def test_a_new_token_brings_no_new_budget_but_new_tags(local, app):
         assert answer.headers["X-RateLimit-Used"] == used
         tags.add(answer.headers["ETag"])
     assert len(tags) == 3
+
+
+def test_users_and_installations_are_told_apart(local, app):
+    installed = local.get("/user", token=token_of(local))
+    assert (installed.status, installed.json()["message"]) == (
+        403,
+        "Resource not accessible by integration",
+    )
+    user = local.get("/installation/repositories")
+    assert user.status == 403
+    assert "installation access token" in user.json()["message"]
+    assert local.get("/installation/repositories", token=token_of(local)).status == 200

@@ -46,6 +46,11 @@ class Installation(Entity):
     def groups(self) -> tuple[Key, ...]:
         return (("app", self.app_id),)
 
+    def covers(self, owner: str, repo_id: int) -> bool:
+        """Whether a repository of this owner and id is within reach."""
+        owned = owner.lower() == self.account.lower()
+        return owned and (self.repos is None or repo_id in self.repos)
+
 
 def app_of_jwt(world: World, token: str) -> Identity:
     """The App that signed a JWT; 401 if it is not valid now."""

@@ -8,7 +8,7 @@ from hostler.sandbox.apps import App, Installation
 from hostler.sandbox.auth import Token, installation_secret
 from hostler.sandbox.call import Call
 from hostler.sandbox.entities import Repo
-from hostler.sandbox.errors import not_found, unprocessable
+from hostler.sandbox.errors import forbidden, not_found, unprocessable
 from hostler.sandbox.http import Response, json_response, no_content
 from hostler.sandbox.moments import iso
 from hostler.sandbox.render import Frame, shape, shaped
@@ -101,7 +101,7 @@ def installation(call: Call) -> Response:
 def of_repo(call: Call) -> Response:
     """The App's installation that covers a repository."""
     for found in call.tables.group(Installation, "app", call.viewer.app_id).select():
-        if _covers(found, call.repo):
+        if found.covers(call.repo.owner, call.repo.id):
             return call.one(found)
     raise not_found()
 
@@ -138,6 +138,11 @@ def access_token(call: Call) -> Response:
 @router.route("GET", "/installation/repositories", login=True)
 def repositories(call: Call) -> Response:
     """What an installation's token reaches."""
+    if call.viewer.installation_id is None:
+        raise forbidden(
+            "You must authenticate with an installation access token"
+            " in order to list repositories for an installation."
+        )
     wanted = call.viewer.repos or frozenset()
     found = [repo for repo in call.tables.all(Repo) if repo.id in wanted]
     return call.wrapped(found, "repositories")
@@ -160,14 +165,9 @@ def _installation(call: Call) -> Installation:
     return found
 
 
-def _covers(found: Installation, repo: Repo) -> bool:
-    owned = repo.owner.lower() == found.account.lower()
-    return owned and (found.repos is None or repo.id in found.repos)
-
-
 def _chosen(call: Call, found: Installation) -> list[Repo]:
     """The repositories for a token: all of the installation's, or the named ones among them."""
-    covered = [repo for repo in call.tables.all(Repo) if _covers(found, repo)]
+    covered = [repo for repo in call.tables.all(Repo) if found.covers(repo.owner, repo.id)]
     fields = call.fields("Installation")
     names = fields.texts("repositories")
     ids = fields.values.get("repository_ids")
