@@ -24,7 +24,10 @@ def bridge(world: World, vault: Vault) -> GitBridge:
         for listener in world.push_listeners:
             await listener(push)
 
-    return GitBridge(vault, lambda call, token: standing(world, call, token), pushed)
+    def look_up(call: Call, token: str | None) -> Standing:
+        return standing(world, call, token)
+
+    return GitBridge(vault, look_up, pushed, lambda: world.settings.git_idle_seconds or None)
 
 
 def standing(world: World, call: Call, token: str | None) -> Standing:
