@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import time
 
@@ -86,3 +87,51 @@ def test_a_request_whose_body_was_cut_off_is_not_carried_out(sandbox, framing):
 
 def sandbox_address(sandbox) -> tuple[str, int]:
     return "127.0.0.1", int(sandbox.url.rsplit(":", 1)[1])
+
+
+def exchange(sandbox, *pieces: bytes) -> bytes:
+    """Say something; what comes back before the other side hangs up."""
+    said = b""
+    with socket.create_connection(sandbox_address(sandbox), 10) as raw:
+        with contextlib.suppress(ConnectionError):
+            for piece in pieces:
+                raw.sendall(piece)
+        with contextlib.suppress(ConnectionError):
+            while piece := raw.recv(65_536):
+                said += piece
+    return said
+
+
+START = b"GET /zen HTTP/1.1\r\nHost: localhost\r\nUser-Agent: x\r\nConnection: close\r\n"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"X-Long: " + b"x" * 70_000 + b"\r\n\r\n",
+        b"X-Endless: " + b"x" * 70_000,
+        b"".join(b"X-%d: %s\r\n" % (n, b"x" * 1000) for n in range(70)) + b"\r\n",
+    ],
+    ids=["one long", "without an end", "many"],
+)
+def test_headers_beyond_64_kilobytes_are_refused(sandbox, head):
+    assert exchange(sandbox, START, head).startswith(b"HTTP/1.1 431 ")
+    assert exchange(sandbox, START, b"X: " + b"x" * 60_000 + b"\r\n\r\n").startswith(
+        b"HTTP/1.1 200 "
+    )
+
+
+def test_an_address_or_a_trailer_beyond_64_kilobytes_is_refused(sandbox):
+    address = b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    assert exchange(sandbox, address).startswith(b"HTTP/1.1 431 ")
+    chunked = START.replace(b"GET", b"POST") + b"Transfer-Encoding: chunked\r\n\r\n"
+    assert exchange(sandbox, chunked, b"1\r\nx\r\n0\r\nX: ", b"x" * 1_000_000) == b""
+
+
+def test_an_endless_header_is_cut_off_early(sandbox):
+    """Fifty megabytes cannot be sent: the other side is gone long before."""
+    with socket.create_connection(sandbox_address(sandbox), 10) as raw:
+        raw.sendall(START + b"X: ")
+        with pytest.raises(ConnectionError):
+            for _ in range(50):
+                raw.sendall(b"x" * 1_000_000)
