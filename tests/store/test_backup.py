@@ -20,10 +20,13 @@ from hostler.errors import (
     StoreMissing,
     StoreNewer,
 )
+from hostler.store import pgtools
 from hostler.store.backup import backup_path, take_backup, verify_backup
 from hostler.store.homelock import home_lock
 from hostler.store.meta import read_meta
 from hostler.store.migrate import Plan
+from hostler.store.owned import owned_on_server
+from hostler.store.postgres import migration_lock
 from hostler.store.restore import restore
 from hostler.store.revision import HEAD
 from hostler.store.tables import store_meta
@@ -284,3 +287,86 @@ def test_no_vacuum_of_a_file_under_a_running_service(sqlite_database):
             clock=FakeClock(),
             patience=PATIENT,
         )
+
+
+def upgraded_by_a_newer_program(database, folder):
+    """One migration and one table beyond this program."""
+    from test_migrations import with_a_third
+
+    plan = with_a_third(folder, "op.execute(\"INSERT INTO half VALUES ('kept')\")")
+    return plan, database.upgrade(plan).backup.path
+
+
+def halves(server, database):
+    name = server.name_of(database.url)
+    (there,) = server.sql("SELECT to_regclass('half')", name)
+    return [] if there == (None,) else server.sql("SELECT a FROM half", name)
+
+
+@pytest.mark.postgres
+def test_going_back_from_a_newer_layout_keeps_its_tables_and_leaves_none_behind(
+    postgres_database, server, tmp_path
+):
+    put(postgres_database, "before")
+    plan, file = upgraded_by_a_newer_program(postgres_database, tmp_path)
+    assert halves(server, postgres_database) == [("kept",)]
+    kept = go_back(postgres_database, file).kept
+    assert halves(server, postgres_database) == []
+    assert "before" in keys(postgres_database)
+    assert postgres_database.inspect().sound
+    # What is kept is all of the newer database.
+    ours = owned_on_server(postgres_database.place, PATIENT)
+    pgtools.undump(postgres_database.place, kept, ours)
+    assert halves(server, postgres_database) == [("kept",)]
+    assert not postgres_database.upgrade(plan).changed
+
+
+@pytest.mark.postgres
+def test_a_newer_database_that_does_not_name_its_tables_is_not_copied_in_part(
+    postgres_database, server, tmp_path
+):
+    _, file = upgraded_by_a_newer_program(postgres_database, tmp_path)
+    name = server.name_of(postgres_database.url)
+    server.sql("DELETE FROM store_meta WHERE key = 'tables'", name)
+    for action in (lambda: back_up(postgres_database), lambda: go_back(postgres_database, file)):
+        with pytest.raises(StoreNewer, match="which tables"):
+            action()
+    assert halves(server, postgres_database) == [("kept",)]
+
+
+@pytest.mark.postgres
+def test_tables_of_others_are_neither_copied_nor_dropped(postgres_database, server):
+    name = server.name_of(postgres_database.url)
+    server.sql("CREATE TABLE theirs (a int)", name)
+    go_back(postgres_database, back_up(postgres_database))
+    assert server.sql("SELECT count(*) FROM theirs", name) == [(0,)]
+
+
+@pytest.mark.postgres
+def test_an_empty_database_on_a_server_can_be_restored(postgres_database, server, tmp_path):
+    put(postgres_database, "before")
+    file = back_up(postgres_database)
+    other = Database(tmp_path / "other", server.new_database())
+    assert go_back(other, file).kept is None
+    assert "before" in keys(other)
+    server.drop_database(other.url)
+
+
+@pytest.mark.postgres
+def test_no_restore_while_another_host_migrates(postgres_database):
+    file = back_up(postgres_database)
+    put(postgres_database, "after")
+    with migration_lock(postgres_database.place, PATIENT), pytest.raises(StoreBusy):
+        go_back(postgres_database, file)
+    assert "after" in keys(postgres_database)
+
+
+@pytest.mark.postgres
+def test_a_restore_waits_no_longer_for_tables_that_others_use(postgres_database, monkeypatch):
+    file = back_up(postgres_database)
+    monkeypatch.setattr("hostler.store.pgtools.LOCK_MILLISECONDS", 200)
+    with closing(postgres_database.open()) as store, store.read() as tx:
+        read_meta(tx)
+        with pytest.raises(StoreError, match="lock timeout"):
+            go_back(postgres_database, file)
+    assert postgres_database.inspect().sound

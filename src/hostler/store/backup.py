@@ -11,10 +11,12 @@ from hostler.errors import StoreCorrupt, StoreError, StoreMissing, StoreReadOnly
 from hostler.model import stamp
 from hostler.store import pgtools
 from hostler.store.copies import Progress, copy_database
+from hostler.store.owned import owned_on_server
 from hostler.store.place import Place, PostgresPlace, SqlitePlace
 from hostler.store.revision import READ_REVISION, require_known
 from hostler.store.sqlite import connect
 from hostler.store.translate import translated
+from hostler.store.writers import Patience
 
 FOLDER = "backups"
 _TIMEOUT = 5.0
@@ -56,7 +58,7 @@ def take_backup(place: Place, target: Path, revision: str, progress: Progress) -
             remedy="Name another file.",
         ) from error
     if isinstance(place, PostgresPlace):
-        pgtools.dump(place, target)
+        pgtools.dump(place, target, owned_on_server(place, Patience()))
     else:
         copy_database(place, target, progress, mode="rw")
     return Backup(target, revision, target.stat().st_size)
