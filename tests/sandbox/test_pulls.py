@@ -355,3 +355,20 @@ def test_a_closed_pull_request_is_reopened_as_an_issue(house: House) -> None:
     house.made("PATCH", f"issues/{number}", state="closed")
     house.made("PATCH", f"issues/{number}", state="open")
     assert house.get(f"pulls/{number}")["state"] == "open"
+
+
+def test_pull_requests_by_update_ascend_unless_told_otherwise(house: House) -> None:
+    first = house.pull("one")
+    house.tick()
+    second = house.pull("two")
+    house.tick()
+    house.made("PATCH", f"pulls/{first}", title="moved")
+
+    def order(query: str) -> list[int]:
+        return [pull["number"] for pull in house.get(f"pulls?{query}")]
+
+    assert order("sort=updated") == [second, first]
+    assert order("sort=updated&direction=desc") == [first, second]
+    assert order("sort=long-running") == [first, second]
+    assert order("") == order("sort=created") == [second, first]
+    assert order("direction=asc") == [first, second]
