@@ -13,15 +13,18 @@ import json
 import re
 import threading
 from collections.abc import Iterator, Mapping
-from math import isfinite
 from typing import Any
 from urllib.parse import quote, quote_plus
+
+from hostler.forks import renew_after_fork
 
 HIDDEN = "[redacted]"
 # Shorter values would blank out ordinary words; real secrets are longer.
 SHORTEST = 8
 # Deeper structures (or ones that hold themselves) are written as one text.
 DEEPEST = 8
+# Larger numbers (and those that are none) are written as text: JSON readers choke on them.
+LARGEST = 2.0**63
 
 _SHAPES = re.compile(
     r"gh[pousr]_[A-Za-z0-9]{20,}"
@@ -65,13 +68,26 @@ def _base64_forms(raw: bytes) -> Iterator[str]:
             yield encode(padded[:whole]).decode()[start:]
 
 
+def _as_text(value: object) -> str:
+    """A value as text, whatever it is: what is logged must never stop the work."""
+    try:
+        return str(value)
+    except Exception:
+        return f"<{type(value).__name__} that cannot be shown>"
+
+
 class Redactor:
     """Knows the secrets of this process and hides them in text."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self.after_fork()
+        renew_after_fork(self)
         self._known: dict[str, frozenset[str]] = {}
         self._pattern = _SHAPES
+
+    def after_fork(self) -> None:
+        """Begin with a free lock, whoever held it in the parent."""
+        self._lock = threading.Lock()
 
     def add(self, secret: str) -> None:
         """Learn a secret. Lines of a longer one (a private key) are hidden by themselves too."""
@@ -104,9 +120,9 @@ class Redactor:
         Texts are cleaned before they are written as JSON inside JSON, where each layer would
         escape a secret once more and no list of forms could be complete.
         """
-        if value is None or isinstance(value, bool | int):
+        if value is None or isinstance(value, bool):
             return value
-        if isinstance(value, float) and isfinite(value):
+        if isinstance(value, int | float) and abs(value) < LARGEST:
             return value
         if depth < DEEPEST and isinstance(value, Mapping):
             return {self.clean(str(k)): self.clean(v, depth + 1) for k, v in value.items()}
@@ -114,7 +130,7 @@ class Redactor:
             return [self.clean(item, depth + 1) for item in value]
         if isinstance(value, bytes):
             value = value.decode("utf-8", "backslashreplace")
-        return self.redact(str(value))
+        return self.redact(_as_text(value))
 
 
 _process = Redactor()
