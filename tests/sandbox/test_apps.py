@@ -133,3 +133,9 @@ def test_users_and_installations_are_told_apart(local, app):
     assert user.status == 403
     assert "installation access token" in user.json()["message"]
     assert local.get("/installation/repositories", token=token_of(local)).status == 200
+
+
+def test_an_app_without_a_key_cannot_sign(local):
+    made = local.seed.app("ci", "alice")
+    for token in (signed(local, iss=str(made.id)), signed(local, key="x" * 32, algorithm="HS256")):
+        assert local.get("/app", token=token).status == 401

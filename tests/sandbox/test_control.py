@@ -152,3 +152,15 @@ def test_the_clock_stops_at_the_last_second_that_can_be_written(local):
     answer = local.get("/repos/alice/demo/issues/1")
     assert (answer.status, answer.json()["updated_at"]) == (200, "9999-12-31T23:59:59Z")
     assert answer.headers["Last-Modified"] == "Fri, 31 Dec 9999 23:59:59 GMT"
+
+
+def test_an_app_gets_a_token_without_signing(local):
+    app = {"slug": "ci", "owner": "alice", "installed_on": ["alice"]}
+    assert local.post("/_sandbox/seed", {"apps": [app]}).status == 200
+    token = local.post("/_sandbox/apps/token", {"app": "ci", "account": "Alice"}).json()["token"]
+    reached = local.get("/installation/repositories", token=token).json()["repositories"]
+    assert [repo["full_name"] for repo in reached] == ["alice/demo"]
+    for body, field in (({}, "app"), ({"app": []}, "app"), ({"app": "no"}, "app")):
+        assert local.post("/_sandbox/apps/token", body).json()["field"] == field
+    wrong = local.post("/_sandbox/apps/token", {"app": "ci", "account": "bob"})
+    assert (wrong.status, wrong.json()["field"]) == (400, "account")

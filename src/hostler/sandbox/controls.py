@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from hostler.sandbox.apps import App, Installation
 from hostler.sandbox.entities import Issue, Repo
 from hostler.sandbox.http import Request
+from hostler.sandbox.moments import iso
 from hostler.sandbox.moving import delete_issue, transfer_issue
+from hostler.sandbox.routes.apps import covered, make_token
 from hostler.sandbox.saving import pack, unpack
 from hostler.sandbox.seed import plant
 from hostler.sandbox.settings import BadInput
@@ -29,6 +32,7 @@ class WorldControls:
         app.control.add("POST", "issues/delete", self._delete)
         app.control.add("POST", "issues/transfer", self._transfer)
         app.control.add("POST", "webhooks/wait", self._wait)
+        app.control.add("POST", "apps/token", self._token)
 
     def _state(self, _request: Request, _rest: str) -> Any:
         return pack(self._world)
@@ -56,6 +60,19 @@ class WorldControls:
     async def _wait(self, _request: Request, _rest: str) -> Any:
         await self._app.postman.idle()
         return {}
+
+    def _token(self, request: Request, _rest: str) -> Any:
+        """{app, account}: what an App gets for its JWT, without one."""
+        values = request.json()
+        app = self._world.truth.find(App, str(values.get("app")))
+        if app is None:
+            raise BadInput("app", "no such App; write its slug")
+        account = str(values.get("account", app.owner)).lower()
+        for place in self._world.truth.group(Installation, "app", app.id).select():
+            if place.account.lower() == account:
+                token = make_token(self._world, place, covered(self._world, place))
+                return {"token": token.secret, "expires_at": iso(token.expires_at or 0)}
+        raise BadInput("account", "the App is not installed there")
 
     def _repo(self, values: dict[str, Any], field: str) -> Repo:
         repo = self._world.repo(str(values.get(field)))

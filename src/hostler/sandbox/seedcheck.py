@@ -26,7 +26,7 @@ _COLOR = re.compile(r"[0-9a-fA-F]{6}")
 _TEXT, _FLAG, _TEXTS = "a text", "true or false", "a list of texts"
 _SHAPES: dict[str, dict[str, str]] = {
     "users": {"login!": _TEXT, "type": _TEXT, "name": _TEXT, "email": _TEXT, "members": _TEXTS},
-    "apps": {"slug!": _TEXT, "owner!": _TEXT, "public_key!": _TEXT, "installed_on": _TEXTS},
+    "apps": {"slug!": _TEXT, "owner!": _TEXT, "public_key": _TEXT, "installed_on": _TEXTS},
     "repos": {
         "name!": _TEXT,
         "private": _FLAG,
@@ -162,7 +162,7 @@ def _check_app(where: str, app: dict[str, Any]) -> None:
     _check_login(f"{where}.owner", app["owner"])
     for place, login in _rows(app, "installed_on", f"{where}."):
         _check_login(place, login)
-    if not _is_rsa_key(app["public_key"]):
+    if "public_key" in app and not _is_rsa_key(app["public_key"]):
         raise BadInput(f"{where}.public_key", "must be an RSA public key in PEM")
 
 
