@@ -214,6 +214,15 @@ _queues: weakref.WeakValueDictionary[Path, WriterQueue] = weakref.WeakValueDicti
 _queues_guard = threading.Lock()
 
 
+def _renew_guard() -> None:
+    # A thread of the parent may have held it, and nobody here would ever let go.
+    global _queues_guard
+    _queues_guard = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_guard)
+
+
 def queue_of(side_file: Path) -> WriterQueue:
     """The one queue that this process has for a side file."""
     key = side_file.absolute()
