@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import sqlite3
+import stat
+import tempfile
 from contextlib import closing, suppress
+from pathlib import Path
 
 import pytest
 from children import Child
 from database import HASTY, PATIENT, Database, no_progress
+from mounts import become_nobody
 from sqlalchemy import insert
 
 from hostler.clock import FakeClock, SystemClock
 from hostler.errors import (
     HomeLocked,
+    HostlerError,
     StoreBusy,
     StoreCorrupt,
     StoreError,
@@ -370,3 +377,133 @@ def test_a_restore_waits_no_longer_for_tables_that_others_use(postgres_database,
         with pytest.raises(StoreError, match="lock timeout"):
             go_back(postgres_database, file)
     assert postgres_database.inspect().sound
+
+
+def as_nobody(pipe, action, *arguments):
+    """What an action says to somebody without rights."""
+    try:
+        become_nobody()
+        action(*arguments)
+        pipe.send(("done", ""))
+    except HostlerError as error:
+        pipe.send((type(error).__name__, " ".join(error.lines())))
+    except OSError as error:
+        pipe.send((type(error).__name__, str(error)))
+
+
+def back_up_to(home, target):
+    take_backup(Database(home).place, target, HEAD, no_progress)
+
+
+def verify_in(home, file):
+    verify_backup(Database(home).place, file)
+
+
+@pytest.fixture
+def entered_by_all(sqlite_template):
+    """A home that other users may enter, and so not below pytest's folder."""
+    with tempfile.TemporaryDirectory(prefix="hostler-open-") as folder:
+        home = Path(folder) / "home"
+        home.mkdir()
+        shutil.copy(sqlite_template, home / "hostler.db")
+        for path, mode in ((Path(folder), 0o755), (home, 0o777), (home / "hostler.db", 0o666)):
+            path.chmod(mode)
+        yield home
+
+
+@pytest.mark.parametrize(("mode", "below"), [(0o555, "x.db"), (0o700, "x.db"), (0o700, "a/x.db")])
+def test_a_backup_into_a_folder_without_permission_is_named(entered_by_all, mode, below):
+    folder = entered_by_all.parent / "theirs"
+    folder.mkdir()
+    folder.chmod(mode)
+    said = Child(as_nobody, back_up_to, entered_by_all, folder / below).hear()
+    assert said[0] == "StoreReadOnly"
+    assert f"{folder / below} cannot be written" in said[1]
+    said = Child(as_nobody, verify_in, entered_by_all, folder / below).hear()
+    assert said[0] == ("StoreMissing" if mode == 0o555 else "StoreError")
+
+
+def start_a_backup_and_hang(pipe, home):
+    def hang(_done, _total):
+        pipe.send("copying")
+        signal.pause()
+
+    database = Database(home)
+    path = backup_path(home, database.place, HEAD, FakeClock())
+    take_backup(database.place, path, HEAD, hang)
+
+
+def test_what_a_killed_backup_left_is_swept_by_the_next_and_a_running_one_is_not(sqlite_database):
+    folder = sqlite_database.home / "backups"
+    killed = Child(start_a_backup_and_hang, sqlite_database.home)
+    assert killed.hear() == "copying"
+    running = Child(start_a_backup_and_hang, sqlite_database.home)
+    assert running.hear() == "copying"
+    assert len(list(folder.glob(".*.part"))) == 2
+    killed.kill()
+    back_up(sqlite_database)
+    assert len(list(folder.glob(".*.part"))) == 1
+    running.kill()
+    back_up(sqlite_database)
+    assert not list(folder.glob(".*"))
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_a_file_of_somebody_elses_with_a_similar_name_is_left_alone(database):
+    target = database.home / "x.db"
+    theirs = database.home / "x.db.part"
+    database.home.mkdir(exist_ok=True)
+    theirs.write_text("theirs")
+    take_backup(database.place, target, HEAD, no_progress)
+    assert theirs.read_text() == "theirs"
+    with pytest.raises(StoreError):
+        take_backup(database.place, target, HEAD, no_progress)
+    assert theirs.read_text() == "theirs"
+
+
+def modes(folder):
+    found = {path: stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*")}
+    return {path.name: mode for path, mode in found.items() if mode & 0o077}
+
+
+def test_whatever_is_made_is_for_its_owner_alone(empty):
+    old = os.umask(0)
+    try:
+        empty.upgrade(Plan(to="0001"))
+        empty.upgrade()
+        put(empty, "a")
+        with closing(empty.open()) as store, store.write() as tx:
+            tx.execute(insert(store_meta).values(key="b", value="x"))
+            assert modes(empty.home) == {}
+        file = empty.home / "new" / "folders" / "copy"
+        take_backup(empty.place, file, HEAD, no_progress)
+        go_back(empty, file)
+        put(empty, "c")
+    finally:
+        os.umask(old)
+    assert modes(empty.home) == {}
+    assert stat.S_IMODE(empty.home.stat().st_mode) == 0o700
+
+
+def test_a_copy_is_on_the_disk_before_it_has_its_name_and_its_name_after(
+    database, monkeypatch, tmp_path
+):
+    steps = []
+    real_sync, real_replace = os.fsync, Path.replace
+
+    def fsync(descriptor):
+        steps.append((stat.S_ISDIR(os.fstat(descriptor).st_mode) and "folder") or "file")
+        real_sync(descriptor)
+
+    def replace(path, target):
+        steps.append("name")
+        return real_replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "replace", replace)
+    file = back_up(database)
+    assert steps == ["file", "name", "folder"]
+    steps.clear()
+    if not database.url:
+        go_back(database, file)
+        assert steps == ["file", "name", "folder", "folder", "name", "folder"]

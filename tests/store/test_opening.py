@@ -105,3 +105,22 @@ def test_without_the_driver_the_missing_package_is_named(home, monkeypatch):
     monkeypatch.setattr("hostler.store.postgres.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match="PostgreSQL"):
         open_store(home, "postgresql://db.example/hostler")
+
+
+@pytest.mark.parametrize("target", ["gone.db", "not/mounted/hostler.db"])
+def test_a_link_that_leads_nowhere_is_told_apart(home, tmp_path, target):
+    home.mkdir()
+    (home / "hostler.db").symlink_to(tmp_path / target)
+    for action in (Database(home).open, Database(home).upgrade):
+        with pytest.raises(StoreError, match="is a link to") as caught:
+            action()
+        assert not isinstance(caught.value, StoreMissing)
+        assert target in str(caught.value)
+    assert not (tmp_path / target).exists()
+
+
+def test_a_home_may_have_a_name_that_is_no_text(tmp_path):
+    database = Database(tmp_path / os.fsdecode(b"\xff\xfe"))
+    database.upgrade()
+    database.open().close()
+    assert database.inspect().sound

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hostler.clock import Clock
-from hostler.errors import StoreCorrupt, StoreError, StoreMissing, StoreReadOnly
+from hostler.errors import StoreCorrupt, StoreError, StoreMissing
 from hostler.model import stamp
 from hostler.store import pgtools
 from hostler.store.copies import Progress, copy_database
 from hostler.store.owned import owned_on_server
+from hostler.store.parts import private_folder, written
 from hostler.store.place import Place, PostgresPlace, SqlitePlace
 from hostler.store.revision import READ_REVISION, require_known
 from hostler.store.sqlite import connect
@@ -38,25 +39,22 @@ def backup_path(home: Path, place: Place, revision: str, clock: Clock) -> Path:
     moment = stamp(clock.now()).replace("-", "").replace(":", "").replace(".", "")
     path = folder / f"hostler-{revision}-{moment}.{ending}"
     tries = 1
-    while path.exists():
-        tries += 1
-        path = folder / f"hostler-{revision}-{moment}-{tries}.{ending}"
+    with written(path):
+        while path.exists():
+            tries += 1
+            path = folder / f"hostler-{revision}-{moment}-{tries}.{ending}"
     return path
 
 
 def take_backup(place: Place, target: Path, revision: str, progress: Progress) -> Backup:
     """Copy the database, while others use it, into a file that does not exist yet."""
-    if target.exists():
+    with written(target):
+        taken = target.exists()
+        private_folder(target.parent)
+    if taken:
         raise StoreError(
             f"{target} exists already.", safe="It was not touched.", remedy="Name another file."
         )
-    try:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreReadOnly(
-            f"The folder {target.parent} cannot be made: {error.strerror}.",
-            remedy="Name another file.",
-        ) from error
     if isinstance(place, PostgresPlace):
         pgtools.dump(place, target, owned_on_server(place, Patience()))
     else:
@@ -66,7 +64,7 @@ def take_backup(place: Place, target: Path, revision: str, progress: Progress) -
 
 def verify_backup(place: Place, file: Path) -> Backup:
     """Read a whole backup and say what it is, or raise why it cannot be used."""
-    if not file.is_file():
+    if not _is_file(file):
         raise StoreMissing(
             f"There is no backup at {file}.",
             safe="Nothing was touched.",
@@ -78,6 +76,17 @@ def verify_backup(place: Place, file: Path) -> Backup:
         raise StoreError(f"{file} is not a backup of Hostler.", safe="Nothing was touched.")
     require_known(revision, SqlitePlace(file))
     return Backup(file, revision, file.stat().st_size)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be looked at: {error.strerror}.",
+            safe="Nothing was touched.",
+            remedy="Look at the permissions of the folders above it.",
+        ) from error
 
 
 def _dump_revision(file: Path) -> str | None:

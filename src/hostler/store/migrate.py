@@ -22,7 +22,7 @@ from hostler.store.owned import owned_tables
 from hostler.store.place import Place, PostgresPlace, SqlitePlace
 from hostler.store.revision import HEAD, read_revision, require_known
 from hostler.store.store import make_backend
-from hostler.store.translate import translated
+from hostler.store.translate import missing, translated
 from hostler.store.writers import Patience, queue_of
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -80,6 +80,8 @@ def upgrade(
 def present_revision(place: Place, clock: Clock, patience: Patience) -> str | None:
     """The revision of a database; None where there is none yet."""
     if isinstance(place, SqlitePlace) and not place.exists():
+        if place.leads_nowhere():
+            raise missing(place)
         return None
     backend = make_backend(place, clock, patience)
     try:
@@ -149,7 +151,7 @@ def _opened(make: Callable[[], Engine], place: Place) -> Iterator[Connection]:
 
 def _sqlite_engine(place: SqlitePlace, patience: Patience) -> Engine:
     return sqlite.make_engine(
-        lambda: sqlite.connect(place.path, "rwc", patience.begin_seconds),
+        lambda: sqlite.create(place.path, patience.begin_seconds),
         "BEGIN IMMEDIATE",
         "journal_mode=WAL",
         "synchronous=FULL",

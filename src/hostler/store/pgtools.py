@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from hostler.errors import StoreError
+from hostler.store.parts import part_of
 from hostler.store.place import PostgresPlace
 
 # How long a dump or a restore waits for tables that others use.
@@ -33,15 +34,11 @@ def dump(place: PostgresPlace, target: Path, tables: Sequence[str]) -> None:
             remedy="Install PostgreSQL's client programs, or take a backup of your own "
             "and say --no-backup.",
         )
-    part = target.with_name(target.name + ".part")
     # Quoted, or it would be a pattern.
     which = [f'--table="{name}"' for name in tables]
     how = ("--format=custom", "--no-owner", f"--lock-wait-timeout={LOCK_MILLISECONDS}")
-    try:
+    with part_of(target) as part:
         _run("pg_dump", *how, f"--file={part}", *which, _at(place))
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def revision_in(file: Path) -> str | None:

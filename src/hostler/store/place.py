@@ -36,6 +36,10 @@ class SqlitePlace:
             return True
         return True
 
+    def leads_nowhere(self) -> bool:
+        """Whether it is a link to something that is not there, as on a disk not mounted."""
+        return not self.exists() and self.path.is_symlink()
+
     @property
     def wal(self) -> Path:
         """What was committed and not yet moved into the file."""

@@ -17,9 +17,10 @@ from hostler.errors import StoreBusy, StoreError
 from hostler.model import stamp
 from hostler.store import holders, pgtools
 from hostler.store.backup import FOLDER, Backup, backup_path, take_backup, verify_backup
-from hostler.store.copies import Progress, copy_database, sync
+from hostler.store.copies import Progress, copy_database
 from hostler.store.homelock import home_lock
 from hostler.store.owned import owned_on_server
+from hostler.store.parts import private_folder, sync
 from hostler.store.place import Place, PostgresPlace, SqlitePlace
 from hostler.store.postgres import migration_lock
 from hostler.store.sqlite import connect
@@ -111,7 +112,8 @@ def _keep(home: Path, place: SqlitePlace, clock: Clock, patience: Patience) -> P
 def _link(place: SqlitePlace, kept: SqlitePlace) -> None:
     # Before anybody opens the file: SQLite removes the log of a database that it cannot read.
     try:
-        kept.path.parent.mkdir(mode=0o700, parents=True)
+        private_folder(kept.path.parent.parent)
+        kept.path.parent.mkdir(mode=0o700)
         os.link(place.path, kept.path)
         if place.wal.exists():
             os.link(place.wal, kept.wal)

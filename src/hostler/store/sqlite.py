@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,18 @@ from hostler.store.writers import Patience, Turn, queue_of
 def connect(path: Path, mode: str, timeout: float) -> sqlite3.Connection:
     """A connection that opens no transactions by itself; `mode` is rw, ro or rwc (create)."""
     # Without a mode, connecting to a missing database would create an empty one.
-    address = f"file:{quote(str(path))}?mode={mode}"
+    address = f"file:{quote(os.fsencode(path))}?mode={mode}"
     return sqlite3.connect(
         address, uri=True, isolation_level=None, timeout=timeout, check_same_thread=False
     )
+
+
+def create(path: Path, timeout: float) -> sqlite3.Connection:
+    """A connection to a database that is made where it is missing, readable by us alone."""
+    # SQLite gives the files beside a database the same mode. Where this fails, it says why.
+    with suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    return connect(path, "rwc", timeout)
 
 
 def make_engine(

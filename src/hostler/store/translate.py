@@ -230,8 +230,14 @@ def _cannot_open(place: Place, cause: Any) -> HostlerError:
     return _disk(place, cause)
 
 
-def missing(place: Place) -> StoreMissing:
+def missing(place: Place) -> StoreError:
     """There is no database at this place yet."""
+    if isinstance(place, SqlitePlace) and place.leads_nowhere():
+        return StoreError(
+            f"{place} is a link to {place.path.readlink()}, which is not there.",
+            safe="Nothing was touched.",
+            remedy="Mount or bring back what it leads to, or remove the link.",
+        )
     return StoreMissing(
         f"There is no database yet at {place}.",
         safe="Nothing was touched.",
