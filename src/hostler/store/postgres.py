@@ -61,7 +61,7 @@ def make_engine(place: PostgresPlace, patience: Patience) -> Engine:
     """An engine whose waits for locks are bounded and whose connections say who we are."""
     if find_spec("psycopg") is None:
         raise MissingExtra("PostgreSQL", "postgres")
-    milliseconds = int((patience.queue_seconds + patience.begin_seconds) * 1000)
+    milliseconds = int(patience.seconds * 1000)
     given = place.url.query.get("options", "")
     options = f"{given} -c lock_timeout={milliseconds} -c timezone=UTC".strip()
     program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
@@ -74,6 +74,7 @@ def make_engine(place: PostgresPlace, patience: Patience) -> Engine:
         },
         # A server that was restarted must not cost the next caller an error.
         pool_pre_ping=True,
+        pool_timeout=patience.seconds,
     )
 
 

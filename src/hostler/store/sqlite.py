@@ -42,7 +42,11 @@ def create(path: Path, timeout: float) -> sqlite3.Connection:
 
 
 def make_engine(
-    connecting: Callable[[], sqlite3.Connection], begin: str, *pragmas: str, pool_size: int = 1
+    connecting: Callable[[], sqlite3.Connection],
+    begin: str,
+    *pragmas: str,
+    pool_size: int = 1,
+    pool_timeout: float = 30.0,
 ) -> Engine:
     """An engine whose transactions start with `begin` and whose connections carry the pragmas."""
     engine = create_engine(
@@ -50,6 +54,7 @@ def make_engine(
         creator=connecting,
         poolclass=QueuePool,
         pool_size=pool_size,
+        pool_timeout=pool_timeout,
         max_overflow=10 if pool_size > 1 else 0,
     )
 
@@ -76,7 +81,13 @@ class Engines:
         writer = ("journal_mode=WAL", "foreign_keys=ON")
         self.durable = make_engine(connecting, "BEGIN IMMEDIATE", *writer, "synchronous=FULL")
         self.relaxed = make_engine(connecting, "BEGIN IMMEDIATE", *writer, "synchronous=NORMAL")
-        self.reading = make_engine(connecting, "BEGIN", "query_only=ON", pool_size=5)
+        self.reading = make_engine(
+            connecting,
+            "BEGIN",
+            "query_only=ON",
+            pool_size=5,
+            pool_timeout=patience.seconds,
+        )
         self.watching = _Watch(connecting)
 
     def close(self) -> None:
