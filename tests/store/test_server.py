@@ -140,7 +140,8 @@ def silent_port():
 
 
 @pytest.mark.timeout(60)
-def test_a_server_that_never_answers_is_not_waited_for(home, silent_port, monkeypatch):
+@pytest.mark.usefixtures("server")
+def test_a_server_that_never_answers_is_not_waited_for(home, silent_port, monkeypatch, tmp_path):
     for name in ("place", "postgres"):
         monkeypatch.setattr(f"hostler.store.{name}.CONNECT_SECONDS", 2)
     database = Database(home, f"postgresql://me@127.0.0.1:{silent_port}/hostler")
@@ -149,7 +150,7 @@ def test_a_server_that_never_answers_is_not_waited_for(home, silent_port, monkey
     with pytest.raises(OperationalError, match="timeout"):
         listener.Listener(database.place, str, print).heard()
     with pytest.raises(StoreError, match="pg_dump failed"):
-        pgtools.dump(database.place, home / "x.dump", ["a"])
+        pgtools.dump(database.place, tmp_path / "x.dump", ["a"])
 
 
 def test_an_address_for_libpq_has_bounds_and_no_plus_for_a_space(home):
@@ -157,3 +158,16 @@ def test_an_address_for_libpq_has_bounds_and_no_plus_for_a_space(home):
     address = psycopg.conninfo.conninfo_to_dict(Database(home, url).place.bounded(5))
     assert address["options"] == "-c a=b -c lock_timeout=5"
     assert int(address["connect_timeout"]) == 10
+
+
+def test_a_user_who_may_not_even_read_is_told_of_grants_and_not_of_writing(
+    home, server, postgres_database
+):
+    server.sql("CREATE ROLE nobody_at_all LOGIN")
+    theirs = Database(home, server.url(server.name_of(postgres_database.url), "nobody_at_all"))
+    for action in (theirs.open, theirs.inspect):
+        with pytest.raises(StoreUnreachable, match="permission denied") as caught:
+            action()
+        assert "written" not in caught.value.what
+        assert "grants" in caught.value.remedy
+    server.sql("DROP ROLE nobody_at_all")

@@ -14,7 +14,7 @@ from hostler.store.copies import Progress, copy_database
 from hostler.store.owned import owned_on_server
 from hostler.store.parts import private_folder, written
 from hostler.store.place import Place, PostgresPlace, SqlitePlace
-from hostler.store.revision import READ_REVISION, require_known
+from hostler.store.revision import READ_REVISION, one_revision, require_known
 from hostler.store.sqlite import connect
 from hostler.store.translate import translated
 from hostler.store.writers import Patience
@@ -91,7 +91,7 @@ def _is_file(path: Path) -> bool:
 
 def _dump_revision(file: Path) -> str | None:
     try:
-        return pgtools.revision_in(file)
+        return one_revision(pgtools.revisions_in(file), SqlitePlace(file))
     except StoreError as error:
         raise _damaged(file, error.what) from error
 
@@ -105,10 +105,10 @@ def _copy_revision(file: Path) -> str | None:
             tables = {row[0] for row in copy.execute("SELECT name FROM sqlite_master")}
             if "alembic_version" not in tables:
                 return None
-            row = copy.execute(READ_REVISION).fetchone()
+            noted = [str(row[0]) for row in copy.execute(READ_REVISION)]
+            return one_revision(noted, SqlitePlace(file))
     except StoreCorrupt as error:
         raise _damaged(file, error.what) from error
-    return str(row[0]) if row else None
 
 
 def _damaged(file: Path, why: str) -> StoreCorrupt:

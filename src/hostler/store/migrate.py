@@ -85,7 +85,7 @@ def present_revision(place: Place, clock: Clock, patience: Patience) -> str | No
         return None
     backend = make_backend(place, clock, patience)
     try:
-        with translated(place), backend.reading() as connection:
+        with translated(place, reading=True), backend.reading() as connection:
             return read_revision(connection, place)
     finally:
         backend.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import takewhile
 from pathlib import Path
 
 from hostler.errors import StoreError
@@ -41,14 +41,13 @@ def dump(place: PostgresPlace, target: Path, tables: Sequence[str]) -> None:
         _run("pg_dump", *how, f"--file={part}", *which, _at(place))
 
 
-def revision_in(file: Path) -> str | None:
-    """The layout that a dump was taken from; fails on what is not a dump."""
+def revisions_in(file: Path) -> list[str]:
+    """The layouts that a dump notes, which should be one; fails on what is not a dump."""
     only = ("--data-only", "--table=alembic_version", "--file=-")
-    text = _run("pg_restore", *only, str(file)).splitlines()
-    for line, following in pairwise(text):
-        if line.startswith("COPY ") and "alembic_version" in line:
-            return following.strip()
-    return None
+    lines = iter(_run("pg_restore", *only, str(file)).splitlines())
+    if not any(line.startswith("COPY ") and "alembic_version" in line for line in lines):
+        return []
+    return [line.strip() for line in takewhile(lambda line: line != "\\.", lines)]
 
 
 def undump(place: PostgresPlace, file: Path, tables: Sequence[str]) -> None:
