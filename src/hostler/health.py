@@ -105,6 +105,8 @@ def _run(item: Check, context: Context) -> list[Finding]:
         return list(item.run(context))
     except HostlerError as error:
         return [Finding(item.name, Status.FAILED, error.what, error.remedy)]
+    except OSError as error:
+        return [Finding(item.name, Status.FAILED, str(error), "Mend its rights, or name another.")]
     except Exception as error:  # a broken check must not hide the others
         evidence = f"the check itself broke: {type(error).__name__}: {error}"
         return [Finding(item.name, Status.FAILED, evidence, "Please report this.")]

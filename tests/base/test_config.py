@@ -310,3 +310,70 @@ def test_values_written_as_toml_read_back_the_same(value):
     if isinstance(value, int) and abs(value) >= 1 << 63:
         return
     assert tomllib.loads(f"x = {toml_value(value)}") == {"x": value}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[runtime]\ndatabase_url = 'postgresql://u@h/db?password=hunter2hunter2'",
+        "[runtime]\ndatabase_url = 'postgresql://u@h/db?sslpassword=hunter2hunter2'",
+        "[runtime]\ndatabase_url = 'postgresql://[hunter2hunter2'",
+        "[github]\ntoken_env = '0123456789abcdef hunter2hunter2'",
+        "[github]\nwebhook_secret_env = 'my hunter2hunter2!'",
+        "[notify]\nurl_env = 'https://hooks.example/hunter2hunter2'",
+        "[repo.ghp_" + "a1" * 18 + "]\nowner = 'hunter2hunter2 x'",
+    ],
+)
+def test_what_may_be_a_secret_is_refused_and_not_repeated(written, text):
+    found = mistakes(written(text))
+    assert found
+    if "repo." not in text:
+        assert "hunter2" not in "".join(found.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("[budget]\nper_task_usd = inf", "budget.per_task_usd"),
+        ("[budget]\nper_task_usd = nan", "budget.per_task_usd"),
+        ("[repo.x]\nowner = 'o'\nname = '..'", "repo.x.name"),
+        ("[repo.'a.b']\nowner = 'o'\nname = 'n'", "repo.a.b"),
+        ("[runtime]\nworker_count = " + "9" * 5000, "the file"),
+    ],
+)
+def test_values_that_would_do_harm_later_are_refused_now(written, text, key):
+    assert key in mistakes(written(text))
+
+
+def test_a_file_with_a_byte_order_mark_is_read(written):
+    assert (
+        read(written(b"\xef\xbb\xbf[runtime]\nworker_count = 2\n")).settings.runtime.worker_count
+        == 2
+    )
+
+
+def test_the_secrets_that_settings_name_are_found_in_the_environment(written):
+    from hostler.config.secrets import named_secrets
+
+    settings = read(written("[github]\ntoken_env = 'T'\nwebhook_secret_env = 'W'\n")).settings
+    environment = {"T": "one", "W": "two", "PGPASSWORD": "three", "OTHER": "four"}
+    assert set(named_secrets(settings, environment)) == {"one", "two", "three"}
+
+
+def test_what_cannot_be_looked_at_counts_as_present(tmp_path):
+    """In a child that has given up its rights, for root may look everywhere."""
+    import os
+
+    from hostler.config.load import present
+
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    closed.chmod(0)
+    child = os.fork()
+    if child == 0:
+        if os.getuid() == 0:
+            os.setresuid(65_534, 65_534, 65_534)
+        os._exit(0 if present(closed / "hostler.toml") else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    closed.chmod(0o700)
+    assert not present(closed / "hostler.toml")

@@ -47,13 +47,13 @@ def test_each_utc_day_has_a_file_of_its_own(tmp_path):
 
 
 def test_old_days_are_removed_and_nothing_else(tmp_path):
-    for name in ("2026-02-01.jsonl", "2026-02-27.jsonl", "notes.txt", "2020-01-01.jsonl.gz"):
+    kept = {"2026-02-26.jsonl", "2026-02-27.jsonl", "notes.txt", "2020-01-01.jsonl.gz"}
+    for name in (*kept, "2026-02-25.jsonl", "2026-02-01.jsonl"):
         (tmp_path / name).write_text("{}\n")
     logs = Logging(FakeClock(START), tmp_path, retention_days=3)
     logs.log.event(COMMAND_FAILED)
     logs.close()
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left == {"2026-02-27.jsonl", "2026-03-01.jsonl", "notes.txt", "2020-01-01.jsonl.gz"}
+    assert {path.name for path in tmp_path.iterdir()} == {*kept, "2026-03-01.jsonl"}
 
 
 def test_a_clock_that_jumps_back_and_forth_loses_no_line(tmp_path):
@@ -169,3 +169,80 @@ def test_lines_are_counted_by_level(tmp_path):
     Logging(FakeClock(START), None).log.event(COMMAND_FAILED)
     assert metrics.value(LOG_LINES, level="error") == before + 1
     assert "log_lines_total" in metrics.text()
+
+
+def test_a_line_that_was_cut_short_by_a_full_disk_is_taken_back(tmp_path, monkeypatch):
+    file = DailyFile(tmp_path, FakeClock(START), 14)
+    file.write("whole")
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:3]))
+    file.write("torn")
+    monkeypatch.undo()
+    file.write("whole again")
+    assert (tmp_path / "2026-03-01.jsonl").read_text() == "whole\nwhole again\n"
+    assert file.dropped == 1
+
+
+def test_a_librarys_level_is_kept_and_decides(tmp_path):
+    import logging
+
+    logs = Logging(FakeClock(START), tmp_path, least=Level.ERROR)
+    logs.capture_foreign()
+    for level in (logging.WARNING, logging.ERROR, logging.CRITICAL):
+        logging.getLogger("library").log(level, "at %d", level)
+    logs.close()
+    lines = read(tmp_path)["2026-03-01.jsonl"]
+    assert [(line["level"], line["message"]) for line in lines] == [
+        ("error", "at 40"),
+        ("error", "at 50"),
+    ]
+
+
+class Unspeakable:
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_nothing_that_is_logged_can_raise(tmp_path, monkeypatch):
+    import logging
+
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    logs = Logging(FakeClock(START), tmp_path)
+    logs.capture_foreign()
+    logs.log.event(COMMAND_FAILED, thing=Unspeakable(), number=10**5000, odd=float("nan"))
+    logging.getLogger("library").warning("%d", "not a number")
+    logs.close()
+    (line,) = read(tmp_path)["2026-03-01.jsonl"]
+    assert line["thing"] == "<Unspeakable that cannot be shown>"
+
+
+def test_a_forked_child_is_not_held_up_by_its_parents_locks(tmp_path):
+    """Another thread holds every lock of ours at the moment of the fork."""
+    import threading
+
+    from hostler.telemetry import redact
+
+    logs = Logging(FakeClock(START), tmp_path)
+    locks = [logs._file._lock, redact._process._lock, metrics._made["log_lines_total"]._lock]
+    held, done = threading.Event(), threading.Event()
+
+    def hold():
+        for lock in locks:
+            lock.acquire()
+        held.set()
+        done.wait(60)
+        for lock in locks:
+            lock.release()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(60)
+    child = os.fork()
+    if child == 0:
+        redact.remember_secret("a secret of the child")
+        logs.log.event(COMMAND_FAILED, command="child")
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    done.set()
+    thread.join()
+    assert [line["command"] for line in read(tmp_path)["2026-03-01.jsonl"]] == ["child"]

@@ -71,3 +71,18 @@ def test_whatever_the_file_holds_caps_are_never_negative(value):
             assert all(pool.max_global_agents >= 0 for pool in load_pools(path).values())
         except ConfigError as error:
             assert error.problems
+
+
+def test_the_default_pool_under_both_its_names_is_a_mistake(governor):
+    with pytest.raises(ConfigError):
+        governor({"pools": {"": {"max_global_agents": 1}, "anthropic": {"max_global_agents": 9}}})
+
+
+def test_a_ceiling_below_the_cap_is_a_mistake(governor):
+    with pytest.raises(ConfigError):
+        governor({"max_global_agents": 9, "hard_max": 3})
+
+
+def test_zero_means_the_default(governor):
+    pool = governor({"settle_seconds": 0, "break_seconds": 0, "hard_max": 0})[DEFAULT_POOL]
+    assert (pool.settle_seconds, pool.break_seconds, pool.hard_max) == (120, 300, 0)

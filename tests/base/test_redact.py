@@ -148,3 +148,31 @@ def test_a_short_value_does_not_blank_out_ordinary_words():
     redactor = Redactor()
     redactor.add("main")
     assert redactor.redact("the main branch") == "the main branch"
+
+
+def test_an_expired_secret_can_be_forgotten_and_others_stay_hidden():
+    redactor = Redactor()
+    redactor.add("first-secret-value")
+    redactor.add("second-secret-value")
+    redactor.add("second-secret-value")
+    redactor.forget("first-secret-value")
+    redactor.forget("never-known-value")
+    text = redactor.redact("first-secret-value second-secret-value")
+    assert text == f"first-secret-value {HIDDEN}"
+
+
+def test_a_secret_in_url_safe_base64_is_hidden():
+    redactor = Redactor()
+    secret = "?>?>?>?>?>?>secret>?>?>?>?"
+    redactor.add(secret)
+    encoded = base64.urlsafe_b64encode(secret.encode()).decode()
+    assert "-" in encoded or "_" in encoded
+    assert redactor.redact(encoded).startswith(HIDDEN)
+
+
+def test_a_secret_that_only_the_finished_line_shows_is_hidden(secrets, tmp_path):
+    secrets.add('half-of-it": "other-half')
+    logs = Logging(FakeClock(), tmp_path)
+    logs.log.event(COMMAND_FAILED, **{"half-of-it": "other-half"})
+    logs.close()
+    assert "other-half" not in "".join(path.read_text() for path in tmp_path.iterdir())

@@ -88,3 +88,18 @@ def test_a_home_that_is_a_file_is_a_failure_not_a_traceback(hostler, home):
     done = hostler("doctor", "--json")
     assert done.code == 2
     assert findings(done)["home"][0]["status"] == "failed"
+
+
+def test_credentials_are_looked_for_where_the_settings_say(hostler, home, tmp_path, environment):
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "gh").write_text("#!/bin/sh\nexit 1\n")
+    (tools / "gh").chmod(0o755)
+    env = {"PATH": f"{tools}:{environment['PATH']}", "GITHUB_TOKEN": "x"}
+    hostler("init", "--yes", "--repo", "octo/hello", "--agent", "none")
+    path = home / "hostler.toml"
+    written = path.read_text()
+    for auth, status in (("gh", "failed"), ("token", "ok"), ("auto", "ok")):
+        path.write_text(written.replace('auth = "auto"', f'auth = "{auth}"'))
+        found = findings(hostler("doctor", "--json", "--quick", env=env))
+        assert found["credentials"][0]["status"] == status, auth

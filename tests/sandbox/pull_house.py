@@ -46,8 +46,14 @@ class House:
         url = path if path.startswith(("http", "/")) else f"/repos/{self.name}/{path}".rstrip("/")
         headers = {"accept": "application/vnd.github+json", **options.pop("headers", {})}
         if who != "nobody":
-            headers["authorization"] = f"Bearer {token_for(who)}"
+            secret = self.app_token() if who == "app" else token_for(who)
+            headers["authorization"] = f"Bearer {secret}"
         return self.sandbox.wait(self._client.request(method, url, headers=headers, **options))
+
+    def app_token(self) -> str:
+        """A fresh token of the App that is installed on alice's repositories."""
+        answer = self.sandbox.control.post("/apps/token", json={"app": "ci"})
+        return str(answer.raise_for_status().json()["token"])
 
     def at_once(self, count: int, method: str, path: str, **fields: Any) -> list[int]:
         """The same request several times at the same moment; the statuses, sorted."""
@@ -120,7 +126,8 @@ def encoded(text: str) -> str:
 @contextmanager
 def street(**settings: Any) -> Iterator[Running]:
     """A running sandbox with people and without limits."""
-    seed = {"users": [{"login": login} for login in PEOPLE]}
+    app = {"slug": "ci", "owner": "alice", "installed_on": ["alice"]}
+    seed = {"users": [{"login": login} for login in PEOPLE], "apps": [app]}
     with running(seed, git=True, **{**NO_LIMITS, **settings}) as sandbox:
         sandbox.control.post("/clock", json={"frozen": True}).raise_for_status()
         yield sandbox

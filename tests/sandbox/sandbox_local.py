@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from hostler.sandbox.app import SandboxApp
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.entities import Repo
+from hostler.sandbox.git.vault import Vault
 from hostler.sandbox.http import Request
 from hostler.sandbox.seed import Seeder
 
@@ -40,14 +41,16 @@ class Local:
 
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     limited: bool = False
+    git: bool = False
 
     def __post_init__(self) -> None:
-        self.app = SandboxApp()
+        self.vault = Vault.temporary() if self.git else None
+        self.app = SandboxApp(vault=self.vault)
         self.world = self.app.world
         self.world.clock.freeze()
         self.world.clock.set(START)
         self.seed = Seeder(self.world)
-        self.demo = self.repo("alice/demo")
+        self.demo = self.repo("alice/demo", auto_init=self.git)
         self.seed.user("bob")
         if not self.limited:
             names = ("primary_limit", "anonymous_limit", "installation_limit", "points_per_minute")
@@ -57,6 +60,8 @@ class Local:
     def close(self) -> None:
         self.run(self.app.postman.close())
         self.loop.close()
+        if self.vault is not None:
+            self.vault.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(work)

@@ -190,19 +190,33 @@ def test_statuses_come_to_one(house: House) -> None:
 
 def test_a_check_run_from_start_to_end(house: House) -> None:
     sha = house.head()
-    check = house.made("POST", "check-runs", name="lint", head_sha=sha, status="in_progress")
+    check = house.made("POST", "check-runs", "app", name="lint", head_sha=sha, status="in_progress")
     assert (check["status"], check["conclusion"]) == ("in_progress", None)
     path = f"check-runs/{check['id']}"
-    assert house.send("PATCH", path, status="completed").status_code == 422
+    assert house.send("PATCH", path, "app", status="completed").status_code == 422
     output = {"title": "T", "summary": "S", "annotations": [{"path": "a"}]}
-    done = house.made("PATCH", path, conclusion="neutral", output=output)
+    done = house.made("PATCH", path, "app", conclusion="neutral", output=output)
     assert (done["status"], done["conclusion"]) == ("completed", "neutral")
     assert done["output"]["annotations_count"] == 1 and done["completed_at"]
     assert house.get(path)["name"] == "lint"
-    house.made("POST", "check-runs", name="lint", head_sha=sha, conclusion="success")
+    house.made("POST", "check-runs", "app", name="lint", head_sha=sha, conclusion="success")
     assert house.get(f"commits/{sha}/check-runs")["total_count"] == 1
     assert house.get(f"commits/{sha}/check-runs?filter=all")["total_count"] == 2
     assert house.get(f"commits/{sha}/check-runs?check_name=none")["total_count"] == 0
+
+
+def test_only_apps_make_check_runs_and_change_their_own(house: House) -> None:
+    sha = house.head()
+    refused = house.send("POST", "check-runs", name="lint", head_sha=sha)
+    assert refused.status_code == 403
+    assert refused.json()["message"] == "You must authenticate via a GitHub App."
+    check = house.made("POST", "check-runs", "app", name="lint", head_sha=sha)
+    assert house.send("PATCH", f"check-runs/{check['id']}", status="queued").status_code == 403
+    house.made("POST", "/_sandbox/actions/runs", repo=house.name, branch="main")
+    checks = house.get(f"commits/{sha}/check-runs")["check_runs"]
+    foreign = next(item["id"] for item in checks if item["id"] != check["id"])
+    refused = house.send("PATCH", f"check-runs/{foreign}", "app", status="queued")
+    assert refused.status_code == 403 and "created it" in refused.text
 
 
 @pytest.mark.parametrize(
@@ -219,7 +233,7 @@ def test_a_check_run_from_start_to_end(house: House) -> None:
 )
 def test_a_bad_check_run_is_refused(house: House, fields: dict[str, Any]) -> None:
     sha = {"head_sha": house.head()} if len(fields) == 2 and "head_sha" not in fields else {}
-    assert house.send("POST", "check-runs", **{**sha, **fields}).status_code == 422
+    assert house.send("POST", "check-runs", "app", **{**sha, **fields}).status_code == 422
 
 
 def test_readers_look_and_writers_act(house: House) -> None:

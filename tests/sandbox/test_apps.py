@@ -111,3 +111,31 @@ def test_a_revoked_token_is_worthless(local, app):
     token = token_of(local)
     assert local.delete("/installation/token", token=token).status == 204
     assert local.get(ISSUES, token=token).status == 401
+
+
+def test_a_new_token_brings_no_new_budget_but_new_tags(local, app):
+    local.world.settings.change({"installation_limit": 100})
+    tags = set()
+    for used in ("1", "2", "3"):
+        answer = local.get("/repos/alice/demo", token=token_of(local))
+        assert answer.headers["X-RateLimit-Used"] == used
+        tags.add(answer.headers["ETag"])
+    assert len(tags) == 3
+
+
+def test_users_and_installations_are_told_apart(local, app):
+    installed = local.get("/user", token=token_of(local))
+    assert (installed.status, installed.json()["message"]) == (
+        403,
+        "Resource not accessible by integration",
+    )
+    user = local.get("/installation/repositories")
+    assert user.status == 403
+    assert "installation access token" in user.json()["message"]
+    assert local.get("/installation/repositories", token=token_of(local)).status == 200
+
+
+def test_an_app_without_a_key_cannot_sign(local):
+    made = local.seed.app("ci", "alice")
+    for token in (signed(local, iss=str(made.id)), signed(local, key="x" * 32, algorithm="HS256")):
+        assert local.get("/app", token=token).status == 401

@@ -146,7 +146,9 @@ def test_checks_statuses_and_workflow_runs(alice: Any, house: House) -> None:
     assert made.creator.login == "alice"
     whole = rest.repos.get_combined_status_for_ref(*where, "main").parsed_data
     assert whole.state == "success" and whole.statuses[0].context == "ci"
-    check = rest.checks.create(*where, name="lint", head_sha=sha, conclusion="success").parsed_data
+    lint = {"name": "lint", "head_sha": sha, "conclusion": "success"}
+    with connect(house.sandbox, house.app_token()) as robot:
+        check = robot.rest.checks.create(*where, **lint).parsed_data
     assert rest.checks.get(*where, check.id).parsed_data.name == "lint"
     assert rest.checks.list_for_ref(*where, sha).parsed_data.total_count == 1
     jobs = [{"name": "test", "conclusion": "failure", "log": "no\n"}]

@@ -122,8 +122,7 @@ def test_a_seed_is_planted_whole(local):
     )
 
 
-def test_controls_answer_to_this_machine_only(local):
-    assert local.get("/_sandbox/clock", host="evil.example").status == 403
+def test_an_unknown_control_is_404(local):
     assert local.get("/_sandbox/nothing").status == 404
 
 
@@ -133,3 +132,35 @@ def test_budgets_can_be_refilled(strict):
     assert strict.get("/zen").status == 403
     strict.post("/_sandbox/limits/reset")
     assert strict.get("/zen").status == 200
+
+
+def test_numbers_of_any_length_are_read_or_refused(local):
+    for text in ("0" * 5000 + "1999", "9" * 5000, "0", "x"):
+        answer = local.get(f"/_sandbox/ledger?limit={text}")
+        assert (answer.status, answer.json()["field"]) == (400, "limit")
+    assert local.delete(f"/_sandbox/faults/{'9' * 5000}").status == 400
+    assert local.delete("/_sandbox/faults/999").status == 404
+
+
+def test_the_clock_stops_at_the_last_second_that_can_be_written(local):
+    local.issue()
+    local.post("/_sandbox/clock", {"set": 99_999_999_999})
+    for _ in range(160):
+        assert local.post("/_sandbox/clock", {"advance": 999_999_999}).status == 200
+    assert local.get("/_sandbox/clock").json()["iso"] == "9999-12-31T23:59:59Z"
+    assert local.comment(1).status == 201
+    answer = local.get("/repos/alice/demo/issues/1")
+    assert (answer.status, answer.json()["updated_at"]) == (200, "9999-12-31T23:59:59Z")
+    assert answer.headers["Last-Modified"] == "Fri, 31 Dec 9999 23:59:59 GMT"
+
+
+def test_an_app_gets_a_token_without_signing(local):
+    app = {"slug": "ci", "owner": "alice", "installed_on": ["alice"]}
+    assert local.post("/_sandbox/seed", {"apps": [app]}).status == 200
+    token = local.post("/_sandbox/apps/token", {"app": "ci", "account": "Alice"}).json()["token"]
+    reached = local.get("/installation/repositories", token=token).json()["repositories"]
+    assert [repo["full_name"] for repo in reached] == ["alice/demo"]
+    for body, field in (({}, "app"), ({"app": []}, "app"), ({"app": "no"}, "app")):
+        assert local.post("/_sandbox/apps/token", body).json()["field"] == field
+    wrong = local.post("/_sandbox/apps/token", {"app": "ci", "account": "bob"})
+    assert (wrong.status, wrong.json()["field"]) == (400, "account")

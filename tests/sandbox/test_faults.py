@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import httpx
 import pytest
 
@@ -116,3 +118,35 @@ def test_chance_is_repeatable(sandbox):
     first = strikes()
     assert first == strikes()
     assert {200, 502} == set(first)
+
+
+@pytest.mark.parametrize(
+    ("fault", "cost"),
+    [
+        ({"kind": "cut", "when": "before"}, 0),
+        ({"kind": "cut", "when": "after"}, 1),
+        ({"kind": "cut", "when": "body"}, 1),
+        ({"kind": "fail_before"}, 0),
+        ({"kind": "fail_after"}, 1),
+        ({"kind": "hide", "seconds": 5}, 1),
+    ],
+)
+def test_what_was_done_is_paid_for_whatever_becomes_of_the_answer(sandbox, fault, cost):
+    plan(sandbox, method="POST", **fault)
+    with sandbox.client("alice") as alice:
+        with contextlib.suppress(httpx.RemoteProtocolError):
+            say(alice)
+        left = alice.get("/rate_limit").json()["resources"]["core"]
+    row = sandbox.control.get("/ledger", params={"fault": fault["kind"]}).json()["entries"][0]
+    assert (row["primary"], left["used"]) == (cost, cost)
+
+
+@pytest.mark.parametrize("kind", ["fail_before", "status"])
+def test_a_failure_before_anybody_looked_tells_of_no_budget(sandbox, kind):
+    plan(sandbox, kind=kind, status=429)
+    with sandbox.client("alice") as alice:
+        refused = alice.get("/user")
+        assert not [name for name in refused.headers if name.startswith("x-ratelimit")]
+        assert alice.get("/user").headers["x-ratelimit-limit"] == "5000"
+    with sandbox.client(token="wrong") as stranger:
+        assert stranger.get("/user").headers["x-ratelimit-limit"] == "60"

@@ -46,6 +46,17 @@ def test_since_is_inclusive_and_edits_come_back(local):
     assert local.get(f"{COMMENTS}?since={iso(START + 11)}").ids() == [first, third]
 
 
+def test_a_fraction_of_a_second_in_since_rounds_up(local):
+    local.issue()
+    at_start = local.comment(1).json()["id"]
+    moment = iso(START).removesuffix("Z")
+    assert local.get(f"{COMMENTS}?since={moment}.000Z").ids() == [at_start]
+    for fraction in (".001", ".499", ".999"):
+        assert local.get(f"{COMMENTS}?since={moment}{fraction}Z").ids() == []
+    earlier = iso(START - 1).removesuffix("Z")
+    assert local.get(f"{COMMENTS}?since={earlier}.999Z").ids() == [at_start]
+
+
 def test_a_thread_ignores_sort_and_honours_since(local):
     first, second = talk(local, 2)
     path = "/repos/alice/demo/issues/1/comments"

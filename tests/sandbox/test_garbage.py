@@ -39,11 +39,24 @@ issue_id permission config events active kind status advance set frozen repo num
 apps repositories repository_ids lock_reason visibility archived
 """
 FIELDS = st.sampled_from(NAMES.split())
-BODIES = st.one_of(
-    st.dictionaries(FIELDS, VALUES, max_size=10).map(lambda value: json.dumps(value).encode()),
-    VALUES.map(lambda value: json.dumps(value).encode()),
-    st.binary(max_size=40),
-)
+GIT_NAMES = """
+title body state ref sha force path branch message content base head author committer name email
+commit_message merge_method draft commit_id line side start_line event comments expected_head_sha
+commit_title context target_url conclusion head_sha output
+"""
+GIT_FIELDS = st.sampled_from(GIT_NAMES.split())
+
+
+def bodies(fields: st.SearchStrategy, values: st.SearchStrategy) -> st.SearchStrategy:
+    """Mostly objects with known fields."""
+    return st.one_of(
+        st.dictionaries(fields, values, max_size=10).map(lambda value: json.dumps(value).encode()),
+        values.map(lambda value: json.dumps(value).encode()),
+        st.binary(max_size=40),
+    )
+
+
+BODIES = bodies(FIELDS, VALUES)
 QUERIES = st.dictionaries(
     st.sampled_from(["since", "sort", "direction", "page", "per_page", "state", "labels", "x"]),
     st.text(max_size=12) | st.sampled_from(["9" * 30, "-1", "٣", "2026-01-01", "updated", "desc"]),
@@ -126,6 +139,110 @@ def test_no_request_gives_a_500(requests):
             status = local.run(knock(local.app, method, path, text, headers, body))
             local.app.pipeline.faults.remove()
             assert status < 500, (method, path, text, headers, body)
+    finally:
+        local.close()
+
+
+GIT_WORDS = (
+    *(
+        "refs/heads/b",
+        "refs/tags/t",
+        "heads/b",
+        "heads/main",
+        "main",
+        "topic",
+        "b",
+        "HEAD",
+        "0" * 40,
+    ),
+    *(
+        "README.md",
+        ":!x",
+        ":(glob)x",
+        ":x",
+        "*",
+        "-x",
+        "--help",
+        "a b",
+        "x/y",
+        "aGk=",
+        "@{-1}",
+        "^main",
+    ),
+    *(
+        "main...topic",
+        "topic...main",
+        "..",
+        "BLOB",
+        "TREE",
+        "MAIN",
+        "TOPIC",
+        "1",
+        "squash",
+        "merge",
+    ),
+    *("alice:topic", "success", "APPROVE", "closed", "open", "a" * 300),
+)
+GIT_VALUES = st.sampled_from(GIT_WORDS) | st.sampled_from([True, 1, 2**70, -1]) | VALUES
+GIT_PIECES = st.sampled_from(GIT_WORDS) | PIECES
+GIT_PLACES = ("git/", "contents", "branches", "commits", "compare", "merges", "pulls", "readme")
+GIT_SERVED = [
+    served for served in SERVED if any(f"/{{repo}}/{place}" in served[1] for place in GIT_PLACES)
+]
+GIT_QUERIES = st.dictionaries(
+    st.sampled_from(["ref", "sha", "path", "head", "base", "author", "since", "until", "page"]),
+    GIT_PIECES | st.sampled_from(["0001-01-01", "9999-12-31", "9" * 30]),
+    max_size=3,
+)
+
+
+@st.composite
+def git_targets(draw) -> tuple[str, str]:
+    """Something that stands on git, with its variables at random."""
+    method, template = draw(st.sampled_from(GIT_SERVED))
+    parts = [
+        part if not part.startswith("{") else KNOWN.get(part) or draw(GIT_PIECES)
+        for part in template.split("/")
+    ]
+    return method, "/".join(parts)
+
+
+def furnish(local: Local) -> dict[str, str]:
+    """A second branch with a pull request; the shas behind the words of the strategies."""
+    root = "/repos/alice/demo"
+    start = local.get(f"{root}/git/ref/heads/main").json()["object"]["sha"]
+    local.post(f"{root}/git/refs", {"ref": "refs/heads/topic", "sha": start})
+    file = {"message": "m", "content": "aGk=", "branch": "topic"}
+    made = local.put(f"{root}/contents/x", file).json()
+    local.post(f"{root}/pulls", {"title": "t", "head": "topic", "base": "main"})
+    commit = made["commit"]
+    shas = {"BLOB": made["content"]["sha"], "TREE": commit["tree"]["sha"]}
+    return shas | {"MAIN": start, "TOPIC": commit["sha"]}
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(
+        st.tuples(git_targets(), GIT_QUERIES, bodies(GIT_FIELDS, GIT_VALUES)),
+        min_size=1,
+        max_size=12,
+    )
+)
+@example([(("PUT", "/repos/alice/demo/contents/:x"), {}, b'{"message": "m", "content": ""}')])
+@example(
+    [(("PATCH", "/repos/alice/demo/git/refs/heads/topic"), {}, b'{"sha": "BLOB", "force": true}')]
+)
+def test_no_request_about_git_gives_a_500(requests):
+    local = Local(git=True)
+    try:
+        shas = furnish(local)
+        for (method, path), query, body in requests:
+            text = "&".join(f"{name}={value}" for name, value in query.items())
+            for word, sha in shas.items():
+                path, text = path.replace(word, sha), text.replace(word, sha)
+                body = body.replace(word.encode(), sha.encode())
+            status = local.run(knock(local.app, method, path, text, {}, body))
+            assert status < 500, (method, path, text, body)
     finally:
         local.close()
 

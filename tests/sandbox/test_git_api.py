@@ -86,6 +86,33 @@ def test_branches(house: House) -> None:
     assert house.call("GET", "branches/none").status_code == 404
 
 
+def test_a_branch_says_whether_it_is_protected(house: House) -> None:
+    house.branch("free")
+    checks = {"contexts": ["ci"]}
+    house.made("PUT", "branches/main/protection", required_status_checks=checks)
+    listed = {branch["name"]: branch for branch in house.get("branches")}
+    assert {name: row["protected"] for name, row in listed.items()} == {"free": False, "main": True}
+    main = house.get("branches/main")
+    assert main["protected"] and main["protection"] == listed["main"]["protection"]
+    assert main["protection"]["required_status_checks"]["contexts"] == ["ci"]
+    house.made("DELETE", "branches/main/protection")
+    assert house.get("branches/main")["protected"] is False
+
+
+def test_the_default_branch_is_one_that_there_is_and_git_follows(house: House) -> None:
+    house.branch("next")
+    for wrong in ("nonexist", "../x", "--all"):
+        refused = house.send("PATCH", "", default_branch=wrong)
+        assert refused.status_code == 422 and "was not found" in refused.text
+    assert house.send("PATCH", "", default_branch="next", name="").status_code == 422
+    assert house.get("")["default_branch"] == "main"
+    number = house.get("")["id"]
+    head = house.sandbox.app.world.vault.get(number).path / "HEAD"
+    assert head.read_text() == "ref: refs/heads/main\n"
+    assert house.made("PATCH", "", default_branch="next")["default_branch"] == "next"
+    assert head.read_text() == "ref: refs/heads/next\n"
+
+
 def test_files_from_making_to_deleting(house: House) -> None:
     made = house.send("PUT", "contents/a/b.txt", message="Make", content=encoded("one\n"))
     assert made.status_code == 201 and made.json()["commit"]["sha"] == house.head()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hostler.sandbox.auth import Token
+
 ZEN = "/zen"
 
 
@@ -23,7 +25,7 @@ def test_the_budget_is_counted_spent_and_renewed(strict):
     assert strict.get(ZEN).headers["X-RateLimit-Remaining"] == "2"
 
 
-def test_each_token_has_a_budget_of_its_own_and_nobody_has_sixty(strict):
+def test_each_user_has_a_budget_of_their_own_and_nobody_has_sixty(strict):
     strict.get(ZEN)
     assert strict.get(ZEN, login="bob").headers["X-RateLimit-Used"] == "1"
     assert strict.get(ZEN, login=None).headers["X-RateLimit-Limit"] == "60"
@@ -113,3 +115,9 @@ def test_missing_things_are_paid_and_wrong_credentials_are_not(strict):
     wrong = strict.get(ZEN, token="ghp_wrong")
     assert wrong.status == 401
     assert wrong.headers["X-RateLimit-Limit"] == "60"
+
+
+def test_all_tokens_of_a_user_spend_one_budget(strict):
+    strict.world.put(Token(strict.world.new_id("token"), "second", "Alice"))
+    strict.get(ZEN)
+    assert strict.get(ZEN, token="second").headers["X-RateLimit-Used"] == "2"

@@ -73,7 +73,7 @@ def bearer(told: dict) -> dict[str, str]:
     return {"Authorization": f"Bearer {told['tokens']['alice']}"}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_what_was_written_is_there_again_after_a_restart(tmp_path, number):
     state = tmp_path / "state.json"
     with program("--state", str(state)) as (child, told):
@@ -136,3 +136,21 @@ def test_garbage_files_are_told_and_left_alone(tmp_path, option, content):
 def test_absent_files_are_told(tmp_path):
     assert "no seed file" in refused("--seed", str(tmp_path / "none.json"))
     assert "no folder" in refused("--state", str(tmp_path / "none" / "state.json"))
+
+
+def test_a_place_that_cannot_be_written_is_told_at_the_start():
+    said = refused("--state", "/proc/state.json")
+    assert "could not be saved" in said
+    assert "--state" in said
+
+
+def test_two_sandboxes_do_not_share_a_state(tmp_path):
+    state = tmp_path / "state.json"
+    (tmp_path / "link.json").symlink_to(state)
+    with program("--state", str(state)) as (child, _):
+        assert "Another sandbox" in refused("--state", str(state))
+        assert "Another sandbox" in refused("--state", str(tmp_path / "link.json"))
+        assert stop(child) == 0
+    with program("--state", str(tmp_path / "link.json")) as (child, _):
+        assert stop(child) == 0
+    assert (tmp_path / "link.json").is_symlink()

@@ -141,6 +141,46 @@ def test_drafts_failures_and_rules_have_words_of_their_own(house: House) -> None
     assert house.send("PUT", f"pulls/{other}/merge").status_code == 200
 
 
+def test_only_the_verdicts_of_those_who_may_write_weigh(house: House) -> None:
+    number = house.pull()
+    rule = {"required_approving_review_count": 1}
+    house.made("PUT", "branches/main/protection", required_pull_request_reviews=rule)
+    reviews = f"pulls/{number}/reviews"
+    house.made("POST", reviews, "carol", event="APPROVE")
+    refused = house.send("PUT", f"pulls/{number}/merge")
+    assert refused.status_code == 405
+    assert refused.json()["message"].startswith("At least 1 approving review is required")
+    house.made("POST", reviews, "bob", event="APPROVE")
+    house.made("POST", reviews, "carol", event="REQUEST_CHANGES", body="no")
+    assert house.known(number)["mergeable_state"] == "clean"
+    house.made("PUT", "collaborators/dave", permission="push")
+    house.made("POST", reviews, "dave", event="REQUEST_CHANGES", body="no")
+    assert house.known(number)["mergeable_state"] == "blocked"
+    assert house.send("PUT", f"pulls/{number}/merge").status_code == 405
+    house.made("POST", reviews, "dave", event="APPROVE")
+    assert house.send("PUT", f"pulls/{number}/merge").status_code == 200
+
+
+def test_a_lacking_check_is_named(house: House) -> None:
+    number = house.pull()
+    checks = {"contexts": ["ci", "lint"]}
+    house.made("PUT", "branches/main/protection", required_status_checks=checks)
+
+    def words() -> str:
+        refused = house.send("PUT", f"pulls/{number}/merge")
+        assert refused.status_code == 405
+        return str(refused.json()["message"])
+
+    assert words() == "2 of 2 required status checks have not succeeded."
+    sha = house.head("topic")
+    house.made("POST", f"statuses/{sha}", state="success", context="ci")
+    assert words() == 'Required status check "lint" is expected.'
+    house.made("POST", f"statuses/{sha}", state="failure", context="lint")
+    assert words() == 'Required status check "lint" has not succeeded.'
+    house.made("POST", f"statuses/{sha}", state="success", context="lint")
+    assert house.send("PUT", f"pulls/{number}/merge").status_code == 200
+
+
 @pytest.mark.parametrize("method", ["merge", "squash", "rebase"])
 def test_merging(house: House, method: str) -> None:
     number = house.pull()
@@ -315,3 +355,20 @@ def test_a_closed_pull_request_is_reopened_as_an_issue(house: House) -> None:
     house.made("PATCH", f"issues/{number}", state="closed")
     house.made("PATCH", f"issues/{number}", state="open")
     assert house.get(f"pulls/{number}")["state"] == "open"
+
+
+def test_pull_requests_by_update_ascend_unless_told_otherwise(house: House) -> None:
+    first = house.pull("one")
+    house.tick()
+    second = house.pull("two")
+    house.tick()
+    house.made("PATCH", f"pulls/{first}", title="moved")
+
+    def order(query: str) -> list[int]:
+        return [pull["number"] for pull in house.get(f"pulls?{query}")]
+
+    assert order("sort=updated") == [second, first]
+    assert order("sort=updated&direction=desc") == [first, second]
+    assert order("sort=long-running") == [first, second]
+    assert order("") == order("sort=created") == [second, first]
+    assert order("direction=asc") == [first, second]

@@ -171,6 +171,8 @@ def test_a_bad_remark_spoils_the_whole_review(house: House, number: int) -> None
         ("bob", {"event": "COMMENT", "body": "  "}, "blank"),
         ("bob", {"event": "SHOUT"}, "invalid"),
         ("bob", {"event": "COMMENT", "body": "x" * 65_537}, "too long"),
+        ("bob", {"event": "APPROVE", "commit_id": "garbage"}, "commit_id"),
+        ("bob", {"event": "APPROVE", "commit_id": "0" * 40}, "commit_id"),
     ],
 )
 def test_verdicts_that_are_refused(

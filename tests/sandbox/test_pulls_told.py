@@ -91,7 +91,8 @@ def test_a_saved_state_keeps_everything(house: House) -> None:
     house.made("POST", f"pulls/{number}/comments", "bob", **place)
     house.made("POST", f"pulls/{number}/reviews", "bob", event="APPROVE")
     house.made("POST", "/_sandbox/actions/runs", repo=house.name, branch="topic")
-    house.made("POST", "check-runs", name="x", head_sha=house.head(), output={"summary": "s"})
+    check = {"name": "x", "head_sha": house.head(), "output": {"summary": "s"}}
+    house.made("POST", "check-runs", "app", **check)
     house.made("PUT", "branches/main/protection", required_status_checks={"contexts": ["x"]})
     paths = (f"pulls/{number}", "pulls", f"pulls/{number}/reviews", "pulls/comments")
     paths += ("actions/runs", "commits/main/check-runs", f"issues/{number}/events")

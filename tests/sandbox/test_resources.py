@@ -166,3 +166,27 @@ def test_an_issue_s_title_body_and_assignees_change_with_events(local):
     assert local.patch(f"{DEMO}/issues/1", {"assignees": ["nobody"]}).status == 422
     assert local.patch(f"{DEMO}/issues/1", {"title": ""}).status == 422
     assert local.patch(f"{DEMO}/issues/1", {"state": "gone"}).status == 422
+
+
+def test_an_issue_counts_what_it_waits_for_and_what_waits_for_it(local):
+    first, second = local.issue(), local.issue()
+
+    def summary(number: int) -> tuple[int, ...]:
+        single = local.get(f"{DEMO}/issues/{number}").json()["issue_dependencies_summary"]
+        listed = local.get(f"{DEMO}/issues?state=all&sort=created&direction=asc").json()
+        assert listed[number - 1]["issue_dependencies_summary"] == single
+        names = ("blocked_by", "blocking", "total_blocked_by", "total_blocking")
+        return tuple(single[name] for name in names)
+
+    assert summary(1) == summary(2) == (0, 0, 0, 0)
+    path = f"{DEMO}/issues/1/dependencies/blocked_by"
+    etag = local.get(f"{DEMO}/issues/2").headers["ETag"]
+    assert local.post(path, {"issue_id": second.id}).status == 201
+    assert local.get(f"{DEMO}/issues/2", if_none_match=etag).status == 200
+    assert (summary(1), summary(2)) == ((1, 0, 1, 0), (0, 1, 0, 1))
+    local.patch(f"{DEMO}/issues/2", {"state": "closed"})
+    assert (summary(1), summary(2)) == ((0, 0, 1, 0), (0, 1, 0, 1))
+    local.patch(f"{DEMO}/issues/{first.number}", {"state": "closed"})
+    assert (summary(1), summary(2)) == ((0, 0, 1, 0), (0, 0, 0, 1))
+    local.delete(f"{path}/{second.id}")
+    assert summary(1) == summary(2) == (0, 0, 0, 0)

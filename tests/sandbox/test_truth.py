@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from sandbox_local import START
 
+from hostler.sandbox.entities import PullMark
 from hostler.sandbox.moments import iso
 
 ISSUES = "/repos/alice/demo/issues"
@@ -68,8 +69,9 @@ def test_a_transferred_issue_redirects(local):
     local.comment(1)
     body = {"repo": "alice/demo", "number": 1, "to": "alice/target"}
     moved = local.post("/_sandbox/issues/transfer", body).json()
-    read = local.get(f"{ISSUES}/1/comments")
+    read = local.get(f"{ISSUES}/1/comments?per_page=5&page=1")
     assert read.status == 301
+    assert read.headers["Location"].endswith("/comments?per_page=5&page=1")
     path = read.headers["Location"].removeprefix("http://localhost")
     assert len(local.get(path).json()) == 1
     assert local.comment(1).status == 307
@@ -207,3 +209,34 @@ def test_half_surrogates_do_not_break_the_answer(local):
 def test_names_are_matched_without_regard_to_case(local):
     local.issue()
     assert local.get("/repos/ALICE/Demo/issues/1").status == 200
+
+
+def test_a_transferred_issue_drops_its_labels(local):
+    local.repo("alice/target")
+    local.issue(labels=("bug",))
+    body = {"repo": "alice/demo", "number": 1, "to": "alice/target"}
+    moved = local.post("/_sandbox/issues/transfer", body).json()
+    assert local.get(f"/repos/alice/target/issues/{moved['number']}").json()["labels"] == []
+    assert local.get("/repos/alice/target/labels").json() == []
+
+
+def test_strangers_are_not_told_where_an_issue_went(local):
+    local.repo("alice/secret", private=True)
+    local.issue()
+    body = {"repo": "alice/demo", "number": 1, "to": "alice/secret"}
+    local.post("/_sandbox/issues/transfer", body)
+    assert local.get(f"{ISSUES}/1", login="alice").status == 301
+    for login in ("bob", None):
+        answer = local.get(f"{ISSUES}/1", login=login)
+        assert (answer.status, "Location" in answer.headers) == (404, False)
+
+
+@pytest.mark.parametrize("control", ["delete", "transfer"])
+def test_pull_requests_are_neither_deleted_nor_transferred(local, control):
+    local.repo("alice/target")
+    local.issue(pull=PullMark())
+    body = {"repo": "alice/demo", "number": 1, "to": "alice/target"}
+    answer = local.post(f"/_sandbox/issues/{control}", body)
+    assert (answer.status, answer.json()["field"]) == (400, "number")
+    assert "pull request" in answer.json()["message"]
+    assert local.get(f"{ISSUES}/1").status == 200

@@ -8,9 +8,13 @@ import json
 import queue
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs
 
 import pytest
+
+from hostler.sandbox.hooks import Delivery, Hook
 
 SECRET = "between us"
 PATIENCE = 20
@@ -139,6 +143,55 @@ def test_hooks_are_changed_paused_and_removed_by_admins_only(sandbox, receiver):
 
 def test_a_hook_needs_a_url(sandbox):
     with sandbox.client("alice") as alice:
-        for config in ({}, {"url": "nonsense"}, {"url": "http://[bad"}, {"url": 7}, "x"):
+        far = [{"url": f"http://127.0.0.1:{port}/"} for port in ("99999", "-1", "0", "x")]
+        for config in ({}, {"url": "nonsense"}, {"url": "http://[bad"}, {"url": 7}, "x", *far):
             answer = alice.post("/repos/alice/demo/hooks", json={"config": config})
             assert answer.status_code == 422, config
+
+
+def test_a_hook_wants_events_that_there_are(sandbox, receiver):
+    with sandbox.client("alice") as alice:
+        path = "/repos/alice/demo/hooks"
+        for events in ([], ["nonsense"], ["push", "Issues"], "x"):
+            fields = {"config": {"url": receiver.url}, "events": events}
+            assert alice.post(path, json=fields).status_code == 422, events
+        made = subscribe(alice, receiver.url, "push", "*")
+        assert alice.patch(f"{path}/{made['id']}", json={"events": []}).status_code == 422
+
+
+def test_an_address_that_cannot_be_is_a_failed_delivery(local):
+    hook = local.post("/repos/alice/demo/hooks", {"config": {"url": "http://127.0.0.1:9/"}}).json()
+    known = local.world.truth.get(Hook, hook["id"])
+    local.world.put(replace(known, url="http://127.0.0.1:99999/"))
+    assert local.post(f"/repos/alice/demo/hooks/{hook['id']}/pings").status == 204
+    local.run(local.app.postman.idle())
+    rows = local.get(f"/repos/alice/demo/hooks/{hook['id']}/deliveries").json()
+    assert [row["status"][:6] for row in rows] == ["failed", "failed"]
+
+
+def test_the_newest_hundred_deliveries_are_remembered_as_long_as_their_hook(local):
+    hook = local.post("/repos/alice/demo/hooks", {"config": {"url": "http://192.0.2.1/"}}).json()
+    path = f"/repos/alice/demo/hooks/{hook['id']}"
+    for _ in range(120):
+        local.post(f"{path}/pings")
+    local.run(local.app.postman.idle())
+    ids = [row["id"] for row in local.get(f"{path}/deliveries?per_page=100").json()]
+    assert ids == list(range(121, 21, -1))
+    assert len(local.world.truth.all(Delivery)) == len(local.world.seen.all(Delivery)) == 100
+    assert "delivery" not in local.get("/_sandbox/state").json()["entities"]
+    local.post(f"{path}/pings")
+    assert local.delete(path).status == 204
+    local.run(local.app.postman.idle())
+    assert local.world.truth.all(Delivery) == local.world.seen.all(Delivery) == []
+
+
+def test_the_signature_of_a_form_is_over_what_is_sent(sandbox, receiver):
+    with sandbox.client("alice") as alice:
+        config = {"url": receiver.url, "content_type": "form", "secret": SECRET}
+        alice.post("/repos/alice/demo/hooks", json={"config": config})
+        headers, body = receiver.received.get(timeout=PATIENCE)
+        wanted = "sha256=" + hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+        assert {name.lower(): value for name, value in headers.items()}[
+            "x-hub-signature-256"
+        ] == wanted
+        assert "hook_id" in json.loads(parse_qs(body.decode())["payload"][0])

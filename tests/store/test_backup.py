@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import sqlite3
+import stat
+import tempfile
 from contextlib import closing, suppress
+from pathlib import Path
 
 import pytest
 from children import Child
 from database import HASTY, PATIENT, Database, no_progress
+from mounts import become_nobody
 from sqlalchemy import insert
 
 from hostler.clock import FakeClock, SystemClock
 from hostler.errors import (
     HomeLocked,
+    HostlerError,
     StoreBusy,
     StoreCorrupt,
     StoreError,
     StoreMissing,
     StoreNewer,
 )
+from hostler.store import pgtools
 from hostler.store.backup import backup_path, take_backup, verify_backup
 from hostler.store.homelock import home_lock
 from hostler.store.meta import read_meta
 from hostler.store.migrate import Plan
+from hostler.store.owned import owned_on_server
+from hostler.store.postgres import migration_lock
 from hostler.store.restore import restore
 from hostler.store.revision import HEAD
 from hostler.store.tables import store_meta
@@ -284,3 +294,216 @@ def test_no_vacuum_of_a_file_under_a_running_service(sqlite_database):
             clock=FakeClock(),
             patience=PATIENT,
         )
+
+
+def upgraded_by_a_newer_program(database, folder):
+    """One migration and one table beyond this program."""
+    from test_migrations import with_a_third
+
+    plan = with_a_third(folder, "op.execute(\"INSERT INTO half VALUES ('kept')\")")
+    return plan, database.upgrade(plan).backup.path
+
+
+def halves(server, database):
+    name = server.name_of(database.url)
+    (there,) = server.sql("SELECT to_regclass('half')", name)
+    return [] if there == (None,) else server.sql("SELECT a FROM half", name)
+
+
+@pytest.mark.postgres
+def test_going_back_from_a_newer_layout_keeps_its_tables_and_leaves_none_behind(
+    postgres_database, server, tmp_path
+):
+    put(postgres_database, "before")
+    plan, file = upgraded_by_a_newer_program(postgres_database, tmp_path)
+    assert halves(server, postgres_database) == [("kept",)]
+    kept = go_back(postgres_database, file).kept
+    assert halves(server, postgres_database) == []
+    assert "before" in keys(postgres_database)
+    assert postgres_database.inspect().sound
+    # What is kept is all of the newer database.
+    ours = owned_on_server(postgres_database.place, PATIENT)
+    pgtools.undump(postgres_database.place, kept, ours)
+    assert halves(server, postgres_database) == [("kept",)]
+    assert not postgres_database.upgrade(plan).changed
+
+
+@pytest.mark.postgres
+def test_a_newer_database_that_does_not_name_its_tables_is_not_copied_in_part(
+    postgres_database, server, tmp_path
+):
+    _, file = upgraded_by_a_newer_program(postgres_database, tmp_path)
+    name = server.name_of(postgres_database.url)
+    server.sql("DELETE FROM store_meta WHERE key = 'tables'", name)
+    for action in (lambda: back_up(postgres_database), lambda: go_back(postgres_database, file)):
+        with pytest.raises(StoreNewer, match="which tables"):
+            action()
+    assert halves(server, postgres_database) == [("kept",)]
+
+
+@pytest.mark.postgres
+def test_tables_of_others_are_neither_copied_nor_dropped(postgres_database, server):
+    name = server.name_of(postgres_database.url)
+    server.sql("CREATE TABLE theirs (a int)", name)
+    go_back(postgres_database, back_up(postgres_database))
+    assert server.sql("SELECT count(*) FROM theirs", name) == [(0,)]
+
+
+@pytest.mark.postgres
+def test_an_empty_database_on_a_server_can_be_restored(postgres_database, server, tmp_path):
+    put(postgres_database, "before")
+    file = back_up(postgres_database)
+    other = Database(tmp_path / "other", server.new_database())
+    assert go_back(other, file).kept is None
+    assert "before" in keys(other)
+    server.drop_database(other.url)
+
+
+@pytest.mark.postgres
+def test_no_restore_while_another_host_migrates(postgres_database):
+    file = back_up(postgres_database)
+    put(postgres_database, "after")
+    with migration_lock(postgres_database.place, PATIENT), pytest.raises(StoreBusy):
+        go_back(postgres_database, file)
+    assert "after" in keys(postgres_database)
+
+
+@pytest.mark.postgres
+def test_a_restore_waits_no_longer_for_tables_that_others_use(postgres_database, monkeypatch):
+    file = back_up(postgres_database)
+    monkeypatch.setattr("hostler.store.pgtools.LOCK_MILLISECONDS", 200)
+    with closing(postgres_database.open()) as store, store.read() as tx:
+        read_meta(tx)
+        with pytest.raises(StoreError, match="lock timeout"):
+            go_back(postgres_database, file)
+    assert postgres_database.inspect().sound
+
+
+def as_nobody(pipe, action, *arguments):
+    """What an action says to somebody without rights."""
+    try:
+        become_nobody()
+        action(*arguments)
+        pipe.send(("done", ""))
+    except HostlerError as error:
+        pipe.send((type(error).__name__, " ".join(error.lines())))
+    except OSError as error:
+        pipe.send((type(error).__name__, str(error)))
+
+
+def back_up_to(home, target):
+    take_backup(Database(home).place, target, HEAD, no_progress)
+
+
+def verify_in(home, file):
+    verify_backup(Database(home).place, file)
+
+
+@pytest.fixture
+def entered_by_all(sqlite_template):
+    """A home that other users may enter, and so not below pytest's folder."""
+    with tempfile.TemporaryDirectory(prefix="hostler-open-") as folder:
+        home = Path(folder) / "home"
+        home.mkdir()
+        shutil.copy(sqlite_template, home / "hostler.db")
+        for path, mode in ((Path(folder), 0o755), (home, 0o777), (home / "hostler.db", 0o666)):
+            path.chmod(mode)
+        yield home
+
+
+@pytest.mark.parametrize(("mode", "below"), [(0o555, "x.db"), (0o700, "x.db"), (0o700, "a/x.db")])
+def test_a_backup_into_a_folder_without_permission_is_named(entered_by_all, mode, below):
+    folder = entered_by_all.parent / "theirs"
+    folder.mkdir()
+    folder.chmod(mode)
+    said = Child(as_nobody, back_up_to, entered_by_all, folder / below).hear()
+    assert said[0] == "StoreReadOnly"
+    assert f"{folder / below} cannot be written" in said[1]
+    said = Child(as_nobody, verify_in, entered_by_all, folder / below).hear()
+    assert said[0] == ("StoreMissing" if mode == 0o555 else "StoreError")
+
+
+def start_a_backup_and_hang(pipe, home):
+    def hang(_done, _total):
+        pipe.send("copying")
+        signal.pause()
+
+    database = Database(home)
+    path = backup_path(home, database.place, HEAD, FakeClock())
+    take_backup(database.place, path, HEAD, hang)
+
+
+def test_what_a_killed_backup_left_is_swept_by_the_next_and_a_running_one_is_not(sqlite_database):
+    folder = sqlite_database.home / "backups"
+    killed = Child(start_a_backup_and_hang, sqlite_database.home)
+    assert killed.hear() == "copying"
+    running = Child(start_a_backup_and_hang, sqlite_database.home)
+    assert running.hear() == "copying"
+    assert len(list(folder.glob(".*.part"))) == 2
+    killed.kill()
+    back_up(sqlite_database)
+    assert len(list(folder.glob(".*.part"))) == 1
+    running.kill()
+    back_up(sqlite_database)
+    assert not list(folder.glob(".*"))
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_a_file_of_somebody_elses_with_a_similar_name_is_left_alone(database):
+    target = database.home / "x.db"
+    theirs = database.home / "x.db.part"
+    database.home.mkdir(exist_ok=True)
+    theirs.write_text("theirs")
+    take_backup(database.place, target, HEAD, no_progress)
+    assert theirs.read_text() == "theirs"
+    with pytest.raises(StoreError):
+        take_backup(database.place, target, HEAD, no_progress)
+    assert theirs.read_text() == "theirs"
+
+
+def modes(folder):
+    found = {path: stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*")}
+    return {path.name: mode for path, mode in found.items() if mode & 0o077}
+
+
+def test_whatever_is_made_is_for_its_owner_alone(empty):
+    old = os.umask(0)
+    try:
+        empty.upgrade(Plan(to="0001"))
+        empty.upgrade()
+        put(empty, "a")
+        with closing(empty.open()) as store, store.write() as tx:
+            tx.execute(insert(store_meta).values(key="b", value="x"))
+            assert modes(empty.home) == {}
+        file = empty.home / "new" / "folders" / "copy"
+        take_backup(empty.place, file, HEAD, no_progress)
+        go_back(empty, file)
+        put(empty, "c")
+    finally:
+        os.umask(old)
+    assert modes(empty.home) == {}
+    assert stat.S_IMODE(empty.home.stat().st_mode) == 0o700
+
+
+def test_a_copy_is_on_the_disk_before_it_has_its_name_and_its_name_after(
+    database, monkeypatch, tmp_path
+):
+    steps = []
+    real_sync, real_replace = os.fsync, Path.replace
+
+    def fsync(descriptor):
+        steps.append((stat.S_ISDIR(os.fstat(descriptor).st_mode) and "folder") or "file")
+        real_sync(descriptor)
+
+    def replace(path, target):
+        steps.append("name")
+        return real_replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "replace", replace)
+    file = back_up(database)
+    assert steps == ["file", "name", "folder"]
+    steps.clear()
+    if not database.url:
+        go_back(database, file)
+        assert steps == ["file", "name", "folder", "folder", "name", "folder"]

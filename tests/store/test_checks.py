@@ -77,3 +77,13 @@ def test_a_log_that_only_grows_is_told(sqlite_database, ask):
     with sqlite_database.place.wal.open("wb") as log:
         log.truncate(0)
     assert ask(sqlite_database, checks.write_ahead_log).status is Status.OK
+
+
+def test_a_database_that_everybody_may_read_is_told(sqlite_database, ask):
+    sqlite_database.home.chmod(0o755)
+    sqlite_database.file.chmod(0o644)
+    finding = ask(sqlite_database, checks.database)
+    assert finding.status is Status.WARNING
+    assert "chmod" in finding.remedy
+    sqlite_database.home.chmod(0o700)
+    assert ask(sqlite_database, checks.database).status is Status.OK

@@ -10,14 +10,16 @@ from pathlib import Path
 
 import pytest
 from children import Child
-from database import Database
+from database import PATIENT, Database
 from mounts import become_nobody, fill, read_only, small_disk
 from sqlalchemy import delete, insert, select
 
+from hostler.clock import SystemClock
 from hostler.errors import StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 from hostler.store.meta import read_meta
 from hostler.store.migrate import Plan
 from hostler.store.tables import store_meta
+from hostler.store.vacuum import vacuum
 
 
 @pytest.fixture
@@ -186,3 +188,16 @@ def test_a_file_cut_short_is_called_damaged(sqlite_database):
     with pytest.raises(StoreCorrupt), closing(sqlite_database.open()) as store:
         keys(store)
     assert not sqlite_database.inspect().sound
+
+
+def test_a_vacuum_on_a_full_disk_says_so(disk):
+    database = Database(disk / "home")
+    database.upgrade()
+    with closing(database.open()) as store:
+        put(store, "large", 700_000)
+    filler = fill(disk)
+    with pytest.raises(StoreFull):
+        vacuum(database.home, database.place, clock=SystemClock(), patience=PATIENT)
+    filler.unlink()
+    vacuum(database.home, database.place, clock=SystemClock(), patience=PATIENT)
+    assert database.inspect().sound

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 
 from sqlalchemy import insert
 
+from hostler.store import writers
 from hostler.store.meta import read_meta
 from hostler.store.tables import store_meta
 
@@ -95,3 +97,14 @@ def test_a_waiting_store_can_be_forked(store):
 
     assert in_a_forked_child(in_child) == "True"
     assert store.wait_for_change(mark) != mark
+
+
+def test_a_child_forked_while_a_thread_looks_for_its_queue_can_write(sqlite_database):
+    def in_child():
+        with closing(sqlite_database.open()) as store:
+            put(store, "child")
+        return "stored"
+
+    # As a thread of the parent would hold it at that moment.
+    with writers._queues_guard:
+        assert in_a_forked_child(in_child) == "stored"

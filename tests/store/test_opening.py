@@ -7,11 +7,16 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from database import Database
+from database import PATIENT, Database, no_progress
 
+from hostler.clock import SystemClock
 from hostler.errors import MissingExtra, StoreCorrupt, StoreError, StoreMissing
 from hostler.store import open_store
+from hostler.store.backup import take_backup, verify_backup
 from hostler.store.place import PostgresPlace, find_place
+from hostler.store.revision import HEAD
+from hostler.store.store import make_backend
+from hostler.store.vacuum import vacuum
 
 
 def test_where_nothing_is_the_database_is_missing_and_is_not_created(empty):
@@ -105,3 +110,47 @@ def test_without_the_driver_the_missing_package_is_named(home, monkeypatch):
     monkeypatch.setattr("hostler.store.postgres.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match="PostgreSQL"):
         open_store(home, "postgresql://db.example/hostler")
+
+
+@pytest.mark.parametrize("target", ["gone.db", "not/mounted/hostler.db"])
+def test_a_link_that_leads_nowhere_is_told_apart(home, tmp_path, target):
+    home.mkdir()
+    (home / "hostler.db").symlink_to(tmp_path / target)
+    for action in (Database(home).open, Database(home).upgrade):
+        with pytest.raises(StoreError, match="is a link to") as caught:
+            action()
+        assert not isinstance(caught.value, StoreMissing)
+        assert target in str(caught.value)
+    assert not (tmp_path / target).exists()
+
+
+def test_a_home_may_have_a_name_that_is_no_text(tmp_path):
+    database = Database(tmp_path / os.fsdecode(b"\xff\xfe"))
+    database.upgrade()
+    database.open().close()
+    assert database.inspect().sound
+
+
+def test_two_noted_layouts_are_called_damage(database):
+    file = database.home / "before"
+    backend = make_backend(database.place, SystemClock(), PATIENT)
+    with backend.writing((), relaxed=False) as connection:
+        connection.exec_driver_sql("INSERT INTO alembic_version VALUES ('0001')")
+        connection.commit()
+    backend.close()
+    for action in (database.open, database.upgrade):
+        with pytest.raises(StoreCorrupt, match="2 layouts"):
+            action()
+    assert "2 layouts" in database.inspect().problems[0]
+    if not database.url:
+        take_backup(database.place, file, HEAD, no_progress)
+        with pytest.raises(StoreCorrupt, match="cannot be used"):
+            verify_backup(database.place, file)
+
+
+def test_vacuum_makes_no_database_of_an_empty_file(home):
+    home.mkdir()
+    (home / "hostler.db").touch()
+    with pytest.raises(StoreMissing):
+        vacuum(home, Database(home).place, clock=SystemClock(), patience=PATIENT)
+    assert (home / "hostler.db").stat().st_size == 0

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 from contextlib import closing
 
+import psycopg
+import psycopg.conninfo
 import pytest
 from database import Database
 from pg_server import GUARDED, PostgresServer
 from sqlalchemy import insert
+from sqlalchemy.exc import OperationalError
 
-from hostler.errors import StoreMissing, StoreReadOnly, StoreUnreachable
+from hostler.errors import StoreError, StoreMissing, StoreReadOnly, StoreUnreachable
+from hostler.store import listener, pgtools
 from hostler.store.meta import read_meta
 from hostler.store.tables import store_meta
 
@@ -125,3 +130,44 @@ def test_a_server_that_stops_and_starts_again_is_used_again(home, own_server):
     # The server may lose what its own crash cut off, but here it was stored before.
     assert {"before", "after"} <= found
     assert "meanwhile" not in found
+
+
+@pytest.fixture
+def silent_port():
+    """A port that accepts connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.usefixtures("server")
+def test_a_server_that_never_answers_is_not_waited_for(home, silent_port, monkeypatch, tmp_path):
+    for name in ("place", "postgres"):
+        monkeypatch.setattr(f"hostler.store.{name}.CONNECT_SECONDS", 2)
+    database = Database(home, f"postgresql://me@127.0.0.1:{silent_port}/hostler")
+    with pytest.raises(StoreUnreachable, match="does not answer"):
+        database.open()
+    with pytest.raises(OperationalError, match="timeout"):
+        listener.Listener(database.place, str, print).heard()
+    with pytest.raises(StoreError, match="pg_dump failed"):
+        pgtools.dump(database.place, tmp_path / "x.dump", ["a"])
+
+
+def test_an_address_for_libpq_has_bounds_and_no_plus_for_a_space(home):
+    url = "postgresql://me@db.example/hostler?options=-c%20a=b&connect_timeout=0"
+    address = psycopg.conninfo.conninfo_to_dict(Database(home, url).place.bounded(5))
+    assert address["options"] == "-c a=b -c lock_timeout=5"
+    assert int(address["connect_timeout"]) == 10
+
+
+def test_a_user_who_may_not_even_read_is_told_of_grants_and_not_of_writing(
+    home, server, postgres_database
+):
+    server.sql("CREATE ROLE nobody_at_all LOGIN")
+    theirs = Database(home, server.url(server.name_of(postgres_database.url), "nobody_at_all"))
+    for action in (theirs.open, theirs.inspect):
+        with pytest.raises(StoreUnreachable, match="permission denied") as caught:
+            action()
+        assert "written" not in caught.value.what
+        assert "grants" in caught.value.remedy
+    server.sql("DROP ROLE nobody_at_all")

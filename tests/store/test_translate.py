@@ -129,14 +129,14 @@ def test_extended_codes_count_before_primary_ones(code, kind):
         (postgres_errors.LockNotAvailable(), Kind.BUSY),
         (postgres_errors.UniqueViolation(), Kind.CONFLICT),
         (postgres_errors.ReadOnlySqlTransaction(), Kind.READ_ONLY),
-        (postgres_errors.InsufficientPrivilege(), Kind.READ_ONLY),
+        (postgres_errors.InsufficientPrivilege(), Kind.NOT_GRANTED),
         (postgres_errors.UndefinedTable(), Kind.BUG),
         (postgres_errors.DataCorrupted(), Kind.CORRUPT),
         (postgres_errors.AdminShutdown(), Kind.UNREACHABLE),
         (postgres_errors.IoError(), Kind.DISK),
         (psycopg.OperationalError("no code"), Kind.UNREACHABLE),
         (postgres_errors.ConnectionTimeout(), Kind.UNREACHABLE),
-        (sqlalchemy.exc.TimeoutError(), Kind.BUSY),
+        (sqlalchemy.exc.TimeoutError(), Kind.CROWDED),
     ],
 )
 def test_states_count_before_their_classes(error, kind):

@@ -8,19 +8,22 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 
 import pytest
 from children import Child
-from database import HASTY, PATIENT, Database
+from database import HASTY, PATIENT, Database, no_progress
 from sqlalchemy import insert
 
 from hostler.clock import SystemClock
 from hostler.errors import StoreBusy
 from hostler.store import holders
 from hostler.store.meta import read_meta
+from hostler.store.migrate import Plan, upgrade
 from hostler.store.place import SqlitePlace
+from hostler.store.revision import HEAD
 from hostler.store.tables import store_meta
+from hostler.store.vacuum import vacuum
 from hostler.store.writers import WriterQueue
 
 
@@ -257,3 +260,58 @@ def test_the_kernels_list_of_locks_is_read_with_care(tmp_path):
         assert holders.sqlite_writer(shm) is None
         connection.execute("BEGIN IMMEDIATE")
         assert str(os.getpid()) in holders.sqlite_writer(shm)
+
+
+@contextmanager
+def a_foreign_writer(file):
+    """Another program that has SQLite's write lock."""
+    script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); "
+    script += "c.execute('BEGIN IMMEDIATE'); print('writing', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script, file],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout.readline() == "writing\n"
+        yield other
+        other.communicate("")
+
+
+def upgrade_hastily(database):
+    plan = Plan(to=HEAD, with_backup=False)
+    upgrade(
+        database.home,
+        database.place,
+        clock=SystemClock(),
+        patience=HASTY,
+        progress=no_progress,
+        plan=plan,
+    )
+
+
+def vacuum_hastily(database):
+    vacuum(database.home, database.place, clock=SystemClock(), patience=HASTY)
+
+
+@pytest.mark.parametrize("action", [upgrade_hastily, vacuum_hastily])
+def test_an_upgrade_or_vacuum_in_vain_names_the_holder_and_how_long_it_waited(home, action):
+    database = Database(home)
+    database.upgrade(Plan(to="0001"))
+    with a_foreign_writer(database.file) as other:
+        with pytest.raises(StoreBusy) as caught:
+            action(database)
+        assert str(other.pid) in caught.value.holder
+        assert caught.value.waited_seconds >= HASTY.begin_seconds
+
+
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_too_many_reads_at_once_blame_no_other_process(request, kind):
+    database = request.getfixturevalue(f"{kind}_database")
+    with closing(database.open(patience=HASTY)) as store, ExitStack() as reads:
+        with pytest.raises(StoreBusy) as caught:
+            for _ in range(16):
+                reads.enter_context(store.read())
+        assert "write lock" not in str(caught.value)
+        assert "too many transactions" in str(caught.value)
+        assert caught.value.waited_seconds >= HASTY.begin_seconds

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hostler.cli.output import report, say, say_json
-from hostler.cli.state import globals_of
+from hostler.cli.state import globals_of, settings_of
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 commands = typer.Typer(
@@ -33,11 +33,9 @@ def show(context: typer.Context, json: Json = False) -> None:
       hostler config show
       hostler config show --json | jq .runtime.worker_count
     """
-    from hostler.config import load
     from hostler.config.explain import as_toml
 
-    given = globals_of(context)
-    loaded = load(given.home_folder, given.config)
+    loaded = settings_of(globals_of(context))
     if json:
         say_json(loaded.settings.model_dump())
         return

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,14 +12,14 @@ import typer
 
 from hostler.cli.logbook import logbook
 from hostler.cli.output import note, say, say_json
-from hostler.cli.state import Globals, globals_of
-from hostler.telemetry.names import STORE_BACKED_UP, STORE_RESTORED, STORE_UPGRADED
+from hostler.cli.state import globals_of, settings_of
 
 if TYPE_CHECKING:
     from hostler.clock import Clock
     from hostler.store.migrate import Upgrade
     from hostler.store.place import Place
     from hostler.store.writers import Patience
+    from hostler.telemetry.logs import Log
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 # Below this many pages a copy is over before anybody could read about it.
@@ -58,13 +59,6 @@ def options(
     context.obj = database_url
 
 
-def database_url(given: Globals) -> str | None:
-    """The PostgreSQL database that the settings name; None for the file in the home."""
-    from hostler.config import load
-
-    return load(given.home_folder, given.config).settings.runtime.database_url or None
-
-
 @dataclass(frozen=True, slots=True)
 class _Target:
     """What every command here works on."""
@@ -73,18 +67,23 @@ class _Target:
     place: Place
     clock: Clock
     patience: Patience
+    log: Log
 
 
-def _target(context: typer.Context) -> _Target:
+@contextmanager
+def _target(context: typer.Context, command: str) -> Iterator[_Target]:
+    """The database, by option, environment or settings, which are read before anything is done."""
     from hostler.clock import SystemClock
     from hostler.store.place import find_place
     from hostler.store.writers import Patience
 
     given = globals_of(context)
+    settings = settings_of(given).settings
     chosen = context.parent.obj if context.parent else None
-    url = chosen if isinstance(chosen, str) and chosen else database_url(given)
-    place = find_place(given.home_folder, url)
-    return _Target(given.home_folder, place, SystemClock(), Patience())
+    url = chosen if isinstance(chosen, str) and chosen else settings.runtime.database_url
+    place = find_place(given.home_folder, url or None)
+    with logbook(given, settings, f"db {command}") as log:
+        yield _Target(given.home_folder, place, SystemClock(), Patience(), log)
 
 
 def _progress() -> Callable[[int, int], None]:
@@ -120,8 +119,9 @@ def upgrade(
     """
     from hostler.store.migrate import Plan
     from hostler.store.migrate import upgrade as bring_up
+    from hostler.telemetry.names import STORE_UPGRADED
 
-    target = _target(context)
+    target = context.with_resource(_target(context, "upgrade"))
     note(f"Upgrading {target.place} ...")
     done = bring_up(
         target.home,
@@ -133,9 +133,8 @@ def upgrade(
     )
     kept = str(done.backup.path) if done.backup else None
     if done.changed:
-        with logbook(globals_of(context)) as log:
-            moved = log.bind(from_revision=done.before, to_revision=done.after)
-            moved.event(STORE_UPGRADED, backup=kept)
+        moved = target.log.bind(from_revision=done.before, to_revision=done.after)
+        moved.event(STORE_UPGRADED, backup=kept)
     if json:
         facts = {"changed": done.changed, "from": done.before, "to": done.after}
         say_json({"database": str(target.place), **facts, "backup": kept})
@@ -173,8 +172,9 @@ def back_up(
     from hostler.store.backup import backup_path, take_backup
     from hostler.store.migrate import present_revision
     from hostler.store.translate import missing
+    from hostler.telemetry.names import STORE_BACKED_UP
 
-    target = _target(context)
+    target = context.with_resource(_target(context, "backup"))
     revision = present_revision(target.place, target.clock, target.patience)
     if revision is None:
         raise missing(target.place)
@@ -182,8 +182,7 @@ def back_up(
     path = path or backup_path(target.home, target.place, revision, target.clock)
     note(f"Backing up {target.place} ...")
     taken = take_backup(target.place, path, revision, _progress())
-    with logbook(globals_of(context)) as log:
-        log.event(STORE_BACKED_UP, backup=str(taken.path))
+    target.log.event(STORE_BACKED_UP, backup=str(taken.path))
     if json:
         say_json({"backup": taken.path, "revision": taken.revision, "bytes": taken.size})
     else:
@@ -206,8 +205,9 @@ def restore(
     """
     from hostler.store.restore import restore as go_back
     from hostler.store.revision import HEAD
+    from hostler.telemetry.names import STORE_RESTORED
 
-    target = _target(context)
+    target = context.with_resource(_target(context, "restore"))
     note(f"Restoring {file} ...")
     done = go_back(
         target.home,
@@ -217,8 +217,7 @@ def restore(
         patience=target.patience,
         progress=_progress(),
     )
-    with logbook(globals_of(context)) as log:
-        log.event(STORE_RESTORED, backup=str(done.backup.path), kept=str(done.kept or ""))
+    target.log.event(STORE_RESTORED, backup=str(done.backup.path), kept=str(done.kept or ""))
     if json:
         facts = {"restored": done.backup.path, "revision": done.backup.revision}
         say_json({"database": str(target.place), **facts, "kept": done.kept})
@@ -243,7 +242,7 @@ def check(context: typer.Context, json: Json = False) -> None:
     """
     from hostler.store.inspection import inspect_database
 
-    target = _target(context)
+    target = context.with_resource(_target(context, "check"))
     note(f"Checking {target.place} ...")
     found = inspect_database(target.place, target.clock, target.patience)
     if json:
@@ -270,7 +269,7 @@ def vacuum(context: typer.Context, json: Json = False) -> None:
     """
     from hostler.store.vacuum import vacuum as give_back
 
-    target = _target(context)
+    target = context.with_resource(_target(context, "vacuum"))
     note(f"Vacuuming {target.place} ...")
     done = give_back(target.home, target.place, clock=target.clock, patience=target.patience)
     if json:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from hostler.cli.output import say, say_json, write_file
 from hostler.cli.state import globals_of
-from hostler.errors import HostlerError
-from hostler.model import RepoName
+from hostler.errors import ConfigError, HostlerError
 
 if TYPE_CHECKING:
     from hostler.config.proposal import Answers, Surroundings
+    from hostler.model import RepoName
+
+T = TypeVar("T")
 
 
 def register(app: typer.Typer) -> None:
@@ -63,7 +65,9 @@ def init(
 
 
 def _refuse_to_overwrite(path: Path, force: bool) -> None:
-    if path.exists() and not force:
+    from hostler.config.load import present
+
+    if present(path) and not force:
         raise HostlerError(
             f"{path} is there already.",
             safe="It was not changed.",
@@ -72,22 +76,16 @@ def _refuse_to_overwrite(path: Path, force: bool) -> None:
 
 
 def _with_options(start: Answers, repo: str, users: list[str], agent: str) -> Answers:
-    from hostler.config.proposal import AGENTS
-
     if repo:
         name = _repo(repo)
         start = replace(start, repo=name, allowed_users=(name.owner,))
     if users:
         start = replace(start, allowed_users=tuple(users))
-    if agent and agent not in (*AGENTS, "none"):
-        raise HostlerError(
-            f"There is no agent called {agent!r}.",
-            remedy=f"Choose one of {', '.join(AGENTS)}, none.",
-        )
-    return replace(start, agent="" if agent == "none" else agent or start.agent)
+    return replace(start, agent=_agent(agent) if agent else start.agent)
 
 
 def _repo(text: str) -> RepoName:
+    from hostler.model import RepoName
 
     try:
         return RepoName.parse(text.strip())
@@ -100,20 +98,50 @@ def _ask(start: Answers, found: Surroundings) -> Answers:
         raise HostlerError(
             "There is no terminal to ask questions on.", remedy="Use `hostler init --yes`."
         )
-    repo = _asked("Repository to watch (owner/name, empty for none)", str(start.repo or ""))
-    users = _asked("Whose issues may cause work (logins, comma)", ",".join(start.allowed_users))
-    agent = _asked(f"Agent ({_agents_hint(found)})", start.agent or "none")
+    named = _asked_until(_repo, "Repository to watch (owner/name, empty for none)", start.repo)
+    users = _asked_until(
+        _logins, "Whose issues may cause work (logins, comma)", start.allowed_users
+    )
+    agent = _asked_until(_agent, f"Agent ({_agents_hint(found)})", start.agent or "none")
     auth = start.auth
     if found.gh_has_token:
         use_gh = typer.confirm("Take the token from `gh auth token` when needed?", default=True)
         auth = "gh" if use_gh else "auto"
-    logins = [login.strip() for login in users.split(",") if login.strip()]
-    return _with_options(replace(start, auth=auth, repo=None), repo, logins, agent)
+    return replace(start, auth=auth, repo=named, allowed_users=users or (), agent=agent or "")
 
 
-def _asked(question: str, default: str) -> str:
-    answer: str = typer.prompt(question, default=default, show_default=bool(default))
-    return answer.strip()
+def _asked_until(read: Callable[[str], T], question: str, default: object) -> T | None:
+    """Ask until the answer can be read; nothing for an empty one."""
+    shown = ",".join(default) if isinstance(default, tuple) else str(default or "")
+    while True:
+        answer: str = typer.prompt(question, default=shown, show_default=bool(shown)).strip()
+        try:
+            return read(answer) if answer else None
+        except HostlerError as error:
+            say(f"  {error.what} {error.remedy}")
+
+
+def _logins(text: str) -> tuple[str, ...]:
+    from hostler.model import RepoName
+
+    logins = tuple(login.strip() for login in text.split(",") if login.strip())
+    for login in logins:
+        try:
+            RepoName(login, "any")
+        except ValueError as error:
+            raise HostlerError(f"{login!r} is not a GitHub login.") from error
+    return logins
+
+
+def _agent(name: str) -> str:
+    from hostler.config.proposal import AGENTS
+
+    if name not in (*AGENTS, "none"):
+        raise HostlerError(
+            f"There is no agent called {name!r}.",
+            remedy=f"Choose one of {', '.join(AGENTS)}, none.",
+        )
+    return "" if name == "none" else name
 
 
 def _agents_hint(found: Surroundings) -> str:
@@ -132,7 +160,10 @@ def _write_checked(path: Path, answers: Answers) -> None:
     with TemporaryDirectory() as folder:
         draft = Path(folder) / "hostler.toml"
         draft.write_text(text, encoding="utf-8")
-        read(draft)
+        try:
+            read(draft)
+        except ConfigError as error:
+            raise ConfigError(path, error.problems) from None
     write_file(path, text)
 
 

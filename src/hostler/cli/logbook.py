@@ -1,8 +1,7 @@
-"""Logs of commands: in the home's `logs/`, as the settings say."""
+"""What commands leave behind: log lines in the home, and traces where they are wanted."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,29 +11,35 @@ from typing import TYPE_CHECKING
 from hostler.cli.state import Globals, default_home
 
 if TYPE_CHECKING:
+    from hostler.config import Settings
     from hostler.telemetry.logs import Log
 
 
 @contextmanager
-def logbook(given: Globals) -> Iterator[Log]:
-    """The log for one command."""
+def logbook(given: Globals, settings: Settings, command: str) -> Iterator[Log]:
+    """The log of one command, with `--debug` on the terminal too; and its trace."""
     from hostler.clock import SystemClock
-    from hostler.config import load
+    from hostler.telemetry import tracing
     from hostler.telemetry.logs import Logging
     from hostler.telemetry.names import Level
 
-    runtime = load(given.home_folder, given.config).settings.runtime
+    runtime = settings.runtime
+    if runtime.otel:
+        tracing.start_tracing()
     logging = Logging(
         SystemClock(),
         given.home_folder / "logs",
         retention_days=runtime.log_retention_days,
         least=Level(runtime.log_level),
+        terminal=sys.stderr if given.debug else None,
     )
     logging.capture_foreign()
     try:
-        yield logging.log
+        with tracing.span(f"hostler {command}"):
+            yield logging.log
     finally:
         logging.close()
+        tracing.stop_tracing()
 
 
 def keep_traceback(error: Exception) -> Path | None:
@@ -43,10 +48,11 @@ def keep_traceback(error: Exception) -> Path | None:
     from hostler.telemetry.logs import Logging
     from hostler.telemetry.names import COMMAND_FAILED
 
-    folder = default_home() / "logs"
-    clock = SystemClock()
-    logging = Logging(clock, folder)
-    logging.log.event(COMMAND_FAILED, error=error, command=" ".join(sys.argv[1:3]))
-    logging.close()
-    path = folder / f"{clock.now().date().isoformat()}.jsonl"
-    return path if os.access(path, os.R_OK) else None
+    try:
+        folder, clock = default_home() / "logs", SystemClock()
+        logging = Logging(clock, folder)
+        logging.log.event(COMMAND_FAILED, error=error, command=" ".join(sys.argv[1:3]))
+        logging.close()
+    except Exception:  # we are telling of a defect already
+        return None
+    return folder / f"{clock.now().date().isoformat()}.jsonl" if logging.complete else None

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from hostler.cli import agent_words, db, doctor, sandbox
 from hostler.cli import config as config_commands
 from hostler.cli import init as init_command
-from hostler.cli.output import note, report, say
+from hostler.cli.output import emit, note, report
 from hostler.cli.quickhelp import quick_help
-from hostler.cli.state import Globals
+from hostler.cli.state import Globals, folder
+from hostler.cli.stdio import whole_output
 from hostler.errors import HostlerError
 
 # Plain help: the decorated kind doubles the start-up time of every `--help`.
@@ -64,7 +65,7 @@ def root(
     """
     if home is not None:
         # For what we start, and for the log of a defect, which is written outside any command.
-        os.environ["HOSTLER_HOME"] = str(home.expanduser().absolute())
+        os.environ["HOSTLER_HOME"] = str(folder(home))
     context.obj = Globals(home=home, config=config, debug=debug)
 
 
@@ -72,23 +73,30 @@ def run() -> None:
     """Run the command line; turn errors into one clear message and an exit code."""
     debug = "--debug" in sys.argv[1:]
     try:
-        text = quick_help(app, sys.argv[1:])
-        app() if text is None else say(text)
-    except HostlerError as error:
-        if debug:
-            raise
-        report(error)
-        sys.exit(error.exit_code)
-    except BrokenPipeError:
-        _leave_quietly()
-    except Exception as error:
-        if debug:
-            raise
-        report(_unexpected(error))
-        sys.exit(70)
+        with whole_output():
+            text = quick_help(app, sys.argv[1:])
+            app() if text is None else emit(text)
     except KeyboardInterrupt:
         note("Stopped.")
         sys.exit(130)
+    except Exception as error:
+        if debug:
+            raise
+        told = translated(error)
+        report(told)
+        sys.exit(told.exit_code)
+
+
+def translated(error: Exception) -> HostlerError:
+    """Any error as one that a person can read."""
+    if isinstance(error, HostlerError):
+        return error
+    if isinstance(error, OSError) and error.strerror:
+        what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        return HostlerError(
+            f"The system refused: {what}.", remedy="Mend that, or name another place."
+        )
+    return _unexpected(error)
 
 
 def _unexpected(error: Exception) -> HostlerError:
@@ -96,14 +104,10 @@ def _unexpected(error: Exception) -> HostlerError:
     from hostler.cli.logbook import keep_traceback
 
     kept = keep_traceback(error)
-    return HostlerError(
+    told = HostlerError(
         f"Hostler has a defect: {type(error).__name__}: {error}",
         safe=f"The details are in {kept}." if kept else "",
         remedy="Please report it; --debug shows the details here.",
     )
-
-
-def _leave_quietly() -> NoReturn:
-    """The reader of our output went away (`| head`): end without a word, as other tools do."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(141)
+    told.exit_code = 70
+    return told

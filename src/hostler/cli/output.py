@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
 from hostler.errors import HostlerError
-from hostler.telemetry.redact import redact
 
 RED, YELLOW, GREEN, DIM = "31", "33", "32", "2"
 
@@ -23,24 +22,42 @@ def coloured(text: str, colour: str, stream: TextIO | None = None) -> str:
     return f"\x1b[{colour}m{text}\x1b[0m"
 
 
-def say(text: str = "") -> None:
-    """A line on standard output."""
+def emit(text: str) -> None:
+    """A line on standard output, as it is: for texts that cannot hold a secret of the user's."""
     sys.stdout.write(text + "\n")
+
+
+def say(text: str = "") -> None:
+    """A line on standard output, without secrets."""
+    from hostler.telemetry.redact import redact
+
+    emit(redact(text))
 
 
 def note(text: str) -> None:
     """A line about what we are doing, on standard error, so that output can be piped."""
-    sys.stderr.write(text + "\n")
+    from hostler.telemetry.redact import redact
+
+    sys.stderr.write(redact(text) + "\n")
     sys.stderr.flush()
 
 
 def say_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
-    """One JSON document on standard output."""
-    say(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    """One JSON document on standard output, without secrets."""
+    say(as_json(value))
+
+
+def as_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
+    """A JSON document for programs (and for people who look at it)."""
+    import json
+
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 def report(error: HostlerError) -> None:
     """What happened, what is safe, what to do next, on standard error."""
+    from hostler.telemetry.redact import redact
+
     first, *rest = error.lines()
     label = coloured("error:", RED, sys.stderr)
     text = "\n".join([f"{label} {first}", *(f"  {line}" for line in rest)])
@@ -51,11 +68,13 @@ def write_file(path: Path, text: str) -> None:
     """Write a file whole or not at all; a clear error where that fails."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        # New folders are ours alone: the home holds what agents and people said.
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise HostlerError(
             f"{path} could not be written: {error.strerror}.",
             safe="What was there before is unchanged.",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hostler.cli.output import note, say, say_json
+from hostler.cli.output import as_json, emit, note
 
 if TYPE_CHECKING:
     from hostler.sandbox.hosting import Welcome
@@ -30,7 +30,7 @@ def sandbox(
         Path | None,
         typer.Option(help="JSON file of users and repositories to begin with (docs/sandbox.md)."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Serve a strict local GitHub: API, webhooks and git, on this machine only.
 
@@ -45,7 +45,7 @@ def sandbox(
     """
     from hostler.sandbox.hosting import host
 
-    host(port, state, seed, _as_json if as_json else _as_text)
+    host(port, state, seed, _as_json if json else _as_text)
     if state is not None:
         note(f"Saved to {state}.")
 
@@ -53,16 +53,19 @@ def sandbox(
 def _as_json(welcome: Welcome) -> None:
     from dataclasses import asdict
 
-    say_json(asdict(welcome))
+    emit(as_json(asdict(welcome)))
     _flush()
 
 
+# Its tokens open nothing but this sandbox, and are there to be shown.
+
+
 def _as_text(welcome: Welcome) -> None:
-    say(f"A GitHub of your own listens at {welcome.url} (Ctrl-C ends it)\n")
-    say("Users and their tokens:")
+    emit(f"A GitHub of your own listens at {welcome.url} (Ctrl-C ends it)\n")
+    emit("Users and their tokens:")
     width = max(map(len, welcome.tokens), default=0)
     for login, token in welcome.tokens.items():
-        say(f"  {login:<{width}}  {token}")
+        emit(f"  {login:<{width}}  {token}")
     if welcome.tokens and welcome.repos:
         _hints(welcome)
     _flush()
@@ -72,9 +75,9 @@ def _hints(welcome: Welcome) -> None:
     login, token = next(iter(welcome.tokens.items()))
     repo = welcome.repos[0]
     where = welcome.url.removeprefix("http://")
-    say("\nTry:")
-    say(f"  git clone http://{login}:{token}@{where}/{repo}.git")
-    say(f"  curl -H 'Authorization: Bearer {token}' {welcome.url}/repos/{repo}/issues")
+    emit("\nTry:")
+    emit(f"  git clone http://{login}:{token}@{where}/{repo}.git")
+    emit(f"  curl -H 'Authorization: Bearer {token}' {welcome.url}/repos/{repo}/issues")
 
 
 def _flush() -> None:

@@ -5,8 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
+
+from hostler.errors import HostlerError
+
+if TYPE_CHECKING:
+    from hostler.config import Loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +26,35 @@ class Globals:
     @property
     def home_folder(self) -> Path:
         """Where our state lives: `--home`, `HOSTLER_HOME`, or `~/.hostler`."""
-        return self.home.expanduser().absolute() if self.home else default_home()
+        return folder(self.home) if self.home else default_home()
 
 
 def default_home() -> Path:
     """The home where no option names one."""
-    return Path(os.environ.get("HOSTLER_HOME") or "~/.hostler").expanduser().absolute()
+    return folder(Path(os.environ.get("HOSTLER_HOME") or "~/.hostler"))
+
+
+def folder(path: Path) -> Path:
+    """A path that a person named, absolute and with its `~` resolved."""
+    try:
+        return path.expanduser().absolute()
+    except (RuntimeError, OSError) as error:
+        raise HostlerError(
+            f"Where {path} is cannot be found out: {str(error).rstrip('.')}.",
+            remedy="Name the home with its full path: --home or HOSTLER_HOME.",
+        ) from error
+
+
+def settings_of(given: Globals) -> Loaded:
+    """The settings; from here on, the secrets they name are hidden in all we write."""
+    from hostler.config import load
+    from hostler.config.secrets import named_secrets
+    from hostler.telemetry.redact import remember_secret
+
+    loaded = load(given.home_folder, given.config)
+    for secret in named_secrets(loaded.settings, os.environ):
+        remember_secret(secret)
+    return loaded
 
 
 def globals_of(context: typer.Context) -> Globals:

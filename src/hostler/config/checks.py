@@ -7,11 +7,12 @@ import re
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hostler.config.load import load
 from hostler.config.pools import FILE_NAME, load_pools
+from hostler.config.proposal import ask
 from hostler.config.settings import GitHub, Settings
 from hostler.errors import ConfigError
 from hostler.health import Context, Finding, Status, check
@@ -112,13 +113,29 @@ def _settings(context: Context) -> Settings:
 
 
 def _credential_source(github: GitHub) -> str:
-    if github.app_id and Path(github.app_private_key_file).expanduser().is_file():
-        return f"GitHub App {github.app_id}"
+    """Where the credential comes from, by the same choice as `github.auth`."""
+    asked = _SOURCES if github.auth == "auto" else {github.auth: _SOURCES[github.auth]}
+    return next(filter(None, (source(github) for source in asked.values())), "")
+
+
+def _app(github: GitHub) -> str:
+    there = github.app_id and Path(github.app_private_key_file).expanduser().is_file()
+    return f"GitHub App {github.app_id}" if there else ""
+
+
+def _token(github: GitHub) -> str:
     if github.token_file and Path(github.token_file).expanduser().is_file():
         return f"token in {github.token_file}"
     if github.token_env and os.environ.get(github.token_env):
         return f"token in the variable {github.token_env}"
-    return "`gh` is installed and can be asked" if shutil.which("gh") else ""
+    return ""
+
+
+def _gh(_github: GitHub) -> str:
+    return "`gh auth token` has one" if ask("gh", "auth", "token") else ""
+
+
+_SOURCES: dict[str, Callable[[GitHub], str]] = {"app": _app, "token": _token, "gh": _gh}
 
 
 def _readable_by_others(name: str) -> Iterator[Finding]:

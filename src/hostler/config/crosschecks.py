@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from hostler.config.problems import shown
 from hostler.config.settings import Agent, GitHub, Repo, Runtime, Web
@@ -31,6 +31,8 @@ def _repositories(repos: Mapping[str, Repo], agents: Mapping[str, Agent]) -> Ite
     seen: dict[str, str] = {}
     for name, repo in repos.items():
         full = f"{repo.owner}/{repo.name}".lower()
+        if repo.name in {".", ".."}:
+            yield Problem(f"repo.{name}.name", shown(repo.name), "a GitHub repository name")
         if full in seen:
             yield Problem(
                 f"repo.{name}", f"{full} again", f"one table per repository (see repo.{seen[full]})"
@@ -86,13 +88,23 @@ def _github(github: GitHub) -> Iterator[Problem]:
 
 
 def _database(runtime: Runtime) -> Iterator[Problem]:
-    if runtime.database_url and urlsplit(runtime.database_url).password is not None:
+    if _has_password(runtime.database_url):
         yield Problem(
             "runtime.database_url",
-            "an address with a password (not shown)",
+            "an address with a password, or one that cannot be read (not shown)",
             "postgresql://user@host/name",
             "Keep the password in ~/.pgpass or PGPASSWORD.",
         )
+
+
+def _has_password(url: str) -> bool:
+    """Whether an address holds a password, or cannot be read well enough to tell."""
+    try:
+        parts = urlsplit(url)
+        words = [name.lower() for name, _ in parse_qsl(parts.query)]
+        return parts.password is not None or any("password" in name for name in words)
+    except ValueError:
+        return True
 
 
 def _web(web: Web) -> Iterator[Problem]:

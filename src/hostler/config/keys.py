@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 class Section(BaseModel):
     """A table of the settings file. Unknown keys and wrong types are mistakes, never guessed."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 def key(default: Any, meaning: str, *, restart: bool = False, **limits: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from hostler.config.settings import PLAIN_TABLES, Agent, Repo, Settings
 from hostler.errors import ConfigError, Problem
 
 FILE_NAME = "hostler.toml"
-_TABLE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+_TABLE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_-]*$")
 # `repo` and `agent` hold one table per name; everything else is a table by itself.
 _NAMED: dict[str, type[Section]] = {"repo": Repo, "agent": Agent}
 
@@ -36,10 +37,24 @@ def find(home: Path, explicit: Path | None = None) -> Path | None:
     """The settings file: the named one, `./hostler.toml`, then the home's."""
     if explicit is not None:
         return explicit
-    for candidate in (Path.cwd() / FILE_NAME, home / FILE_NAME):
-        if candidate.is_file():
-            return candidate
-    return None
+    return next((path for path in _candidates(home) if present(path)), None)
+
+
+def _candidates(home: Path) -> Iterator[Path]:
+    with suppress(OSError):  # the folder we stand in may have been removed
+        yield Path.cwd() / FILE_NAME
+    yield home / FILE_NAME
+
+
+def present(path: Path) -> bool:
+    """Whether something is there. What cannot be looked at counts: reading it will say why."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def load(home: Path, explicit: Path | None = None) -> Loaded:
@@ -65,7 +80,7 @@ def read(path: Path) -> Loaded:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         problem = Problem("the file", "bytes that are not UTF-8", "text in UTF-8")
     except FileNotFoundError:
@@ -78,7 +93,7 @@ def _text(path: Path) -> str:
 def _parse(path: Path, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         line = re.search(r"at line (\d+)", str(error))
         problem = Problem(
             "the file", str(error) or "too deep", "TOML, as docs/configuration.md shows"
@@ -111,9 +126,7 @@ def _named_tables(
         if not isinstance(value, dict):
             problems.append(Problem(dotted, shown(value), f"a table, [{kind}.<name>]"))
         elif not _TABLE_NAME.match(name):
-            problems.append(
-                Problem(dotted, shown(name), "a name of letters, digits, '.', '_', '-'")
-            )
+            problems.append(Problem(dotted, shown(name), "a name of letters, digits, '_', '-'"))
         else:
             _one_table(dotted, _NAMED[kind], value, found, name, problems)
     return found

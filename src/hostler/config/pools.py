@@ -24,7 +24,7 @@ DEFAULT_POOL = "anthropic"
 class PoolCaps(Section):
     """One pool's caps, all set by the operator. Zero means: the default."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True, allow_inf_nan=False)
 
     max_global_agents: int = key(0, "Agents at once; 0: `[runtime] max_global_agents`.", ge=0)
     adaptive: bool = key(False, "Let the cap follow what the provider takes.")
@@ -54,10 +54,19 @@ def _pools(path: Path, raw: Any) -> dict[str, PoolCaps]:
     if not isinstance(tables, dict):
         raise ConfigError(path, [Problem("pools", shown(tables), "an object")])
     problems: list[Problem] = []
+    if "" in tables and DEFAULT_POOL in tables:
+        problems.append(
+            Problem(f"pools.{DEFAULT_POOL}", "the pool twice", 'one of "" and its name')
+        )
     pools = {name or DEFAULT_POOL: _pool(name, table, problems) for name, table in tables.items()}
     if problems:
         raise ConfigError(path, problems)
     return pools
+
+
+def _is_default(key: str, value: object) -> bool:
+    """Zero means the default for every number of ours."""
+    return key in PoolCaps.model_fields and type(value) in (int, float) and value == 0
 
 
 def _pool(name: str, table: Any, problems: list[Problem]) -> PoolCaps:
@@ -66,7 +75,13 @@ def _pool(name: str, table: Any, problems: list[Problem]) -> PoolCaps:
         problems.append(Problem(place, shown(table), "an object"))
         return PoolCaps()
     try:
-        return PoolCaps(**table)
+        pool = PoolCaps(
+            **{key: value for key, value in table.items() if not _is_default(key, value)}
+        )
+        if 0 < pool.hard_max < pool.max_global_agents:
+            allowed = f"{pool.max_global_agents} or more (max_global_agents)"
+            problems.append(Problem(f"{place}.hard_max", shown(pool.hard_max), allowed))
+        return pool
     except ValidationError as error:
         known = PoolCaps.model_fields
         problems.extend(from_validation(place, one, known) for one in error.errors())

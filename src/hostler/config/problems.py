@@ -29,6 +29,8 @@ def pasted_secrets(value: object, name: str = "") -> Iterator[Problem]:
     """Every text, wherever it stands, that looks like a token somebody pasted."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
+            if looks_secret(str(key)):
+                yield Problem(_dotted(name, "…"), shown(str(key)), "a name that is no secret")
             yield from pasted_secrets(inner, _dotted(name, str(key)))
     elif isinstance(value, list):
         for inner in value:
@@ -58,7 +60,14 @@ def from_validation(table: str, details: ErrorDetails, known: Iterable[str]) -> 
     name = _dotted(table, *(part for part in path if not part.startswith(("literal[", "bool"))))
     if details["type"] == "missing":
         return Problem(name, "nothing", "this key is needed here")
-    return Problem(name, shown(details["input"]), _allowed(details))
+    found = "something that is not shown" if _may_hold_secret(name) else shown(details["input"])
+    return Problem(name, found, _allowed(details))
+
+
+def _may_hold_secret(name: str) -> bool:
+    """Keys into which people paste the secret itself instead of where it is."""
+    last = name.rpartition(".")[2]
+    return last.endswith(("_env", "_file", "_url")) or any(word in last for word in SECRET_WORDS)
 
 
 def _dotted(*parts: str) -> str:

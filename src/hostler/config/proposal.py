@@ -42,10 +42,10 @@ def look_around(folder: Path, environment: Mapping[str, str]) -> Surroundings:
     """Find agents, the repository of this folder, and where a token could come from."""
     return Surroundings(
         agents=tuple(name for name in AGENTS if shutil.which(name)),
-        repo=repo_of_remote(_ask("git", "-C", str(folder), "remote", "get-url", "origin")),
+        repo=repo_of_remote(ask("git", "-C", str(folder), "remote", "get-url", "origin")),
         has_token=bool(environment.get("GITHUB_TOKEN")),
         # Only whether there is one: the token itself is asked for anew when it is needed.
-        gh_has_token=bool(_ask("gh", "auth", "token")),
+        gh_has_token=bool(ask("gh", "auth", "token")),
     )
 
 
@@ -88,7 +88,7 @@ def _table_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "-", name).lstrip("-_") or "repository"
 
 
-def _ask(*argv: str) -> str:
+def ask(*argv: str) -> str:
     """What a program answers; nothing where it is missing, fails or takes too long."""
     try:
         done = subprocess.run(

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hostler.config.load import find, read
+from hostler.config.load import find, present, read
 from hostler.config.pools import FILE_NAME, load_pools
 from hostler.errors import ConfigError
 
@@ -38,7 +38,7 @@ class Verdict:
 def examine_files(home: Path, explicit: Path | None) -> Verdict:
     """Read the settings and the caps; a mistake in one hides none in the other."""
     settings, caps = find(home, explicit), home / FILE_NAME
-    files = [path for path in (settings, caps) if path and (path.exists() or path == explicit)]
+    files = [path for path in (settings, caps) if path and (present(path) or path == explicit)]
     return Verdict(tuple(files), tuple(_errors(files, caps)))
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from hostler.sandbox.action_controls import ActionControls
 from hostler.sandbox.control import Control
 from hostler.sandbox.controls import WorldControls
+from hostler.sandbox.git.streams import ClientGone, body
 from hostler.sandbox.git.vault import Vault
 from hostler.sandbox.gitweb import bridge
-from hostler.sandbox.http import Request, Response
+from hostler.sandbox.http import Request, Response, json_response
+from hostler.sandbox.loopback import objection
 from hostler.sandbox.pipeline import Cut, Pipeline
 from hostler.sandbox.routes import all_routes, attach_all
 from hostler.sandbox.webhooks import Postman
@@ -22,7 +23,6 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 LARGEST_BODY = 8 * 1024 * 1024
-_LOOPBACK = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?")
 ABORT = "hostler.abort"
 
 
@@ -47,9 +47,16 @@ class SandboxApp:
             return None
         raw = scope.get("raw_path") or scope["path"].encode()
         path = raw.decode("ascii", "replace")
+        headers = _headers(scope)
+        if refused := objection(path, headers):
+            return await _write(send, json_response({"message": refused}, 403), False)
         if self.git is not None and self.git.wants(scope):
             return await self.git(scope, receive, send)
-        request = await _read(scope, path, receive)
+        try:
+            request = await _read(scope, path, headers, receive)
+        except ClientGone:
+            # Half a request is none: nothing of it is done.
+            return None
         if request is None:
             return await _write(send, Response(413, b'{"message":"Payload too large"}'), False)
         await self._reply(scope, request, send)
@@ -78,23 +85,23 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             return
 
 
-async def _read(scope: Scope, path: str, receive: Receive) -> Request | None:
+def _headers(scope: Scope) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+async def _read(
+    scope: Scope, path: str, headers: dict[str, str], receive: Receive
+) -> Request | None:
     """The request with its body; None if the body is too large."""
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     chunks: list[bytes] = []
     size = 0
     if "content-length" in headers or "transfer-encoding" in headers:
-        more = True
-        while more:
-            message = await receive()
-            chunk = message.get("body", b"")
+        async for chunk in body(receive):
             size += len(chunk)
-            if size > LARGEST_BODY:
+            if size > LARGEST_BODY and not path.startswith("/_sandbox/"):
                 return None
             chunks.append(chunk)
-            more = message.get("more_body", False)
-    host = headers.get("host", "")
-    root = f"http://{host if _LOOPBACK.fullmatch(host) else 'localhost'}"
+    root = f"http://{headers['host']}"
     if path == "/api/v3" or path.startswith("/api/v3/"):
         path, root = path[len("/api/v3") :] or "/", root + "/api/v3"
     query = scope["query_string"].decode("ascii", "replace")

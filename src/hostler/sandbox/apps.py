@@ -46,6 +46,11 @@ class Installation(Entity):
     def groups(self) -> tuple[Key, ...]:
         return (("app", self.app_id),)
 
+    def covers(self, owner: str, repo_id: int) -> bool:
+        """Whether a repository of this owner and id is within reach."""
+        owned = owner.lower() == self.account.lower()
+        return owned and (self.repos is None or repo_id in self.repos)
+
 
 def app_of_jwt(world: World, token: str) -> Identity:
     """The App that signed a JWT; 401 if it is not valid now."""
@@ -63,7 +68,7 @@ def app_of_jwt(world: World, token: str) -> Identity:
     except (jwt.PyJWTError, ValueError):
         raise unauthorized("A JSON web token could not be decoded") from None
     _check_times(claims, world.clock.now())
-    return Identity(key=f"app:{app.id}", app_id=app.id, is_app=True)
+    return Identity(key=f"app:{app.id}", purse=f"app:{app.id}", app_id=app.id, is_app=True)
 
 
 def _issuer(world: World, issuer: object) -> App | None:

@@ -69,9 +69,11 @@ def identify(world: World, authorization: str | None) -> Identity:
 
 def _identity(token: Token) -> Identity:
     if token.installation_id is None:
-        return Identity(key=f"token:{token.id}", login=token.login)
+        purse = f"user:{token.login.lower()}"
+        return Identity(key=f"token:{token.id}", purse=purse, login=token.login)
     return Identity(
         key=f"token:{token.id}",
+        purse=f"installation:{token.installation_id}",
         login=token.login,
         app_id=token.app_id,
         installation_id=token.installation_id,

@@ -8,6 +8,7 @@ from typing import Any
 from hostler.sandbox.entities import Issue, Moved, Repo
 from hostler.sandbox.errors import ApiError, conflict, gone, not_found
 from hostler.sandbox.fields import Fields
+from hostler.sandbox.git.errors import NoSuchObject
 from hostler.sandbox.git.repository import Repository
 from hostler.sandbox.http import Request, Response, encode, json_response
 from hostler.sandbox.identity import Identity
@@ -85,7 +86,12 @@ class Call:
         vault = self.world.vault
         if vault is None:
             raise conflict("Git Repository is empty.")
-        return vault.get(self.repo.id)
+        try:
+            return vault.get(self.repo.id)
+        except NoSuchObject:
+            # Deleted, though readers do not see it yet; or a state that came without its git.
+            known = self.world.truth.get(Repo, self.repo.id)
+            raise (conflict("Git Repository is empty.") if known else not_found()) from None
 
     def can(self, permission: str) -> bool:
         """Whether the caller has at least this permission here."""
@@ -169,8 +175,12 @@ class Call:
         target = self.tables.get(Repo, moved.to_repo) if moved.to_repo else None
         if target is None:
             raise gone("This issue was deleted")
+        if not self.viewer.can(self.tables, target, "read"):
+            raise not_found()
         here = f"/issues/{number}"
         rest = self.request.path.partition(here)[2]
+        if self.request.query_string:
+            rest += "?" + self.request.query_string
         url = f"{self.request.root}/repositories/{target.id}/issues/{moved.to_number}{rest}"
         status = 301 if self.request.is_read else 307
         raise ApiError(status, "Moved Permanently", headers={"Location": url})

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 
 from hostler.sandbox.auth import identify
 from hostler.sandbox.entities import Repo
 from hostler.sandbox.errors import ApiError
 from hostler.sandbox.git.gate import Call, Standing
-from hostler.sandbox.git.http import GitBridge, Push
+from hostler.sandbox.git.http import GitBridge
 from hostler.sandbox.git.vault import Vault
+from hostler.sandbox.ref_moves import announce
 from hostler.sandbox.world import World
 
 
 def bridge(world: World, vault: Vault) -> GitBridge:
     """The smart-HTTP side of a world's repositories."""
 
-    async def pushed(push: Push) -> None:
-        repo = world.truth.get(Repo, push.number)
-        if repo is not None:
-            now = world.now()
-            world.put(replace(repo, pushed_at=now, updated_at=now))
-        for listener in world.push_listeners:
-            await listener(push)
+    def look_up(call: Call, token: str | None) -> Standing:
+        return standing(world, call, token)
 
-    return GitBridge(vault, lambda call, token: standing(world, call, token), pushed)
+    return GitBridge(
+        vault, look_up, partial(announce, world), lambda: world.settings.git_idle_seconds or None
+    )
 
 
 def standing(world: World, call: Call, token: str | None) -> Standing:

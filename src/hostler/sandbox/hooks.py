@@ -11,6 +11,25 @@ from hostler.sandbox.render import Frame, shape
 from hostler.sandbox.shapes.issues import repo_url
 from hostler.sandbox.tables import Entity, Key
 
+EVENTS = frozenset(
+    (
+        "*", "branch_protection_configuration", "branch_protection_rule", "check_run",
+        "check_suite", "code_scanning_alert", "commit_comment", "create",
+        "custom_property_values", "delete", "dependabot_alert", "deploy_key", "deployment",
+        "deployment_protection_rule", "deployment_review", "deployment_status",
+        "discussion", "discussion_comment", "fork", "gollum", "issue_comment",
+        "issue_dependencies", "issues", "label", "member", "merge_group", "meta",
+        "milestone", "package", "page_build", "project", "project_card", "project_column",
+        "public", "pull_request", "pull_request_review", "pull_request_review_comment",
+        "pull_request_review_thread", "push", "registry_package", "release", "repository",
+        "repository_advisory", "repository_import", "repository_ruleset",
+        "repository_vulnerability_alert", "secret_scanning_alert",
+        "secret_scanning_alert_location", "secret_scanning_scan", "security_and_analysis",
+        "star", "status", "sub_issues", "team_add", "watch", "workflow_dispatch",
+        "workflow_job", "workflow_run",
+    )
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Hook(Entity):
@@ -40,6 +59,7 @@ class Delivery(Entity):
     """One attempt to tell a hook something. `status_code` 0: nobody answered."""
 
     kind: ClassVar[str] = "delivery"
+    saved: ClassVar[bool] = False
     repo_id: int
     hook_id: int
     guid: str
@@ -83,7 +103,7 @@ def hook(item: Hook, frame: Frame) -> dict[str, Any]:
     }
 
 
-@shape(Delivery, "bare")
+@shape(Delivery, "bare", kept=False)
 def delivery_item(item: Delivery, _frame: Frame) -> dict[str, Any]:
     """A delivery in a list."""
     return {
@@ -102,7 +122,7 @@ def delivery_item(item: Delivery, _frame: Frame) -> dict[str, Any]:
     }
 
 
-@shape(Delivery)
+@shape(Delivery, kept=False)
 def delivery(item: Delivery, frame: Frame) -> dict[str, Any]:
     """A delivery with what was said."""
     headers = {"X-GitHub-Event": item.event, "X-GitHub-Delivery": item.guid}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,16 +35,11 @@ class Welcome:
 def host(
     port: int, state: Path | None, seed: Path | None, welcome: Callable[[Welcome], None]
 ) -> None:
-    """Serve until SIGINT or SIGTERM; then save, if there is a state file."""
-    if state is not None and not state.absolute().parent.is_dir():
-        raise SandboxError(
-            f"There is no folder for the state file {state}.", remedy="Make the folder first."
-        )
-    vault = Vault.temporary()
-    try:
-        asyncio.run(_live(SandboxApp(vault=vault), port, state, seed, welcome))
-    finally:
-        vault.close()
+    """Serve until SIGINT, SIGTERM or SIGHUP; then save, if there is a state file."""
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(shelf.claimed(state)) if state else None
+        vault = stack.enter_context(contextlib.closing(Vault.temporary()))
+        asyncio.run(_live(SandboxApp(vault=vault), port, file, seed, welcome))
 
 
 async def _live(
@@ -55,11 +51,10 @@ async def _live(
 ) -> None:
     with listen(port) as listening:
         app.world.root = url_of(listening)
-        await _fill(app.world, state, seed)
         server = Server(app)
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, server.stop)
+        # First of all: whoever ends us while we load finds everything kept, too.
+        _heed_signals(server)
+        await _fill(app.world, state, seed)
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         await server.answering()
         welcome(_welcome(app.world, state))
@@ -67,6 +62,14 @@ async def _live(
         await app.postman.close()
     if state is not None:
         await shelf.save(app.world, state)
+
+
+def _heed_signals(server: Server) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # Under nohup the terminal may go, and we stay.
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            loop.add_signal_handler(number, server.stop)
 
 
 async def _fill(world: World, state: Path | None, seed: Path | None) -> None:

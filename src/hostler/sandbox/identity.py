@@ -12,11 +12,12 @@ from hostler.sandbox.tables import Tables
 class Identity:
     """A user's token, an App's JWT, an installation's token, or nobody.
 
-    `key` names the budget that pays and goes into ETags. `repos` limits an installation
-    (None = no limit).
+    `key` names the token and goes into ETags; `purse` names the budget that pays, which all
+    tokens of one user or installation share. `repos` limits an installation (None = no limit).
     """
 
     key: str
+    purse: str = ""
     login: str = ""
     app_id: int | None = None
     installation_id: int | None = None
@@ -70,4 +71,4 @@ def _owner_permission(tables: Tables, repo: Repo, login: str) -> str:
     return "admin" if login in {name.lower() for name in members} else "none"
 
 
-ANONYMOUS = Identity(key="anonymous")
+ANONYMOUS = Identity(key="anonymous", purse="anonymous")

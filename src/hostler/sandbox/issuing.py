@@ -15,6 +15,7 @@ from hostler.sandbox.world import World
 
 REASONS = ("completed", "not_planned", "reopened", "duplicate")
 COLOR = "ededed"
+LONGEST_LABEL = 50
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,21 @@ def open_issue(call: Call, title: str, body: str | None, pull: PullMark | None =
     )
 
 
+def check(call: Call, change: Change, issue: Issue | None = None) -> None:
+    """Refuse a change as a whole: once it has begun, nothing in it can be refused."""
+    for name in change.labels or ():
+        if not 0 < len(name.strip()) <= LONGEST_LABEL:
+            raise invalid("Label", "name", "invalid")
+    if any(call.world.user(login) is None for login in change.assignees or ()):
+        raise invalid("Issue", "assignees", "invalid")
+    merged = issue and issue.pull and issue.pull.merged_at is not None
+    if merged and change.state == "open":
+        raise invalid("Issue", "state", "invalid", "state cannot be changed. It is merged.")
+
+
 def change_issue(call: Call, issue: Issue, change: Change) -> Issue:
     """Apply a change, with one event and one webhook per thing that really changed."""
+    check(call, change, issue)
     edit = _Edit(call, issue)
     edit.text(change)
     edit.state(change)
@@ -131,8 +145,6 @@ class _Edit:
         if state == issue.state:
             return
         closing = state == "closed"
-        if not closing and issue.pull and issue.pull.merged_at is not None:
-            raise invalid("Issue", "state", "invalid", "state cannot be changed. It is merged.")
         event = "closed" if closing else "reopened"
         reason = (change.reason or "completed") if closing else "reopened"
         self._issue = replace(
@@ -161,8 +173,6 @@ class _Edit:
     def assignees(self, logins: list[str]) -> None:
         """Make these the assignees."""
         known = [self._world.user(login) for login in logins]
-        if None in known:
-            raise invalid("Issue", "assignees", "invalid")
         had = self._issue.assignees
         wanted = tuple(dict.fromkeys(user.login for user in known if user))
         for login in dict.fromkeys([*had, *wanted]):
@@ -185,8 +195,6 @@ def _subject(world: World, issue: Issue) -> tuple[str, Entity]:
 
 def _label(call: Call, name: str) -> Label:
     name = name.strip()
-    if not name or len(name) > 50:
-        raise invalid("Label", "name", "invalid")
     found = call.world.truth.find(Label, call.repo.id, name.lower())
     if found is not None:
         return found

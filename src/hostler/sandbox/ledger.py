@@ -76,6 +76,7 @@ def _passes(row: Entry, wanted: dict[str, str]) -> bool:
 
 
 def _limit(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or not 0 < int(text[:9]) <= 10**6:
+    short = text.isascii() and text.isdigit() and len(text) < 19
+    if not short or not 0 < int(text) <= 10**6:
         raise BadInput("limit", "must be a whole number from 1 to 1000000")
     return int(text)

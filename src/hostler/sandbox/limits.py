@@ -1,4 +1,4 @@
-"""GitHub's limits: the hourly budget of a token, and the secondary ones against haste."""
+"""GitHub's limits: the hourly budget of a caller, and the secondary ones against haste."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Window:
 
 @dataclass
 class Account:
-    """What one token has used."""
+    """What one user, installation or App has used."""
 
     limit: int
     used: int = 0
@@ -68,7 +68,7 @@ class Account:
 
 
 class Limits:
-    """The accounts of all tokens."""
+    """The accounts of all callers."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -76,9 +76,9 @@ class Limits:
 
     def account(self, who: Identity, now: float) -> Account:
         """The account that pays for `who`, in its current hour."""
-        account = self._accounts.get(who.key)
+        account = self._accounts.get(who.purse)
         if account is None:
-            account = self._accounts[who.key] = Account(0)
+            account = self._accounts[who.purse] = Account(0)
         account.limit = self._limit(who)
         account.renew(now)
         return account

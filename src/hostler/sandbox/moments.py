@@ -6,15 +6,22 @@ import time
 from datetime import UTC, datetime
 from email.utils import formatdate
 from functools import lru_cache
+from typing import TypeVar
+
+T = TypeVar("T", int, float)
 
 LAST = 253_402_300_799  # the end of the year 9999
+
+
+def sayable(second: T) -> T:
+    """Beyond what a calendar can say, the nearest that it can."""
+    return min(max(second, 0), LAST)
 
 
 @lru_cache(maxsize=65_536)
 def iso(second: int) -> str:
     """A second as GitHub writes it: 2026-01-31T12:00:00Z."""
-    # Beyond what a calendar can say, the nearest that it can.
-    return datetime.fromtimestamp(min(max(second, 0), LAST), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(sayable(second), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def iso_or_none(second: int | None) -> str | None:
@@ -25,7 +32,7 @@ def iso_or_none(second: int | None) -> str | None:
 @lru_cache(maxsize=1024)
 def http_date(second: int) -> str:
     """A second as HTTP headers write it."""
-    return formatdate(second, usegmt=True)
+    return formatdate(sayable(second), usegmt=True)
 
 
 class VirtualClock:
@@ -38,8 +45,8 @@ class VirtualClock:
     def now(self) -> float:
         """Seconds since the epoch."""
         if self._frozen_at is not None:
-            return self._frozen_at
-        return time.time() + self._offset
+            return sayable(self._frozen_at)
+        return sayable(time.time() + self._offset)
 
     @property
     def frozen(self) -> bool:

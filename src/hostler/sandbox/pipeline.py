@@ -13,6 +13,8 @@ from hostler.sandbox.call import Call
 from hostler.sandbox.conditional import with_condition
 from hostler.sandbox.errors import ApiError, bad_request, forbidden, not_found
 from hostler.sandbox.faults import Fault, FaultPlan
+from hostler.sandbox.git.errors import GitError
+from hostler.sandbox.git_answers import answer_to
 from hostler.sandbox.http import Request, Response, json_response
 from hostler.sandbox.identity import ANONYMOUS, Identity
 from hostler.sandbox.ledger import Entry, Ledger
@@ -106,16 +108,28 @@ class Pipeline:
         return response
 
     async def _answer(self, exchange: Exchange) -> Response:
+        """The answer, paid for: what a fault does to it afterwards changes no budget."""
+        response = await self._attempt(exchange)
+        self._charge(exchange, response)
+        return response
+
+    async def _attempt(self, exchange: Exchange) -> Response:
         try:
             _check_headers(exchange.request)
             exchange.viewer = identify(self.world, exchange.request.headers.get("authorization"))
             response = await self._serve(exchange, self._pay(exchange))
+        except GitError as error:
+            return self._refusal(exchange, answer_to(error))
         except ApiError as error:
             return self._refusal(exchange, error)
-        response = with_condition(exchange.request, response, exchange.viewer)
-        if response.status == 304 and not exchange.viewer.anonymous:
-            exchange.charge = False
-        return response
+        return with_condition(exchange.request, response, exchange.viewer)
+
+    def _charge(self, exchange: Exchange, response: Response) -> None:
+        """Take one of the hour's budget; a 304 to a known caller is free."""
+        free = response.status == 304 and not exchange.viewer.anonymous
+        if exchange.charge and exchange.account is not None and not free:
+            exchange.account.used += 1
+            exchange.entry.primary = 1
 
     async def _serve(self, exchange: Exchange, account: Account) -> Response:
         """The handler's answer; while it is awaited, the request counts as one at once."""
@@ -170,8 +184,12 @@ class Pipeline:
         return await result if inspect.isawaitable(result) else result
 
     def _refusal(self, exchange: Exchange, error: ApiError) -> Response:
-        if error.status in (404, 410) and exchange.account is not None:
-            exchange.account.missing.add(self.world.clock.now(), 1)
+        now = self.world.clock.now()
+        if exchange.account is None:
+            # Whoever was not known is told of the budget of strangers.
+            exchange.account = self.limits.account(ANONYMOUS, now)
+        elif error.status in (404, 410):
+            exchange.account.missing.add(now, 1)
         payload = error.payload()
         if error.status in (301, 307):
             payload["url"] = error.headers["Location"]
@@ -180,12 +198,8 @@ class Pipeline:
         return response
 
     def _finish(self, exchange: Exchange, response: Response) -> None:
-        """Charge the hourly budget and add the headers that every answer has."""
+        """Add the headers that every answer has; those of a budget where a caller was looked at."""
         now = self.world.clock.now()
-        account = exchange.account or self.limits.account(ANONYMOUS, now)
-        if exchange.charge:
-            account.used += 1
-            exchange.entry.primary = 1
         self._requests += 1
         version = exchange.request.headers.get("x-github-api-version", VERSIONS[0])
         response.headers |= {
@@ -195,7 +209,7 @@ class Pipeline:
             "X-GitHub-Request-Id": f"5A4D:{self._requests:08X}:0:0:{int(now):08X}",
             "X-GitHub-Api-Version-Selected": version,
             "Access-Control-Expose-Headers": "ETag, Link, Location, Retry-After",
-            **account.headers(),
+            **(exchange.account.headers() if exchange.account else {}),
         }
 
     def _record(self, exchange: Exchange, response: Response | None) -> None:

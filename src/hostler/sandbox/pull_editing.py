@@ -23,10 +23,10 @@ async def edit(call: Call, git: Repository, issue: Issue, pull: Pull, fields: Fi
     title = fields.text("title", required="title" in fields, limit=256)
     body, state = fields.body(), fields.choice("state", ("open", "closed"))
     base, may = fields.text("base"), fields.flag("maintainer_can_modify")
-    if state == "open" and issue.state == "closed":
-        pull = await _check_reopening(call, git, pull)
     if base is not None and base != pull.base_ref:
         pull = await _retarget(call, git, issue, pull, base)
+    if state == "open" and issue.state == "closed":
+        pull = await _check_reopening(call, git, pull)
     if "maintainer_can_modify" in fields:
         pull = call.world.put(replace(pull, maintainer_can_modify=may))
     # What came before in this request may have touched the issue.

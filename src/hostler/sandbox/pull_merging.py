@@ -37,7 +37,7 @@ async def merge(call: Call, git: Repository, issue: Issue, pull: Pull, wish: Wis
         call.repo,
         sha=wish.sha,
         method=wish.method,
-        blocked=pull_standing.blocked(call.world.truth, pull),
+        lacking=pull_standing.lacking(call.world.truth, pull),
     )
     if refusal is not None:
         raise ApiError(refusal.status, refusal.message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from hostler.sandbox.entities import Issue, Repo
@@ -26,7 +26,10 @@ def options(repo: Repo) -> dict[str, bool]:
 
 
 def approvals(reviews: Iterable[Review]) -> int:
-    """How many reviewers approve; none counts while anybody asks for changes."""
+    """How many reviewers approve; none counts while anybody asks for changes.
+
+    The reviews are those of people who may write: what others say weighs nothing.
+    """
     last: dict[str, str] = {}
     for review in reviews:
         if review.state in _VERDICTS:
@@ -49,9 +52,9 @@ def mergeable_state(issue: Issue, pull: Pull, *, blocked: bool, failing: bool) -
 
 
 def refuse_merge(
-    issue: Issue, pull: Pull, repo: Repo, *, sha: str | None, method: str, blocked: bool
+    issue: Issue, pull: Pull, repo: Repo, *, sha: str | None, method: str, lacking: str
 ) -> Refusal | None:
-    """Why this merge must not be tried; None where it may."""
+    """Why this merge must not be tried; None where it may. `lacking` is what the base asks for."""
     if pull.merged_at is not None or issue.state == "closed":
         return Refusal(405, "Pull Request is not mergeable")
     if issue.pull and issue.pull.draft:
@@ -62,11 +65,26 @@ def refuse_merge(
     if not options(repo).get(names.get(method, "allow_rebase_merge"), True):
         title = "Merge commits" if method == "merge" else f"{method.capitalize()} merges"
         return Refusal(405, f"{title} are not allowed on this repository.")
-    if blocked:
-        return Refusal(
-            405, "At least 1 approving review is required by reviewers with write access."
-        )
-    return None
+    return Refusal(405, lacking) if lacking else None
+
+
+def lacking_approvals(wanted: int, given: int) -> str:
+    """What is said where approvals are lacking; nothing where they are not."""
+    if given >= wanted:
+        return ""
+    reviews = "review is" if wanted == 1 else "reviews are"
+    return f"At least {wanted} approving {reviews} required by reviewers with write access."
+
+
+def lacking_checks(wanted: Sequence[str], passed: Set[str], known: Set[str]) -> str:
+    """What is said where checks are lacking; nothing where they are not."""
+    missing = [name for name in wanted if name not in passed]
+    if not missing:
+        return ""
+    if len(missing) > 1:
+        return f"{len(missing)} of {len(wanted)} required status checks have not succeeded."
+    state = "has not succeeded" if missing[0] in known else "is expected"
+    return f'Required status check "{missing[0]}" {state}.'
 
 
 def merge_message(

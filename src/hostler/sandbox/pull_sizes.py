@@ -17,8 +17,3 @@ async def measure(git: Repository, base: str, head: str) -> Size:
         deletions=sum(file.deletions for file in files),
         files=len(files),
     )
-
-
-async def pull_files(git: Repository, base: str, head: str) -> list[diffs.FileChange]:
-    """The files of a pull request with their patches."""
-    return await compare.new_files(git, base, head)

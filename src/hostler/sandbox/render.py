@@ -24,13 +24,17 @@ class Frame:
 
 
 Shape = Callable[[Any, Frame], dict[str, Any]]
-_shapes: dict[tuple[str, str], tuple[Shape, bool]] = {}
+Kept = bool | Callable[[Any, Frame], bool]
+_shapes: dict[tuple[str, str], tuple[Shape, Kept]] = {}
 
 
 def shape(
-    kind: type[Entity], variant: str = "", *, kept: bool = True
+    kind: type[Entity], variant: str = "", *, kept: Kept = True
 ) -> Callable[[Callable[[E, Frame], dict[str, Any]]], Callable[[E, Frame], dict[str, Any]]]:
-    """Register a kind's JSON. `kept=False` where it depends on the viewer or other entities."""
+    """Register a kind's JSON. `kept=False` where it depends on the viewer or other entities;
+
+    where only some of a kind do, `kept` is asked for each.
+    """
 
     def register(
         function: Callable[[E, Frame], dict[str, Any]],
@@ -71,11 +75,13 @@ class Renderer:
         if frame.tables.epoch != self._epoch:
             self._kept.clear()
             self._epoch = frame.tables.epoch
+        function, kept = _shapes[(item.kind, variant)]
+        if not isinstance(kept, bool):
+            kept = kept(item, frame)
         key = (item.kind, variant, frame.root, item.id)
         found = self._kept.get(key)
-        if found is not None and found[0] is item:
+        if kept and found is not None and found[0] is item:
             return found[1], found[2]
-        function, kept = _shapes[(item.kind, variant)]
         body = encode(function(item, frame))
         digest = blake2b(body, digest_size=12).digest()
         if kept:

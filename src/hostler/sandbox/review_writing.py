@@ -38,7 +38,7 @@ async def read_remark(git: Repository, pull: Pull, fields: Fields) -> Remark:
     body = fields.body(required=True)
     path = fields.text("path", required=True)
     assert body is not None and path is not None
-    commit = await _commit(git, pull, fields)
+    commit = await read_commit(git, pull, fields)
     patch = await _patch(git, pull, commit, path)
     subject = fields.choice("subject_type", ("line", "file")) or "line"
     if subject == "file":
@@ -47,12 +47,12 @@ async def read_remark(git: Repository, pull: Pull, fields: Fields) -> Remark:
     return Remark(body, path, commit, found, side, start_side)
 
 
-async def _commit(git: Repository, pull: Pull, fields: Fields) -> str:
-    """The commit that a remark is about: the head, or another one of the pull request."""
+async def read_commit(git: Repository, pull: Pull, fields: Fields) -> str:
+    """The commit that is spoken of: the head, or another one of the pull request."""
     commit = fields.text("commit_id") or pull.head_sha
     known = names.is_sha(commit) and await refs.object_kind(git, commit) == "commit"
     if not known or not await refs.contains(git, pull.head_sha, commit):
-        raise invalid(RESOURCE, "commit_id", "invalid")
+        raise invalid(fields.resource, "commit_id", "invalid")
     return commit
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 from functools import cache
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from hostler.errors import SandboxError
+from hostler.sandbox import statecheck
+from hostler.sandbox.moments import VirtualClock
 from hostler.sandbox.settings import BadInput, Settings
 from hostler.sandbox.tables import Entity
 from hostler.sandbox.world import World
 
-FORMAT = 1
+FORMAT = 2
 PRODUCT = "hostler-sandbox"
 
 
@@ -21,11 +24,13 @@ def pack(world: World) -> dict[str, Any]:
     """Everything that is true, without what is only on its way to readers."""
     entities: dict[str, list[dict[str, Any]]] = {}
     for item in world.truth.everything():
+        if not item.saved:
+            continue
         entities.setdefault(item.kind, []).append(asdict(item))
     return {
         "product": PRODUCT,
         "format": FORMAT,
-        "clock": {"now": world.clock.now(), "frozen": world.clock.frozen},
+        "clock": _packed_clock(world.clock),
         "settings": world.settings.as_dict(),
         "counters": dict(world.counters),
         "entities": entities,
@@ -37,6 +42,10 @@ def unpack(world: World, state: Any) -> None:
     _check_head(state)
     entities = _part(state, "entities", dict)
     items = [_entity(kind, row) for kind in entities for row in _part(entities, kind, list)]
+    double = statecheck.twins(items)
+    if double is not None:
+        raise _broken(double)
+    items = statecheck.connected(items)
     counters = _part(state, "counters", dict)
     if not all(type(value) is int for value in counters.values()):
         raise _broken("counters: must be whole numbers")
@@ -45,14 +54,14 @@ def unpack(world: World, state: Any) -> None:
         settings.change(_part(state, "settings", dict))
     except BadInput as error:
         raise _broken(f"settings.{error}") from None
-    now, frozen = _clock(state)
+    offset, frozen_at = _clock(state)
     world.reset()
     world.settings.change(settings.as_dict())
-    world.counters.update(counters)
+    world.counters.update(statecheck.raised(counters, items))
     world.clock.real()
-    if frozen:
+    if frozen_at is not None:
         world.clock.freeze()
-    world.clock.set(now)
+    world.clock.set(time.time() + offset if frozen_at is None else frozen_at)
     with world.hiding(0):
         for item in items:
             world.put(item)
@@ -105,12 +114,21 @@ def _part(state: dict[str, Any], name: str, wanted: type) -> Any:
     return value
 
 
-def _clock(state: dict[str, Any]) -> tuple[float, bool]:
+def _packed_clock(clock: VirtualClock) -> dict[str, Any]:
+    """How far it is from the machine's, which runs on while we are away; or where it stands."""
+    if clock.frozen:
+        return {"offset": 0.0, "frozen_at": clock.now()}
+    return {"offset": round(clock.now() - time.time(), 3), "frozen_at": None}
+
+
+def _clock(state: dict[str, Any]) -> tuple[float, float | None]:
     clock = _part(state, "clock", dict)
-    now, frozen = clock.get("now"), clock.get("frozen")
-    if type(now) not in (int, float) or not 0 <= now < 1e11 or not isinstance(frozen, bool):
-        raise _broken("clock: needs `now` in seconds and `frozen`")
-    return float(now), frozen
+    offset, frozen_at = clock.get("offset"), clock.get("frozen_at")
+    moved = type(offset) in (int, float) and 0 <= time.time() + offset < 1e11
+    stands = type(frozen_at) in (int, float) and 0 <= frozen_at < 1e11
+    if not moved or not (frozen_at is None or stands):
+        raise _broken("clock: needs `offset` in seconds, and `frozen_at` in seconds or null")
+    return float(offset), None if frozen_at is None else float(frozen_at)
 
 
 def _broken(detail: str) -> SandboxError:

@@ -83,8 +83,8 @@ class Seeder:
             world.put(replace(known, comments=known.comments + 1, updated_at=now))
         return world.put(made)
 
-    def app(self, slug: str, owner: str, public_key: str) -> App:
-        """A GitHub App with its bot account."""
+    def app(self, slug: str, owner: str, public_key: str = "") -> App:
+        """A GitHub App with its bot account; without a key it cannot sign for itself."""
         world = self._world
         number = world.new_id("app")
         self.user(f"{slug}[bot]", type="Bot")
@@ -101,7 +101,7 @@ class Seeder:
 
 async def plant(world: World, data: Any) -> None:
     """Make everything that a seed names. The seed is checked first, so it grows whole or not."""
-    check(data)
+    check(data, world)
     seeder = Seeder(world)
     with world.hiding(0):
         for user in data.get("users", ()):
@@ -111,7 +111,7 @@ async def plant(world: World, data: Any) -> None:
         for repo in data.get("repos", ()):
             await _plant_repo(seeder, repo)
         for app in data.get("apps", ()):
-            made = seeder.app(app["slug"], app["owner"], app["public_key"])
+            made = seeder.app(app["slug"], app["owner"], app.get("public_key", ""))
             for account in app.get("installed_on", ()):
                 seeder.install(made, account)
 
@@ -127,7 +127,8 @@ async def _plant_repo(seeder: Seeder, data: dict[str, Any]) -> None:
     )
     for label in data.get("labels", ()):
         named = {"name": label} if isinstance(label, str) else label
-        seeder.label(repo, named["name"], named.get("color", "ededed"))
+        color = named.get("color", "ededed").lower()
+        seeder.label(repo, named["name"].strip(), color, named.get("description", ""))
     for issue in data.get("issues", ()):
         _plant_issue(seeder, repo, issue)
 
@@ -140,7 +141,7 @@ def _plant_issue(seeder: Seeder, repo: Repo, data: dict[str, Any]) -> None:
         data["title"],
         author,
         body=data.get("body"),
-        labels=tuple(data.get("labels", ())),
+        labels=tuple(name.strip() for name in data.get("labels", ())),
         association="OWNER" if author == repo.owner else "NONE",
     )
     for comment in data.get("comments", ()):

@@ -73,7 +73,7 @@ def running(
 ) -> Iterator[Running]:
     """A sandbox for the length of a block. `settings` are those of `Settings`."""
     if seed is not None:
-        check(seed)
+        check(seed, World())
     vault = Vault.temporary() if git else None
     app = SandboxApp(vault=vault)
     app.world.settings.change(settings)

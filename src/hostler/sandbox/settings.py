@@ -32,6 +32,7 @@ class Settings:
     visibility_delay: float = 0.0
     id_strategy: str = "sequence"
     max_items: int = 10_000
+    git_idle_seconds: float = 60.0
 
     def change(self, values: dict[str, Any]) -> None:
         """Set several fields, or none if one is wrong."""
@@ -53,7 +54,7 @@ class Settings:
             return _one_of(name, value, (403, 429))
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
             raise BadInput(name, "must be a number from 0 up")
-        if name != "visibility_delay" and not isinstance(value, int):
+        if name not in ("visibility_delay", "git_idle_seconds") and not isinstance(value, int):
             raise BadInput(name, "must be a whole number")
         return value
 

@@ -15,6 +15,8 @@ class Entity:
     """Something GitHub keeps. Frozen: a change is a new version made with `replace`."""
 
     kind: ClassVar[str] = ""
+    # Whether it is part of saved states.
+    saved: ClassVar[bool] = True
     id: int
 
     def names(self) -> tuple[Key, ...]:

@@ -25,6 +25,8 @@ from hostler.sandbox.tables import Entity
 from hostler.sandbox.world import World
 
 PATIENCE = 10.0
+# How many deliveries of a hook are remembered.
+MEMORY = 100
 CONTENT_TYPES = {"json": "application/json", "form": "application/x-www-form-urlencoded"}
 HERE = ("127.0.0.1", "localhost", "::1")
 
@@ -74,6 +76,7 @@ class Postman:
                 body=body.decode(),
             )
         )
+        self._forget(hook)
         self._start(self._deliver(hook, delivery, body))
 
     async def idle(self) -> None:
@@ -100,6 +103,11 @@ class Postman:
             "sender": simple_user(actor, frame),
         }
 
+    def _forget(self, hook: Hook) -> None:
+        made = self._world.truth.group(Delivery, "hook", hook.id).select()
+        for old in made.cut(0, len(made) - MEMORY) if len(made) > MEMORY else ():
+            self._world.remove(old)
+
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             task = asyncio.get_running_loop().create_task(work)
@@ -115,7 +123,10 @@ class Postman:
             started = time.monotonic()
             code, status = await self._post(hook, delivery, body)
             duration = round(time.monotonic() - started, 3)
-            self._world.put(replace(delivery, status=status, status_code=code, duration=duration))
+            after = replace(delivery, status=status, status_code=code, duration=duration)
+            # It may have been forgotten meanwhile, or its hook be gone.
+            if self._world.truth.get(Delivery, delivery.id) is delivery:
+                self._world.put(after)
 
     async def _post(self, hook: Hook, delivery: Delivery, body: bytes) -> tuple[int, str]:
         if not _is_here(hook.url):
@@ -127,7 +138,8 @@ class Postman:
             answer = await self._client.post(
                 hook.url, content=wire, headers=_headers(hook, delivery, wire)
             )
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        # Whatever an address does, the delivery must have an end.
+        except Exception as error:
             return 0, f"failed to connect: {type(error).__name__}"
         return answer.status_code, "OK" if answer.is_success else answer.reason_phrase
 

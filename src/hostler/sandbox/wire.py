@@ -16,15 +16,73 @@ from hostler.errors import SandboxError
 from hostler.sandbox.app import ABORT
 
 HOST = "127.0.0.1"
+LARGEST_HEAD = 65_536
+TOO_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
+    b"content-length: 0\r\nconnection: close\r\n\r\n"
+)
 
 
 class Protocol(HttpToolsProtocol):
-    """HTTP/1.1 whose application can end the connection without an answer."""
+    """HTTP/1.1 with a limit on headers, whose application can hang up without an answer."""
+
+    _in_head = True
+    _head = 0  # bytes of the header fields that were read
+    _unread = 0  # bytes that came since the parser last got anywhere
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, unless a head (or a trailer, or a chunk's size) does not come to its end."""
+        self._unread += len(data)
+        super().data_received(data)
+        if self._unread > LARGEST_HEAD and not self.transport.is_closing():
+            self.send_400_response("")
 
     def on_message_begin(self) -> None:
         """Give every request a way to hang up."""
+        self._in_head, self._head = True, 0
         super().on_message_begin()
         self.scope["extensions"] = {ABORT: self._abort}  # type: ignore[dict-item]
+
+    def on_url(self, url: bytes) -> None:
+        """Count the address as part of the head."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Count every header, those after the body too."""
+        self._count(len(name) + len(value) + 4)
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """The head is whole."""
+        self._in_head, self._unread = False, 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body came."""
+        self._unread = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        self._unread = 0
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say what is wrong with a request that cannot be read, and hang up."""
+        if max(self._head, self._unread) <= LARGEST_HEAD:
+            super().send_400_response(msg)
+        elif self._in_head:
+            self.transport.write(TOO_LARGE)
+            self.transport.close()
+        else:
+            self.transport.abort()
+
+    def _count(self, size: int) -> None:
+        self._head += size
+        if self._head > LARGEST_HEAD:
+            # The parser stops at any exception, and then asks for the 400.
+            raise ValueError("too many bytes of headers")
 
     def _abort(self, after_flush: bool) -> None:
         if after_flush:

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hostler.clock import Clock
-from hostler.errors import StoreCorrupt, StoreError, StoreMissing, StoreReadOnly
+from hostler.errors import StoreCorrupt, StoreError, StoreMissing
 from hostler.model import stamp
 from hostler.store import pgtools
 from hostler.store.copies import Progress, copy_database
+from hostler.store.owned import owned_on_server
+from hostler.store.parts import private_folder, written
 from hostler.store.place import Place, PostgresPlace, SqlitePlace
-from hostler.store.revision import READ_REVISION, require_known
+from hostler.store.revision import READ_REVISION, one_revision, require_known
 from hostler.store.sqlite import connect
 from hostler.store.translate import translated
+from hostler.store.writers import Patience
 
 FOLDER = "backups"
 _TIMEOUT = 5.0
@@ -36,27 +39,24 @@ def backup_path(home: Path, place: Place, revision: str, clock: Clock) -> Path:
     moment = stamp(clock.now()).replace("-", "").replace(":", "").replace(".", "")
     path = folder / f"hostler-{revision}-{moment}.{ending}"
     tries = 1
-    while path.exists():
-        tries += 1
-        path = folder / f"hostler-{revision}-{moment}-{tries}.{ending}"
+    with written(path):
+        while path.exists():
+            tries += 1
+            path = folder / f"hostler-{revision}-{moment}-{tries}.{ending}"
     return path
 
 
 def take_backup(place: Place, target: Path, revision: str, progress: Progress) -> Backup:
     """Copy the database, while others use it, into a file that does not exist yet."""
-    if target.exists():
+    with written(target):
+        taken = target.exists()
+        private_folder(target.parent)
+    if taken:
         raise StoreError(
             f"{target} exists already.", safe="It was not touched.", remedy="Name another file."
         )
-    try:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreReadOnly(
-            f"The folder {target.parent} cannot be made: {error.strerror}.",
-            remedy="Name another file.",
-        ) from error
     if isinstance(place, PostgresPlace):
-        pgtools.dump(place, target)
+        pgtools.dump(place, target, owned_on_server(place, Patience()))
     else:
         copy_database(place, target, progress, mode="rw")
     return Backup(target, revision, target.stat().st_size)
@@ -64,7 +64,7 @@ def take_backup(place: Place, target: Path, revision: str, progress: Progress) -
 
 def verify_backup(place: Place, file: Path) -> Backup:
     """Read a whole backup and say what it is, or raise why it cannot be used."""
-    if not file.is_file():
+    if not _is_file(file):
         raise StoreMissing(
             f"There is no backup at {file}.",
             safe="Nothing was touched.",
@@ -78,9 +78,20 @@ def verify_backup(place: Place, file: Path) -> Backup:
     return Backup(file, revision, file.stat().st_size)
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be looked at: {error.strerror}.",
+            safe="Nothing was touched.",
+            remedy="Look at the permissions of the folders above it.",
+        ) from error
+
+
 def _dump_revision(file: Path) -> str | None:
     try:
-        return pgtools.revision_in(file)
+        return one_revision(pgtools.revisions_in(file), SqlitePlace(file))
     except StoreError as error:
         raise _damaged(file, error.what) from error
 
@@ -94,10 +105,10 @@ def _copy_revision(file: Path) -> str | None:
             tables = {row[0] for row in copy.execute("SELECT name FROM sqlite_master")}
             if "alembic_version" not in tables:
                 return None
-            row = copy.execute(READ_REVISION).fetchone()
+            noted = [str(row[0]) for row in copy.execute(READ_REVISION)]
+            return one_revision(noted, SqlitePlace(file))
     except StoreCorrupt as error:
         raise _damaged(file, error.what) from error
-    return str(row[0]) if row else None
 
 
 def _damaged(file: Path, why: str) -> StoreCorrupt:

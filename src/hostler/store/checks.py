@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 
 from hostler.config import load
@@ -56,7 +57,18 @@ def database(context: Context) -> Iterator[Finding]:
             made = read_meta(tx).get("created_at", "?")
     finally:
         store.close()
+    if _others_may_read(store.place):
+        evidence = f"{store.place} can be read by every user of this machine"
+        yield Finding(DATABASE, Status.WARNING, evidence, f"Run: chmod o= {store.place}")
+        return
     yield Finding(DATABASE, Status.OK, f"{store.place}, made {made}")
+
+
+def _others_may_read(place: Place) -> bool:
+    if not isinstance(place, SqlitePlace):
+        return False
+    folder, file = place.path.parent.stat().st_mode, place.path.stat().st_mode
+    return bool(folder & stat.S_IXOTH and file & stat.S_IROTH)
 
 
 @check(INTEGRITY, quick=False)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
+from hostler.store.parts import part_of
 from hostler.store.place import SqlitePlace
 from hostler.store.sqlite import connect
 from hostler.store.translate import translated
@@ -20,19 +20,15 @@ _TIMEOUT = 5.0
 
 def copy_database(source: SqlitePlace, target: Path, progress: Progress, *, mode: str) -> None:
     """Write one moment of a database into a new file, which appears only when it is whole."""
-    part = target.with_name(target.name + ".part")
-    try:
-        with translated(source), closing(connect(source.path, mode, _TIMEOUT)) as origin:
-            _pin(origin)
-            with translated(SqlitePlace(target)), closing(connect(part, "rwc", _TIMEOUT)) as copy:
-                _copy(origin, copy, progress)
-        sync(part)
-        part.replace(target)
-        sync(target.parent)
-    except BaseException:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise
+    with (
+        translated(source),
+        closing(connect(source.path, mode, _TIMEOUT)) as origin,
+        part_of(target) as part,
+        translated(SqlitePlace(target)),
+        closing(connect(part, "rw", _TIMEOUT)) as copy,
+    ):
+        _pin(origin)
+        _copy(origin, copy, progress)
 
 
 def _pin(origin: sqlite3.Connection) -> None:
@@ -50,12 +46,3 @@ def _copy(origin: sqlite3.Connection, copy: sqlite3.Connection, progress: Progre
     )
     # One file alone: a copy that needs its -wal beside it is easily torn apart.
     copy.execute("PRAGMA journal_mode=DELETE")
-
-
-def sync(path: Path) -> None:
-    """Make a file, or the names in a folder, survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -6,37 +6,15 @@ closing such a connection can damage the parent's; waiting for such a lock never
 
 from __future__ import annotations
 
-import os
-import weakref
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
+
+from hostler.forks import renew_after_fork as renew_after_fork
 
 T = TypeVar("T")
 
 # For the child's whole life: forgetting them would close them.
 _inherited: list[object] = []
-
-
-class Forkable(Protocol):
-    """Something that starts anew in a forked child."""
-
-    def after_fork(self) -> None: ...
-
-
-_known: weakref.WeakSet[Forkable] = weakref.WeakSet()
-
-
-def renew_after_fork(item: Forkable) -> None:
-    """Have the item told in every child of this process."""
-    _known.add(item)
-
-
-def _in_child() -> None:
-    for item in list(_known):
-        item.after_fork()
-
-
-os.register_at_fork(after_in_child=_in_child)
 
 
 def set_aside(item: object) -> None:

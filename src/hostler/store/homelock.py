@@ -17,6 +17,7 @@ from hostler.clock import Clock
 from hostler.errors import HomeLocked, StoreReadOnly
 from hostler.store.forks import renew_after_fork, set_aside
 from hostler.store.holders import clear_holder, myself, read_holder, write_holder
+from hostler.store.parts import private_folder
 
 FILE_NAME = "service.lock"
 
@@ -87,7 +88,7 @@ def home_lock(home: Path, clock: Clock) -> Iterator[HomeLock]:
 
 def _open(path: Path) -> BinaryIO:
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(path.parent)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise StoreReadOnly(

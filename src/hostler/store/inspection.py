@@ -35,7 +35,7 @@ def inspect_database(place: Place, clock: Clock, patience: Patience) -> Inspecti
     backend = make_backend(place, clock, patience)
     revision: str | None = None
     try:
-        with translated(place), backend.reading() as connection:
+        with translated(place, reading=True), backend.reading() as connection:
             revision = read_revision(connection, place)
             if revision is None:
                 raise missing(place)

@@ -106,7 +106,7 @@ def _connect(place: PostgresPlace) -> psycopg.Connection[Any]:
     from sqlalchemy import exc
 
     try:
-        connection = psycopg.connect(place.conninfo, autocommit=True)
+        connection = psycopg.connect(place.bounded(), autocommit=True)
         connection.execute(LISTEN)
     except psycopg.Error as error:
         # Into the wrapper that all other errors of the driver come in.

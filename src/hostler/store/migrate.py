@@ -10,22 +10,22 @@ from pathlib import Path
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, inspect
 
 from hostler.clock import Clock
-from hostler.errors import HostlerError, StoreBusy, StoreError, StoreMissing
+from hostler.errors import HostlerError, StoreError, StoreMissing
 from hostler.store import meta, postgres, sqlite
 from hostler.store.backup import Backup, backup_path, take_backup
 from hostler.store.copies import Progress
 from hostler.store.homelock import home_lock
+from hostler.store.owned import owned_tables
 from hostler.store.place import Place, PostgresPlace, SqlitePlace
 from hostler.store.revision import HEAD, read_revision, require_known
 from hostler.store.store import make_backend
-from hostler.store.translate import translated
+from hostler.store.translate import missing, translated
 from hostler.store.writers import Patience, queue_of
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-_SCOPE = "migration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,12 @@ def upgrade(
 def present_revision(place: Place, clock: Clock, patience: Patience) -> str | None:
     """The revision of a database; None where there is none yet."""
     if isinstance(place, SqlitePlace) and not place.exists():
+        if place.leads_nowhere():
+            raise missing(place)
         return None
     backend = make_backend(place, clock, patience)
     try:
-        with translated(place), backend.reading() as connection:
+        with translated(place, reading=True), backend.reading() as connection:
             return read_revision(connection, place)
     finally:
         backend.close()
@@ -102,11 +104,18 @@ def _migrate(
     # Alembic's settings give % a meaning of its own.
     config.set_main_option("script_location", str(plan.migrations).replace("%", "%%"))
     config.attributes["connection"] = connection
+    owned = set(owned_tables(connection, place))
+    there = _tables(connection)
     command.upgrade(config, plan.to)
-    meta.note_upgrade(connection, clock.now())
+    after = _tables(connection)
+    meta.note_upgrade(connection, clock.now(), (owned & after) | (after - there))
     if isinstance(place, SqlitePlace):
         _require_foreign_keys(connection)
     connection.commit()
+
+
+def _tables(connection: Connection) -> set[str]:
+    return set(inspect(connection).get_table_names())
 
 
 def _require_foreign_keys(connection: Connection) -> None:
@@ -121,7 +130,7 @@ def _migrating(place: Place, clock: Clock, patience: Patience) -> Iterator[Conne
     """A connection in a transaction that no other migration shares."""
     if isinstance(place, PostgresPlace):
         with _opened(lambda: postgres.make_engine(place, patience), place) as connection:
-            _take_migration_lock(connection)
+            postgres.take_migration_lock(connection)
             yield connection
         return
     turn = queue_of(place.writer).turn(patience, clock)
@@ -142,19 +151,13 @@ def _opened(make: Callable[[], Engine], place: Place) -> Iterator[Connection]:
 
 def _sqlite_engine(place: SqlitePlace, patience: Patience) -> Engine:
     return sqlite.make_engine(
-        lambda: sqlite.connect(place.path, "rwc", patience.begin_seconds),
+        lambda: sqlite.create(place.path, patience.begin_seconds),
         "BEGIN IMMEDIATE",
         "journal_mode=WAL",
         "synchronous=FULL",
         # Building a table anew would otherwise delete the rows that refer to it.
         "foreign_keys=OFF",
     )
-
-
-def _take_migration_lock(connection: Connection) -> None:
-    key = postgres.scope_key(_SCOPE)
-    if not connection.exec_driver_sql(postgres.TRY_SCOPE, (key,)).scalar_one():
-        raise StoreBusy(postgres.who_holds(connection, [key]), 0.0)
 
 
 @contextmanager

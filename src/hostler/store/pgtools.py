@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 
 from hostler.errors import StoreError
+from hostler.store.parts import part_of
 from hostler.store.place import PostgresPlace
-from hostler.store.tables import metadata
+
+# How long a dump or a restore waits for tables that others use.
+LOCK_MILLISECONDS = 15_000
 
 
 def find_tool(name: str) -> str | None:
@@ -21,8 +25,8 @@ def find_tool(name: str) -> str | None:
     return str(beside[0]) if beside else None
 
 
-def dump(place: PostgresPlace, target: Path) -> None:
-    """Write one moment of our tables into a new file, which appears only when it is whole."""
+def dump(place: PostgresPlace, target: Path, tables: Sequence[str]) -> None:
+    """Write one moment of the tables into a new file, which appears only when it is whole."""
     if find_tool("pg_dump") is None:
         raise StoreError(
             "No backup can be taken: pg_dump is not installed.",
@@ -30,40 +34,34 @@ def dump(place: PostgresPlace, target: Path) -> None:
             remedy="Install PostgreSQL's client programs, or take a backup of your own "
             "and say --no-backup.",
         )
-    part = target.with_name(target.name + ".part")
-    ours = [f"--table={name}" for name in _our_tables()]
-    try:
-        _run("pg_dump", "--format=custom", "--no-owner", f"--file={part}", *ours, _at(place))
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    # Quoted, or it would be a pattern.
+    which = [f'--table="{name}"' for name in tables]
+    how = ("--format=custom", "--no-owner", f"--lock-wait-timeout={LOCK_MILLISECONDS}")
+    with part_of(target) as part:
+        _run("pg_dump", *how, f"--file={part}", *which, _at(place))
 
 
-def revision_in(file: Path) -> str | None:
-    """The layout that a dump was taken from; fails on what is not a dump."""
+def revisions_in(file: Path) -> list[str]:
+    """The layouts that a dump notes, which should be one; fails on what is not a dump."""
     only = ("--data-only", "--table=alembic_version", "--file=-")
-    text = _run("pg_restore", *only, str(file)).splitlines()
-    for line, following in pairwise(text):
-        if line.startswith("COPY ") and "alembic_version" in line:
-            return following.strip()
-    return None
+    lines = iter(_run("pg_restore", *only, str(file)).splitlines())
+    if not any(line.startswith("COPY ") and "alembic_version" in line for line in lines):
+        return []
+    return [line.strip() for line in takewhile(lambda line: line != "\\.", lines)]
 
 
-def undump(place: PostgresPlace, file: Path) -> None:
-    """Put a dump in place of our tables, in one transaction."""
+def undump(place: PostgresPlace, file: Path, tables: Sequence[str]) -> None:
+    """Put a dump in place of the tables, in one transaction."""
     script = _run("pg_restore", "--no-owner", "--file=-", str(file))
     # All of ours, not only those in the dump: an older one has fewer.
-    drop = f"DROP TABLE IF EXISTS {', '.join(_our_tables())}"
+    names = ", ".join(f'"{name}"' for name in tables)
+    drop = [f"--command=DROP TABLE IF EXISTS {names}"] if tables else []
     how = ("--no-psqlrc", "--quiet", "--single-transaction", "--set=ON_ERROR_STOP=1", _at(place))
-    _run("psql", *how, f"--command={drop}", "--file=-", stdin=script)
-
-
-def _our_tables() -> list[str]:
-    return [*metadata.tables, "alembic_version"]
+    _run("psql", *how, *drop, "--file=-", stdin=script)
 
 
 def _at(place: PostgresPlace) -> str:
-    return f"--dbname={place.conninfo}"
+    return f"--dbname={place.bounded(LOCK_MILLISECONDS)}"
 
 
 def _run(name: str, *argv: str, stdin: str = "") -> str:

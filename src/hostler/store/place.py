@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote, urlencode
 
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -12,6 +13,8 @@ from hostler.errors import StoreError
 
 FILE_NAME = "hostler.db"
 URL_VARIABLE = "HOSTLER_DATABASE_URL"
+# How long a server may take to accept a connection.
+CONNECT_SECONDS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,10 @@ class SqlitePlace:
         except OSError:
             return True
         return True
+
+    def leads_nowhere(self) -> bool:
+        """Whether it is a link to something that is not there, as on a disk not mounted."""
+        return not self.exists() and self.path.is_symlink()
 
     @property
     def wal(self) -> Path:
@@ -61,12 +68,28 @@ class PostgresPlace:
     @property
     def conninfo(self) -> str:
         """The address as libpq and its tools read it."""
-        return self.url.set(drivername="postgresql").render_as_string(hide_password=False)
+        return _address(self.url, {})
+
+    def bounded(self, lock_milliseconds: int = 0, *, database: str | None = None) -> str:
+        """The same with bounds on its waits, for who connects without the store's engine."""
+        more = {"connect_timeout": str(CONNECT_SECONDS)}
+        if lock_milliseconds:
+            given = str(self.url.query.get("options", ""))
+            more["options"] = f"{given} -c lock_timeout={lock_milliseconds}".strip()
+        url = self.url if database is None else self.url.set(database=database)
+        return _address(url, more)
 
     @property
     def database(self) -> str:
         """The database's name, where the URL says it."""
         return self.url.database or ""
+
+
+def _address(url: URL, more: dict[str, str]) -> str:
+    bare = url.set(drivername="postgresql", query={}).render_as_string(hide_password=False)
+    # Quoted by ourselves: libpq does not read a + as a space.
+    query = urlencode({**url.query, **more}, doseq=True, quote_via=quote)
+    return f"{bare}?{query}" if query else bare
 
 
 Place = SqlitePlace | PostgresPlace

@@ -19,7 +19,7 @@ from hostler.errors import MissingExtra, StoreBusy
 from hostler.store.checkouts import connected
 from hostler.store.forks import PerProcess
 from hostler.store.listener import CHANNEL, Listener
-from hostler.store.place import PostgresPlace
+from hostler.store.place import CONNECT_SECONDS, PostgresPlace
 from hostler.store.translate import Kind, kind_of, translated
 from hostler.store.writers import OneWritePerThread, Patience, Turn
 
@@ -43,6 +43,8 @@ SERVER_CLOCK = "SELECT clock_timestamp()"
 NOTIFY = "SELECT pg_notify(%s, %s)"
 # May lose the last moments in a crash of the server, never consistency.
 RELAX = "SET LOCAL synchronous_commit = off"
+# The scope of whoever changes the layout or replaces the whole.
+MIGRATION = "migration"
 
 
 def scope_key(name: str) -> int:
@@ -59,7 +61,7 @@ def make_engine(place: PostgresPlace, patience: Patience) -> Engine:
     """An engine whose waits for locks are bounded and whose connections say who we are."""
     if find_spec("psycopg") is None:
         raise MissingExtra("PostgreSQL", "postgres")
-    milliseconds = int((patience.queue_seconds + patience.begin_seconds) * 1000)
+    milliseconds = int(patience.seconds * 1000)
     given = place.url.query.get("options", "")
     options = f"{given} -c lock_timeout={milliseconds} -c timezone=UTC".strip()
     program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
@@ -67,11 +69,12 @@ def make_engine(place: PostgresPlace, patience: Patience) -> Engine:
         place.url,
         connect_args={
             "application_name": f"hostler {program} (pid {os.getpid()} on {os.uname().nodename})",
-            "connect_timeout": 10,
+            "connect_timeout": CONNECT_SECONDS,
             "options": options,
         },
         # A server that was restarted must not cost the next caller an error.
         pool_pre_ping=True,
+        pool_timeout=patience.seconds,
     )
 
 
@@ -157,3 +160,22 @@ def who_holds(connection: Connection, keys: list[int]) -> str:
     if row is None:
         return "another session"
     return f"{row.application_name or 'a session'} [backend {row.pid}, since {row.xact_start}]"
+
+
+def take_migration_lock(connection: Connection) -> None:
+    """Keep other upgrades and restores out, on every host, to the end of the transaction."""
+    key = scope_key(MIGRATION)
+    if not connection.exec_driver_sql(TRY_SCOPE, (key,)).scalar_one():
+        raise StoreBusy(who_holds(connection, [key]), 0.0)
+
+
+@contextmanager
+def migration_lock(place: PostgresPlace, patience: Patience) -> Iterator[None]:
+    """Hold that lock for a block, on a connection that locks no table."""
+    engine = make_engine(place, patience)
+    try:
+        with translated(place), engine.connect() as connection:
+            take_migration_lock(connection)
+            yield
+    finally:
+        engine.dispose()

@@ -17,7 +17,7 @@ def explain(place: PostgresPlace, cause: BaseException) -> StoreError:
     from psycopg import pq
 
     words = first_line(cause)
-    if pq.PGconn.ping(place.conninfo.encode()) != pq.Ping.OK:
+    if pq.PGconn.ping(place.bounded().encode()) != pq.Ping.OK:
         return StoreUnreachable(
             f"The PostgreSQL server at {place} does not answer: {words}",
             safe=_NOTHING,
@@ -51,9 +51,8 @@ def _lacks_the_database(place: PostgresPlace) -> bool:
     import psycopg
 
     # `postgres` is there on every server for exactly such questions.
-    maintenance = place.url.set(drivername="postgresql", database="postgres")
     try:
-        with psycopg.connect(maintenance.render_as_string(hide_password=False)) as connection:
+        with psycopg.connect(place.bounded(database="postgres")) as connection:
             found = connection.execute(
                 "SELECT 1 FROM pg_database WHERE datname = %s", (place.database,)
             ).fetchone()

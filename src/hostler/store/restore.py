@@ -17,9 +17,12 @@ from hostler.errors import StoreBusy, StoreError
 from hostler.model import stamp
 from hostler.store import holders, pgtools
 from hostler.store.backup import FOLDER, Backup, backup_path, take_backup, verify_backup
-from hostler.store.copies import Progress, copy_database, sync
+from hostler.store.copies import Progress, copy_database
 from hostler.store.homelock import home_lock
+from hostler.store.owned import owned_on_server
+from hostler.store.parts import private_folder, sync
 from hostler.store.place import Place, PostgresPlace, SqlitePlace
+from hostler.store.postgres import migration_lock
 from hostler.store.sqlite import connect
 from hostler.store.translate import Kind, kind_of
 from hostler.store.writers import Patience, queue_of
@@ -40,7 +43,9 @@ def restore(
     backup = verify_backup(place, file)
     with home_lock(home, clock):
         if isinstance(place, PostgresPlace):
-            return Restored(backup, _replace_on_server(home, place, file, clock, progress))
+            with migration_lock(place, patience):
+                kept = _replace_on_server(home, place, file, clock, patience, progress)
+            return Restored(backup, kept)
         with queue_of(place.writer).turn(patience, clock) as turn:
             if not turn.in_order:
                 raise StoreBusy(queue_of(place.writer).holder(), turn.waited)
@@ -48,11 +53,18 @@ def restore(
 
 
 def _replace_on_server(
-    home: Path, place: PostgresPlace, file: Path, clock: Clock, progress: Progress
-) -> Path:
-    kept = backup_path(home, place, "replaced", clock)
-    take_backup(place, kept, "replaced", progress)
-    pgtools.undump(place, file)
+    home: Path,
+    place: PostgresPlace,
+    file: Path,
+    clock: Clock,
+    patience: Patience,
+    progress: Progress,
+) -> Path | None:
+    ours = owned_on_server(place, patience)
+    kept = backup_path(home, place, "replaced", clock) if ours else None
+    if kept is not None:
+        take_backup(place, kept, "replaced", progress)
+    pgtools.undump(place, file, ours)
     return kept
 
 
@@ -100,7 +112,8 @@ def _keep(home: Path, place: SqlitePlace, clock: Clock, patience: Patience) -> P
 def _link(place: SqlitePlace, kept: SqlitePlace) -> None:
     # Before anybody opens the file: SQLite removes the log of a database that it cannot read.
     try:
-        kept.path.parent.mkdir(mode=0o700, parents=True)
+        private_folder(kept.path.parent.parent)
+        kept.path.parent.mkdir(mode=0o700)
         os.link(place.path, kept.path)
         if place.wal.exists():
             os.link(place.wal, kept.wal)

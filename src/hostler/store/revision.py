@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, inspect
 
-from hostler.errors import StoreError, StoreNewer, StoreOutdated
+from hostler.errors import StoreCorrupt, StoreError, StoreNewer, StoreOutdated
 from hostler.store.place import Place
 from hostler.store.translate import missing
 
@@ -26,8 +26,19 @@ def read_revision(connection: Connection, place: Place) -> str | None:
             safe="Nothing was touched.",
             remedy="Use another home or database.",
         )
-    row = connection.exec_driver_sql(READ_REVISION).one_or_none()
-    return str(row[0]) if row else None
+    return one_revision([str(row[0]) for row in connection.exec_driver_sql(READ_REVISION)], place)
+
+
+def one_revision(found: list[str], place: Place) -> str | None:
+    """The one revision that a database notes; None where it notes none."""
+    if len(found) > 1:
+        raise StoreCorrupt(
+            f"The database {place} notes {len(found)} layouts ({', '.join(sorted(found))}), "
+            "and can have only one.",
+            safe="Nothing was touched.",
+            remedy="Go back to a backup with `hostler db restore FILE`.",
+        )
+    return found[0] if found else None
 
 
 def require_head(found: str | None, place: Place) -> None:

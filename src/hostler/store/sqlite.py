@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -26,14 +27,26 @@ from hostler.store.writers import Patience, Turn, queue_of
 def connect(path: Path, mode: str, timeout: float) -> sqlite3.Connection:
     """A connection that opens no transactions by itself; `mode` is rw, ro or rwc (create)."""
     # Without a mode, connecting to a missing database would create an empty one.
-    address = f"file:{quote(str(path))}?mode={mode}"
+    address = f"file:{quote(os.fsencode(path))}?mode={mode}"
     return sqlite3.connect(
         address, uri=True, isolation_level=None, timeout=timeout, check_same_thread=False
     )
 
 
+def create(path: Path, timeout: float) -> sqlite3.Connection:
+    """A connection to a database that is made where it is missing, readable by us alone."""
+    # SQLite gives the files beside a database the same mode. Where this fails, it says why.
+    with suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    return connect(path, "rwc", timeout)
+
+
 def make_engine(
-    connecting: Callable[[], sqlite3.Connection], begin: str, *pragmas: str, pool_size: int = 1
+    connecting: Callable[[], sqlite3.Connection],
+    begin: str,
+    *pragmas: str,
+    pool_size: int = 1,
+    pool_timeout: float = 30.0,
 ) -> Engine:
     """An engine whose transactions start with `begin` and whose connections carry the pragmas."""
     engine = create_engine(
@@ -41,6 +54,7 @@ def make_engine(
         creator=connecting,
         poolclass=QueuePool,
         pool_size=pool_size,
+        pool_timeout=pool_timeout,
         max_overflow=10 if pool_size > 1 else 0,
     )
 
@@ -67,7 +81,13 @@ class Engines:
         writer = ("journal_mode=WAL", "foreign_keys=ON")
         self.durable = make_engine(connecting, "BEGIN IMMEDIATE", *writer, "synchronous=FULL")
         self.relaxed = make_engine(connecting, "BEGIN IMMEDIATE", *writer, "synchronous=NORMAL")
-        self.reading = make_engine(connecting, "BEGIN", "query_only=ON", pool_size=5)
+        self.reading = make_engine(
+            connecting,
+            "BEGIN",
+            "query_only=ON",
+            pool_size=5,
+            pool_timeout=patience.seconds,
+        )
         self.watching = _Watch(connecting)
 
     def close(self) -> None:

@@ -104,8 +104,10 @@ class Store:
             raise RuntimeError("a forked child left its parent's transaction: end it with os._exit")
         if tx.failure is not None:
             raise tx.failure
-        self._backend.before_commit(connection)
-        connection.commit()
+        # A block of its own: what the caller did before is no waiting.
+        with translated(self._backend.place):
+            self._backend.before_commit(connection)
+            connection.commit()
 
 
 def _roll_back(_tx: Transaction, connection: Connection) -> None:
@@ -131,7 +133,7 @@ def open_store(
     place = find_place(home, database_url)
     backend = make_backend(place, clock, patience or Patience())
     try:
-        with translated(place), backend.reading() as connection:
+        with translated(place, reading=True), backend.reading() as connection:
             require_head(read_revision(connection, place), place)
     except BaseException:
         backend.close()

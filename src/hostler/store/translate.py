@@ -8,7 +8,9 @@ that their traceback shows them. A test fails when a library brings an error tha
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
@@ -25,8 +27,9 @@ from hostler.errors import (
     StoreFull,
     StoreMissing,
     StoreReadOnly,
+    StoreUnreachable,
 )
-from hostler.store.holders import UNKNOWN
+from hostler.store.holders import UNKNOWN, sqlite_writer
 from hostler.store.place import Place, PostgresPlace, SqlitePlace
 
 
@@ -38,6 +41,8 @@ class Kind(Enum):
     CORRUPT = auto()
     FULL = auto()
     READ_ONLY = auto()
+    NOT_GRANTED = auto()
+    CROWDED = auto()
     DISK = auto()
     CANNOT_OPEN = auto()
     UNREACHABLE = auto()
@@ -88,7 +93,7 @@ SQLSTATES: dict[str, Kind] = {
     "28": Kind.UNREACHABLE,  # who we are is not accepted
     "3D": Kind.UNREACHABLE,  # no such database
     "40": Kind.BUSY,  # deadlock or serialisation: try again
-    "42501": Kind.READ_ONLY,  # a missing grant
+    "42501": Kind.NOT_GRANTED,  # a missing grant
     "53": Kind.UNREACHABLE,  # the server lacks memory or connections
     "53100": Kind.FULL,
     "55": Kind.BUSY,  # somebody else has it
@@ -110,7 +115,7 @@ CLASSES: dict[str, Kind] = {
     "psycopg.Rollback": Kind.BUG,
     "sqlalchemy.exc.SQLAlchemyError": Kind.BUG,
     "sqlalchemy.exc.DisconnectionError": Kind.UNREACHABLE,
-    "sqlalchemy.exc.TimeoutError": Kind.BUSY,
+    "sqlalchemy.exc.TimeoutError": Kind.CROWDED,
 }
 
 
@@ -139,31 +144,55 @@ def kind_of_class(error: type[BaseException]) -> Kind | None:
 
 @contextmanager
 def translated(place: Place, *, reading: bool = False) -> Iterator[None]:
-    """Let foreign errors leave this block as ours."""
+    """Let foreign errors leave this block as ours; who waited in vain did so since its start."""
+    began = time.monotonic()
     try:
         yield
     except (exc.SQLAlchemyError, sqlite3.Error) as error:
         kind = kind_of(error)
         if kind is None or kind is Kind.BUG:
             raise
+        if kind in {Kind.BUSY, Kind.CROWDED}:
+            raise _busy(kind, place, time.monotonic() - began) from error
         raise _ours(kind, place, error, reading) from error
+
+
+def _busy(kind: Kind, place: Place, waited: float) -> StoreBusy:
+    if kind is Kind.CROWDED:
+        return _crowded(waited)
+    holder = sqlite_writer(place.shm) if isinstance(place, SqlitePlace) else None
+    return StoreBusy(holder or UNKNOWN, waited)
+
+
+def _crowded(waited: float) -> StoreBusy:
+    error = StoreBusy("this process", waited)
+    error.what = (
+        "This process has too many transactions open at once; "
+        f"none ended in time (waited {waited:.0f} s)."
+    )
+    error.args = (error.what,)
+    error.remedy = "Try again; if it stays so, something keeps its transactions open."
+    return error
 
 
 def _ours(kind: Kind, place: Place, error: Exception, reading: bool) -> HostlerError:
     cause = getattr(error, "orig", None) or error
-    if kind is Kind.BUSY:
-        return StoreBusy(UNKNOWN, 0.0)
     if kind is Kind.CANNOT_OPEN:
         return _cannot_open(place, cause)
     if kind is Kind.UNREACHABLE and isinstance(place, PostgresPlace):
         from hostler.store.refusals import explain
 
         return explain(place, cause)
-    if kind is Kind.READ_ONLY and reading:
+    if kind is Kind.NOT_GRANTED:
+        return _not_granted(place, cause, reading)
+    if kind is Kind.DISK and _is_full(place):
+        return _full(place, cause)
+    if kind is Kind.READ_ONLY and reading and _was_asked_to_write(cause):
         return StoreReadOnly("A read-only transaction was asked to write.", safe=_UNCHANGED)
     return _WORDS.get(kind, _disk)(place, cause)
 
 
+_NO_SPACE = 1024 * 1024
 _UNCHANGED = "Nothing was written; what was stored before is as it was."
 
 
@@ -195,6 +224,31 @@ def _read_only(place: Place, cause: Any) -> HostlerError:
         safe=_UNCHANGED,
         remedy="Look at owner, permissions and mount of the file and its folder, or at grants.",
     )
+
+
+def _not_granted(place: Place, cause: Any, reading: bool) -> HostlerError:
+    error = StoreUnreachable if reading else StoreReadOnly
+    return error(
+        f"The PostgreSQL server does not let us use all of {place}: {first_line(cause)}",
+        safe=_UNCHANGED,
+        remedy="Look at the grants of this user, or name another one in the database URL.",
+    )
+
+
+def _was_asked_to_write(cause: Any) -> bool:
+    # SQLite's longer codes are about the file or its folder, not about what was asked.
+    code = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_READONLY)
+    return bool(code == sqlite3.SQLITE_READONLY)
+
+
+def _is_full(place: Place) -> bool:
+    # SQLite often has no better word for a full disk than "I/O error".
+    if not isinstance(place, SqlitePlace):
+        return False
+    try:
+        return shutil.disk_usage(place.path.parent).free < _NO_SPACE
+    except OSError:
+        return False
 
 
 def _disk(place: Place, cause: Any) -> HostlerError:
@@ -230,8 +284,14 @@ def _cannot_open(place: Place, cause: Any) -> HostlerError:
     return _disk(place, cause)
 
 
-def missing(place: Place) -> StoreMissing:
+def missing(place: Place) -> StoreError:
     """There is no database at this place yet."""
+    if isinstance(place, SqlitePlace) and place.leads_nowhere():
+        return StoreError(
+            f"{place} is a link to {place.path.readlink()}, which is not there.",
+            safe="Nothing was touched.",
+            remedy="Mount or bring back what it leads to, or remove the link.",
+        )
     return StoreMissing(
         f"There is no database yet at {place}.",
         safe="Nothing was touched.",

@@ -10,8 +10,10 @@ from hostler.clock import Clock
 from hostler.store import postgres
 from hostler.store.homelock import home_lock
 from hostler.store.place import Place, PostgresPlace, SqlitePlace
+from hostler.store.revision import read_revision
 from hostler.store.sqlite import connect
-from hostler.store.translate import translated
+from hostler.store.store import make_backend
+from hostler.store.translate import missing, translated
 from hostler.store.writers import Patience, queue_of
 
 DATABASE_SIZE = "SELECT pg_database_size(current_database())"
@@ -27,11 +29,23 @@ class Vacuumed:
 
 def vacuum(home: Path, place: Place, *, clock: Clock, patience: Patience) -> Vacuumed:
     """Rebuild the database without its unused pages."""
+    _require_ours(place, clock, patience)
     if isinstance(place, PostgresPlace):
         return _on_server(place, patience)
     # Long, and nobody else can write meanwhile: not under a running service.
     with home_lock(home, clock), queue_of(place.writer).turn(patience, clock):
         return _file(place, patience)
+
+
+def _require_ours(place: Place, clock: Clock, patience: Patience) -> None:
+    # An empty file would become a database of nobody's.
+    backend = make_backend(place, clock, patience)
+    try:
+        with translated(place, reading=True), backend.reading() as connection:
+            if read_revision(connection, place) is None:
+                raise missing(place)
+    finally:
+        backend.close()
 
 
 def _file(place: SqlitePlace, patience: Patience) -> Vacuumed:

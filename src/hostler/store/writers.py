@@ -33,6 +33,11 @@ class Patience:
     queue_seconds: float = 10.0
     begin_seconds: float = 5.0
 
+    @property
+    def seconds(self) -> float:
+        """Both together."""
+        return self.queue_seconds + self.begin_seconds
+
 
 class Turn:
     """One writer's turn: since when it waited, and whether the queue let it in."""
@@ -157,7 +162,7 @@ class WriterQueue:
 
     @contextmanager
     def _entered(self, patience: Patience, turn: Turn) -> Iterator[None]:
-        if not self._mutex.acquire(timeout=patience.queue_seconds + patience.begin_seconds):
+        if not self._mutex.acquire(timeout=patience.seconds):
             raise StoreBusy(self.holder(), turn.waited)
         try:
             yield
@@ -212,6 +217,15 @@ def _unlock(file: BinaryIO) -> None:
 
 _queues: weakref.WeakValueDictionary[Path, WriterQueue] = weakref.WeakValueDictionary()
 _queues_guard = threading.Lock()
+
+
+def _renew_guard() -> None:
+    # A thread of the parent may have held it, and nobody here would ever let go.
+    global _queues_guard
+    _queues_guard = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_guard)
 
 
 def queue_of(side_file: Path) -> WriterQueue:

@@ -9,6 +9,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from hostler.clock import Clock
+from hostler.forks import renew_after_fork
 from hostler.telemetry.metrics import metrics
 from hostler.telemetry.names import LOG_LINES_LOST
 
@@ -26,10 +27,15 @@ class DailyFile:
         self._folder = folder
         self._clock = clock
         self._retention = timedelta(days=retention_days)
-        self._lock = threading.Lock()
+        self.after_fork()
+        renew_after_fork(self)
         self._day: date | None = None
         self._descriptor = -1
         self.dropped = 0
+
+    def after_fork(self) -> None:
+        """Begin with a free lock; the append-only descriptor is safe to share."""
+        self._lock = threading.Lock()
 
     def write(self, line: str) -> None:
         """Append one line, or count it as lost."""
@@ -61,7 +67,7 @@ class DailyFile:
         if today == self._day and self._descriptor >= 0:
             return
         self._release()
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         self._descriptor = os.open(self._folder / f"{today.isoformat()}.jsonl", flags, 0o600)
         self._day = today

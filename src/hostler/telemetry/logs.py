@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sys
 import traceback
 from collections.abc import Callable, MutableMapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -79,6 +79,11 @@ class Logging:
         if self._file:
             self._file.close()
 
+    @property
+    def complete(self) -> bool:
+        """Whether every line so far has reached the file."""
+        return self._file is not None and self._file.dropped == 0
+
     def _stamped(self, _logger: object, _method: str, fields: Fields) -> tuple[tuple[Fields], Any]:
         event = {"at": stamp(self._clock.now()), "level": fields.pop("level")}
         return ({**event, "event": fields.pop("event"), **fields},), {}
@@ -121,8 +126,21 @@ class _ForeignHandler(logging.Handler):
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
+        event = replace(FOREIGN_LOG, level=_level(record.levelno))
         error = record.exc_info[1] if record.exc_info else None
-        self._log.event(FOREIGN_LOG, error=error, logger=record.name, message=record.getMessage())
+        try:
+            self._log.event(event, error=error, logger=record.name, message=record.getMessage())
+        except Exception:  # a library's mistake in its own log line must not reach its caller
+            self.handleError(record)
+
+
+def _level(number: int) -> Level:
+    """Our level for one of the standard library's."""
+    if number >= logging.ERROR:
+        return Level.ERROR
+    if number >= logging.WARNING:
+        return Level.WARNING
+    return Level.INFO if number >= logging.INFO else Level.DEBUG
 
 
 def as_json(fields: Fields) -> str:
@@ -151,8 +169,3 @@ def _shown(value: object) -> str:
 def wants_colours(stream: TextIO) -> bool:
     """Colours only on a terminal, and not where the person said no."""
     return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-
-
-def terminal_of(stream: TextIO = sys.stderr) -> TextIO | None:
-    """The stream, if a person is looking at it."""
-    return stream if stream.isatty() else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from hostler.forks import renew_after_fork
 from hostler.telemetry.names import METRICS, Metric, MetricKind
 
 _MAKERS = {
@@ -17,6 +18,11 @@ class Metrics:
     """One process's numbers. A name that was not declared is a programming error."""
 
     def __init__(self) -> None:
+        self.after_fork()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """A process counts for itself: start with an empty registry and with free locks."""
         self.registry = CollectorRegistry()
         self._made: dict[str, Counter | Gauge | Histogram] = {
             metric.name: _MAKERS[metric.kind](

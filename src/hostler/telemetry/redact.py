@@ -13,15 +13,18 @@ import json
 import re
 import threading
 from collections.abc import Iterator, Mapping
-from math import isfinite
 from typing import Any
 from urllib.parse import quote, quote_plus
+
+from hostler.forks import renew_after_fork
 
 HIDDEN = "[redacted]"
 # Shorter values would blank out ordinary words; real secrets are longer.
 SHORTEST = 8
 # Deeper structures (or ones that hold themselves) are written as one text.
 DEEPEST = 8
+# Larger numbers (and those that are none) are written as text: JSON readers choke on them.
+LARGEST = 2.0**63
 
 _SHAPES = re.compile(
     r"gh[pousr]_[A-Za-z0-9]{20,}"
@@ -65,24 +68,47 @@ def _base64_forms(raw: bytes) -> Iterator[str]:
             yield encode(padded[:whole]).decode()[start:]
 
 
+def _as_text(value: object) -> str:
+    """A value as text, whatever it is: what is logged must never stop the work."""
+    try:
+        return str(value)
+    except Exception:
+        return f"<{type(value).__name__} that cannot be shown>"
+
+
 class Redactor:
     """Knows the secrets of this process and hides them in text."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._forms: set[str] = set()
+        self.after_fork()
+        renew_after_fork(self)
+        self._known: dict[str, frozenset[str]] = {}
         self._pattern = _SHAPES
+
+    def after_fork(self) -> None:
+        """Begin with a free lock, whoever held it in the parent."""
+        self._lock = threading.Lock()
 
     def add(self, secret: str) -> None:
         """Learn a secret. Lines of a longer one (a private key) are hidden by themselves too."""
-        parts = {secret, *(line for line in secret.splitlines() if len(line) >= SHORTEST)}
-        found = {form for part in parts for form in forms(part) if len(form) >= SHORTEST}
         with self._lock:
-            self._forms |= found
-            longest_first = sorted(self._forms, key=len, reverse=True)
-            known = "|".join(re.escape(form) for form in longest_first)
-            both = f"(?:{known})|{_SHAPES.pattern}" if known else _SHAPES.pattern
-            self._pattern = re.compile(both, re.DOTALL)
+            if secret not in self._known:
+                parts = {secret, *(line for line in secret.splitlines() if len(line) >= SHORTEST)}
+                every = (form for part in parts for form in forms(part))
+                self._known[secret] = frozenset(form for form in every if len(form) >= SHORTEST)
+                self._pattern = self._compiled()
+
+    def forget(self, secret: str) -> None:
+        """Stop looking for a secret that has expired: tokens of an App are renewed every hour."""
+        with self._lock:
+            if self._known.pop(secret, None) is not None:
+                self._pattern = self._compiled()
+
+    def _compiled(self) -> re.Pattern[str]:
+        longest_first = sorted({form for found in self._known.values() for form in found}, key=len)
+        known = "|".join(re.escape(form) for form in reversed(longest_first))
+        both = f"(?:{known})|{_SHAPES.pattern}" if known else _SHAPES.pattern
+        return re.compile(both, re.DOTALL)
 
     def redact(self, text: str) -> str:
         """The text without any secret we know or recognise."""
@@ -94,9 +120,9 @@ class Redactor:
         Texts are cleaned before they are written as JSON inside JSON, where each layer would
         escape a secret once more and no list of forms could be complete.
         """
-        if value is None or isinstance(value, bool | int):
+        if value is None or isinstance(value, bool):
             return value
-        if isinstance(value, float) and isfinite(value):
+        if isinstance(value, int | float) and abs(value) < LARGEST:
             return value
         if depth < DEEPEST and isinstance(value, Mapping):
             return {self.clean(str(k)): self.clean(v, depth + 1) for k, v in value.items()}
@@ -104,10 +130,11 @@ class Redactor:
             return [self.clean(item, depth + 1) for item in value]
         if isinstance(value, bytes):
             value = value.decode("utf-8", "backslashreplace")
-        return self.redact(str(value))
+        return self.redact(_as_text(value))
 
 
 _process = Redactor()
 remember_secret = _process.add
+forget_secret = _process.forget
 redact = _process.redact
 clean = _process.clean

@@ -10,9 +10,9 @@ from hostler.sandbox.git.gate import Call
 
 HEAD_END = b"\r\n\r\n"
 
+# No content-length: http-backend would then never notice that its input ended early.
 _FORWARDED = {
     b"content-type": "CONTENT_TYPE",
-    b"content-length": "CONTENT_LENGTH",
     b"content-encoding": "HTTP_CONTENT_ENCODING",
     b"git-protocol": "GIT_PROTOCOL",
 }

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from hostler.sandbox.git.errors import NoSuchObject
 from hostler.sandbox.git.process import Person
 from hostler.sandbox.git.repository import Repository
+from hostler.sandbox.moments import sayable
 
 _FIELDS = ("%H", "%T", "%P", "%an", "%ae", "%at", "%cn", "%ce", "%ct", "%B")
 # NUL is the one character that no name and no message can hold.
@@ -59,7 +60,7 @@ def _arguments(wanted: History) -> list[str]:
     args += [f"--since={_exactly(wanted.since)}"] if wanted.since else []
     args += [f"--until={_exactly(wanted.until)}"] if wanted.until else []
     args += ["--end-of-options", wanted.start, *(f"^{sha}" for sha in wanted.exclude)]
-    return [*args, "--", f":(literal){wanted.path}"] if wanted.path else [*args, "--"]
+    return [*args, "--", wanted.path] if wanted.path else [*args, "--"]
 
 
 def _exactly(moment: datetime) -> str:
@@ -95,4 +96,5 @@ def _commit(fields: list[str]) -> Commit:
 
 
 def _moment(seconds: str) -> datetime:
-    return datetime.fromtimestamp(int(seconds), UTC)
+    """A commit's time; git keeps any number, so beyond the calendar the nearest day of it."""
+    return datetime.fromtimestamp(sayable(int(seconds or 0)), UTC)

@@ -13,14 +13,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hostler.sandbox.git import cgi, gate, process, refs, streams
+from hostler.sandbox.git.errors import GitError, NoSuchObject
 from hostler.sandbox.git.gate import Call, Lookup, Refusal, Standing
 from hostler.sandbox.git.refs import Move
 from hostler.sandbox.git.repository import Repository
-from hostler.sandbox.git.streams import ClientGone, Receive, Send
+from hostler.sandbox.git.streams import ClientGone, Receive, Send, Stalled
 from hostler.sandbox.git.vault import Vault
 
 CALLS_AT_ONCE = 16
 PUSH_SECONDS = 300.0
+IDLE_SECONDS = 60.0
 LARGEST_REPORT = 1_000_000
 
 Scope = MutableMapping[str, Any]
@@ -46,6 +48,7 @@ class GitBridge:
     vault: Vault
     lookup: Lookup
     on_push: PushListener
+    patience: Callable[[], float | None] = lambda: IDLE_SECONDS
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CALLS_AT_ONCE))
 
     def wants(self, scope: Scope) -> bool:
@@ -79,19 +82,32 @@ class GitBridge:
         self, call: Call, standing: Standing, scope: Scope, receive: Receive, send: Send
     ) -> None:
         assert standing.number is not None
-        repo = self.vault.get(standing.number)
-        env = cgi.environment(call, repo.path, standing.login, scope["headers"])
-        base = process.clean_environment(self.vault.runner.home)
-        child = await process.start(("http-backend",), cwd=repo.path, env=base | env)
+        try:
+            repo = self.vault.get(standing.number)
+            env = cgi.environment(call, repo.path, standing.login, scope["headers"])
+            base = process.clean_environment(self.vault.runner.home)
+            child = await process.start(("http-backend",), cwd=repo.path, env=base | env)
+        except NoSuchObject:
+            await _refuse(send, Refusal(404, "Repository not found."))
+            return
         errors = asyncio.create_task(streams.read_some(child.stderr, 10_000))
+        client = _Client(receive, send, self.patience())
         try:
             if call.action == gate.PUSH:
                 who = standing.login or "ghost"
-                await self._push(child, repo, Push(standing.number, who, ()), receive, send)
+                await self._push(child, repo, Push(standing.number, who, ()), client)
             else:
-                await _relay(child, receive, send)
+                await _relay(child, client)
         except ClientGone:
             pass
+        except Stalled:
+            if not client.answered:
+                await _refuse(
+                    send, Refusal(408, "Nothing came for too long.", (("connection", "close"),))
+                )
+        except GitError:
+            if not client.answered:
+                await _refuse(send, Refusal(409, "The repository cannot take this now."))
         finally:
             await _bury(child, errors)
 
@@ -100,12 +116,11 @@ class GitBridge:
         child: asyncio.subprocess.Process,
         repo: Repository,
         push: Push,
-        receive: Receive,
-        send: Send,
+        client: _Client,
     ) -> None:
         reading = asyncio.create_task(streams.read_some(child.stdout, LARGEST_REPORT))
         try:
-            last = await streams.feed_all_but_last(child, receive)
+            last = await streams.feed_all_but_last(child, client.receive, client.patience)
             async with repo.lock:
                 before = await refs.snapshot(repo)
                 async with asyncio.timeout(PUSH_SECONDS):
@@ -117,32 +132,45 @@ class GitBridge:
         finally:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
-        await streams.say(send, *cgi.split_answer(report))
+        await streams.say(client.send, *cgi.split_answer(report))
+
+
+@dataclass(slots=True)
+class _Client:
+    """The other side, which is waited for only so long."""
+
+    receive: Receive
+    tell: Send
+    patience: float | None
+    answered: bool = False
+
+    async def send(self, message: streams.Message) -> None:
+        self.answered = True
+        await streams.within(self.patience, self.tell(message))
 
 
 def _call(scope: Scope) -> Call | None:
     return gate.read_call(scope["method"], scope["path"], scope["query_string"].decode("latin-1"))
 
 
-async def _relay(child: asyncio.subprocess.Process, receive: Receive, send: Send) -> None:
+async def _relay(child: asyncio.subprocess.Process, client: _Client) -> None:
     """Both directions at once, until git has answered or the client has gone."""
-    feeding = asyncio.create_task(_feed_until_gone(child, receive))
-    answering = asyncio.create_task(streams.answer(child, send))
+    feeding = asyncio.create_task(_feed_until_gone(child, client))
+    answering = asyncio.create_task(streams.answer(child, client.send))
     try:
         await asyncio.wait({feeding, answering}, return_when=asyncio.FIRST_COMPLETED)
-        if answering.done():
-            await answering
+        await (answering if answering.done() else feeding)
     finally:
         feeding.cancel()
         answering.cancel()
         await asyncio.gather(feeding, answering, return_exceptions=True)
 
 
-async def _feed_until_gone(child: asyncio.subprocess.Process, receive: Receive) -> None:
-    async for piece in streams.body(receive):
+async def _feed_until_gone(child: asyncio.subprocess.Process, client: _Client) -> None:
+    async for piece in streams.body(client.receive, client.patience):
         await streams.write(child, piece)
     await streams.finish(child)
-    while (await receive())["type"] != "http.disconnect":
+    while (await client.receive())["type"] != "http.disconnect":
         pass
 
 

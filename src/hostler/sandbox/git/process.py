@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from hostler.sandbox.git.errors import GitFailed, GitTooSlow
+from hostler.sandbox.git.errors import GitFailed, GitTooSlow, NoSuchObject
 
 COMMAND_SECONDS = 60.0
 CHILDREN_AT_ONCE = 8
@@ -76,6 +76,8 @@ def clean_environment(home: Path) -> dict[str, str]:
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_PAGER": "cat",
+        # A path is a path: `:!x` and `*` are names of files.
+        "GIT_LITERAL_PATHSPECS": "1",
     }
 
 
@@ -114,16 +116,21 @@ async def start(
     args: tuple[str, ...], *, cwd: Path, env: Mapping[str, str]
 ) -> asyncio.subprocess.Process:
     """Start git in a process group of its own, so that its helpers can be ended with it."""
-    return await asyncio.create_subprocess_exec(
-        "git",
-        *args,
-        cwd=cwd,
-        env=env,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
+    try:
+        return await asyncio.create_subprocess_exec(
+            "git",
+            *args,
+            cwd=cwd,
+            env=env,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        if cwd.is_dir():
+            raise
+        raise NoSuchObject(f"repository {cwd.stem}") from None
 
 
 async def end(child: asyncio.subprocess.Process) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import Any, TypeVar
 
 from hostler.sandbox.git import cgi
 
@@ -13,6 +13,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+T = TypeVar("T")
 CHUNK = 65_536
 
 
@@ -20,11 +21,15 @@ class ClientGone(Exception):
     """The client hung up before its request was complete."""
 
 
-async def body(receive: Receive) -> AsyncIterator[bytes]:
-    """The request body, piece by piece."""
+class Stalled(Exception):
+    """The client neither sends nor takes anything, and others wait for its place."""
+
+
+async def body(receive: Receive, patience: float | None = None) -> AsyncIterator[bytes]:
+    """The request body, piece by piece; None waits for ever for the next one."""
     more = True
     while more:
-        message = await receive()
+        message = await within(patience, receive())
         if message["type"] == "http.disconnect":
             raise ClientGone
         more = message.get("more_body", False)
@@ -32,14 +37,25 @@ async def body(receive: Receive) -> AsyncIterator[bytes]:
             yield piece
 
 
-async def feed_all_but_last(child: asyncio.subprocess.Process, receive: Receive) -> bytes:
+async def within(patience: float | None, wait: Awaitable[T]) -> T:
+    """What is waited for, unless it takes longer than patience lasts."""
+    try:
+        async with asyncio.timeout(patience):
+            return await wait
+    except TimeoutError:
+        raise Stalled from None
+
+
+async def feed_all_but_last(
+    child: asyncio.subprocess.Process, receive: Receive, patience: float | None
+) -> bytes:
     """Forward a body but for its last piece, which is returned.
 
     A push cannot take effect before git has read its last byte, so whoever holds the last
     piece decides when that is.
     """
     held = b""
-    async for piece in body(receive):
+    async for piece in body(receive, patience):
         await write(child, held)
         held = piece
     return held

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import os
 import shutil
 import tempfile
@@ -16,6 +18,7 @@ from hostler.sandbox.git.process import Person, Runner
 from hostler.sandbox.git.repository import Repository
 
 _OBJECTS = "objects"
+_PREFIX = "hostler-sandbox-git-"
 
 
 @dataclass(slots=True)
@@ -25,6 +28,7 @@ class Vault:
     root: Path
     runner: Runner
     _open: dict[int, Repository] = field(default_factory=dict)
+    _lock: int | None = None
 
     @classmethod
     def at(cls, folder: Path) -> Self:
@@ -35,12 +39,22 @@ class Vault:
 
     @classmethod
     def temporary(cls) -> Self:
-        """A vault in a fresh temporary folder; `close` removes it."""
-        return cls.at(Path(tempfile.mkdtemp(prefix="hostler-sandbox-git-")))
+        """A vault in a fresh temporary folder; `close` removes it, or the next one after a kill."""
+        sweep()
+        # Locked before it has the name by which it is swept.
+        fresh = Path(tempfile.mkdtemp(prefix="hostler-sandbox-new-"))
+        lock = _locked(fresh)
+        folder = fresh.rename(fresh.with_name(_PREFIX + fresh.name.rpartition("-")[2]))
+        made = cls.at(folder)
+        made._lock = lock
+        return made
 
     def close(self) -> None:
         """Remove everything from disk."""
         shutil.rmtree(self.root, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def path(self, number: int) -> Path:
         """Where a repository lies; ids are numbers, so no name can lead elsewhere."""
@@ -92,6 +106,29 @@ class Vault:
             await self.remove(number)
         for path in sorted(source.glob("*.git")):
             await asyncio.to_thread(_copy, path, self.root / path.name)
+
+
+def sweep() -> None:
+    """Remove temporary vaults whose sandboxes were killed: our own, that nobody holds."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if folder.lstat().st_uid != os.getuid():
+                continue
+            lock = _locked(folder)
+            if lock is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                os.close(lock)
+
+
+def _locked(folder: Path) -> int | None:
+    """A hold on a folder that ends with this process; None while somebody else has it."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(opened)
+        return None
+    return opened
 
 
 def _copy(source: Path, target: Path) -> None:

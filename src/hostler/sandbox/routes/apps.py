@@ -8,12 +8,13 @@ from hostler.sandbox.apps import App, Installation
 from hostler.sandbox.auth import Token, installation_secret
 from hostler.sandbox.call import Call
 from hostler.sandbox.entities import Repo
-from hostler.sandbox.errors import not_found, unprocessable
+from hostler.sandbox.errors import forbidden, not_found, unprocessable
 from hostler.sandbox.http import Response, json_response, no_content
 from hostler.sandbox.moments import iso
 from hostler.sandbox.render import Frame, shape, shaped
 from hostler.sandbox.router import REPO, Router
 from hostler.sandbox.shapes.people import html_root, node_id, simple_user, user_of
+from hostler.sandbox.world import World
 
 router = Router()
 LIFE = 3600
@@ -101,7 +102,7 @@ def installation(call: Call) -> Response:
 def of_repo(call: Call) -> Response:
     """The App's installation that covers a repository."""
     for found in call.tables.group(Installation, "app", call.viewer.app_id).select():
-        if _covers(found, call.repo):
+        if found.covers(call.repo.owner, call.repo.id):
             return call.one(found)
     raise not_found()
 
@@ -109,24 +110,12 @@ def of_repo(call: Call) -> Response:
 @router.route("POST", "/app/installations/{installation_id}/access_tokens", app=True)
 def access_token(call: Call) -> Response:
     """A token that speaks for an installation for one hour."""
-    found, world = _installation(call), call.world
-    app = call.tables.get(App, found.app_id)
+    found = _installation(call)
     chosen = _chosen(call, found)
-    number = world.count("id:token")
-    token = Token(
-        id=number,
-        secret=installation_secret(number),
-        login=f"{app.slug if app else 'app'}[bot]",
-        installation_id=found.id,
-        app_id=found.app_id,
-        repos=tuple(repo.id for repo in chosen),
-        expires_at=world.now() + LIFE,
-    )
-    with world.hiding(0):
-        world.put(token)
+    token = make_token(call.world, found, chosen)
     body: dict[str, Any] = {
         "token": token.secret,
-        "expires_at": iso(world.now() + LIFE),
+        "expires_at": iso(token.expires_at or 0),
         "permissions": PERMISSIONS,
         "repository_selection": "all" if found.repos is None else "selected",
     }
@@ -135,9 +124,36 @@ def access_token(call: Call) -> Response:
     return json_response(body, 201)
 
 
+def make_token(world: World, found: Installation, repos: list[Repo]) -> Token:
+    """Put a token into the world that speaks for an installation on these repositories."""
+    app = world.truth.get(App, found.app_id)
+    number = world.count("id:token")
+    token = Token(
+        id=number,
+        secret=installation_secret(number),
+        login=f"{app.slug if app else 'app'}[bot]",
+        installation_id=found.id,
+        app_id=found.app_id,
+        repos=tuple(repo.id for repo in repos),
+        expires_at=world.now() + LIFE,
+    )
+    with world.hiding(0):
+        return world.put(token)
+
+
+def covered(world: World, found: Installation) -> list[Repo]:
+    """Every repository that an installation reaches."""
+    return [repo for repo in world.truth.all(Repo) if found.covers(repo.owner, repo.id)]
+
+
 @router.route("GET", "/installation/repositories", login=True)
 def repositories(call: Call) -> Response:
     """What an installation's token reaches."""
+    if call.viewer.installation_id is None:
+        raise forbidden(
+            "You must authenticate with an installation access token"
+            " in order to list repositories for an installation."
+        )
     wanted = call.viewer.repos or frozenset()
     found = [repo for repo in call.tables.all(Repo) if repo.id in wanted]
     return call.wrapped(found, "repositories")
@@ -160,22 +176,17 @@ def _installation(call: Call) -> Installation:
     return found
 
 
-def _covers(found: Installation, repo: Repo) -> bool:
-    owned = repo.owner.lower() == found.account.lower()
-    return owned and (found.repos is None or repo.id in found.repos)
-
-
 def _chosen(call: Call, found: Installation) -> list[Repo]:
     """The repositories for a token: all of the installation's, or the named ones among them."""
-    covered = [repo for repo in call.tables.all(Repo) if _covers(found, repo)]
+    reached = covered(call.world, found)
     fields = call.fields("Installation")
     names = fields.texts("repositories")
     ids = fields.values.get("repository_ids")
     if names is None and ids is None:
-        return covered
+        return reached
     wanted = {name.lower() for name in names or []}
     numbers = set(ids) if isinstance(ids, list) and all(type(one) is int for one in ids) else set()
-    chosen = [repo for repo in covered if repo.name.lower() in wanted or repo.id in numbers]
+    chosen = [repo for repo in reached if repo.name.lower() in wanted or repo.id in numbers]
     if len(chosen) != len(wanted) + len(numbers):
         raise unprocessable(
             "There is at least one repository that is not accessible to the parent installation."

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from hostler.sandbox.call import Call
 from hostler.sandbox.ci_entities import CheckOutput, CheckRun, CommitStatus
-from hostler.sandbox.errors import invalid, not_found, unprocessable, wrong_type
+from hostler.sandbox.errors import forbidden, invalid, not_found, unprocessable, wrong_type
 from hostler.sandbox.fields import Fields
 from hostler.sandbox.git import names, refs
 from hostler.sandbox.http import Response, json_response
@@ -95,6 +95,7 @@ def combined_state(states: list[str]) -> str:
 @router.route("POST", REPO + "/check-runs", access="write", creates=True)
 async def create_check(call: Call) -> Response:
     """Start a check of a commit, or report one at once."""
+    _check_app(call)
     fields = call.fields("CheckRun")
     name, sha = fields.text("name", required=True), fields.text("head_sha", required=True) or ""
     if not names.is_sha(sha) or await refs.object_kind(call.git(), sha) != "commit":
@@ -117,11 +118,19 @@ async def create_check(call: Call) -> Response:
 @router.route("PATCH", RUN, access="write")
 def update_check(call: Call) -> Response:
     """Report how a check goes."""
-    fields = call.fields("CheckRun")
-    after = call.world.put(_changed(_check(call), fields, call.world.now()))
+    _check_app(call)
+    check, fields = _check(call), call.fields("CheckRun")
+    if check.app_id != call.viewer.app_id:
+        raise forbidden("Check run can only be modified by the GitHub App that created it.")
+    after = call.world.put(_changed(check, fields, call.world.now()))
     if after.status == "completed":
         call.world.tell("check_run", after, "completed", call.actor)
     return call.one(after)
+
+
+def _check_app(call: Call) -> None:
+    if call.viewer.installation_id is None:
+        raise forbidden("You must authenticate via a GitHub App.")
 
 
 def _changed(check: CheckRun, fields: Fields, now: int) -> CheckRun:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from hostler.sandbox.call import Call
 from hostler.sandbox.errors import invalid, not_found
 from hostler.sandbox.fields import Fields
-from hostler.sandbox.hooks import Delivery, Hook
+from hostler.sandbox.hooks import EVENTS, Delivery, Hook
 from hostler.sandbox.http import Response, json_response, no_content
 from hostler.sandbox.payloads import payload
 from hostler.sandbox.render import Frame, shaped
@@ -56,8 +56,11 @@ def edit(call: Call) -> Response:
 
 @router.route("DELETE", ONE, access="admin")
 def delete(call: Call) -> Response:
-    """Unsubscribe."""
-    call.world.remove(_hook(call))
+    """Unsubscribe; what was delivered is forgotten."""
+    hook = _hook(call)
+    for made in list(call.tables.group(Delivery, "hook", hook.id).select()):
+        call.world.remove(made)
+    call.world.remove(hook)
     return no_content()
 
 
@@ -93,6 +96,8 @@ def _hook(call: Call) -> Hook:
 
 def _changed(hook: Hook, fields: Fields) -> Hook:
     events = fields.texts("events")
+    if events is not None and not (events and EVENTS.issuperset(events)):
+        raise invalid("Hook", "events", "invalid")
     config = fields.values.get("config", {})
     if not isinstance(config, dict):
         raise invalid("Hook", "config", "invalid")
@@ -113,6 +118,7 @@ def _changed(hook: Hook, fields: Fields) -> Hook:
 def _is_url(text: str) -> bool:
     try:
         parts = urlsplit(text)
+        port = parts.port
     except ValueError:
         return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname)
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0

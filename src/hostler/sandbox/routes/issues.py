@@ -8,7 +8,7 @@ from hostler.sandbox.call import Call
 from hostler.sandbox.entities import Issue, Label
 from hostler.sandbox.errors import forbidden
 from hostler.sandbox.http import Response, no_content
-from hostler.sandbox.issuing import Change, change_issue, open_issue
+from hostler.sandbox.issuing import Change, change_issue, check, open_issue
 from hostler.sandbox.pull_editing import allow_reopening
 from hostler.sandbox.router import REPO, Router
 from hostler.sandbox.shapes import issues as _shapes  # noqa: F401 - registers the shapes
@@ -76,10 +76,11 @@ def create_issue(call: Call) -> Response:
     """A new issue; labels and assignees of callers without triage are dropped silently."""
     fields = call.fields("Issue")
     title = fields.text("title", required=True, limit=256)
-    assert title is not None
-    issue = open_issue(call, title, fields.body())
+    body, change = fields.body(), Change()
     if call.can("triage"):
-        issue = change_issue(call, issue, Change.read(fields, only=("labels", "assignees")))
+        change = Change.read(fields, only=("labels", "assignees"))
+    check(call, change)
+    issue = change_issue(call, open_issue(call, title or "", body), change)
     call.world.tell("issues", issue, "opened", call.actor)
     url = f"{call.request.root}/repos/{call.repo.full_name}/issues/{issue.number}"
     return call.one(issue, 201, Location=url)
@@ -101,6 +102,7 @@ async def edit_issue(call: Call) -> Response:
     change = Change.read(call.fields("Issue"))
     if not call.can("triage"):
         change = replace(change, labels=None, assignees=None)
+    check(call, change, issue)
     if issue.pull and change.state == "open" and issue.state == "closed":
         await allow_reopening(call, issue)
         issue = call.issue()

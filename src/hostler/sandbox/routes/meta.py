@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hostler.sandbox.call import Call
 from hostler.sandbox.entities import User
-from hostler.sandbox.errors import not_found, unauthorized
+from hostler.sandbox.errors import forbidden, not_found
 from hostler.sandbox.http import Response, json_response
 from hostler.sandbox.render import shaped
 from hostler.sandbox.router import Router
@@ -69,7 +69,7 @@ def myself(call: Call) -> Response:
     """The caller."""
     user = call.tables.find(User, call.actor.lower())
     if user is None or call.viewer.installation_id is not None:
-        raise unauthorized("Resource not accessible by integration")
+        raise forbidden("Resource not accessible by integration")
     private = {
         "private_gists": 0,
         "total_private_repos": 0,

@@ -14,6 +14,7 @@ from hostler.sandbox.git.refs import Ref
 from hostler.sandbox.git.repository import Repository
 from hostler.sandbox.http import Response, json_response, no_content
 from hostler.sandbox.plain_pages import plain_page
+from hostler.sandbox.pull_entities import Protection
 from hostler.sandbox.ref_moves import announce_call
 from hostler.sandbox.router import REPO, Router
 from hostler.sandbox.shapes import commits as shapes
@@ -50,7 +51,7 @@ async def create_ref(call: Call) -> Response:
         raise unprocessable("Reference name must start with 'refs/' and have two more slashes")
     name = _writable(text)
     async with git.lock:
-        await _check_object(git, sha)
+        await _check_object(git, name, sha)
         try:
             move = await refs.move(git, name, sha, expected=ZERO)
         except RefMoved:
@@ -67,13 +68,15 @@ async def update_ref(call: Call) -> Response:
     sha, force = fields.text("sha", required=True) or "", fields.flag("force")
     name = _writable(call.params["ref"])
     async with git.lock:
-        await _check_object(git, sha)
+        await _check_object(git, name, sha)
         try:
             move = await refs.forward(git, name, sha, force=force)
         except NoSuchObject:
             raise unprocessable("Reference does not exist") from None
         except NotFastForward:
             raise unprocessable("Update is not a fast forward") from None
+        except RefMoved:
+            raise unprocessable("Reference cannot be updated") from None
         await announce_call(call, move)
     return json_response(shapes.ref(await _ref(git, name), call.repo.id, call.frame))
 
@@ -114,8 +117,7 @@ async def get_branch(call: Call) -> Response:
             "name": name,
             "commit": newest,
             "_links": {"self": url, "html": page},
-            "protected": False,
-            "protection": _no_protection(),
+            **_protection(call, name),
             "protection_url": f"{url}/protection",
         }
     )
@@ -127,15 +129,21 @@ def _short_branch(call: Call, ref: Ref) -> dict[str, Any]:
     return {
         "name": name,
         "commit": {"sha": ref.sha, "url": f"{url}/commits/{ref.sha}"},
-        "protected": False,
-        "protection": _no_protection(),
+        **_protection(call, name),
         "protection_url": f"{url}/branches/{quote(name)}/protection",
     }
 
 
-def _no_protection() -> dict[str, Any]:
-    checks = {"enforcement_level": "off", "contexts": [], "checks": []}
-    return {"enabled": False, "required_status_checks": checks}
+def _protection(call: Call, branch: str) -> dict[str, Any]:
+    rule = call.tables.find(Protection, call.repo.id, branch)
+    contexts = list(rule.contexts) if rule else []
+    checks = {
+        "enforcement_level": "everyone" if contexts else "off",
+        "contexts": contexts,
+        "checks": [{"context": name, "app_id": None} for name in contexts],
+    }
+    protection = {"enabled": rule is not None, "required_status_checks": checks}
+    return {"protected": rule is not None, "protection": protection}
 
 
 def _full(text: str) -> str:
@@ -155,11 +163,14 @@ def _writable(text: str) -> str:
     return name
 
 
-async def _check_object(git: Repository, sha: str) -> None:
+async def _check_object(git: Repository, name: str, sha: str) -> None:
     if not names.is_sha(sha):
         raise unprocessable(f"Invalid request.\n\nFor 'properties/sha', {sha[:80]!r} is not a sha.")
-    if await refs.object_kind(git, sha) is None:
+    kind = await refs.object_kind(git, sha)
+    if kind is None:
         raise unprocessable("Object does not exist")
+    if kind != "commit" and name.startswith("refs/heads/"):
+        raise unprocessable("Object is not a commit")
 
 
 async def _ref(git: Repository, name: str) -> Ref:

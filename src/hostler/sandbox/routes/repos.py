@@ -11,6 +11,7 @@ from hostler.sandbox.call import Call
 from hostler.sandbox.entities import Repo, User
 from hostler.sandbox.errors import forbidden, invalid, not_found
 from hostler.sandbox.fields import Fields
+from hostler.sandbox.git import names, refs
 from hostler.sandbox.git.process import Person
 from hostler.sandbox.http import Response, no_content
 from hostler.sandbox.router import REPO, Router
@@ -43,11 +44,43 @@ async def create_for_org(call: Call) -> Response:
 
 
 @router.route("PATCH", REPO, access="admin")
-def edit(call: Call) -> Response:
+async def edit(call: Call) -> Response:
     """Change settings; a new name leaves a redirect behind."""
     fields = call.fields("Repository")
+    repo = _edited(call, fields)
+    if repo.default_branch != call.repo.default_branch:
+        await _point_head(call, repo.default_branch)
+        # Others may have changed it while git was at work.
+        call.repo = _still_there(call)
+        repo = _edited(call, fields)
+    return call.one(call.world.put(repo))
+
+
+def _edited(call: Call, fields: Fields) -> Repo:
     repo = replace(_renamed(call, fields), **_settings(call.repo, fields))
-    return call.one(call.world.put(replace(repo, updated_at=call.world.now())))
+    return replace(repo, updated_at=call.world.now())
+
+
+async def _point_head(call: Call, branch: str) -> None:
+    """Let git follow a new default branch; 422 where there is no such branch."""
+    known = names.is_branch_name(branch)
+    if known and call.world.vault is not None:
+        git = call.git()
+        async with git.lock:
+            known = await refs.branch(git, branch) is not None
+            if known:
+                await git.set_default_branch(branch)
+    if not known:
+        words = f"The branch {branch[:80]} was not found."
+        hint = "Please push that ref first or create it via the Git Data API."
+        raise invalid("Repository", "default_branch", "invalid", f"{words} {hint}")
+
+
+def _still_there(call: Call) -> Repo:
+    repo = call.world.truth.get(Repo, call.repo.id)
+    if repo is None:
+        raise not_found()
+    return repo
 
 
 @router.route("DELETE", REPO, access="admin")

@@ -18,6 +18,7 @@ from hostler.sandbox.review_writing import (
     object_fields,
     put_remark,
     put_review,
+    read_commit,
     read_remark,
     touch_pull,
 )
@@ -54,7 +55,7 @@ async def create(call: Call) -> Response:
     pull, issue, fields = find_pull(call), call.issue(), call.fields("PullRequestReview")
     check_lock(call, issue)
     event, body = fields.choice("event", tuple(STATES)), fields.body()
-    commit = fields.text("commit_id") or pull.head_sha
+    commit = await read_commit(call.git(), pull, fields)
     remarks = await _remarks(call, pull, fields, commit)
     _check_event(call, issue, event, body, bool(remarks))
     if event is None and _pending(call, pull):

@@ -46,7 +46,12 @@ def labels_of(issue: Issue, frame: Frame) -> list[dict[str, Any]]:
     return [label(item, frame) for item in found if item is not None]
 
 
-@shape(Issue)
+def _alone(item: Issue, frame: Frame) -> bool:
+    """Whether its JSON tells nothing of other issues."""
+    return not item.blocked_by and not frame.tables.group(Issue, "blocker", item.id).items
+
+
+@shape(Issue, kept=_alone)
 def issue(item: Issue, frame: Frame) -> dict[str, Any]:
     """An issue, or a pull request seen as one."""
     base = repo_url(item.repo_id, frame)
@@ -75,8 +80,23 @@ def issue(item: Issue, frame: Frame) -> dict[str, Any]:
         "closed_by": simple_user(item.closed_by, frame) if item.closed_by else None,
         "performed_via_github_app": None,
         "reactions": reactions((), url),
+        "issue_dependencies_summary": _dependencies(item, frame),
         **_issue_urls(item, base, url, frame),
         **_pull_part(item, base, frame),
+    }
+
+
+def _dependencies(item: Issue, frame: Frame) -> dict[str, int]:
+    """How many issues it waits for and how many wait for it: open ones, and all."""
+    found = (frame.tables.get(Issue, number) for number in item.blocked_by)
+    blockers = [other.state for other in found if other is not None]
+    waiting = frame.tables.group(Issue, "blocker", item.id).items.values()
+    blocked = [other.state for other in waiting if isinstance(other, Issue)]
+    return {
+        "blocked_by": blockers.count("open"),
+        "blocking": blocked.count("open"),
+        "total_blocked_by": len(blockers),
+        "total_blocking": len(blocked),
     }
 
 
