@@ -174,8 +174,10 @@ def test_vacuum_says_what_it_gave_back(db):
     assert "bytes after" in db("vacuum").out
 
 
-@pytest.mark.parametrize("command", ["upgrade", "vacuum"])
-def test_while_a_service_works_on_the_home_it_is_named(db, home, command):
+@pytest.mark.parametrize(("command", "before"), [("upgrade", []), ("vacuum", ["upgrade"])])
+def test_while_a_service_works_on_the_home_it_is_named(db, home, command, before):
+    for step in before:
+        db(step)
     with home_lock(home, SystemClock()):
         done = db(command)
     assert done.code == 1

@@ -38,6 +38,7 @@ from hostler.store.restore import restore
 from hostler.store.revision import HEAD
 from hostler.store.tables import store_meta
 from hostler.store.vacuum import vacuum
+from hostler.store.writers import WriterQueue
 
 
 def put(database, key, size=1):
@@ -507,3 +508,64 @@ def test_a_copy_is_on_the_disk_before_it_has_its_name_and_its_name_after(
     if not database.url:
         go_back(database, file)
         assert steps == ["file", "name", "folder", "folder", "name", "folder"]
+
+
+def restore_one_that_may_not_be_read(folder):
+    """All as one user, who took away their own right to read the database."""
+    database = Database(folder / "home")
+    database.upgrade()
+    file = back_up(database)
+    store, place = database.open(), database.place
+    with store.write() as tx:
+        tx.execute(insert(store_meta).values(key="in the log only", value="x"))
+    log = place.wal.read_bytes()
+    store.close()
+    place.wal.write_bytes(log)
+    database.file.chmod(0)
+    kept = go_back(database, file).kept
+    assert kept.with_name(kept.name + "-wal").read_bytes() == log
+    assert not place.wal.exists()
+    assert "in the log only" not in keys(database)
+
+
+def test_the_log_of_a_database_that_may_not_be_read_is_not_replayed_into_the_new(entered_by_all):
+    child = Child(as_nobody, restore_one_that_may_not_be_read, entered_by_all)
+    assert child.hear() == ("done", "")
+
+
+def test_a_copy_is_of_its_first_moment_however_many_write_meanwhile(sqlite_database, monkeypatch):
+    monkeypatch.setattr("hostler.store.copies._PAGES_PER_STEP", 1)
+    put(sqlite_database, "before", 20_000)
+    written = []
+
+    def write_meanwhile(done, _total):
+        if not written:
+            put(sqlite_database, "meanwhile")
+        written.append(done)
+
+    file = sqlite_database.home / "copy.db"
+    take_backup(sqlite_database.place, file, HEAD, write_meanwhile)
+    with closing(sqlite3.connect(file)) as copy:
+        copied = {row[0] for row in copy.execute("SELECT key FROM store_meta")}
+    assert "before" in copied
+    assert "meanwhile" not in copied
+    assert written == sorted(set(written))
+
+
+def queue_and_hold(pipe, home):
+    with WriterQueue(Database(home).place.writer).turn(PATIENT, SystemClock()):
+        pipe.send("queueing")
+        pipe.recv()
+
+
+def test_no_restore_out_of_turn(sqlite_database):
+    file = back_up(sqlite_database)
+    put(sqlite_database, "after")
+    child = Child(queue_and_hold, sqlite_database.home)
+    assert child.hear() == "queueing"
+    with pytest.raises(StoreBusy) as caught:
+        go_back(sqlite_database, file, HASTY)
+    assert str(child.process.pid) in caught.value.holder
+    child.tell()
+    child.join()
+    assert "after" in keys(sqlite_database)

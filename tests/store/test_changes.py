@@ -11,6 +11,7 @@ from database import Database
 from sqlalchemy import insert
 
 from hostler.store.changes import Changes
+from hostler.store.listener import CHANNEL, Listener
 from hostler.store.meta import read_meta
 from hostler.store.tables import store_meta
 
@@ -158,3 +159,22 @@ def test_a_listener_that_lost_its_server_listens_again(postgres_database, server
         with closing(postgres_database.open(clock)) as other:
             put(other, "a")
         assert waiter.answer() != after
+
+
+@pytest.mark.postgres
+def test_a_listener_counts_what_others_say_and_not_what_we_say(postgres_database, server):
+    looked = threading.Semaphore(0)
+
+    def me():
+        looked.release()
+        return "me"
+
+    listener = Listener(postgres_database.place, me, lambda: None)
+    before = listener.heard()
+    name = server.name_of(postgres_database.url)
+    for sender in ("me", "other", "me", "me"):
+        server.sql(f"NOTIFY {CHANNEL}, '{sender}'", name)
+    # Whose name is asked for a fourth time has dealt with three.
+    assert all(looked.acquire(timeout=60) for _ in range(4))
+    assert listener.heard() == before + 1
+    listener.close()

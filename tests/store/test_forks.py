@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from contextlib import closing
 
+import pytest
 from sqlalchemy import insert
 
 from hostler.store import writers
+from hostler.store.forks import PerProcess
 from hostler.store.meta import read_meta
 from hostler.store.tables import store_meta
 
@@ -108,3 +111,32 @@ def test_a_child_forked_while_a_thread_looks_for_its_queue_can_write(sqlite_data
     # As a thread of the parent would hold it at that moment.
     with writers._queues_guard:
         assert in_a_forked_child(in_child) == "stored"
+
+
+class Ended:
+    """Says in a pipe that it was thrown away."""
+
+    def __init__(self, pipe):
+        self.pipe = pipe
+
+    def __del__(self):
+        os.write(self.pipe, b"ended")
+
+
+def test_what_a_child_inherited_is_not_even_thrown_away():
+    reader, writer = os.pipe()
+    own = PerProcess(lambda: Ended(writer))
+
+    def in_child():
+        gc.collect()
+        return id(own.value)
+
+    assert in_a_forked_child(in_child) != str(id(own.value))
+    os.set_blocking(reader, False)
+    with pytest.raises(BlockingIOError):
+        os.read(reader, 5)
+    own.value = None
+    gc.collect()
+    assert os.read(reader, 5) == b"ended"
+    os.close(reader)
+    os.close(writer)

@@ -136,3 +136,11 @@ def test_a_holder_that_cannot_be_read_is_just_another_process(tmp_path, content)
     (tmp_path / "lock").write_bytes(content)
     assert read_holder(tmp_path / "lock") is None
     assert read_holder(tmp_path / "missing") is None
+
+
+def test_a_copy_of_the_descriptor_that_no_hook_closes_does_not_keep_it(home):
+    lock = HomeLock.take(home, FakeClock())
+    copy = os.dup(lock.hand_over())
+    lock.release()
+    HomeLock.take(home, FakeClock()).release()
+    os.close(copy)

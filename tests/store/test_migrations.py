@@ -247,3 +247,14 @@ def test_progress_of_the_backup_is_told(sqlite_database, tmp_path):
     )
     assert told[-1][0] == told[-1][1] > 0
     no_progress(*told[-1])
+
+
+def test_a_migration_that_breaks_a_reference_changes_nothing(sqlite_database, tmp_path):
+    before = facts(sqlite_database)
+    table = "CREATE TABLE child (a TEXT REFERENCES repositories (repo_full_name))"
+    row = "INSERT INTO child VALUES ('nobody')"
+    plan = with_a_third(tmp_path, f"op.execute({table!r}); op.execute({row!r})")
+    with pytest.raises(StoreError, match="1 rows refer to rows that are not there"):
+        sqlite_database.upgrade(plan)
+    assert facts(sqlite_database) == before
+    assert sqlite_database.inspect().sound

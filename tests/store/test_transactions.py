@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, insert, select
 
-from hostler.errors import StoreConflict, StoreReadOnly
+from hostler.errors import StoreConflict, StoreError, StoreReadOnly
 from hostler.model import stamp
 from hostler.store.meta import read_meta
 from hostler.store.tables import repositories, store_meta
@@ -267,3 +267,24 @@ def test_transactions_are_counted_by_kind_and_end(store):
         pass
     assert counts() == [count + 1 for count in before]
     assert metrics.registry.get_sample_value("store_write_wait_seconds_count") == waits + 3
+
+
+@pytest.mark.postgres
+def test_the_moment_on_postgresql_is_not_the_start_of_the_transaction(postgres_database):
+    with closing(postgres_database.open()) as store, store.write() as tx:
+        tx.constant("SELECT pg_sleep(0.05)")
+        begun = tx.constant("SELECT now()").scalar_one()
+        assert tx.now() - begun > timedelta(milliseconds=40)
+
+
+def test_a_transaction_that_sqlite_ended_is_not_taken_for_stored(sqlite_store):
+    with (
+        pytest.raises(StoreError, match="ended a transaction by itself"),
+        sqlite_store.write() as tx,
+    ):
+        put(tx, "a")
+        tx.constant("ROLLBACK")
+    assert "a" not in keys(sqlite_store)
+    with sqlite_store.write() as tx:
+        put(tx, "b")
+    assert "b" in keys(sqlite_store)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 
 import pytest
 from children import Child
@@ -315,3 +316,19 @@ def test_too_many_reads_at_once_blame_no_other_process(request, kind):
         assert "write lock" not in str(caught.value)
         assert "too many transactions" in str(caught.value)
         assert caught.value.waited_seconds >= HASTY.begin_seconds
+
+
+def descriptors_of(path):
+    here = Path("/proc/self/fd")
+    return [int(found.name) for found in here.iterdir() if os.path.realpath(found) == str(path)]
+
+
+def test_a_copy_of_the_descriptor_that_no_hook_closes_keeps_no_turn(database):
+    side = database.place.writer
+    with WriterQueue(side).turn(PATIENT, SystemClock()):
+        copies = [os.dup(descriptor) for descriptor in descriptors_of(side)]
+    assert copies
+    with WriterQueue(side).turn(HASTY, SystemClock()) as turn:
+        assert turn.in_order
+    for copy in copies:
+        os.close(copy)

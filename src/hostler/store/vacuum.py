@@ -29,12 +29,14 @@ class Vacuumed:
 
 def vacuum(home: Path, place: Place, *, clock: Clock, patience: Patience) -> Vacuumed:
     """Rebuild the database without its unused pages."""
-    _require_ours(place, clock, patience)
     if isinstance(place, PostgresPlace):
+        _require_ours(place, clock, patience)
         return _on_server(place, patience)
     # Long, and nobody else can write meanwhile: not under a running service.
-    with home_lock(home, clock), queue_of(place.writer).turn(patience, clock):
-        return _file(place, patience)
+    with home_lock(home, clock):
+        _require_ours(place, clock, patience)
+        with queue_of(place.writer).turn(patience, clock):
+            return _file(place, patience)
 
 
 def _require_ours(place: Place, clock: Clock, patience: Patience) -> None:
