@@ -299,9 +299,9 @@ def test_no_vacuum_of_a_file_under_a_running_service(sqlite_database):
 
 def upgraded_by_a_newer_program(database, folder):
     """One migration and one table beyond this program."""
-    from test_migrations import with_a_third
+    from test_migrations import with_another
 
-    plan = with_a_third(folder, "op.execute(\"INSERT INTO half VALUES ('kept')\")")
+    plan = with_another(folder, "op.execute(\"INSERT INTO half VALUES ('kept')\")")
     return plan, database.upgrade(plan).backup.path
 
 
