@@ -154,3 +154,16 @@ def test_vacuum_makes_no_database_of_an_empty_file(home):
     with pytest.raises(StoreMissing):
         vacuum(home, Database(home).place, clock=SystemClock(), patience=PATIENT)
     assert (home / "hostler.db").stat().st_size == 0
+
+
+def test_a_linked_database_keeps_its_log_beside_the_file_and_not_beside_the_link(tmp_path):
+    real, home = tmp_path / "disk", tmp_path / "home"
+    real.mkdir()
+    home.mkdir()
+    Database(real).upgrade()
+    (home / "hostler.db").symlink_to(real / "hostler.db")
+    place = find_place(home)
+    assert (place.wal.parent, place.shm.parent, place.writer.parent) == (real, real, real)
+    (home / "hostler.db").unlink()
+    (home / "hostler.db").symlink_to(home / "hostler.db")
+    assert find_place(home).path == home / "hostler.db"

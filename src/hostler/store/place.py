@@ -98,7 +98,7 @@ Place = SqlitePlace | PostgresPlace
 def find_place(home: Path, database_url: str | None = None) -> Place:
     """The database that a home uses: the one at the URL, or the file in the home."""
     if not database_url:
-        return SqlitePlace(home / FILE_NAME)
+        return SqlitePlace(_behind_links(home / FILE_NAME))
     url = _parse(database_url)
     if url.password is not None or "password" in url.query:
         raise StoreError(
@@ -107,6 +107,14 @@ def find_place(home: Path, database_url: str | None = None) -> Place:
             remedy="Take it out of the URL; put it into PGPASSFILE, PGPASSWORD or a service file.",
         )
     return PostgresPlace(url.set(drivername="postgresql+psycopg"))
+
+
+def _behind_links(path: Path) -> Path:
+    """The file itself where the name is a link: SQLite keeps its log beside the file."""
+    try:
+        return path.resolve(strict=True) if path.is_symlink() else path
+    except (OSError, RuntimeError):  # it leads nowhere, or in a circle: opening says so
+        return path
 
 
 def _parse(text: str) -> URL:
