@@ -253,7 +253,7 @@ def test_a_migration_that_breaks_a_reference_changes_nothing(sqlite_database, tm
     before = facts(sqlite_database)
     table = "CREATE TABLE child (a TEXT REFERENCES repositories (repo_full_name))"
     row = "INSERT INTO child VALUES ('nobody')"
-    plan = with_a_third(tmp_path, f"op.execute({table!r}); op.execute({row!r})")
+    plan = with_another(tmp_path, f"op.execute({table!r}); op.execute({row!r})")
     with pytest.raises(StoreError, match="1 rows refer to rows that are not there"):
         sqlite_database.upgrade(plan)
     assert facts(sqlite_database) == before
