@@ -151,8 +151,10 @@ def test_signals_are_as_in_a_fresh_login_whatever_the_starter_ignored(stable: St
     shim.ready()
     assert shim.go().word()["exit_code"] == 0
     status = dict(line.split(":", 1) for line in shim.output().splitlines() if ":" in line)
+    # The C library keeps signals 32 and 33 for itself: nobody can set them back.
+    ours = ~(0b11 << 31)
     for field in ("SigBlk", "SigIgn", "SigCgt", "SigPnd"):
-        assert int(status[field], 16) == 0, field
+        assert int(status[field], 16) & ours == 0, field
 
 
 def test_the_agent_has_a_session_of_its_own_and_its_working_directory(stable: Stable):

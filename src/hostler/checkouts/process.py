@@ -20,6 +20,8 @@ GRACE_SECONDS = 3.0
 # In the environment of a marked child and of all that it starts.
 MARK = "HOSTLER_CHILD"
 _CHUNK = 65_536
+# Looks at the process table until nothing went meanwhile; bounded, as machines are busy.
+_SCANS = 20
 
 
 class Sink(Protocol):
@@ -160,16 +162,25 @@ def _members(process: subprocess.Popen[bytes], mark: str) -> list[psutil.Process
     """The live processes of a child's tree, also those in sessions of their own."""
     if not mark and not _has_group(process.pid):
         return []
-    return [other for other in psutil.process_iter() if _belongs(other, process.pid, mark)]
+    for _ in range(_SCANS):
+        verdicts = {other: _belongs(other, process.pid, mark) for other in psutil.process_iter()}
+        found = [other for other, belongs in verdicts.items() if belongs]
+        # Who forks and goes while we look leaves a child that the list does not have yet.
+        if found or None not in verdicts.values():
+            return found
+    return []
 
 
-def _belongs(other: psutil.Process, leader: int, mark: str) -> bool:
+def _belongs(other: psutil.Process, leader: int, mark: str) -> bool | None:
+    """Whether a process is of the tree; None if it went while we looked at it."""
     try:
         if other.pid == os.getpid() or other.status() == psutil.STATUS_ZOMBIE:
             return False
         if os.getsid(other.pid) == leader:
             return True
         return bool(mark) and other.environ().get(MARK) == mark
+    except (psutil.NoSuchProcess, ProcessLookupError):
+        return None
     except (psutil.Error, OSError):
         return False
 
