@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
@@ -10,6 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from hostler.model import stamp
 
@@ -99,3 +101,12 @@ def _program(pid: int) -> str:
         return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
         return UNKNOWN
+
+
+def try_lock(file: BinaryIO) -> bool:
+    """Become the holder of a lock file, if nobody is."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from hostler.clock import Clock
 from hostler.errors import HomeLocked, StoreReadOnly
 from hostler.store.forks import renew_after_fork, set_aside
-from hostler.store.holders import clear_holder, myself, read_holder, write_holder
+from hostler.store.holders import clear_holder, myself, read_holder, try_lock, write_holder
 from hostler.store.parts import private_folder
 
 FILE_NAME = "service.lock"
@@ -35,7 +35,7 @@ class HomeLock:
         path = home / FILE_NAME
         while True:
             file = _open(path)
-            if not _try_lock(file):
+            if not try_lock(file):
                 file.close()
                 raise HomeLocked(home, read_holder(path))
             if _is_still(path, file):
@@ -48,7 +48,7 @@ class HomeLock:
         """Go on holding the lock that the program before us handed over."""
         file = os.fdopen(descriptor, "r+b", buffering=0)
         path = home / FILE_NAME
-        if not _is_still(path, file) or not _try_lock(file):
+        if not _is_still(path, file) or not try_lock(file):
             file.close()
             raise HomeLocked(home, read_holder(path))
         os.set_inheritable(descriptor, False)
@@ -97,14 +97,6 @@ def _open(path: Path) -> BinaryIO:
             remedy="Look at its owner and permissions, or use another one with --home.",
         ) from error
     return os.fdopen(descriptor, "r+b", buffering=0)
-
-
-def _try_lock(file: BinaryIO) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _is_still(path: Path, file: BinaryIO) -> bool:

@@ -182,7 +182,7 @@ class WriterQueue:
         ticket, self._ticket = self._ticket, None
         if ticket is None or not ticket.resume():
             file = self._open()
-            if file is None or _try_lock(file):
+            if file is None or holders.try_lock(file):
                 return file
             ticket = _Ticket(file)
             ticket.start()
@@ -199,14 +199,6 @@ class WriterQueue:
         except OSError:
             return None
         return os.fdopen(descriptor, "r+b", buffering=0)
-
-
-def _try_lock(file: BinaryIO) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _unlock(file: BinaryIO) -> None:
