@@ -7,6 +7,7 @@ from sqlalchemy import Column, Index, Integer, Table, Text, text
 from hostler.store.columns import BIG, StampNow
 from hostler.store.forge_tables import feedback_events, inbox, outbox
 from hostler.store.metadata import metadata
+from hostler.store.pause_tables import pauses
 from hostler.store.run_tables import runs
 from hostler.store.task_tables import issue_comment_cursors, pull_requests, tasks
 
@@ -17,6 +18,7 @@ __all__ = [
     "issue_comment_cursors",
     "metadata",
     "outbox",
+    "pauses",
     "poll_cursors",
     "pull_requests",
     "repositories",
