@@ -24,6 +24,39 @@ _CHUNK = 65_536
 _SCANS = 20
 
 
+class Halted(BaseException):
+    """We are leaving. No error of the work: whoever handles those must not take it for one."""
+
+
+class _Halt:
+    """Closing the pipe wakes every thread that waits for a child."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self.descriptor, self._end = os.pipe()
+
+    def ask(self) -> None:
+        if not self.asked:
+            self.asked = True
+            os.close(self._end)
+
+
+_halt = _Halt()
+
+
+def halt() -> None:
+    """End all children now, and start none any more: each `run` raises `Halted`."""
+    _halt.ask()
+
+
+def unhalt() -> None:
+    """Children may be started again."""
+    global _halt
+    if _halt.asked:
+        os.close(_halt.descriptor)
+        _halt = _Halt()
+
+
 class Sink(Protocol):
     """Takes what a child says, and keeps a bounded part of it."""
 
@@ -82,6 +115,9 @@ def run(child: Child, out: Sink, err: Sink | None = None) -> int | None:
 
     Without `err` both streams go to `out`. Nothing of the child's tree outlives this call.
     """
+    halt = _halt
+    if halt.asked:
+        raise Halted
     with _stdin(child.stdin) as stdin:
         process = subprocess.Popen(
             child.argv,
@@ -95,11 +131,15 @@ def run(child: Child, out: Sink, err: Sink | None = None) -> int | None:
         )
     readers = [_reader(process.stdout, out), _reader(process.stderr, err)]
     try:
-        return _wait(process, child.seconds)
+        code = _wait(process, child.seconds, halt.descriptor)
     finally:
         _end(process, child.mark)
         for reader in filter(None, readers):
             reader.join(GRACE_SECONDS)
+    if halt.asked:
+        # What it came to may be our own doing.
+        raise Halted
+    return code
 
 
 @contextlib.contextmanager
@@ -128,15 +168,16 @@ def _reader(pipe: IO[bytes] | None, sink: Sink | None) -> threading.Thread | Non
     return thread
 
 
-def _wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:
-    """The exit code, or None when time is up."""
+def _wait(process: subprocess.Popen[bytes], seconds: float, halt: int) -> int | None:
+    """The exit code, or None when time is up or we are leaving."""
     if hasattr(os, "pidfd_open"):
         # `Popen.wait` with a limit sleeps and looks; a descriptor wakes us at once.
         descriptor = os.pidfd_open(process.pid)
         try:
             watch = select.poll()
             watch.register(descriptor, select.POLLIN)
-            ended = watch.poll(seconds * 1000)
+            watch.register(halt, select.POLLIN)
+            ended = descriptor in dict(watch.poll(seconds * 1000))
         finally:
             os.close(descriptor)
         return process.wait() if ended else None

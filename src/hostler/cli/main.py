@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
-from hostler.cli import agent_words, db, doctor, sandbox
+from hostler.cli import agent_words, db, doctor, sandbox, service
 from hostler.cli import config as config_commands
 from hostler.cli import init as init_command
+from hostler.cli import run as run_command
 from hostler.cli.output import emit, note, report
 from hostler.cli.quickhelp import quick_help
 from hostler.cli.state import Globals, folder
@@ -26,7 +27,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for room in (agent_words, config_commands, db, doctor, init_command, sandbox):
+for room in (
+    agent_words,
+    config_commands,
+    db,
+    doctor,
+    init_command,
+    run_command,
+    sandbox,
+    service,
+):
     room.register(app)
 
 

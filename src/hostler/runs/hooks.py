@@ -26,9 +26,11 @@ class Hooks:
     requeue   with the end of a run that never started: its task goes back to its old place.
     finish    while finishing: each step looks first whether it is done, as it may be called again.
               It returns what belongs in the last transaction, with `ended`.
+    scopes    what the transactions of `requeue` and `finish` write beside runs.
     """
 
     launch: Callable[[Run], Launch]
     finish: Callable[[Run, Verdict], InTransaction]
     release: InTransaction = nothing
     requeue: InTransaction = nothing
+    scopes: tuple[str, ...] = ()

@@ -159,7 +159,7 @@ class Supervisor:
                 raise
 
     def _never_started(self, run: Run) -> Run:
-        with self._store.write(SCOPE) as tx:
+        with self._store.write(SCOPE, *self._hooks.scopes) as tx:
             run = ledger.never_started(tx, run)
             self._hooks.release(tx, run)
             self._hooks.requeue(tx, run)
@@ -176,7 +176,7 @@ class Supervisor:
     def _finish(self, run: Run) -> Run:
         last = self._hooks.finish(run, verdict_of(run))
         self._observe(Step.FINISHED, run.run)
-        with self._store.write(SCOPE) as tx:
+        with self._store.write(SCOPE, *self._hooks.scopes) as tx:
             run = ledger.ended(tx, run)
             last(tx, run)
         self._say(Step.ENDED, run)

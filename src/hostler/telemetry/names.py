@@ -68,6 +68,62 @@ STORE_RESTORED = Event(
     "store_restored", Level.WARNING, "The database was replaced by a backup.", ("backup", "kept")
 )
 
+SERVICE_STARTED = Event(
+    "service_started", Level.INFO, "A service works on a home.", ("home", "repos", "workers")
+)
+SERVICE_LEFT = Event(
+    "service_left", Level.INFO, "A service has left; so many agents go on.", ("agents",)
+)
+SERVICE_REPO_POLLED = Event(
+    "service_repo_polled",
+    Level.INFO,
+    "A repository was looked at: events, tasks changed, requests, tasks by state.",
+    ("repo", "new", "changed", "requests", "queued", "running", "waiting"),
+)
+SERVICE_GLOBAL_CAPACITY = Event(
+    "service_global_capacity",
+    Level.DEBUG,
+    "How many workers are busy, of how many.",
+    ("in_flight", "capacity"),
+)
+SERVICE_DEFECT = Event(
+    "service_defect", Level.ERROR, "Something broke that should not.", ("error", "traceback")
+)
+REPO_POLL_FAILED = Event(
+    "repo_poll_failed",
+    Level.WARNING,
+    "A repository could not be looked at; it is tried again, later each time.",
+    ("repo", "why", "failures"),
+)
+TASK_ADMITTED = Event(
+    "task_admitted",
+    Level.INFO,
+    "A task got its place.",
+    ("task", "run", "kind", "agent", "attempt"),
+)
+RUN_ADOPTED = Event(
+    "run_adopted",
+    Level.INFO,
+    "A run of an earlier service goes on here.",
+    ("task", "run", "state", "action"),
+)
+RUN_STOP_ASKED = Event(
+    "run_stop_asked", Level.INFO, "An agent is asked to stop.", ("run", "task", "why")
+)
+WORK_ENDED = Event("work_ended", Level.INFO, "A worker is through.", ("name", "project"))
+WORK_TROUBLED = Event(
+    "work_troubled",
+    Level.WARNING,
+    "A worker could not go on; it is tried again.",
+    ("name", "project", "why", "tries"),
+)
+CHECKOUT_CLEANED = Event(
+    "checkout_cleaned", Level.INFO, "The checkout of a finished task was removed.", ("task",)
+)
+CHECKOUT_KEPT = Event(
+    "checkout_kept", Level.WARNING, "A checkout stays: work would be lost.", ("task", "why")
+)
+
 EVENTS = (
     COMMAND_FAILED,
     FOREIGN_LOG,
@@ -75,6 +131,19 @@ EVENTS = (
     STORE_UPGRADED,
     STORE_BACKED_UP,
     STORE_RESTORED,
+    SERVICE_STARTED,
+    SERVICE_LEFT,
+    SERVICE_REPO_POLLED,
+    SERVICE_GLOBAL_CAPACITY,
+    SERVICE_DEFECT,
+    REPO_POLL_FAILED,
+    TASK_ADMITTED,
+    RUN_ADOPTED,
+    RUN_STOP_ASKED,
+    WORK_ENDED,
+    WORK_TROUBLED,
+    CHECKOUT_CLEANED,
+    CHECKOUT_KEPT,
 )
 
 LOG_LINES = Metric("log_lines_total", MetricKind.COUNTER, "Lines logged.", ("level",))

@@ -1,0 +1,234 @@
+"""`hostler service`: watch repositories, run agents; or say what would be picked up."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from hostler.cli.logbook import logbook
+from hostler.cli.output import DIM, coloured, note, say, say_json
+from hostler.cli.state import Globals, globals_of, settings_of
+
+if TYPE_CHECKING:
+    from hostler.config import Settings
+    from hostler.intake import Preview
+    from hostler.service import House, ServiceRunner
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command()(service)
+
+
+def service(
+    context: typer.Context,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say which issues would be picked up, and why.")
+    ] = False,
+    stop_agents: Annotated[
+        bool, typer.Option("--stop-agents", help="End the agents too when it is asked to leave.")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="With --dry-run: print JSON for programs.")
+    ] = False,
+) -> None:
+    """Watch the repositories and run agents on their issues, until it is asked to leave.
+
+    It works in the foreground. Ctrl-C or SIGTERM: it leaves within seconds, agents go on, and
+    the next start takes them over. A second Ctrl-C leaves at once.
+
+    \b
+    Example:
+      hostler service --dry-run
+      hostler service
+      hostler service --stop-agents
+    """
+    given = globals_of(context)
+    settings = settings_of(given).settings
+    _require_repositories(settings)
+    if dry_run:
+        _preview(given, settings, json=json)
+        return
+    if json:
+        raise typer.BadParameter("it belongs to --dry-run", param_hint="--json")
+    _serve(given, settings, stop_agents=stop_agents)
+
+
+def _require_repositories(settings: Settings) -> None:
+    from hostler.errors import HostlerError
+
+    if not settings.repo:
+        raise HostlerError(
+            "The settings name no repository.",
+            safe="Nothing was started.",
+            remedy="Add one: hostler repo add owner/name (or write a file: hostler init).",
+        )
+    if not settings.agent:
+        raise HostlerError(
+            "The settings name no agent.",
+            safe="Nothing was started.",
+            remedy="Add an [agent.<name>] table, or write a file with `hostler init`.",
+        )
+
+
+def _serve(given: Globals, settings: Settings, *, stop_agents: bool) -> None:
+    from hostler.checkouts.git import version as require_git
+    from hostler.clock import SystemClock
+    from hostler.service import Journal, ServiceRunner
+    from hostler.service.following import Follower
+    from hostler.service.opening import opened
+    from hostler.store.homelock import home_lock
+
+    clock = SystemClock()
+    require_git()
+    with (
+        logbook(given, settings, "service") as log,
+        opened(given.home_folder, settings, clock) as house,
+        home_lock(given.home_folder, clock),
+    ):
+        runner = ServiceRunner(house, clock, Journal(log, tell))
+        follower = Follower(house.store, tell)
+        names = ", ".join(f"{repo.owner}/{repo.name}" for repo in settings.repo.values())
+        tell(f"Watching {names}. Ctrl-C to leave; agents go on.")
+        leave_on_signals(runner, stop_agents=stop_agents)
+
+        def look() -> bool:
+            follower.look()
+            return False
+
+        runner.run(look)
+        say_farewell(house)
+    end_now(0)
+
+
+def tell(text: str) -> None:
+    """A line with its time, at once."""
+    from datetime import datetime
+
+    say(f"{coloured(f'{datetime.now().astimezone():%H:%M:%S}', DIM)}  {text}")
+    sys.stdout.flush()
+
+
+def note_time(text: str) -> None:
+    """The same on standard error, where standard output is for a result."""
+    from datetime import datetime
+
+    note(f"{coloured(f'{datetime.now().astimezone():%H:%M:%S}', DIM, sys.stderr)}  {text}")
+
+
+def leave_on_signals(runner: ServiceRunner, *, stop_agents: bool) -> None:
+    """The first signal asks to leave; the second leaves: whatever is cut off is taken up again."""
+    import os
+    import signal
+
+    asked = False
+
+    def handle(number: int, _frame: Any) -> None:
+        nonlocal asked
+        if asked:
+            os._exit(128 + number)
+        asked = True
+        runner.leave(stop_agents=stop_agents)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handle)
+
+
+def say_farewell(house: House) -> None:
+    """What goes on without us."""
+    from hostler.store.runs import live_runs
+
+    with house.store.read() as tx:
+        agents = len(live_runs(tx))
+    if agents:
+        many = f"{agents} agent{'s' if agents > 1 else ''}"
+        tell(f"Left. {many} at work; the next start takes over.")
+    else:
+        tell("Left.")
+
+
+def end_now(code: int) -> NoReturn:
+    """End the process: a thread that still waits for a network must not keep us."""
+    import os
+
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _preview(given: Globals, settings: Settings, *, json: bool) -> None:
+    """Decide about all open issues as a service would; nothing is written anywhere."""
+    from tempfile import TemporaryDirectory
+
+    from hostler.clock import SystemClock
+    from hostler.errors import HostlerError, StoreMissing
+    from hostler.service.opening import opened
+    from hostler.service.previewing import preview_of
+    from hostler.store import open_store
+
+    clock = SystemClock()
+    home = given.home_folder
+    with TemporaryDirectory() as empty:
+        try:
+            open_store(home, settings.runtime.database_url or None, clock=clock).close()
+        except StoreMissing:
+            # What a first start would see, without making anything that stays.
+            home, settings = _elsewhere(empty, settings)
+        with opened(home, settings, clock) as house:
+            found: dict[str, list[Preview] | HostlerError] = {}
+            for project, repo in settings.repo.items():
+                note(f"Asking GitHub about {repo.owner}/{repo.name} ...")
+                try:
+                    found[project] = preview_of(house, project)
+                except HostlerError as error:
+                    found[project] = error
+    if json:
+        say_json(_as_json(settings, found))
+    else:
+        _as_text(settings, found)
+    if any(isinstance(one, HostlerError) for one in found.values()):
+        raise typer.Exit(1)
+
+
+def _elsewhere(folder: str, settings: Settings) -> tuple[Any, Settings]:
+    from pathlib import Path
+
+    runtime = settings.runtime.model_copy(update={"database_url": ""})
+    return Path(folder), settings.model_copy(update={"runtime": runtime})
+
+
+def _as_json(settings: Settings, found: dict[str, Any]) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from hostler.errors import HostlerError
+
+    listed = []
+    for project, result in found.items():
+        repo = settings.repo[project]
+        one: dict[str, Any] = {"id": project, "repository": f"{repo.owner}/{repo.name}"}
+        if isinstance(result, HostlerError):
+            one["error"] = {"what": result.what, "remedy": result.remedy}
+        else:
+            one["issues"] = [asdict(preview) for preview in result]
+        listed.append(one)
+    return {"repositories": listed}
+
+
+def _as_text(settings: Settings, found: dict[str, Any]) -> None:
+    from hostler.cli.output import GREEN, RED
+    from hostler.errors import HostlerError
+
+    for project, result in found.items():
+        repo = settings.repo[project]
+        say(f"{repo.owner}/{repo.name}")
+        if isinstance(result, HostlerError):
+            say(f"  {coloured('error:', RED)} {' '.join(result.lines())}")
+            continue
+        for one in result:
+            flow = one.flow.value.replace("_", " ") if one.flow else ""
+            mark = coloured(f"{flow:<10}", GREEN) if flow else f"{'-':<10}"
+            say(f"  #{one.number:<5} {mark} {one.title[:60]}  ({one.reason})")
+        if not result:
+            say("  No open issues.")

@@ -1,0 +1,113 @@
+"""The workers: each sees one run through. What cannot be stored now is tried again later."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from hostler.checkouts.process import Halted
+from hostler.clock import Clock
+from hostler.runs.errors import FenceLost, OutOfReach, WatchClosed
+from hostler.service.limiter import GlobalWorkLimiter
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A run, or a task whose last part is ours alone. `again` is what a second try does."""
+
+    name: str
+    project: str
+    act: Callable[[], object]
+    again: Callable[[], object]
+    tries: int = 0
+
+
+class Crew:
+    """Who works on what. The callbacks are called from the workers' threads."""
+
+    def __init__(
+        self,
+        pool: ThreadPoolExecutor,
+        limiter: GlobalWorkLimiter,
+        clock: Clock,
+        *,
+        ended: Callable[[Job], None],
+        troubled: Callable[[Job, BaseException], None],
+        freed: Callable[[], None],
+    ) -> None:
+        self._pool = pool
+        self._limiter = limiter
+        self._clock = clock
+        self._ended = ended
+        self._troubled = troubled
+        self._freed = freed
+        self._lock = threading.Lock()
+        self._pending: dict[str, Future[None]] = {}
+        self._later: dict[str, tuple[float, Job]] = {}
+
+    def start(self, job: Job) -> None:
+        """Put somebody to work. The caller has taken a token of the limiter for it."""
+        try:
+            with self._lock:
+                future = self._pool.submit(self._work, job)
+                self._pending[job.name] = future
+        except BaseException:
+            self._limiter.release()
+            raise
+        future.add_done_callback(lambda done: self._over(job, done))
+
+    def adopt(self, job: Job) -> None:
+        """Put somebody to work on what is under way already: a token is taken by force."""
+        self._limiter.force()
+        self.start(job)
+
+    def start_due(self) -> float | None:
+        """Try again what is due; in how many seconds the next will be."""
+        now = self._clock.monotonic()
+        with self._lock:
+            due = [job for at, job in self._later.values() if at <= now]
+            for job in due:
+                del self._later[job.name]
+        for job in due:
+            self.adopt(job)
+        with self._lock:
+            return min((at - now for at, _ in self._later.values()), default=None)
+
+    def busy(self) -> frozenset[str]:
+        """Names of what is being worked on, or will be again."""
+        with self._lock:
+            return frozenset((*self._pending, *self._later))
+
+    def futures(self) -> list[Future[None]]:
+        """Everybody at work."""
+        with self._lock:
+            return list(self._pending.values())
+
+    def _work(self, job: Job) -> None:
+        try:
+            job.again() if job.tries else job.act()
+        except (WatchClosed, Halted):
+            return  # we are leaving: whoever comes next goes on from here
+        except (FenceLost, OutOfReach) as error:
+            self._troubled(job, error)  # it is somebody else's, or nobody's to end
+        except BaseException as error:
+            self._troubled(job, error)
+            self._again(job)
+        else:
+            self._ended(job)
+
+    def _again(self, job: Job) -> None:
+        pause = min(FIRST_PAUSE * 2**job.tries, LONGEST_PAUSE)
+        with self._lock:
+            at = self._clock.monotonic() + pause
+            self._later[job.name] = (at, replace(job, tries=min(job.tries + 1, 20)))
+
+    def _over(self, job: Job, _done: Future[None]) -> None:
+        with self._lock:
+            self._pending.pop(job.name, None)
+        self._limiter.release()
+        self._freed()

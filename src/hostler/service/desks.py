@@ -1,0 +1,109 @@
+"""One desk per repository, made from the settings when it is first needed."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from hostler.agents.environment import agent_environment, secret_names, with_tools
+from hostler.agents.prepare import TOOLS
+from hostler.checkouts.mirror import open_mirror
+from hostler.checkouts.place import Identity
+from hostler.checkouts.remote import Remote
+from hostler.config.settings import Settings
+from hostler.errors import HostlerError
+from hostler.flows import Desk
+from hostler.forge import Hub
+from hostler.intake import watch
+from hostler.model import RepoName
+from hostler.service.admission import agent_of, has_agent
+from hostler.store import Store
+
+
+class NotWatched(HostlerError):
+    """A task belongs to a repository, or an agent, that the settings do not name any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """What everything in a service stands on."""
+
+    home: Path
+    settings: Settings
+    store: Store
+    hub: Hub
+    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
+
+    @property
+    def mirrors(self) -> Path:
+        return self.home / "mirrors"
+
+    @property
+    def checkouts(self) -> Path:
+        return self.home / "checkouts"
+
+
+class Desks:
+    """The desks of a house."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._lock = threading.Lock()
+        self._made: dict[str, Desk] = {}
+
+    def of(self, project: str) -> Desk:
+        """A project's desk. Asks GitHub for our name, the first time."""
+        with self._lock:
+            if project not in self._made:
+                self._made[project] = self._make(project)
+            return self._made[project]
+
+    def ready(self) -> frozenset[str]:
+        """Projects whose desk is there."""
+        with self._lock:
+            return frozenset(self._made)
+
+    def _make(self, project: str) -> Desk:
+        house, settings = self._house, self._house.settings
+        if project not in settings.repo or not has_agent(settings, project):
+            raise NotWatched(
+                f"{project} is not in the settings, or has no agent there.",
+                safe="Its tasks wait.",
+                remedy="Add it again with `hostler repo add`, or name its agent.",
+            )
+        repo = settings.repo[project]
+        name = RepoName(repo.owner, repo.name)
+        return Desk(
+            store=house.store,
+            watch=watch(project, repo),
+            settings=repo,
+            mirror=open_mirror(house.mirrors, name),
+            remote=remote_of(house, name),
+            checkouts=house.checkouts,
+            identity=identity_of(house.hub.credentials.login(), settings.github.web_url),
+            limits=settings.tasks,
+            env=command_environment(house, project),
+        )
+
+
+def remote_of(house: House, name: RepoName) -> Remote:
+    """Where a repository is fetched from and pushed to, as us."""
+    web = house.settings.github.web_url.rstrip("/")
+    return Remote(f"{web}/{name}.git", token=lambda: house.hub.credentials.bearer(name))
+
+
+def identity_of(login: str, web_url: str) -> Identity:
+    """Who commits: our account, by the address that the host knows it under."""
+    host = urlsplit(web_url).hostname or "localhost"
+    return Identity(login, f"{login}@users.noreply.{host}")
+
+
+def command_environment(house: House, project: str) -> dict[str, str]:
+    """What setup and test commands of a repository see: the same as its agent."""
+    _, agent = agent_of(house.settings, project)
+    names = secret_names(house.settings)
+    return with_tools(agent_environment(house.environment, agent.env, {}, names), TOOLS)

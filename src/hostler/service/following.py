@@ -1,0 +1,66 @@
+"""What changed about tasks, in lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from hostler.store import Store
+from hostler.store.tasks import OVER, Task, TaskState, find_task, tasks_in
+
+UNFINISHED = tuple(state for state in TaskState if state not in OVER)
+_WORDS = {
+    TaskState.RUNNING: "at work",
+    TaskState.AWAITING_FEEDBACK: "awaits review",
+    TaskState.NEEDS_INPUT: "asks",
+}
+# Reasons that say no more than the state.
+_PLAIN = frozenset({TaskState.RUNNING, TaskState.AWAITING_FEEDBACK})
+
+
+def sentence(task: Task) -> str:
+    """Where a task is, in one line."""
+    name = f"{task.repo_full_name}#{task.number}" if task.repo_full_name else task.id
+    state = _WORDS.get(task.state, task.state.value.replace("_", " "))
+    pull = f", pull request #{task.pr_number}" if task.pr_number else ""
+    why = task.question if task.state is TaskState.NEEDS_INPUT else task.reason
+    told = " ".join(why.split())[:200] if task.state not in _PLAIN else ""
+    return f"{name}  {task.flow.value.replace('_', ' ')}: {state}{pull}" + (
+        f". {told}" if told else ""
+    )
+
+
+def differences(before: Mapping[str, Task], after: Mapping[str, Task]) -> list[str]:
+    """A line for each task whose line is another than before, in their order."""
+    known = {name: sentence(task) for name, task in before.items()}
+    changed = [task for name, task in after.items() if known.get(name) != sentence(task)]
+    return [sentence(task) for task in sorted(changed, key=lambda task: (task.order, task.id))]
+
+
+class Follower:
+    """Tells of every change of the unfinished tasks, or of those that are named."""
+
+    def __init__(
+        self, store: Store, tell: Callable[[str], None], only: Collection[str] | None = None
+    ) -> None:
+        self._store = store
+        self._tell = tell
+        self._only = only
+        self._known: dict[str, Task] = {}
+
+    def look(self) -> None:
+        """Tell what is new since the last look."""
+        with self._store.read() as tx:
+            found = {task.id: task for task in tasks_in(tx, UNFINISHED)}
+            wanted = set(self._known) | set(self._only or ())
+            for name in wanted - set(found):
+                task = find_task(tx, name)
+                if task is not None:
+                    found[name] = task
+        if self._only is not None:
+            found = {name: task for name, task in found.items() if name in self._only}
+        for line in differences(self._known, found):
+            self._tell(line)
+        # What is over was told of, and does not come back by itself.
+        self._known = {name: task for name, task in found.items() if not task.over}
+        if self._only is not None:
+            self._known = found

@@ -1,0 +1,127 @@
+"""What a service says about itself: log events, and lines for whoever watches it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from hostler.errors import HostlerError
+from hostler.runs import Found
+from hostler.service.crew import Job
+from hostler.service.limiter import GlobalWorkLimiter
+from hostler.service.orchestrator import Look, cause_of
+from hostler.store.runs import Run
+from hostler.store.tasks import Task
+from hostler.telemetry import names
+from hostler.telemetry.logs import Log
+
+Tell = Callable[[str], None]
+
+
+class Journal:
+    """Every sentence in one place. `tell` is for people at a terminal."""
+
+    def __init__(self, log: Log, tell: Tell = lambda _: None) -> None:
+        self._log = log
+        self._tell = tell
+        self._failing: dict[str, str] = {}
+        self._said: dict[str, dict[str, int]] = {}
+
+    def started(self, home: object, repos: int, workers: int) -> None:
+        self._log.event(names.SERVICE_STARTED, home=str(home), repos=repos, workers=workers)
+
+    def left(self, *, agents: int) -> None:
+        self._log.event(names.SERVICE_LEFT, agents=agents)
+
+    def looked(self, look: Look, counts: Mapping[str, int]) -> None:
+        """One look at a repository is over. The same trouble is told to people once."""
+        repo = str(look.watch.repo)
+        if look.found is not None:
+            scanned, taken = look.found.scanned, look.found.taken
+            facts = {"new": len(taken.heard), "changed": len(taken.changed), **counts}
+            # A quiet repository says so once: weeks of silence are no news.
+            if self._said.get(repo) != facts:
+                self._said[repo] = facts
+                log = self._log.bind(**facts)
+                log.event(names.SERVICE_REPO_POLLED, repo=repo, requests=scanned.requests)
+            if self._failing.pop(repo, None):
+                self._tell(f"{repo}: reached again.")
+            if scanned.renamed_to is not None:
+                self._tell(f"{repo} is now {scanned.renamed_to}: change the settings.")
+            return
+        assert look.error is not None
+        known = isinstance(look.error, HostlerError)
+        self._log.event(
+            names.REPO_POLL_FAILED,
+            error=None if known else look.error,
+            repo=repo,
+            why=str(look.error),
+            failures=look.failures,
+        )
+        told = _sentence(cause_of(look.error))
+        if self._failing.get(repo) != told:
+            self._failing[repo] = told
+            self._tell(f"{repo}: {told}")
+
+    def capacity(self, limiter: GlobalWorkLimiter) -> None:
+        self._log.event(
+            names.SERVICE_GLOBAL_CAPACITY,
+            in_flight=limiter.in_flight(),
+            capacity=limiter.capacity(),
+        )
+
+    def admitted(self, task: Task, run: Run | None) -> None:
+        self._log.event(
+            names.TASK_ADMITTED,
+            task=task.id,
+            run=run.run if run else "",
+            kind=run.kind if run else "finishing",
+            agent=run.agent if run else "",
+            attempt=task.attempt,
+        )
+
+    def adopted(self, found: Found) -> None:
+        run = found.run
+        self._log.event(
+            names.RUN_ADOPTED,
+            task=run.task_id,
+            run=run.run,
+            state=run.state.value,
+            action=found.decision.action.value,
+        )
+
+    def ended(self, job: Job) -> None:
+        self._log.event(names.WORK_ENDED, name=job.name, project=job.project)
+
+    def troubled(self, job: Job, error: BaseException) -> None:
+        """A worker could not go on; it is tried again, unless the run is somebody else's."""
+        known = isinstance(error, HostlerError)
+        self._log.event(
+            names.WORK_TROUBLED,
+            error=None if known else error,
+            name=job.name,
+            project=job.project,
+            why=str(error),
+            tries=job.tries,
+        )
+        self._tell(f"{job.project}: {_sentence(error)}")
+
+    def broke(self, error: BaseException) -> None:
+        """A defect of ours."""
+        self._log.event(names.SERVICE_DEFECT, error=error)
+        self._tell(f"A defect: {error!r}. The log has the details.")
+
+    def cleaned(self, task: Task, error: HostlerError | None) -> None:
+        """A checkout was removed, or is kept and why."""
+        if error is None:
+            self._log.event(names.CHECKOUT_CLEANED, task=task.id)
+        else:
+            self._log.event(names.CHECKOUT_KEPT, task=task.id, why=str(error))
+
+    def stopping(self, run: Run, why: str) -> None:
+        self._log.event(names.RUN_STOP_ASKED, run=run.run, task=run.task_id, why=why)
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, HostlerError):
+        return " ".join(part for part in (error.what, error.remedy) if part)
+    return repr(error)

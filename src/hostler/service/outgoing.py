@@ -1,0 +1,61 @@
+"""The sender's thread: whatever is due in the outbox goes out, one write after another."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import datetime
+
+from hostler.clock import Clock
+from hostler.forge import Sender
+
+PAUSE_AFTER_TROUBLE = 5.0
+
+
+class Outgoing:
+    """Sends until it is told to leave; a write under way is finished first."""
+
+    def __init__(
+        self, sender: Sender, clock: Clock, troubled: Callable[[BaseException], None]
+    ) -> None:
+        self._sender = sender
+        self._clock = clock
+        self._troubled = troubled
+        self._news = clock.wakeup()
+        self._leaving = False
+        self._thread = threading.Thread(target=self._run, name="sender", daemon=True)
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There may be something new to send."""
+        self._news.set()
+
+    def leave(self, timeout: float) -> bool:
+        """End; whether it has ended in time."""
+        self._leaving = True
+        self._news.set()
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while not self._leaving:
+            # Cleared before looking: news that arrive meanwhile cause one more look.
+            self._news.clear()
+            seconds = self._send()
+            if not self._leaving:
+                self._news.wait(seconds)
+
+    def _send(self) -> float | None:
+        """Send what is due; in how many seconds to look again."""
+        try:
+            again = self._sender.send_due()
+        except Exception as error:  # a busy database, or a defect: neither ends all sending
+            self._troubled(error)
+            return PAUSE_AFTER_TROUBLE
+        return None if again is None else self._until(again)
+
+    def _until(self, moment: datetime) -> float:
+        return max((moment - self._clock.now()).total_seconds(), 0.01)

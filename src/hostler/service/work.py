@@ -1,0 +1,200 @@
+"""What happens around a run: the hooks that join flows, checkouts, agents and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from hostler.agents.environment import secret_names
+from hostler.agents.launch import Launch
+from hostler.agents.outcomes import Outcome
+from hostler.agents.prepare import prepare
+from hostler.agents.verdict import Verdict
+from hostler.errors import HostlerError, StoreError
+from hostler.flows import (
+    Desk,
+    Ending,
+    Facts,
+    Folders,
+    Material,
+    Stage,
+    assignment_for,
+    close_run,
+    failed,
+    forget,
+    gather,
+    set_up,
+    still_there,
+    take_back,
+    with_conversation,
+)
+from hostler.model import EPOCH
+from hostler.runs import Hooks, require_newest, verdict_of
+from hostler.runs.errors import NotLaunched, RunError
+from hostler.runs.hooks import InTransaction
+from hostler.service.desks import Desks, House, NotWatched
+from hostler.store import Transaction
+from hostler.store.runs import Run, runs_of
+from hostler.store.tasks import Task, TaskState, require_task
+
+# Why an agent is stopped when the service leaves with its agents; the task itself is not stopped.
+LEAVING = "the service is leaving"
+SCOPES = ("outbox", "tasks")
+Observer = Callable[[str, str], None]
+
+
+def nobody(_step: str, _run: str) -> None:
+    """Observes nothing."""
+
+
+class Defect(HostlerError):
+    """Something broke that should not. The log has the details."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(
+            f"Hostler has a defect: {type(error).__name__}: {error}",
+            safe="What the agent did is in its checkout.",
+            remedy="Please report it, with the log of today.",
+        )
+
+
+class Work:
+    """Launches and finishes runs for all repositories."""
+
+    def __init__(
+        self,
+        house: House,
+        desks: Desks,
+        *,
+        observe: Observer = nobody,
+        broke: Callable[[Exception], None] = lambda _: None,
+    ) -> None:
+        self._house = house
+        self._desks = desks
+        self._observe = observe
+        self._broke = broke
+
+    def hooks(self) -> Hooks:
+        """For the supervisor of runs."""
+        return Hooks(self.launch, self.finish, requeue=self.requeue, scopes=SCOPES)
+
+    def launch(self, run: Run) -> Launch:
+        """Checkout and prompt. What goes wrong is stored for the task, and ends the run."""
+        task = self._task(run.task_id)
+        if task.state is not TaskState.RUNNING:
+            raise NotLaunched(Outcome.INTERRUPTED, f"The task is {task.state}.")
+        desk = self._desks.of(task.project)
+        try:
+            return self._launch(desk, run, task)
+        except (StoreError, RunError):
+            raise
+        except Exception as error:
+            told = self._told(error)
+            ending = failed(desk, task, told)
+            with self._house.store.write(*SCOPES) as tx:
+                ending.store(tx)
+            raise NotLaunched(Outcome.CONFIG, told.what) from error
+
+    def finish(self, run: Run, verdict: Verdict) -> InTransaction:
+        """From an agent's end to what is stored about it."""
+        with self._house.store.read() as tx:
+            require_newest(tx, run)
+            task = require_task(tx, run.task_id)
+        if _was_leaving(run) and task.state is TaskState.RUNNING:
+            return self.requeue
+        ending = self._ending(task, verdict, run)
+
+        def store(tx: Transaction, ended: Run) -> None:
+            # Somebody may have asked for its end since: nothing starts after that.
+            if _was_leaving(ended) and not _was_leaving(run):
+                self.requeue(tx, ended)
+            else:
+                ending.store(tx)
+
+        return store
+
+    def requeue(self, tx: Transaction, run: Run) -> None:
+        """The task goes back to its old place, as if this run had not been."""
+        take_back(tx, require_task(tx, run.task_id))
+
+    def finish_again(self, task: Task) -> None:
+        """Our own part of a task whose agent was done: nothing else is repeated."""
+        with self._house.store.read() as tx:
+            last = runs_of(tx, task.id)[-1]
+        ending = self._ending(task, verdict_of(last), last)
+        with self._house.store.write(*SCOPES) as tx:
+            ending.store(tx)
+
+    def _launch(self, desk: Desk, run: Run, task: Task) -> Launch:
+        material, task = self._material(desk, task)
+        set_up(desk, task)
+        folder = self._house.home / run.folder
+        folders = Folders(
+            home=self._house.home,
+            task_dir=folder.parent.parent,
+            run_dir=folder,
+            checkout=desk.checkout(task).path,
+        )
+        settings = self._house.settings
+        work = assignment_for(
+            task,
+            material,
+            run.run,
+            folders,
+            desk.settings,
+            desk.limits,
+            settings.runtime.stop_grace_seconds,
+        )
+        _forget_done(work.done_file)
+        agent = settings.agent.get(run.agent)
+        if agent is None:
+            raise NotWatched(f"There is no agent {run.agent} in the settings any more.")
+        return prepare(agent, work, self._house.environment, secret_names(settings))
+
+    def _material(self, desk: Desk, task: Task) -> tuple[Material, Task]:
+        """What the turn is about, as far as it was not taken back; and the task after that."""
+        forge = self._house.hub.repo(task.repo)
+        with self._house.store.read() as tx:
+            material = gather(tx, task)
+        material, gone = still_there(forge, material)
+        if gone:
+            with self._house.store.write(*SCOPES) as tx:
+                task = forget(tx, require_task(tx, task.id), gone)
+            if task.state is not TaskState.RUNNING:
+                raise NotLaunched(Outcome.INTERRUPTED, task.reason)
+        return with_conversation(material, desk.watch, forge.thread(task.number)), task
+
+    def _ending(self, task: Task, verdict: Verdict, run: Run) -> Ending:
+        desk = self._desks.of(task.project)
+
+        def observe(stage: Stage) -> None:
+            self._observe(stage.value, run.run)
+
+        try:
+            return close_run(desk, task, verdict, run.session or "", observe)
+        except StoreError:
+            raise
+        except Exception as error:
+            return failed(desk, task, self._told(error), Facts(EPOCH, finishing=True))
+
+    def _told(self, error: Exception) -> HostlerError:
+        """An error for people. What was not foreseen is a defect, and goes to the log."""
+        if isinstance(error, HostlerError):
+            return error
+        self._broke(error)
+        return Defect(error)
+
+    def _task(self, task: str) -> Task:
+        with self._house.store.read() as tx:
+            return require_task(tx, task)
+
+
+def _was_leaving(run: Run) -> bool:
+    return run.stop_why == LEAVING
+
+
+def _forget_done(file: Path) -> None:
+    """DONE of an earlier turn says nothing about this one."""
+    with suppress(FileNotFoundError, IsADirectoryError):
+        file.unlink()
