@@ -6,6 +6,7 @@ from sqlalchemy import Column, Index, Integer, Table, Text, text
 
 from hostler.store.columns import BIG, StampNow
 from hostler.store.forge_tables import feedback_events, inbox, outbox
+from hostler.store.lease_tables import demand, leases, pools
 from hostler.store.metadata import metadata
 from hostler.store.pause_tables import pauses
 from hostler.store.run_tables import runs
@@ -13,13 +14,16 @@ from hostler.store.task_tables import issue_comment_cursors, pull_requests, task
 
 __all__ = [
     "action_tokens",
+    "demand",
     "feedback_events",
     "inbox",
     "issue_comment_cursors",
+    "leases",
     "metadata",
     "outbox",
     "pauses",
     "poll_cursors",
+    "pools",
     "pull_requests",
     "repositories",
     "runs",

@@ -1,0 +1,140 @@
+"""Rows of leases, demand and parked pools, on both databases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import update
+
+from hostler.errors import StoreError
+from hostler.store import leases as rows
+from hostler.store.demand import (
+    Claim,
+    Demand,
+    all_demand,
+    claims,
+    drop_demand,
+    put_demand,
+    renew_demand,
+    take_one,
+)
+from hostler.store.lease_tables import leases as table
+from hostler.store.leases import Holder, Lease, Standing
+from hostler.store.parked import Parked, park_pool, parked_pool, parked_pools, unpark_pool
+
+ADA = Holder("ada", "boot-1", "pid:[1]", 4_194_304, 2**40)
+BOB = replace(ADA, pid=12)
+AT, LATER = "2026-03-01T10:00:00.000Z", "2026-03-01T10:05:00.000Z"
+
+
+def lease(name: str, project: str = "stable", pool: str = "anthropic", **more) -> Lease:
+    given = {"holder": ADA, "acquired_at": AT, "seen_at": AT, **more}
+    return Lease(name, pool, project, **given)
+
+
+def test_a_lease_comes_back_as_it_was_stored(store):
+    full = lease("run-1", task_id="t1", program="ä 100 %", model="m", engine_pid=7)
+    with store.write("admission") as tx:
+        rows.add_lease(tx, full)
+        rows.add_lease(tx, lease("run-2", acquired_at=LATER))
+        assert rows.find_lease(tx, "run-1") == full
+        assert rows.find_lease(tx, "nobody") is None
+        assert [one.lease for one in rows.all_leases(tx)] == ["run-1", "run-2"]
+
+
+def test_a_lease_passes_to_another_process(store):
+    with store.write("admission") as tx:
+        rows.add_lease(tx, lease("run-1"))
+        assert rows.give_lease(tx, "run-1", BOB, LATER)
+        assert not rows.give_lease(tx, "nobody", BOB, LATER)
+        found = rows.find_lease(tx, "run-1")
+    assert found == replace(lease("run-1"), holder=BOB, attached_at=LATER, seen_at=LATER)
+
+
+@pytest.mark.parametrize("field", ["host", "boot_id", "pid_namespace", "pid", "start_ticks"])
+def test_a_lease_is_taken_only_from_the_holder_that_was_looked_at(store, field):
+    other = replace(ADA, **{field: "other" if isinstance(getattr(ADA, field), str) else 1})
+    with store.write("admission") as tx:
+        rows.add_lease(tx, lease("run-1"))
+        assert not rows.remove_lease_of(tx, "run-1", other)
+        assert rows.remove_lease_of(tx, "run-1", ADA)
+        assert not rows.remove_lease(tx, "run-1")
+
+
+def test_leases_are_counted_by_pool_project_and_host_and_lent_ones_are_not(store):
+    with store.write("admission") as tx:
+        for number, where in enumerate(["anthropic", "anthropic", "openai"]):
+            rows.add_lease(tx, lease(f"a{number}", pool=where))
+        rows.add_lease(tx, lease("b", "other", holder=replace(ADA, host="elsewhere")))
+        rows.add_lease(tx, lease("c", "third", holder=Holder()))
+        assert rows.standing(tx, "anthropic", "stable", "ada") == Standing(4, 2, 3, 4)
+        assert rows.standing(tx, "anthropic", "stable", None) == Standing(4, 2, 3, 0)
+        assert rows.lend_lease(tx, "a0", lent=True)
+        assert not rows.lend_lease(tx, "a0", lent=True)
+        assert rows.standing(tx, "anthropic", "stable", "ada") == Standing(3, 1, 2, 3)
+        assert rows.lend_lease(tx, "a0", lent=False)
+        assert rows.standing(tx, "anthropic", "stable", "ada") == Standing(4, 2, 3, 4)
+
+
+def test_the_newest_is_found_by_pool_project_and_host(store):
+    with store.write("admission") as tx:
+        rows.add_lease(tx, lease("a"))
+        rows.add_lease(tx, lease("b", "other", acquired_at=LATER))
+        assert rows.newest(tx, rows.NEWEST_IN_POOL, "anthropic") == LATER
+        assert rows.newest(tx, rows.NEWEST_OF_PROJECT, "stable") == AT
+        assert rows.newest(tx, rows.NEWEST_ON_HOST, "ada") == LATER
+        assert rows.newest(tx, rows.NEWEST_IN_POOL, "openai") is None
+
+
+def test_a_lease_is_lent_or_not_and_never_something_else(store):
+    with store.write("admission") as tx:
+        rows.add_lease(tx, lease("a"))
+    with pytest.raises(StoreError), store.write("admission") as tx:
+        tx.execute(update(table).values(lent=2))
+
+
+def test_each_process_says_for_itself_what_it_wants(store):
+    wish = Demand("anthropic", "stable", ADA, AT, wanted=3, weight=2, width=4)
+    other = replace(wish, holder=BOB, wanted=None)
+    with store.write("admission") as tx:
+        rows.add_lease(tx, lease("a"))
+        rows.add_lease(tx, lease("b", pool="openai"))
+        for one in (replace(wish, wanted=9), other, replace(wish, pool="openai"), wish):
+            put_demand(tx, one)
+        found = claims(tx, "anthropic")
+        assert sorted(found, key=lambda claim: claim.demand.holder.pid) == [
+            Claim(other, 1, 2),
+            Claim(wish, 1, 2),
+        ]
+        renew_demand(tx, wish, LATER)
+        assert {one.updated_at for one in all_demand(tx)} == {AT, LATER}
+        assert drop_demand(tx, wish)
+        assert not drop_demand(tx, wish)
+        assert all_demand(tx) == [other, replace(wish, pool="openai")]
+
+
+def test_a_wish_gets_smaller_with_each_start_and_is_gone_with_the_last(store):
+    wish = Demand("anthropic", "stable", ADA, AT, wanted=2)
+    endless = replace(wish, project="other", wanted=None)
+    with store.write("admission") as tx:
+        put_demand(tx, wish)
+        put_demand(tx, endless)
+        take_one(tx, wish)
+        take_one(tx, endless)
+        assert all_demand(tx) == [endless, replace(wish, wanted=1)]
+        take_one(tx, replace(wish, wanted=1))
+        assert all_demand(tx) == [endless]
+
+
+def test_a_parked_pool_is_opened_again(store):
+    with store.write("admission") as tx:
+        assert parked_pool(tx, "openai") is None
+        park_pool(tx, Parked("openai", AT, AT, "first"))
+        park_pool(tx, Parked("openai", AT, LATER, "second"))
+        park_pool(tx, Parked("google", AT, LATER, ""))
+        assert parked_pool(tx, "openai") == Parked("openai", AT, LATER, "second")
+        assert [one.pool for one in parked_pools(tx)] == ["google", "openai"]
+        assert unpark_pool(tx, "openai")
+        assert not unpark_pool(tx, "openai")
+        assert parked_pool(tx, "openai") is None
