@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 from hostler.config.problems import shown
 from hostler.config.settings import Agent, GitHub, Repo, Runtime, Web
 from hostler.errors import Problem
+from hostler.model import RepoName
 
 
 def crosschecks(parsed: Mapping[str, Any]) -> Iterator[Problem]:
@@ -31,6 +32,8 @@ def _repositories(repos: Mapping[str, Repo], agents: Mapping[str, Agent]) -> Ite
     seen: dict[str, str] = {}
     for name, repo in repos.items():
         full = f"{repo.owner}/{repo.name}".lower()
+        if not _is_owner(repo.owner):
+            yield Problem(f"repo.{name}.owner", shown(repo.owner), "a GitHub owner")
         if repo.name in {".", ".."}:
             yield Problem(f"repo.{name}.name", shown(repo.name), "a GitHub repository name")
         if full in seen:
@@ -43,6 +46,15 @@ def _repositories(repos: Mapping[str, Repo], agents: Mapping[str, Agent]) -> Ite
         elif not repo.agent and len(agents) > 1:
             yield Problem(f"repo.{name}.agent", "nothing", _names(agents))
         yield from _labels(name, repo)
+
+
+def _is_owner(text: str) -> bool:
+    """A login may be a bot's and may be longer; what owns a repository may not."""
+    try:
+        RepoName(text, "any")
+    except ValueError:
+        return False
+    return True
 
 
 def _labels(name: str, repo: Repo) -> Iterator[Problem]:

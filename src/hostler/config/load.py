@@ -19,7 +19,7 @@ from hostler.config.settings import PLAIN_TABLES, Agent, Repo, Settings
 from hostler.errors import ConfigError, Problem
 
 FILE_NAME = "hostler.toml"
-_TABLE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_-]*$")
+TABLE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 # `repo` and `agent` hold one table per name; everything else is a table by itself.
 _NAMED: dict[str, type[Section]] = {"repo": Repo, "agent": Agent}
 
@@ -125,7 +125,7 @@ def _named_tables(
         dotted = f"{kind}.{name}"
         if not isinstance(value, dict):
             problems.append(Problem(dotted, shown(value), f"a table, [{kind}.<name>]"))
-        elif not _TABLE_NAME.match(name):
+        elif not TABLE_NAME.fullmatch(name):
             problems.append(Problem(dotted, shown(name), "a name of letters, digits, '_', '-'"))
         else:
             _one_table(dotted, _NAMED[kind], value, found, name, problems)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hostler.config.repos import table_name
 from hostler.config.template import Choices
 from hostler.model import RepoName
 
@@ -72,7 +73,7 @@ def choices(answers: Answers) -> Choices:
     """The keys to set in the new file."""
     tables: dict[str, dict[str, object]] = {"github": {"auth": answers.auth}}
     if answers.repo:
-        tables[f"repo.{_table_name(answers.repo.name)}"] = {
+        tables[f"repo.{table_name(answers.repo.name)}"] = {
             "owner": answers.repo.owner,
             "name": answers.repo.name,
             "allowed_users": list(answers.allowed_users),
@@ -81,11 +82,6 @@ def choices(answers: Answers) -> Choices:
     if answers.agent:
         tables[f"agent.{answers.agent}"] = {"kind": answers.agent}
     return Choices(tables)
-
-
-def _table_name(name: str) -> str:
-    """A TOML table name without dots, which would open a table inside."""
-    return re.sub(r"[^A-Za-z0-9_-]", "-", name).lstrip("-_") or "repository"
 
 
 def ask(*argv: str) -> str:
