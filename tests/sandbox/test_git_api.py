@@ -136,6 +136,16 @@ def test_files_from_making_to_deleting(house: House) -> None:
     assert house.send("PUT", "contents/x", message="m", content="", branch="none").is_error
 
 
+def test_a_folder_takes_a_second_file_and_keeps_what_is_in_it(house: House) -> None:
+    def put(path: str) -> int:
+        return house.send("PUT", path, message="Make", content=encoded("one\n")).status_code
+
+    assert [put("contents/a/b/one"), put("contents/a/two"), put("contents/a/b/two")] == [201] * 3
+    assert put("contents/a/b") == 422, "it is a folder"
+    assert put("contents/a/two/below") == 422, "it is a file"
+    assert [entry["path"] for entry in house.get("contents/a")] == ["a/b", "a/two"]
+
+
 def test_a_file_in_an_empty_repository_makes_its_first_commit(git_sandbox: Running) -> None:
     house = House(git_sandbox, auto_init=False)
     assert house.call("GET", "commits").status_code == 409

@@ -53,7 +53,9 @@ async def in_the_way(repo: Repository, commit: str, path: str) -> bool:
     parts = path.split("/")
     above = ["/".join(parts[:count]) for count in range(1, len(parts))]
     listed = await repo.git("ls-tree", "-z", "-l", "--full-tree", commit, "--", *above, path)
-    return any((item.kind == "tree") == (item.path == path) for item in parse(listed.text))
+    # Git also lists what else is in a folder that it was asked about twice.
+    found = {item.path: item.kind == "tree" for item in parse(listed.text)}
+    return found.get(path, False) or any(not found.get(folder, True) for folder in above)
 
 
 async def listing(repo: Repository, tree: str, *, recursive: bool = False) -> list[Entry]:
