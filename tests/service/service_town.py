@@ -18,6 +18,7 @@ from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import Running, running
 from hostler.service import Duty, House, Journal, ServiceRunner
 from hostler.service.opening import opened
+from hostler.service.work import nobody
 from hostler.store.runs import Run, open_runs, runs_of
 from hostler.store.tasks import Task, TaskState, tasks_in
 from hostler.telemetry.logs import Logging
@@ -154,32 +155,37 @@ class Town:
     def person(self, login: str, repo: str = REPO) -> Person:
         return Person(self.hub, login, repo)
 
-    def settings(self) -> Settings:
-        """Ours, with pauses that a person would not be allowed to ask for."""
+    def settings(self, more: dict[str, dict[str, Any]] | None = None) -> Settings:
+        """Ours, with pauses that a person would not be allowed to ask for; `more` repositories."""
         github = GitHub(
             api_url=self.hub.url, web_url=self.hub.url, token_file=str(self.root / "token")
         )
         agent = self.agent or {"kind": "scripted", "script": str(self.script)}
         owner, name = REPO.split("/")
+        repo = Repo(owner=owner, name=name, allowed_users=[ALICE, BOB], **self.repo)
         return Settings(
             github=github.model_copy(update={"seconds_between_writes": 0.0}),
             runtime=Runtime(**{"poll_interval_seconds": 5, **self.runtime}),
             tasks=Tasks(**{"restart_delay_seconds": 0.0, **self.tasks}),
-            repo={"stable": Repo(owner=owner, name=name, allowed_users=[ALICE, BOB], **self.repo)},
+            repo={"stable": repo, **{id: Repo(**each) for id, each in (more or {}).items()}},
             agent={"helper": Agent(**agent)},
         )
 
     @contextmanager
     def service(
-        self, observe: Callable[[str, str], None] | None = None, duty: Duty | None = None
+        self,
+        observe: Callable[[str, str], None] | None = None,
+        duty: Duty | None = None,
+        more: dict[str, dict[str, Any]] | None = None,
     ) -> Iterator[Service]:
         """A service at work, for the length of a block."""
         clock, lines = SystemClock(), StringIO()
         logging = Logging(clock, self.home / "logs", terminal=lines)
-        with opened(self.home, self.settings(), clock) as house:
+        with opened(self.home, self.settings(more), clock) as house:
             told: list[str] = []
-            more = {"observe": observe} if observe else {}
-            runner = ServiceRunner(house, clock, Journal(logging.log, told.append), duty, **more)
+            seen = observe or nobody
+            journal = Journal(logging.log, told.append)
+            runner = ServiceRunner(house, clock, journal, duty, observe=seen)
             service = Service(house, runner, told, lines)
             service.thread.start()
             try:

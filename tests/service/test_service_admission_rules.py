@@ -1,0 +1,215 @@
+"""Who is next, and which gate holds the others: for any set of tasks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostler.model import stamp
+from hostler.service.candidates import (
+    WAITING,
+    Class,
+    Gate,
+    Place,
+    Yard,
+    choose,
+    class_of,
+    gate_of,
+    opening,
+)
+from hostler.store.tasks import Flow, Task, TaskState
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+PROJECTS = ("barn", "stable", "field")
+
+
+def at(seconds: float) -> str:
+    return stamp(NOW + timedelta(seconds=seconds))
+
+
+def task(number: int = 1, **values: object) -> Task:
+    first = Task(
+        id=f"t{number}",
+        project="stable",
+        repo_full_name="octo/stable",
+        issue_number=number,
+        flow=Flow.BUGFIX,
+        title="Crash",
+        author="ann",
+        state=TaskState.QUEUED,
+        state_since=at(-10),
+        order=number,
+    )
+    return replace(first, **values)
+
+
+def yard(**values: object) -> Yard:
+    places = {name: Place(name, f"pool-{name[0]}", slots=3, pool_cap=8) for name in PROJECTS}
+    return replace(Yard(NOW, places), **values)
+
+
+def tasks() -> st.SearchStrategy[list[Task]]:
+    one = st.builds(
+        lambda number, project, state, wake, since, pull, finishing: task(
+            number,
+            project=project,
+            state=state,
+            wake_at=None if wake is None else at(wake),
+            state_since=at(since),
+            pr_number=pull,
+            finishing=finishing,
+        ),
+        st.integers(1, 40),
+        st.sampled_from((*PROJECTS, "gone")),
+        st.sampled_from(WAITING),
+        st.none() | st.integers(-100, 100),
+        st.integers(-2000, 100),
+        st.none() | st.integers(1, 9),
+        st.booleans(),
+    )
+    return st.lists(one, max_size=8, unique_by=lambda each: each.id)
+
+
+def yards() -> st.SearchStrategy[Yard]:
+    counts = st.dictionaries(st.sampled_from(PROJECTS), st.integers(0, 4))
+    place = st.builds(
+        lambda slots, cap, paused, ready: Place(
+            "", "pool", slots=slots, pool_cap=cap, paused=paused, ready=ready
+        ),
+        st.integers(0, 3),
+        st.integers(0, 4),
+        st.sampled_from(["", "paused"]),
+        st.booleans(),
+    )
+    places = st.dictionaries(st.sampled_from(PROJECTS), place)
+    return st.builds(
+        lambda found, per, served, runs, running, max_runs, max_root, busy: yard(
+            places={name: replace(each, project=name) for name, each in found.items()},
+            per_project=per,
+            per_pool={"pool": sum(per.values())},
+            served=served,
+            runs=runs,
+            running=running,
+            max_runs=max_runs,
+            max_root_tasks=max_root,
+            busy=busy,
+        ),
+        places,
+        counts,
+        counts,
+        st.integers(0, 4),
+        st.integers(0, 4),
+        st.integers(-1, 4),
+        st.integers(-1, 4),
+        st.frozensets(st.sampled_from([f"t{n}" for n in range(1, 9)])),
+    )
+
+
+@given(tasks(), yards())
+def test_whoever_starts_passes_every_gate_and_all_others_have_a_reason(found, around):
+    choice = choose(found, around)
+    if choice.task is not None:
+        chosen = choice.task
+        assert gate_of(chosen, around) is None
+        place = around.places[chosen.project]
+        assert place.ready and not place.paused and chosen.id not in around.busy
+        if not chosen.finishing:
+            assert not place.slots or around.per_project.get(chosen.project, 0) < place.slots
+            assert not place.pool_cap or around.per_pool["pool"] < place.pool_cap
+            assert around.max_runs <= 0 or around.runs < around.max_runs
+        assert around.max_root_tasks <= 0 or around.running < around.max_root_tasks
+    else:
+        assert set(choice.held) == {each.id for each in found}
+    for held in choice.held.values():
+        assert held.why or held.gate is Gate.TIME
+
+
+@given(tasks(), yards())
+def test_nobody_of_a_later_class_goes_before_one_who_could_start(found, around):
+    chosen = choose(found, around).task
+    could = [each for each in found if gate_of(each, around) is None]
+    assert (chosen is None) == (not could)
+    if chosen is not None:
+        first = min(class_of(each, around) for each in could)
+        assert class_of(chosen, around) == first
+        rivals = [each for each in could if class_of(each, around) == first]
+        least = min(around.served.get(each.project, 0) for each in rivals)
+        assert around.served.get(chosen.project, 0) == least
+        same = [each for each in rivals if each.project == chosen.project]
+        assert chosen.order == min(each.order for each in same)
+
+
+@given(st.lists(st.sampled_from(PROJECTS), min_size=1, max_size=30))
+def test_projects_take_turns(projects):
+    waiting = [task(n, project=name) for n, name in enumerate(projects, 1)]
+    served: dict[str, int] = {}
+    order = []
+    for turn in range(1, len(projects) + 1):
+        chosen = choose(waiting, yard(served=served)).task
+        waiting = [each for each in waiting if each is not chosen]
+        served[chosen.project] = turn
+        order.append(chosen.project)
+    left = Counter(projects)
+    for before, after in pairwise(order):
+        left[before] -= 1
+        # The same project again only if nobody else is waiting.
+        others = [name for name, count in left.items() if count and name != before]
+        assert before != after or not others
+
+
+def test_long_waiting_brings_everybody_into_the_first_class():
+    young, old = task(1, pr_number=4), task(2, state_since=at(-900))
+    around = yard()
+    assert class_of(young, around) is Class.FEEDBACK
+    assert class_of(old, around) is Class.CONTINUATION
+    assert choose([young, old], around).task is old
+
+
+def test_a_stamp_from_the_future_is_no_long_wait():
+    assert class_of(task(state_since=at(10**8)), yard()) is Class.NEW
+
+
+def test_an_answer_goes_before_new_work():
+    new, answered = task(1), task(2, question="Which?")
+    assert choose([new, answered], yard()).task is answered
+
+
+@pytest.mark.parametrize("state", [TaskState.RETRYING, TaskState.PARKED])
+def test_a_time_is_waited_for(state):
+    later = task(state=state, wake_at=at(30), reason="The provider is busy.")
+    held = gate_of(later, yard())
+    assert (held.gate, held.why) == (Gate.TIME, "The provider is busy.")
+    assert opening([later], NOW) == held.until
+    assert gate_of(later, yard(now=held.until)) is None
+    assert opening([later], held.until) is None
+
+
+@pytest.mark.parametrize(
+    ("around", "gate"),
+    [
+        ({"busy": frozenset({"t1"})}, Gate.OPEN_RUN),
+        ({"places": {}}, Gate.WATCHED),
+        ({"places": {"stable": Place("stable", "p", 3, 8, ready=False)}}, Gate.READY),
+        ({"places": {"stable": Place("stable", "p", 3, 8, paused="By ann.")}}, Gate.PAUSED),
+        ({"per_project": {"stable": 3}}, Gate.SLOTS),
+        ({"per_pool": {"pool-s": 8}}, Gate.POOL),
+        ({"running": 2, "max_root_tasks": 2}, Gate.ROOT_TASKS),
+        ({"runs": 2, "max_runs": 2}, Gate.RUNS),
+    ],
+)
+def test_each_gate_holds_and_says_why(around, gate):
+    held = gate_of(task(), yard(**around))
+    assert held.gate is gate
+    assert held.why.endswith(".")
+
+
+def test_our_own_part_needs_no_agent_and_no_place_for_one():
+    done = task(state=TaskState.PARKED, finishing=True)
+    full = yard(runs=9, max_runs=9, per_project={"stable": 3}, per_pool={"pool-s": 8})
+    assert gate_of(done, full) is None

@@ -1,0 +1,75 @@
+"""Looks at repositories: one that is slow or broken and the others."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+from service_town import ALICE
+
+from hostler.errors import HostlerError, RateLimited
+from hostler.service.orchestrator import LONGEST_PAUSE, backing_off
+from hostler.store.tasks import TaskState
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+@given(st.floats(5, 86_400), st.integers(1, 10_000))
+def test_each_failure_doubles_the_pause_up_to_a_longest_one(interval, failures):
+    pause = backing_off(interval, failures, HostlerError("no"), NOW)
+    assert interval <= pause <= max(LONGEST_PAUSE, interval)
+    later = backing_off(interval, failures + 1, HostlerError("no"), NOW)
+    assert later in (pause * 2, max(LONGEST_PAUSE, interval))
+
+
+def test_a_limit_is_waited_out():
+    error = RateLimited("GET /x", 403, NOW + timedelta(seconds=3000), "primary")
+    assert backing_off(30, 1, error, NOW) == 3000
+    assert backing_off(30, 1, ValueError("a defect"), NOW) == 30
+
+
+def test_a_broken_repository_delays_no_other_and_says_so_once(found_town):
+    town = found_town()
+    broken = {"owner": "alice", "name": "gone", "allowed_users": [ALICE]}
+    alice = town.person(ALICE)
+    with town.service(more={"gone": broken}) as service:
+        service.until(lambda: any("alice/gone" in line for line in service.told))
+        for _ in range(3):
+            service.look()
+            number = alice.file("Notes", "agent:small-job")
+            service.look()
+            service.task(number, TaskState.AWAITING_FEEDBACK)
+        told = [line for line in service.told if "alice/gone" in line]
+        assert len(told) == 1
+        assert "repo_poll_failed" in service.lines.getvalue()
+
+
+def test_a_slow_repository_delays_no_other(found_town):
+    town = found_town()
+    slow = {"kind": "delay", "seconds": 30, "route": "/repos/alice/barn/issues", "count": None}
+    town.hub.control.post("/faults", json=slow).raise_for_status()
+    barn = {"owner": "alice", "name": "barn", "allowed_users": [ALICE]}
+    alice = town.person(ALICE)
+    with town.service(more={"barn": barn}) as service:
+        number = alice.file("Notes", "agent:small-job")
+        service.look()
+        service.task(number, TaskState.AWAITING_FEEDBACK)
+        assert "alice/barn" not in service.lines.getvalue()
+        town.hub.control.delete("/faults").raise_for_status()
+
+
+def test_github_down_and_back_again(found_town):
+    town = found_town()
+    alice = town.person(ALICE)
+    number = alice.file("Notes", "agent:small-job")
+    down = {"kind": "fail_before", "status": 502, "route": "*", "count": None}
+    with town.service() as service:
+        service.task(number, TaskState.AWAITING_FEEDBACK)
+        service.rested()
+        town.hub.control.post("/faults", json=down).raise_for_status()
+        service.look()
+        service.until(lambda: any("alice/stable" in line for line in service.told))
+        town.hub.control.delete("/faults").raise_for_status()
+        service.look()
+        service.until(lambda: "alice/stable: reached again." in service.told)
