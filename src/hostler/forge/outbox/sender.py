@@ -33,6 +33,13 @@ from hostler.store.store import Store
 SCOPE = "outbox"
 # Which forge speaks for a repository; None: nobody does now, its writes wait.
 Forges = Callable[[RepoName], Forge | None]
+# Which tokens a sender is for; the others wait for another one.
+Only = Callable[[str], bool]
+
+
+def every_token(_token: str) -> bool:
+    """A sender for everything."""
+    return True
 
 
 class Sender:
@@ -45,19 +52,21 @@ class Sender:
         clock: Clock,
         pace: Pace | None = None,
         settled: Settled = ignore,
+        only: Only = every_token,
     ) -> None:
         self._store = store
         self._forges = forges
         self._clock = clock
         self._pace = pace or Pace()
         self._settled = settled
+        self._only = only
         self._last_write: datetime | None = None
 
     def send_due(self) -> datetime | None:
         """Do everything that is due now; when to call again, None if nothing waits."""
         while True:
             with self._store.read() as tx:
-                rows = [row for row in open_writes(tx) if self._forges(row.repo) is not None]
+                rows = [row for row in open_writes(tx) if self._is_ours(row)]
             match choose(rows, self._clock.now(), self._last_write, self._pace):
                 case Wait(until):
                     return until
@@ -65,6 +74,9 @@ class Sender:
                     self._end(abandoned(row))
                 case Send(row) | Look(row) as choice:
                     self._act(row, looking=isinstance(choice, Look))
+
+    def _is_ours(self, row: OutboxRow) -> bool:
+        return self._forges(row.repo) is not None and self._only(row.token)
 
     def _act(self, row: OutboxRow, *, looking: bool) -> None:
         try:
