@@ -92,15 +92,17 @@ class Admission:
     def _yard(self, tx: Transaction) -> Yard:
         found = open_runs(tx)
         live = [run for run in found if run.state in LIVE]
+        # A stopped task keeps its place as long as its agent is there.
+        busy = frozenset(run.task_id for run in found)
         limits = self._settings.tasks
         return Yard(
             now=tx.now(),
             places=self._places(pauses(tx)),
-            busy=frozenset(run.task_id for run in found),
+            busy=busy,
             per_project=Counter(run.project for run in live),
             per_pool=Counter(run.pool for run in live),
             runs=len(live),
-            running=len(tasks_in(tx, (TaskState.RUNNING,))),
+            running=len(busy | {task.id for task in tasks_in(tx, (TaskState.RUNNING,))}),
             max_runs=limits.max_concurrent_runs,
             max_root_tasks=limits.max_concurrent_root_tasks,
             served=self._served,

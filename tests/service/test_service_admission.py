@@ -1,0 +1,135 @@
+"""Admission on a database: one transaction, and caps that hold while agents come and go."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from service_town import ALICE
+
+from hostler.clock import SystemClock
+from hostler.config.settings import Agent
+from hostler.service import admission as module
+from hostler.service.admission import Admission, pool_of
+from hostler.service.opening import opened
+from hostler.store.pauses import ALL, pause, project_scope, unpause
+from hostler.store.runs import live_runs, open_runs
+from hostler.store.tasks import TaskState, change_task, tasks_in
+
+HANG = "version = 1\nsteps = [{ say = 'here' }, { hang = 600 }]\n"
+
+
+def live(service):
+    with service.house.store.read() as tx:
+        return live_runs(tx)
+
+
+def filed(town, count, *labels):
+    alice = town.person(ALICE)
+    return [alice.file(f"Job {n}", *(labels or ("agent:small-job",))) for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "cap"),
+    [
+        ({"runtime": {"worker_count": 2}, "repo": {"max_concurrent_slots": 9}}, 2),
+        ({"tasks": {"max_concurrent_runs": 1}}, 1),
+        ({"tasks": {"max_concurrent_root_tasks": 2}}, 2),
+        ({"repo": {"max_concurrent_slots": 1}}, 1),
+        ({"runtime": {"max_global_agents": 2}}, 2),
+    ],
+    ids=["workers", "runs", "root tasks", "slots", "pool"],
+)
+def test_no_cap_is_exceeded_and_a_freed_place_is_used(found_town, settings, cap):
+    town = found_town(play=HANG, **settings)
+    numbers = filed(town, cap + 2)
+    most = []
+    with town.service(observe=lambda step, _: most.append(step)) as service:
+        service.look()
+        service.until(lambda: len([r for r in live(service) if r.state == "running"]) == cap)
+        assert len(live(service)) == cap
+        waiting = [t for t in service.all_tasks() if t.state is TaskState.QUEUED]
+        assert len(waiting) == 2
+        # In order: the oldest issues have begun.
+        assert {t.number for t in waiting} == set(numbers[-2:])
+        town.person(ALICE)("PATCH", f"/issues/{numbers[0]}", state="closed")
+        service.look()
+        service.task(numbers[-2], TaskState.RUNNING)
+        assert len(live(service)) <= cap
+
+
+def test_a_pause_holds_what_is_new_and_lets_go_again(town):
+    with town.service() as service:
+        service.until(lambda: "service_repo_polled" in service.lines.getvalue())
+        for scope in (ALL, project_scope("stable")):
+            with service.house.store.write() as tx:
+                pause(tx, scope, "ann", "lunch")
+            (number,) = filed(town, 1)
+            service.look()
+            assert service.task(number).state is TaskState.QUEUED
+            with service.house.store.write() as tx:
+                unpause(tx, scope)
+            service.task(number, TaskState.AWAITING_FEEDBACK)
+
+
+def test_two_admissions_at_once_give_one_run_per_task(town):
+    filed(town, 6)
+    with town.service() as service:
+        service.until(lambda: len(service.all_tasks()) == 6)
+        service.rested()
+    # The service is gone; what it left is made new for its rivals.
+    settings = town.settings()
+    with opened(town.home, settings, SystemClock()) as house:
+        store = house.store
+        with store.write("tasks") as tx:
+            for each in tasks_in(tx, (TaskState.AWAITING_FEEDBACK,)):
+                change_task(tx, each, replace(each, state=TaskState.QUEUED))
+        granted: list[str] = []
+
+        def rival() -> None:
+            admission = Admission(store, settings, {}, lambda: {"stable"})
+            while (one := admission.next()) is not None:
+                granted.append(one.task.id)
+
+        rivals = [threading.Thread(target=rival) for _ in range(4)]
+        for one in rivals:
+            one.start()
+        for one in rivals:
+            one.join()
+        with store.read() as tx:
+            runs = open_runs(tx)
+        assert Counter(granted) == Counter(run.task_id for run in runs)
+        # Three: the repository's slots.
+        assert len(runs) == 3
+        assert set(Counter(granted).values()) == {1}
+
+
+def test_pools_follow_the_kind_unless_the_settings_name_one():
+    assert pool_of(Agent(kind="claude")) == "anthropic"
+    assert pool_of(Agent(kind="codex")) == "openai"
+    assert pool_of(Agent(kind="command", command=["x"])) == "command"
+    assert pool_of(Agent(kind="claude", pool="anthropic:work")) == "anthropic:work"
+
+
+def test_a_task_and_its_run_begin_together_or_not_at_all(town, monkeypatch):
+    filed(town, 1)
+
+    def broken(*_: object) -> object:
+        raise RuntimeError("power cut")
+
+    with town.service() as service:
+        service.until(lambda: len(service.all_tasks()) == 1)
+        service.rested()
+    with opened(town.home, town.settings(), SystemClock()) as house:
+        with house.store.write("tasks") as tx:
+            (one,) = tasks_in(tx, tuple(TaskState))
+            before = change_task(tx, one, replace(one, state=TaskState.QUEUED))
+        monkeypatch.setattr(module, "admit", broken)
+        admission = Admission(house.store, town.settings(), {}, lambda: {"stable"})
+        with pytest.raises(RuntimeError):
+            admission.next()
+        with house.store.read() as tx:
+            assert tasks_in(tx, tuple(TaskState)) == [before]
+            assert open_runs(tx) == []
