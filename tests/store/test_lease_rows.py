@@ -62,28 +62,28 @@ def test_a_lease_is_taken_only_from_the_holder_that_was_looked_at(store, field):
         assert not rows.remove_lease(tx, "run-1")
 
 
-def test_leases_are_counted_by_pool_project_and_host_and_lent_ones_are_not(store):
+def test_leases_are_counted_by_pool_project_and_machine_and_lent_ones_are_not(store):
     with store.write("admission") as tx:
         for number, where in enumerate(["anthropic", "anthropic", "openai"]):
             rows.add_lease(tx, lease(f"a{number}", pool=where))
-        rows.add_lease(tx, lease("b", "other", holder=replace(ADA, host="elsewhere")))
+        rows.add_lease(tx, lease("b", "other", holder=replace(ADA, boot_id="elsewhere")))
         rows.add_lease(tx, lease("c", "third", holder=Holder()))
-        assert rows.standing(tx, "anthropic", "stable", "ada") == Standing(4, 2, 3, 4)
+        assert rows.standing(tx, "anthropic", "stable", "boot-1") == Standing(4, 2, 3, 4)
         assert rows.standing(tx, "anthropic", "stable", None) == Standing(4, 2, 3, 0)
         assert rows.lend_lease(tx, "a0", lent=True)
         assert not rows.lend_lease(tx, "a0", lent=True)
-        assert rows.standing(tx, "anthropic", "stable", "ada") == Standing(3, 1, 2, 3)
+        assert rows.standing(tx, "anthropic", "stable", "boot-1") == Standing(3, 1, 2, 3)
         assert rows.lend_lease(tx, "a0", lent=False)
-        assert rows.standing(tx, "anthropic", "stable", "ada") == Standing(4, 2, 3, 4)
+        assert rows.standing(tx, "anthropic", "stable", "boot-1") == Standing(4, 2, 3, 4)
 
 
-def test_the_newest_is_found_by_pool_project_and_host(store):
+def test_the_newest_is_found_by_pool_project_and_machine(store):
     with store.write("admission") as tx:
         rows.add_lease(tx, lease("a"))
         rows.add_lease(tx, lease("b", "other", acquired_at=LATER))
         assert rows.newest(tx, rows.NEWEST_IN_POOL, "anthropic") == LATER
         assert rows.newest(tx, rows.NEWEST_OF_PROJECT, "stable") == AT
-        assert rows.newest(tx, rows.NEWEST_ON_HOST, "ada") == LATER
+        assert rows.newest(tx, rows.NEWEST_ON_MACHINE, "boot-1") == LATER
         assert rows.newest(tx, rows.NEWEST_IN_POOL, "openai") is None
 
 

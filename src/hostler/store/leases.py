@@ -47,12 +47,12 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How many leases count, seen from one pool and project; `on_host` where it was asked for."""
+    """How many leases count, seen from one pool and project; `on_machine` where asked for."""
 
     in_pool: int
     own_in_pool: int
     own: int
-    on_host: int
+    on_machine: int
 
 
 # Constant statements: starting and ending an agent passes through here, often in a crowd.
@@ -81,12 +81,12 @@ _COUNTS = """
         (SELECT count(*) FROM leases WHERE project = ? AND lent = 0)
 """
 COUNT = f"{_COUNTS}, 0"
-# A lease of an unknown host may be one of this machine.
-_ON_HOST = "(SELECT count(*) FROM leases WHERE host IN (?, '') AND lent = 0)"
-COUNT_WITH_HOST = f"{_COUNTS}, {_ON_HOST}"
+# Containers of one machine have names of their own and one boot in common. An unknown one counts.
+_ON_MACHINE = "(SELECT count(*) FROM leases WHERE boot_id IN (?, '') AND lent = 0)"
+COUNT_WITH_MACHINE = f"{_COUNTS}, {_ON_MACHINE}"
 NEWEST_IN_POOL = "SELECT max(acquired_at) FROM leases WHERE pool = ? AND lent = 0"
 NEWEST_OF_PROJECT = "SELECT max(acquired_at) FROM leases WHERE project = ? AND lent = 0"
-NEWEST_ON_HOST = "SELECT max(acquired_at) FROM leases WHERE host IN (?, '') AND lent = 0"
+NEWEST_ON_MACHINE = "SELECT max(acquired_at) FROM leases WHERE boot_id IN (?, '') AND lent = 0"
 
 
 def add_lease(tx: Transaction, lease: Lease) -> None:
@@ -108,15 +108,15 @@ def all_leases(tx: Transaction) -> list[Lease]:
     return sorted(found, key=lambda lease: (lease.acquired_at, lease.lease))
 
 
-def standing(tx: Transaction, pool: str, project: str, host: str | None) -> Standing:
-    """How many leases count, the lent ones left out; `host` None: nobody asks for a machine."""
+def standing(tx: Transaction, pool: str, project: str, boot_id: str | None) -> Standing:
+    """How many leases count, the lent ones left out; `boot_id` None: no machine."""
     values = (pool, project, pool, project)
-    if host is None:
+    if boot_id is None:
         found = tx.constant(COUNT, values)
     else:
-        found = tx.constant(COUNT_WITH_HOST, (*values, host))
-    in_pool, own_in_pool, own, on_host = tuple(found.one())
-    return Standing(in_pool, own_in_pool, own, on_host)
+        found = tx.constant(COUNT_WITH_MACHINE, (*values, boot_id))
+    in_pool, own_in_pool, own, on_machine = tuple(found.one())
+    return Standing(in_pool, own_in_pool, own, on_machine)
 
 
 def newest(tx: Transaction, statement: str, value: str) -> str | None:
