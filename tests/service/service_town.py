@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hostler.checkouts.process import unhalt
-from hostler.clock import SystemClock
+from hostler.clock import Clock, SystemClock
 from hostler.config.settings import Agent, GitHub, Repo, Runtime, Settings, Tasks
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import Running, running
@@ -136,6 +136,7 @@ class Town:
     tasks: dict[str, Any] = field(default_factory=dict)
     runtime: dict[str, Any] = field(default_factory=dict)
     agent: dict[str, Any] = field(default_factory=dict)
+    clock: Clock = field(default_factory=SystemClock)
 
     def __post_init__(self) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
@@ -179,7 +180,7 @@ class Town:
         more: dict[str, dict[str, Any]] | None = None,
     ) -> Iterator[Service]:
         """A service at work, for the length of a block."""
-        clock, lines = SystemClock(), StringIO()
+        clock, lines = self.clock, StringIO()
         logging = Logging(clock, self.home / "logs", terminal=lines)
         with opened(self.home, self.settings(more), clock) as house:
             told: list[str] = []
