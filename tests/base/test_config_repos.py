@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.config import Agent, Repo, read
-from hostler.config.repos import chosen_agent, id_of, meant, new_id, parse_name, require_id
+from hostler.config.repos import (
+    chosen_agent,
+    id_of,
+    meant,
+    new_id,
+    parse_name,
+    require_id,
+    require_login,
+)
 from hostler.errors import ConfigError, HostlerError
 from hostler.model import RepoName
 
@@ -35,9 +43,10 @@ def test_what_nobody_knows_is_told_with_what_there_is(text):
 
 @given(st.text())
 def test_any_text_is_a_repository_or_one_clear_error(text):
-    for ask in (lambda: meant(REPOS, text), lambda: parse_name(text), lambda: require_id(text)):
+    asks = (lambda text: meant(REPOS, text), parse_name, require_id, require_login)
+    for ask in asks:
         try:
-            ask()
+            ask(text)
         except HostlerError as error:
             assert error.safe and error.remedy
 

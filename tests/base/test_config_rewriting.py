@@ -14,7 +14,7 @@ import pytest
 from hostler.clock import FakeClock, SystemClock
 from hostler.config import read
 from hostler.config.editing import add_table
-from hostler.config.rewriting import PATIENCE_SECONDS, rewrite
+from hostler.config.rewriting import PATIENCE_SECONDS, preview, rewrite
 from hostler.errors import ConfigError, HostlerError
 
 TEXT = "# mine\n[runtime]\nworker_count = 2\n"
@@ -75,9 +75,15 @@ def test_nothing_is_written_where_nothing_changes(file):
 
 
 def test_a_text_with_mistakes_is_never_written(file):
-    with pytest.raises(ConfigError) as caught:
-        change(file, lambda text: text + "nonsense = 1\n")
-    assert caught.value.path == file
+    for act in (change, preview):
+        with pytest.raises(ConfigError) as caught:
+            act(file, lambda text: text + "nonsense = 1\n")
+        assert caught.value.path == file
+    assert file.read_text() == TEXT and alone(file)
+
+
+def test_a_preview_writes_nothing(file):
+    preview(file, adding("new"))
     assert file.read_text() == TEXT and alone(file)
 
 

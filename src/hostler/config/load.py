@@ -65,7 +65,11 @@ def load(home: Path, explicit: Path | None = None) -> Loaded:
 
 def read(path: Path) -> Loaded:
     """Read one file. Raises `ConfigError` with every mistake."""
-    text = _text(path)
+    return understand(_text(path), path)
+
+
+def understand(text: str, path: Path) -> Loaded:
+    """What the text of a file says. Raises `ConfigError` with every mistake."""
     raw = _parse(path, text)
     parsed, problems = _validate(raw)
     problems.extend(crosschecks(parsed))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from pydantic import TypeAdapter, ValidationError
+
+from hostler.config.forms import Login
 from hostler.config.load import TABLE_NAME
 from hostler.config.settings import Agent, Repo
 from hostler.errors import HostlerError
@@ -13,6 +16,7 @@ from hostler.model import RepoName
 Repos = Mapping[str, Repo]
 # An id is the name of a folder too.
 LONGEST_ID = 100
+_LOGIN: TypeAdapter[str] = TypeAdapter(Login)
 
 
 def full_name(repo: Repo) -> RepoName:
@@ -64,6 +68,18 @@ def require_id(text: str) -> str:
             "and begin with a letter or digit.",
         )
     return text
+
+
+def require_login(text: str) -> str:
+    """The login of a person or bot on GitHub."""
+    try:
+        return _LOGIN.validate_python(text)
+    except ValidationError as error:
+        raise HostlerError(
+            f"{text!r} is not a GitHub login.",
+            safe="Nothing was changed.",
+            remedy="Name one login at a time, without the @.",
+        ) from error
 
 
 def new_id(repos: Repos, name: RepoName, wanted: str = "") -> str:

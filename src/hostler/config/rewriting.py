@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hostler.clock import Clock
-from hostler.config.load import read
-from hostler.errors import ConfigError, HostlerError
+from hostler.config.load import understand
+from hostler.errors import HostlerError
 
 # A change takes milliseconds; who waits longer waits for somebody who is stuck.
 PATIENCE_SECONDS = 10.0
@@ -23,7 +23,16 @@ _SAFE = "The file is as it was."
 _MARK = b"\xef\xbb\xbf"
 
 
-def rewrite(path: Path, edit: Callable[[str], str], clock: Clock) -> bool:
+Edit = Callable[[str], str]
+
+
+def preview(path: Path, edit: Edit) -> None:
+    """Raise what `rewrite` would raise about the text; nothing is written."""
+    with _told(path):
+        _edited(path.read_bytes(), path, edit)
+
+
+def rewrite(path: Path, edit: Edit, clock: Clock) -> bool:
     """Give the file the text that `edit` makes of its text, if that has no mistakes.
 
     Whether anything changed. The text comes without a byte order mark, which is kept.
@@ -35,17 +44,15 @@ def rewrite(path: Path, edit: Callable[[str], str], clock: Clock) -> bool:
             return _rewrite(real, path, edit)
 
 
-def _rewrite(real: Path, shown: Path, edit: Callable[[str], str]) -> bool:
+def _rewrite(real: Path, shown: Path, edit: Edit) -> bool:
     before = real.read_bytes()
-    mark = _MARK if before.startswith(_MARK) else b""
-    after = mark + edit(_text(before.removeprefix(_MARK), shown)).encode()
+    after = _edited(before, shown, edit)
     if after == before:
         return False
     if not os.access(real, os.W_OK):
         raise PermissionError(13, "it is read-only", str(real))
     draft = _draft(real, after)
     try:
-        _require_no_mistakes(draft, shown)
         if real.read_bytes() != before:
             raise HostlerError(
                 f"{shown} was changed by somebody else at this moment.",
@@ -59,11 +66,16 @@ def _rewrite(real: Path, shown: Path, edit: Callable[[str], str]) -> bool:
     return True
 
 
-def _text(content: bytes, shown: Path) -> str:
+def _edited(before: bytes, shown: Path, edit: Edit) -> bytes:
+    """The new content, free of mistakes."""
+    mark = _MARK if before.startswith(_MARK) else b""
     try:
-        return content.decode()
+        text = before.removeprefix(mark).decode()
     except UnicodeDecodeError as error:
         raise HostlerError(f"{shown} is not text in UTF-8.", safe=_SAFE) from error
+    new = edit(text)
+    understand(new, shown)
+    return mark + new.encode()
 
 
 def _draft(real: Path, content: bytes) -> Path:
@@ -85,13 +97,6 @@ def _draft(real: Path, content: bytes) -> Path:
         draft.unlink(missing_ok=True)
         raise
     return draft
-
-
-def _require_no_mistakes(draft: Path, shown: Path) -> None:
-    try:
-        read(draft)
-    except ConfigError as error:
-        raise ConfigError(shown, error.problems) from None
 
 
 @contextmanager
