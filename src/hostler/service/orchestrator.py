@@ -13,6 +13,7 @@ from hostler.flows import settled, take_in
 from hostler.forge import Forge, Scanned, Window, scan
 from hostler.intake import Taken, Watch
 from hostler.service.desks import Desks, House
+from hostler.service.observing import Observer, nobody
 from hostler.store.pulls import pulls_in
 
 LONGEST_PAUSE = 600.0
@@ -41,7 +42,13 @@ class RepoOrchestrator:
     """Lives as long as the service. `poll_once` never waits."""
 
     def __init__(
-        self, house: House, desks: Desks, watch: Watch, clock: Clock, window: Window
+        self,
+        house: House,
+        desks: Desks,
+        watch: Watch,
+        clock: Clock,
+        window: Window,
+        observe: Observer = nobody,
     ) -> None:
         self.project = watch.project
         self.watch = watch
@@ -49,6 +56,7 @@ class RepoOrchestrator:
         self._desks = desks
         self._clock = clock
         self._window = window
+        self._observe = observe
         self._looking: Future[Looked] | None = None
         self._due = clock.monotonic()
         self._hastened = False
@@ -92,7 +100,10 @@ class RepoOrchestrator:
             pulls=pulls,
             settled=settled,
         )
-        return Looked(scanned, take_in(house.store, self.forge, self.watch))
+        self._observe("scanned", self.project)
+        taken = take_in(house.store, self.forge, self.watch)
+        self._observe("heard", self.project)
+        return Looked(scanned, taken)
 
     def _collect(self) -> Look | None:
         if self._looking is None or not self._looking.done():

@@ -26,10 +26,11 @@ from hostler.service.crew import Crew, Job
 from hostler.service.desks import Desks, House
 from hostler.service.journal import Journal
 from hostler.service.limiter import GlobalWorkLimiter
+from hostler.service.observing import Observer, nobody
 from hostler.service.orchestrator import Look, RepoOrchestrator
 from hostler.service.outgoing import Outgoing
 from hostler.service.starting import left_behind
-from hostler.service.work import LEAVING, Observer, Work, nobody
+from hostler.service.work import LEAVING, Work
 from hostler.store.runs import Run, RunState, live_runs
 from hostler.store.tasks import Task, TaskState, find_task, tasks_in
 
@@ -96,11 +97,11 @@ class ServiceRunner:
             self._duty.only,
         )
         pace = Pace(between_writes=timedelta(seconds=settings.github.seconds_between_writes))
-        sender = Sender(house.store, house.hub.repo, clock, pace, settled=settled)
+        sender = Sender(house.store, house.hub.repo, clock, pace, settled=settled, observe=observe)
         self._outgoing = Outgoing(sender, clock, journal.broke)
         reach = window(settings.runtime)
         self._orchestrators = [
-            RepoOrchestrator(house, self._desks, watch(project, repo), clock, reach)
+            RepoOrchestrator(house, self._desks, watch(project, repo), clock, reach, observe)
             for project, repo in settings.repo.items()
             if self._duty.polls
         ]

@@ -34,6 +34,7 @@ from hostler.runs import Hooks, require_newest, verdict_of
 from hostler.runs.errors import NotLaunched, RunError
 from hostler.runs.hooks import InTransaction
 from hostler.service.desks import Desks, House, NotWatched
+from hostler.service.observing import Observer, nobody
 from hostler.store import Transaction
 from hostler.store.runs import Run, runs_of
 from hostler.store.tasks import Task, TaskState, require_task
@@ -41,11 +42,6 @@ from hostler.store.tasks import Task, TaskState, require_task
 # Why an agent is stopped when the service leaves with its agents; the task itself is not stopped.
 LEAVING = "the service is leaving"
 SCOPES = ("outbox", "tasks")
-Observer = Callable[[str, str], None]
-
-
-def nobody(_step: str, _run: str) -> None:
-    """Observes nothing."""
 
 
 class Defect(HostlerError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from enum import StrEnum
 
 from hostler.clock import Clock
 from hostler.errors import ForgeError, Unclear
@@ -37,6 +38,21 @@ Forges = Callable[[RepoName], Forge | None]
 Only = Callable[[str], bool]
 
 
+class Act(StrEnum):
+    """What has just been done with a write. For tests that kill in between."""
+
+    MARKED = "marked"
+    MADE = "made"
+    STORED = "stored"
+
+
+Observer = Callable[[Act, str], None]
+
+
+def nobody(_act: Act, _token: str) -> None:
+    """Observes nothing."""
+
+
 def every_token(_token: str) -> bool:
     """A sender for everything."""
     return True
@@ -53,6 +69,7 @@ class Sender:
         pace: Pace | None = None,
         settled: Settled = ignore,
         only: Only = every_token,
+        observe: Observer = nobody,
     ) -> None:
         self._store = store
         self._forges = forges
@@ -60,6 +77,7 @@ class Sender:
         self._pace = pace or Pace()
         self._settled = settled
         self._only = only
+        self._observe = observe
         self._last_write: datetime | None = None
 
     def send_due(self) -> datetime | None:
@@ -101,8 +119,11 @@ class Sender:
         marked = self._mark(row, at)
         if marked is None:
             return
+        self._observe(Act.MARKED, row.token)
         self._last_write = self._clock.now()
-        self._settle(marked, _outcome(row, lambda: forge.make(deed, key=row.token)))
+        outcome = _outcome(row, lambda: forge.make(deed, key=row.token))
+        self._observe(Act.MADE, row.token)
+        self._settle(marked, outcome)
 
     def _look(self, row: OutboxRow, deed: Deed) -> Outcome:
         forge = self._forge(row)
@@ -126,6 +147,11 @@ class Sender:
             return marked
 
     def _settle(self, row: OutboxRow, outcome: Outcome) -> None:
+        self._keep(row, outcome)
+        self._observe(Act.STORED, row.token)
+
+    def _keep(self, row: OutboxRow, outcome: Outcome) -> None:
+        """Store what became of a write, unless a feed has settled it meanwhile."""
         with self._store.write(SCOPE) as tx:
             present = find_write(tx, row.repo, row.token)
             if present is None or present.settled:
