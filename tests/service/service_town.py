@@ -221,10 +221,10 @@ class Service:
         except BaseException as error:
             self.error = error
 
-    def until(self, seen: Callable[[], T], what: str = "") -> T:
+    def until(self, seen: Callable[[], T], what: str = "", seconds: float = PATIENCE) -> T:
         """What a function says, as soon as it says anything; looked at after every commit."""
         store = self.house.store
-        end = SystemClock().monotonic() + PATIENCE
+        end = SystemClock().monotonic() + seconds
         while True:
             mark = store.change_mark()
             found = seen()
