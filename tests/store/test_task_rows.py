@@ -10,6 +10,7 @@ from hostler.clock import FakeClock
 from hostler.errors import StoreConflict
 from hostler.model import RepoName
 from hostler.store.inbox import FeedbackEvent, InboxRow, add_inbox_row, record_feedback_event
+from hostler.store.issue_states import CLOSED, MISSING, OPEN, issues_seen, note_issue
 from hostler.store.pulls import (
     Floors,
     PullRow,
@@ -29,7 +30,9 @@ from hostler.store.tasks import (
     TaskState,
     add_task,
     change_task,
+    children_of,
     find_task,
+    hand_task_id,
     next_order,
     require_task,
     task_id,
@@ -85,6 +88,61 @@ def test_tasks_by_hand_have_no_issue_and_may_be_many(store):
             add_task(tx, task(tx, issue=None, id=name))
         assert [one.id for one in tasks_in(tx, [TaskState.QUEUED])] == ["one", "two"]
         assert tasks_in(tx, [TaskState.QUEUED], REPO) == []
+
+
+def test_a_task_by_hand_keeps_what_was_asked(store):
+    with store.write("tasks") as tx:
+        asked = task(
+            tx,
+            issue=None,
+            flow=Flow.TASK,
+            prompt="Tidy\nup \u2028 and \U0001f40e",
+            cwd="/somewhere",
+            env=("API_KEY",),
+            depends_on=("one", "octo/stable#7"),
+            wall_limit_minutes=5,
+            max_restarts=0,
+            gate="pool",
+            gate_since=tx.stamp(),
+        )
+        add_task(tx, asked)
+        found = require_task(tx, asked.id)
+    assert replace(found, created_at="", updated_at="") == asked
+    assert found.by_hand
+
+
+def test_names_of_tasks_by_hand_are_readable_and_never_taken_twice(store):
+    names = []
+    with store.write("tasks") as tx:
+        for _ in range(3):
+            name = hand_task_id(tx, "My Stable", "Tidy up, please! And more than thirty letters")
+            add_task(tx, task(tx, issue=None, id=name))
+            names.append(name)
+        assert hand_task_id(tx, "!", "?").endswith("-project-task")
+    first = names[0]
+    assert first.endswith("-my-stable-tidy-up-please-and-more-than-t")
+    assert names == [first, f"{first}-2", f"{first}-3"]
+
+
+def test_children_are_found_by_their_parent(store):
+    with store.write("tasks") as tx:
+        for name, parent in (("a", None), ("b", "a"), ("c", "a"), ("d", "b")):
+            add_task(tx, task(tx, issue=None, id=name, parent_task=parent))
+        assert [one.id for one in children_of(tx, "a")] == ["b", "c"]
+
+
+def test_what_is_known_of_an_issue_is_its_last_state(store):
+    with store.write("tasks") as tx:
+        note_issue(tx, REPO, 7, OPEN, "Crash")
+        note_issue(tx, REPO, 7, CLOSED, "Crash!")
+        note_issue(tx, RepoName("octo", "barn"), 7, MISSING)
+        wanted = [("octo/stable", 7), ("octo/barn", 7), ("octo/barn", 8)]
+        seen = issues_seen(tx, wanted)
+        assert issues_seen(tx, []) == {}
+    assert {key: (one.state, one.title) for key, one in seen.items()} == {
+        ("octo/stable", 7): ("closed", "Crash!"),
+        ("octo/barn", 7): ("missing", ""),
+    }
 
 
 def test_a_change_says_what_it_expects(store, clock: FakeClock):

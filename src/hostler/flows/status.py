@@ -21,6 +21,7 @@ _NAMES = {
     Flow.BUGFIX: "bugfix",
     Flow.SMALL_JOB: "small job",
     Flow.IMPLEMENTATION: "implementation",
+    Flow.TASK: "task",
 }
 _NEXT = {
     TaskState.QUEUED: "An agent starts as soon as there is a place for it.",

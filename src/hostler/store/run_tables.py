@@ -47,6 +47,8 @@ runs = Table(
     Column("exited_at", Text, nullable=True),
     Column("finishing_at", Text, nullable=True),
     Column("ended_at", Text, nullable=True),
+    Column("lent_at", Text, nullable=True),
+    Column("back_wanted_at", Text, nullable=True),
     UniqueConstraint("task_id", "fence"),
     # One task never has two live agents: the database itself says no.
     Index(

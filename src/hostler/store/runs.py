@@ -69,6 +69,8 @@ class Run:
     exited_at: str | None = None
     finishing_at: str | None = None
     ended_at: str | None = None
+    lent_at: str | None = None
+    back_wanted_at: str | None = None
 
 
 def add_run(tx: Transaction, run: Run) -> None:

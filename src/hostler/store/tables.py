@@ -10,7 +10,12 @@ from hostler.store.lease_tables import demand, leases, pools
 from hostler.store.metadata import metadata
 from hostler.store.pause_tables import pauses
 from hostler.store.run_tables import runs
-from hostler.store.task_tables import issue_comment_cursors, pull_requests, tasks
+from hostler.store.task_tables import (
+    issue_comment_cursors,
+    issue_states,
+    pull_requests,
+    tasks,
+)
 
 __all__ = [
     "action_tokens",
@@ -18,6 +23,7 @@ __all__ = [
     "feedback_events",
     "inbox",
     "issue_comment_cursors",
+    "issue_states",
     "leases",
     "metadata",
     "outbox",

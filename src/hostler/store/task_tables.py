@@ -50,8 +50,29 @@ tasks = Table(
     Column("status_digest", Text, nullable=False, server_default=_EMPTY),
     Column("created_at", Text, nullable=False, server_default=StampNow()),
     Column("updated_at", Text, nullable=False, server_default=StampNow()),
+    Column("prompt", Text, nullable=False, server_default=_EMPTY),
+    Column("cwd", Text, nullable=False, server_default=_EMPTY),
+    Column("env", Text, nullable=False, server_default=text("'[]'")),
+    Column("depends_on", Text, nullable=False, server_default=text("'[]'")),
+    Column("blockers", Text, nullable=False, server_default=_EMPTY),
+    Column("gate", Text, nullable=False, server_default=_EMPTY),
+    Column("gate_since", Text, nullable=True),
+    Column("wall_limit_minutes", Integer, nullable=False, server_default=_ZERO),
+    Column("max_restarts", Integer, nullable=True),
     UniqueConstraint("repo_full_name", "issue_number", "flow"),
     Index("ix_tasks_state", "state", "order"),
+    Index("ix_tasks_parent_task", "parent_task"),
+)
+
+# Issues that tasks depend on, as they were last seen.
+issue_states = Table(
+    "issue_states",
+    metadata,
+    Column("repo_full_name", Text, primary_key=True),
+    Column("issue_number", BIG, primary_key=True, autoincrement=False),
+    Column("state", Text, nullable=False),
+    Column("title", Text, nullable=False, server_default=_EMPTY),
+    Column("seen_at", Text, nullable=False),
 )
 
 # Every pull request of ours, as long as we know it.

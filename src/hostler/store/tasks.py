@@ -28,6 +28,7 @@ class Flow(StrEnum):
     BUGFIX = "bugfix"
     SMALL_JOB = "small_job"
     IMPLEMENTATION = "implementation"
+    TASK = "task"
 
 
 class TaskState(StrEnum):
@@ -45,6 +46,8 @@ class TaskState(StrEnum):
     FAILED = "failed"
 
 
+# Columns that hold JSON lists of words.
+_LISTS = ("turn_keys", "env", "depends_on")
 # Nothing starts from here by itself.
 OVER = frozenset({TaskState.STOPPED, TaskState.DONE, TaskState.FAILED})
 
@@ -88,6 +91,20 @@ class Task:
     status_digest: str = ""
     created_at: str = ""
     updated_at: str = ""
+    prompt: str = ""
+    cwd: str = ""
+    env: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
+    blockers: str = ""
+    gate: str = ""
+    gate_since: str | None = None
+    wall_limit_minutes: int = 0
+    max_restarts: int | None = None
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether a person or an agent submitted it, and not an issue."""
+        return self.issue_number is None
 
     @property
     def repo(self) -> RepoName:
@@ -106,9 +123,21 @@ class Task:
 
 def task_id(now: datetime, project: str, issue: int, flow: str) -> str:
     """`20260301-235958-stable-12-bugfix`: sorts by age, and is fit for a folder and a token."""
-    name = re.sub(r"[^a-z0-9]+", "-", project.lower()).strip("-")[:40].strip("-") or "project"
+    name = _name_of(project)
     kind = flow.replace("_", "-")
     return f"{now:%Y%m%d-%H%M%S}-{name}-{issue}-{kind}"
+
+
+def hand_task_id(tx: Transaction, project: str, title: str) -> str:
+    """`20260301-235958-stable-tidy-up`, with a number where that name is taken."""
+    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:30].strip("-") or "task"
+    first = f"{tx.now():%Y%m%d-%H%M%S}-{_name_of(project)}-{words}"
+    names = (first, *(f"{first}-{number}" for number in range(2, 10_000)))
+    return next(name for name in names if find_task(tx, name) is None)
+
+
+def _name_of(project: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", project.lower()).strip("-")[:40].strip("-") or "project"
 
 
 def next_order(tx: Transaction) -> int:
@@ -139,6 +168,11 @@ def tasks_of_issue(tx: Transaction, repo: RepoName, issue: int) -> list[Task]:
     """The tasks of one issue, oldest first: a design, then its implementation."""
     chosen = and_(tasks.c.repo_full_name == str(repo), tasks.c.issue_number == issue)
     return _many(tx, chosen)
+
+
+def children_of(tx: Transaction, task: str) -> list[Task]:
+    """The tasks that a task's agents submitted, in their order."""
+    return _many(tx, tasks.c.parent_task == task)
 
 
 def tasks_in(
@@ -178,10 +212,8 @@ def _one(tx: Transaction, chosen: ColumnElement[bool]) -> Task | None:
 
 
 def _values(task: Task) -> dict[str, Any]:
-    values = asdict(task) | {
-        "turn_keys": json.dumps(task.turn_keys),
-        "finishing": int(task.finishing),
-    }
+    lists = {name: json.dumps(getattr(task, name)) for name in _LISTS}
+    values = asdict(task) | lists | {"finishing": int(task.finishing)}
     for name in ("created_at", "updated_at"):
         del values[name]
     return values
@@ -191,7 +223,7 @@ def _task(row: dict[str, Any]) -> Task:
     changed = {
         "flow": Flow(row["flow"]),
         "state": TaskState(row["state"]),
-        "turn_keys": tuple(json.loads(row["turn_keys"])),
         "finishing": bool(row["finishing"]),
+        **{name: tuple(json.loads(row[name])) for name in _LISTS},
     }
     return Task(**row | changed)
