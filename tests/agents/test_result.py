@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hostler.agents.donefile import read_done, write_done
 from hostler.agents.result import LONGEST_TEXT, LONGEST_TITLE, MOST_REPLIES, Result, Status
 from hostler.agents.resultfile import LARGEST, Fault, read_bytes, read_result
+from hostler.telemetry.redact import HIDDEN, forget_secret, remember_secret
 
 
 def read(value) -> object:
@@ -46,6 +47,36 @@ def test_any_object_gives_a_result_or_names_what_is_wrong(value, status):
         # What is valid can be written down and read again, in UTF-8.
         again = read_bytes(reading.result.model_dump_json().encode())
         assert again == reading
+
+
+@given(
+    st.text(st.characters(codec="utf-8", exclude_characters="\0")),
+    st.sampled_from(["summary", "pr_title", "pr_body", "commit_message", "question", "replies"]),
+)
+def test_no_text_of_a_result_tells_a_secret_that_we_know(around, place):
+    secret = "short:se"
+    text = f"{' '.join(around.split())[:200]}{secret}"
+    value = [{"comment_id": 1, "body": text}] if place == "replies" else text
+    remember_secret(secret)
+    try:
+        reading = read({"status": "done", place: value})
+    finally:
+        forget_secret(secret)
+    assert reading.result is not None
+    written = reading.result.model_dump_json()
+    assert secret not in written and HIDDEN in written
+
+
+@pytest.mark.parametrize("place", ["summary", "pr_title"])
+def test_a_hidden_secret_makes_no_text_too_long(place):
+    longest = {"summary": LONGEST_TEXT, "pr_title": LONGEST_TITLE}[place]
+    secret = "s:secret"
+    remember_secret(secret)
+    try:
+        reading = read({"status": "done", place: secret * (longest // len(secret))})
+    finally:
+        forget_secret(secret)
+    assert read_bytes(reading.result.model_dump_json().encode()).result == reading.result
 
 
 @given(st.integers(1))

@@ -10,6 +10,7 @@ import pytest
 from hostler.checkouts import commands, process
 from hostler.checkouts.commands import Ending, run_command, run_setup, run_tests
 from hostler.checkouts.place import Checkout
+from hostler.telemetry.redact import HIDDEN, forget_secret, remember_secret
 
 ENV = {"PATH": os.environ["PATH"], "LANG": "C"}
 
@@ -56,6 +57,16 @@ def test_the_end_of_a_long_output_is_kept(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(commands, "TAIL_BYTES", 1000)
     seen = run_command("yes noise | head -c 5000000; echo; echo the end", tmp_path, ENV, seconds=60)
     assert len(seen.tail) == 1000 and seen.tail.endswith("\nthe end\n")
+
+
+def test_a_secret_that_a_command_tells_is_hidden(tmp_path: Path) -> None:
+    secret = "a-secret-of-ours"
+    remember_secret(secret)
+    try:
+        seen = run_command(f"echo it is {secret}; exit 1", tmp_path, ENV, seconds=60)
+    finally:
+        forget_secret(secret)
+    assert seen.tail == f"it is {HIDDEN}\n"
 
 
 def test_bytes_that_are_no_text_do_no_harm(tmp_path: Path) -> None:

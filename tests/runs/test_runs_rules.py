@@ -30,6 +30,7 @@ from hostler.runs.memory import LONGEST_TEXT, recall, remember, shortened
 from hostler.runs.recovery import Action, Decision, Evidence, decide
 from hostler.runs.rules import BARRED_BY_A_STOP, MOVES, Move, after, run_folder, run_id
 from hostler.store.runs import LIVE, Run, RunState
+from hostler.telemetry.redact import forget_secret, remember_secret
 
 states, moves = st.sampled_from(RunState), st.sampled_from(Move)
 evidence = st.builds(Evidence, st.booleans(), st.booleans(), st.booleans(), st.booleans())
@@ -132,6 +133,18 @@ def test_no_tally_is_an_empty_one_and_a_huge_text_is_cut():
     assert len(kept.last_text) == LONGEST_TEXT
     assert len(remember(huge)) < 40_000
     assert kept == shortened(huge)
+
+
+def test_a_stored_tally_tells_no_secret_that_we_know():
+    secret = "a-secret-of-ours"
+    remember_secret(secret)
+    try:
+        said = [Text("x" * (LONGEST_TEXT - 5) + secret), Session(secret)]
+        kept = shortened(tally([*said, Finished(ok=True, text=f"It is {secret}.")]))
+    finally:
+        forget_secret(secret)
+    assert "a-sec" not in remember(kept)
+    assert len(kept.last_text) == LONGEST_TEXT
 
 
 @given(verdicts, exits, st.lists(events), st.none() | texts.map(lambda text: text + "!"))

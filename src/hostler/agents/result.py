@@ -18,6 +18,8 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
+from hostler.telemetry.redact import redact
+
 VERSION = 1
 # The longest text that GitHub takes as a comment or a pull request's description.
 LONGEST_TEXT = 65_536
@@ -104,6 +106,30 @@ class Result(_Part):
         if twice := sorted(number for number, count in counts.items() if count > 1):
             raise ValueError(f"replies: one reply per comment; twice: {twice[:5]}")
         return self
+
+
+def without_secrets(result: Result) -> Result:
+    """The same with every secret that we know hidden: its words are stored, and go out as ours."""
+    texts = {name: hidden(getattr(result, name), longest) for name, longest in _TEXTS.items()}
+    replies = tuple(
+        reply.model_copy(update={"body": hidden(reply.body, LONGEST_TEXT)})
+        for reply in result.replies
+    )
+    return result.model_copy(update={**texts, "replies": replies})
+
+
+_TEXTS = {
+    "summary": LONGEST_TEXT,
+    "pr_title": LONGEST_TITLE,
+    "pr_body": LONGEST_TEXT,
+    "commit_message": LONGEST_TEXT,
+    "question": LONGEST_TEXT,
+}
+
+
+def hidden(text: str, longest: int) -> str:
+    """A text without secrets; what stands for one may be longer than it was."""
+    return redact(text)[:longest]
 
 
 def parse(raw: dict[str, Any]) -> Result | list[str]:

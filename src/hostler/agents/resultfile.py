@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hostler.agents.plainfile import NotPlain, Oddity, read_plain
-from hostler.agents.result import VERSION, Result, parse
+from hostler.agents.result import VERSION, Result, parse, without_secrets
 
 FILE_NAME = "result.json"
 # Room for every text at its longest would be more; no honest result comes near this.
@@ -89,7 +89,7 @@ def read_result(path: Path) -> Reading:
 def read_bytes(data: bytes) -> Reading:
     """What these bytes say, if they keep the contract."""
     try:
-        return Reading(_validated(_object(_json(_text(data)))))
+        return Reading(without_secrets(_validated(_object(_json(_text(data))))))
     except _Wrong as error:
         return error.reading
 

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from hostler.checkouts import beneath, process
 from hostler.checkouts.inspection import require_checkout
+from hostler.telemetry.redact import redact
 
 TAIL_BYTES = 64 * 1024
 _SETUP_MARK = "hostler-setup"
@@ -26,7 +27,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One command, how it ended, and the end of what it said."""
+    """One command, how it ended, and the end of what it said, without secrets that we know."""
 
     command: str
     ending: Ending
@@ -47,7 +48,7 @@ def run_command(command: str, cwd: Path, env: Mapping[str, str], *, seconds: flo
     argv = ("/bin/sh", "-c", command)
     code = process.run(process.Child(argv, cwd, env, seconds, mark=uuid4().hex), said)
     ending = {None: Ending.TIMED_OUT, 0: Ending.PASSED}.get(code, Ending.FAILED)
-    return Result(command, ending, code, said.text())
+    return Result(command, ending, code, redact(said.text()))
 
 
 def run_tests(

@@ -9,9 +9,11 @@ from typing import Any
 from hostler.agents.events import Finished, LimitSignal, Usage
 from hostler.agents.outcomes import Outcome
 from hostler.agents.tally import Tally
+from hostler.telemetry.redact import redact
 
 # An agent may print a line of megabytes; a row keeps its beginning.
 LONGEST_TEXT = 2_000
+LONGEST_READ = 64 * LONGEST_TEXT
 
 
 def remember(tally: Tally) -> str:
@@ -48,8 +50,10 @@ def shortened(tally: Tally) -> Tally:
 
 
 def printable(text: str) -> str:
-    """The beginning of a text, as every database takes it."""
-    return text[:LONGEST_TEXT].replace("\0", "").encode("utf-8", "replace").decode()
+    """The beginning of a text, as every database takes it, and without secrets that we know."""
+    # Hidden before it is cut: half of a secret would not be known any more.
+    begun = redact(text[:LONGEST_READ])[:LONGEST_TEXT]
+    return begun.replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def remember_limit(limit: LimitSignal | None) -> str | None:
