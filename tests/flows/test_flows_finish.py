@@ -257,6 +257,20 @@ def test_a_lost_repository_waits_for_the_operator(farm: Farm):
     assert parse_stamp(task.wake_at or "") - farm.clock.now() <= timedelta(minutes=10)
 
 
+def test_writing_the_same_anew_is_no_progress(farm: Farm):
+    farm.limits(exits_without_progress=2)
+    farm.file("Crash", "ann", "agent:bugfix")
+    farm.poll()
+    exits = []
+    for text in ("a\n", "a\n", "b\n", "b\n"):
+        task, checkout = farm.begin()
+        (checkout.path / "fix.py").unlink(missing_ok=True)
+        (checkout.path / "fix.py").write_text(text)
+        task = farm.close(task, ended(Outcome.CRASH))
+        exits.append(task.exits_without_progress)
+    assert exits == [0, 1, 0, 1]
+
+
 def test_done_without_a_change_is_a_question_and_silence_an_attempt(farm: Farm):
     farm.limits(exits_without_progress=2)
     farm.file("Crash", "ann", "agent:bugfix")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
+import stat
+from pathlib import Path, PurePosixPath
 
+from hostler.checkouts import beneath
 from hostler.checkouts.cleaning import checkpoint
 from hostler.checkouts.commands import run_setup
 from hostler.checkouts.mirror import base_of, head_of, update
@@ -17,6 +19,9 @@ from hostler.flows.desk import Desk
 from hostler.flows.outcomes import CLEAN
 from hostler.flows.trouble import SetupFailed
 from hostler.store.tasks import Task
+
+# Larger files are told apart by size and time of change.
+LARGEST_READ = 4 * 1024 * 1024
 
 
 def set_up(desk: Desk, task: Task) -> Checkout:
@@ -58,7 +63,7 @@ def progress(desk: Desk, task: Task) -> str:
     )
     if not found.dirty and found.head.commit == start:
         return f"{CLEAN}{start}"
-    parts = [str(found.head), *(f"{file} {_traits(path / file)}" for file in found.dirty)]
+    parts = [str(found.head), *(f"{file} {_traits(path, file)}" for file in found.dirty)]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:24]
 
 
@@ -73,9 +78,13 @@ def keep(desk: Desk, task: Task) -> str:
     return made.branch
 
 
-def _traits(file: Path) -> str:
+def _traits(root: Path, file: str) -> str:
+    """What changes with a file's content. Writing the same anew is no progress."""
     try:
-        found = file.lstat()
+        found = (root / file).lstat()
+        if stat.S_ISREG(found.st_mode) and found.st_size <= LARGEST_READ:
+            data = beneath.read(root, *PurePosixPath(file).parts, limit=LARGEST_READ)
+            return hashlib.sha256(data or b"").hexdigest()
     except OSError:
         return "gone"
     return f"{found.st_size} {found.st_mtime_ns}"
