@@ -17,7 +17,11 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Not to wait for a writer, should the file be a FIFO.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_STRANGE = {errno.ELOOP: "a link", errno.ENOTDIR: "not a folder", errno.EISDIR: "a folder"}
+_STRANGE = {
+    errno.ELOOP: "a link",
+    errno.ENOTDIR: "something that is no folder",
+    errno.EISDIR: "a folder",
+}
 
 
 @contextlib.contextmanager

@@ -42,7 +42,10 @@ class Head:
 def require_checkout(path: Path) -> None:
     """There must be a folder with a `.git` folder, neither of them a link."""
     if not path.exists() and not path.is_symlink():
-        raise CheckoutMissing(f"There is no checkout at {path}.", remedy="Prepare it again.")
+        raise CheckoutMissing(
+            f"There is no checkout at {path}.",
+            remedy="Start the task again: a new one is made from what was pushed.",
+        )
     if not beneath.exists(path, ".git"):
         raise CheckoutTampered(path, "its .git is gone")
     with beneath.folder(path, (".git",)):

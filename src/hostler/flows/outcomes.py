@@ -10,7 +10,7 @@ from hostler.agents.outcomes import Next, Outcome, meaning
 from hostler.agents.verdict import Verdict
 from hostler.config.settings import Tasks
 from hostler.flows.steps import Effect, PullStands, Step
-from hostler.flows.texts import blocked, question
+from hostler.flows.texts import blocked, often, question
 from hostler.model import parse_stamp, stamp
 from hostler.store.pulls import PullStatus
 from hostler.store.tasks import Task, TaskState
@@ -94,11 +94,11 @@ def _block(end: Ended) -> Step:
 def _retry(end: Ended) -> Step:
     task, verdict, limits = end.task, end.verdict, end.limits
     if task.attempt >= max(limits.max_restarts, 1):
-        return fail(task, f"{verdict.why} It was tried {task.attempt} times.")
+        return fail(task, f"{verdict.why} It was tried {often(task.attempt)}.")
     if task.exits_without_progress >= limits.exits_without_progress:
         return ask(
             task,
-            f"The agent ended {task.exits_without_progress} times without progress. "
+            f"The agent ended {often(task.exits_without_progress)} without progress. "
             f"Last time: {verdict.why} How shall it go on?",
         )
     first = timedelta(seconds=limits.restart_delay_seconds)
@@ -111,7 +111,7 @@ def _back_off(end: Ended) -> Step:
     task, verdict, now = end.task, end.verdict, end.facts.now
     if task.requeues >= end.limits.rate_limited_requeue_budget:
         return ask(
-            task, f"{verdict.why} It was sent back {task.requeues} times. Shall it try again?"
+            task, f"{verdict.why} It was sent back {often(task.requeues)}. Shall it try again?"
         )
     wait = doubled(FIRST_PARKING, task.requeues, LONGEST_PARKING)
     again = replace(task, requeues=task.requeues + 1)

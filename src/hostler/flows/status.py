@@ -32,10 +32,10 @@ _NEXT = {
         "Review {pull}: comments there are taken up, merging it ends the task, closing it stops it."
     ),
     TaskState.NEEDS_INPUT: "Answer the question with a comment, and the work goes on.",
-    TaskState.BLOCKED: "It needs the operator. Nothing happens by itself.",
-    TaskState.STOPPED: "Nothing more happens by itself.",
+    TaskState.BLOCKED: "It needs the operator. When that is mended: `hostler run {name}`.",
+    TaskState.STOPPED: "Nothing more happens by itself. The operator can start it again.",
     TaskState.DONE: "Nothing is left to do.",
-    TaskState.FAILED: "It was given up. The operator can start it again.",
+    TaskState.FAILED: "It was given up. The operator can start it again: `hostler run {name}`.",
 }
 
 
@@ -43,7 +43,8 @@ def status_text(task: Task) -> str:
     """Where a task is, why, and what happens next."""
     at = f" at {task.wake_at[:16].replace('T', ' ')} UTC" if task.wake_at else " at once"
     pull = f"#{task.pr_number}" if task.pr_number else "the pull request"
-    then = _NEXT[task.state].format(at=at, pull=pull)
+    name = f"{task.repo_full_name}#{task.number}"
+    then = _NEXT[task.state].format(at=at, pull=pull, name=name)
     if task.flow is Flow.DESIGN and task.state is TaskState.DONE:
         then = "The implementation follows."
     why = f"{task.reason}\n\n" if task.reason else ""

@@ -17,6 +17,11 @@ from hostler.store.tasks import Flow, Task
 _CLOSING = r"(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)(?=:?\s+#{number}\b)"
 
 
+def often(count: int) -> str:
+    """How many times, in words."""
+    return "once" if count == 1 else f"{count} times"
+
+
 def pull_token(task: Task) -> str:
     """A pull request is opened once for each stretch of work; a turn of feedback is a new one."""
     return f"pull:{task.id}:{task.turn}"

@@ -20,6 +20,7 @@ from hostler.flows.outcomes import (
     later,
 )
 from hostler.flows.steps import Effect, PullStands, Step
+from hostler.flows.texts import often
 from hostler.store.pulls import PullStatus
 from hostler.store.tasks import Task, TaskState
 
@@ -123,7 +124,7 @@ def _repair(task: Task, error: HostlerError, facts: Facts, limits: Tasks) -> Ste
     """The agent is told what to mend, a few times; then its work is kept and a person is called."""
     if task.repair_rounds >= limits.repair_rounds:
         rounds = (
-            f"It was sent back {task.repair_rounds} times to mend this."
+            f"It was sent back {often(task.repair_rounds)} to mend this."
             if task.repair_rounds
             else ""
         )
