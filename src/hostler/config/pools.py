@@ -36,18 +36,24 @@ class PoolCaps(Section):
 
 def load_pools(path: Path) -> dict[str, PoolCaps]:
     """The pools of a file; none without a file. A damaged one is an error, never a default."""
+    raw = read_content(path)
+    return {} if raw is None else pools_in(path, raw)
+
+
+def read_content(path: Path) -> Any:
+    """The JSON of a file as it is; None without a file."""
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return {}
+        return None
     except OSError as error:
         raise ConfigError(path, [Problem("the file", str(error.strerror), "readable")]) from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(path, [Problem("the file", f"no JSON ({error})", "JSON")]) from error
-    return _pools(path, raw)
 
 
-def _pools(path: Path, raw: Any) -> dict[str, PoolCaps]:
+def pools_in(path: Path, raw: Any) -> dict[str, PoolCaps]:
+    """The pools of a file's content, all mistakes in it at once; the path is for those."""
     if not isinstance(raw, dict):
         raise ConfigError(path, [Problem("the file", shown(raw), 'an object, {"pools": {…}}')])
     tables = raw.get("pools", {DEFAULT_POOL: raw})

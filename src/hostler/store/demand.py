@@ -57,7 +57,7 @@ CLAIMS = """
         (SELECT count(*) FROM leases l
             WHERE l.project = d.project AND l.pool = d.pool AND l.lent = 0),
         (SELECT count(*) FROM leases l WHERE l.project = d.project AND l.lent = 0)
-    FROM demand d WHERE d.pool = ?
+    FROM demand d WHERE d.pool = ? AND (d.wanted IS NULL OR d.wanted > 0)
 """
 
 
@@ -78,15 +78,12 @@ def renew_demand(tx: Transaction, demand: Demand, at: str) -> None:
 
 
 def take_one(tx: Transaction, demand: Demand) -> None:
-    """One of the wanted agents is being started; with the last one the wish is gone."""
-    if demand.wanted is not None and demand.wanted <= 1:
-        tx.constant(DROP, _key(demand))
-    else:
-        tx.constant(TAKE_ONE, _key(demand))
+    """One of the wanted agents is being started. A wish for none counts no more."""
+    tx.constant(TAKE_ONE, _key(demand))
 
 
 def claims(tx: Transaction, pool: str) -> list[Claim]:
-    """All demand in a pool, with what each project has."""
+    """All demand in a pool that wants anything, with what each project has."""
     return [_claim(pool, *row) for row in tx.constant(CLAIMS, (pool,))]
 
 

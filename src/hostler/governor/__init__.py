@@ -1,0 +1,54 @@
+"""Whether one more agent may start: pools, leases, demand, fair share."""
+
+from hostler.governor.errors import LeaseLost, NoPlace
+from hostler.governor.gates import Ask, Denied, Gate, Granted, SharedBy
+from hostler.governor.holders import Here, look_around
+from hostler.governor.leasing import (
+    acquire,
+    attach,
+    give_back,
+    hold,
+    lend,
+    preview,
+    release,
+    take_back,
+    width_warning,
+)
+from hostler.governor.parking import park, unpark
+from hostler.governor.policy import Policy, policy_of, read_policy
+from hostler.governor.pools import pool_key, pool_of
+from hostler.governor.pruning import prune
+from hostler.governor.status import status
+from hostler.governor.wishing import demand, drop_demand
+
+__all__ = [
+    "Ask",
+    "Denied",
+    "Gate",
+    "Granted",
+    "Here",
+    "LeaseLost",
+    "NoPlace",
+    "Policy",
+    "SharedBy",
+    "acquire",
+    "attach",
+    "demand",
+    "drop_demand",
+    "give_back",
+    "hold",
+    "lend",
+    "look_around",
+    "park",
+    "policy_of",
+    "pool_key",
+    "pool_of",
+    "preview",
+    "prune",
+    "read_policy",
+    "release",
+    "status",
+    "take_back",
+    "unpark",
+    "width_warning",
+]

@@ -1,0 +1,279 @@
+"""Rules: the gates before a start, in order, and what each says. Touches nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from hostler.governor.policy import Policy
+from hostler.governor.shares import Wish, circle_of, shares, turn_at
+from hostler.model import stamp
+
+# How many turns ahead an opening is looked for. Nobody plans by what comes later.
+TURNS_AHEAD = 100
+
+
+class Gate(StrEnum):
+    """What may stand before a start, in this order."""
+
+    PARKED = "parked"
+    MACHINE = "machine"
+    MEMORY = "memory"
+    CAP = "cap"
+    WIDTH = "width"
+    SHARE = "share"
+
+
+class SharedBy(StrEnum):
+    """Who else meets the same closed gate."""
+
+    MACHINE = "machine"
+    POOL = "pool"
+    PROJECT = "project"
+
+
+SHARED_BY = {
+    Gate.PARKED: SharedBy.POOL,
+    Gate.MACHINE: SharedBy.MACHINE,
+    Gate.MEMORY: SharedBy.MACHINE,
+    Gate.CAP: SharedBy.POOL,
+    Gate.WIDTH: SharedBy.PROJECT,
+    Gate.SHARE: SharedBy.PROJECT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One agent that wants to start. `lease` names its place: a run's bears the run's name.
+
+    `width` is the most that its project may run at once, over all pools; 0: no limit.
+    """
+
+    lease: str
+    project: str
+    pool: str = ""
+    task_id: str = ""
+    program: str = ""
+    model: str = ""
+    width: int = 0
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A parked pool, as far as it may be believed."""
+
+    until: datetime
+    since: datetime | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """All that the gates look at, for one pool and one project that asks.
+
+    `wishes` holds the projects that take part, the asking one included; `free_mb` is None where
+    nobody can tell.
+    """
+
+    now: datetime
+    pool: str
+    in_pool: int
+    own_in_pool: int
+    own: int
+    on_machine: int
+    free_mb: int | None
+    wishes: tuple[Wish, ...]
+    parked: Closed | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """There is a lease now, under this name."""
+
+    lease: str
+    pool: str
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """A closed gate: what it counted and allows, since when, when it may open, in words too."""
+
+    gate: Gate
+    pool: str
+    project: str
+    what: str
+    remedy: str
+    found: int = 0
+    allowed: int = 0
+    since: datetime | None = None
+    opens_at: datetime | None = None
+
+    @property
+    def shared_by(self) -> SharedBy:
+        """Who else meets the same closed gate."""
+        return SHARED_BY[self.gate]
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs."""
+        return {
+            "gate": self.gate.value,
+            "shared_by": self.shared_by.value,
+            "pool": self.pool,
+            "project": self.project,
+            "what": self.what,
+            "remedy": self.remedy,
+            "found": self.found,
+            "allowed": self.allowed,
+            "since": stamp(self.since) if self.since else None,
+            "opens_at": stamp(self.opens_at) if self.opens_at else None,
+        }
+
+
+def decide(ask: Ask, scene: Scene, policy: Policy) -> Denied | None:
+    """The first closed gate; None: it may start."""
+    return next((no for gate in _GATES if (no := gate(ask, scene, policy))), None)
+
+
+def share_of(scene: Scene, policy: Policy, project: str) -> int:
+    """A project's fair share of the pool now."""
+    return _shares(scene, policy, _turn(scene, policy))[project]
+
+
+def too_wide(ask: Ask, scene: Scene, policy: Policy) -> str | None:
+    """What to tell the operator of a project whose width is more than its share."""
+    share = share_of(scene, policy, ask.project)
+    if ask.width <= share:
+        return None
+    cap, projects = policy.cap(scene.pool), len(scene.wishes)
+    return (
+        f"Project {ask.project} has width {ask.width}, and its fair share of pool {scene.pool} is "
+        f"{share} (cap {cap} across {projects} project{'s' if projects != 1 else ''}): "
+        "it gets the rest only while others leave it."
+    )
+
+
+def _parked(ask: Ask, scene: Scene, _policy: Policy) -> Denied | None:
+    closed = scene.parked
+    if closed is None or closed.until <= scene.now:
+        return None
+    why = f": {closed.why.rstrip('.')}" if closed.why else ""
+    return Denied(
+        Gate.PARKED,
+        scene.pool,
+        ask.project,
+        f"Pool {scene.pool} is closed until {closed.until:%Y-%m-%d %H:%M:%S} UTC{why}.",
+        f"Wait, or open it with `hostler governor unpark --provider {scene.pool}`.",
+        since=closed.since,
+        opens_at=closed.until,
+    )
+
+
+def _machine(ask: Ask, scene: Scene, policy: Policy) -> Denied | None:
+    ceiling = policy.machine_max_agents
+    if ceiling <= 0 or scene.on_machine < ceiling:
+        return None
+    return Denied(
+        Gate.MACHINE,
+        scene.pool,
+        ask.project,
+        f"{scene.on_machine} of {ceiling} agents run on this machine.",
+        "Wait until one ends, or raise `[runtime] machine_max_agents`.",
+        scene.on_machine,
+        ceiling,
+    )
+
+
+def _memory(ask: Ask, scene: Scene, policy: Policy) -> Denied | None:
+    if scene.free_mb is None or scene.free_mb >= policy.memory_floor_mb:
+        return None
+    return Denied(
+        Gate.MEMORY,
+        scene.pool,
+        ask.project,
+        f"{scene.free_mb:,} MB of memory are free, less than the {policy.memory_floor_mb:,} MB "
+        "that are kept.",
+        "End what uses memory, or lower `[runtime] memory_floor_mb`.",
+        scene.free_mb,
+        policy.memory_floor_mb,
+    )
+
+
+def _cap(ask: Ask, scene: Scene, policy: Policy) -> Denied | None:
+    cap = policy.cap(scene.pool)
+    if scene.in_pool < cap:
+        return None
+    return Denied(
+        Gate.CAP,
+        scene.pool,
+        ask.project,
+        f"{scene.in_pool} of {cap} agents of pool {scene.pool} are running.",
+        "Wait until one ends, or raise the cap with "
+        f"`hostler governor set --provider {scene.pool} --max-global N`.",
+        scene.in_pool,
+        cap,
+    )
+
+
+def _width(ask: Ask, scene: Scene, _policy: Policy) -> Denied | None:
+    if ask.width <= 0 or scene.own < ask.width:
+        return None
+    return Denied(
+        Gate.WIDTH,
+        scene.pool,
+        ask.project,
+        f"Project {ask.project} runs {scene.own} of its {ask.width} agents.",
+        "Wait until one of them ends, or raise its `max_concurrent_slots`.",
+        scene.own,
+        ask.width,
+    )
+
+
+def _share(ask: Ask, scene: Scene, policy: Policy) -> Denied | None:
+    share = share_of(scene, policy, ask.project)
+    if scene.own_in_pool < share:
+        return None
+    cap, projects = policy.cap(scene.pool), len(scene.wishes)
+    return Denied(
+        Gate.SHARE,
+        scene.pool,
+        ask.project,
+        f"Project {ask.project} runs {scene.own_in_pool} agents, and its fair share of pool "
+        f"{scene.pool} is {share} (cap {cap} across {projects} projects).",
+        "Wait for its turn, or give it more `weight`.",
+        scene.own_in_pool,
+        share,
+        opens_at=_next_turn(scene, policy, ask.project),
+    )
+
+
+_GATES: tuple[Callable[[Ask, Scene, Policy], Denied | None], ...] = (
+    _parked,
+    _machine,
+    _memory,
+    _cap,
+    _width,
+    _share,
+)
+
+
+def _turn(scene: Scene, policy: Policy) -> int:
+    return turn_at(scene.now.timestamp(), policy.rotation_window_seconds)
+
+
+def _shares(scene: Scene, policy: Policy, turn: int) -> dict[str, int]:
+    return shares(policy.cap(scene.pool), scene.wishes, turn)
+
+
+def _next_turn(scene: Scene, policy: Policy, project: str) -> datetime | None:
+    """When the rotation alone gives a project another slot; None: it does not, or not soon."""
+    turn = _turn(scene, policy)
+    places = len(circle_of(tuple(max(1, wish.weight) for wish in scene.wishes)))
+    for later in range(turn + 1, turn + min(places, TURNS_AHEAD) + 1):
+        if _shares(scene, policy, later)[project] > scene.own_in_pool:
+            seconds = later * policy.rotation_window_seconds
+            return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    return None

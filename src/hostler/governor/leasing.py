@@ -1,0 +1,148 @@
+"""Leases in an open transaction: take one through the gates, hand it on, give it back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import datetime
+
+from hostler.governor.errors import LeaseLost
+from hostler.governor.gates import Ask, Denied, Gate, Granted, Scene, decide, too_wide
+from hostler.governor.holders import Here, holder_of
+from hostler.governor.moments import readable
+from hostler.governor.policy import Policy
+from hostler.governor.pools import pool_key
+from hostler.governor.pruning import carry_out, survey
+from hostler.governor.scenes import quick_scene, settled_scene
+from hostler.store import Transaction
+from hostler.store import leases as rows
+from hostler.store.demand import Demand, take_one
+from hostler.store.instants import not_after
+from hostler.store.leases import Holder, Lease
+from hostler.store.runs import Run
+
+# Gates that may open when the dead are counted no more.
+COUNTING = frozenset({Gate.MACHINE, Gate.CAP, Gate.WIDTH, Gate.SHARE})
+
+
+def acquire(tx: Transaction, ask: Ask, policy: Policy, here: Here) -> Granted | Denied:
+    """A lease for one agent, held by this process; or which gate is closed."""
+    ask = _named(ask)
+    denied = _answer(tx, ask, policy, here, pruning=True)
+    if denied is not None:
+        return denied
+    now = tx.stamp()
+    rows.add_lease(tx, _lease(ask, here.holder, now, here.holder.pid))
+    take_one(tx, Demand(ask.pool, ask.project, here.holder, now))
+    return Granted(ask.lease, ask.pool)
+
+
+def preview(tx: Transaction, ask: Ask, policy: Policy, here: Here) -> Denied | None:
+    """What `acquire` would answer; None: it would be granted. Writes nothing."""
+    return _answer(tx, _named(ask), policy, here, pruning=False)
+
+
+def attach(tx: Transaction, run: Run) -> None:
+    """A run's lease passes to its shim, which lives as long as its agent."""
+    holder = _shim(run)
+    if holder is None:
+        raise LeaseLost(run.run, "its supervisor is unknown")
+    if not rows.give_lease(tx, run.run, holder, tx.stamp()):
+        raise LeaseLost(run.run, "its lease is gone")
+
+
+def release(tx: Transaction, run: Run) -> None:
+    """A run's place is free. No harm if it was."""
+    give_back(tx, run.run)
+
+
+def give_back(tx: Transaction, lease: str) -> bool:
+    """A place is free; whether it was taken."""
+    return rows.remove_lease(tx, lease)
+
+
+def hold(tx: Transaction, run: Run) -> None:
+    """A lease past all gates, for a run whose shim was found alive without one."""
+    holder = _shim(run)
+    if holder is None:
+        raise LeaseLost(run.run, "its supervisor is unknown")
+    if rows.find_lease(tx, run.run) is None:
+        ask = Ask(run.run, run.project, pool_key(run.pool), task_id=run.task_id)
+        rows.add_lease(tx, _lease(ask, holder, tx.stamp(), 0))
+        rows.give_lease(tx, run.run, holder, tx.stamp())
+
+
+def lend(tx: Transaction, lease: str) -> bool:
+    """Count a lease no more, while its agent waits for others; whether it counted."""
+    return rows.lend_lease(tx, lease, lent=True)
+
+
+def take_back(tx: Transaction, ask: Ask, policy: Policy, here: Here) -> Granted | Denied:
+    """Count a lent lease again, through all gates."""
+    found = rows.find_lease(tx, ask.lease)
+    if found is None:
+        raise LeaseLost(ask.lease, "its lease is gone")
+    ask = replace(ask, pool=found.pool, project=found.project)
+    if found.lent:
+        denied = _answer(tx, ask, policy, here, pruning=True)
+        if denied is not None:
+            return denied
+        rows.lend_lease(tx, ask.lease, lent=False)
+    return Granted(ask.lease, ask.pool)
+
+
+def width_warning(tx: Transaction, ask: Ask, policy: Policy, here: Here) -> str | None:
+    """What to tell the operator of a project whose width is more than its share, if it is."""
+    ask = _named(ask)
+    return too_wide(ask, quick_scene(tx, ask, policy, here), policy)
+
+
+def _named(ask: Ask) -> Ask:
+    return replace(ask, pool=pool_key(ask.pool))
+
+
+def _answer(
+    tx: Transaction, ask: Ask, policy: Policy, here: Here, *, pruning: bool
+) -> Denied | None:
+    """The first closed gate. Holders are looked at only before a no: the dead only take up room."""
+    scene = quick_scene(tx, ask, policy, here)
+    denied = decide(ask, scene, policy)
+    if denied is not None and denied.gate in COUNTING:
+        found = survey(tx, policy, here)
+        if pruning:
+            carry_out(tx, found)
+        scene = settled_scene(tx, ask, here, found)
+        denied = decide(ask, scene, policy)
+    return denied and replace(denied, since=denied.since or _since(tx, denied, scene, here))
+
+
+def _since(tx: Transaction, denied: Denied, scene: Scene, here: Here) -> datetime | None:
+    """Since when a gate is closed, as far as leases tell: it was the newest that closed it."""
+    asked = {
+        Gate.MACHINE: (rows.NEWEST_ON_MACHINE, here.holder.boot_id),
+        Gate.CAP: (rows.NEWEST_IN_POOL, denied.pool),
+        Gate.WIDTH: (rows.NEWEST_OF_PROJECT, denied.project),
+        Gate.SHARE: (rows.NEWEST_OF_PROJECT, denied.project),
+    }.get(denied.gate)
+    moment = readable(rows.newest(tx, *asked)) if asked else None
+    return not_after(moment, scene.now) if moment else None
+
+
+def _lease(ask: Ask, holder: Holder, now: str, engine_pid: int) -> Lease:
+    return Lease(
+        ask.lease,
+        ask.pool,
+        ask.project,
+        holder,
+        acquired_at=now,
+        seen_at=now,
+        task_id=ask.task_id,
+        program=ask.program,
+        model=ask.model,
+        engine_pid=engine_pid,
+    )
+
+
+def _shim(run: Run) -> Holder | None:
+    known = json.loads(run.shim) if run.shim else {}
+    return holder_of(known) if isinstance(known, dict) else None

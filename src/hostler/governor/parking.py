@@ -1,0 +1,38 @@
+"""Pools that a provider's own word holds back."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from hostler.governor.gates import Closed
+from hostler.governor.moments import deadline, readable
+from hostler.governor.pools import pool_key
+from hostler.model import stamp
+from hostler.store import Transaction
+from hostler.store.instants import clamped_deadline, not_after
+from hostler.store.parked import Parked, park_pool, unpark_pool
+
+# The longest windows of providers are months; nothing is closed for longer by one word.
+LONGEST = timedelta(days=31)
+
+
+def park(tx: Transaction, pool: str, until: datetime, why: str) -> None:
+    """Close a pool until a moment, in place of what was said before."""
+    until = clamped_deadline(until, tx.now(), LONGEST)
+    park_pool(tx, Parked(pool_key(pool), tx.stamp(), stamp(until), why))
+
+
+def unpark(tx: Transaction, pool: str) -> bool:
+    """Open a pool; whether it was parked."""
+    return unpark_pool(tx, pool_key(pool))
+
+
+def closed(parked: Parked | None, now: datetime) -> Closed | None:
+    """A stored closing as it may be believed; None: the pool is open."""
+    if parked is None:
+        return None
+    until = deadline(parked.until, now, LONGEST)
+    since = readable(parked.at)
+    if until <= now:
+        return None
+    return Closed(until, not_after(since, now) if since else None, parked.why)

@@ -1,0 +1,107 @@
+"""Whose leases and wishes have ended: decided from what is seen, and carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from hostler.governor.holders import Alive, Here
+from hostler.governor.moments import age_of, is_off
+from hostler.governor.policy import Policy
+from hostler.store import Transaction
+from hostler.store.demand import Demand, all_demand, drop_demand, renew_demand
+from hostler.store.leases import Lease, all_leases, remove_lease_of, see_lease
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """All leases and wishes, by what is to be done with them.
+
+    `unseen` are among those that stay: nobody here can say whether their holders live. `noted`
+    and `renewed` stay too, and their moments are to be set to now.
+    """
+
+    leases: tuple[Lease, ...]
+    ended: tuple[Lease, ...]
+    unseen: frozenset[str]
+    noted: tuple[Lease, ...]
+    demand: tuple[Demand, ...]
+    ended_demand: tuple[Demand, ...]
+    renewed: tuple[Demand, ...]
+
+
+def survey(tx: Transaction, policy: Policy, here: Here) -> Survey:
+    """Look at every holder. Writes nothing."""
+    return judged(all_leases(tx), all_demand(tx), tx.now(), policy, here.alive)
+
+
+def prune(tx: Transaction, policy: Policy, here: Here) -> Survey:
+    """Give back what the dead held, and note who lives."""
+    found = survey(tx, policy, here)
+    carry_out(tx, found)
+    return found
+
+
+def carry_out(tx: Transaction, found: Survey) -> None:
+    """Do what a survey says."""
+    now = tx.stamp()
+    for lease in found.ended:
+        remove_lease_of(tx, lease.lease, lease.holder)
+    for lease in found.noted:
+        see_lease(tx, lease.lease, now)
+    for wish in found.ended_demand:
+        drop_demand(tx, wish)
+    for wish in found.renewed:
+        renew_demand(tx, wish, now)
+
+
+def judged(
+    leases: Iterable[Lease],
+    demand: Iterable[Demand],
+    now: datetime,
+    policy: Policy,
+    alive: Alive,
+) -> Survey:
+    """What becomes of leases and wishes, by whether their holders live."""
+    seen = [(lease, alive(lease.holder)) for lease in leases]
+    stay = [(lease, lives) for lease, lives in seen if not lease_ended(lease, lives, now, policy)]
+    wishes = [(wish, wish_ended(wish, alive(wish.holder), now, policy)) for wish in demand]
+    return Survey(
+        leases=tuple(lease for lease, _ in stay),
+        ended=tuple(lease for lease, lives in seen if lease_ended(lease, lives, now, policy)),
+        unseen=frozenset(lease.lease for lease, lives in stay if lives is None),
+        noted=tuple(lease for lease, lives in stay if _to_be_noted(lease, lives, now, policy)),
+        demand=tuple(wish for wish, ended in wishes if not ended),
+        ended_demand=tuple(wish for wish, ended in wishes if ended),
+        renewed=tuple(w for w, ended in wishes if not ended and is_off(w.updated_at, now)),
+    )
+
+
+def lease_ended(lease: Lease, lives: bool | None, now: datetime, policy: Policy) -> bool:
+    """A lease ends with its holder; the TTL is for those of whom nobody knows."""
+    if lives is not None:
+        return not lives
+    return age_of(lease.seen_at, now) >= _ttl(policy)
+
+
+def wish_ended(wish: Demand, lives: bool | None, now: datetime, policy: Policy) -> bool:
+    """A wish ends with its process, with its last start, or when it is not renewed."""
+    spent = wish.wanted is not None and wish.wanted <= 0
+    return spent or lives is False or is_stale(wish, now, policy)
+
+
+def is_stale(wish: Demand, now: datetime, policy: Policy) -> bool:
+    """Whether a wish was said too long ago."""
+    return age_of(wish.updated_at, now) >= timedelta(seconds=policy.demand_ttl_seconds)
+
+
+def _to_be_noted(lease: Lease, lives: bool | None, now: datetime, policy: Policy) -> bool:
+    """Others, who cannot see the holder, must hear of it in time. A moment that is off is set."""
+    if is_off(lease.seen_at, now):
+        return True
+    return lives is True and age_of(lease.seen_at, now) >= _ttl(policy) / 4
+
+
+def _ttl(policy: Policy) -> timedelta:
+    return timedelta(seconds=policy.unattached_lease_ttl_seconds)

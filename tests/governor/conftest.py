@@ -1,0 +1,78 @@
+"""What the tests of the governor share."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hostler.clock import FakeClock
+from hostler.store import Store
+
+# The databases of the store's tests are not theirs alone.
+sys.path.append(str(Path(__file__).parents[1] / "store"))
+from database import Database
+from pg_server import PostgresServer
+
+if sys.platform != "linux":
+    pytest.skip("agents run on Linux only", allow_module_level=True)
+
+
+@pytest.fixture(scope="session")
+def leases_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated database to copy."""
+    database = Database(tmp_path_factory.mktemp("template"))
+    database.upgrade()
+    return database.file
+
+
+@pytest.fixture
+def sqlite_database(home: Path, leases_template: Path) -> Database:
+    home.mkdir()
+    shutil.copy(leases_template, home / leases_template.name)
+    return Database(home)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[PostgresServer]:
+    made = PostgresServer.make()
+    try:
+        made.start()
+        yield made
+    finally:
+        made.remove()
+
+
+@pytest.fixture
+def postgres_database(server: PostgresServer, home: Path) -> Iterator[Database]:
+    url = server.new_database()
+    database = Database(home, url)
+    database.upgrade()
+    yield database
+    server.drop_database(url)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def database(request: pytest.FixtureRequest) -> Database:
+    return request.getfixturevalue(f"{request.param}_database")
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def store(database: Database, clock: FakeClock) -> Iterator[Store]:
+    with closing(database.open(clock)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def sqlite_store(sqlite_database: Database, clock: FakeClock) -> Iterator[Store]:
+    with closing(sqlite_database.open(clock)) as opened:
+        yield opened

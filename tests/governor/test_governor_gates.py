@@ -1,0 +1,162 @@
+"""The gates by themselves; pools and what the operator allows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostler.config import Agent, PoolCaps, Settings, load_pools
+from hostler.config.settings import Runtime
+from hostler.errors import ConfigError
+from hostler.governor import Ask, Gate, Policy, policy_of, pool_key, pool_of, read_policy
+from hostler.governor.gates import SHARED_BY, Closed, Scene, decide, share_of, too_wide
+from hostler.governor.moments import age_of, deadline, is_off
+from hostler.governor.shares import Wish
+
+NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+ASK = Ask("run-1", "ant", "anthropic", width=3)
+OPEN = Scene(
+    now=NOW,
+    pool="anthropic",
+    in_pool=0,
+    own_in_pool=0,
+    own=0,
+    on_machine=0,
+    free_mb=4000,
+    wishes=(Wish("ant", 0, 1),),
+)
+STRICT = Policy(default_cap=4, machine_max_agents=5)
+CLOSED = {
+    Gate.PARKED: {"parked": Closed(NOW + HOUR, NOW, "spent")},
+    Gate.MACHINE: {"on_machine": 5},
+    Gate.MEMORY: {"free_mb": 100},
+    Gate.CAP: {"in_pool": 4},
+    Gate.WIDTH: {"own": 3},
+    Gate.SHARE: {"own_in_pool": 2, "wishes": (Wish("ant", 2), Wish("bee"))},
+}
+
+
+def test_an_open_scene_lets_in():
+    assert decide(ASK, OPEN, STRICT) is None
+
+
+@given(st.sets(st.sampled_from(Gate), min_size=1))
+def test_the_first_closed_gate_answers(closed):
+    scene = OPEN
+    for gate in closed:
+        scene = replace(scene, **CLOSED[gate])
+    first = next(gate for gate in Gate if gate in closed)
+    no = decide(ASK, scene, STRICT)
+    assert no is not None and no.gate is first
+    assert no.shared_by is SHARED_BY[first]
+    assert no.what.endswith(".") and no.remedy.endswith(".")
+    assert json.loads(json.dumps(no.as_json()))["gate"] == first.value
+
+
+@pytest.mark.parametrize("gate", [Gate.MACHINE, Gate.CAP, Gate.WIDTH, Gate.SHARE])
+def test_one_less_opens_a_gate_that_counts(gate):
+    number, scene = {
+        Gate.MACHINE: ("on_machine", OPEN),
+        Gate.CAP: ("in_pool", OPEN),
+        Gate.WIDTH: ("own", OPEN),
+        Gate.SHARE: ("own_in_pool", OPEN),
+    }[gate]
+    scene = replace(scene, **CLOSED[gate])
+    assert decide(ASK, scene, STRICT).gate is gate
+    assert decide(ASK, replace(scene, **{number: getattr(scene, number) - 1}), STRICT) is None
+
+
+def test_limits_that_are_off_stop_nothing():
+    crowd = replace(OPEN, own=99, on_machine=99, free_mb=0)
+    off = Policy(default_cap=4, machine_max_agents=0, memory_floor_mb=0)
+    assert decide(replace(ASK, width=0), crowd, off) is None
+
+
+def test_a_parked_pool_is_open_when_its_moment_has_come():
+    assert decide(ASK, replace(OPEN, parked=Closed(NOW, None, "")), STRICT) is None
+
+
+def test_the_rotation_says_when_it_is_somebodys_turn():
+    policy = Policy(default_cap=1)
+    names = ("ant", "bee", "cat")
+    scene = replace(OPEN, wishes=tuple(Wish(name, 0, 1) for name in names))
+    turns = {name: decide(Ask("r", name), scene, policy) for name in names}
+    (lucky,) = [name for name, no in turns.items() if no is None]
+    openings = sorted(no.opens_at for name, no in turns.items() if name != lucky)
+    start = NOW.replace(second=0)
+    assert openings == [start + timedelta(minutes=1), start + timedelta(minutes=2)]
+    for no in filter(None, turns.values()):
+        assert decide(Ask("r", no.project), replace(scene, now=no.opens_at), policy) is None
+
+
+def test_no_opening_is_promised_that_the_rotation_does_not_bring():
+    scene = replace(OPEN, own_in_pool=3, wishes=(Wish("ant", 3), Wish("bee")))
+    assert decide(replace(ASK, width=0), scene, STRICT).opens_at is None
+
+
+@given(st.integers(1, 9), st.integers(1, 9))
+def test_a_width_within_the_share_is_nobodys_business(cap, width):
+    scene = replace(OPEN, wishes=(Wish("ant"), Wish("bee")))
+    policy = Policy(default_cap=cap)
+    said = too_wide(replace(ASK, width=width), scene, policy)
+    assert (said is not None) == (width > share_of(scene, policy, "ant"))
+
+
+@pytest.mark.parametrize(
+    ("agent", "pool"),
+    [
+        (Agent(kind="claude"), "anthropic"),
+        (Agent(kind="codex"), "openai"),
+        (Agent(kind="gemini"), "google"),
+        (Agent(kind="opencode"), "anthropic"),
+        (Agent(kind="opencode", model="openai/gpt-9"), "openai"),
+        (Agent(kind="opencode", model="/x"), "anthropic"),
+        (Agent(kind="claude", model="openai/x"), "anthropic"),
+        (Agent(kind="command", command=["x"]), "anthropic"),
+        (Agent(kind="scripted", script="x"), "anthropic"),
+        (Agent(kind="claude", pool="anthropic:work"), "anthropic:work"),
+        (Agent(kind="claude", pool=" "), "anthropic"),
+    ],
+)
+def test_every_agent_has_a_pool(agent, pool):
+    assert pool_of(agent) == pool
+
+
+def test_a_pool_has_its_own_cap_or_its_providers_or_the_default():
+    policy = Policy(caps={"anthropic": 3, "openai:work": 2}, default_cap=8)
+    caps = [policy.cap(pool) for pool in ("anthropic", "anthropic:x", "openai:work", "openai", "y")]
+    assert caps == [3, 3, 2, 8, 8]
+    assert pool_key("") == pool_key("  ") == "anthropic"
+
+
+def test_both_files_of_the_operator_count():
+    runtime = Runtime(max_global_agents=5, machine_max_agents=9, rotation_window_seconds=7)
+    policy = policy_of(runtime, {"openai": PoolCaps(max_global_agents=2), "google": PoolCaps()})
+    assert [policy.cap(pool) for pool in ("openai", "google", "anthropic")] == [2, 5, 5]
+    assert (policy.machine_max_agents, policy.rotation_window_seconds) == (9, 7)
+    assert policy_of(Runtime(), {}) == Policy()
+
+
+def test_a_damaged_file_is_an_error_and_never_a_wider_cap(tmp_path):
+    (tmp_path / "governor.json").write_text('{"max_global_agents": 1')
+    with pytest.raises(ConfigError):
+        read_policy(tmp_path, Settings())
+    (tmp_path / "governor.json").write_text('{"max_global_agents": 1}')
+    assert read_policy(tmp_path, Settings()).cap("anthropic") == 1
+    assert load_pools(tmp_path / "governor.json")["anthropic"].max_global_agents == 1
+
+
+@given(st.text(max_size=30))
+def test_a_damaged_moment_counts_as_now_and_a_damaged_deadline_as_the_latest(text):
+    if is_off(text, NOW):
+        assert age_of(text, NOW) == timedelta(0)
+    assert timedelta(0) <= age_of(text, NOW)
+    assert deadline(text, NOW, HOUR) <= NOW + HOUR
+    if not text:
+        assert deadline(text, NOW, HOUR) == NOW + HOUR

@@ -1,0 +1,368 @@
+"""Leases and demand on both databases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from governor_yard import Yard, a_run, process
+
+from hostler.governor import (
+    Ask,
+    Denied,
+    Gate,
+    Granted,
+    LeaseLost,
+    Policy,
+    attach,
+    demand,
+    drop_demand,
+    give_back,
+    hold,
+    lend,
+    park,
+    preview,
+    prune,
+    release,
+    status,
+    take_back,
+    unpark,
+    width_warning,
+)
+from hostler.model import parse_stamp
+from hostler.store.demand import all_demand
+from hostler.store.leases import Holder, find_lease
+
+ME, SHIM, OTHER = process(1), process(2), process(3)
+
+
+@pytest.fixture
+def yard(store) -> Yard:
+    return Yard(store)
+
+
+def gate(answer) -> Gate:
+    assert isinstance(answer, Denied), answer
+    return answer.gate
+
+
+def test_a_pool_takes_as_many_as_its_cap_and_one_more_when_one_is_given_back(yard):
+    yard.take("a", "b")
+    no = yard.ask("c")
+    assert (gate(no), no.found, no.allowed, no.shared_by) == (Gate.CAP, 2, 2, "pool")
+    with yard.write() as tx:
+        release(tx, a_run("a"))
+        release(tx, a_run("a"))
+    yard.take("c")
+    assert sorted(yard.leases()) == ["b", "c"]
+
+
+def test_an_empty_pool_is_the_default_one_everywhere(yard):
+    yard.take("a")
+    yard.take("b", pool="anthropic")
+    assert gate(yard.ask("c", pool=" ")) is Gate.CAP
+    with yard.write() as tx:
+        demand(tx, "", "ant", yard.here(), wanted=1)
+        park(tx, "", tx.now() + timedelta(hours=1), "")
+        assert [wish.pool for wish in all_demand(tx)] == ["anthropic"]
+        assert unpark(tx, "anthropic")
+        hold(tx, a_run("h", shim=SHIM))
+        assert find_lease(tx, "h").pool == "anthropic"
+
+
+def test_pools_know_nothing_of_each_other(yard):
+    yard.take("a", "b")
+    yard.take("c", "d", pool="openai")
+    with yard.write() as tx:
+        demand(tx, "google", "bee", yard.here(OTHER))
+    assert gate(yard.ask("e", pool="openai")) is Gate.CAP
+    yard.take("f", "g", pool="google:work")
+
+
+def test_the_machine_bears_no_more_than_its_ceiling_over_all_pools(yard):
+    yard.policy = replace(yard.policy, machine_max_agents=3)
+    yard.take("a", "b")
+    yard.take("c", pool="openai", holder=Holder())
+    no = yard.ask("d", pool="openai")
+    assert (gate(no), no.found, no.allowed, no.shared_by) == (Gate.MACHINE, 3, 3, "machine")
+    # On another machine there is room.
+    yard.take("d", pool="openai", holder=process(9, boot_id="boot-2"))
+
+
+def test_nothing_starts_without_memory_and_an_unknown_amount_stops_nothing(yard):
+    yard.free_mb = 1023
+    no = yard.ask("a")
+    assert (gate(no), no.found, no.allowed) == (Gate.MEMORY, 1023, 1024)
+    yard.free_mb = None
+    yard.take("a")
+    yard.free_mb, yard.policy = 0, replace(yard.policy, memory_floor_mb=0)
+    yard.take("b")
+
+
+def test_a_project_keeps_to_its_width_over_all_pools(yard):
+    yard.take("a", width=2)
+    yard.take("b", pool="openai", width=2)
+    no = yard.ask("c", pool="google", width=2)
+    assert (gate(no), no.found, no.allowed, no.shared_by) == (Gate.WIDTH, 2, 2, "project")
+    yard.take("d", project="bee", pool="google", width=2)
+
+
+def test_who_wants_a_slot_has_it_kept(yard, clock):
+    with yard.write() as tx:
+        demand(tx, "", "bee", yard.here(OTHER), wanted=5)
+    yard.take("a")
+    no = yard.ask("b")
+    assert (gate(no), no.found, no.allowed, no.shared_by) == (Gate.SHARE, 1, 1, "project")
+    with yard.write() as tx:
+        drop_demand(tx, "", "bee", yard.here(OTHER))
+    yard.take("b")
+
+
+def test_what_nobody_wants_is_lent_to_others(yard):
+    yard.policy = replace(yard.policy, default_cap=6)
+    with yard.write() as tx:
+        demand(tx, "", "bee", yard.here(OTHER), wanted=1)
+    yard.take("a1", "a2", "a3", "a4", "a5")
+    assert gate(yard.ask("a6")) is Gate.SHARE
+    yard.take("b1", project="bee")
+
+
+def test_a_width_limits_what_is_kept(yard):
+    yard.policy = replace(yard.policy, default_cap=6)
+    with yard.write() as tx:
+        demand(tx, "", "bee", yard.here(OTHER), width=2)
+    yard.take("b1", project="bee", pool="openai")
+    yard.take("a1", "a2", "a3", "a4", "a5")
+    assert gate(yard.ask("a6")) is Gate.SHARE
+
+
+def test_a_start_takes_one_off_the_wish_of_whoever_asked(yard):
+    yard.policy = replace(yard.policy, default_cap=9)
+    with yard.write() as tx:
+        demand(tx, "", "ant", yard.here(ME), wanted=2)
+        demand(tx, "", "ant", yard.here(OTHER), wanted=2)
+    yard.take("a", "b", "c", holder=ME)
+    with yard.write() as tx:
+        assert {wish.holder: wish.wanted for wish in all_demand(tx)} == {ME: 0, OTHER: 2}
+        prune(tx, yard.policy, yard.here())
+        assert {wish.holder: wish.wanted for wish in all_demand(tx)} == {OTHER: 2}
+
+
+def test_a_wish_that_is_not_renewed_keeps_nothing(yard, clock):
+    with yard.write() as tx:
+        demand(tx, "", "bee", yard.here(OTHER))
+    yard.take("a")
+    assert gate(yard.ask("b")) is Gate.SHARE
+    clock_of_the_yard(yard, clock, 601)
+    yard.take("b")
+
+
+def clock_of_the_yard(yard, clock, seconds):
+    """Let time pass; a server has a clock of its own, and is told by old rows."""
+    from sqlalchemy import update
+
+    from hostler.model import stamp
+    from hostler.store.lease_tables import demand as wishes
+    from hostler.store.lease_tables import leases
+
+    clock.advance(seconds)
+    with yard.write() as tx:
+        if not tx.on_postgres:
+            return
+        old = stamp(tx.now() - timedelta(seconds=seconds))
+        tx.execute(update(leases).values(seen_at=old, acquired_at=old))
+        tx.execute(update(wishes).values(updated_at=old))
+
+
+def test_a_wish_of_a_dead_process_keeps_nothing(yard):
+    with yard.write() as tx:
+        demand(tx, "", "bee", yard.here(OTHER))
+    yard.take("a")
+    yard.dead.add(OTHER)
+    yard.take("b")
+    with yard.write() as tx:
+        assert all_demand(tx) == []
+
+
+def test_the_dead_give_their_leases_back_before_anybody_is_refused(yard):
+    yard.take("a", "b", holder=OTHER)
+    assert gate(yard.ask("c")) is Gate.CAP
+    yard.dead.add(OTHER)
+    yard.take("c", "d")
+    assert sorted(yard.leases()) == ["c", "d"]
+
+
+def test_a_live_holder_keeps_its_lease_for_ever(yard, clock):
+    yard.take("a", "b", holder=OTHER)
+    clock_of_the_yard(yard, clock, 10 * 86_400)
+    with yard.write() as tx:
+        prune(tx, yard.policy, yard.here())
+    assert gate(yard.ask("c")) is Gate.CAP
+
+
+def test_a_lease_of_which_nobody_knows_ends_with_its_ttl(yard, clock):
+    yard.take("a", "b", holder=OTHER)
+    yard.unseen.add(OTHER)
+    clock_of_the_yard(yard, clock, 290)
+    assert gate(yard.ask("c")) is Gate.CAP
+    clock_of_the_yard(yard, clock, 300)
+    yard.take("c")
+    assert yard.leases() == ["c"]
+
+
+def test_whoever_sees_the_holder_keeps_the_lease_for_those_who_do_not(yard, clock):
+    yard.take("a", "b", holder=OTHER)
+    for _ in range(4):
+        clock_of_the_yard(yard, clock, 200)
+        with yard.write() as tx:
+            prune(tx, yard.policy, yard.here())
+    yard.unseen.add(OTHER)
+    clock_of_the_yard(yard, clock, 200)
+    assert gate(yard.ask("c")) is Gate.CAP
+
+
+def test_a_lease_passes_to_the_shim_and_ends_with_it(yard):
+    yard.take("a")
+    with yard.write() as tx:
+        attach(tx, a_run("a", shim=SHIM))
+        lease = find_lease(tx, "a")
+    assert (lease.holder, lease.engine_pid) == (SHIM, ME.pid)
+    assert lease.attached_at is not None
+    yard.dead.add(ME)
+    with yard.write() as tx:
+        assert prune(tx, yard.policy, yard.here(OTHER)).ended == ()
+        yard.dead.add(SHIM)
+        assert [one.lease for one in prune(tx, yard.policy, yard.here(OTHER)).ended] == ["a"]
+    assert yard.leases() == []
+
+
+def test_no_agent_starts_whose_lease_is_gone(yard):
+    with pytest.raises(LeaseLost), yard.write() as tx:
+        attach(tx, a_run("a", shim=SHIM))
+
+
+@pytest.mark.parametrize(
+    "shim", [None, "{}", "[]", '{"pid": 3}', '{"host": "h", "boot_id": "b", "pid_namespace": "p",'
+             ' "pid": "3", "start_ticks": 4}']
+)  # fmt: skip
+def test_no_agent_starts_whose_supervisor_is_unknown(yard, shim):
+    yard.take("a")
+    with pytest.raises(LeaseLost), yard.write() as tx:
+        attach(tx, replace(a_run("a"), shim=shim))
+    with yard.write() as tx:
+        assert find_lease(tx, "a").holder == ME
+
+
+def test_a_live_run_without_a_lease_gets_one_past_all_gates(yard):
+    yard.take("a", "b")
+    with yard.write() as tx:
+        hold(tx, a_run("c", shim=SHIM))
+        hold(tx, a_run("c", shim=SHIM))
+        lease = find_lease(tx, "c")
+    assert (lease.holder, lease.project) == (SHIM, "ant")
+    assert gate(yard.ask("d")) is Gate.CAP
+    with yard.write() as tx:
+        give_back(tx, "a")
+    # Still above the cap, or at it: nothing is granted until below.
+    assert gate(yard.ask("d")) is Gate.CAP
+
+
+def test_a_lent_place_is_free_for_others_and_comes_back_through_the_gates(yard):
+    yard.policy = Policy(default_cap=1, machine_max_agents=1)
+    yard.take("parent", width=1)
+    with yard.write() as tx:
+        assert lend(tx, "parent")
+        assert not lend(tx, "parent")
+    yard.take("child", width=1)
+    back = Ask("parent", "ant", width=1)
+    with yard.write() as tx:
+        assert gate(take_back(tx, back, yard.policy, yard.here())) is Gate.MACHINE
+        give_back(tx, "child")
+        assert take_back(tx, back, yard.policy, yard.here()) == Granted("parent", "anthropic")
+        assert take_back(tx, back, yard.policy, yard.here()) == Granted("parent", "anthropic")
+    assert gate(yard.ask("child", width=1)) is Gate.MACHINE
+    with pytest.raises(LeaseLost), yard.write() as tx:
+        take_back(tx, Ask("nobody", "ant"), yard.policy, yard.here())
+
+
+def test_a_parked_pool_opens_at_its_moment(yard, clock):
+    with yard.write() as tx:
+        until = tx.now() + timedelta(hours=1)
+        park(tx, "openai", until, "The window is spent.")
+    no = yard.ask("a", pool="openai")
+    assert (gate(no), no.opens_at) == (Gate.PARKED, until)
+    assert "The window is spent." in no.what
+    assert no.since is not None
+    yard.take("a")
+    with yard.write() as tx:
+        assert unpark(tx, "openai")
+        assert not unpark(tx, "openai")
+    yard.take("b", pool="openai")
+
+
+def test_no_word_closes_a_pool_for_more_than_a_month(yard):
+    with yard.write() as tx:
+        park(tx, "openai", tx.now() + timedelta(days=9999), "")
+        now = tx.now()
+    assert yard.ask("a", pool="openai").opens_at <= now + timedelta(days=32)
+
+
+def test_a_no_says_since_when(yard):
+    yard.take("a", "b", width=2)
+    with yard.store.read() as tx:
+        newest = parse_stamp(max(find_lease(tx, name).acquired_at for name in "ab"))
+    assert yard.ask("c").since == newest
+    yard.policy = replace(yard.policy, default_cap=9)
+    assert yard.ask("c", width=2).since == newest
+
+
+def test_a_preview_answers_as_acquire_would_and_changes_nothing(yard):
+    ask = Ask("c", "ant")
+    with yard.store.read() as tx:
+        assert preview(tx, ask, yard.policy, yard.here()) is None
+    yard.take("a", "b", holder=OTHER)
+    with yard.store.read() as tx:
+        no = preview(tx, ask, yard.policy, yard.here())
+    assert no == yard.ask("c")
+    yard.dead.add(OTHER)
+    with yard.store.read() as tx:
+        assert preview(tx, ask, yard.policy, yard.here()) is None
+    assert sorted(yard.leases()) == ["a", "b"]
+
+
+def test_a_project_that_is_too_wide_is_warned_of(yard):
+    yard.policy = replace(yard.policy, default_cap=8)
+    with yard.write() as tx:
+        demand(tx, "", "bee", yard.here(OTHER))
+        demand(tx, "", "ant", yard.here())
+        assert width_warning(tx, Ask("", "ant", width=4), yard.policy, yard.here()) is None
+        said = width_warning(tx, Ask("", "ant", width=5), yard.policy, yard.here())
+    assert "width 5" in said
+    assert "is 4 (cap 8 across 2 projects)" in said
+
+
+def test_status_shows_every_pool_that_is_named_used_or_wanted(yard):
+    yard.policy = replace(yard.policy, caps={"openai": 5})
+    yard.take("a", "gone", holder=OTHER)
+    yard.take("o", pool="openai", holder=ME)
+    yard.dead.add(OTHER)
+    with yard.write() as tx:
+        demand(tx, "google", "bee", yard.here(), wanted=3, weight=2)
+        park(tx, "xai", tx.now() + timedelta(hours=1), "")
+        hold(tx, a_run("u", shim=SHIM))
+        lend(tx, "u")
+        yard.unseen.add(SHIM)
+    with yard.store.read() as tx:
+        found = status(tx, yard.policy, yard.here())
+    pools = {pool.pool: pool for pool in found.pools}
+    assert list(pools) == ["anthropic", "google", "openai", "xai"]
+    assert (pools["openai"].cap, pools["openai"].active, pools["openai"].free) == (5, 1, 4)
+    assert (pools["anthropic"].active, pools["anthropic"].free) == (0, 2)
+    assert pools["google"].shares == {"bee": 2}
+    assert pools["xai"].parked is not None
+    assert set(found.ended) == {"a", "gone"}
+    assert found.unseen == {"u"}
+    assert found.on_machine == 1
+    told = found.as_json()["pools"][0]["leases"][0]
+    assert (told["lease"], told["lent"], told["verified"]) == ("u", True, False)
