@@ -1,0 +1,1 @@
+"""`hostler demo`: the whole way of several issues, on this machine alone."""

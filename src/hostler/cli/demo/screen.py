@@ -1,0 +1,141 @@
+"""The live view: a table of the work, and below it what happened last."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from hostler.cli.demo.news import AGENT, HOSTLER, Line
+from hostler.cli.demo.rows import LEFT_ALONE, NEW, Row, rows
+from hostler.cli.demo.sight import Sight
+
+_STATES = {
+    NEW: "dim",
+    LEFT_ALONE: "dim",
+    "queued": "cyan",
+    "running": "yellow",
+    "retrying": "red",
+    "parked": "red",
+    "blocked": "red",
+    "failed": "red",
+    "stopped": "red",
+    "in review": "blue",
+    "asks": "magenta",
+    "done": "green",
+}
+_WHO = {HOSTLER: "cyan", AGENT: "yellow", "github": "dim"}
+# Title, blank line, head of the table, rule, blank line before the ticker.
+_FRAME_LINES = 5
+# From these widths on there is room for a column.
+_WITH_HAPPENING, _WITH_FLOW, _WITH_TITLE = 48, 64, 110
+
+
+class Screen:
+    """A view that is drawn anew each time; it leaves the terminal as it was."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console()
+        self._live = Live(console=self._console, screen=True, auto_refresh=False)
+        self._lines: deque[tuple[float, Line]] = deque(maxlen=100)
+
+    def __enter__(self) -> Self:
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.__exit__(kind, error, trace)
+
+    def tell(self, elapsed: float, line: Line) -> None:
+        """Remember a line for the ticker."""
+        self._lines.append((elapsed, line))
+
+    def draw(self, elapsed: float, sight: Sight) -> None:
+        """Show how things are."""
+        size = self._console.size
+        picture = frame(elapsed, rows(sight), list(self._lines), size.width, size.height)
+        self._live.update(picture, refresh=True)
+
+
+def frame(
+    elapsed: float, table: list[Row], lines: list[tuple[float, Line]], width: int, height: int
+) -> RenderableType:
+    """The whole picture; it never needs more lines than there are."""
+    room = max(0, height - _FRAME_LINES - len(table) - 1)
+    last = lines[len(lines) - min(room, len(lines)) :]
+    return Group(_title(elapsed, width), Text(), _table(table, width), Text(), _ticker(last, width))
+
+
+def _title(elapsed: float, width: int) -> Text:
+    left = Text(" Hostler demo ", style="bold reverse")
+    note = "  Ctrl-C ends it" if width >= 50 else ""
+    right = f"{elapsed:4.0f} s "
+    gap = max(1, width - len(left.plain) - len(note) - len(right))
+    title = left.append(note, style="not bold not reverse dim")
+    return _one_line(title.append(" " * gap + right, style="not bold not reverse"))
+
+
+def _table(found: list[Row], width: int) -> Table:
+    """Columns have the same width all the time, so that nothing jumps."""
+    table = Table(box=None, expand=True, pad_edge=True, header_style="dim")
+    for name, least, from_width in _COLUMNS:
+        if width >= from_width:
+            ratio = None if least else 1
+            table.add_column(_HEADS[name], min_width=least or None, ratio=ratio, no_wrap=True)
+    for row in found:
+        table.add_row(*(_cell(row, name) for name, _, least in _COLUMNS if width >= least))
+    return table
+
+
+# The attribute of a row, its width (0: what is left), and the least width of the terminal.
+_COLUMNS = (
+    ("issue", 13, 0),
+    ("title", 30, _WITH_TITLE),
+    ("flow", 9, _WITH_FLOW),
+    ("state", 10, 0),
+    ("happening", 0, _WITH_HAPPENING),
+    ("pull", 9, 0),
+)
+_HEADS = {
+    "issue": "issue",
+    "title": "title",
+    "flow": "flow",
+    "state": "state",
+    "happening": "what is happening",
+    "pull": "pull",
+}
+
+
+def _cell(row: Row, name: str) -> Text:
+    text = str(getattr(row, name))
+    if name == "state":
+        return Text(text, style=_STATES.get(text, ""))
+    return Text(text, style="green" if name == "pull" and text.endswith("merged") else "")
+
+
+def _ticker(lines: list[tuple[float, Line]], width: int) -> Group:
+    places = max((len(line.place) for _, line in lines), default=0)
+    return Group(*(_tick(elapsed, line, places, width) for elapsed, line in lines))
+
+
+def _tick(elapsed: float, line: Line, places: int, width: int) -> Text:
+    text = Text(f"{elapsed:5.1f} ", style="dim")
+    if width >= _WITH_HAPPENING:
+        text.append(f"{line.place:<{places}} ", style="not dim")
+    text.append(f"{line.who:<7} ", style=f"not dim {_WHO.get(line.who, 'magenta')}")
+    return _one_line(text.append(line.what, style="not dim"))
+
+
+def _one_line(text: Text) -> Text:
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text

@@ -1,0 +1,225 @@
+"""The real command from outside: its end, its interruption at several moments, its leftovers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from demo_processes import gone, nothing_is_left, with_trace_of
+
+from hostler_program import HOSTLER
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+# A machine under tests is not a quiet one; how long it takes is measured elsewhere.
+LONG = ("--timeout", "300")
+ESCAPE = "\x1b"
+
+
+class Demo:
+    """A demo with a temporary folder of its own, read line by line."""
+
+    def __init__(self, place: Path, environment: dict[str, str], *argv: str) -> None:
+        place.mkdir(exist_ok=True)
+        self.place = place
+        self.lines: list[str] = []
+        self.process = subprocess.Popen(
+            [HOSTLER, "demo", *argv],
+            env={**environment, "TMPDIR": str(place)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def until(self, words: str) -> str:
+        """Read until a line holds these words."""
+        for line in self.process.stdout:
+            self.lines.append(line)
+            if words in line:
+                return line
+        raise AssertionError(f"{words!r} was never said in:\n{''.join(self.lines)}")
+
+    def rest(self) -> int:
+        """Read to the end; the exit code."""
+        self.lines += self.process.stdout
+        self.process.stdout.close()
+        return self.process.wait()
+
+    @property
+    def said(self) -> str:
+        return "".join(self.lines)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "tmp"
+    for pid in with_trace_of(tmp_path / "tmp"):  # only where a test has failed
+        os.kill(pid, signal.SIGKILL)
+
+
+def nothing_remains(place: Path) -> None:
+    nothing_is_left(place)
+    assert list(place.iterdir()) == []
+
+
+def test_the_story_comes_to_its_end_and_leaves_nothing(place, environment):
+    demo = Demo(place, environment, *LONG, "--json")
+    assert demo.rest() == 0, demo.said
+    data = json.loads(demo.said)
+    assert data["good"] is True
+    assert all(check["holds"] for check in data["checks"])
+    assert len(data["issues"]) == 5
+    assert [len(issue["tasks"]) for issue in data["issues"]] == [1, 1, 0, 1, 2]
+    assert data["issues"][1]["tasks"][0]["outcomes"] == ["crash", "success"]
+    assert data["issues"][3]["questions"] == 1
+    nothing_remains(place)
+
+
+MOMENTS = {
+    "at the start": "files",
+    "when it is picked up": "picks it up",
+    "while agents work": "Reading almanac/years.py",
+    "after a failure": "tries again soon",
+    "when a pull request is open": "opens pull request",
+    "after a merge": "merges",
+}
+
+
+@pytest.mark.parametrize("words", MOMENTS.values(), ids=MOMENTS)
+def test_ctrl_c_leaves_nothing(place, environment, words):
+    demo = Demo(place, environment, *LONG)
+    demo.until(words)
+    # As a terminal does it: to the whole group in the foreground.
+    os.killpg(demo.process.pid, signal.SIGINT)
+    assert demo.rest() == 130
+    assert "Stopped." in demo.said
+    assert with_trace_of(place) == {}, "when the demo has ended, all others have"
+    nothing_remains(place)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_other_signals_do_the_same(place, environment, number):
+    demo = Demo(place, environment, *LONG)
+    demo.until("starts an agent")
+    demo.process.send_signal(number)
+    assert demo.rest() == 128 + number
+    nothing_remains(place)
+
+
+def test_a_story_after_an_interrupted_one_is_whole(place, environment):
+    first = Demo(place, environment, *LONG)
+    first.until("opens pull request")
+    first.process.send_signal(signal.SIGINT)
+    assert first.rest() == 130
+    second = Demo(place, environment, *LONG)
+    assert second.rest() == 0, second.said
+    assert "everything holds" in second.said
+    assert ESCAPE not in second.said
+    nothing_remains(place)
+
+
+@pytest.mark.parametrize("words", ["files", "Reading almanac/years.py", "opens pull request"])
+def test_nothing_outlives_a_killed_demo(place, environment, words):
+    demo = Demo(place, environment, *LONG)
+    demo.until(words)
+    demo.process.kill()
+    assert demo.rest() == -signal.SIGKILL
+    nothing_is_left(place)
+    # The sandbox's own folder is swept by the next one.
+    assert not list(place.glob("hostler-demo-*"))
+
+
+def test_a_killed_service_ends_the_story_at_once(place, environment):
+    demo = Demo(place, environment, *LONG)
+    demo.until("Reading almanac/years.py")
+    service = [pid for pid, words in with_trace_of(place).items() if is_service(words)]
+    assert len(service) == 1
+    os.kill(service[0], signal.SIGKILL)
+    assert demo.rest() == 1
+    assert "the service left by itself" in demo.said
+    nothing_is_left(place)
+    assert kept_folder(demo).is_dir()
+
+
+def test_a_killed_keeper_ends_the_story_at_once(place, environment):
+    demo = Demo(place, environment, *LONG)
+    demo.until("starts an agent")
+    (keeper,) = (pid for pid, words in with_trace_of(place).items() if "demo.keeper" in words)
+    os.kill(keeper, signal.SIGKILL)
+    gone(keeper)
+    assert demo.rest() == 1
+    assert "the keeper was lost" in demo.said
+    nothing_is_left(place)
+
+
+def is_service(words: str) -> bool:
+    return "service --stop-agents" in words and "demo.keeper" not in words
+
+
+def kept_folder(demo: Demo) -> Path:
+    found = re.search(r"The demo's folder is kept: (.+)", demo.said)
+    assert found, demo.said
+    return Path(found[1])
+
+
+def test_too_little_time_names_what_is_missing_and_where_the_logs_are(place, environment):
+    demo = Demo(place, environment, "--timeout", "4")
+    assert demo.rest() == 1
+    assert "4 s were not enough" in demo.said
+    assert "almanac #1 is open" in demo.said
+    folder = kept_folder(demo)
+    assert (folder / "service.log").read_text()
+    assert (folder / "token").stat().st_mode & 0o777 == 0o600
+    nothing_is_left(place)
+
+
+def test_a_token_is_in_no_argument_and_no_environment(place, environment):
+    demo = Demo(place, environment | {"GITHUB_TOKEN": "ghp_" + "a" * 36}, *LONG)
+    demo.until("Reading almanac/years.py")
+    token = next(place.glob("hostler-demo-*/token")).read_text().strip()
+    pids = [pid for pid in with_trace_of(place) if pid != demo.process.pid]
+    assert len(pids) >= 3
+    for pid in pids:
+        told = read(pid, "cmdline") + read(pid, "environ")
+        assert token.encode() not in told
+        assert b"a" * 36 not in told, "our own token stays with the demo"
+    demo.process.send_signal(signal.SIGINT)
+    demo.rest()
+
+
+def read(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_what_is_kept_can_be_looked_at_until_ctrl_c(place, environment):
+    demo = Demo(place, environment, *LONG, "--keep")
+    demo.until("everything holds")
+    clone = demo.until("git clone").split()
+    command = demo.until("--dry-run").split()
+    done = subprocess.run([*clone, str(place / "clone")], env=environment, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert "400" in (place / "clone/almanac/years.py").read_text()
+    preview = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert preview.returncode == 0, preview.stderr
+    assert "Run my script on every build" in preview.stdout
+    demo.process.send_signal(signal.SIGINT)
+    assert demo.rest() == 0
+    assert (kept_folder(demo) / "home/hostler.db").exists()
+    nothing_is_left(place)
+
+
+def test_without_git_there_is_one_clear_line_and_no_folder(place, environment, tmp_path):
+    demo = Demo(place, environment | {"PATH": str(tmp_path)})
+    assert demo.rest() == 1
+    assert "git" in demo.said
+    assert "Traceback" not in demo.said
+    assert list(place.iterdir()) == []
