@@ -12,7 +12,7 @@ JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 BENCH ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check lint types layers unit bench soak clean
+.PHONY: help setup demo test check lint types layers unit bench soak clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -27,6 +27,9 @@ $(READY): pyproject.toml constraints.txt
 	@echo "Installing into $(VENV) ..."
 	@$(PIP) --constraint constraints.txt --editable '.[dev,postgres,otel]'
 	@touch $@
+
+demo: setup ## Watch Hostler at work, on this machine alone
+	@$(BIN)/hostler demo
 
 test: lint types layers ## Everything that must pass: style, types, layers, tests
 	$(BIN)/python -m pytest -n $(JOBS)
