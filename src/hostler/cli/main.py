@@ -13,6 +13,7 @@ from hostler.cli import agent_words, db, doctor, repo, sandbox, service
 from hostler.cli import config as config_commands
 from hostler.cli import init as init_command
 from hostler.cli import run as run_command
+from hostler.cli.demo import command as demo_command
 from hostler.cli.output import emit, note, report
 from hostler.cli.quickhelp import quick_help
 from hostler.cli.state import Globals, folder
@@ -31,6 +32,7 @@ for room in (
     agent_words,
     config_commands,
     db,
+    demo_command,
     doctor,
     init_command,
     repo,
