@@ -143,9 +143,19 @@ def test_attempts_come_to_an_end():
     assert step.task.state is TaskState.FAILED and "tried 100 times" in step.task.reason
 
 
-def test_rate_limits_send_back_only_so_often():
-    step = end(Outcome.RATE_LIMITED, task(requeues=LIMITS.rate_limited_requeue_budget))
-    assert step.task.state is TaskState.NEEDS_INPUT
+@pytest.mark.parametrize("outcome", [Outcome.RATE_LIMITED, Outcome.OVERLOADED])
+def test_rate_limits_count_no_attempt_wait_longer_each_time_and_end(outcome):
+    before, waits = task(attempt=4), []
+    for _ in range(LIMITS.rate_limited_requeue_budget):
+        step = end(outcome, before)
+        assert (step.task.state, step.task.attempt) == (TaskState.PARKED, 3)
+        assert step.task.exits_without_progress == 0
+        waits.append(step.task.wake_at)
+        before = replace(step.task, state=TaskState.RUNNING, attempt=4)
+    assert waits == [stamp(NOW + timedelta(minutes=number)) for number in range(1, 6)]
+    step = end(outcome, before)
+    assert step.task.state is TaskState.BLOCKED
+    assert step.task.reason.startswith("rate-limited requeues exhausted")
 
 
 @pytest.mark.parametrize(

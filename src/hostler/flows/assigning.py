@@ -32,11 +32,11 @@ def assignment_for(
     material: Material,
     run: str,
     folders: Folders,
-    repo: Repo,
+    repo: Repo | None,
     limits: Tasks,
     grace_seconds: float = 10.0,
 ) -> Assignment:
-    """What an agent is asked to do in this run."""
+    """What an agent is asked to do in this run. A task in a folder has no repository."""
     turn = turn_of(task, material)
     return Assignment(
         run=run,
@@ -58,7 +58,7 @@ def assignment_for(
     )
 
 
-def prompt_for(task: Task, material: Material, repo: Repo) -> str:
+def prompt_for(task: Task, material: Material, repo: Repo | None) -> str:
     """The whole prompt: the work, what was said, what to mend, and the rules."""
     feedback = task.pr_number is not None and bool(material.remarks)
     parts = [_feedback(task, material) if feedback else _work(task, material)]
@@ -70,6 +70,8 @@ def prompt_for(task: Task, material: Material, repo: Repo) -> str:
         parts.append(render("remarks", remarks=_said(material.remarks)))
     if task.note:
         parts.append(render("repair", note=quoted("what was found", task.note)))
+    elif material.history:
+        parts.append(render("again", history=_endings(material.history)))
     parts.append(_contract(task, repo))
     return "\n".join(parts)
 
@@ -96,6 +98,8 @@ def context_for(task: Task, material: Material) -> dict[str, Any]:
         },
         "comments": [_comment(remark) for remark in material.remarks],
         "conversation": [_comment(remark) for remark in material.conversation],
+        "history": list(material.history),
+        "prompt": task.prompt,
     }
 
 
@@ -111,6 +115,8 @@ def _comment(said: Remark) -> dict[str, Any]:
 
 
 def _work(task: Task, material: Material) -> str:
+    if task.flow is Flow.TASK:
+        return render("task", task=task.prompt.strip())
     return render(
         task.flow.value,
         repo=task.repo_full_name or task.project,
@@ -130,7 +136,13 @@ def _feedback(task: Task, material: Material) -> str:
     )
 
 
-def _contract(task: Task, repo: Repo) -> str:
+def _endings(history: Iterable[str]) -> str:
+    return quoted("how they ended", "\n".join(history))
+
+
+def _contract(task: Task, repo: Repo | None) -> str:
+    if repo is None:
+        return render("contract_folder", folder=task.cwd)
     path, tests = repo.coding_guidelines_path, repo.required_tests
     listed = "".join(f"  - `{command}`\n" for command in tests)
     return render(
@@ -159,6 +171,8 @@ def _heading(said: Remark) -> str:
 
 
 def _wall_minutes(task: Task, turn: Turn, limits: Tasks) -> int:
+    if task.wall_limit_minutes:
+        return task.wall_limit_minutes
     if turn is Turn.FEEDBACK or (turn is Turn.REPAIR and task.pr_number is not None):
         return limits.feedback_wall_limit_minutes
     design = task.flow is Flow.DESIGN

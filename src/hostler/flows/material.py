@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
+from hostler.agents.outcomes import Outcome
 from hostler.forge.port import Forge, Item, ItemKind
 from hostler.intake import IssueSeen, Remark, Watch, read
 from hostler.intake.preview import row_of
 from hostler.store.remarks import rows_by_key, waiting_keys
+from hostler.store.runs import Run, RunState, runs_of
 from hostler.store.tasks import Task
 from hostler.store.transaction import Transaction
+
+# So many of the last attempts are told of.
+REMEMBERED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +24,13 @@ class Material:
     """Everything foreign that a prompt may hold.
 
     `remarks` wait for an answer; `conversation` is what else was said on the issue by people
-    who are allowed to.
+    who are allowed to; `history` says how the last attempts ended, if they came to nothing.
     """
 
     issue: IssueSeen | None = None
     remarks: tuple[Remark, ...] = ()
     conversation: tuple[Remark, ...] = ()
+    history: tuple[str, ...] = ()
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -32,12 +39,24 @@ class Material:
 
 def gather(tx: Transaction, task: Task, keys: Iterable[str] | None = None) -> Material:
     """The approved version of the issue, and the words of this turn (`task.turn_keys`)."""
+    history = endings(runs_of(tx, task.id))
     if task.repo_full_name is None:
-        return Material()
+        return Material(history=history)
     wanted = task.turn_keys if keys is None else tuple(keys)
     signals = [read(row) for row in rows_by_key(tx, task.repo, [task.issue_key, *wanted])]
     issue = next((seen for seen in signals if isinstance(seen, IssueSeen)), None)
-    return Material(issue, tuple(seen for seen in signals if isinstance(seen, Remark)))
+    remarks = tuple(seen for seen in signals if isinstance(seen, Remark))
+    return Material(issue, remarks, history=history)
+
+
+def endings(runs: Sequence[Run]) -> tuple[str, ...]:
+    """How the newest attempts ended, the last one last, back to one that went well."""
+    ended = [run for run in runs if run.state is RunState.ENDED and run.counted]
+    bad = list(takewhile(lambda run: run.outcome != Outcome.SUCCESS, reversed(ended)))
+    return tuple(
+        f"Attempt {run.attempt} ended as {run.outcome}. {run.why or ''}".strip()
+        for run in reversed(bad[:REMEMBERED])
+    )
 
 
 def waiting(tx: Transaction, task: Task) -> list[str]:

@@ -21,6 +21,7 @@ FIRST_PARKING = timedelta(minutes=1)
 FIRST_OPERATOR = timedelta(minutes=10)
 LONGEST_PARKING = timedelta(hours=1)
 LONGEST_QUOTA = timedelta(days=8)
+EXHAUSTED = "rate-limited requeues exhausted"
 # How the word begins that stands for a checkout without any work of ours to lose.
 CLEAN = "clean-"
 
@@ -75,8 +76,17 @@ def has_progressed(before: str, now: str) -> bool:
 
 
 def wants_finishing(task: Task, verdict: Verdict) -> bool:
-    """Whether the work goes to its checks and on to GitHub."""
-    return task.state is TaskState.RUNNING and meaning(verdict.outcome).next is Next.FINISH
+    """Whether the work goes to its checks and on to GitHub.
+
+    A task by hand is done when its agent says so: a good exit alone is one more attempt.
+    """
+    good = task.state is TaskState.RUNNING and meaning(verdict.outcome).next is Next.FINISH
+    return good and (verdict.declared or not task.by_hand)
+
+
+def most_attempts(task: Task, limits: Tasks) -> int:
+    """How often an agent may be started for a task; at least once."""
+    return max(limits.max_restarts if task.max_restarts is None else task.max_restarts, 1)
 
 
 def _ask(end: Ended) -> Step:
@@ -93,7 +103,7 @@ def _block(end: Ended) -> Step:
 
 def _retry(end: Ended) -> Step:
     task, verdict, limits = end.task, end.verdict, end.limits
-    if task.attempt >= max(limits.max_restarts, 1):
+    if task.attempt >= most_attempts(task, limits):
         return fail(task, f"{verdict.why} It was tried {often(task.attempt)}.")
     if task.exits_without_progress >= limits.exits_without_progress:
         return ask(
@@ -108,13 +118,13 @@ def _retry(end: Ended) -> Step:
 
 
 def _back_off(end: Ended) -> Step:
+    """The provider's trouble, not the task's: no attempt is counted, and each wait is longer."""
     task, verdict, now = end.task, end.verdict, end.facts.now
     if task.requeues >= end.limits.rate_limited_requeue_budget:
-        return ask(
-            task, f"{verdict.why} It was sent back {often(task.requeues)}. Shall it try again?"
-        )
-    wait = doubled(FIRST_PARKING, task.requeues, LONGEST_PARKING)
-    again = replace(task, requeues=task.requeues + 1)
+        why = f"{EXHAUSTED}: it was sent back {often(task.requeues)}. Last time: {verdict.why}"
+        return block(task, why, end.facts.kept)
+    wait = min(FIRST_PARKING * (task.requeues + 1), LONGEST_PARKING)
+    again = replace(task, requeues=task.requeues + 1, attempt=max(task.attempt - 1, 0))
     return Step(later(again, TaskState.PARKED, verdict.why, limit_ends(verdict, now) or now + wait))
 
 

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from hostler.flows.status import publish
 from hostler.flows.steps import Answered, Effect, PullStands, Step, Write
+from hostler.forge.deeds import OpenPull
 from hostler.forge.outbox import enqueue
 from hostler.store.inbox import mark_feedback_events_processed
 from hostler.store.pulls import change_pull, find_pull
@@ -24,6 +25,8 @@ def store_step(tx: Transaction, before: Task, step: Step) -> Task:
 
 def _store(tx: Transaction, task: Task, effect: Effect) -> None:
     match effect:
+        case Write() if not _has_thread(task, effect):
+            return  # nobody on GitHub asked for it: the bus and the task's own state tell of it
         case Write(deed, token, lane, source):
             enqueue(tx, task.repo, deed, token=token, lane=lane, source=source)
         case Answered(keys):
@@ -32,6 +35,13 @@ def _store(tx: Transaction, task: Task, effect: Effect) -> None:
             _pull(tx, task, effect)
         case _:
             assert_never(effect)
+
+
+def _has_thread(task: Task, write: Write) -> bool:
+    """Whether there is a place on GitHub for these words. A pull request makes its own."""
+    if task.repo_full_name is None:
+        return False
+    return bool(task.issue_number or task.pr_number) or isinstance(write.deed, OpenPull)
 
 
 def _pull(tx: Transaction, task: Task, stands: PullStands) -> None:

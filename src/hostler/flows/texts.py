@@ -14,6 +14,7 @@ from hostler.intake import Remark
 from hostler.store.outbox import Lane
 from hostler.store.tasks import Flow, Task
 
+LONGEST_BODY = 4000
 _CLOSING = r"(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)(?=:?\s+#{number}\b)"
 
 
@@ -48,6 +49,8 @@ def pull_title(task: Task, result: Result | None) -> str:
 def pull_body(task: Task, result: Result | None) -> str:
     """The agent's words and the link to the issue. Merging a design must not close its issue."""
     said = (result.pr_body.strip() or result.summary.strip()) if result else ""
+    if task.by_hand:
+        return said or task.prompt.strip()[:LONGEST_BODY]
     if task.flow is Flow.DESIGN:
         said = re.sub(_CLOSING.format(number=task.number), "Refs", said)
     word = "Refs" if task.flow is Flow.DESIGN else "Fixes"
@@ -58,7 +61,8 @@ def pull_body(task: Task, result: Result | None) -> str:
 def commit_message(task: Task, result: Result | None) -> str:
     """For what the agent left uncommitted."""
     said = result.commit_message.strip() if result else ""
-    return said or f"{pull_title(task, result)}\n\nRefs #{task.number}"
+    refers = f"\n\nRefs #{task.number}" if not task.by_hand else ""
+    return said or f"{pull_title(task, result)}{refers}"
 
 
 def question(task: Task, text: str) -> Write:

@@ -45,11 +45,18 @@ def begin_turn(tx: Transaction, task: Task) -> Task:
         reason="An agent is at work.",
         attempt=task.attempt + 1,
         turn_keys=tuple(waiting(tx, task)),
-        branch=task.branch or branch_name(task.flow, max(task.number, 1), task.title),
+        branch=task.branch or branch_of(task),
         wake_at=None,
         finishing=False,
     )
     return publish(tx, change_task(tx, task, begun))
+
+
+def branch_of(task: Task) -> str:
+    """The branch that a task works on; none in a folder."""
+    if task.by_hand:
+        return f"agent/{task.flow}/{task.id}" if task.repo_full_name else ""
+    return branch_name(task.flow, task.number, task.title)
 
 
 def take_back(tx: Transaction, task: Task) -> Task:

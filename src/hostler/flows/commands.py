@@ -1,0 +1,111 @@
+"""What people do with tasks: stop, resume, retry, cancel. Each takes an open transaction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hostler.errors import HostlerError
+from hostler.flows.lineage import descendants
+from hostler.flows.status import publish
+from hostler.runs import request_stop
+from hostler.store.pulls import PullStatus, change_pull, find_pull
+from hostler.store.runs import open_runs
+from hostler.store.tasks import Task, TaskState, change_task
+from hostler.store.transaction import Transaction
+
+CANCELLED = "Cancelled"
+RESUMABLE = frozenset(
+    {TaskState.STOPPED, TaskState.NEEDS_INPUT, TaskState.PARKED, TaskState.BLOCKED}
+)
+RETRIABLE = frozenset(
+    {TaskState.FAILED, TaskState.STOPPED, TaskState.BLOCKED, TaskState.NEEDS_INPUT}
+)
+
+
+class CommandRefused(HostlerError):
+    """The task is in a state in which this means nothing."""
+
+    def __init__(self, verb: str, task: Task, remedy: str = "") -> None:
+        state = task.state.value.replace("_", " ")
+        super().__init__(
+            f"The task {task.id} is {state}: it cannot be {verb}.",
+            safe="Nothing was changed.",
+            remedy=remedy,
+        )
+
+
+def stop(tx: Transaction, task: Task, by: str, why: str = "") -> list[Task]:
+    """Stop a task and what came from it; those that were changed. Scopes: tasks, outbox."""
+    if task.over:
+        raise CommandRefused("stopped", task)
+    reason = f"Stopped by {by}" + (f": {why}" if why else ".")
+    return _stop_all(tx, task, reason)
+
+
+def cancel(tx: Transaction, task: Task, by: str, why: str = "") -> list[Task]:
+    """The same for good: only a retry brings it back."""
+    if task.over and task.state is not TaskState.STOPPED:
+        raise CommandRefused("cancelled", task)
+    reason = f"{CANCELLED} by {by}" + (f": {why}" if why else ".")
+    return _stop_all(tx, task, reason)
+
+
+def resume(tx: Transaction, task: Task, by: str) -> Task:
+    """Go on where it was, in the same session."""
+    if task.state is TaskState.STOPPED and task.reason.startswith(CANCELLED):
+        raise CommandRefused("resumed", task, f"Use: hostler task retry {task.id}")
+    if task.state not in RESUMABLE:
+        raise CommandRefused("resumed", task)
+    return _queue(tx, task, f"Resumed by {by}.")
+
+
+def retry(tx: Transaction, task: Task, by: str) -> Task:
+    """Begin anew: the same checkout and branch, all counters at zero."""
+    if task.state not in RETRIABLE:
+        raise CommandRefused("retried", task)
+    fresh = replace(task, attempt=0, session="", progress="", note="", question="")
+    return _queue(tx, task, f"Retried by {by}.", fresh)
+
+
+def _stop_all(tx: Transaction, task: Task, reason: str) -> list[Task]:
+    """Stop a task, all that is unfinished below it, and their agents."""
+    below = [child for child in descendants(tx, task.id) if not child.over]
+    return [_stop(tx, one, reason) for one in (task, *below)]
+
+
+def _stop(tx: Transaction, task: Task, reason: str) -> Task:
+    for run in open_runs(tx, task_id=task.id):
+        request_stop(tx, run.run, reason)
+    stopped = replace(task, state=TaskState.STOPPED, reason=reason, wake_at=None, finishing=False)
+    return publish(tx, change_task(tx, task, stopped))
+
+
+def _queue(tx: Transaction, task: Task, reason: str, fresh: Task | None = None) -> Task:
+    if open_runs(tx, task_id=task.id):
+        raise CommandRefused(
+            "started again", task, "Its last run has not ended; try again in a moment."
+        )
+    queued = replace(
+        fresh or task,
+        state=TaskState.QUEUED,
+        reason=reason,
+        wake_at=None,
+        finishing=False,
+        blockers="",
+        exits_without_progress=0,
+        repair_rounds=0,
+        requeues=0,
+        pr_number=_going_on(tx, task),
+    )
+    return publish(tx, change_task(tx, task, queued))
+
+
+def _going_on(tx: Transaction, task: Task) -> int | None:
+    """The pull request to go on with; one that is closed stays so, and a new one follows."""
+    if task.pr_number is None or task.repo_full_name is None:
+        return task.pr_number
+    pull = find_pull(tx, task.repo, task.pr_number)
+    if pull is None or pull.final:
+        return None
+    change_pull(tx, pull, replace(pull, status=PullStatus.AWAITING_FEEDBACK))
+    return pull.pr_number

@@ -1,0 +1,151 @@
+"""Tasks by hand: the restart loop's rules, for any outcome and counter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostler.agents.outcomes import Outcome
+from hostler.agents.result import Result
+from hostler.agents.verdict import DecidedBy, Verdict
+from hostler.config.settings import Repo, Tasks
+from hostler.flows.assigning import prompt_for
+from hostler.flows.byhand import after_hand_run, await_children, awaits_children
+from hostler.flows.material import Material, endings
+from hostler.flows.outcomes import Facts
+from hostler.flows.submitting import LARGEST_PROMPT, NotSubmitted, Order, require_sensible, title_of
+from hostler.flows.turns import branch_of
+from hostler.model import stamp
+from hostler.store.runs import Run, RunState
+from hostler.store.tasks import Flow, Task, TaskState
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LIMITS = Tasks()
+
+
+def task(state: TaskState = TaskState.RUNNING, **more: Any) -> Task:
+    base = Task("t1", "stable", None, None, Flow.TASK, "Tidy", "ann", state, stamp(NOW), 1)
+    return replace(base, **{"attempt": 1, "prompt": "Tidy up.", "cwd": "/work", **more})
+
+
+def verdict(outcome: Outcome, by: DecidedBy = DecidedBy.EXIT_CODE, **more: Any) -> Verdict:
+    return replace(Verdict(outcome, by, "So it was."), **more)
+
+
+def end(seen: Verdict, before: Task | None = None, progress: str = "") -> Task:
+    return after_hand_run(before or task(), seen, Facts(NOW, progress=progress), LIMITS).task
+
+
+@pytest.mark.parametrize("by", [DecidedBy.DONE, DecidedBy.RESULT])
+def test_it_is_done_when_its_agent_says_so(by):
+    said = Result(status="done", summary="Tidied.")
+    done = end(verdict(Outcome.SUCCESS, by, result=said), task(attempt=7, note="x"))
+    assert (done.state, done.reason, done.attempt) == (TaskState.DONE, "Tidied.", 7)
+    assert not done.finishing and not done.note
+
+
+def test_a_good_exit_alone_is_one_more_attempt():
+    again = end(verdict(Outcome.SUCCESS))
+    assert again.state is TaskState.RETRYING
+    assert "without saying" in again.reason
+    # With progress it comes at the usual pace, without it later each time, then a person is asked.
+    with_progress = end(verdict(Outcome.SUCCESS), task(progress="a"), "b")
+    assert with_progress.wake_at == stamp(NOW + timedelta(seconds=1))
+    assert end(verdict(Outcome.SUCCESS), task(exits_without_progress=1)).wake_at == stamp(
+        NOW + timedelta(seconds=4)
+    )
+    asked = end(verdict(Outcome.SUCCESS), task(exits_without_progress=2))
+    assert asked.state is TaskState.NEEDS_INPUT
+
+
+def test_a_wrong_marker_is_an_error_and_not_a_restart():
+    failed = end(verdict(Outcome.BAD_RESULT, DecidedBy.DONE, why="DONE must be a regular file."))
+    assert (failed.state, failed.reason) == (TaskState.FAILED, "DONE must be a regular file.")
+
+
+@given(st.integers(0, 200), st.none() | st.integers(0, 200))
+def test_no_attempt_beyond_the_last_one(attempt, most):
+    after = end(verdict(Outcome.NETWORK), task(attempt=attempt, max_restarts=most))
+    allowed = max(LIMITS.max_restarts if most is None else most, 1)
+    assert after.state is (TaskState.FAILED if attempt >= allowed else TaskState.RETRYING)
+
+
+@given(st.sampled_from(TaskState), st.sampled_from(Outcome), st.sampled_from(DecidedBy))
+def test_whoever_was_moved_meanwhile_stays(state, outcome, by):
+    before = task(state)
+    if state is not TaskState.RUNNING:
+        assert end(verdict(outcome, by), before) == before
+        assert await_children(before, NOW, 1, LIMITS) == before
+
+
+@given(st.sampled_from(Outcome), st.sampled_from(DecidedBy), st.integers(0, 9), st.integers(0, 9))
+def test_every_run_has_an_end(outcome, by, idle, requeues):
+    before = task(exits_without_progress=idle, requeues=requeues)
+    after = end(verdict(outcome, by), before)
+    assert after.state is not TaskState.RUNNING
+    assert after.reason
+    if after.state is TaskState.DONE:
+        assert outcome is Outcome.SUCCESS and by in {DecidedBy.DONE, DecidedBy.RESULT}
+
+
+def test_children_are_waited_for_without_holding_anything():
+    waiting = await_children(task(), NOW, 2, LIMITS)
+    assert awaits_children(waiting)
+    assert waiting.wake_at == stamp(NOW + timedelta(seconds=300))
+    assert "2 child tasks" in waiting.reason
+    assert not awaits_children(task(TaskState.PARKED, finishing=True))
+
+
+def run(attempt: int, outcome: str | None, **more: Any) -> Run:
+    base = Run(f"r{attempt}", "t1", "p", attempt, attempt, "work", "a", "command", "", "f", "now")
+    return replace(base, **{"state": RunState.ENDED, "outcome": outcome, "why": "So.", **more})
+
+
+def test_the_prompt_says_how_the_last_attempts_ended():
+    runs = [run(1, "crash"), run(2, "success"), *(run(n, "timeout") for n in range(3, 8))]
+    told = endings([*runs, run(8, None, counted=False), run(9, None, state=RunState.RUNNING)])
+    assert told == tuple(f"Attempt {n} ended as timeout. So." for n in (5, 6, 7))
+    assert endings([run(1, "crash"), run(2, "success")]) == ()
+    prompt = prompt_for(task(), Material(history=told), None)
+    assert "Tidy up." in prompt and "| Attempt 7 ended as timeout. So." in prompt
+    assert "`/work`" in prompt and "hostler done" in prompt
+    assert "Attempt" not in prompt_for(task(), Material(), None)
+
+
+def test_a_prompt_is_put_in_as_it_is():
+    odd = "Use $HOME and ${x} and $$ and <<< >>>"
+    assert odd in prompt_for(task(prompt=odd), Material(), None)
+
+
+def test_work_in_a_repository_has_a_branch_of_its_own():
+    assert branch_of(task()) == ""
+    assert branch_of(task(repo_full_name="octo/stable")) == "agent/task/t1"
+    repo = Repo(owner="octo", name="stable")
+    prompt = prompt_for(task(repo_full_name="octo/stable", branch="b"), Material(), repo)
+    assert "Do not push" in prompt
+
+
+@given(st.text())
+def test_every_prompt_has_a_title(text):
+    title = title_of(text)
+    assert title and "\n" not in title and len(title) <= 120
+
+
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        (Order("p", "  \n", "ann", cwd="/x"), "empty"),
+        (Order("p", "x" * (LARGEST_PROMPT + 1), "ann", cwd="/x"), "characters"),
+        (Order("p", "x", "ann"), "folder or on a repository"),
+        (Order("p", "x", "ann", cwd="/x", repo_full_name="o/r"), "folder or on a repository"),
+        (Order(" ", "x", "ann", cwd="/x"), "no name"),
+    ],
+)
+def test_what_no_agent_could_work_on_is_refused(order, message):
+    with pytest.raises(NotSubmitted, match=message):
+        require_sensible(order)

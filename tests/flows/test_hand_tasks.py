@@ -1,0 +1,146 @@
+"""Tasks by hand as rows: submitting, lineage, and what people do with tasks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hostler.flows import commands
+from hostler.flows.commands import CommandRefused
+from hostler.flows.lineage import active_children, ancestors, belongs, descendants
+from hostler.flows.submitting import NotSubmitted, Order, submit
+from hostler.runs import NewRun, admit
+from hostler.store.runs import find_run
+from hostler.store.tasks import TaskState, change_task, require_task
+
+SCOPES = ("admission", "tasks", "outbox")
+
+
+def order(prompt="Tidy up.", **more):
+    return Order("stable", prompt, "ann", **{"cwd": "/work", **more})
+
+
+def put(store, task, state, **more):
+    with store.write(*SCOPES) as tx:
+        present = require_task(tx, task.id)
+        return change_task(tx, present, replace(present, state=state, **more))
+
+
+def begin(store, task):
+    with store.write(*SCOPES) as tx:
+        change_task(tx, task, replace(task, state=TaskState.RUNNING))
+        return admit(tx, NewRun(task.id, "stable", "work", "a", "command"))
+
+
+@pytest.fixture
+def store(yard):
+    return yard.store
+
+
+@pytest.fixture
+def family(store):
+    """A task, its two children, and a grandchild."""
+    with store.write(*SCOPES) as tx:
+        top = submit(tx, order("top"))
+        left = submit(tx, order("left", parent_task=top.id))
+        right = submit(tx, order("right", parent_task=top.id, depends_on=(left.id,)))
+        low = submit(tx, order("low", parent_task=left.id))
+    return top, left, right, low
+
+
+def test_a_submitted_task_waits_at_the_end_of_the_queue(family, store):
+    top, left, right, low = family
+    assert [task.order for task in family] == [1, 2, 3, 4]
+    assert {task.state for task in family} == {TaskState.QUEUED}
+    assert right.depends_on == (left.id,)
+    assert top.by_hand and top.title == "top" and top.prompt == "top"
+    with store.read() as tx:
+        assert [one.id for one in descendants(tx, top.id)] == [left.id, low.id, right.id]
+        assert list(ancestors(tx, low)) == [left.id, top.id]
+        assert belongs(tx, low, {top.id}) and belongs(tx, low, {low.id})
+        assert not belongs(tx, right, {left.id})
+        assert active_children(tx, top.id) == []
+
+
+def test_a_child_needs_a_parent(store):
+    with pytest.raises(NotSubmitted, match="no task nobody"), store.write(*SCOPES) as tx:
+        submit(tx, order(parent_task="nobody"))
+
+
+def test_children_with_a_run_are_active(family, store):
+    top, left, right, _ = family
+    begin(store, left)
+    with store.read() as tx:
+        assert [one.id for one in active_children(tx, top.id)] == [left.id]
+    assert right
+
+
+def test_a_stop_reaches_everything_below_and_every_run(family, store):
+    top, left, _right, low = family
+    run = begin(store, low)
+    put(store, left, TaskState.DONE)
+    with store.write(*SCOPES) as tx:
+        changed = commands.stop(tx, require_task(tx, top.id), "ann", "enough")
+    assert len(changed) == 3
+    with store.read() as tx:
+        states = [require_task(tx, one.id).state for one in family]
+        assert states == [TaskState.STOPPED, TaskState.DONE, TaskState.STOPPED, TaskState.STOPPED]
+        assert require_task(tx, low.id).reason == "Stopped by ann: enough"
+        assert find_run(tx, run.run).stop_why == "Stopped by ann: enough"
+    with pytest.raises(CommandRefused), store.write(*SCOPES) as tx:
+        commands.stop(tx, require_task(tx, top.id), "ann")
+
+
+def test_a_stopped_task_is_resumed_where_it_was(family, store):
+    top = put(store, family[0], TaskState.STOPPED, session="s", attempt=3, requeues=2)
+    with store.write(*SCOPES) as tx:
+        again = commands.resume(tx, top, "ann")
+    assert (again.state, again.session, again.attempt) == (TaskState.QUEUED, "s", 3)
+    assert again.requeues == 0
+    with pytest.raises(CommandRefused), store.write(*SCOPES) as tx:
+        commands.resume(tx, again, "ann")
+
+
+def test_a_cancelled_task_is_not_resumed_but_can_be_retried(family, store):
+    top = family[0]
+    with store.write(*SCOPES) as tx:
+        commands.cancel(tx, top, "ann")
+        cancelled = require_task(tx, top.id)
+        assert cancelled.state is TaskState.STOPPED
+        with pytest.raises(CommandRefused, match="cannot be resumed"):
+            commands.resume(tx, cancelled, "ann")
+        again = commands.retry(tx, replace(cancelled), "ann")
+    assert (again.state, again.attempt, again.session) == (TaskState.QUEUED, 0, "")
+
+
+def test_a_stopped_task_may_still_be_cancelled_and_a_done_one_not(family, store):
+    top = put(store, family[0], TaskState.STOPPED, reason="Stopped by bob.")
+    with store.write(*SCOPES) as tx:
+        assert commands.cancel(tx, top, "ann")
+        assert require_task(tx, top.id).reason == "Cancelled by ann."
+    done = put(store, family[1], TaskState.DONE)
+    with pytest.raises(CommandRefused), store.write(*SCOPES) as tx:
+        commands.cancel(tx, done, "ann")
+
+
+@pytest.mark.parametrize("state", TaskState)
+def test_each_command_has_states_in_which_it_means_something(family, store, state):
+    moved = put(store, family[3], state)
+    verbs = {commands.resume: commands.RESUMABLE, commands.retry: commands.RETRIABLE}
+    for verb, allowed in verbs.items():
+        if state not in allowed:
+            with pytest.raises(CommandRefused, match="it cannot be"), store.write(*SCOPES) as tx:
+                verb(tx, moved, "ann")
+
+
+def test_nothing_starts_again_while_its_last_run_has_not_ended(family, store):
+    top = family[0]
+    begin(store, top)
+    with store.write(*SCOPES) as tx:
+        commands.stop(tx, require_task(tx, top.id), "ann")
+        stopped = require_task(tx, top.id)
+        for verb in (commands.resume, commands.retry):
+            with pytest.raises(CommandRefused) as refused:
+                verb(tx, stopped, "ann")
+            assert "has not ended" in refused.value.remedy
