@@ -197,7 +197,7 @@ def test_remove_takes_the_table_and_keeps_everything_else(repo, home, file):
     for words in ("#1 Crash 1 (queued, task t1)", "by hand Sweep", "pull request: #12 for #2"):
         assert words in done.err
     assert "Crash 4" not in done.err and "#13" not in done.err
-    assert "stays in the database" in done.out
+    assert "stays in the database" in done.out and "So does its pause" in done.out
     assert list(held(home)) == ["project:stable"]
     file.write_text(TOML)
     assert facts(repo("list", "--json"))["repositories"][0]["tasks"]["running"] == 2

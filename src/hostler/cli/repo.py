@@ -255,6 +255,8 @@ def remove(
         return
     say(f"Removed [repo.{found}] from {loaded.path}.")
     say("What is known about it stays in the database: add it again, and work goes on.")
+    if facts.is_paused_by_command:
+        say(f"So does its pause; `hostler repo unpause {found}` lifts it then.")
     say("A service that runs now watches it until its next start.")
 
 

@@ -37,6 +37,11 @@ class Facts:
         return str(full_name(self.settings))
 
     @property
+    def is_paused_by_command(self) -> bool:
+        """Whether somebody paused this one."""
+        return any(pause.scope == project_scope(self.id) for pause in self.held)
+
+    @property
     def states(self) -> dict[str, int]:
         """How many unfinished tasks are in which state."""
         counted = Counter(task.state for task in self.tasks)
