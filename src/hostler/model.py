@@ -17,9 +17,7 @@ def stamp(moment: datetime) -> str:
     """A moment as stored everywhere: UTC, milliseconds, fixed width; text order is time order."""
     if moment.tzinfo is None:
         raise ValueError("a moment without a time zone cannot be stored")
-    return (
-        moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
-    )
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def parse_stamp(text: str) -> datetime:
