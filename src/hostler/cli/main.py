@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hostler.cli import agent_words, db, doctor, repo, sandbox, service
+from hostler.cli import agent_words, bus, db, doctor, repo, sandbox, service
 from hostler.cli import config as config_commands
 from hostler.cli import init as init_command
 from hostler.cli import run as run_command
@@ -30,6 +30,7 @@ app = typer.Typer(
 )
 for room in (
     agent_words,
+    bus,
     config_commands,
     db,
     demo_command,

@@ -198,6 +198,7 @@ class Tasks(Section):
     bus_lock_timeout_seconds: float = key(10.0, "Longest wait for the bus's lock.", gt=0, le=600)
     bus_max_retries: int = key(3, "Attempts to append a message.", ge=1, le=100)
     bus_retry_backoff_seconds: float = key(0.1, "First pause between them; doubles.", ge=0, le=60)
+    bus_max_mb: int = key(8, "Size at which a bus goes on in a new file.", ge=1, le=1024)
 
 
 class Budget(Section):

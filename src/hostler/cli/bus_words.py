@@ -1,0 +1,135 @@
+"""What people and agents type for a message, and how one is shown to them."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TextIO
+
+from hostler.bus.bus import Bus
+from hostler.bus.errors import BadMessage, BadRequest
+from hostler.bus.ids import is_id
+from hostler.bus.message import Message, MessageType, Sender, SenderKind
+from hostler.bus.place import Place
+from hostler.bus.wire import LARGEST_BODY
+
+# It joins the parts of one emoji and moves nothing.
+_JOINER = "\u200d"
+
+
+def type_named(name: str) -> MessageType:
+    """The type that a person means, in whatever case."""
+    try:
+        return MessageType(name.upper().replace("-", "_"))
+    except ValueError:
+        raise BadRequest(
+            f"There is no type {name[:40]!r} of messages.", f"There are: {', '.join(MessageType)}."
+        ) from None
+
+
+def usual_type(sender: Sender) -> MessageType:
+    """What a message is that nobody called anything else."""
+    return MessageType.USER if sender.kind is SenderKind.PERSON else MessageType.FACT
+
+
+def checked_id(text: str) -> str:
+    """An id, or nothing; anything else is refused."""
+    if text and not is_id(text):
+        raise BadRequest(
+            f"{text[:40]!r} is not the id of a message.",
+            "Ids look like 20260301-120000-123456; `hostler bus read` shows them.",
+        )
+    return text
+
+
+def thread_named(bus: Bus, text: str) -> str:
+    """The thread to which a message belongs."""
+    found = bus.get(checked_id(text))
+    if found is None:
+        raise BadRequest(f"There is no message {text} on this bus.")
+    return found.thread_id
+
+
+def body_of(text: str | None, file: Path | None, stdin: TextIO) -> str:
+    """The message: from the argument, a file or standard input; never empty."""
+    if text is not None and file is not None:
+        raise BadMessage("There is a text and a --file; a message has one of them.")
+    if file is not None:
+        body = _from_file(file)
+    elif text == "-" or (text is None and not stdin.isatty()):
+        body = _decoded(stdin.buffer.read(LARGEST_BODY + 2))
+    else:
+        body = text or ""
+    if not body.strip():
+        raise BadMessage("The message is empty.", "Give a text, --file FILE, or - to read one.")
+    return body
+
+
+def _from_file(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            return _decoded(opened.read(LARGEST_BODY + 2))
+    except OSError as error:
+        raise BadMessage(f"{file} cannot be read: {error.strerror}.") from error
+
+
+def _decoded(data: bytes) -> str:
+    # The last newline belongs to the file, and not to what it says.
+    data = data.removesuffix(b"\n")
+    if len(data) > LARGEST_BODY:
+        raise BadMessage(
+            f"A message has {LARGEST_BODY:,} bytes at most; this one has more.",
+            "Leave it in a file, and name that in the message.",
+        )
+    return data.decode("utf-8", "replace")
+
+
+def missing(place: Place) -> BadRequest:
+    """Why there is no such bus, with names that look alike."""
+    folder = place.path.parent
+    try:
+        names = [path.name for path in folder.parent.iterdir() if path.is_dir()]
+    except OSError:
+        names = []
+    close = get_close_matches(folder.name, names, n=1)
+    like = f"Did you mean {close[0]}? " if close else ""
+    return BadRequest(
+        f"There is no {place} in {place.home}.",
+        f"{like}`hostler bus post --create` begins its bus all the same.",
+    )
+
+
+def visible(text: str) -> str:
+    """The text without anything that a terminal would obey."""
+    return "".join(char if _harmless(char) else _escaped(char) for char in text)
+
+
+def _harmless(char: str) -> bool:
+    return char.isprintable() or char in {"\t", _JOINER} or unicodedata.category(char) == "Zs"
+
+
+def _escaped(char: str) -> str:
+    return char.encode("unicode_escape").decode()
+
+
+def shown(message: Message) -> str:
+    """A message for people: a line about it, then its text."""
+    answers = f"  in thread {message.thread}" if message.thread else ""
+    head = f"{message.id}  {message.type:<9}  {message.sender}{answers}"
+    return "\n".join([head, *(f"  {visible(line)}" for line in message.body.split("\n"))])
+
+
+def as_line(message: Message) -> str:
+    """A message for programs, on one line."""
+    return json.dumps(message.stored())
+
+
+def counted(value: object) -> str:
+    """A number, a text or a table of numbers, for people."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, dict):
+        value = ", ".join(f"{name} {count:,}" for name, count in sorted(value.items()))
+    return str(value) or "-"

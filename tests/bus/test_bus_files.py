@@ -1,0 +1,311 @@
+"""Files: whatever is in them, readers find the messages and the next writer goes on."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import contextmanager
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from bus_texts import texts
+from bus_yard import (
+    AGENT,
+    INFO,
+    bodies,
+    every_line_is_json,
+    files_of,
+    ids,
+    line,
+    plain_messages,
+    post_many,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostler.bus import BEGINNING, Bus, Terms
+from hostler.bus.errors import IdsExhausted
+from hostler.bus.ids import id_before, id_of, moment_of
+from hostler.bus.lines import backward, end_of_lines, forward, last_line
+from hostler.bus.places import place_after
+from hostler.bus.wire import LONGEST_LINE, parse
+from hostler.clock import FakeClock
+from hostler.model import EPOCH
+
+blocks = st.integers(1, 40)
+pieces = st.lists(
+    st.sampled_from([b"\n", b"\n\n", b"{}", b"abc", b"\x00" * 7, b"\xff", b"\r\n", line("2026")])
+    | st.binary(max_size=6)
+).map(b"".join)
+
+
+@contextmanager
+def file_of(data: bytes):
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        yield file.fileno()
+
+
+@contextmanager
+def bus_of(data: bytes, **terms):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "bus.jsonl"
+        path.write_bytes(data)
+        yield Bus(path, terms=Terms(**terms))
+
+
+def lines_with_ids(numbers) -> list[bytes]:
+    return [line(id_of(EPOCH + timedelta(seconds=number)), f"m{number}") for number in numbers]
+
+
+@given(pieces, blocks, st.integers(min_value=0))
+def test_lines_forwards_are_those_of_a_plain_split(data, block, where):
+    start = where % (len(data) + 1)
+    with file_of(data) as file:
+        found = list(forward(file, start, len(data), block))
+    *expected, _ = data[start:].split(b"\n")
+    assert [text for _, text in found] == expected
+    places = [start, *(place for place, _ in found)]
+    assert [data[a:b] for a, b in pairwise(places)] == [text + b"\n" for text in expected]
+
+
+@given(pieces, blocks)
+def test_lines_backwards_are_those_of_a_plain_split_turned_round(data, block):
+    end = data.rfind(b"\n") + 1
+    with file_of(data) as file:
+        assert end_of_lines(file, len(data), block) == end
+        assert list(backward(file, end, block)) == data[:end].split(b"\n")[:-1][::-1]
+        last = last_line(file, len(data), block)
+    assert last is None or data.split(b"\n")[-2:] == [last, b""]
+
+
+def test_lines_longer_than_any_message_are_passed_over_in_both_directions():
+    long = b"x" * (LONGEST_LINE + 1)
+    data = b"\n".join([b"a", long, b"b", long * 2, b"c", b""])
+    with file_of(data) as file:
+        assert [text for _, text in forward(file, 0, len(data))] == [b"a", None, b"b", None, b"c"]
+        assert list(backward(file, len(data))) == [b"c", None, b"b", None, b"a"]
+        assert [place for place, _ in forward(file, 0, len(data))][-1] == len(data)
+
+
+@given(
+    st.sets(st.integers(0, 60)),
+    st.integers(-1, 61),
+    st.integers(1, 600),
+    st.lists(st.integers(0, 60)),
+)
+def test_the_place_found_for_an_id_misses_nothing_and_is_near(numbers, after, block, garbage):
+    found = lines_with_ids(sorted(numbers))
+    for where in garbage:
+        found.insert(where % (len(found) + 1), b"what is this\n")
+    data = b"".join(found)
+    after_id = id_of(EPOCH + timedelta(seconds=after)) if after >= 0 else BEGINNING
+    with file_of(data) as file:
+        place = place_after(file, len(data), after_id, block)
+    assert place == 0 or data[place - 1 : place] == b"\n"
+    before = [parse(part) for part in data[:place].split(b"\n")]
+    assert all(message.id <= after_id for message in before if message)
+    # Near: whatever comes before the id from here on fits into a block and the line across its end.
+    wasted = [m.id for m in map(parse, data[place:].split(b"\n")) if m and m.id <= after_id]
+    assert len(wasted) <= block // min(map(len, found), default=1) + 2
+
+
+@given(pieces, st.integers(0, 5), texts, st.integers(1, 400))
+def test_no_garbage_breaks_a_reader_or_stops_a_writer(data, count, text, max_bytes):
+    with bus_of(data, max_bytes=max_bytes) as bus:
+        before = plain_messages(bus.path)
+        assert list(bus.since()) == list(bus.tail(10**6)) == before
+        assert list(bus.tail(count)) == before[len(before) - min(count, len(before)) :]
+        follower = bus.follower("")
+        assert list(follower.new()) == before
+        bus.stats()
+        said = bus.post(INFO, text, AGENT)
+        assert bus.get(said.id) == said
+        after = plain_messages(bus.path)
+        assert after[-1] == said
+        assert after[: len(before)] == before
+        assert len(after) - len(before) in {1, 2}, "a whole message may have lacked its newline"
+        assert list(follower.new()) == after[len(before) :]
+        assert list(bus.tail(10**6)) == after
+        follower.close()
+
+
+@given(texts, st.integers(0, 3), st.data())
+def test_any_cut_of_the_last_line_is_never_shown_and_repaired(text, count, data):
+    whole = [line(id_of(EPOCH + timedelta(seconds=n)), text) for n in range(count + 1)]
+    kept, last = b"".join(whole[:-1]), whole[-1]
+    cut = data.draw(st.integers(0, len(last) - 1))
+    with bus_of(kept + last[:cut]) as bus:
+        seen = list(bus.since())
+        assert len(seen) == count
+        said = bus.post(INFO, "next", AGENT)
+        found = plain_messages(bus.path)
+        if cut == len(last) - 1:  # nothing but its newline was missing
+            assert found[count].body == parse(last).body
+            del found[count]
+        assert found == [*seen, said]
+        assert every_line_is_json(bus.path)
+        assert bus.path.read_bytes().startswith(kept), "what was whole is left alone"
+
+
+def test_a_torn_end_longer_than_any_message_is_ended_and_skipped(bus, path):
+    first = bus.post(INFO, "first", AGENT)
+    with path.open("ab") as file:
+        file.write(b"x" * (2 * LONGEST_LINE))
+    second = bus.post(INFO, "second", AGENT)
+    page = bus.since()
+    assert (list(page), page.skipped) == ([first, second], 1)
+
+
+def test_a_mended_line_is_not_counted_as_damage_but_told(bus, path):
+    bus.post(INFO, "first", AGENT)
+    with path.open("ab") as file:
+        file.write(b'{"id":"20')
+    assert bus.stats().unfinished_bytes == 9
+    bus.post(INFO, "second", AGENT)
+    stats = bus.stats()
+    assert (stats.messages, stats.mended, stats.skipped, stats.unfinished_bytes) == (2, 1, 0, 0)
+    assert bus.since().skipped == 0
+
+
+def test_skipped_lines_are_counted_in_every_kind_of_reading(bus, path):
+    post_many(bus, 2)
+    with path.open("ab") as file:
+        file.write(b'garbage\n\n{"id": 5}\n')
+    post_many(bus, 1)
+    assert bus.since().skipped == bus.tail(9).skipped == bus.stats().skipped == 2
+    assert bus.tail(1).skipped == 0, "only what was read is counted"
+    follower = bus.follower("")
+    assert len(list(follower.new())) == 3
+    assert follower.skipped == 2
+
+
+def test_lines_that_go_back_are_left_out_and_told(bus, path):
+    first, second = post_many(bus, 2)
+    with path.open("ab") as file:
+        file.write(line(id_before(second.id), "forged") + line("20000101-000000-000000", "old"))
+    third = bus.post(INFO, "third", AGENT)
+    assert ids(bus.since()) == ids([first, second, third])
+    assert ids(bus.tail(9)) == ids([first, second, third])
+    assert bus.stats().out_of_order == 2
+
+
+def test_a_bus_goes_on_in_a_new_file_when_one_is_full(path):
+    bus = Bus(path, terms=Terms(max_bytes=1000))
+    said = post_many(bus, 30)
+    assert len(files_of(path)) == 5
+    assert all(file.stat().st_size <= 1000 for file in files_of(path))
+    assert list(bus.since()) == list(bus.tail(99)) == plain_messages(path) == said
+    assert list(bus.tail(7)) == said[-7:]
+    for message in said:
+        assert bus.get(message.id) == message
+        assert list(bus.since(message.id)) == said[said.index(message) + 1 :]
+    for older, newer in pairwise(files_of(path)[:-1]):
+        name = newer.name.split(".")[1]
+        assert older.name.split(".")[1] < plain_ids(newer)[0] <= plain_ids(newer)[-1] < name
+
+
+def plain_ids(file: Path) -> list[str]:
+    return [message.id for part in file.read_bytes().splitlines() if (message := parse(part))]
+
+
+def test_a_message_larger_than_a_file_may_be_has_one_of_its_own(path):
+    bus = Bus(path, terms=Terms(max_bytes=100))
+    said = post_many(bus, 4)
+    assert len(files_of(path)) == 4
+    assert list(bus.since()) == said
+
+
+def test_a_name_that_somebody_took_is_not_overwritten(path, clock):
+    bus = Bus(path, clock, Terms(max_bytes=500))
+    first = bus.post(INFO, "a", AGENT)
+    blocker = path.with_name(f"bus.{id_of(moment_of(first.id) + timedelta(microseconds=1))}.jsonl")
+    blocker.write_text("precious")
+    said = [first, *(bus.post(INFO, "x" * 200, AGENT) for _ in range(3))]
+    assert blocker.read_text() == "precious"
+    assert list(bus.since()) == said
+
+
+def test_a_writer_that_dies_between_both_files_leaves_the_order_of_ids(path, clock):
+    bus = Bus(path, clock)
+    said = post_many(bus, 3)
+    path.rename(path.with_name(f"bus.{id_of(clock.now() + timedelta(hours=1))}.jsonl"))
+    assert list(bus.since()) == list(bus.tail(9)) == said
+    clock.jump(-(10**6))
+    for writer in (bus, Bus(path, clock)):
+        said.append(writer.post(INFO, "next", AGENT))
+        assert list(bus.since()) == said
+    assert ids(said) == sorted(ids(said))
+
+
+def test_the_clock_may_jump_back_and_forth(path, clock):
+    said = []
+    for jump in (0, -86_400, 3600, -(10**8), 0):
+        clock.jump(jump)
+        for writer in (Bus(path, clock), Bus(path, clock)):
+            said += post_many(writer, 3)
+    assert ids(said) == sorted(set(ids(said)))
+    assert list(Bus(path).since()) == said
+    assert said[-1].at < said[0].at, "the time is told as the clock said it"
+
+
+def test_messages_of_one_moment_have_ids_of_their_own(path):
+    still = FakeClock()
+    said = post_many(Bus(path, still), 50)
+    assert len(set(ids(said))) == 50
+    assert {message.at for message in said} == {said[0].at}
+
+
+def test_an_id_that_uses_up_all_others_is_told(bus, path):
+    path.write_bytes(line("99991231-235959-999999"))
+    with pytest.raises(IdsExhausted, match="99991231"):
+        bus.post(INFO, "x", AGENT)
+    path.rename(path.with_name("elsewhere"))
+    assert bus.post(INFO, "x", AGENT).body == "x"
+
+
+def test_old_files_are_forgotten_but_never_the_newest(path, clock):
+    bus = Bus(path, clock, Terms(max_bytes=500))
+    for _ in range(6):
+        bus.post(INFO, "x" * 300, AGENT)
+        clock.advance(3600)
+    assert len(files_of(path)) == 6
+    assert bus.forget(clock.now() - timedelta(hours=3)) == 2
+    assert bus.forget(clock.now() - timedelta(hours=3)) == 0
+    assert len(bus.since()) == 4
+    assert bus.forget(clock.now()) == 2
+    assert len(files_of(path)) == 2
+    assert len(bus.since(BEGINNING)) == len(bus.tail(9)) == 2
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=20), st.integers(1, 6))
+def test_what_is_wanted_is_looked_for_further_back(letters, count):
+    with bus_of(b"", max_bytes=700) as bus:
+        for letter in letters:
+            bus.post(INFO, letter, AGENT)
+        found = bodies(bus.tail(count, lambda message: message.body == "a"))
+        assert found == ["a"] * min(count, letters.count("a"))
+        assert bodies(bus.since("", lambda m: m.body != "a")) == [x for x in letters if x != "a"]
+
+
+def test_threads_have_one_beginning(bus):
+    question = bus.post(INFO, "question", AGENT)
+    answer = bus.post(INFO, "answer", AGENT, thread=question.id)
+    thanks = bus.post(INFO, "thanks", AGENT, thread=answer.id)
+    assert (question.thread, answer.thread, thanks.thread) == ("", question.id, question.id)
+    assert {m.thread_id for m in (question, answer, thanks)} == {question.id}
+    assert bus.get(thanks.id) == thanks
+
+
+def test_the_number_of_files_that_a_reader_opens_does_not_grow(path, monkeypatch):
+    bus = Bus(path, terms=Terms(max_bytes=500))
+    post_many(bus, 40)
+    opened = []
+    real = os.open
+    monkeypatch.setattr(os, "open", lambda *a, **k: (opened.append(a[0]), real(*a, **k))[1])
+    bus.tail(2)
+    bus.since(bus.last_id())
+    assert len(opened) <= 6
