@@ -10,10 +10,11 @@ import pytest
 from service_town import ALICE
 
 from hostler.clock import SystemClock
-from hostler.config.settings import Agent
+from hostler.governor import look_around, read_policy
 from hostler.service import admission as module
-from hostler.service.admission import Admission, pool_of
+from hostler.service.admission import Admission, Office
 from hostler.service.opening import opened
+from hostler.store.leases import all_leases
 from hostler.store.pauses import ALL, pause, project_scope, unpause
 from hostler.store.runs import live_runs, open_runs
 from hostler.store.tasks import TaskState, change_task, tasks_in
@@ -24,6 +25,11 @@ HANG = "version = 1\nsteps = [{ say = 'here' }, { hang = 600 }]\n"
 def live(service):
     with service.house.store.read() as tx:
         return live_runs(tx)
+
+
+def office(town, store):
+    policy = read_policy(town.home, town.settings())
+    return Office(store, town.settings(), lambda: policy, lambda: {"stable"}, look_around)
 
 
 def filed(town, count, *labels):
@@ -89,7 +95,7 @@ def test_two_admissions_at_once_give_one_run_per_task(town):
         granted: list[str] = []
 
         def rival() -> None:
-            admission = Admission(store, settings, {}, lambda: {"stable"})
+            admission = Admission(office(town, store))
             while (one := admission.next()) is not None:
                 granted.append(one.task.id)
 
@@ -106,13 +112,6 @@ def test_two_admissions_at_once_give_one_run_per_task(town):
         assert set(Counter(granted).values()) == {1}
 
 
-def test_pools_follow_the_kind_unless_the_settings_name_one():
-    assert pool_of(Agent(kind="claude")) == "anthropic"
-    assert pool_of(Agent(kind="codex")) == "openai"
-    assert pool_of(Agent(kind="command", command=["x"])) == "command"
-    assert pool_of(Agent(kind="claude", pool="anthropic:work")) == "anthropic:work"
-
-
 def test_a_task_and_its_run_begin_together_or_not_at_all(town, monkeypatch):
     filed(town, 1)
 
@@ -127,9 +126,10 @@ def test_a_task_and_its_run_begin_together_or_not_at_all(town, monkeypatch):
             (one,) = tasks_in(tx, tuple(TaskState))
             before = change_task(tx, one, replace(one, state=TaskState.QUEUED))
         monkeypatch.setattr(module, "admit", broken)
-        admission = Admission(house.store, town.settings(), {}, lambda: {"stable"})
+        admission = Admission(office(town, house.store))
         with pytest.raises(RuntimeError):
             admission.next()
         with house.store.read() as tx:
             assert tasks_in(tx, tuple(TaskState)) == [before]
             assert open_runs(tx) == []
+            assert all_leases(tx) == []

@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hostler.flows.byhand import CHILDREN
 from hostler.model import stamp
 from hostler.service.candidates import (
     WAITING,
     Class,
     Gate,
+    Held,
     Place,
     Yard,
     choose,
@@ -49,14 +51,18 @@ def task(number: int = 1, **values: object) -> Task:
     return replace(first, **values)
 
 
+def place(project: str = "stable", **values: object) -> Place:
+    return replace(Place(project, "helper", "command", f"pool-{project}", width=3), **values)
+
+
 def yard(**values: object) -> Yard:
-    places = {name: Place(name, f"pool-{name[0]}", slots=3, pool_cap=8) for name in PROJECTS}
+    places = {f"t{number}": place() for number in range(1, 50)}
     return replace(Yard(NOW, places), **values)
 
 
 def tasks() -> st.SearchStrategy[list[Task]]:
     one = st.builds(
-        lambda number, project, state, wake, since, pull, finishing: task(
+        lambda number, project, state, wake, since, pull, finishing, parent: task(
             number,
             project=project,
             state=state,
@@ -64,6 +70,8 @@ def tasks() -> st.SearchStrategy[list[Task]]:
             state_since=at(since),
             pr_number=pull,
             finishing=finishing,
+            blockers=CHILDREN if finishing and number % 2 else "",
+            parent_task=parent,
         ),
         st.integers(1, 40),
         st.sampled_from((*PROJECTS, "gone")),
@@ -72,58 +80,66 @@ def tasks() -> st.SearchStrategy[list[Task]]:
         st.integers(-2000, 100),
         st.none() | st.integers(1, 9),
         st.booleans(),
+        st.sampled_from([None, None, "t1"]),
     )
     return st.lists(one, max_size=8, unique_by=lambda each: each.id)
 
 
 def yards() -> st.SearchStrategy[Yard]:
+    names = st.sampled_from([f"t{number}" for number in range(1, 41)])
     counts = st.dictionaries(st.sampled_from(PROJECTS), st.integers(0, 4))
-    place = st.builds(
-        lambda slots, cap, paused, ready: Place(
-            "", "pool", slots=slots, pool_cap=cap, paused=paused, ready=ready
+    places = st.dictionaries(
+        names,
+        st.builds(
+            lambda paused, ready: place(paused=paused, ready=ready),
+            st.sampled_from(["", "It is paused."]),
+            st.booleans(),
         ),
-        st.integers(0, 3),
-        st.integers(0, 4),
-        st.sampled_from(["", "paused"]),
-        st.booleans(),
+        min_size=10,
     )
-    places = st.dictionaries(st.sampled_from(PROJECTS), place)
     return st.builds(
-        lambda found, per, served, runs, running, max_runs, max_root, busy: yard(
-            places={name: replace(each, project=name) for name, each in found.items()},
-            per_project=per,
-            per_pool={"pool": sum(per.values())},
+        lambda found, needs, served, runs, running, max_runs, max_root, busy, parents: yard(
+            places=found,
+            needs=needs,
             served=served,
             runs=runs,
             running=running,
             max_runs=max_runs,
             max_root_tasks=max_root,
             busy=busy,
+            parents=parents,
         ),
         places,
-        counts,
+        st.dictionaries(names, st.just("It waits for t9."), max_size=5),
         counts,
         st.integers(0, 4),
         st.integers(0, 4),
         st.integers(-1, 4),
         st.integers(-1, 4),
-        st.frozensets(st.sampled_from([f"t{n}" for n in range(1, 9)])),
+        st.frozensets(names, max_size=5),
+        st.frozensets(names, max_size=5),
     )
+
+
+def no_room(task: Task) -> Held | None:
+    """A governor that has room for every third task."""
+    return None if task.order % 3 == 0 else Held("cap", "The pool is full.")
 
 
 @given(tasks(), yards())
 def test_whoever_starts_passes_every_gate_and_all_others_have_a_reason(found, around):
-    choice = choose(found, around)
+    choice = choose(found, around, no_room)
     if choice.task is not None:
         chosen = choice.task
         assert gate_of(chosen, around) is None
-        place = around.places[chosen.project]
-        assert place.ready and not place.paused and chosen.id not in around.busy
+        assert chosen.finishing or no_room(chosen) is None
+        where = around.places[chosen.id]
+        assert where.ready and not where.paused and chosen.id not in around.busy
+        assert chosen.attempt or chosen.finishing or chosen.id not in around.needs
         if not chosen.finishing:
-            assert not place.slots or around.per_project.get(chosen.project, 0) < place.slots
-            assert not place.pool_cap or around.per_pool["pool"] < place.pool_cap
             assert around.max_runs <= 0 or around.runs < around.max_runs
-        assert around.max_root_tasks <= 0 or around.running < around.max_root_tasks
+        if not chosen.parent_task:
+            assert around.max_root_tasks <= 0 or around.running < around.max_root_tasks
     else:
         assert set(choice.held) == {each.id for each in found}
     for held in choice.held.values():
@@ -132,17 +148,24 @@ def test_whoever_starts_passes_every_gate_and_all_others_have_a_reason(found, ar
 
 @given(tasks(), yards())
 def test_nobody_of_a_later_class_goes_before_one_who_could_start(found, around):
-    chosen = choose(found, around).task
-    could = [each for each in found if gate_of(each, around) is None]
+    chosen = choose(found, around, no_room).task
+    could = [
+        each
+        for each in found
+        if gate_of(each, around) is None and (each.finishing or no_room(each) is None)
+    ]
     assert (chosen is None) == (not could)
     if chosen is not None:
         first = min(class_of(each, around) for each in could)
         assert class_of(chosen, around) == first
         rivals = [each for each in could if class_of(each, around) == first]
-        least = min(around.served.get(each.project, 0) for each in rivals)
-        assert around.served.get(chosen.project, 0) == least
-        same = [each for each in rivals if each.project == chosen.project]
-        assert chosen.order == min(each.order for each in same)
+        if first is Class.NEW and around.max_root_tasks > 0:
+            assert chosen.order == min(each.order for each in rivals)
+        else:
+            least = min(around.served.get(each.project, 0) for each in rivals)
+            assert around.served.get(chosen.project, 0) == least
+            same = [each for each in rivals if each.project == chosen.project]
+            assert chosen.order == min(each.order for each in same)
 
 
 @given(st.lists(st.sampled_from(PROJECTS), min_size=1, max_size=30))
@@ -195,10 +218,9 @@ def test_a_time_is_waited_for(state):
     [
         ({"busy": frozenset({"t1"})}, Gate.OPEN_RUN),
         ({"places": {}}, Gate.WATCHED),
-        ({"places": {"stable": Place("stable", "p", 3, 8, ready=False)}}, Gate.READY),
-        ({"places": {"stable": Place("stable", "p", 3, 8, paused="By ann.")}}, Gate.PAUSED),
-        ({"per_project": {"stable": 3}}, Gate.SLOTS),
-        ({"per_pool": {"pool-s": 8}}, Gate.POOL),
+        ({"places": {"t1": place(ready=False)}}, Gate.READY),
+        ({"places": {"t1": place(paused="By ann.")}}, Gate.PAUSED),
+        ({"needs": {"t1": "It waits for t2."}}, Gate.DEPENDENCIES),
         ({"running": 2, "max_root_tasks": 2}, Gate.ROOT_TASKS),
         ({"runs": 2, "max_runs": 2}, Gate.RUNS),
     ],
@@ -207,9 +229,40 @@ def test_each_gate_holds_and_says_why(around, gate):
     held = gate_of(task(), yard(**around))
     assert held.gate is gate
     assert held.why.endswith(".")
+    assert held.remedy
 
 
 def test_our_own_part_needs_no_agent_and_no_place_for_one():
     done = task(state=TaskState.PARKED, finishing=True)
-    full = yard(runs=9, max_runs=9, per_project={"stable": 3}, per_pool={"pool-s": 8})
-    assert gate_of(done, full) is None
+    assert gate_of(done, yard(runs=9, max_runs=9)) is None
+    assert choose([done], yard(), no_room).task is done
+
+
+def test_children_of_a_task_take_no_root_place_and_go_before_new_ones():
+    new, child = task(1), task(2, parent_task="t9")
+    full = yard(running=1, max_root_tasks=1)
+    assert gate_of(new, full).gate is Gate.ROOT_TASKS
+    assert gate_of(child, full) is None
+    assert choose([new, child], yard()).task is child
+
+
+def test_a_task_that_is_done_waits_for_its_children_as_long_as_they_work_or_for_its_time():
+    waiting = task(
+        state=TaskState.PARKED, finishing=True, blockers=CHILDREN, wake_at=at(300), reason="So."
+    )
+    held = gate_of(waiting, yard(parents=frozenset({"t1"})))
+    assert (held.gate, held.why) == (Gate.CHILDREN, "So.")
+    assert gate_of(waiting, yard()) is None
+    assert gate_of(waiting, yard(parents=frozenset({"t1"}), now=held.until)) is None
+
+
+def test_work_that_has_begun_is_not_held_by_a_later_dependency():
+    begun = task(state=TaskState.RETRYING, attempt=1)
+    assert gate_of(begun, yard(needs={"t1": "It waits for t2."})) is None
+
+
+def test_where_root_tasks_are_counted_they_start_as_they_came():
+    first, second = task(1, project="barn"), task(2, project="field")
+    served = {"barn": 9, "field": 1}
+    assert choose([second, first], yard(served=served)).task is second
+    assert choose([second, first], yard(served=served, max_root_tasks=5)).task is first

@@ -1,22 +1,33 @@
-"""The edge of admission: one task and its run begin in one transaction, or nothing does."""
+"""The edge of admission: task, run and lease begin in one transaction, or nothing does."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from hostler.config.pools import DEFAULT_POOL, PoolCaps
-from hostler.config.settings import Agent, Settings
+from hostler.config.settings import Settings
 from hostler.flows import begin_turn, gather, resume_finishing, turn_of
+from hostler.flows.lineage import belongs
+from hostler.governor import Ask, Denied, Here, Policy, acquire, demand, preview, take_back
 from hostler.runs import NewRun, admit
-from hostler.service.candidates import WAITING, Choice, Place, Yard, choose, opening
+from hostler.service.candidates import (
+    WAITING,
+    Choice,
+    Held,
+    Place,
+    Yard,
+    choose,
+    gate_of,
+    opening,
+)
+from hostler.service.places import place_of
 from hostler.store import Store, Transaction
-from hostler.store.pauses import ALL, Pause, pauses, project_scope
-from hostler.store.runs import LIVE, Run, open_runs
-from hostler.store.tasks import Task, TaskState, tasks_in
+from hostler.store.pauses import pauses
+from hostler.store.runs import LIVE, Run, open_runs, regain_place
+from hostler.store.tasks import Task, TaskState, require_task, tasks_in
 
 # The gates, the task's rows and the writes that tell people.
 SCOPES = ("admission", "outbox", "tasks")
@@ -24,147 +35,209 @@ SCOPES = ("admission", "outbox", "tasks")
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """A task that has begun; without a run, only our own part of it is left to do."""
+    """A task that has begun. Without a run, only our own part is left to do.
+
+    `back`: the run is not new, it has its lent place again.
+    """
 
     task: Task
     run: Run | None
+    back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Office:
+    """What admission stands on. `ready`: projects that were reached; `look`: this machine now."""
+
+    store: Store
+    settings: Settings
+    policy: Callable[[], Policy]
+    ready: Callable[[], Collection[str]]
+    look: Callable[[], Here]
 
 
 class Admission:
-    """Admits tasks one by one. `ready`: projects that can work; `only`: just these tasks."""
+    """Admits tasks one by one. `only`: just these, and what comes from them."""
 
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        pools: Mapping[str, PoolCaps],
-        ready: Callable[[], Collection[str]],
-        only: Collection[str] | None = None,
-    ) -> None:
-        self._store = store
-        self._settings = settings
-        self._pools = pools
-        self._ready = ready
+    def __init__(self, office: Office, only: Collection[str] | None = None) -> None:
+        self._office = office
         self._only = only
         self._turns = itertools.count(1)
         self._served: dict[str, int] = {}
+        self._said: dict[tuple[str, str], tuple[int, float]] = {}
 
     def next(self) -> Granted | None:
         """Admit whoever is next; None if nobody can start now."""
+        here, policy = self._office.look(), self._office.policy()
         # Most turns find nothing: they should not take the write lock.
-        with self._store.read() as tx:
-            if self._choose(tx).task is None:
+        with self._office.store.read() as tx:
+            if not self._may_be(tx, policy, here):
                 return None
-        with self._store.write(*SCOPES) as tx:
-            chosen = self._choose(tx).task
-            granted = self._begin(tx, chosen) if chosen is not None else None
+        with self._office.store.write(*SCOPES) as tx:
+            granted = self._back(tx, policy, here) or self._new(tx, policy, here)
         if granted is not None:
             self._served[granted.task.project] = next(self._turns)
         return granted
 
     def opens_at(self) -> datetime | None:
         """When a task that waits for its time can be admitted."""
-        with self._store.read() as tx:
+        with self._office.store.read() as tx:
             return opening(self._waiting(tx), tx.now())
 
-    def _choose(self, tx: Transaction) -> Choice:
-        return choose(self._waiting(tx), self._yard(tx))
+    def say_demand(self, now: float) -> None:
+        """Tell the governor what we would start, when that has changed or is getting old."""
+        with self._office.store.read() as tx:
+            wanted = self._wanted(tx)
+        ttl = self._office.policy().demand_ttl_seconds
+        due = {
+            key: (count, place)
+            for key, (count, place) in wanted.items()
+            if self._said.get(key, (None, 0.0))[0] != count or now - self._said[key][1] > ttl / 3
+        }
+        gone = [key for key in self._said if key not in wanted]
+        if due or gone:
+            self._write_demand(due, gone)
+            for key, (count, _) in due.items():
+                self._said[key] = (count, now)
+            for key in gone:
+                del self._said[key]
 
-    def _waiting(self, tx: Transaction) -> list[Task]:
-        found = tasks_in(tx, WAITING)
-        return [task for task in found if self._only is None or task.id in self._only]
+    def drop_demand(self) -> None:
+        """We want nothing any more."""
+        if self._said:
+            self._write_demand({}, list(self._said))
+            self._said.clear()
 
-    def _begin(self, tx: Transaction, task: Task) -> Granted:
-        if task.finishing and task.state is TaskState.PARKED:
-            return Granted(resume_finishing(tx, task), None)
-        name, agent = agent_of(self._settings, task.project)
-        begun = begin_turn(tx, task)
-        new = NewRun(
-            task_id=task.id,
-            project=task.project,
-            kind=turn_of(begun, gather(tx, begun)).value,
-            agent=name,
-            agent_kind=agent.kind,
-            pool=pool_of(agent),
-        )
-        return Granted(begun, admit(tx, new))
+    def _write_demand(
+        self,
+        due: Mapping[tuple[str, str], tuple[int, Place]],
+        gone: Iterable[tuple[str, str]],
+    ) -> None:
+        here = self._office.look()
+        with self._office.store.write("admission", relaxed=True) as tx:
+            for (pool, project), (count, place) in due.items():
+                weight, width = place.weight, place.width
+                demand(tx, pool, project, here, wanted=count, weight=weight, width=width)
+            for pool, project in gone:
+                demand(tx, pool, project, here, wanted=0)
 
-    def _yard(self, tx: Transaction) -> Yard:
+    def _wanted(self, tx: Transaction) -> dict[tuple[str, str], tuple[int, Place]]:
+        """Agents that could start by every gate but the governor's, by pool and project."""
+        yard = self.yard(tx)
+        found = [task for task in self._waiting(tx) if not task.finishing]
+        placed = [yard.places[task.id] for task in found if gate_of(task, yard) is None]
+        counts = Counter((place.pool, place.project) for place in placed)
+        places = {(place.pool, place.project): place for place in placed}
+        return {key: (count, places[key]) for key, count in counts.items()}
+
+    def yard(self, tx: Transaction) -> Yard:
+        """Everything that is counted, at this moment."""
+        office = self._office
         found = open_runs(tx)
-        live = [run for run in found if run.state in LIVE]
         # A stopped task keeps its place as long as its agent is there.
-        busy = frozenset(run.task_id for run in found)
-        limits = self._settings.tasks
+        busy = {run.task_id: run for run in found}
+        running = {task.id: task for task in tasks_in(tx, (TaskState.RUNNING,))}
+        for name in busy.keys() - running.keys():
+            running[name] = require_task(tx, name)
+        limits = office.settings.tasks
         return Yard(
             now=tx.now(),
-            places=self._places(pauses(tx)),
-            busy=busy,
-            per_project=Counter(run.project for run in live),
-            per_pool=Counter(run.pool for run in live),
-            runs=len(live),
-            running=len(busy | {task.id for task in tasks_in(tx, (TaskState.RUNNING,))}),
+            places=self._places(tx),
+            busy=frozenset(busy),
+            parents=frozenset(
+                task.parent_task
+                for task in running.values()
+                if task.parent_task and task.id in busy
+            ),
+            runs=sum(run.state in LIVE and run.lent_at is None for run in found),
+            running=sum(task.parent_task is None for task in running.values()),
             max_runs=limits.max_concurrent_runs,
             max_root_tasks=limits.max_concurrent_root_tasks,
             served=self._served,
             joins_first=timedelta(seconds=limits.waiting_joins_first_class_seconds),
         )
 
-    def _places(self, paused: Mapping[str, Pause]) -> dict[str, Place]:
-        ready = self._ready()
-        places = (
-            place_of(self._settings, self._pools, project, paused)
-            for project in self._settings.repo
-            if has_agent(self._settings, project)
+    def choose(self, tx: Transaction, yard: Yard, policy: Policy, here: Here) -> Choice:
+        """Who would start now, and what holds the others."""
+
+        def further(task: Task) -> Held | None:
+            denied = preview(tx, ask_for(task, yard.places[task.id], task.id), policy, here)
+            return as_held(denied) if denied else None
+
+        return choose(self._waiting(tx), yard, further)
+
+    def _may_be(self, tx: Transaction, policy: Policy, here: Here) -> bool:
+        if any(run.back_wanted_at for run in open_runs(tx)):
+            return True
+        return self.choose(tx, self.yard(tx), policy, here).task is not None
+
+    def _new(self, tx: Transaction, policy: Policy, here: Here) -> Granted | None:
+        yard = self.yard(tx)
+        task = self.choose(tx, yard, policy, here).task
+        if task is None:
+            return None
+        if task.finishing and task.state is TaskState.PARKED:
+            return Granted(resume_finishing(tx, task), None)
+        place = yard.places[task.id]
+        begun = begin_turn(tx, task)
+        run = admit(
+            tx,
+            NewRun(
+                task_id=task.id,
+                project=task.project,
+                kind=turn_of(begun, gather(tx, begun)).value,
+                agent=place.agent,
+                agent_kind=place.agent_kind,
+                pool=place.pool,
+            ),
         )
-        return {place.project: replace(place, ready=place.project in ready) for place in places}
+        answer = acquire(tx, ask_for(task, place, run.run), policy, here)
+        if isinstance(answer, Denied):
+            raise RuntimeError(f"a lease was refused after it was promised: {answer.what}")
+        return Granted(begun, run)
+
+    def _back(self, tx: Transaction, policy: Policy, here: Here) -> Granted | None:
+        """Whoever lent its place and is through with waiting goes before all others."""
+        waiting = [run for run in open_runs(tx) if run.back_wanted_at and run.lent_at]
+        yard = self.yard(tx)
+        for run in sorted(waiting, key=lambda run: run.back_wanted_at or ""):
+            task = require_task(tx, run.task_id)
+            place = yard.places.get(task.id) or Place(run.project, run.agent, "", run.pool, 0)
+            if yard.max_runs > 0 and yard.runs >= yard.max_runs:
+                return None
+            if isinstance(take_back(tx, ask_for(task, place, run.run), policy, here), Denied):
+                continue
+            return Granted(task, regain_place(tx, run), back=True)
+        return None
+
+    def _waiting(self, tx: Transaction) -> list[Task]:
+        found = tasks_in(tx, WAITING)
+        if self._only is None:
+            return found
+        return [task for task in found if belongs(tx, task, self._only)]
+
+    def _places(self, tx: Transaction) -> dict[str, Place]:
+        paused, ready = pauses(tx), self._office.ready()
+        tasks = [*self._waiting(tx), *tasks_in(tx, (TaskState.RUNNING,))]
+        found = {task.id: place_of(self._office.settings, task, paused, ready) for task in tasks}
+        return {name: place for name, place in found.items() if place is not None}
 
 
-def has_agent(settings: Settings, project: str) -> bool:
-    """Whether anybody works for a project."""
-    named = settings.repo[project].agent
-    return named in settings.agent if named else len(settings.agent) == 1
-
-
-def agent_of(settings: Settings, project: str) -> tuple[str, Agent]:
-    """Who works for a project: the one that it names, or the only one there is."""
-    name = settings.repo[project].agent or next(iter(settings.agent))
-    return name, settings.agent[name]
-
-
-def pool_of(agent: Agent) -> str:
-    """Whose limits an agent shares."""
-    return agent.pool or _POOLS.get(agent.kind, agent.kind)
-
-
-# Whose models a program uses, unless its settings say otherwise.
-_POOLS = {"claude": DEFAULT_POOL, "codex": "openai", "gemini": "google"}
-
-
-def place_of(
-    settings: Settings,
-    pools: Mapping[str, PoolCaps],
-    project: str,
-    paused: Mapping[str, Pause],
-) -> Place:
-    """Caps of a project, and whether somebody holds it."""
-    repo = settings.repo[project]
-    pool = pool_of(agent_of(settings, project)[1])
-    caps = pools.get(pool)
-    cap = caps.max_global_agents if caps and caps.max_global_agents else 0
-    return Place(
-        project=project,
-        pool=pool,
-        slots=repo.max_concurrent_slots,
-        pool_cap=cap or settings.runtime.max_global_agents,
-        paused=_paused(project, paused, in_settings=repo.paused),
+def ask_for(task: Task, place: Place, lease: str) -> Ask:
+    """What is asked of the governor for a task."""
+    return Ask(
+        lease,
+        task.project,
+        place.pool,
+        task_id=task.id,
+        program=place.agent,
+        width=place.width,
+        weight=place.weight,
     )
 
 
-def _paused(project: str, paused: Mapping[str, Pause], *, in_settings: bool) -> str:
-    if in_settings:
-        return f"{project} is paused in the settings."
-    for scope, what in ((ALL, "Everything"), (project_scope(project), project)):
-        if scope in paused:
-            held = paused[scope]
-            return f"{what} was paused by {held.by}" + (f": {held.why}" if held.why else ".")
-    return ""
+def as_held(denied: Denied) -> Held:
+    """The governor's no, as any other."""
+    return Held(
+        denied.gate.value, denied.what, denied.remedy, since=denied.since, until=denied.opens_at
+    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 
+from hostler.flows.byhand import awaits_children
 from hostler.model import parse_stamp
 from hostler.store.tasks import Task, TaskState
 
@@ -19,44 +20,51 @@ class Class(IntEnum):
 
     CONTINUATION = 0
     FEEDBACK = 1
-    NEW = 2
+    CHILD = 2
+    NEW = 3
 
 
 class Gate(StrEnum):
-    """What can hold a task."""
+    """What can hold a task, in this order. Behind these stand those of the governor."""
 
     TIME = "time"
     OPEN_RUN = "open_run"
+    CHILDREN = "children"
     WATCHED = "watched"
     READY = "ready"
     PAUSED = "paused"
-    SLOTS = "slots"
-    POOL = "pool"
+    DEPENDENCIES = "dependencies"
     ROOT_TASKS = "root_tasks"
     RUNS = "runs"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What the settings say about where a task runs. Caps of 0 or less are none."""
+    """What the settings say about where a task runs, and with whom."""
 
     project: str
+    agent: str
+    agent_kind: str
     pool: str
-    slots: int
-    pool_cap: int
+    width: int
+    weight: int = 1
     paused: str = ""
     ready: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Yard:
-    """Everything that admission counts, at one moment."""
+    """Everything that admission counts, at one moment. Limits of 0 or less are none.
+
+    `places` and `needs` are by task: where it runs, and what it still depends on; `parents` are
+    tasks whose children are at work; `served` says when each project had its last turn.
+    """
 
     now: datetime
     places: Mapping[str, Place]
+    needs: Mapping[str, str] = field(default_factory=dict)
     busy: frozenset[str] = frozenset()
-    per_project: Mapping[str, int] = field(default_factory=dict)
-    per_pool: Mapping[str, int] = field(default_factory=dict)
+    parents: frozenset[str] = frozenset()
     runs: int = 0
     running: int = 0
     max_runs: int = 0
@@ -67,10 +75,12 @@ class Yard:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Why a task does not start now; `until`, where a time opens the gate."""
+    """Why a task does not start now, and what a person can do; `until`: when the gate opens."""
 
-    gate: Gate
+    gate: str
     why: str
+    remedy: str = ""
+    since: datetime | None = None
     until: datetime | None = None
 
 
@@ -82,11 +92,20 @@ class Choice:
     held: Mapping[str, Held]
 
 
-def choose(tasks: Iterable[Task], yard: Yard) -> Choice:
+# What the governor says about a task that has passed all gates here.
+Further = Callable[[Task], Held | None]
+
+
+def open_gate(_task: Task) -> Held | None:
+    """Holds nobody."""
+    return None
+
+
+def choose(tasks: Iterable[Task], yard: Yard, further: Further = open_gate) -> Choice:
     """The first in order whom no gate holds."""
     held: dict[str, Held] = {}
     for task in sorted(tasks, key=lambda task: _rank(task, yard)):
-        found = gate_of(task, yard)
+        found = gate_of(task, yard) or (None if task.finishing else further(task))
         if found is None:
             return Choice(task, held)
         held[task.id] = found
@@ -103,8 +122,9 @@ def class_of(task: Task, yard: Yard) -> Class:
     """The class of a task; long waiting brings everybody into the first."""
     if task.state is not TaskState.QUEUED or waited(task, yard.now) >= yard.joins_first:
         return Class.CONTINUATION
-    told = task.pr_number is not None or task.question
-    return Class.FEEDBACK if told else Class.NEW
+    if task.pr_number is not None or task.question:
+        return Class.FEEDBACK
+    return Class.CHILD if task.parent_task else Class.NEW
 
 
 def waited(task: Task, now: datetime) -> timedelta:
@@ -120,66 +140,77 @@ def opening(tasks: Iterable[Task], now: datetime) -> datetime | None:
 
 
 def _rank(task: Task, yard: Yard) -> tuple[int, int, int, str]:
-    served = yard.served.get(task.project, 0)
-    return (class_of(task, yard), served, task.order, task.id)
+    of = class_of(task, yard)
+    # Where root tasks are counted, they start as they came; otherwise projects take turns.
+    in_line = of is Class.NEW and yard.max_root_tasks > 0
+    served = 0 if in_line else yard.served.get(task.project, 0)
+    return (of, served, task.order, task.id)
 
 
 def _time(task: Task, yard: Yard) -> Held | None:
-    if task.state is TaskState.QUEUED or task.wake_at is None:
+    if task.state is TaskState.QUEUED or task.wake_at is None or awaits_children(task):
         return None
     until = parse_stamp(task.wake_at)
-    return None if until <= yard.now else Held(Gate.TIME, task.reason, until)
+    return None if until <= yard.now else Held(Gate.TIME, task.reason, until=until)
 
 
 def _open_run(task: Task, yard: Yard) -> Held | None:
     if task.id not in yard.busy:
         return None
-    return Held(Gate.OPEN_RUN, "Its last run has not ended.")
+    return Held(Gate.OPEN_RUN, "Its last run has not ended.", "Wait a moment.")
+
+
+def _children(task: Task, yard: Yard) -> Held | None:
+    if not awaits_children(task) or task.id not in yard.parents:
+        return None
+    until = parse_stamp(task.wake_at) if task.wake_at else yard.now
+    if until <= yard.now:
+        return None
+    return Held(Gate.CHILDREN, task.reason, "Wait, or stop its children.", until=until)
 
 
 def _watched(task: Task, yard: Yard) -> Held | None:
-    if task.project in yard.places:
+    if task.id in yard.places:
         return None
-    why = f"{task.project} is not in the settings, or has no agent there."
-    return Held(Gate.WATCHED, why)
+    why = f"The project {task.project} is not in the settings, or has no agent there."
+    remedy = "Add it again (`hostler repo add`), or name its agent in the settings."
+    return Held(Gate.WATCHED, why, remedy)
 
 
 def _ready(task: Task, yard: Yard) -> Held | None:
-    if yard.places[task.project].ready:
+    if yard.places[task.id].ready:
         return None
-    return Held(Gate.READY, f"{task.project} was not reached on GitHub since the start.")
+    why = f"{task.repo_full_name} was not reached since the start of the service."
+    return Held(Gate.READY, why, "See `hostler doctor`, and the log.")
 
 
 def _paused(task: Task, yard: Yard) -> Held | None:
-    paused = yard.places[task.project].paused
-    return Held(Gate.PAUSED, paused) if paused else None
+    paused = yard.places[task.id].paused
+    return Held(Gate.PAUSED, paused, "See `hostler unpause`.") if paused else None
 
 
-def _slots(task: Task, yard: Yard) -> Held | None:
-    cap, used = yard.places[task.project].slots, yard.per_project.get(task.project, 0)
-    if _free(cap, used) or task.finishing:
+def _dependencies(task: Task, yard: Yard) -> Held | None:
+    needs = yard.needs.get(task.id)
+    # Work that has begun is not taken back because somebody adds a dependency later.
+    if not needs or task.attempt > 0 or task.finishing:
         return None
-    return Held(Gate.SLOTS, f"{task.project} has {used} of {cap} agents at work.")
+    return Held(Gate.DEPENDENCIES, needs, "Finish those first, or change what it depends on.")
 
 
-def _pool(task: Task, yard: Yard) -> Held | None:
-    place = yard.places[task.project]
-    used = yard.per_pool.get(place.pool, 0)
-    if _free(place.pool_cap, used) or task.finishing:
+def _root_tasks(task: Task, yard: Yard) -> Held | None:
+    if task.parent_task or _free(yard.max_root_tasks, yard.running):
         return None
-    return Held(Gate.POOL, f"The pool {place.pool} has {used} of {place.pool_cap} agents at work.")
-
-
-def _root_tasks(_task: Task, yard: Yard) -> Held | None:
-    if _free(yard.max_root_tasks, yard.running):
-        return None
-    return Held(Gate.ROOT_TASKS, f"{yard.running} of {yard.max_root_tasks} tasks are under way.")
+    why = f"{yard.running} of {yard.max_root_tasks} root tasks are under way."
+    remedy = "Wait until one is at rest, or raise `[tasks] max_concurrent_root_tasks`."
+    return Held(Gate.ROOT_TASKS, why, remedy)
 
 
 def _runs(task: Task, yard: Yard) -> Held | None:
-    if _free(yard.max_runs, yard.runs) or task.finishing:
+    if task.finishing or _free(yard.max_runs, yard.runs):
         return None
-    return Held(Gate.RUNS, f"{yard.runs} of {yard.max_runs} agents are at work in this home.")
+    why = f"{yard.runs} of {yard.max_runs} agents are at work in this home."
+    remedy = "Wait until one ends, or raise `[tasks] max_concurrent_runs`."
+    return Held(Gate.RUNS, why, remedy)
 
 
 def _free(cap: int, used: int) -> bool:
@@ -189,11 +220,11 @@ def _free(cap: int, used: int) -> bool:
 _GATES: tuple[Callable[[Task, Yard], Held | None], ...] = (
     _time,
     _open_run,
+    _children,
     _watched,
     _ready,
     _paused,
-    _slots,
-    _pool,
+    _dependencies,
     _root_tasks,
     _runs,
 )

@@ -47,6 +47,7 @@ class Crew:
         self._freed = freed
         self._lock = threading.Lock()
         self._pending: dict[str, Future[None]] = {}
+        self._lent: set[str] = set()
         self._later: dict[str, tuple[float, Job]] = {}
 
     def start(self, job: Job) -> None:
@@ -64,6 +65,23 @@ class Crew:
         """Put somebody to work on what is under way already: a token is taken by force."""
         self._limiter.force()
         self.start(job)
+
+    def lend(self, name: str) -> bool:
+        """Whoever works on this waits for others: its token is free; whether that is new."""
+        with self._lock:
+            if name in self._lent or name not in self._pending:
+                return False
+            self._lent.add(name)
+        self._limiter.release()
+        return True
+
+    def regain(self, name: str) -> None:
+        """It works again, with the token that the caller has taken for it."""
+        with self._lock:
+            known = name in self._lent
+            self._lent.discard(name)
+        if not known:
+            self._limiter.release()
 
     def start_due(self) -> float | None:
         """Try again what is due; in how many seconds the next will be."""
@@ -109,5 +127,8 @@ class Crew:
     def _over(self, job: Job, _done: Future[None]) -> None:
         with self._lock:
             self._pending.pop(job.name, None)
-        self._limiter.release()
+            lent = job.name in self._lent
+            self._lent.discard(job.name)
+        if not lent:
+            self._limiter.release()
         self._freed()

@@ -20,7 +20,7 @@ from hostler.flows import Desk
 from hostler.forge import Hub
 from hostler.intake import watch
 from hostler.model import RepoName
-from hostler.service.admission import agent_of, has_agent
+from hostler.service.places import agent_for
 from hostler.store import Store
 
 
@@ -69,7 +69,7 @@ class Desks:
 
     def _make(self, project: str) -> Desk:
         house, settings = self._house, self._house.settings
-        if project not in settings.repo or not has_agent(settings, project):
+        if project not in settings.repo or agent_for(settings, project) is None:
             raise NotWatched(
                 f"{project} is not in the settings, or has no agent there.",
                 safe="Its tasks wait.",
@@ -104,6 +104,7 @@ def identity_of(login: str, web_url: str) -> Identity:
 
 def command_environment(house: House, project: str) -> dict[str, str]:
     """What setup and test commands of a repository see: the same as its agent."""
-    _, agent = agent_of(house.settings, project)
+    found = agent_for(house.settings, project)
+    listed = found[1].env if found else []
     names = secret_names(house.settings)
-    return with_tools(agent_environment(house.environment, agent.env, {}, names), TOOLS)
+    return with_tools(agent_environment(house.environment, listed, {}, names), TOOLS)

@@ -12,15 +12,15 @@ from datetime import timedelta
 
 from hostler.checkouts.process import halt
 from hostler.clock import Clock
-from hostler.config.pools import FILE_NAME, load_pools
 from hostler.config.settings import Runtime
 from hostler.errors import StoreError
 from hostler.flows import settled
 from hostler.forge import Pace, Sender, Window
+from hostler.governor import attach, hold, look_around, prune
 from hostler.intake import watch
 from hostler.runs import LocalDispatcher, Supervisor, request_stop
 from hostler.runs.errors import RunError
-from hostler.service.admission import Admission, Granted
+from hostler.service.admission import Admission, Granted, Office
 from hostler.service.cleaning import clean_up, leftovers
 from hostler.service.crew import Crew, Job
 from hostler.service.desks import Desks, House
@@ -29,9 +29,10 @@ from hostler.service.limiter import GlobalWorkLimiter
 from hostler.service.observing import Observer, nobody
 from hostler.service.orchestrator import Look, RepoOrchestrator
 from hostler.service.outgoing import Outgoing
+from hostler.service.policies import Policies
 from hostler.service.starting import left_behind
 from hostler.service.work import LEAVING, Work
-from hostler.store.runs import Run, RunState, live_runs
+from hostler.store.runs import LIVE, Run, RunState, live_runs
 from hostler.store.tasks import Task, TaskState, find_task, tasks_in
 
 IO_WORKERS = 4
@@ -39,6 +40,9 @@ IO_WORKERS = 4
 WATCH_SECONDS = 1.0
 # How long a finished look, a write or a worker may take to notice that we are leaving.
 LEAVE_SECONDS = 15.0
+PRUNE_SECONDS = 60.0
+# Who waits for others keeps a thread, not a place: the limiter says how many work.
+MOST_THREADS = 1024
 QUEUED = (TaskState.QUEUED,)
 RUNNING = (TaskState.RUNNING,)
 WAITING = (TaskState.RETRYING, TaskState.PARKED)
@@ -75,8 +79,14 @@ class ServiceRunner:
         self._desks = Desks(house)
         self._limiter = GlobalWorkLimiter(settings.runtime.worker_count)
         self._io = ThreadPoolExecutor(IO_WORKERS, thread_name_prefix="io")
+        self._policies = Policies(house.home, settings, journal.broke)
         self._dispatcher = LocalDispatcher(
-            house.home, house.store, clock, environment=house.environment, observer=observe
+            house.home,
+            house.store,
+            clock,
+            attached=attach,
+            environment=house.environment,
+            observer=observe,
         )
         self._work = Work(house, self._desks, observe=observe, broke=journal.broke)
         self._supervisor = Supervisor(
@@ -88,14 +98,11 @@ class ServiceRunner:
             observer=observe,
         )
         self._observe = observe
-        self._admission = Admission(
-            house.store,
-            settings,
-            load_pools(house.home / FILE_NAME),
-            # Whoever asks for one task has just spoken with GitHub about it.
-            self._desks.ready if self._duty.polls else lambda: frozenset(settings.repo),
-            self._duty.only,
-        )
+        # Whoever asks for one task has just spoken with GitHub about it.
+        everything = frozenset(settings.repo)
+        ready = self._desks.ready if self._duty.polls else lambda: everything
+        office = Office(house.store, settings, self._policies.current, ready, look_around)
+        self._admission = Admission(office, self._duty.only)
         pace = Pace(between_writes=timedelta(seconds=settings.github.seconds_between_writes))
         sender = Sender(house.store, house.hub.repo, clock, pace, settled=settled, observe=observe)
         self._outgoing = Outgoing(sender, clock, journal.broke)
@@ -105,6 +112,7 @@ class ServiceRunner:
             for project, repo in settings.repo.items()
             if self._duty.polls
         ]
+        self._prune_at = clock.monotonic()
         self._pool: ThreadPoolExecutor | None = None
         self._crew: Crew | None = None
 
@@ -143,8 +151,7 @@ class ServiceRunner:
     def _begin(self) -> None:
         house = self._house
         left = left_behind(house.home, house.store)
-        workers = max(house.settings.runtime.worker_count, len(left.runs) + len(left.tasks))
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="worker")
+        self._pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="worker")
         self._crew = Crew(
             self._pool,
             self._limiter,
@@ -156,6 +163,7 @@ class ServiceRunner:
         self._journal.started(house.home, len(self._orchestrators), self._limiter.capacity())
         for found in left.runs:
             self._journal.adopted(found)
+            self._hold_place(found.run)
             self._crew.adopt(self._resuming(found.run))
         for task in left.tasks:
             self._crew.adopt(self._finishing(task))
@@ -163,6 +171,12 @@ class ServiceRunner:
         threading.Thread(target=self._watch_commits, name="watcher", daemon=True).start()
         if self._duty.polls:
             self._io.submit(self._clean_leftovers)
+
+    def _hold_place(self, run: Run) -> None:
+        """A live agent never loses its lease, whatever was lost in a power cut."""
+        if run.state in LIVE and run.shim:
+            with self._house.store.write("admission") as tx:
+                hold(tx, run)
 
     def _watch_commits(self) -> None:
         """Other processes' commits, and our own, are news for everybody here."""
@@ -188,7 +202,9 @@ class ServiceRunner:
         try:
             again = self._crew.start_due()
             self._poll()
-            self._stop_strays()
+            self._prune()
+            self._look_at_runs()
+            self._admission.say_demand(self._clock.monotonic())
             self._admit()
             return self._shortest(again)
         except StoreError as error:
@@ -217,15 +233,20 @@ class ServiceRunner:
 
     def _start(self, granted: Granted) -> None:
         assert self._crew is not None
+        if granted.back and granted.run is not None:
+            self._crew.regain(granted.run.run)
+            return
         self._journal.admitted(granted.task, granted.run)
         self._observe("admitted", granted.run.run if granted.run else granted.task.id)
         run = granted.run
         self._crew.start(self._supervising(run) if run else self._finishing(granted.task))
         self._journal.capacity(self._limiter)
 
-    def _stop_strays(self) -> None:
-        """Agents whose task was stopped, or moved on, are asked to end."""
+    def _look_at_runs(self) -> None:
+        """Who waits for others needs no worker; whose task was stopped is asked to end."""
+        assert self._crew is not None
         with self._house.store.read() as tx:
+            lent = [run.run for run in live_runs(tx) if run.lent_at]
             strays = [
                 (run, task)
                 for run in live_runs(tx)
@@ -233,8 +254,20 @@ class ServiceRunner:
                 and (task := find_task(tx, run.task_id)) is not None
                 and is_stray(run, task)
             ]
+        for name in lent:
+            self._crew.lend(name)
         for run, task in strays:
             self._ask_to_stop(run, task.reason or f"its task is {task.state}")
+
+    def _prune(self) -> None:
+        """Once a minute: what the dead held is free, and what the living hold is seen."""
+        now = self._clock.monotonic()
+        if now < self._prune_at:
+            return
+        self._prune_at = now + PRUNE_SECONDS
+        here = look_around()
+        with self._house.store.write("admission", relaxed=True) as tx:
+            prune(tx, self._policies.current(), here)
 
     def _ask_to_stop(self, run: Run, why: str) -> None:
         with self._house.store.write() as tx:
@@ -246,6 +279,7 @@ class ServiceRunner:
 
     def _shortest(self, again: float | None) -> float | None:
         waits = [one.seconds_left() for one in self._orchestrators]
+        waits.append(max(self._prune_at - self._clock.monotonic(), 0.0))
         opens = self._admission.opens_at()
         if opens is not None:
             waits.append(max((opens - self._clock.now()).total_seconds(), 0.01))
@@ -301,6 +335,8 @@ class ServiceRunner:
         if self._stop_agents:
             self._end_agents()
         self._outgoing.leave(LEAVE_SECONDS)
+        with suppress(StoreError):
+            self._admission.drop_demand()
         halt()
         self._dispatcher.close()
         self._io.shutdown(wait=False, cancel_futures=True)

@@ -16,7 +16,6 @@ from hostler.flows import (
     Desk,
     Ending,
     Facts,
-    Folders,
     Material,
     Stage,
     assignment_for,
@@ -29,11 +28,21 @@ from hostler.flows import (
     take_back,
     with_conversation,
 )
+from hostler.governor import release
 from hostler.model import EPOCH
 from hostler.runs import Hooks, require_newest, verdict_of
 from hostler.runs.errors import NotLaunched, RunError
 from hostler.runs.hooks import InTransaction
 from hostler.service.desks import Desks, House, NotWatched
+from hostler.service.hand import (
+    children_first,
+    close_in_folder,
+    done_before,
+    failed_in_folder,
+    folders_of,
+    launch_in_folder,
+    write_task_file,
+)
 from hostler.service.observing import Observer, nobody
 from hostler.store import Transaction
 from hostler.store.runs import Run, runs_of
@@ -73,23 +82,28 @@ class Work:
 
     def hooks(self) -> Hooks:
         """For the supervisor of runs."""
-        return Hooks(self.launch, self.finish, requeue=self.requeue, scopes=SCOPES)
+        return Hooks(self.launch, self.finish, release=release, requeue=self.requeue, scopes=SCOPES)
 
     def launch(self, run: Run) -> Launch:
         """Checkout and prompt. What goes wrong is stored for the task, and ends the run."""
         task = self._task(run.task_id)
         if task.state is not TaskState.RUNNING:
             raise NotLaunched(Outcome.INTERRUPTED, f"The task is {task.state}.")
-        desk = self._desks.of(task.project)
+        self._require_undone(run, task)
+        in_folder = task.repo_full_name is None
+        desk = None if in_folder else self._desks.of(task.project)
         try:
+            if desk is None:
+                return launch_in_folder(self._house, run, task)
             return self._launch(desk, run, task)
         except (StoreError, RunError):
             raise
         except Exception as error:
             told = self._told(error)
-            ending = failed(desk, task, told)
-            with self._house.store.write(*SCOPES) as tx:
-                ending.store(tx)
+            if desk is None:
+                self._store(failed_in_folder(self._house, task, told))
+            else:
+                self._store(failed(desk, task, told))
             raise NotLaunched(Outcome.CONFIG, told.what) from error
 
     def finish(self, run: Run, verdict: Verdict) -> InTransaction:
@@ -118,20 +132,24 @@ class Work:
         """Our own part of a task whose agent was done: nothing else is repeated."""
         with self._house.store.read() as tx:
             last = runs_of(tx, task.id)[-1]
-        ending = self._ending(task, verdict_of(last), last)
+        self._store(self._ending(task, verdict_of(last), last))
+
+    def _require_undone(self, run: Run, task: Task) -> None:
+        """A task by hand that is marked as done needs no agent; on a pull request it may again."""
+        found = done_before(self._house, run) if task.by_hand and not task.turn else None
+        if found is None:
+            return
+        self._store(self._ending(task, found, run))
+        raise NotLaunched(Outcome.INTERRUPTED, found.why)
+
+    def _store(self, ending: Ending) -> None:
         with self._house.store.write(*SCOPES) as tx:
             ending.store(tx)
 
     def _launch(self, desk: Desk, run: Run, task: Task) -> Launch:
         material, task = self._material(desk, task)
         set_up(desk, task)
-        folder = self._house.home / run.folder
-        folders = Folders(
-            home=self._house.home,
-            task_dir=folder.parent.parent,
-            run_dir=folder,
-            checkout=desk.checkout(task).path,
-        )
+        folders = folders_of(self._house, run, desk.checkout(task).path)
         settings = self._house.settings
         work = assignment_for(
             task,
@@ -146,7 +164,10 @@ class Work:
         agent = settings.agent.get(run.agent)
         if agent is None:
             raise NotWatched(f"There is no agent {run.agent} in the settings any more.")
-        return prepare(agent, work, self._house.environment, secret_names(settings))
+        if task.by_hand:
+            write_task_file(folders.task_dir, task)
+        seen = agent.model_copy(update={"env": [*agent.env, *task.env]})
+        return prepare(seen, work, self._house.environment, secret_names(settings))
 
     def _material(self, desk: Desk, task: Task) -> tuple[Material, Task]:
         """What the turn is about, as far as it was not taken back; and the task after that."""
@@ -159,9 +180,16 @@ class Work:
                 task = forget(tx, require_task(tx, task.id), gone)
             if task.state is not TaskState.RUNNING:
                 raise NotLaunched(Outcome.INTERRUPTED, task.reason)
+        if task.by_hand:
+            return material, task
         return with_conversation(material, desk.watch, forge.thread(task.number)), task
 
     def _ending(self, task: Task, verdict: Verdict, run: Run) -> Ending:
+        waiting = children_first(self._house, task, verdict)
+        if waiting is not None:
+            return waiting
+        if task.repo_full_name is None:
+            return close_in_folder(self._house, task, verdict, run.session or "")
         desk = self._desks.of(task.project)
 
         def observe(stage: Stage) -> None:

@@ -143,6 +143,32 @@ def set_stop(tx: Transaction, run: str, why: str) -> bool:
     return tx.execute(update(runs).where(*chosen).values(stop_why=why)).rowcount == 1
 
 
+def lend_place(tx: Transaction, run: str) -> bool:
+    """A run waits for others and does not count meanwhile; whether it counted before."""
+    chosen = (
+        runs.c.run == run,
+        runs.c.state == RunState.RUNNING.value,
+        runs.c.lent_at.is_(None),
+    )
+    values = {"lent_at": tx.stamp(), "back_wanted_at": None}
+    return tx.execute(update(runs).where(*chosen).values(values)).rowcount == 1
+
+
+def want_back(tx: Transaction, run: str) -> bool:
+    """A run that lent its place asks for it again; whether it had lent it."""
+    chosen = (runs.c.run == run, runs.c.lent_at.is_not(None), runs.c.back_wanted_at.is_(None))
+    return tx.execute(update(runs).where(*chosen).values(back_wanted_at=tx.stamp())).rowcount == 1
+
+
+def regain_place(tx: Transaction, run: Run) -> Run:
+    """A run counts again."""
+    statement = update(runs).where(runs.c.run == run.run)
+    tx.execute(statement.values(lent_at=None, back_wanted_at=None))
+    found = find_run(tx, run.run)
+    assert found is not None
+    return found
+
+
 def _rows(tx: Transaction, chosen: ColumnElement[bool]) -> list[Run]:
     found = tx.execute(select(runs).where(chosen)).mappings()
     return sorted((_run(dict(row)) for row in found), key=lambda run: (run.admitted_at, run.run))

@@ -1,0 +1,119 @@
+"""Work in a folder of the user's: no checkout, no push, only an agent and its word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hostler.agents.donefile import read_done
+from hostler.agents.environment import secret_names
+from hostler.agents.launch import DONE, Launch
+from hostler.agents.outcomes import Outcome
+from hostler.agents.prepare import prepare
+from hostler.agents.verdict import DecidedBy, Verdict
+from hostler.errors import HostlerError
+from hostler.flows import Ending, Facts, Folders, assignment_for, gather
+from hostler.flows.byhand import CHILDREN, after_hand_run, await_children
+from hostler.flows.folder import footprint
+from hostler.flows.lineage import active_children
+from hostler.flows.outcomes import wants_finishing
+from hostler.flows.steps import Step
+from hostler.flows.trouble import after_trouble
+from hostler.model import EPOCH
+from hostler.service.desks import House, NotWatched
+from hostler.store import Transaction
+from hostler.store.runs import Run
+from hostler.store.tasks import Task
+
+TASK_FILE = "TASK.md"
+
+
+class FolderMissing(HostlerError):
+    """The folder that a task works in is not there."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(
+            f"There is no folder {folder}.",
+            safe="No agent was started.",
+            remedy="Make it again, or cancel the task.",
+        )
+
+
+def folders_of(house: House, run: Run, workplace: Path) -> Folders:
+    """Where a run happens."""
+    folder = house.home / run.folder
+    return Folders(
+        home=house.home, task_dir=folder.parent.parent, run_dir=folder, checkout=workplace
+    )
+
+
+def launch_in_folder(house: House, run: Run, task: Task) -> Launch:
+    """Prompt and environment of an agent in its task's folder."""
+    workplace = Path(task.cwd)
+    if not workplace.is_dir():
+        raise FolderMissing(task.cwd)
+    settings = house.settings
+    agent = settings.agent.get(run.agent)
+    if agent is None:
+        raise NotWatched(f"There is no agent {run.agent} in the settings any more.")
+    with house.store.read() as tx:
+        material = gather(tx, task)
+    folders = folders_of(house, run, workplace)
+    grace = settings.runtime.stop_grace_seconds
+    work = assignment_for(task, material, run.run, folders, None, settings.tasks, grace)
+    write_task_file(folders.task_dir, task)
+    seen = agent.model_copy(update={"env": [*agent.env, *task.env]})
+    return prepare(seen, work, house.environment, secret_names(settings))
+
+
+def close_in_folder(house: House, task: Task, verdict: Verdict, session: str) -> Ending:
+    """What follows from a run in a folder."""
+    limits = house.settings.tasks
+
+    def rule(_tx: Transaction, present: Task, facts: Facts) -> Step:
+        return after_hand_run(present, verdict, facts, limits)
+
+    facts = Facts(EPOCH, session=session, progress=footprint(Path(task.cwd)))
+    return Ending(task.id, rule, facts)
+
+
+def failed_in_folder(house: House, task: Task, error: HostlerError) -> Ending:
+    """The same for an error before the agent."""
+
+    def rule(_tx: Transaction, present: Task, facts: Facts) -> Step:
+        return after_trouble(present, error, facts, house.settings.tasks)
+
+    return Ending(task.id, rule, Facts(EPOCH))
+
+
+def children_first(house: House, task: Task, verdict: Verdict) -> Ending | None:
+    """The wait for children with an agent at work, if there are any and it is not over yet."""
+    if not wants_finishing(task, verdict) or task.blockers == CHILDREN:
+        return None
+    with house.store.read() as tx:
+        if not active_children(tx, task.id):
+            return None
+
+    def rule(tx: Transaction, present: Task, facts: Facts) -> Step:
+        count = len(active_children(tx, present.id))
+        return Step(await_children(present, facts.now, count, house.settings.tasks))
+
+    return Ending(task.id, rule, Facts(EPOCH))
+
+
+def done_before(house: House, run: Run) -> Verdict | None:
+    """What the marker says before an attempt: done, wrong, or nothing."""
+    found = read_done((house.home / run.folder).parent.parent / DONE)
+    if found.wrong:
+        return Verdict(Outcome.BAD_RESULT, DecidedBy.DONE, found.wrong)
+    if found.marked:
+        return Verdict(Outcome.SUCCESS, DecidedBy.DONE, "It was marked as done.")
+    return None
+
+
+def write_task_file(folder: Path, task: Task) -> None:
+    """The prompt, for people who look into the folder. Nothing reads it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / TASK_FILE).write_text(f"{task.prompt.rstrip()}\n", "utf-8", "replace")
+    except OSError:
+        return
