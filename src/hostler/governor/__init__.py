@@ -6,6 +6,7 @@ from hostler.governor.holders import Here, look_around
 from hostler.governor.leasing import (
     acquire,
     attach,
+    count_again,
     give_back,
     hold,
     lend,
@@ -33,6 +34,7 @@ __all__ = [
     "SharedBy",
     "acquire",
     "attach",
+    "count_again",
     "demand",
     "drop_demand",
     "give_back",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -16,7 +17,8 @@ from hostler.config.settings import Runtime
 from hostler.errors import StoreError
 from hostler.flows import settled
 from hostler.forge import Pace, Sender, Window
-from hostler.governor import attach, hold, look_around, prune
+from hostler.governor import attach, count_again, hold, look_around, prune
+from hostler.governor.holders import holder_of, is_alive
 from hostler.intake import watch
 from hostler.runs import LocalDispatcher, Supervisor, request_stop
 from hostler.runs.errors import RunError
@@ -32,7 +34,7 @@ from hostler.service.outgoing import Outgoing
 from hostler.service.policies import Policies
 from hostler.service.starting import left_behind
 from hostler.service.work import LEAVING, Work
-from hostler.store.runs import LIVE, Run, RunState, live_runs
+from hostler.store.runs import LIVE, Run, RunState, live_runs, regain_place
 from hostler.store.tasks import Task, TaskState, find_task, tasks_in
 
 IO_WORKERS = 4
@@ -246,7 +248,7 @@ class ServiceRunner:
         """Who waits for others needs no worker; whose task was stopped is asked to end."""
         assert self._crew is not None
         with self._house.store.read() as tx:
-            lent = [run.run for run in live_runs(tx) if run.lent_at]
+            lent = [run for run in live_runs(tx) if run.lent_at]
             strays = [
                 (run, task)
                 for run in live_runs(tx)
@@ -254,10 +256,21 @@ class ServiceRunner:
                 and (task := find_task(tx, run.task_id)) is not None
                 and is_stray(run, task)
             ]
-        for name in lent:
-            self._crew.lend(name)
+        for run in lent:
+            self._crew.lend(run.run)
+            if deserted(run):
+                self._count_again(run)
         for run, task in strays:
             self._ask_to_stop(run, task.reason or f"its task is {task.state}")
+
+    def _count_again(self, run: Run) -> None:
+        """Whoever waited for it is dead, and its agent works on: it counts, room or not."""
+        assert self._crew is not None
+        with self._house.store.write("admission") as tx:
+            regain_place(tx, run)
+            count_again(tx, run.run)
+        self._limiter.force()
+        self._crew.regain(run.run)
 
     def _prune(self) -> None:
         """Once a minute: what the dead held is free, and what the living hold is seen."""
@@ -362,6 +375,12 @@ def is_stray(run: Run, task: Task) -> bool:
     if run.state is RunState.ADMITTED:
         return task.over
     return task.state is not TaskState.RUNNING
+
+
+def deserted(run: Run) -> bool:
+    """Whether nobody is left who would ask for a lent place."""
+    holder = holder_of(json.loads(run.lent_by or "{}"))
+    return holder is None or is_alive(holder) is False
 
 
 def window(runtime: Runtime) -> Window:

@@ -48,6 +48,7 @@ runs = Table(
     Column("finishing_at", Text, nullable=True),
     Column("ended_at", Text, nullable=True),
     Column("lent_at", Text, nullable=True),
+    Column("lent_by", Text, nullable=True),
     Column("back_wanted_at", Text, nullable=True),
     UniqueConstraint("task_id", "fence"),
     # One task never has two live agents: the database itself says no.

@@ -70,6 +70,7 @@ class Run:
     finishing_at: str | None = None
     ended_at: str | None = None
     lent_at: str | None = None
+    lent_by: str | None = None
     back_wanted_at: str | None = None
 
 
@@ -143,14 +144,17 @@ def set_stop(tx: Transaction, run: str, why: str) -> bool:
     return tx.execute(update(runs).where(*chosen).values(stop_why=why)).rowcount == 1
 
 
-def lend_place(tx: Transaction, run: str) -> bool:
-    """A run waits for others and does not count meanwhile; whether it counted before."""
+def lend_place(tx: Transaction, run: str, by: str) -> bool:
+    """A run waits for others and does not count meanwhile; whether it counted before.
+
+    `by` is the identity of the process that waits, as JSON.
+    """
     chosen = (
         runs.c.run == run,
         runs.c.state == RunState.RUNNING.value,
         runs.c.lent_at.is_(None),
     )
-    values = {"lent_at": tx.stamp(), "back_wanted_at": None}
+    values = {"lent_at": tx.stamp(), "lent_by": by, "back_wanted_at": None}
     return tx.execute(update(runs).where(*chosen).values(values)).rowcount == 1
 
 
@@ -163,7 +167,7 @@ def want_back(tx: Transaction, run: str) -> bool:
 def regain_place(tx: Transaction, run: Run) -> Run:
     """A run counts again."""
     statement = update(runs).where(runs.c.run == run.run)
-    tx.execute(statement.values(lent_at=None, back_wanted_at=None))
+    tx.execute(statement.values(lent_at=None, lent_by=None, back_wanted_at=None))
     found = find_run(tx, run.run)
     assert found is not None
     return found

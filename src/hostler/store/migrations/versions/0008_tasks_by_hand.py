@@ -28,7 +28,7 @@ def upgrade() -> None:
     ):
         op.add_column("tasks", column)
     op.create_index("ix_tasks_parent_task", "tasks", ["parent_task"])
-    for name in ("lent_at", "back_wanted_at"):
+    for name in ("lent_at", "lent_by", "back_wanted_at"):
         op.add_column("runs", sa.Column(name, sa.Text, nullable=True))
     op.create_table(
         "issue_states",
