@@ -21,6 +21,14 @@ def waited_for(file: Path) -> str:
     raise AssertionError(f"{file} never came")
 
 
+def said_in(file: Path, words: str) -> None:
+    """Wait until a file that grows holds these words."""
+    until = time.monotonic() + PATIENCE
+    while words not in file.read_text():
+        assert time.monotonic() < until, f"{words!r} never came in:\n{file.read_text()}"
+        time.sleep(_LOOK)
+
+
 def gone(pid: int) -> None:
     """Wait until a process has ended."""
     try:

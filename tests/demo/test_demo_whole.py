@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from demo_processes import gone, nothing_is_left, with_trace_of
+from demo_processes import gone, nothing_is_left, said_in, with_trace_of
 
 from hostler_program import HOSTLER
 
@@ -204,6 +204,8 @@ def test_what_is_kept_can_be_looked_at_until_ctrl_c(place, environment):
     demo = Demo(place, environment, *LONG, "--keep")
     demo.until("everything holds")
     clone = demo.until("git clone").split()
+    filing = demo.until("curl -H") + demo.until("issues -d")
+    log = Path(demo.until("tail -f").split()[-1])
     command = demo.until("--dry-run").split()
     done = subprocess.run([*clone, str(place / "clone")], env=environment, capture_output=True)
     assert done.returncode == 0, done.stderr
@@ -211,6 +213,8 @@ def test_what_is_kept_can_be_looked_at_until_ctrl_c(place, environment):
     preview = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert preview.returncode == 0, preview.stderr
     assert "Run my script on every build" in preview.stdout
+    subprocess.run(["sh", "-c", filing], env=environment, check=True, capture_output=True)
+    said_in(log, "#6  small job: awaits review, pull request #7")
     demo.process.send_signal(signal.SIGINT)
     assert demo.rest() == 0
     assert (kept_folder(demo) / "home/hostler.db").exists()

@@ -89,26 +89,12 @@ def _show_json(summary: Summary) -> None:
 
 
 def _invite(stage: Stage, url: str, plot: Plot) -> None:
-    """Where everything is, and what to try. The tokens open nothing but this sandbox."""
-    from hostler.cli.demo.cast import BOT, MAINTAINER, REVIEWER, STRANGER
-    from hostler.sandbox.auth import token_for
+    """Where everything is, and what to try."""
+    from hostler.cli.demo.invitation import invitation
 
-    repo = plot.projects[0].name
-    command = f"{sys.argv[0]} --home {stage.home} --config {stage.config}"
-    note("\nEverything goes on until Ctrl-C.")
-    note(f"  GitHub    {url}")
-    note(f"  home      {stage.home}")
-    note(f"  settings  {stage.config}")
-    note(f"  log       {stage.log}")
-    note("Tokens of this GitHub:")
-    for login in (MAINTAINER, REVIEWER, STRANGER, BOT):
-        # Not by way of the redactor, which hides whatever looks like a token.
-        sys.stderr.write(f"  {login:<10} {token_for(login)}\n")
-    note("Try:")
-    note(f"  git clone {url}/{repo}.git")
-    note(f"  curl {url}/repos/{repo}/pulls?state=all")
-    note(f"  {command} repo list")
-    note(f"  {command} service --dry-run")
+    # Not by way of the redactor: these tokens open nothing but this sandbox, and are to be shown.
+    sys.stderr.write("\n".join(invitation(stage, url, plot, sys.argv[0])) + "\n")
+    sys.stderr.flush()
 
 
 def _point_to(stage: Stage, good: bool) -> None:

@@ -27,7 +27,7 @@ class Stage:
 
     @property
     def config(self) -> Path:
-        return self.folder / "hostler.toml"
+        return self.home / "hostler.toml"
 
     @property
     def log(self) -> Path:
@@ -57,7 +57,7 @@ class Stage:
 def set_up(folder: Path, plot: Plot, url: str, token: str) -> Stage:
     """Write everything that the service needs."""
     stage = Stage(folder)
-    for name in ("user", "agents"):
+    for name in ("home", "user", "agents"):
         (folder / name).mkdir(mode=0o700)
     for project in plot.projects:
         _script(stage, project).write_text(script_of(project.agent), encoding="utf-8")
