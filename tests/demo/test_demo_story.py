@@ -84,6 +84,7 @@ REPLY = remark(8, "Done.", BOT, in_reply_to=7)
 SECOND_REPLY = remark(9, "Done again.", BOT, in_reply_to=7)
 REVIEWS = {
     "nothing was said": ((), CommentOnLine),
+    "only others have spoken": ((remark(6, "Nice.", MAINTAINER),), CommentOnLine),
     "it is not answered": ((remark(7, FIRST),), None),
     "somebody else replied": ((remark(7, FIRST), replace(REPLY, author=MAINTAINER)), None),
     "it is answered": ((remark(7, FIRST), REPLY), EditRemark),

@@ -221,6 +221,14 @@ def test_what_is_kept_can_be_looked_at_until_ctrl_c(place, environment):
     nothing_is_left(place)
 
 
+def test_a_reader_who_leaves_early_ends_it(place, environment):
+    demo = Demo(place, environment, *LONG, "--plain")
+    demo.until("files")
+    demo.process.stdout.close()
+    assert demo.process.wait() != 0
+    nothing_remains(place)
+
+
 def test_without_git_there_is_one_clear_line_and_no_folder(place, environment, tmp_path):
     demo = Demo(place, environment | {"PATH": str(tmp_path)})
     assert demo.rest() == 1

@@ -129,7 +129,7 @@ def _review_of(plot: Plot, github: GitHub, pull: Pull) -> Review | None:
 def _on_pull(pull: Pull, review: Review | None) -> Iterator[Move]:
     """The next word of the review, or the approval, or the merge; nothing while we wait."""
     if review is not None:
-        thread = next(((one, replies) for one, replies in pull.threads()), None)
+        thread = next((thread for thread in pull.threads() if thread[0].body in review.words), None)
         if thread is None:
             yield CommentOnLine(
                 pull.repo, pull.number, pull.head, review.path, review.near, review.words[0]
