@@ -1,0 +1,60 @@
+"""A store on each database."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from planner_yard import PATIENT, Yard, migrate
+
+from hostler.clock import FakeClock
+from hostler.store import open_store
+
+# The server of the store's tests is not theirs alone.
+sys.path.append(str(Path(__file__).parents[1] / "store"))
+from pg_server import PostgresServer
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated database to copy."""
+    home = tmp_path_factory.mktemp("template")
+    migrate(home)
+    return home / "hostler.db"
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[PostgresServer]:
+    made = PostgresServer.make()
+    try:
+        made.start()
+        yield made
+    finally:
+        made.remove()
+
+
+@pytest.fixture
+def sqlite(home: Path, template: Path) -> Iterator[None]:
+    home.mkdir()
+    shutil.copy(template, home / template.name)
+    yield None
+
+
+@pytest.fixture
+def postgres(server: PostgresServer, home: Path) -> Iterator[str]:
+    url = server.new_database()
+    migrate(home, url)
+    yield url
+    server.drop_database(url)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def yard(request: pytest.FixtureRequest, home: Path) -> Iterator[Yard]:
+    url = request.getfixturevalue(request.param)
+    clock = FakeClock()
+    with closing(open_store(home, url, clock=clock, patience=PATIENT)) as store:
+        yield Yard(store, clock)

@@ -1,0 +1,571 @@
+"""The pure rules: names, circles, readiness, chains, the queue."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from hostler.errors import HostlerError
+from hostler.model import RepoName, stamp
+from hostler.planner import (
+    BadDependency,
+    DependencyCycle,
+    Queue,
+    Status,
+    Submitted,
+    admits,
+    in_words,
+    launches,
+    normalize,
+    positions,
+    requeued,
+    require_no_cycle,
+    stale,
+    submitted,
+    without_cycles,
+)
+from hostler.planner.queue import by_order, is_root, occupants
+from hostler.planner.readiness import (
+    Scene,
+    Standing,
+    awaits,
+    blockers,
+    graph,
+    has_work,
+    hopeless,
+    judge,
+)
+from hostler.store.dependencies import LastRun, TaskFacts
+from hostler.store.issue_states import CLOSED, MISSING, OPEN
+from hostler.store.references import IssueRef
+from hostler.store.runs import RunState
+from hostler.store.tasks import Flow, Task, TaskState
+
+REPO = RepoName("Octo", "Stable")
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+ENDED_WELL = LastRun(RunState.ENDED, "success")
+
+# -- names ------------------------------------------------------------------------------------
+
+ids = st.from_regex(r"[a-z0-9][a-z0-9-]{0,8}", fullmatch=True)
+issues = st.builds(
+    "{}/{}#{}".format, st.sampled_from("oO"), st.sampled_from("rR"), st.integers(1, 9)
+)
+written = st.one_of(ids, issues, st.builds("#{}".format, st.integers(1, 9)))
+lists = st.lists(st.lists(written, min_size=1, max_size=4).map(" , ".join), max_size=6)
+
+
+@given(lists)
+def test_normal_names_are_normal(values: list[str]):
+    names = normalize(values, repo=REPO)
+    assert normalize(names) == names
+    assert normalize([",".join(names)]) == names
+    assert len(set(names)) == len(names)
+
+
+@given(lists)
+def test_every_name_is_kept_once_in_the_order_given(values: list[str]):
+    parts = [part.strip() for value in values for part in value.split(",")]
+    wanted = [f"octo/stable{part}" if part[0] == "#" else part.lower() for part in parts]
+    assert normalize(values, repo=REPO) == tuple(dict.fromkeys(wanted))
+
+
+@given(st.lists(st.text(max_size=20), max_size=5))
+def test_any_text_is_a_name_or_an_error_that_says_so(values: list[str]):
+    try:
+        names = normalize(values)
+    except BadDependency as error:
+        assert repr(error.name) in error.what and error.remedy
+    else:
+        assert all(name == name.strip() and "," not in name for name in names)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["#12", "o/r#0", "o/r#012", "o/r#", "o/r", "-x", "o#1", "a b", "../x", "o/r/s#1", "-o/r#1"],
+)
+def test_what_names_nothing_is_refused(value: str):
+    with pytest.raises(BadDependency):
+        normalize([value])
+
+
+@given(lists, st.data())
+def test_nobody_depends_on_itself(values: list[str], data: st.DataObject):
+    names = normalize(values, repo=REPO)
+    assume(names)
+    own = data.draw(st.sampled_from(names))
+    for ours in (own, {own, "another"}):
+        with pytest.raises(BadDependency, match="the task itself"):
+            normalize(values, own=ours, repo=REPO)
+
+
+def test_a_task_has_no_more_dependencies_than_anybody_can_read():
+    assert len(normalize([f"t{n}" for n in range(100)])) == 100
+    with pytest.raises(BadDependency, match="100 are the most"):
+        normalize([f"t{n}" for n in range(101)])
+
+
+@given(st.text(max_size=30))
+def test_an_issues_name_is_read_back_as_it_is_written(text: str):
+    ref = IssueRef.parse(text)
+    assert ref is None or IssueRef.parse(str(ref)) == ref
+    assert IssueRef.parse(str(IssueRef.of(REPO, 12))) == IssueRef.of(RepoName("octo", "stable"), 12)
+
+
+# -- circles ----------------------------------------------------------------------------------
+
+TASKS = [f"t{n}" for n in range(6)]
+ISSUES = [f"o/r#{n}" for n in range(1, 4)]
+graphs = st.fixed_dictionaries(
+    {name: st.lists(st.sampled_from([*TASKS, *ISSUES]), max_size=3).map(tuple) for name in TASKS}
+    | {
+        name: st.lists(st.sampled_from(TASKS), max_size=2, unique=True).map(tuple)
+        for name in ISSUES
+    }
+)
+
+
+def reaches(ways: dict, start: str, goal: str, seen: frozenset[str] = frozenset()) -> bool:
+    """By hand: is there any way, trying all."""
+    if start == goal:
+        return True
+    after = (name for name in ways.get(start, ()) if name not in seen)
+    return any(reaches(ways, name, goal, seen | {start}) for name in after)
+
+
+@given(graphs, st.lists(st.sampled_from([*TASKS, *ISSUES]), max_size=3))
+def test_a_circle_is_found_exactly_where_there_is_one(ways: dict, names: list[str]):
+    task = "t0"
+    closing = [name for name in names if reaches({**ways, task: ()}, name, task)]
+    if not closing:
+        require_no_cycle(ways, task, names)
+    else:
+        with pytest.raises(DependencyCycle) as caught:
+            require_no_cycle(ways, task, names)
+        told = f"dependency cycle detected: {' -> '.join(caught.value.path)}"
+        assert told in caught.value.what and isinstance(caught.value, HostlerError)
+    kept, left_out = without_cycles(ways, task, dict.fromkeys(names))
+    assert set(kept) == set(names) - set(closing) and len(left_out) == len(set(closing))
+    require_no_cycle(ways, task, kept)
+
+
+@given(graphs, st.lists(st.sampled_from([*TASKS, *ISSUES]), min_size=1, max_size=3))
+def test_the_circle_that_is_told_is_one(ways: dict, names: list[str]):
+    ways = {**ways, "t0": tuple(names)}
+    with pytest.raises(DependencyCycle) as caught:
+        require_no_cycle(ways, "t0", names)
+        assume(False)
+    path = caught.value.path
+    assert path[0] == path[-1] and len(set(path)) == len(path) - 1
+    for one, two in pairwise(path):
+        # An issue stands for one of its tasks.
+        waiting = ways[one] if one in ISSUES else (one,)
+        assert any(two in ways[task] for task in waiting if task in TASKS)
+    # Whoever is asked stands at the beginning, by name or by issue.
+    assert path[0] == "t0" or "t0" in ways[path[0]]
+
+
+@pytest.mark.parametrize(
+    ("ways", "names", "told"),
+    [
+        ({}, ["a"], "a -> a"),
+        ({"b": ("a",)}, ["b"], "a -> b -> a"),
+        ({"b": ("c",), "c": ("a",), "d": ("a",)}, ["b", "d"], "a -> d -> a"),
+        ({"o/r#2": ("x",), "x": ("o/r#1",), "o/r#1": ("a",)}, ["o/r#2"], "o/r#1 -> o/r#2 -> o/r#1"),
+        ({"b": ("o/r#1",), "o/r#1": ("a",)}, ["b"], "o/r#1 -> b -> o/r#1"),
+        ({"o/r#2": ("x",), "x": ("a",)}, ["o/r#2"], "a -> o/r#2 -> a"),
+    ],
+)
+def test_circles_in_words(ways: dict, names: list[str], told: str):
+    with pytest.raises(DependencyCycle, match=f"^dependency cycle detected: {told}$"):
+        require_no_cycle(ways, "a", names)
+
+
+def test_a_long_chain_is_no_trouble():
+    ways = {f"t{n}": (f"t{n + 1}",) for n in range(5000)}
+    with pytest.raises(DependencyCycle) as caught:
+        require_no_cycle(ways, "t5000", ["t0"])
+    assert len(caught.value.path) == 5002
+    tasks = {name: TaskFacts(name, TaskState.QUEUED, depends_on=ways[name]) for name in ways}
+    tasks["t5000"] = TaskFacts("t5000", TaskState.FAILED, "no")
+    assert len(hopeless(tasks.values(), judge(Scene(tasks)))) == 5000
+
+
+# -- readiness --------------------------------------------------------------------------------
+
+states = st.sampled_from(TaskState)
+last_runs = st.none() | st.builds(
+    LastRun, st.sampled_from(RunState), st.sampled_from([None, "success", "crash"])
+)
+
+
+@st.composite
+def scenes(draw: st.DrawFn) -> Scene:
+    names = [*TASKS[:4], *ISSUES, "nobody"]
+    tasks = {
+        name: TaskFacts(
+            name,
+            draw(states),
+            "because",
+            draw(st.integers(0, 1)),
+            tuple(draw(st.lists(st.sampled_from(names), max_size=3, unique=True))),
+            draw(st.sampled_from([None, "o/r"])),
+            pr_number=draw(st.none() | st.just(7)),
+            finishing=draw(st.booleans()),
+        )
+        for name in TASKS[:4]
+    }
+    owners = {
+        name: tuple(draw(st.lists(st.sampled_from(TASKS[:4]), max_size=2, unique=True)))
+        for name in ISSUES
+    }
+    seen = st.sampled_from([OPEN, CLOSED, MISSING])
+    known = {name: draw(seen) for name in ISSUES if draw(st.booleans())}
+    runs = {name: run for name in tasks if (run := draw(last_runs)) is not None}
+    return Scene(tasks, owners, known, runs)
+
+
+def is_ready(name: str, scene: Scene) -> bool:
+    """The rule as it is documented."""
+    if name in scene.tasks:
+        task = scene.tasks[name]
+        return task.state is TaskState.DONE or has_work(task, scene.last_runs.get(name))
+    owners = scene.issues.get(name, ())
+    if owners:
+        return all(scene.tasks[task].state is TaskState.DONE for task in owners)
+    return scene.states.get(name) == CLOSED
+
+
+@given(scenes())
+def test_exactly_what_is_not_ready_holds_a_task(scene: Scene):
+    judged = judge(scene)
+    for task in scene.tasks.values():
+        held = [one.name for one in blockers(task, judged)]
+        wanted = [name for name in task.depends_on if not is_ready(name, scene)]
+        assert held == (wanted if awaits(task) else [])
+
+
+@given(scenes())
+def test_every_blocker_says_what_it_is_and_hopeless_ones_what_to_do(scene: Scene):
+    for name, one in judge(scene).items():
+        assert one.name == name and one.sentence.endswith(".")
+        # In a circle, an issue stands for its task.
+        assert name in one.sentence or one.standing is Standing.CYCLE
+        assert one.remedy or not one.hopeless
+
+
+def can_proceed(scene: Scene) -> set[str]:
+    """By trying: whoever can be done once all that it waits for can be."""
+    dead = (TaskState.STOPPED, TaskState.FAILED)
+    names = [*scene.tasks, *scene.issues]
+    able: set[str] = set()
+    for _ in names:
+        for name in names:
+            if is_ready(name, scene):
+                able.add(name)
+            elif name in scene.tasks:
+                task = scene.tasks[name]
+                waits = task.depends_on if awaits(task) else ()
+                if task.state not in dead and all(one in able for one in waits):
+                    able.add(name)
+            elif owners := scene.issues[name]:
+                if all(one in able or scene.tasks[one].state is TaskState.DONE for one in owners):
+                    able.add(name)
+            elif scene.states.get(name) != MISSING:
+                able.add(name)
+    return able
+
+
+@given(scenes())
+def test_hopeless_is_exactly_what_can_never_proceed(scene: Scene):
+    able = can_proceed(scene)
+    judged = judge(scene)
+    known = {name: one for name, one in judged.items() if name != "nobody"}
+    assert {name for name, one in known.items() if one.hopeless} == set(known) - able
+    over = (TaskState.STOPPED, TaskState.FAILED, TaskState.DONE)
+    stuck = {
+        task.id
+        for task in scene.tasks.values()
+        if task.state not in over
+        and awaits(task)
+        and any(name not in able for name in task.depends_on)
+    }
+    assert set(hopeless(scene.tasks.values(), judged)) == stuck
+
+
+def facts(name: str, state: TaskState = TaskState.QUEUED, *waits: str, **more) -> TaskFacts:
+    return TaskFacts(name, state, depends_on=waits, **more)
+
+
+def scene_of(*tasks: TaskFacts, **more) -> Scene:
+    return Scene({task.id: task for task in tasks}, **more)
+
+
+def only(scene: Scene, task: str = "a"):
+    (found,) = blockers(scene.tasks[task], judge(scene))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("state", "hope", "sentence", "remedy"),
+    [
+        (TaskState.QUEUED, True, "b is queued.", ""),
+        (TaskState.RUNNING, True, "b is running.", ""),
+        (TaskState.RETRYING, True, "b is about to be tried again: It fell.", ""),
+        (TaskState.PARKED, True, "b is parked: It fell.", ""),
+        (TaskState.AWAITING_FEEDBACK, True, "b awaits its review.", "merge pull request #7"),
+        (TaskState.NEEDS_INPUT, True, "b has a question.", "hostler task show b"),
+        (TaskState.BLOCKED, True, "b is blocked: It fell.", "hostler task resume b"),
+        (TaskState.STOPPED, False, "b was stopped: It fell.", "hostler task retry b"),
+        (TaskState.FAILED, False, "b has failed: It fell.", "hostler task retry b"),
+    ],
+)
+def test_each_state_of_a_dependency_in_words(state, hope, sentence, remedy):
+    other = facts("b", state, reason="It\n fell.", attempt=1, pr_number=7)
+    found = only(scene_of(facts("a", TaskState.QUEUED, "b"), other))
+    assert (found.standing, found.hopeless) == (Standing(state.value), not hope)
+    assert found.sentence == sentence and remedy in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("state", "standing", "hope"),
+    [
+        (OPEN, Standing.OPEN, True),
+        (None, Standing.UNKNOWN, True),
+        (MISSING, Standing.MISSING, False),
+    ],
+)
+def test_each_state_of_an_issue_that_nobody_works_on(state, standing, hope):
+    waiting = facts("a", TaskState.QUEUED, "o/r#1")
+    found = only(scene_of(waiting, states={"o/r#1": state} if state else {}))
+    assert (found.standing, found.hopeless) == (standing, not hope)
+    closed = scene_of(waiting, states={"o/r#1": CLOSED})
+    assert blockers(waiting, judge(closed)) == ()
+
+
+def test_an_issue_asks_for_the_merge_and_a_task_for_its_work():
+    standing = facts("b", TaskState.AWAITING_FEEDBACK, repo_full_name="o/r", pr_number=7, attempt=1)
+    by_name, by_issue = facts("a", TaskState.QUEUED, "b"), facts("c", TaskState.QUEUED, "o/r#1")
+    scene = scene_of(
+        standing, by_name, by_issue, issues={"o/r#1": ("b",)}, last_runs={"b": ENDED_WELL}
+    )
+    judged = judge(scene)
+    assert blockers(by_name, judged) == ()
+    assert [one.standing for one in blockers(by_issue, judged)] == [Standing.AWAITING_FEEDBACK]
+
+
+@given(states, last_runs, st.booleans(), st.sampled_from([None, "o/r"]), st.none() | st.just(7))
+def test_work_stands_only_after_a_good_run_and_never_for_what_ended_badly(
+    state, last, finishing, repo, pull
+):
+    task = TaskFacts("b", state, finishing=finishing, repo_full_name=repo, pr_number=pull)
+    if has_work(task, last):
+        assert last == ENDED_WELL
+        assert state in (TaskState.AWAITING_FEEDBACK, TaskState.QUEUED, TaskState.PARKED)
+        assert state is not TaskState.PARKED or (finishing and repo is None)
+
+
+def test_an_issue_waits_for_its_implementation_too():
+    design = facts("d", TaskState.DONE)
+    following = facts("i", TaskState.QUEUED, attempt=0)
+    scene = scene_of(
+        design, following, facts("a", TaskState.QUEUED, "o/r#1"), issues={"o/r#1": ("d", "i")}
+    )
+    assert only(scene).sentence == "o/r#1 is queued."
+
+
+def test_a_chain_names_what_is_to_blame_at_its_end():
+    scene = scene_of(
+        facts("a", TaskState.QUEUED, "b"),
+        facts("b", TaskState.QUEUED, "o/r#1"),
+        facts("c", TaskState.QUEUED, "d"),
+        facts("d", TaskState.FAILED, reason="It fell."),
+        issues={"o/r#1": ("c",)},
+    )
+    found = only(scene)
+    assert found.hopeless and found.standing is Standing.QUEUED
+    assert found.sentence == "b waits for d. d has failed: It fell."
+    assert "hostler task retry d" in found.remedy
+    assert set(hopeless(scene.tasks.values(), judge(scene))) == {"a", "b", "c"}
+
+
+def test_a_circle_that_came_about_is_told_as_one():
+    scene = scene_of(
+        facts("a", TaskState.QUEUED, "b"),
+        facts("b", TaskState.QUEUED, "a"),
+        facts("c", TaskState.QUEUED, "b"),
+    )
+    assert only(scene).sentence == "dependency cycle detected: b -> a -> b."
+    assert only(scene, "c").standing is Standing.CYCLE
+    assert set(hopeless(scene.tasks.values(), judge(scene))) == {"a", "b", "c"}
+
+
+def test_whoever_has_begun_waits_for_nobody():
+    begun = facts("a", TaskState.RETRYING, "nobody", attempt=1)
+    assert blockers(begun, judge(scene_of(begun))) == ()
+    assert graph(scene_of(begun)) == {}
+
+
+def test_what_is_told_names_every_blocker():
+    scene = scene_of(facts("a", TaskState.QUEUED, "b", "c"), facts("b"), facts("c"))
+    held = blockers(scene.tasks["a"], judge(scene))
+    assert in_words(held) == "It waits for 2: b is queued. c is queued."
+    assert in_words(()) == "Everything that it depends on is ready."
+
+
+# -- the queue --------------------------------------------------------------------------------
+
+
+def task(name: str, order: int, state: TaskState = TaskState.QUEUED, **more) -> Task:
+    made = {"issue": None, "parent": None, "since": NOW, "attempt": 0, "finishing": False} | more
+    return Task(
+        name,
+        "p",
+        None,
+        made["issue"],
+        Flow.TASK,
+        name,
+        "ann",
+        state,
+        stamp(made["since"]),
+        order,
+        attempt=made["attempt"],
+        parent_task=made["parent"],
+        finishing=made["finishing"],
+    )
+
+
+@st.composite
+def crowds(draw: st.DrawFn) -> list[Task]:
+    names = draw(st.lists(ids, max_size=8, unique=True))
+    return [
+        task(
+            name,
+            draw(st.integers(1, 5)),
+            draw(states),
+            parent=draw(st.sampled_from([None, "parent"])),
+            issue=draw(st.none() | st.just(3)),
+        )
+        for name in names
+    ]
+
+
+@st.composite
+def queues(draw: st.DrawFn) -> tuple[list[Task], Queue]:
+    crowd = draw(crowds())
+    names = [one.id for one in crowd]
+    held = draw(st.sets(st.sampled_from(names))) if names else set()
+    open_ = draw(st.sets(st.sampled_from([*names, "stranger"])))
+    waiting = tuple(one for one in crowd if one.state is TaskState.QUEUED and is_root(one))
+    roots = {one.id: is_root(one) for one in crowd}
+    running = [one for one in crowd if one.state is TaskState.RUNNING]
+    taken = occupants(running, {name: roots.get(name, True) for name in open_})
+    cap = draw(st.integers(-1, 4))
+    return crowd, Queue(waiting, dict.fromkeys(held, ()), positions(waiting, held), taken, cap)
+
+
+@given(queues())
+def test_positions_count_those_before_in_order(given_):
+    _, queue = given_
+    free = [one for one in queue.waiting if one.id not in queue.held]
+    for one in queue.waiting:
+        before = sum(by_order(other) < by_order(one) for other in free)
+        assert queue.positions.get(one.id) == (None if one.id in queue.held else before + 1)
+
+
+@given(queues())
+def test_who_starts_was_waiting_comes_first_and_finds_a_place(given_):
+    _, queue = given_
+    started = launches(queue)
+    names = [one.id for one in started]
+    assert len(set(names)) == len(names) and not set(names) & (queue.occupied | set(queue.held))
+    assert all(one.state is TaskState.QUEUED for one in started)
+    if queue.cap > 0:
+        assert len(queue.occupied | set(names)) <= max(queue.cap, len(queue.occupied))
+    passed_over = [one for one in queue.waiting if one.id in queue.positions and one not in started]
+    for one in started:
+        assert all(
+            by_order(one) < by_order(other)
+            for other in passed_over
+            if other.id not in queue.occupied
+        )
+    if passed_over and queue.cap <= 0:
+        assert all(one.id in queue.occupied for one in passed_over)
+
+
+@given(queues())
+def test_whoever_has_started_or_waits_on_is_never_started_again(given_):
+    """However long it waits: only a place, once taken, takes an entry out of the queue."""
+    _, queue = given_
+    for one in launches(queue):
+        taken = Queue(
+            queue.waiting, queue.held, queue.positions, queue.occupied | {one.id}, queue.cap
+        )
+        assert one not in launches(taken)
+
+
+@given(queues())
+def test_the_answer_to_a_submission_is_the_position(given_):
+    crowd, queue = given_
+    for one in crowd:
+        answer = submitted(queue, one)
+        if one.id in queue.held:
+            assert answer == Submitted(Status.QUEUED)
+        elif answer.status is Status.QUEUED:
+            assert answer.queue_position == queue.positions[one.id] > (queue.free or 0)
+        else:
+            assert answer.queue_position == 0
+            assert one in launches(queue) or one.id in queue.occupied or one not in queue.waiting
+
+
+@given(queues())
+def test_children_and_those_who_have_a_place_need_none(given_):
+    crowd, queue = given_
+    for one in crowd:
+        if not is_root(one) or one.id in queue.occupied or queue.cap <= 0:
+            assert admits(one, queue.occupied, queue.cap)
+        else:
+            assert admits(one, queue.occupied, queue.cap) == (len(queue.occupied) < queue.cap)
+
+
+def test_runs_found_elsewhere_take_places():
+    waiting = (task("a", 1), task("b", 2))
+    for others, left in ((set(), ["a", "b"]), ({"x"}, ["a"]), ({"x", "y"}, []), ({"a"}, ["b"])):
+        taken = occupants([], dict.fromkeys(others, True))
+        queue = Queue(waiting, {}, positions(waiting), taken, cap=2)
+        assert [one.id for one in launches(queue)] == left
+
+
+def test_what_follows_a_design_is_a_root_task_and_a_child_is_none():
+    assert is_root(task("a", 1)) and is_root(task("i", 2, parent="design", issue=7))
+    assert not is_root(task("c", 3, parent="a"))
+
+
+@given(crowds(), st.floats(0, 60), st.floats(0, 10), st.data())
+def test_only_what_is_missed_for_longer_than_the_grace_is_queued_again(
+    crowd, passed, grace, data: st.DataObject
+):
+    names = [one.id for one in crowd]
+    open_ = data.draw(st.sets(st.sampled_from(names))) if names else set()
+    now = NOW + timedelta(seconds=passed)
+    lost = stale(crowd, open_, now, timedelta(seconds=grace))
+    waited = timedelta(seconds=passed) > timedelta(seconds=grace)
+    wanted = {
+        one.id for one in crowd if waited and one.state is TaskState.RUNNING and one.id not in open_
+    }
+    assert {one.id for one in lost} == wanted
+    for one in lost:
+        again = requeued(one)
+        assert (again.state, again.order, again.id) == (TaskState.QUEUED, one.order, one.id)
+        assert stale([again], set(), now + timedelta(days=1), timedelta()) == []
+
+
+def test_our_own_part_has_no_run_and_an_attempt_that_nobody_saw_does_not_count():
+    ours = task("a", 1, TaskState.RUNNING, finishing=True)
+    lost = task("b", 2, TaskState.RUNNING, attempt=3)
+    found = stale([ours, lost], set(), NOW + timedelta(hours=1), timedelta(seconds=5))
+    assert [requeued(one).attempt for one in found] == [2]
