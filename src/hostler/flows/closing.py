@@ -18,6 +18,7 @@ from hostler.flows.texts import commit_message
 from hostler.flows.trouble import after_trouble
 from hostler.flows.workplace import keep, progress
 from hostler.model import EPOCH
+from hostler.runs.errors import FenceLost
 from hostler.store.pulls import PullRow, find_pull
 from hostler.store.tasks import Task, TaskState, require_task
 from hostler.store.transaction import Transaction
@@ -55,6 +56,8 @@ def close_run(
         return _ending(desk, task, _after_run(desk, verdict), facts)
     try:
         work = bring_in(desk, task, commit_message(task, verdict.result), observe)
+    except FenceLost:
+        raise
     except HostlerError as error:
         return failed(desk, task, error, replace(facts, finishing=True))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,7 +22,8 @@ COMMAND_SECONDS = 1800.0
 class Desk:
     """One repository: its settings, its mirror, its remote, and where its checkouts are.
 
-    `env` is the agent's environment: commands of the repository never see ours.
+    `env` is the agent's environment: commands of the repository never see ours. `permit` is asked
+    before anything leaves the house, and raises `FenceLost` if the work is no longer ours.
     """
 
     store: Store
@@ -35,6 +36,7 @@ class Desk:
     limits: Tasks = field(default_factory=Tasks)
     env: Mapping[str, str] = field(default_factory=dict)
     command_seconds: float = COMMAND_SECONDS
+    permit: Callable[[], None] = lambda: None
 
     def checkout(self, task: Task) -> Checkout:
         """Where a task's work is."""

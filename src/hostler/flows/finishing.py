@@ -71,6 +71,7 @@ def bring_in(desk: Desk, task: Task, message: str, observe: Observer = nobody) -
     _require_design(desk, task, head)
     _test(desk, checkout)
     observe(Stage.TESTED)
+    desk.permit()
     push(desk.mirror, desk.remote, checkout.branch, head, _expected(desk, checkout, head, before))
     observe(Stage.PUSHED)
     return Work(head, base_branch, head, any=True)

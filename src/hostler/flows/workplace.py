@@ -69,6 +69,7 @@ def progress(desk: Desk, task: Task) -> str:
 
 def keep(desk: Desk, task: Task) -> str:
     """Put blocked work on a branch of its own; its name, or nothing where that cannot be done."""
+    desk.permit()
     try:
         made = checkpoint(
             desk.checkout(task), desk.remote, desk.identity, issue=task.number, title=task.title

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from hostler.agents.environment import secret_names
@@ -31,7 +32,7 @@ from hostler.flows import (
 from hostler.governor import release
 from hostler.model import EPOCH
 from hostler.runs import Hooks, require_newest, verdict_of
-from hostler.runs.errors import NotLaunched, RunError
+from hostler.runs.errors import FenceLost, NotLaunched, RunError
 from hostler.runs.hooks import InTransaction
 from hostler.service.desks import Desks, House, NotWatched
 from hostler.service.hand import (
@@ -45,7 +46,7 @@ from hostler.service.hand import (
 )
 from hostler.service.observing import Observer, nobody
 from hostler.store import Transaction
-from hostler.store.runs import Run, runs_of
+from hostler.store.runs import Run, RunState, last_fence, runs_of
 from hostler.store.tasks import Task, TaskState, require_task
 
 # Why an agent is stopped when the service leaves with its agents; the task itself is not stopped.
@@ -86,7 +87,9 @@ class Work:
 
     def launch(self, run: Run) -> Launch:
         """Checkout and prompt. What goes wrong is stored for the task, and ends the run."""
-        task = self._task(run.task_id)
+        with self._house.store.read() as tx:
+            require_ours(tx, run)
+            task = require_task(tx, run.task_id)
         if task.state is not TaskState.RUNNING:
             raise NotLaunched(Outcome.INTERRUPTED, f"The task is {task.state}.")
         self._require_undone(run, task)
@@ -101,15 +104,15 @@ class Work:
         except Exception as error:
             told = self._told(error)
             if desk is None:
-                self._store(failed_in_folder(self._house, task, told))
+                self._store(failed_in_folder(self._house, task, told), run)
             else:
-                self._store(failed(desk, task, told))
+                self._store(failed(desk, task, told), run)
             raise NotLaunched(Outcome.CONFIG, told.what) from error
 
     def finish(self, run: Run, verdict: Verdict) -> InTransaction:
         """From an agent's end to what is stored about it."""
         with self._house.store.read() as tx:
-            require_newest(tx, run)
+            require_ours(tx, run)
             task = require_task(tx, run.task_id)
         if _was_leaving(run) and task.state is TaskState.RUNNING:
             return self.requeue
@@ -132,18 +135,19 @@ class Work:
         """Our own part of a task whose agent was done: nothing else is repeated."""
         with self._house.store.read() as tx:
             last = runs_of(tx, task.id)[-1]
-        self._store(self._ending(task, verdict_of(last), last))
+        self._store(self._ending(task, verdict_of(last), last), last)
 
     def _require_undone(self, run: Run, task: Task) -> None:
         """A task by hand that is marked as done needs no agent; on a pull request it may again."""
         found = done_before(self._house, run) if task.by_hand and not task.turn else None
         if found is None:
             return
-        self._store(self._ending(task, found, run))
+        self._store(self._ending(task, found, run), run)
         raise NotLaunched(Outcome.INTERRUPTED, found.why)
 
-    def _store(self, ending: Ending) -> None:
+    def _store(self, ending: Ending, run: Run) -> None:
         with self._house.store.write(*SCOPES) as tx:
+            require_ours(tx, run)
             ending.store(tx)
 
     def _launch(self, desk: Desk, run: Run, task: Task) -> Launch:
@@ -190,14 +194,19 @@ class Work:
             return waiting
         if task.repo_full_name is None:
             return close_in_folder(self._house, task, verdict, run.session or "")
-        desk = self._desks.of(task.project)
+
+        def permit() -> None:
+            with self._house.store.read() as tx:
+                require_ours(tx, run)
+
+        desk = replace(self._desks.of(task.project), permit=permit)
 
         def observe(stage: Stage) -> None:
             self._observe(stage.value, run.run)
 
         try:
             return close_run(desk, task, verdict, run.session or "", observe)
-        except StoreError:
+        except (StoreError, FenceLost):
             raise
         except Exception as error:
             return failed(desk, task, self._told(error), Facts(EPOCH, finishing=True))
@@ -209,9 +218,15 @@ class Work:
         self._broke(error)
         return Defect(error)
 
-    def _task(self, task: str) -> Task:
-        with self._house.store.read() as tx:
-            return require_task(tx, task)
+
+def require_ours(tx: Transaction, run: Run) -> None:
+    """Raise if somebody has gone on with the task: a service that was replaced changes nothing."""
+    if run.state is not RunState.ENDED:
+        require_newest(tx, run)
+    elif last_fence(tx, run.task_id) != run.fence:
+        raise FenceLost(run.run, run.fence, "its task's last run", "there is a later one")
+    elif (task := require_task(tx, run.task_id)).state is not TaskState.RUNNING:
+        raise FenceLost(run.run, run.fence, "all that its task waits for", f"it is {task.state}")
 
 
 def _was_leaving(run: Run) -> bool:
