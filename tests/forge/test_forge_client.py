@@ -169,6 +169,28 @@ def test_a_written_answer_of_unknown_shape_is_unclear_not_repeated(scripted, clo
     forge.client.wire.close()
 
 
+@pytest.mark.parametrize("status", [404, 410])
+def test_a_host_that_knows_no_dependencies_has_none(scripted, clock, house, status):
+    path = f"/repos/{house.name}/issues/1/dependencies/blocked_by?per_page=100"
+    scripted.answers[path] = (status, {}, b"{}")
+    forge = GitHub(Client(Wire(scripted.url, clock), Known(), house.name, clock, pauses=()))
+    assert forge.blocked_by(1) == []
+    scripted.answers[path] = (503, {}, b"{}")
+    with pytest.raises(ServerFailed):
+        forge.blocked_by(1)
+    forge.client.wire.close()
+
+
+def test_dependencies_are_read_over_all_pages(house, monkeypatch):
+    monkeypatch.setattr("hostler.forge.github.PAGE", 2)
+    number = house.issue()
+    others = [house.issue() for _ in range(5)]
+    for other in others:
+        found = house.do("GET", f"issues/{other}")
+        house.do("POST", f"issues/{number}/dependencies/blocked_by", "bob", issue_id=found["id"])
+    assert [one.number for one in house.forge.blocked_by(number)] == others
+
+
 def test_githubs_time_is_asked_for_when_it_was_not_heard_for_long(house):
     wire = house.hub.wire
     first = wire.now()

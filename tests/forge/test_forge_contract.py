@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from forge_house import US
+from forge_house import US, House
 
 from hostler.clock import FakeClock
 from hostler.errors import Invalid, NotFound
@@ -23,9 +23,11 @@ from hostler.forge import (
     UpdatePull,
     pull_of,
 )
+from hostler.forge.feeds.keys import event_key
 from hostler.forge.markers import marker
 from hostler.forge.port import Feed
 from hostler.forge.stub import Stub
+from hostler.model import RepoName
 
 
 class Real:
@@ -40,6 +42,7 @@ class Real:
         self.pull = house.pull
         self.branch = house.branch
         self.pass_time = house.pass_time
+        self.others = []
 
     def edit(self, comment, body):
         self.house.do("PATCH", f"issues/comments/{comment}", body=body)
@@ -55,6 +58,20 @@ class Real:
 
     def merge(self, number):
         self.house.do("PUT", f"pulls/{number}/merge", "bob")
+
+    def another(self):
+        self.others.append(House(self.house.sandbox))
+        return Real(self.others[-1])
+
+    def block(self, number, blocker, place):
+        found = place.house.do("GET", f"issues/{blocker}")
+        path = f"issues/{number}/dependencies/blocked_by"
+        self.house.do("POST", path, "bob", issue_id=found["id"])
+
+    def unblock(self, number):
+        path = f"issues/{number}/dependencies/blocked_by"
+        for found in self.house.do("GET", path):
+            self.house.do("DELETE", f"{path}/{found['id']}", "bob")
 
 
 class Fake:
@@ -96,10 +113,27 @@ class Fake:
     def merge(self, number):
         self.forge.merge(number)
 
+    def another(self):
+        made = Fake()
+        made.forge.name = RepoName("octo", "barn")
+        return made
+
+    def block(self, number, blocker, place):
+        self.forge.block(number, blocker, place.forge)
+
+    def unblock(self, number):
+        self.forge.unblock(number)
+
 
 @pytest.fixture(params=["real", "stub"])
 def place(request):
-    return Real(request.getfixturevalue("house")) if request.param == "real" else Fake()
+    if request.param == "stub":
+        yield Fake()
+        return
+    made = Real(request.getfixturevalue("house"))
+    yield made
+    for other in made.others:
+        other.close()
 
 
 @pytest.fixture
@@ -256,6 +290,42 @@ def test_who_put_a_label_is_known(place):
     number = place.issue()
     place.label(number, "agent:bugfix")
     assert place.forge.labellers(number) == {"agent:bugfix": "bob"}
+
+
+def test_what_an_issue_waits_for_is_told_with_its_repository(place):
+    number, here = place.issue("later"), place.issue("first")
+    elsewhere = place.another()
+    there = elsewhere.issue("in another house")
+    assert place.forge.blocked_by(number) == []
+    place.block(number, here, place)
+    place.block(number, there, elsewhere)
+    elsewhere.forge.make(CloseIssue(there), key="k1")
+    names = {one.title: (one.repo, one.number, one.state) for one in place.forge.blocked_by(number)}
+    assert names == {
+        "first": (place.forge.repository().name, here, "open"),
+        "in another house": (elsewhere.forge.repository().name, there, "closed"),
+    }
+    assert place.forge.blocked_by(here) == []
+    place.unblock(number)
+    assert place.forge.blocked_by(number) == []
+
+
+def test_an_issue_that_is_not_there_waits_for_nothing(place):
+    assert place.forge.blocked_by(999) == []
+
+
+def test_a_new_dependency_is_news_even_in_the_second_of_its_issue(place):
+    number, other = place.issue(), place.issue()
+
+    def key():
+        found = place.forge.changes(Feed.ISSUES, None).items
+        return next(event_key(item) for item in found if item.number == number)
+
+    before = key()
+    place.block(number, other, place)
+    assert key() != before
+    place.unblock(number)
+    assert key() == before
 
 
 def test_feeds_show_what_changed_since_with_edits(place):

@@ -17,9 +17,10 @@ from hostler.forge.feeds import Scanned, Window, consume, pending, scan
 from hostler.forge.opening import Hub, open_hub
 from hostler.forge.outbox import Pace, Sender, Settled, enqueue, token_of
 from hostler.forge.payloads import pull_of
-from hostler.forge.port import Forge, Issue, Item, ItemKind, Made, Pull, Repository
+from hostler.forge.port import Blocking, Forge, Issue, Item, ItemKind, Made, Pull, Repository
 
 __all__ = [
+    "Blocking",
     "CloseIssue",
     "Comment",
     "CreateLabel",

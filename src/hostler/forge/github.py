@@ -11,7 +11,17 @@ from hostler.forge.client import Client
 from hostler.forge.deeds import Deed
 from hostler.forge.finding import find
 from hostler.forge.making import make
-from hostler.forge.port import Cost, Feed, Issue, Item, ItemKind, Made, Reading, Repository
+from hostler.forge.port import (
+    Blocking,
+    Cost,
+    Feed,
+    Issue,
+    Item,
+    ItemKind,
+    Made,
+    Reading,
+    Repository,
+)
 from hostler.forge.reading import PAGE, Listed, Payload, read_ascending, read_by_id
 from hostler.forge.wire import Answer
 
@@ -83,6 +93,14 @@ class GitHub:
                 actor = (event.get("actor") or {}).get("login") or payloads.GHOST
                 found[payloads.label_name(event["label"])] = str(actor)
         return found
+
+    def blocked_by(self, number: int) -> list[Blocking]:
+        try:
+            found = self._by_id(f"issues/{number}/dependencies/blocked_by")
+        except (NotFound, Gone):
+            # An older host has no such list, or the issue is gone: then it waits for nothing.
+            return []
+        return [payloads.blocking(one) for one in found.items]
 
     def labels(self) -> frozenset[str]:
         return frozenset(payloads.label_name(label) for label in self._by_id("labels").items)

@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from hostler.errors import ServerFailed
-from hostler.forge.port import Issue, Item, ItemKind, Made, Pull, Repository
+from hostler.forge.port import Blocking, Issue, Item, ItemKind, Made, Pull, Repository
 from hostler.model import RepoName
 
 P = ParamSpec("P")
@@ -78,6 +78,14 @@ def issue(payload: Payload) -> Issue:
 
 
 @_strict
+def blocking(payload: Payload) -> Blocking:
+    """An issue that another one waits for."""
+    owner, name = str(payload["repository_url"]).rstrip("/").split("/")[-2:]
+    found = issue(payload)
+    return Blocking(RepoName(owner, name), found.number, found.title, found.state)
+
+
+@_strict
 def pull_of(payload: Payload) -> Pull:
     """A pull request, from its full form or from a list."""
     return Pull(
@@ -116,6 +124,13 @@ def author(payload: Payload) -> str:
 def text(payload: Payload, name: str) -> str:
     """A text that may be absent or null."""
     return str(payload.get(name) or "")
+
+
+def blocker_count(payload: Payload) -> int | None:
+    """How many issues one waits for, by its own words; None where it does not say."""
+    summary = payload.get("issue_dependencies_summary")
+    count = summary.get("total_blocked_by") if isinstance(summary, Mapping) else None
+    return count if isinstance(count, int) else None
 
 
 def label_name(label: Any) -> str:

@@ -79,6 +79,16 @@ class Issue:
 
 
 @dataclass(frozen=True, slots=True)
+class Blocking:
+    """An issue that another one waits for, in whatever repository it is."""
+
+    repo: RepoName
+    number: int
+    title: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pull:
     """A pull request; `mergeable` is None while the host does not know."""
 
@@ -160,6 +170,10 @@ class Forge(Protocol):
 
     def labellers(self, number: int) -> dict[str, str]:
         """Who last put each label on an issue."""
+        ...
+
+    def blocked_by(self, number: int) -> list[Blocking]:
+        """What the host says that an issue waits for; nothing where it knows no such thing."""
         ...
 
     def labels(self) -> frozenset[str]:

@@ -10,7 +10,7 @@ import json
 from hashlib import sha256
 from typing import Any
 
-from hostler.forge.payloads import author, label_name
+from hostler.forge.payloads import author, blocker_count, label_name
 from hostler.forge.port import Item, ItemKind
 
 
@@ -27,6 +27,7 @@ def _content(item: Item) -> dict[str, Any]:
     if item.kind is ItemKind.ISSUE:
         found |= {name: payload.get(name) for name in ("title", "state", "state_reason", "locked")}
         found["labels"] = sorted(label_name(label) for label in payload.get("labels") or ())
+        found["waits_for"] = blocker_count(payload)
     elif item.kind is ItemKind.REVIEW:
         found["state"] = payload.get("state")
     elif item.kind is ItemKind.PULL:

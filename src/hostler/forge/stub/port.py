@@ -8,7 +8,17 @@ from datetime import datetime
 from hostler.errors import ForgeError
 from hostler.forge import payloads
 from hostler.forge.deeds import Deed
-from hostler.forge.port import Cost, Feed, Issue, Item, ItemKind, Made, Reading, Repository
+from hostler.forge.port import (
+    Blocking,
+    Cost,
+    Feed,
+    Issue,
+    Item,
+    ItemKind,
+    Made,
+    Reading,
+    Repository,
+)
 from hostler.forge.stub.acting import act, look
 from hostler.forge.stub.world import World
 
@@ -66,6 +76,9 @@ class Stub(World):
 
     def labellers(self, number: int) -> dict[str, str]:
         return {label: by for (where, label), by in self.labelled.items() if where == number}
+
+    def blocked_by(self, number: int) -> list[Blocking]:
+        return [payloads.blocking(one) for one in self.blockers.get(number, [])]
 
     def labels(self) -> frozenset[str]:
         return frozenset(self.known_labels)

@@ -30,6 +30,7 @@ class World:
     verdicts: dict[int, list[Payload]] = field(default_factory=dict)
     known_labels: dict[str, Payload] = field(default_factory=dict)
     labelled: dict[tuple[int, str], str] = field(default_factory=dict)
+    blockers: dict[int, list[Payload]] = field(default_factory=dict)
     branches: dict[str, str] = field(default_factory=lambda: {"main": "0" * 40})
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
     _ids: Iterator[int] = field(default_factory=lambda: count(1000))
@@ -46,7 +47,9 @@ class World:
             "state": "open",
             "state_reason": None,
             "labels": [],
+            "repository_url": f"{ROOT}/repos/{self.name}",
             "html_url": f"{ROOT}/{self.name}/issues/{number}",
+            "issue_dependencies_summary": {"total_blocked_by": 0},
         }
         self.put_labels(number, labels, by=by)
         return number
@@ -112,6 +115,20 @@ class World:
             self.labelled[(number, label)] = by
             self.known_labels.setdefault(label, {"name": label})
         self.change(number, labels=[{"name": name} for name in sorted(there | set(labels))])
+
+    def block(self, number: int, blocker: int, world: World | None = None) -> None:
+        """Let an issue wait for another, of this repository or of another one."""
+        other = world or self
+        self._blockers(number, [*self.blockers.get(number, []), other.one(other.issues, blocker)])
+
+    def unblock(self, number: int) -> None:
+        """Let an issue wait for nothing any more."""
+        self._blockers(number, [])
+
+    def _blockers(self, number: int, found: list[Payload]) -> None:
+        self.one(self.issues, number)
+        self.blockers[number] = found
+        self.change(number, issue_dependencies_summary={"total_blocked_by": len(found)})
 
     def merge(self, number: int) -> None:
         """Merge a pull request."""
