@@ -29,6 +29,7 @@ from hostler.store.tasks import Flow, Task, TaskState
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PROJECTS = ("barn", "stable", "field")
+NEEDS = Held(Gate.DEPENDENCIES, "It waits for t9.", "Wait.")
 
 
 def at(seconds: float) -> str:
@@ -110,7 +111,7 @@ def yards() -> st.SearchStrategy[Yard]:
             parents=parents,
         ),
         places,
-        st.dictionaries(names, st.just("It waits for t9."), max_size=5),
+        st.dictionaries(names, st.just(NEEDS), max_size=5),
         counts,
         st.integers(0, 4),
         st.integers(0, 4),
@@ -220,7 +221,7 @@ def test_a_time_is_waited_for(state):
         ({"places": {}}, Gate.WATCHED),
         ({"places": {"t1": place(ready=False)}}, Gate.READY),
         ({"places": {"t1": place(paused="By ann.")}}, Gate.PAUSED),
-        ({"needs": {"t1": "It waits for t2."}}, Gate.DEPENDENCIES),
+        ({"needs": {"t1": NEEDS}}, Gate.DEPENDENCIES),
         ({"running": 2, "max_root_tasks": 2}, Gate.ROOT_TASKS),
         ({"runs": 2, "max_runs": 2}, Gate.RUNS),
     ],
@@ -258,7 +259,7 @@ def test_a_task_that_is_done_waits_for_its_children_as_long_as_they_work_or_for_
 
 def test_work_that_has_begun_is_not_held_by_a_later_dependency():
     begun = task(state=TaskState.RETRYING, attempt=1)
-    assert gate_of(begun, yard(needs={"t1": "It waits for t2."})) is None
+    assert gate_of(begun, yard(needs={"t1": NEEDS})) is None
 
 
 def test_where_root_tasks_are_counted_they_start_as_they_came():

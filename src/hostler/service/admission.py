@@ -23,11 +23,12 @@ from hostler.service.candidates import (
     gate_of,
     opening,
 )
+from hostler.service.needs import needs_of
 from hostler.service.places import place_of
 from hostler.store import Store, Transaction
 from hostler.store.pauses import pauses
 from hostler.store.runs import LIVE, Run, open_runs, regain_place
-from hostler.store.tasks import Task, TaskState, require_task, tasks_in
+from hostler.store.tasks import Task, TaskState, note_gate, require_task, tasks_in
 
 # The gates, the task's rows and the writes that tell people.
 SCOPES = ("admission", "outbox", "tasks")
@@ -102,6 +103,21 @@ class Admission:
             for key in gone:
                 del self._said[key]
 
+    def note_gates(self, full: Held | None) -> None:
+        """Store which gate holds whom, where that has changed. `full`: no worker is free."""
+        here, policy = self._office.look(), self._office.policy()
+        with self._office.store.read() as tx:
+            waiting = {task.id: task for task in self._waiting(tx)}
+            choice = self.choose(tx, self.yard(tx), policy, here)
+        found = {name: held.gate for name, held in choice.held.items()}
+        if full is not None:
+            found = {name: found.get(name, full.gate) for name in waiting}
+        changed = {name: gate for name, gate in found.items() if waiting[name].gate != str(gate)}
+        if changed:
+            with self._office.store.write("tasks", relaxed=True) as tx:
+                for name, gate in changed.items():
+                    note_gate(tx, name, str(gate))
+
     def drop_demand(self) -> None:
         """We want nothing any more."""
         if self._said:
@@ -143,6 +159,7 @@ class Admission:
         return Yard(
             now=tx.now(),
             places=self._places(tx),
+            needs=needs_of(tx, self._waiting(tx)),
             busy=frozenset(busy),
             parents=frozenset(
                 task.parent_task

@@ -35,6 +35,7 @@ class Gate(StrEnum):
     PAUSED = "paused"
     DEPENDENCIES = "dependencies"
     ROOT_TASKS = "root_tasks"
+    WORKERS = "workers"
     RUNS = "runs"
 
 
@@ -53,6 +54,17 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """Why a task does not start now, and what a person can do; `until`: when the gate opens."""
+
+    gate: str
+    why: str
+    remedy: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Yard:
     """Everything that admission counts, at one moment. Limits of 0 or less are none.
 
@@ -62,7 +74,7 @@ class Yard:
 
     now: datetime
     places: Mapping[str, Place]
-    needs: Mapping[str, str] = field(default_factory=dict)
+    needs: Mapping[str, Held] = field(default_factory=dict)
     busy: frozenset[str] = frozenset()
     parents: frozenset[str] = frozenset()
     runs: int = 0
@@ -71,17 +83,6 @@ class Yard:
     max_root_tasks: int = 0
     served: Mapping[str, int] = field(default_factory=dict)
     joins_first: timedelta = timedelta(minutes=15)
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """Why a task does not start now, and what a person can do; `until`: when the gate opens."""
-
-    gate: str
-    why: str
-    remedy: str = ""
-    since: datetime | None = None
-    until: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +191,8 @@ def _paused(task: Task, yard: Yard) -> Held | None:
 
 
 def _dependencies(task: Task, yard: Yard) -> Held | None:
-    needs = yard.needs.get(task.id)
     # Work that has begun is not taken back because somebody adds a dependency later.
-    if not needs or task.attempt > 0 or task.finishing:
-        return None
-    return Held(Gate.DEPENDENCIES, needs, "Finish those first, or change what it depends on.")
+    return None if task.attempt > 0 or task.finishing else yard.needs.get(task.id)
 
 
 def _root_tasks(task: Task, yard: Yard) -> Held | None:

@@ -17,13 +17,15 @@ from hostler.config.settings import Runtime
 from hostler.errors import StoreError
 from hostler.flows import settled
 from hostler.forge import Pace, Sender, Window
-from hostler.governor import attach, count_again, hold, look_around, prune
+from hostler.governor import attach, count_again, hold, look_around
 from hostler.governor.holders import holder_of, is_alive
 from hostler.intake import watch
 from hostler.runs import LocalDispatcher, Supervisor, request_stop
 from hostler.runs.errors import RunError
 from hostler.service.admission import Admission, Granted, Office
-from hostler.service.cleaning import clean_up, leftovers
+from hostler.service.bulletin import Bulletin
+from hostler.service.candidates import Gate, Held
+from hostler.service.chores import Chores
 from hostler.service.crew import Crew, Job
 from hostler.service.desks import Desks, House
 from hostler.service.journal import Journal
@@ -42,7 +44,6 @@ IO_WORKERS = 4
 WATCH_SECONDS = 1.0
 # How long a finished look, a write or a worker may take to notice that we are leaving.
 LEAVE_SECONDS = 15.0
-PRUNE_SECONDS = 60.0
 # Who waits for others keeps a thread, not a place: the limiter says how many work.
 MOST_THREADS = 1024
 QUEUED = (TaskState.QUEUED,)
@@ -82,13 +83,24 @@ class ServiceRunner:
         self._limiter = GlobalWorkLimiter(settings.runtime.worker_count)
         self._io = ThreadPoolExecutor(IO_WORKERS, thread_name_prefix="io")
         self._policies = Policies(house.home, settings, journal.broke)
+        self._bulletin = Bulletin(house, clock, journal.broke)
+        self._observe = both(observe, self._bulletin.heard)
+        self._chores = Chores(
+            house,
+            self._desks,
+            self._bulletin,
+            journal,
+            self._io,
+            clock,
+            self._policies.current,
+        )
         self._dispatcher = LocalDispatcher(
             house.home,
             house.store,
             clock,
             attached=attach,
             environment=house.environment,
-            observer=observe,
+            observer=self._observe,
         )
         self._work = Work(house, self._desks, observe=observe, broke=journal.broke)
         self._supervisor = Supervisor(
@@ -97,9 +109,8 @@ class ServiceRunner:
             self._dispatcher,
             self._work.hooks(),
             grace_seconds=settings.runtime.stop_grace_seconds,
-            observer=observe,
+            observer=self._observe,
         )
-        self._observe = observe
         # Whoever asks for one task has just spoken with GitHub about it.
         everything = frozenset(settings.repo)
         ready = self._desks.ready if self._duty.polls else lambda: everything
@@ -114,7 +125,6 @@ class ServiceRunner:
             for project, repo in settings.repo.items()
             if self._duty.polls
         ]
-        self._prune_at = clock.monotonic()
         self._pool: ThreadPoolExecutor | None = None
         self._crew: Crew | None = None
 
@@ -172,7 +182,7 @@ class ServiceRunner:
         self._outgoing.start()
         threading.Thread(target=self._watch_commits, name="watcher", daemon=True).start()
         if self._duty.polls:
-            self._io.submit(self._clean_leftovers)
+            self._chores.clean_leftovers()
 
     def _hold_place(self, run: Run) -> None:
         """A live agent never loses its lease, whatever was lost in a power cut."""
@@ -204,7 +214,7 @@ class ServiceRunner:
         try:
             again = self._crew.start_due()
             self._poll()
-            self._prune()
+            self._chores.do()
             self._look_at_runs()
             self._admission.say_demand(self._clock.monotonic())
             self._admit()
@@ -219,7 +229,7 @@ class ServiceRunner:
             look = orchestrator.poll_once(self._io, self.wake)
             if look is not None:
                 self._journal.looked(look, self._counts(look))
-                self._clean_after(look)
+                self._chores.after(look)
 
     def _admit(self) -> None:
         while not self._leaving.is_set() and self._limiter.try_acquire():
@@ -230,8 +240,10 @@ class ServiceRunner:
                 raise
             if granted is None:
                 self._limiter.release()
+                self._admission.note_gates(None)
                 return
             self._start(granted)
+        self._admission.note_gates(workers_busy(self._limiter))
 
     def _start(self, granted: Granted) -> None:
         assert self._crew is not None
@@ -272,16 +284,6 @@ class ServiceRunner:
         self._limiter.force()
         self._crew.regain(run.run)
 
-    def _prune(self) -> None:
-        """Once a minute: what the dead held is free, and what the living hold is seen."""
-        now = self._clock.monotonic()
-        if now < self._prune_at:
-            return
-        self._prune_at = now + PRUNE_SECONDS
-        here = look_around()
-        with self._house.store.write("admission", relaxed=True) as tx:
-            prune(tx, self._policies.current(), here)
-
     def _ask_to_stop(self, run: Run, why: str) -> None:
         with self._house.store.write() as tx:
             first = request_stop(tx, run.run, why)
@@ -292,7 +294,7 @@ class ServiceRunner:
 
     def _shortest(self, again: float | None) -> float | None:
         waits = [one.seconds_left() for one in self._orchestrators]
-        waits.append(max(self._prune_at - self._clock.monotonic(), 0.0))
+        waits.append(self._chores.seconds_left())
         opens = self._admission.opens_at()
         if opens is not None:
             waits.append(max((opens - self._clock.now()).total_seconds(), 0.01))
@@ -304,23 +306,6 @@ class ServiceRunner:
             found = tasks_in(tx, [state for group in states.values() for state in group])
         counted = Counter(task.state for task in found if task.project == look.project)
         return {name: sum(counted[state] for state in group) for name, group in states.items()}
-
-    # -- cleaning -----------------------------------------------------------------------------
-
-    def _clean_after(self, look: Look) -> None:
-        for name in look.found.taken.changed if look.found else ():
-            with self._house.store.read() as tx:
-                task = find_task(tx, name)
-            if task is not None and task.over:
-                self._io.submit(self._clean, task)
-
-    def _clean_leftovers(self) -> None:
-        for task in leftovers(self._house):
-            self._clean(task)
-
-    def _clean(self, task: Task) -> None:
-        if not self._leaving.is_set():
-            clean_up(self._house, self._desks, task, self._journal.cleaned)
 
     # -- jobs ---------------------------------------------------------------------------------
 
@@ -345,6 +330,7 @@ class ServiceRunner:
     def _end(self) -> None:
         assert self._crew is not None and self._pool is not None
         self._leaving.set()
+        self._chores.leave()
         if self._stop_agents:
             self._end_agents()
         self._outgoing.leave(LEAVE_SECONDS)
@@ -370,11 +356,28 @@ class ServiceRunner:
         wait(self._crew.futures(), grace + LEAVE_SECONDS)
 
 
+def both(first: Observer, second: Observer) -> Observer:
+    """Two observers as one."""
+
+    def observe(step: str, run: str) -> None:
+        first(step, run)
+        second(step, run)
+
+    return observe
+
+
 def is_stray(run: Run, task: Task) -> bool:
     """Whether a live run must end. A failing launch moves its task before its run has ended."""
     if run.state is RunState.ADMITTED:
         return task.over
     return task.state is not TaskState.RUNNING
+
+
+def workers_busy(limiter: GlobalWorkLimiter) -> Held:
+    """Why nobody starts while all workers are busy."""
+    busy, all_ = limiter.in_flight(), limiter.capacity()
+    why = f"{busy} of {all_} workers are busy."
+    return Held(Gate.WORKERS, why, "Wait until one is free, or raise `[runtime] worker_count`.")
 
 
 def deserted(run: Run) -> bool:

@@ -201,6 +201,12 @@ def change_task(tx: Transaction, before: Task, after: Task) -> Task:
     return require_task(tx, before.id)
 
 
+def note_gate(tx: Transaction, task: str, gate: str) -> None:
+    """Which gate holds a task since now; for people, so a race with its start is no harm."""
+    values = {"gate": gate, "gate_since": tx.stamp()}
+    tx.execute(update(tasks).where(tasks.c.id == task).values(values))
+
+
 def _many(tx: Transaction, chosen: ColumnElement[bool]) -> list[Task]:
     rows = tx.execute(select(tasks).where(chosen).order_by(tasks.c.order, tasks.c.id)).mappings()
     return [_task(dict(row)) for row in rows]

@@ -1,0 +1,124 @@
+"""What is done beside admission: dead leases, blockers, questions, checkouts of finished tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from contextlib import suppress
+
+from hostler.clock import Clock
+from hostler.governor import Policy, look_around, prune
+from hostler.planner import News
+from hostler.service.bulletin import Bulletin
+from hostler.service.cleaning import clean_up, leftovers
+from hostler.service.desks import Desks, House
+from hostler.service.journal import Journal
+from hostler.service.needs import note_needs
+from hostler.service.orchestrator import Look
+from hostler.service.questions import Questions
+from hostler.store.tasks import Task, find_task
+
+PRUNE_SECONDS = 60.0
+CARRY_SECONDS = 2.0
+
+
+class Chores:
+    """Called once a turn; whatever may take its time goes to an I/O thread."""
+
+    def __init__(
+        self,
+        house: House,
+        desks: Desks,
+        bulletin: Bulletin,
+        journal: Journal,
+        io: Executor,
+        clock: Clock,
+        policy: Callable[[], Policy],
+    ) -> None:
+        self._house = house
+        self._desks = desks
+        self._bulletin = bulletin
+        self._journal = journal
+        self._io = io
+        self._clock = clock
+        self._policy = policy
+        self._questions = Questions(house.store, bulletin, journal.broke)
+        self._prune_at = self._carry_at = clock.monotonic()
+        self._leaving = False
+
+    def do(self) -> None:
+        """Everything that is due."""
+        self._prune()
+        self._tell_needs()
+        self._carry_questions()
+
+    def seconds_left(self) -> float:
+        """Until something is due by itself."""
+        now = self._clock.monotonic()
+        waits = [self._prune_at - now]
+        if self._questions.asking():
+            waits.append(self._carry_at - now)
+        return max(min(waits), 0.0)
+
+    def after(self, look: Look) -> None:
+        """What follows from a look at a repository: words for agents, checkouts to remove."""
+        if look.found is None:
+            return
+        if look.found.taken.heard:
+            self._submit(self._bulletin.said, look.found.taken.heard)
+        for name in look.found.taken.changed:
+            with self._house.store.read() as tx:
+                task = find_task(tx, name)
+            if task is not None and task.over:
+                self._submit(self._clean, task)
+
+    def clean_leftovers(self) -> None:
+        """Checkouts that an earlier service could not remove."""
+
+        def clean_all() -> None:
+            for task in leftovers(self._house):
+                self._clean(task)
+
+        self._submit(clean_all)
+
+    def leave(self) -> None:
+        """Begin nothing any more."""
+        self._leaving = True
+
+    def _prune(self) -> None:
+        """Once a minute: what the dead held is free, and what the living hold is seen."""
+        now = self._clock.monotonic()
+        if now < self._prune_at:
+            return
+        self._prune_at = now + PRUNE_SECONDS
+        here = look_around()
+        with self._house.store.write("admission", relaxed=True) as tx:
+            prune(tx, self._policy(), here)
+
+    def _tell_needs(self) -> None:
+        """Say on the bus of a task what it waits for, when that changes."""
+        for told in note_needs(self._house.store):
+            tell = self._bulletin.fact if told.news is News.CLEAR else self._bulletin.progress
+            self._submit(tell, told.task, told.text)
+
+    def _carry_questions(self) -> None:
+        """While agents of issues are at work, their buses are looked at every two seconds."""
+        now = self._clock.monotonic()
+        if now < self._carry_at or not self._questions.asking():
+            return
+        self._carry_at = now + CARRY_SECONDS
+        self._submit(self._questions.carry)
+
+    def _clean(self, task: Task) -> None:
+        if not self._leaving:
+            clean_up(self._house, self._desks, task, self._journal.cleaned)
+
+    def _submit(self, act: Callable[..., object], *words: object) -> None:
+        def guarded() -> None:
+            try:
+                act(*words)
+            except Exception as error:  # a chore that breaks is no reason to stop working
+                self._journal.broke(error)
+
+        with suppress(RuntimeError):  # the executor is closed: we are leaving
+            self._io.submit(guarded)
