@@ -12,7 +12,7 @@ from children import Child
 from hostler.clock import FakeClock, SystemClock
 from hostler.errors import HomeLocked, StoreReadOnly
 from hostler.store.holders import read_holder
-from hostler.store.homelock import FILE_NAME, HomeLock, home_lock
+from hostler.store.homelock import FILE_NAME, HomeLock, home_lock, who_works
 
 REPLACE = """
 import os, sys
@@ -50,6 +50,35 @@ def test_the_second_is_told_who_the_first_is(home):
     with home_lock(home, FakeClock()):
         assert read_holder(home / FILE_NAME).pid == os.getpid()
     assert read_holder(home / FILE_NAME) is None
+
+
+def test_anybody_can_ask_who_works_here_and_disturbs_nobody(home):
+    assert who_works(home) is None
+    child = Child(hold, home)
+    assert child.hear() == "held"
+    assert who_works(home).pid == child.process.pid
+    child.kill()
+    assert who_works(home) is None
+    with home_lock(home, FakeClock(), "service"):
+        assert (who_works(home).pid, who_works(home).purpose) == (os.getpid(), "service")
+        assert "service (pid" in str(who_works(home))
+
+
+def test_who_asks_keeps_nobody_out(home):
+    """Others look all the time; the lock can be taken between any two looks."""
+    home.mkdir()
+    child = Child(look_on, home)
+    assert child.hear() == "looking"
+    for _ in range(200):
+        with home_lock(home, SystemClock()):
+            pass
+    child.kill()
+
+
+def look_on(pipe, home):
+    pipe.send("looking")
+    while True:
+        who_works(home)
 
 
 def test_a_killed_holder_holds_nothing(home):

@@ -24,21 +24,23 @@ _WAL_WRITE_BYTE = 120
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A process, as shown to a person."""
+    """A process, as shown to a person. `purpose`: what it holds something for, if it says so."""
 
     pid: int
     program: str
     host: str
     since: str
+    purpose: str = ""
 
     def __str__(self) -> str:
-        return f"{self.program} (pid {self.pid} on {self.host}, since {self.since})"
+        what = " ".join(word for word in (self.program, self.purpose) if word)
+        return f"{what} (pid {self.pid} on {self.host}, since {self.since})"
 
 
-def myself(now: datetime) -> Holder:
+def myself(now: datetime, purpose: str = "") -> Holder:
     """This process, holding something from now on."""
     program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
-    return Holder(os.getpid(), program, socket.gethostname(), stamp(now))
+    return Holder(os.getpid(), program, socket.gethostname(), stamp(now), purpose)
 
 
 def write_holder(descriptor: int, holder: Holder) -> None:
@@ -63,7 +65,11 @@ def read_holder(lock_file: Path) -> Holder | None:
         with lock_file.open("rb") as file:
             found = json.loads(file.read(_RECORD))
         return Holder(
-            int(found["pid"]), str(found["program"]), str(found["host"]), str(found["since"])
+            int(found["pid"]),
+            str(found["program"]),
+            str(found["host"]),
+            str(found["since"]),
+            str(found.get("purpose", "")),
         )
     except (OSError, ValueError, TypeError, KeyError):
         return None

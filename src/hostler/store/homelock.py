@@ -16,7 +16,15 @@ from typing import BinaryIO
 from hostler.clock import Clock
 from hostler.errors import HomeLocked, StoreReadOnly
 from hostler.store.forks import renew_after_fork, set_aside
-from hostler.store.holders import clear_holder, myself, read_holder, try_lock, write_holder
+from hostler.store.holders import (
+    UNKNOWN,
+    Holder,
+    clear_holder,
+    myself,
+    read_holder,
+    try_lock,
+    write_holder,
+)
 from hostler.store.parts import private_folder
 
 FILE_NAME = "service.lock"
@@ -30,16 +38,19 @@ class HomeLock:
         renew_after_fork(self)
 
     @classmethod
-    def take(cls, home: Path, clock: Clock) -> HomeLock:
+    def take(cls, home: Path, clock: Clock, purpose: str = "") -> HomeLock:
         """Take the lock now, or raise `HomeLocked` with the holder's name."""
         path = home / FILE_NAME
         while True:
             file = _open(path)
             if not try_lock(file):
+                looked_at = _try_to_look(file)
                 file.close()
+                if looked_at:
+                    continue  # somebody only asked who works here, and is through in no time
                 raise HomeLocked(home, read_holder(path))
             if _is_still(path, file):
-                write_holder(file.fileno(), myself(clock.now()))
+                write_holder(file.fileno(), myself(clock.now(), purpose))
                 return cls(file)
             file.close()
 
@@ -77,13 +88,37 @@ class HomeLock:
 
 
 @contextmanager
-def home_lock(home: Path, clock: Clock) -> Iterator[HomeLock]:
-    """Hold the lock for the length of a block."""
-    lock = HomeLock.take(home, clock)
+def home_lock(home: Path, clock: Clock, purpose: str = "") -> Iterator[HomeLock]:
+    """Hold the lock for the length of a block; `purpose` tells others what for."""
+    lock = HomeLock.take(home, clock, purpose)
     try:
         yield lock
     finally:
         lock.release()
+
+
+def who_works(home: Path) -> Holder | None:
+    """Who holds the lock of a home at this moment; None: nobody does."""
+    path = home / FILE_NAME
+    try:
+        file = path.open("rb", buffering=0)
+    except OSError:
+        return None
+    with file:
+        if _try_to_look(file):
+            return None
+    # It may have been taken this very moment, and nobody is named yet.
+    return read_holder(path) or Holder(0, UNKNOWN, "", "")
+
+
+def _try_to_look(file: BinaryIO) -> bool:
+    """Share the lock for a moment with others who look; refused while somebody works."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    fcntl.flock(file, fcntl.LOCK_UN)
+    return True
 
 
 def _open(path: Path) -> BinaryIO:
