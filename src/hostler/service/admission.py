@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from hostler.config.settings import Settings
@@ -38,12 +38,14 @@ SCOPES = ("admission", "outbox", "tasks")
 class Granted:
     """A task that has begun. Without a run, only our own part is left to do.
 
-    `back`: the run is not new, it has its lent place again.
+    `back`: the run is not new, it has its lent place again. `cleared`: what it waited for became
+    ready just now.
     """
 
     task: Task
     run: Run | None
     back: bool = False
+    cleared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +198,7 @@ class Admission:
         if task.finishing and task.state is TaskState.PARKED:
             return Granted(resume_finishing(tx, task), None)
         place = yard.places[task.id]
-        begun = begin_turn(tx, task)
+        begun = begin_turn(tx, replace(task, blockers=""))
         run = admit(
             tx,
             NewRun(
@@ -211,7 +213,7 @@ class Admission:
         answer = acquire(tx, ask_for(task, place, run.run), policy, here)
         if isinstance(answer, Denied):
             raise RuntimeError(f"a lease was refused after it was promised: {answer.what}")
-        return Granted(begun, run)
+        return Granted(begun, run, cleared=bool(task.blockers))
 
     def _back(self, tx: Transaction, policy: Policy, here: Here) -> Granted | None:
         """Whoever lent its place and is through with waiting goes before all others."""

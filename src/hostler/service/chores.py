@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from hostler.clock import Clock
 from hostler.governor import Policy, look_around, prune
-from hostler.planner import News
+from hostler.planner import News, in_words
 from hostler.service.bulletin import Bulletin
 from hostler.service.cleaning import clean_up, leftovers
 from hostler.service.desks import Desks, House
@@ -71,6 +71,10 @@ class Chores:
                 task = find_task(tx, name)
             if task is not None and task.over:
                 self._submit(self._clean, task)
+
+    def tell_clear(self, task: Task) -> None:
+        """What a task waited for is ready, and it has begun."""
+        self._submit(self._bulletin.fact, task, in_words(()))
 
     def clean_leftovers(self) -> None:
         """Checkouts that an earlier service could not remove."""

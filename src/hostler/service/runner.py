@@ -251,6 +251,8 @@ class ServiceRunner:
             self._crew.regain(granted.run.run)
             return
         self._journal.admitted(granted.task, granted.run)
+        if granted.cleared:
+            self._chores.tell_clear(granted.task)
         self._observe("admitted", granted.run.run if granted.run else granted.task.id)
         run = granted.run
         self._crew.start(self._supervising(run) if run else self._finishing(granted.task))
