@@ -117,6 +117,13 @@ def test_the_prompt_says_how_the_last_attempts_ended():
     assert "Attempt" not in prompt_for(task(), Material(), None)
 
 
+def test_an_answer_is_told_beside_its_question():
+    asked = task(question="Which colour?", note="ann answers: Blue.")
+    prompt = prompt_for(asked, Material(), None)
+    assert "| Which colour?" in prompt and "| ann answers: Blue." in prompt
+    assert "could not be used" not in prompt
+
+
 def test_a_prompt_is_put_in_as_it_is():
     odd = "Use $HOME and ${x} and $$ and <<< >>>"
     assert odd in prompt_for(task(prompt=odd), Material(), None)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from hostler.errors import HostlerError
 from hostler.flows import commands
 from hostler.flows.commands import CommandRefused
 from hostler.flows.lineage import active_children, ancestors, belongs, descendants
@@ -100,6 +101,18 @@ def test_a_stopped_task_is_resumed_where_it_was(family, store):
     assert again.requeues == 0
     with pytest.raises(CommandRefused), store.write(*SCOPES) as tx:
         commands.resume(tx, again, "ann")
+
+
+def test_a_question_is_answered_once(family, store):
+    asking = put(store, family[0], TaskState.NEEDS_INPUT, question="Which colour?", session="s")
+    with store.write(*SCOPES) as tx:
+        with pytest.raises(HostlerError, match="empty"):
+            commands.answer(tx, asking, "ann", "  ")
+        told = commands.answer(tx, asking, "ann", "Blue.")
+    assert (told.state, told.note, told.session) == (TaskState.QUEUED, "ann answers: Blue.", "s")
+    assert told.question == "Which colour?"
+    with pytest.raises(CommandRefused), store.write(*SCOPES) as tx:
+        commands.answer(tx, told, "ann", "Red.")
 
 
 def test_a_cancelled_task_is_not_resumed_but_can_be_retried(family, store):

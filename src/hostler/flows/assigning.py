@@ -68,7 +68,10 @@ def prompt_for(task: Task, material: Material, repo: Repo | None) -> str:
         )
     elif material.remarks and not feedback:
         parts.append(render("remarks", remarks=_said(material.remarks)))
-    if task.note:
+    if task.note and task.question and task.by_hand:
+        told = {"question": quoted("you", task.question), "remarks": quoted("answer", task.note)}
+        parts.append(render("answer", **told))
+    elif task.note:
         parts.append(render("repair", note=quoted("what was found", task.note)))
     elif material.history:
         parts.append(render("again", history=_endings(material.history)))

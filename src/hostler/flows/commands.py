@@ -14,6 +14,7 @@ from hostler.store.tasks import Task, TaskState, change_task
 from hostler.store.transaction import Transaction
 
 CANCELLED = "Cancelled"
+LONGEST_ANSWER = 16_000
 RESUMABLE = frozenset(
     {TaskState.STOPPED, TaskState.NEEDS_INPUT, TaskState.PARKED, TaskState.BLOCKED}
 )
@@ -57,6 +58,17 @@ def resume(tx: Transaction, task: Task, by: str) -> Task:
     if task.state not in RESUMABLE:
         raise CommandRefused("resumed", task)
     return _queue(tx, task, f"Resumed by {by}.")
+
+
+def answer(tx: Transaction, task: Task, by: str, text: str) -> Task:
+    """Answer the question of a task by hand; those of issues are answered on GitHub."""
+    if task.state is not TaskState.NEEDS_INPUT or not task.by_hand:
+        where = "" if task.by_hand else "Answer with a comment on its issue."
+        raise CommandRefused("answered", task, where)
+    if not text.strip():
+        raise HostlerError("The answer is empty.", safe="Nothing was changed.")
+    told = replace(task, note=f"{by} answers: {text.strip()}"[:LONGEST_ANSWER])
+    return _queue(tx, task, f"Answered by {by}.", told)
 
 
 def retry(tx: Transaction, task: Task, by: str) -> Task:
