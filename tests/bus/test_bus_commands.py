@@ -193,7 +193,9 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("argv", "word"), BAD, ids=lambda v: v if isinstance(v, str) else " ".join(v)[:40])
+@pytest.mark.parametrize(
+    ("argv", "word"), BAD, ids=lambda v: v if isinstance(v, str) else " ".join(v)[:40]
+)
 def test_bad_input_is_told_and_posts_nothing(hostler, home, task, argv, word):
     done = hostler("bus", *argv, env=IN_A_RUN)
     assert done.code == 2, done.err

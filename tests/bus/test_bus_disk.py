@@ -105,6 +105,20 @@ def test_a_line_that_fits_in_part_is_covered_at_once(bus, path, monkeypatch):
     assert every_line_is_json(path)
 
 
+def test_a_mended_line_whose_newline_does_not_fit_takes_no_message_with_it(bus, path, monkeypatch):
+    bus.post(INFO, "first", AGENT)
+    with path.open("ab") as file:
+        file.write(b'{"id":"torn')
+    real = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, data, place: real(file, data[:-1], place))
+    with pytest.raises(BusFull):
+        bus.post(INFO, "refused", AGENT)
+    monkeypatch.undo()
+    bus.post(INFO, "second", AGENT)
+    assert [message.body for message in bus.since()] == ["first", "second"]
+    assert every_line_is_json(path)
+
+
 def test_a_full_disk_is_told_with_what_to_do(bus, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")

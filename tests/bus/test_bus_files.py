@@ -25,13 +25,13 @@ from bus_yard import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.bus import BEGINNING, Bus, Terms
+from hostler.bus import BEGINNING, Bus, Terms, reading
 from hostler.bus.errors import IdsExhausted
 from hostler.bus.ids import id_before, id_of, moment_of
 from hostler.bus.lines import backward, end_of_lines, forward, last_line
 from hostler.bus.places import place_after
 from hostler.bus.wire import LONGEST_LINE, parse
-from hostler.clock import FakeClock
+from hostler.clock import FakeClock, SystemClock
 from hostler.model import EPOCH
 
 blocks = st.integers(1, 40)
@@ -309,3 +309,79 @@ def test_the_number_of_files_that_a_reader_opens_does_not_grow(path, monkeypatch
     bus.tail(2)
     bus.since(bus.last_id())
     assert len(opened) <= 6
+
+
+def test_a_file_that_somebody_made_huge_is_set_aside_unread(path, monkeypatch):
+    bus = Bus(path)
+    said = post_many(bus, 3)
+    os.truncate(path, 1 << 40)
+    read = 0
+    real = os.pread
+
+    def pread(descriptor, size, place):
+        nonlocal read
+        data = real(descriptor, size, place)
+        read += len(data)
+        return data
+
+    monkeypatch.setattr(os, "pread", pread)
+    for writer in (bus, Bus(path)):
+        said.append(writer.post(INFO, "next", AGENT))
+    assert read < 1_000_000
+    assert len(files_of(path)) == 2
+    assert list(bus.tail(2)) == said[-2:]
+
+
+def rotated_in_between(bus, monkeypatch):
+    """Have the present file set aside while a reader opens its files."""
+    real = reading.set_aside
+
+    def set_aside(path):
+        monkeypatch.undo()
+        bus.path.rename(bus.path.with_name(f"bus.{id_of(SystemClock().now())}.jsonl"))
+        bus.post(INFO, "after", AGENT)
+        return real(path)
+
+    monkeypatch.setattr(reading, "set_aside", set_aside)
+
+
+def test_a_file_set_aside_while_a_reader_opens_it_is_neither_missed_nor_seen_twice(
+    bus, monkeypatch
+):
+    said = post_many(bus, 3)
+    for read in (lambda: bus.since(), lambda: bus.tail(99)):
+        rotated_in_between(bus, monkeypatch)
+        found = list(read())
+        said = list(bus.since())
+        assert found == said[:-1], "what came after the opening may be missed, and nothing else"
+
+
+def test_a_follower_misses_nothing_that_was_set_aside_while_it_opened(bus, monkeypatch):
+    said = post_many(bus, 3)
+    rotated_in_between(bus, monkeypatch)
+    follower = bus.follower(BEGINNING)
+    assert bodies(follower.new()) == [*bodies(said), "after"]
+
+
+def test_a_follower_misses_nothing_that_comes_between_its_reading_and_its_looking(bus):
+    """Messages and a rotation right after it read the last line."""
+    follower = bus.follower(BEGINNING)
+    said = post_many(bus, 3)
+    found = []
+    for message in follower.new():
+        found.append(message.body)
+        if message == said[-1]:
+            bus.post(INFO, "old file", AGENT)
+            bus.path.rename(bus.path.with_name(f"bus.{id_of(SystemClock().now())}.jsonl"))
+            bus.post(INFO, "new file", AGENT)
+    found += bodies(follower.new())
+    assert found == [*bodies(said), "old file", "new file"]
+
+
+def test_a_follower_of_no_file_hears_of_one_that_came_and_was_set_aside(bus):
+    follower = bus.follower(BEGINNING)
+    assert list(follower.new()) == []
+    said = post_many(bus, 2)
+    bus.path.rename(bus.path.with_name(f"bus.{id_of(SystemClock().now())}.jsonl"))
+    assert list(follower.new()) == said
+    assert list(follower.new()) == []

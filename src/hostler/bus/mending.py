@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -32,4 +33,6 @@ def cover_up(path: Path, torn: bytes, start: int) -> None:
     # Overwritten, never cut off: a reader that stands in these bytes would else join them
     # with those of the next message, and make of two halves a third one.
     with opened_to_overwrite(path) as over:
-        os.pwrite(over, cover(torn), start)
+        line = cover(torn)
+        if os.pwrite(over, line, start) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -46,7 +46,9 @@ class Look:
         self._path = path
         # In this order: what is set aside between both is then seen twice, and not never.
         self._present = open_to_read(path)
-        self._aside = [file for file in set_aside(path) if not self._is_present(file)]
+        files = set_aside(path)
+        self._newest = files[-1:]
+        self._aside = [file for file in files if not self._is_present(file)]
         self._place: int | None = None
         self.skipped = 0
 
@@ -64,7 +66,7 @@ class Look:
     def is_current(self) -> bool:
         """Whether there is no other file to be read by now."""
         if self._present is None:
-            return not os.path.lexists(self._path)
+            return not os.path.lexists(self._path) and set_aside(self._path)[-1:] == self._newest
         found = os.fstat(self._present.fileno())
         return is_still(self._path, found) and found.st_size >= (self._place or 0)
 

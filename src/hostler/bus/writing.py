@@ -24,7 +24,7 @@ from hostler.bus.lock import holder_of, lock_exclusive, unlock
 from hostler.bus.mending import cover_up, mend
 from hostler.bus.message import Message
 from hostler.bus.terms import Terms
-from hostler.bus.wire import Draft, id_in, parse
+from hostler.bus.wire import LONGEST_LINE, Draft, id_in, parse
 from hostler.clock import Clock
 from hostler.forks import renew_after_fork
 from hostler.model import stamp
@@ -148,15 +148,22 @@ class Writer:
         last = id_in(last_line(file, found.st_size))
         if last:
             return _End(found.st_ino, found.st_size, last)
+        return self._look_closely(file, found)
+
+    def _look_closely(self, file: int, found: os.stat_result) -> _End:
+        """Mend the end, and look for the last message wherever it is."""
+        if found.st_size > self._terms.max_bytes + LONGEST_LINE:
+            # None of us made it so large, and reading it could take hours: it is set aside unread.
+            return _End(found.st_ino, found.st_size, self._last_id_aside())
         mend(self._path, file, found.st_size)
         size = os.fstat(file).st_size
-        return _End(found.st_ino, size, self._last_id(file, size))
-
-    def _last_id(self, file: int, size: int) -> str:
         for line in backward(file, size):
             message = parse(line) if line else None
             if message is not None:
-                return message.id
+                return _End(found.st_ino, size, message.id)
+        return _End(found.st_ino, size, self._last_id_aside())
+
+    def _last_id_aside(self) -> str:
         files = set_aside(self._path)
         return files[-1].id if files else BEGINNING
 
