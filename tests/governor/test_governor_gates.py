@@ -16,7 +16,10 @@ from hostler.errors import ConfigError
 from hostler.governor import Ask, Gate, Policy, policy_of, pool_key, pool_of, read_policy
 from hostler.governor.gates import SHARED_BY, Closed, Scene, decide, share_of, too_wide
 from hostler.governor.moments import age_of, deadline, is_off
+from hostler.governor.scenes import wishes_of
 from hostler.governor.shares import Wish
+from hostler.store.demand import Claim, Demand
+from hostler.store.leases import Holder
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -160,3 +163,30 @@ def test_a_damaged_moment_counts_as_now_and_a_damaged_deadline_as_the_latest(tex
     assert deadline(text, NOW, HOUR) <= NOW + HOUR
     if not text:
         assert deadline(text, NOW, HOUR) == NOW + HOUR
+
+
+def claim(wanted, width=0, weight=1, *, active=1, everywhere=2):
+    holder = Holder(pid=wanted or 1)
+    return Claim(Demand("p", "ant", holder, "", wanted, weight, width), active, everywhere)
+
+
+@pytest.mark.parametrize(
+    ("claims", "more", "weight"),
+    [
+        ([claim(2), claim(3, weight=4)], 5, 4),
+        ([claim(2), claim(None)], None, 1),
+        ([claim(2, width=3), claim(5, width=3)], 1, 1),
+        ([claim(None, width=5)], 3, 1),
+        ([claim(None, width=5), claim(9)], None, 1),
+        ([claim(4, width=1)], 0, 1),
+        ([claim(-3, weight=-1)], 0, 1),
+        ([claim(1, weight=10**9)], 1, 100),
+    ],
+)
+def test_the_wishes_of_all_processes_of_a_project_are_one(claims, more, weight):
+    assert wishes_of(claims) == {"ant": Wish("ant", 1, more, weight)}
+
+
+def test_projects_wish_for_themselves():
+    other = Claim(Demand("p", "bee", Holder(), "", 7), 0, 0)
+    assert wishes_of([claim(1), other]) == {"ant": Wish("ant", 1, 1), "bee": Wish("bee", 0, 7)}
