@@ -12,7 +12,15 @@ from pathlib import Path
 from hostler.clock import FakeClock, SystemClock
 from hostler.forge import scan
 from hostler.forge.stub import Stub
-from hostler.intake import Taken, Watch, ask_labellers, labellers_of, take
+from hostler.intake import (
+    Taken,
+    Watch,
+    ask_blocked_by,
+    ask_labellers,
+    blocked_by_of,
+    labellers_of,
+    take,
+)
 from hostler.store import Patience, Store, open_store
 from hostler.store.migrate import upgrade
 from hostler.store.place import find_place
@@ -74,6 +82,11 @@ class Yard:
         self.tick()
         self.hub.change(number, **fields)
 
+    def block(self, number: int, *blockers: int) -> None:
+        for blocker in blockers:
+            self.tick()
+            self.hub.block(number, blocker)
+
     def say(self, number: int, body: str = "hello", by: str = "ann") -> int:
         self.tick()
         return self.hub.say(number, body, by=by)
@@ -88,10 +101,10 @@ class Yard:
     def take(self) -> Taken:
         """Inbox → tasks."""
         with self.store.read() as tx:
-            numbers = ask_labellers(tx, self.watch)
-        labellers = labellers_of(self.hub, numbers)
+            numbers, blocked = ask_labellers(tx, self.watch), ask_blocked_by(tx, self.watch)
+        labellers, blockers = labellers_of(self.hub, numbers), blocked_by_of(self.hub, blocked)
         with self.store.write("tasks", "outbox") as tx:
-            return take(tx, self.watch, labellers)
+            return take(tx, self.watch, labellers, blockers)
 
     def poll(self) -> Taken:
         self.read()

@@ -5,7 +5,15 @@ from hostler.intake.effects import Decision
 from hostler.intake.people import Watch, watch
 from hostler.intake.preview import Preview, open_issues, preview
 from hostler.intake.signals import IssueSeen, Remark, read
-from hostler.intake.taking import Heard, Taken, ask_labellers, labellers_of, take
+from hostler.intake.taking import (
+    Heard,
+    Taken,
+    ask_blocked_by,
+    ask_labellers,
+    blocked_by_of,
+    labellers_of,
+    take,
+)
 
 __all__ = [
     "Decision",
@@ -15,7 +23,9 @@ __all__ = [
     "Remark",
     "Taken",
     "Watch",
+    "ask_blocked_by",
     "ask_labellers",
+    "blocked_by_of",
     "labellers_of",
     "open_issues",
     "preview",

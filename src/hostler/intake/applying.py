@@ -75,6 +75,8 @@ def _begin(tx: Transaction, watch: Watch, begin: Begin) -> str:
         agent=parent.agent if parent else watch.agent,
         base_branch=watch.base_branch,
         parent_task=parent.id if parent else None,
+        depends_on=parent.depends_on if parent else begin.waits_for.names,
+        reason=" ".join(begin.waits_for.left_out),
     )
     add_task(tx, task)
     _hear_earlier(tx, watch, task)
@@ -109,6 +111,11 @@ def _reword(tx: Transaction, reword: Reword) -> str:
     present = require_task(tx, reword.task.id)
     row = reword.issue.row
     after = replace(present, issue_key=row.event_key, body_digest=reword.issue.digest)
+    named = reword.waits_for
+    if named is not None:
+        after = replace(after, depends_on=named.names)
+        if present.state is TaskState.QUEUED:
+            after = replace(after, reason=" ".join(named.left_out))
     change_task(tx, present, after)
     return present.id
 

@@ -9,6 +9,7 @@ from hostler.errors import HostlerError
 from hostler.forge.port import Issue, ItemKind
 from hostler.intake.applying import apply
 from hostler.intake.effects import Begin
+from hostler.intake.issues import BY_HAND
 from hostler.intake.people import Watch, flow_of
 from hostler.intake.signals import IssueSeen, read
 from hostler.store.inbox import InboxRow, add_inbox_row, consume_inbox_rows
@@ -80,7 +81,7 @@ def _stored(tx: Transaction, watch: Watch, issue: Issue) -> IssueSeen:
     }
     row = InboxRow(
         repo_full_name=str(watch.repo),
-        event_key=f"issue:{issue.number}:by-hand:{issue.updated_at}",
+        event_key=f"issue:{issue.number}{BY_HAND}{issue.updated_at}",
         kind=ItemKind.ISSUE.value,
         scope_number=issue.number,
         # GitHub's id is not known here; no id of GitHub's is negative.

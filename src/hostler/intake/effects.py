@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from hostler.intake.references import Named
 from hostler.intake.signals import IssueSeen, Remark
 from hostler.store.pulls import Floors, PullRow, PullStatus
 from hostler.store.tasks import Flow, Task, TaskState
@@ -11,12 +12,16 @@ from hostler.store.tasks import Flow, Task, TaskState
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """A new task for an issue, approved by somebody; after a design, if there is a parent."""
+    """A new task for an issue, approved by somebody; after a design, if there is a parent.
+
+    What follows a design waits for the same as its parent.
+    """
 
     flow: Flow
     issue: IssueSeen
     approved_by: str
     parent: Task | None = None
+    waits_for: Named = field(default_factory=Named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +36,14 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Reword:
-    """A task works from another version of its issue from now on."""
+    """A task works from another version of its issue from now on.
+
+    None: it waits for what it waited for.
+    """
 
     task: Task
     issue: IssueSeen
+    waits_for: Named | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +94,8 @@ class Known:
     """What is known about the thread that an event belongs to.
 
     `labellers` is None where nobody was asked yet; `opening`: a pull request of ours is just
-    being opened, so its number may not be known; `issue` is the newest version of the issue.
+    being opened, so its number may not be known; `issue` is the newest version of the issue;
+    `blocked_by` is what it waits for by GitHub's own list, None where that is not known yet.
     """
 
     tasks: tuple[Task, ...] = ()
@@ -96,6 +106,7 @@ class Known:
     floors: Floors = field(default_factory=Floors)
     opening: bool = False
     newest: bool = True
+    blocked_by: tuple[str, ...] | None = ()
 
     @property
     def present(self) -> Task | None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hostler.intake.effects import Begin, Decision, Effect, Known, Move, Reword
 from hostler.intake.people import Watch, flow_of, is_ignored, refusal
+from hostler.intake.references import Named, references
 from hostler.intake.signals import IssueSeen
+from hostler.store.references import IssueRef
 from hostler.store.tasks import Task, TaskState
 
 # Before an agent is at work, and before there is anything of its work to see.
 _NOT_BEGUN = frozenset(
     {TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED, TaskState.NEEDS_INPUT}
 )
+# In the key of a version that the operator brought in.
+BY_HAND = ":by-hand:"
 VOID = "The issue's text was changed after it was approved, and its author is not allowed here."
+UNTOLD = Decision("GitHub did not say yet what it is blocked by.", waits=True)
 VOID_QUESTION = (
     "The text of this issue was changed after it was approved. "
     "Shall the work go on with the new text? A comment here by somebody allowed approves it."
@@ -30,8 +37,21 @@ def on_issue(seen: IssueSeen, known: Known, watch: Watch) -> Decision:
         reason = f"The issue carries {watch.labels.ignore}."
         return _stop(known.tasks, reason, reason)
     if known.present is not None:
-        return _changed(seen, known.present, watch)
+        return _changed(seen, known, known.present, watch)
     return pick_up(seen, known, watch)
+
+
+def waits_for(seen: IssueSeen, known: Known, watch: Watch) -> Named:
+    """What the task of an issue has to wait for: by its text, and by GitHub's own list."""
+    own = IssueRef.of(watch.repo, seen.row.scope_number)
+    said = references(seen.body, own)
+    names = dict.fromkeys([*said.names, *(known.blocked_by or ())])
+    return Named(tuple(name for name in names if name != str(own)), said.left_out)
+
+
+def waits_no_more(task: Task) -> bool:
+    """Whether a task is past waiting for others: it has begun, or the operator said now."""
+    return task.over or task.attempt > 0 or BY_HAND in task.issue_key
 
 
 def pick_up(seen: IssueSeen, known: Known, watch: Watch) -> Decision:
@@ -41,16 +61,14 @@ def pick_up(seen: IssueSeen, known: Known, watch: Watch) -> Decision:
         wanted = ", ".join(label for label, _ in watch.flows())
         return Decision(f"It carries none of the labels {wanted}.")
     if watch.allows(seen.row.author):
-        return Decision(
-            f"{seen.row.author}, who is allowed, wrote it, and it carries {found[0]}.",
-            (Begin(found[1], seen, seen.row.author),),
-        )
+        why = f"{seen.row.author}, who is allowed, wrote it, and it carries {found[0]}."
+        return _begin(why, Begin(found[1], seen, seen.row.author), known, watch)
     if known.labellers is None:
         return Decision("Who put its label there is not known yet.", waits=True)
-    return _by_label(seen, known.labellers, watch)
+    return _by_label(seen, known, known.labellers, watch)
 
 
-def _by_label(seen: IssueSeen, labellers: dict[str, str], watch: Watch) -> Decision:
+def _by_label(seen: IssueSeen, known: Known, labellers: dict[str, str], watch: Watch) -> Decision:
     """A stranger's issue: only labels put there by somebody allowed count."""
     who = {label.lower(): login for label, login in labellers.items()}
     trusted = [label for label in seen.labels if watch.allows(who.get(label.lower(), ""))]
@@ -61,21 +79,45 @@ def _by_label(seen: IssueSeen, labellers: dict[str, str], watch: Watch) -> Decis
         )
     label, flow = found
     by = who[label.lower()]
-    return Decision(f"{by}, who is allowed, put {label} on it.", (Begin(flow, seen, by),))
+    why = f"{by}, who is allowed, put {label} on it."
+    return _begin(why, Begin(flow, seen, by), known, watch)
 
 
-def _changed(seen: IssueSeen, task: Task, watch: Watch) -> Decision:
+def _begin(why: str, begin: Begin, known: Known, watch: Watch) -> Decision:
+    if known.blocked_by is None:
+        return UNTOLD
+    named = waits_for(begin.issue, known, watch)
+    told = " ".join([why, *named.left_out])
+    return Decision(told, (replace(begin, waits_for=named),))
+
+
+def _changed(seen: IssueSeen, known: Known, task: Task, watch: Watch) -> Decision:
     """A new version of an issue that has a task."""
     if seen.digest == task.body_digest or task.over:
-        return Decision("It has its task already.")
+        return _same_text(seen, known, task, watch)
+    named = None if waits_no_more(task) else waits_for(seen, known, watch)
     if watch.allows(seen.row.author):
-        return Decision("Its author changed the text.", (Reword(task, seen),))
+        if known.blocked_by is None and named is not None:
+            return UNTOLD
+        return Decision("Its author changed the text.", (Reword(task, seen, named),))
     if task.state is TaskState.RUNNING:
         return Decision("Its text was changed; the agent at work keeps the old one.", waits=True)
     if task.state not in _NOT_BEGUN or task.pr_number is not None:
         return Decision("Its text was changed; the work goes on from the approved one.")
     asked = Move(task, TaskState.NEEDS_INPUT, VOID, VOID_QUESTION)
-    return Decision(VOID, (Reword(task, seen), asked))
+    return Decision(VOID, (Reword(task, seen, named), asked))
+
+
+def _same_text(seen: IssueSeen, known: Known, task: Task, watch: Watch) -> Decision:
+    """The same words as before; what GitHub lists as blocking it may be others."""
+    if waits_no_more(task):
+        return Decision("It has its task already.")
+    if known.blocked_by is None:
+        return UNTOLD
+    named = waits_for(seen, known, watch)
+    if named.names == task.depends_on:
+        return Decision("It has its task already.")
+    return Decision("What it waits for has changed.", (Reword(task, seen, named),))
 
 
 def _on_pull_as_issue(seen: IssueSeen, known: Known, watch: Watch) -> Decision:

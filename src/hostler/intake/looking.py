@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from hostler.forge.port import ItemKind
+from hostler.forge.port import Blocking, ItemKind
+from hostler.intake.deciding import asks_for_blockers
 from hostler.intake.effects import Known
 from hostler.intake.people import Watch
 from hostler.intake.signals import IssueSeen, PullSeen, Signal, read
 from hostler.store.outbox import open_writes
 from hostler.store.pulls import comment_floors, find_pull
+from hostler.store.references import IssueRef
 from hostler.store.remarks import is_newest, rows_of_thread
-from hostler.store.tasks import find_task, tasks_of_issue
+from hostler.store.tasks import Task, find_task, tasks_of_issue
 from hostler.store.transaction import Transaction
 
+# By issue: who labelled it, and what blocks it.
 Labellers = Mapping[int, dict[str, str]]
+Blockers = Mapping[int, Sequence[Blocking]]
 
 
-def look(tx: Transaction, watch: Watch, signal: Signal, labellers: Labellers) -> Known:
-    """Everything that a decision about this event rests on."""
+def look(
+    tx: Transaction,
+    watch: Watch,
+    signal: Signal,
+    labellers: Labellers,
+    blockers: Blockers | None = None,
+) -> Known:
+    """Everything that a decision about this event rests on. None: GitHub's lists do not count."""
     number = signal.row.scope_number
     pull = find_pull(tx, watch.repo, number)
     issue = pull.issue_number if pull else number
+    tasks = tuple(tasks_of_issue(tx, watch.repo, issue))
     return Known(
-        tasks=tuple(tasks_of_issue(tx, watch.repo, issue)),
+        tasks=tasks,
         pull=pull,
         pull_task=find_task(tx, pull.task) if pull else None,
         # Only a merge asks for it.
@@ -32,6 +43,23 @@ def look(tx: Transaction, watch: Watch, signal: Signal, labellers: Labellers) ->
         floors=comment_floors(tx, watch.repo, issue),
         opening=pull is None and _opening(tx, watch),
         newest=is_newest(tx, signal.row),
+        blocked_by=_blocked_by(watch, signal, tasks, blockers),
+    )
+
+
+def _blocked_by(
+    watch: Watch, signal: Signal, tasks: tuple[Task, ...], blockers: Blockers | None
+) -> tuple[str, ...] | None:
+    if blockers is None or not asks_for_blockers(signal, Known(tasks).present, watch):
+        return ()
+    told = blockers.get(signal.row.scope_number)
+    return None if told is None else names_of(told)
+
+
+def names_of(blockers: Sequence[Blocking]) -> tuple[str, ...]:
+    """Issues as tasks name what they depend on, in an order that stays."""
+    return tuple(
+        str(ref) for ref in sorted({IssueRef.of(one.repo, one.number) for one in blockers})
     )
 
 

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from hostler.errors import ServerFailed
-from hostler.forge.payloads import issue, pull_of, text
+from hostler.forge.payloads import blocker_count, issue, pull_of, text
 from hostler.forge.port import ItemKind
 from hostler.store.inbox import InboxRow
 
@@ -24,6 +24,8 @@ class IssueSeen:
     labels: frozenset[str]
     is_open: bool
     is_pull: bool
+    # How many others it waits for, by GitHub's own list; None where GitHub does not say.
+    blockers: int | None = None
 
     @property
     def digest(self) -> str:
@@ -89,7 +91,13 @@ def read(row: InboxRow) -> Signal:
 def _issue(row: InboxRow, payload: dict[str, Any]) -> IssueSeen:
     found = issue(payload)
     return IssueSeen(
-        row, found.title, found.body, found.labels, found.state == "open", found.is_pull
+        row,
+        found.title,
+        found.body,
+        found.labels,
+        is_open=found.state == "open",
+        is_pull=found.is_pull,
+        blockers=blocker_count(payload),
     )
 
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hostler.errors import ForgeError
+from hostler.errors import ForgeError, RateLimited, Refused, ServerFailed, Unauthorized
 from hostler.forge.feeds import consume, pending
-from hostler.forge.port import Forge, ItemKind
+from hostler.forge.port import Blocking, Forge, ItemKind
 from hostler.intake.applying import apply
-from hostler.intake.deciding import asks_for_labeller, decide
-from hostler.intake.effects import Decision
-from hostler.intake.looking import Labellers, look
+from hostler.intake.deciding import asks_for_blockers, asks_for_labeller, decide
+from hostler.intake.effects import Decision, Known
+from hostler.intake.looking import Blockers, Labellers, look
 from hostler.intake.people import Watch
 from hostler.intake.signals import Signal, read
 from hostler.store.inbox import InboxRow
-from hostler.store.tasks import tasks_of_issue
+from hostler.store.tasks import Task, tasks_of_issue
 from hostler.store.transaction import Transaction
 
+# Issues that GitHub is asked about in one look; the events of further ones wait for the next.
+MOST_ASKED = 100
 # Of things that happened in one second: a merge closes its issue, not the other way round.
 _RANKS = {kind.value: rank for rank, kind in enumerate((ItemKind.PULL, ItemKind.ISSUE))}
 
@@ -41,13 +43,15 @@ class Taken:
     changed: tuple[str, ...] = ()
 
 
-def take(tx: Transaction, watch: Watch, labellers: Labellers) -> Taken:
+def take(
+    tx: Transaction, watch: Watch, labellers: Labellers, blockers: Blockers | None = None
+) -> Taken:
     """Decide about every event that waits, and make it so. The order of arrival does not matter."""
     heard: list[Heard] = []
     changed: dict[str, None] = {}
     for row in in_order(pending(tx, watch.repo)):
         signal = read(row)
-        decision = decide(signal, look(tx, watch, signal, labellers), watch)
+        decision = decide(signal, look(tx, watch, signal, labellers, blockers), watch)
         heard.append(_heard(row, decision))
         if decision.waits:
             continue
@@ -85,6 +89,42 @@ def labellers_of(forge: Forge, numbers: Iterable[int]) -> dict[int, dict[str, st
         except ForgeError:
             continue
     return found
+
+
+def ask_blocked_by(tx: Transaction, watch: Watch) -> list[int]:
+    """Issues that wait and need to be asked what blocks them, a bounded number at a time."""
+    signals = [read(row) for row in in_order(pending(tx, watch.repo))]
+    numbers = dict.fromkeys(
+        signal.row.scope_number
+        for signal in signals
+        if asks_for_blockers(signal, _present(tx, watch, signal), watch)
+    )
+    return list(numbers)[:MOST_ASKED]
+
+
+def blocked_by_of(forge: Forge, numbers: Iterable[int]) -> dict[int, tuple[Blocking, ...]]:
+    """What blocks these issues; the network is asked here, outside of any transaction.
+
+    An issue about which GitHub did not answer is left out, and one that it will not talk about
+    is blocked by nothing.
+    """
+    found: dict[int, tuple[Blocking, ...]] = {}
+    for number in numbers:
+        try:
+            found[number] = tuple(forge.blocked_by(number))
+        except ServerFailed:
+            continue
+        except Refused as error:
+            if isinstance(error, RateLimited | Unauthorized):
+                break
+            found[number] = ()
+        except ForgeError:
+            break
+    return found
+
+
+def _present(tx: Transaction, watch: Watch, signal: Signal) -> Task | None:
+    return Known(tuple(tasks_of_issue(tx, watch.repo, signal.row.scope_number))).present
 
 
 def _heard(row: InboxRow, decision: Decision) -> Heard:
