@@ -3,6 +3,7 @@
 from hostler.flows.arrivals import start_now, take_in
 from hostler.flows.assigning import Folders, assignment_for
 from hostler.flows.closing import Ending, close_run, failed
+from hostler.flows.dependencies import refresh_dependencies
 from hostler.flows.desk import Desk
 from hostler.flows.finishing import Stage
 from hostler.flows.material import Material, gather, still_there, waiting, with_conversation
@@ -30,6 +31,7 @@ __all__ = [
     "forget",
     "gather",
     "publish",
+    "refresh_dependencies",
     "resume_finishing",
     "set_up",
     "settled",

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from hostler.flows.dependencies import note_arrivals, note_blocking, untangle
 from hostler.flows.status import publish
 from hostler.forge.outbox.sender import SCOPE as OUTBOX
 from hostler.forge.port import Forge, Issue
-from hostler.intake import Taken, Watch, ask_labellers, labellers_of, request, take
+from hostler.intake import (
+    Taken,
+    Watch,
+    ask_blocked_by,
+    ask_labellers,
+    blocked_by_of,
+    labellers_of,
+    request,
+    take,
+)
 from hostler.store import Store
 from hostler.store.tasks import SCOPE, Flow, Task, require_task
 
@@ -13,12 +23,16 @@ from hostler.store.tasks import SCOPE, Flow, Task, require_task
 def take_in(store: Store, forge: Forge, watch: Watch) -> Taken:
     """Decide about everything in the inbox of a repository. The network is asked before."""
     with store.read() as tx:
-        numbers = ask_labellers(tx, watch)
-    labellers = labellers_of(forge, numbers)
+        strangers, blocked = ask_labellers(tx, watch), ask_blocked_by(tx, watch)
+    labellers = labellers_of(forge, strangers)
+    # Asked before a task begins: afterwards, its agent might be started first.
+    blockers = blocked_by_of(forge, blocked)
     with store.write(SCOPE, OUTBOX) as tx:
-        taken = take(tx, watch, labellers)
-        for task in taken.changed:
-            publish(tx, require_task(tx, task))
+        taken = take(tx, watch, labellers, blockers)
+        for place, task in enumerate(taken.changed, start=1):
+            publish(tx, untangle(tx, require_task(tx, task), taken.changed[place:]))
+        note_blocking(tx, blockers.values())
+        note_arrivals(tx, watch, taken)
     return taken
 
 

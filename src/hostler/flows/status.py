@@ -16,6 +16,7 @@ from hostler.store.tasks import Flow, Task, TaskState, change_task
 from hostler.store.transaction import Transaction
 
 PREFIX = "status"
+MOST_LISTED = 5
 _NAMES = {
     Flow.DESIGN: "design",
     Flow.BUGFIX: "bugfix",
@@ -47,6 +48,8 @@ def status_text(task: Task) -> str:
     then = _NEXT[task.state].format(at=at, pull=pull, name=name)
     if task.flow is Flow.DESIGN and task.state is TaskState.DONE:
         then = "The implementation follows."
+    if task.state is TaskState.QUEUED and task.depends_on and not task.attempt:
+        then = f"An agent starts when {_listed(task.depends_on)} done, and there is a place for it."
     why = f"{task.reason}\n\n" if task.reason else ""
     where = f" · {pull}" if task.pr_number else ""
     state = task.state.value.replace("_", " ")
@@ -71,6 +74,15 @@ def publish(tx: Transaction, task: Task) -> Task:
     token = f"{PREFIX}:{task.id}:{_count(task) + 1}"
     enqueue(tx, task.repo, deed, token=token, lane=Lane.STATUS, source="status")
     return change_task(tx, task, replace(task, status_token=token, status_digest=digest))
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    """What is waited for, with its verb; a long list is cut."""
+    if len(names) == 1:
+        return f"{names[0]} is"
+    if len(names) > MOST_LISTED:
+        names = (*names[:MOST_LISTED], f"{len(names) - MOST_LISTED} others")
+    return f"{', '.join(names[:-1])} and {names[-1]} are"
 
 
 def _was_deleted(last: OutboxRow | None) -> bool:
