@@ -1,0 +1,47 @@
+"""The process table: finding processes by their words, and kill -9."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from pathlib import Path
+
+from hostler.shim import tree
+
+# A test that waits in vain must fail with a message, not hang.
+PATIENCE = 60.0
+
+
+def living(word: str, *files: str) -> list[tree.Process]:
+    """Processes that have a word in one of these files of theirs (`cmdline`, `environ`)."""
+    found = (process for process in tree.table().values() if not process.zombie)
+    return [one for one in found if any(word.encode() in _read(one, file) for file in files)]
+
+
+def children(parent: tree.Process) -> list[tree.Process]:
+    """Living processes that it has started itself."""
+    return [one for one in tree.table().values() if one.parent == parent.pid and not one.zombie]
+
+
+def kill(process: tree.Process) -> None:
+    """kill -9, and wait until it is gone."""
+    pidfd = os.pidfd_open(process.pid)
+    try:
+        assert tree.send(process, signal.SIGKILL), f"{process.name} was gone"
+        assert select.select([pidfd], [], [], PATIENCE)[0], f"{process.name} does not end"
+    finally:
+        os.close(pidfd)
+
+
+def gone(process: tree.Process) -> bool:
+    """Whether that very process has ended."""
+    now = tree.look(process.pid)
+    return now is None or now.key != process.key or now.zombie
+
+
+def _read(process: tree.Process, file: str) -> bytes:
+    try:
+        return Path(f"/proc/{process.pid}/{file}").read_bytes()
+    except OSError:
+        return b""
