@@ -59,6 +59,11 @@ class BusMachine(RuleBasedStateMachine):
     def last(self):
         return self.said[-1].id if self.said else BEGINNING
 
+    def next(self):
+        """The id that a writer would take now: also the names of old files count."""
+        names = [file.name.split(".")[1] for file in self.folder.glob("bus.*.jsonl")]
+        return next_id(max([self.last(), *names]), self.clock.now())
+
     @rule(who=writers, text=texts, sender=senders, data=st.data())
     def post(self, who, text, sender, data):
         answers = data.draw(st.none() | st.sampled_from(self.said)) if self.said else None
@@ -83,7 +88,7 @@ class BusMachine(RuleBasedStateMachine):
     @rule()
     def a_writer_is_killed_before_its_newline(self):
         """Nobody was told that it was posted; the next writer finds it whole and keeps it."""
-        message_id = next_id(self.last(), self.clock.now())
+        message_id = self.next()
         self.append(line(message_id, "almost")[:-1])
         assert self.buses[0].last_id() == self.last(), "not shown before its line is ended"
         said = self.buses[0].post(INFO, "next", AGENT)
@@ -99,10 +104,8 @@ class BusMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.path.exists() and not self.torn)
     @rule()
     def a_writer_is_killed_between_two_files(self):
-        message_id = next_id(self.last(), self.clock.now())
-        target = self.path.with_name(f"bus.{message_id}.jsonl")
-        if not target.exists():
-            self.path.rename(target)
+        message_id = self.next()
+        self.path.rename(self.path.with_name(f"bus.{message_id}.jsonl"))
 
     def append(self, data):
         with self.path.open("ab") as file:
