@@ -21,7 +21,6 @@ from hostler.service.candidates import (
     Yard,
     choose,
     gate_of,
-    opening,
 )
 from hostler.service.needs import needs_of
 from hostler.service.places import place_of
@@ -82,11 +81,6 @@ class Admission:
             self._served[granted.task.project] = next(self._turns)
         return granted
 
-    def opens_at(self) -> datetime | None:
-        """When a task that waits for its time can be admitted."""
-        with self._office.store.read() as tx:
-            return opening(self._waiting(tx), tx.now())
-
     def say_demand(self, now: float) -> None:
         """Tell the governor what we would start, when that has changed or is getting old."""
         with self._office.store.read() as tx:
@@ -105,8 +99,11 @@ class Admission:
             for key in gone:
                 del self._said[key]
 
-    def note_gates(self, full: Held | None) -> None:
-        """Store which gate holds whom, where that has changed. `full`: no worker is free."""
+    def note_gates(self, full: Held | None) -> datetime | None:
+        """Store which gate holds whom, where that has changed; when the first opens by itself.
+
+        `full`: no worker is free.
+        """
         here, policy = self._office.look(), self._office.policy()
         with self._office.store.read() as tx:
             waiting = {task.id: task for task in self._waiting(tx)}
@@ -119,6 +116,7 @@ class Admission:
             with self._office.store.write("tasks", relaxed=True) as tx:
                 for name, gate in changed.items():
                     note_gate(tx, name, str(gate))
+        return min((held.until for held in choice.held.values() if held.until), default=None)
 
     def drop_demand(self) -> None:
         """We want nothing any more."""

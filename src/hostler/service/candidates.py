@@ -134,12 +134,6 @@ def waited(task: Task, now: datetime) -> timedelta:
     return max(now - since, timedelta())
 
 
-def opening(tasks: Iterable[Task], now: datetime) -> datetime | None:
-    """When the next one that waits for a time can be looked at again."""
-    times = [parse_stamp(task.wake_at) for task in tasks if task.wake_at]
-    return min((at for at in times if at > now), default=None)
-
-
 def _rank(task: Task, yard: Yard) -> tuple[int, int, int, str]:
     of = class_of(task, yard)
     # Where root tasks are counted, they start as they came; otherwise projects take turns.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from hostler.checkouts.process import halt
 from hostler.clock import Clock
@@ -42,6 +42,7 @@ from hostler.store.tasks import Task, TaskState, find_task, tasks_in
 IO_WORKERS = 4
 # How long the watcher waits before it looks whether we are leaving.
 WATCH_SECONDS = 1.0
+LONGEST_PAUSE = 60.0
 # How long a finished look, a write or a worker may take to notice that we are leaving.
 LEAVE_SECONDS = 15.0
 # Who waits for others keeps a thread, not a place: the limiter says how many work.
@@ -125,6 +126,8 @@ class ServiceRunner:
             for project, repo in settings.repo.items()
             if self._duty.polls
         ]
+        self._failures = 0
+        self._opens: datetime | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._crew: Crew | None = None
 
@@ -218,11 +221,14 @@ class ServiceRunner:
             self._look_at_runs()
             self._admission.say_demand(self._clock.monotonic())
             self._admit()
+            self._failures = 0
             return self._shortest(again)
-        except StoreError as error:
-            # A busy or full database stops nothing for good: what was stored is stored.
+        except Exception as error:
+            # A busy or full database, or a defect: what was stored is stored, and those who are
+            # at work go on. Later each time, so that weeks of it do not fill the disk.
             self._journal.broke(error)
-            return WATCH_SECONDS
+            self._failures = min(self._failures + 1, 10)
+            return min(WATCH_SECONDS * float(1 << self._failures), LONGEST_PAUSE)
 
     def _poll(self) -> None:
         for orchestrator in self._orchestrators:
@@ -240,10 +246,10 @@ class ServiceRunner:
                 raise
             if granted is None:
                 self._limiter.release()
-                self._admission.note_gates(None)
+                self._opens = self._admission.note_gates(None)
                 return
             self._start(granted)
-        self._admission.note_gates(workers_busy(self._limiter))
+        self._opens = self._admission.note_gates(workers_busy(self._limiter))
 
     def _start(self, granted: Granted) -> None:
         assert self._crew is not None
@@ -297,9 +303,8 @@ class ServiceRunner:
     def _shortest(self, again: float | None) -> float | None:
         waits = [one.seconds_left() for one in self._orchestrators]
         waits.append(self._chores.seconds_left())
-        opens = self._admission.opens_at()
-        if opens is not None:
-            waits.append(max((opens - self._clock.now()).total_seconds(), 0.01))
+        if self._opens is not None:
+            waits.append(max((self._opens - self._clock.now()).total_seconds(), 0.01))
         return min((one for one in (*waits, again) if one is not None), default=None)
 
     def _counts(self, look: Look) -> dict[str, int]:
