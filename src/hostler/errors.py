@@ -171,7 +171,8 @@ class Refused(ForgeError):
     """GitHub said no, and did nothing."""
 
     def __init__(self, request: str, status: int, message: str, *, remedy: str = "") -> None:
-        super().__init__(f"GitHub answered {request} with {status}: {message}", remedy=remedy)
+        said = message if message.endswith((".", "!", "?")) else f"{message}."
+        super().__init__(f"GitHub answered {request} with {status}: {said}", remedy=remedy)
         self.request = request
         self.status = status
         self.message = message
@@ -231,7 +232,13 @@ class ServerFailed(ForgeError):
     """A read met a failing server, or an answer that cannot be read."""
 
     def __init__(self, request: str, status: int) -> None:
-        super().__init__(f"GitHub failed to answer {request} ({status}).", safe="Nothing changed.")
+        failed = f"GitHub failed to answer {request} ({status})."
+        strange = f"What GitHub answered to {request} cannot be understood."
+        super().__init__(
+            failed if status >= 400 else strange,
+            safe="Nothing changed.",
+            remedy="It is asked again by itself; if it stays so, look at `github.api_url`.",
+        )
         self.status = status
 
 

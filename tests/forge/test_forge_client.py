@@ -12,7 +12,9 @@ from forge_house import Known
 from hostler.errors import Moved, ServerFailed, Unclear
 from hostler.forge import Comment
 from hostler.forge.client import Client
+from hostler.forge.credentials import Token
 from hostler.forge.github import GitHub
+from hostler.forge.port import ItemKind
 from hostler.forge.wire import Request, Wire
 
 
@@ -157,6 +159,31 @@ def test_an_answer_that_cannot_be_read_is_a_failing_server_or_unclear(scripted, 
         wire.send(Request("GET", wire.absolute("/x")))
     with pytest.raises(Unclear):
         wire.send(Request("POST", wire.absolute("/x"), {}))
+    wire.close()
+
+
+@pytest.mark.parametrize("body", [b"null", b"7", b"[]", b"{}", b'{"id": "x", "login": null}', b""])
+def test_an_answer_of_unknown_shape_is_a_failing_server(scripted, clock, house, body):
+    repo = f"/repos/{house.name}"
+    paths = ("", "/issues/1", "/pulls/1", "/issues/comments/1")
+    scripted.answers |= {f"{repo}{path}": (200, {}, body) for path in paths}
+    scripted.answers["/user"] = (200, {}, body if b"login" not in body else b'{"name": "x"}')
+    events = b'[{"id": 1, "event": "labeled", "label": {"nome": "x"}, "actor": "me"}]'
+    scripted.answers[f"{repo}/issues/1/events?per_page=100"] = (200, {}, events)
+    wire = Wire(scripted.url, clock)
+    token = Token(wire, lambda: "a-token-of-ours")
+    forge = GitHub(Client(wire, token, house.name, clock, pauses=()))
+    asked = (
+        token.login,
+        forge.repository,
+        lambda: forge.issue(1),
+        lambda: forge.pull(1),
+        lambda: forge.remark(ItemKind.ISSUE_COMMENT, 1),
+        lambda: forge.labellers(1),
+    )
+    for ask in asked:
+        with pytest.raises(ServerFailed, match="cannot be understood"):
+            ask()
     wire.close()
 
 

@@ -112,10 +112,19 @@ def test_a_reading_that_is_too_long_is_a_beginning():
     assert ids == list(range(1, len(ids) + 1))
 
 
-@pytest.mark.parametrize("data", [None, {}, "x", [1], [[]]])
+NO_ITEMS = [None, {}, "x", [1], [[]], [{}], [{"id": "x"}], [{"id": None}], [{"id": True}]]
+
+
+@pytest.mark.parametrize("data", NO_ITEMS)
 def test_a_page_that_is_no_list_of_objects_is_a_failing_server(data):
     with pytest.raises(ServerFailed):
         read_by_id(lambda url: answer(data))
+
+
+@pytest.mark.parametrize("data", [*NO_ITEMS, [{"id": 1}]])
+def test_a_sorted_page_without_its_order_is_a_failing_server(data):
+    with pytest.raises(ServerFailed):
+        read_ascending(lambda since, page: answer(data), None)
 
 
 def test_a_link_without_a_page_is_a_failing_server():

@@ -14,6 +14,7 @@ from typing import Any
 import jwt
 
 from hostler.errors import CredentialsMissing
+from hostler.forge import payloads
 from hostler.forge.wire import Request, Wire
 from hostler.model import RepoName, parse_stamp
 from hostler.telemetry.redact import remember_secret
@@ -67,20 +68,22 @@ class App:
     def login(self) -> str:
         """The App's bot account."""
         if not self._login:
-            self._login = f"{self._ask('GET', '/app')['slug']}[bot]"
+            self._login = f"{payloads.word_of(self._ask('GET', '/app'), 'slug')}[bot]"
         return self._login
 
     def _installation(self, repo: RepoName) -> int:
         if self._installation_id:
             return self._installation_id
         if repo not in self._installations:
-            self._installations[repo] = int(self._ask("GET", f"/repos/{repo}/installation")["id"])
+            found = self._ask("GET", f"/repos/{repo}/installation")
+            self._installations[repo] = payloads.number_of(found)
         return self._installations[repo]
 
     def _buy(self, installation: int) -> InstallationToken:
         data = self._ask("POST", f"/app/installations/{installation}/access_tokens")
-        remember_secret(data["token"])
-        return InstallationToken(data["token"], parse_stamp(data["expires_at"]))
+        secret = payloads.word_of(data, "token")
+        remember_secret(secret)
+        return InstallationToken(secret, _expiry(data))
 
     def _ask(self, method: str, path: str) -> Any:
         # A second token does no harm, so even the POST may be repeated.
@@ -103,6 +106,11 @@ class App:
             ) from (None if self._key in str(error) else error)
         remember_secret(signed)
         return signed
+
+
+@payloads.strict
+def _expiry(data: payloads.Payload) -> datetime:
+    return parse_stamp(data["expires_at"])
 
 
 def read_key(name: str) -> str:

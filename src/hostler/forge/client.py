@@ -8,6 +8,7 @@ from urllib.parse import urlencode, urlsplit
 
 from hostler.clock import Clock
 from hostler.errors import ServerFailed, Unauthorized, Unreachable
+from hostler.forge import payloads
 from hostler.forge.credentials import Credentials
 from hostler.forge.limits import Budget
 from hostler.forge.refusals import moved, repository_of
@@ -71,7 +72,7 @@ class Client:
     def learn(self) -> Answer:
         """Read the repository itself, and with it the number that a rename leaves alone."""
         answer = self.read(self.path())
-        self.repository_id = int(answer.data["id"])
+        self.repository_id = payloads.number_of(answer.data)
         return answer
 
     def _authorised(self, request: Request) -> Answer:

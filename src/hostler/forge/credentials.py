@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from hostler.config.settings import GitHub as Settings
 from hostler.errors import CredentialsMissing
+from hostler.forge import payloads
 from hostler.forge.app import App, read_key
 from hostler.forge.wire import Request, Wire
 from hostler.model import RepoName
@@ -63,7 +64,7 @@ class Token:
         if not self._login:
             url = self._wire.absolute("/user")
             answer = self._wire.send(Request("GET", url, bearer=self._present()))
-            self._login = str(answer.data["login"])
+            self._login = payloads.word_of(answer.data, "login")
         return self._login
 
     def _present(self) -> str:

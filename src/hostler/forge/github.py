@@ -87,12 +87,8 @@ class GitHub:
         return self.comments(number, None)
 
     def labellers(self, number: int) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for event in self._by_id(f"issues/{number}/events").items:
-            if event.get("event") == "labeled" and event.get("label"):
-                actor = (event.get("actor") or {}).get("login") or payloads.GHOST
-                found[payloads.label_name(event["label"])] = str(actor)
-        return found
+        events = self._by_id(f"issues/{number}/events").items
+        return dict(filter(None, map(payloads.labeller_of, events)))
 
     def blocked_by(self, number: int) -> list[Blocking]:
         try:
@@ -136,8 +132,9 @@ class GitHub:
         if self.client.renamed:
             owner = self.repository().name.owner
         found = self._by_id("pulls", state="all", head=f"{owner}:{branch}")
-        ours = [pull for pull in found.items if payloads.pull_of(pull).head == branch]
-        return sorted(ours, key=lambda pull: -int(pull["number"]))
+        known = {payloads.pull_of(pull): pull for pull in found.items}
+        ours = [pull for pull in known if pull.head == branch]
+        return [known[pull] for pull in sorted(ours, key=lambda pull: -pull.number)]
 
     def _get(self, path: str, **query: Any) -> Answer:
         return self.client.read(self.client.path(path), **query)

@@ -17,18 +17,41 @@ Payload = Mapping[str, Any]
 GHOST = "ghost"
 
 
-def _strict(read: Callable[P, T]) -> Callable[P, T]:
+def strict(read: Callable[P, T]) -> Callable[P, T]:
+    """A reader whose complaints about what it is given are a failing server."""
+
     @wraps(read)
     def reading(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return read(*args, **kwargs)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ServerFailed(f"a {read.__name__} (unknown shape: {error!r})", 200) from error
+            wanted = read.__name__.strip("_").replace("_", " ")
+            raise ServerFailed(f"a request for {wanted} ({error!r})", 200) from error
 
     return reading
 
 
-@_strict
+@strict
+def number_of(payload: Payload) -> int:
+    """The number by which GitHub knows something for good."""
+    return int(payload["id"])
+
+
+@strict
+def word_of(payload: Payload, name: str) -> str:
+    """A text that must be there."""
+    return str(payload[name])
+
+
+@strict
+def labeller_of(event: Payload) -> tuple[str, str] | None:
+    """The label that an event tells of, and who put it there; None for other events."""
+    if event.get("event") != "labeled" or not event.get("label"):
+        return None
+    return label_name(event["label"]), str((event.get("actor") or {}).get("login") or GHOST)
+
+
+@strict
 def item(kind: ItemKind, payload: Payload, number: int = 0) -> Item:
     """An event. The number comes from the payload, except for reviews, which lack it."""
     return Item(
@@ -49,7 +72,7 @@ def _number(kind: ItemKind, payload: Payload) -> int:
     return int(str(payload[parent]).rpartition("/")[2])
 
 
-@_strict
+@strict
 def repository(payload: Payload) -> Repository:
     """The repository itself."""
     return Repository(
@@ -61,7 +84,7 @@ def repository(payload: Payload) -> Repository:
     )
 
 
-@_strict
+@strict
 def issue(payload: Payload) -> Issue:
     """An issue."""
     return Issue(
@@ -77,7 +100,7 @@ def issue(payload: Payload) -> Issue:
     )
 
 
-@_strict
+@strict
 def blocking(payload: Payload) -> Blocking:
     """An issue that another one waits for."""
     owner, name = str(payload["repository_url"]).rstrip("/").split("/")[-2:]
@@ -85,7 +108,7 @@ def blocking(payload: Payload) -> Blocking:
     return Blocking(RepoName(owner, name), found.number, found.title, found.state)
 
 
-@_strict
+@strict
 def pull_of(payload: Payload) -> Pull:
     """A pull request, from its full form or from a list."""
     return Pull(
@@ -105,7 +128,7 @@ def pull_of(payload: Payload) -> Pull:
     )
 
 
-@_strict
+@strict
 def made(payload: Payload) -> Made:
     """What a write answered with, or what was found in its place."""
     return Made(
@@ -133,6 +156,7 @@ def blocker_count(payload: Payload) -> int | None:
     return count if isinstance(count, int) else None
 
 
+@strict
 def label_name(label: Any) -> str:
     """A label's name; old lists have bare names."""
     return label if isinstance(label, str) else str(label["name"])

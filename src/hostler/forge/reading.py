@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from hostler.errors import ServerFailed
+from hostler.forge.payloads import word_of
 from hostler.forge.wire import Answer
 
 PAGE = 100
@@ -44,7 +45,7 @@ def read_ascending(read: SortedPage, since: str | None, most_pages: int = MOST_P
 
     def take(anchor: str | None, page: int) -> list[Payload]:
         items = items_of(read(anchor, page))
-        found.update({(int(item["id"]), str(item["updated_at"])): item for item in items})
+        found.update({(int(item["id"]), word_of(item, "updated_at")): item for item in items})
         return items
 
     anchor, page = since, 1
@@ -89,8 +90,12 @@ def _backwards(last_url: str, next_url: str) -> list[str]:
 
 
 def items_of(answer: Answer) -> list[Payload]:
-    """A page's items; anything else than a list of objects is a failing server."""
+    """A page's items; anything else than a list of numbered objects is a failing server."""
     data = answer.data
-    if not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
-        raise ServerFailed("GET (a list)", answer.status)
+    if not isinstance(data, list) or not all(_is_item(item) for item in data):
+        raise ServerFailed("a request for a list", 200)
     return data
+
+
+def _is_item(item: Any) -> bool:
+    return isinstance(item, dict) and type(item.get("id")) is int
