@@ -20,7 +20,16 @@ from hostler.checkouts import errors as git
 from hostler.checkouts.commands import Ending
 from hostler.checkouts.commands import Result as Ran
 from hostler.config.settings import Tasks
-from hostler.errors import CheckoutError, HostlerError
+from hostler.errors import (
+    CheckoutError,
+    Gone,
+    HostlerError,
+    Moved,
+    RateLimited,
+    ServerFailed,
+    Unauthorized,
+    Unreachable,
+)
 from hostler.flows.outcomes import LONGEST_QUOTA, Facts, after_run, wants_finishing
 from hostler.flows.status import status_text
 from hostler.flows.steps import PullStands, Write
@@ -214,6 +223,12 @@ ERRORS: list[tuple[HostlerError, Answer]] = [
     (git.GitTimeout("push", 60), Answer.AGAIN),
     (git.GitFailed("push", 1, "x"), Answer.AGAIN),
     (git.RemoteUnreachable("https://x"), Answer.AGAIN),
+    (Unreachable("GET /x", "refused"), Answer.AGAIN),
+    (ServerFailed("GET /x", 502), Answer.AGAIN),
+    (RateLimited("GET /x", 403, NOW, "primary"), Answer.AGAIN),
+    (Gone("GET /x", 410, "This issue was deleted"), Answer.STOP),
+    (Moved("GET /x", 301, "https://x", 7), Answer.STOP),
+    (Unauthorized("GET /x", 401, "Bad credentials"), Answer.OPERATOR),
     (git.PushRefused("a", "protected"), Answer.BLOCK),
     (git.CheckoutTampered(Path("x"), "y"), Answer.BLOCK),
     (git.CheckoutMissing("x"), Answer.BLOCK),
@@ -237,12 +252,23 @@ def test_each_error_has_its_answer_and_people_read_what_to_do(error, answer):
     expected = {
         Answer.REPAIR: TaskState.RETRYING,
         Answer.BLOCK: TaskState.BLOCKED,
+        Answer.STOP: TaskState.STOPPED,
     }.get(answer, TaskState.PARKED)
     assert step.task.state is expected
     assert error.what in status_text(step.task)
     assert step.task.finishing == (expected is TaskState.PARKED)
     if answer is Answer.REPAIR:
         assert error.what in step.task.note
+
+
+@given(st.integers(-100_000, 100_000), st.integers(0, 10))
+def test_a_limit_is_waited_out_but_never_for_longer_than_an_hour(seconds, requeues):
+    until = NOW + timedelta(seconds=seconds)
+    error = RateLimited("GET /x", 403, until, "primary")
+    waiting = after_trouble(task(requeues=requeues), error, Facts(NOW), LIMITS).task
+    at = parse_stamp(waiting.wake_at or "")
+    assert NOW + timedelta(minutes=1) <= at <= NOW + timedelta(hours=1)
+    assert at >= min(until, NOW + timedelta(hours=1))
 
 
 def test_no_error_of_git_is_forgotten():

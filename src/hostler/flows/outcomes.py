@@ -142,8 +142,7 @@ def _operator(end: Ended) -> Step:
 
 
 def _stop(end: Ended) -> Step:
-    stopped = replace(end.task, state=TaskState.STOPPED, reason=end.verdict.why, wake_at=None)
-    return Step(stopped)
+    return stop(end.task, end.verdict.why)
 
 
 _RULES: dict[Next, Callable[[Ended], Step]] = {
@@ -179,6 +178,11 @@ def block(task: Task, why: str, kept: str) -> Step:
     if task.pr_number is not None:
         effects = (*effects, PullStands(PullStatus.BLOCKED))
     return Step(stuck, effects)
+
+
+def stop(task: Task, why: str) -> Step:
+    """Nothing starts for it by itself any more."""
+    return Step(replace(task, state=TaskState.STOPPED, reason=why[:2000], wake_at=None))
 
 
 def fail(task: Task, why: str) -> Step:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from hostler.checkouts import errors as git
 from hostler.checkouts.commands import Result as Ran
 from hostler.config.settings import Tasks
-from hostler.errors import HostlerError
+from hostler.errors import Gone, HostlerError, Moved, RateLimited, ServerFailed, Unreachable
 from hostler.flows.outcomes import (
     FIRST_OPERATOR,
     FIRST_PARKING,
@@ -18,6 +18,7 @@ from hostler.flows.outcomes import (
     block,
     doubled,
     later,
+    stop,
 )
 from hostler.flows.steps import Effect, PullStands, Step
 from hostler.flows.texts import often
@@ -25,6 +26,8 @@ from hostler.store.pulls import PullStatus
 from hostler.store.tasks import Task, TaskState
 
 LONGEST_NOTE = 16_000
+# How much of what a command said goes with the reason of a wait.
+LONGEST_GLIMPSE = 1_000
 
 
 class TestsFailed(HostlerError):
@@ -45,7 +48,7 @@ class SetupFailed(HostlerError):
 
     def __init__(self, ran: Ran) -> None:
         super().__init__(
-            f"The setup command `{ran.command}` {ran.ending}. {ran.tail[-500:]}".strip(),
+            f"The setup command `{ran.command}` {ran.ending}.",
             safe="No agent was started.",
             remedy="Mend `setup_command` of the repository.",
         )
@@ -71,6 +74,7 @@ class Answer(StrEnum):
     AGAIN = "again"
     OPERATOR = "operator"
     BLOCK = "block"
+    STOP = "stop"
 
 
 # The first row that fits decides.
@@ -85,9 +89,14 @@ ANSWERS: tuple[tuple[type[HostlerError], Answer], ...] = (
     (git.GitTimeout, Answer.AGAIN),
     (git.GitFailed, Answer.AGAIN),
     (git.RemoteUnreachable, Answer.AGAIN),
+    (Unreachable, Answer.AGAIN),
+    (ServerFailed, Answer.AGAIN),
+    (RateLimited, Answer.AGAIN),
     (git.PushRefused, Answer.BLOCK),
     (git.CheckoutTampered, Answer.BLOCK),
     (git.CheckoutMissing, Answer.BLOCK),
+    (Gone, Answer.STOP),
+    (Moved, Answer.STOP),
     (HostlerError, Answer.OPERATOR),
 )
 
@@ -111,13 +120,18 @@ def after_trouble(task: Task, error: HostlerError, facts: Facts, limits: Tasks) 
             return _repair(known, error, facts, limits)
         case Answer.BLOCK:
             return block(known, sentences(error), facts.kept)
+        case Answer.STOP:
+            return stop(known, f"Its issue is not there any more. {sentences(error)}")
         case Answer.AGAIN:
             first = FIRST_PARKING
         case Answer.OPERATOR:
             first = FIRST_OPERATOR
     at = facts.now + doubled(first, known.requeues, LONGEST_PARKING)
+    if isinstance(error, RateLimited):
+        at = max(at, min(error.until, facts.now + LONGEST_PARKING))
     waiting = replace(known, requeues=known.requeues + 1, finishing=facts.finishing)
-    return Step(later(waiting, TaskState.PARKED, sentences(error), at))
+    why = f"{sentences(error)}\n\n{_tail(error, LONGEST_GLIMPSE)}".strip()
+    return Step(later(waiting, TaskState.PARKED, why, at))
 
 
 def _repair(task: Task, error: HostlerError, facts: Facts, limits: Tasks) -> Step:
@@ -158,8 +172,8 @@ def sentences(error: HostlerError) -> str:
     return " ".join(error.lines())
 
 
-def _tail(error: HostlerError) -> str:
-    if not isinstance(error, TestsFailed) or not error.ran.tail.strip():
+def _tail(error: HostlerError, longest: int = 8000) -> str:
+    if not isinstance(error, TestsFailed | SetupFailed) or not error.ran.tail.strip():
         return ""
-    lines = error.ran.tail.strip()[-8000:].splitlines()
+    lines = error.ran.tail.strip()[-longest:].splitlines()
     return "\n".join(["The end of what it said:", "", *(f"    {line}" for line in lines)])
