@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from hostler.errors import HostlerError
+from hostler.model import RepoName
 from hostler.runs import Found
 from hostler.service.crew import Job
 from hostler.service.limiter import GlobalWorkLimiter
@@ -24,6 +25,7 @@ class Journal:
         self._log = log
         self._tell = tell
         self._failing: dict[str, str] = {}
+        self._renamed: dict[str, RepoName] = {}
         self._said: dict[str, dict[str, int]] = {}
 
     def started(self, home: object, repos: int, workers: int) -> None:
@@ -45,8 +47,7 @@ class Journal:
                 log.event(names.SERVICE_REPO_POLLED, repo=repo, requests=scanned.requests)
             if self._failing.pop(repo, None):
                 self._tell(f"{repo}: reached again.")
-            if scanned.renamed_to is not None:
-                self._tell(f"{repo} is now {scanned.renamed_to}: change the settings.")
+            self._tell_name(repo, scanned.renamed_to)
             return
         assert look.error is not None
         known = isinstance(look.error, HostlerError)
@@ -61,6 +62,12 @@ class Journal:
         if self._failing.get(repo) != told:
             self._failing[repo] = told
             self._tell(f"{repo}: {told}")
+
+    def _tell_name(self, repo: str, present: RepoName | None) -> None:
+        """A repository that answers under another name is told of once."""
+        if present is not None and self._renamed.get(repo) != present:
+            self._renamed[repo] = present
+            self._tell(f"{repo} is now {present}: change the settings.")
 
     def capacity(self, limiter: GlobalWorkLimiter) -> None:
         self._log.event(
