@@ -179,6 +179,7 @@ def test_a_bad_script_ends_with_every_mistake_on_standard_error(player):
     assert ended.verdict.outcome is Outcome.CONFIG
     assert "steps[0].sayy" in ended.stderr
     assert "steps[1].exit" in ended.stderr
+    assert "steps[0].sayy" in ended.verdict.why and "steps[1].exit" in ended.verdict.why
 
 
 @pytest.mark.parametrize("code", [1, 3, 255])

@@ -130,6 +130,12 @@ def test_what_git_says_becomes_a_type(said: str) -> None:
     assert found.lines()
 
 
+def test_a_host_that_denies_us_is_quoted() -> None:
+    said = "remote: Permission to a/b.git denied to c.\nfatal: returned error: 403"
+    found = complaints.translate("push", 128, said, "https://x/", Path("/p"))
+    assert found.what.endswith("refuses our credentials: Permission to a/b.git denied to c.")
+
+
 def test_a_remotes_complaint_is_only_read_from_commands_that_talk_to_one() -> None:
     found = complaints.translate("read-tree", 128, "fatal: early EOF", "", Path("/p"))
     assert isinstance(found, errors.GitFailed)

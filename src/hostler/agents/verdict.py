@@ -102,7 +102,9 @@ _OURS = {
         Outcome.STALLED, DecidedBy.STALL, "It was silent for too long and was ended."
     ),
     EndedBy.NOT_STARTED: Verdict(
-        Outcome.CONFIG, DecidedBy.NOT_STARTED, "Its program could not be started."
+        Outcome.CONFIG,
+        DecidedBy.NOT_STARTED,
+        "Its program could not be started: install it, or mend the agent's `command`.",
     ),
 }
 

@@ -29,6 +29,7 @@ CheckoutError             git, and what agents leave in their checkouts
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -90,8 +91,14 @@ class RemoteError(CheckoutError):
     because = "cannot be used"
     remedy = "Look at the address and the token."
 
+    # Whether the host's own words say more than ours.
+    quotes_host = False
+
     def __init__(self, url: str, said: str = "") -> None:
-        super().__init__(f"{url} {self.because}.", safe="Nothing was changed.", remedy=self.remedy)
+        words = re.findall(r"^remote: *(\S.*)$", said, re.MULTILINE) if self.quotes_host else []
+        why = f": {' '.join(words).rstrip('.')}" if words else ""
+        what = f"{url} {self.because}{why}."
+        super().__init__(what, safe="Nothing was changed.", remedy=self.remedy)
         self.url = url
         self.said = said
 
@@ -108,6 +115,7 @@ class RemoteDenied(RemoteError):
 
     because = "refuses our credentials"
     remedy = "Give the token read and write access to the contents of this repository."
+    quotes_host = True
 
 
 class RemoteMissing(RemoteError):
@@ -131,8 +139,9 @@ class BranchMissing(CheckoutError):
         self.branch = branch
         self.known = tuple(known)
         some = ", ".join(self.known[:5]) or "none: it has no commits yet"
+        lacks = f"has no branch {branch}" if branch else "names no branch to start from"
         super().__init__(
-            f"The repository has no branch {branch or 'to start from'} (it has {some}).",
+            f"The repository {lacks} (it has {some}).",
             remedy="Set `base_branch` to one that exists, or push a first commit.",
         )
 

@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
 
 def _give_up(lines: list[str], outcome: Outcome = Outcome.CONFIG) -> int:
     sys.stderr.write("\n".join(lines) + "\n")
-    emit(Finished(ok=False, outcome=outcome, text=lines[0]))
+    emit(Finished(ok=False, outcome=outcome, text=" ".join(lines)))
     return USAGE
 
 
