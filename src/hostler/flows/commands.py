@@ -39,25 +39,23 @@ def stop(tx: Transaction, task: Task, by: str, why: str = "") -> list[Task]:
     """Stop a task and what came from it; those that were changed. Scopes: tasks, outbox."""
     if task.over:
         raise CommandRefused("stopped", task)
-    reason = f"Stopped by {by}" + (f": {why}" if why else ".")
-    return _stop_all(tx, task, reason)
+    return _stop_all(tx, task, _reason("Stopped", by, why))
 
 
 def cancel(tx: Transaction, task: Task, by: str, why: str = "") -> list[Task]:
     """The same for good: only a retry brings it back."""
     if task.over and task.state is not TaskState.STOPPED:
         raise CommandRefused("cancelled", task)
-    reason = f"{CANCELLED} by {by}" + (f": {why}" if why else ".")
-    return _stop_all(tx, task, reason)
+    return _stop_all(tx, task, _reason(CANCELLED, by, why))
 
 
-def resume(tx: Transaction, task: Task, by: str) -> Task:
+def resume(tx: Transaction, task: Task, by: str, why: str = "") -> Task:
     """Go on where it was, in the same session."""
     if task.state is TaskState.STOPPED and task.reason.startswith(CANCELLED):
         raise CommandRefused("resumed", task, f"Use: hostler task retry {task.id}")
     if task.state not in RESUMABLE:
         raise CommandRefused("resumed", task)
-    return _queue(tx, task, f"Resumed by {by}.")
+    return _queue(tx, task, _reason("Resumed", by, why))
 
 
 def answer(tx: Transaction, task: Task, by: str, text: str) -> Task:
@@ -71,12 +69,16 @@ def answer(tx: Transaction, task: Task, by: str, text: str) -> Task:
     return _queue(tx, task, f"Answered by {by}.", told)
 
 
-def retry(tx: Transaction, task: Task, by: str) -> Task:
+def retry(tx: Transaction, task: Task, by: str, why: str = "") -> Task:
     """Begin anew: the same checkout and branch, all counters at zero."""
     if task.state not in RETRIABLE:
         raise CommandRefused("retried", task)
     fresh = replace(task, attempt=0, session="", progress="", note="", question="")
-    return _queue(tx, task, f"Retried by {by}.", fresh)
+    return _queue(tx, task, _reason("Retried", by, why), fresh)
+
+
+def _reason(what: str, by: str, why: str) -> str:
+    return f"{what} by {by}" + (f": {why}" if why else ".")
 
 
 def _stop_all(tx: Transaction, task: Task, reason: str) -> list[Task]:

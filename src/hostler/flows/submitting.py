@@ -24,6 +24,8 @@ LONGEST_TITLE = 120
 class NotSubmitted(HostlerError):
     """What was asked for cannot become a task."""
 
+    exit_code = 2
+
     def __init__(self, what: str, remedy: str = "") -> None:
         super().__init__(what, safe="Nothing was queued.", remedy=remedy)
 
@@ -50,8 +52,8 @@ class Order:
 def submit(tx: Transaction, order: Order) -> Task:
     """The new task, at the end of the queue."""
     require_sensible(order)
-    if order.parent_task is not None and find_task(tx, order.parent_task) is None:
-        raise NotSubmitted(f"There is no task {order.parent_task} that this could be a child of.")
+    if order.parent_task is not None:
+        _require_parent(tx, order.parent_task)
     title = order.title.strip() or title_of(order.prompt)
     task = Task(
         id=hand_task_id(tx, order.project, title),
@@ -79,6 +81,18 @@ def submit(tx: Transaction, order: Order) -> Task:
     return require_task(tx, task.id)
 
 
+def _require_parent(tx: Transaction, name: str) -> None:
+    """A stop reaches all that came from a task: what comes later must not escape it."""
+    parent = find_task(tx, name)
+    if parent is None:
+        raise NotSubmitted(f"There is no task {name} that this could be a child of.")
+    if parent.over:
+        raise NotSubmitted(
+            f"The task {name} is {parent.state}: nothing new comes from it.",
+            "Outside of its run, unset HOSTLER_TASK.",
+        )
+
+
 def require_sensible(order: Order) -> None:
     """Refuse what no agent could work on."""
     if not order.prompt.strip():
@@ -87,6 +101,13 @@ def require_sensible(order: Order) -> None:
         raise NotSubmitted(
             f"The prompt has {len(order.prompt)} characters; {LARGEST_PROMPT} are the most.",
             "Put the material into a file, and name it in the prompt.",
+        )
+    if "\0" in order.prompt:
+        raise NotSubmitted("The prompt holds a NUL character: that is no text.")
+    if len(order.title) > LONGEST_TITLE:
+        raise NotSubmitted(
+            f"The title has {len(order.title)} characters; {LONGEST_TITLE} are the most.",
+            "Put the rest into the prompt.",
         )
     if bool(order.cwd) == bool(order.repo_full_name):
         raise NotSubmitted(

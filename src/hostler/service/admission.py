@@ -14,8 +14,10 @@ from hostler.flows.lineage import belongs
 from hostler.governor import Ask, Denied, Here, Policy, acquire, demand, preview, take_back
 from hostler.runs import NewRun, admit
 from hostler.service.candidates import (
+    BEFORE_WORKERS,
     WAITING,
     Choice,
+    Further,
     Held,
     Place,
     Yard,
@@ -110,7 +112,8 @@ class Admission:
             choice = self.choose(tx, self.yard(tx), policy, here)
         found = {name: held.gate for name, held in choice.held.items()}
         if full is not None:
-            found = {name: found.get(name, full.gate) for name in waiting}
+            first = {name: gate for name, gate in found.items() if gate in BEFORE_WORKERS}
+            found = {name: first.get(name, full.gate) for name in waiting}
         changed = {name: gate for name, gate in found.items() if waiting[name].gate != str(gate)}
         if changed:
             with self._office.store.write("tasks", relaxed=True) as tx:
@@ -177,11 +180,7 @@ class Admission:
     def choose(self, tx: Transaction, yard: Yard, policy: Policy, here: Here) -> Choice:
         """Who would start now, and what holds the others."""
 
-        def further(task: Task) -> Held | None:
-            denied = preview(tx, ask_for(task, yard.places[task.id], task.id), policy, here)
-            return as_held(denied) if denied else None
-
-        return choose(self._waiting(tx), yard, further)
+        return choose(self._waiting(tx), yard, governed(tx, yard, policy, here))
 
     def _may_be(self, tx: Transaction, policy: Policy, here: Here) -> bool:
         if any(run.back_wanted_at for run in open_runs(tx)):
@@ -215,17 +214,14 @@ class Admission:
 
     def _back(self, tx: Transaction, policy: Policy, here: Here) -> Granted | None:
         """Whoever lent its place and is through with waiting goes before all others."""
-        waiting = [run for run in open_runs(tx) if run.back_wanted_at and run.lent_at]
         yard = self.yard(tx)
-        for run in sorted(waiting, key=lambda run: run.back_wanted_at or ""):
-            task = require_task(tx, run.task_id)
-            place = yard.places.get(task.id) or Place(run.project, run.agent, "", run.pool, 0)
-            if yard.max_runs > 0 and yard.runs >= yard.max_runs:
-                return None
-            if isinstance(take_back(tx, ask_for(task, place, run.run), policy, here), Denied):
-                continue
-            return Granted(task, regain_place(tx, run), back=True)
-        return None
+        run = returning(tx, yard, policy, here)
+        if run is None:
+            return None
+        answer = take_back(tx, ask_back(run, yard), policy, here)
+        if isinstance(answer, Denied):
+            raise RuntimeError(f"a place was refused after it was promised: {answer.what}")
+        return Granted(require_task(tx, run.task_id), regain_place(tx, run), back=True)
 
     def _waiting(self, tx: Transaction) -> list[Task]:
         found = tasks_in(tx, WAITING)
@@ -238,6 +234,33 @@ class Admission:
         tasks = [*self._waiting(tx), *tasks_in(tx, (TaskState.RUNNING,))]
         found = {task.id: place_of(self._office.settings, task, paused, ready) for task in tasks}
         return {name: place for name, place in found.items() if place is not None}
+
+
+def governed(tx: Transaction, yard: Yard, policy: Policy, here: Here) -> Further:
+    """What the governor would say about each task that has passed all gates here."""
+
+    def further(task: Task) -> Held | None:
+        denied = preview(tx, ask_for(task, yard.places[task.id], task.id), policy, here)
+        return as_held(denied) if denied else None
+
+    return further
+
+
+def returning(tx: Transaction, yard: Yard, policy: Policy, here: Here) -> Run | None:
+    """The run that has its lent place back now, if there is one; it goes before all tasks."""
+    if yard.max_runs > 0 and yard.runs >= yard.max_runs:
+        return None
+    waiting = [run for run in open_runs(tx) if run.back_wanted_at and run.lent_at]
+    first = sorted(waiting, key=lambda run: run.back_wanted_at or "")
+    return next((r for r in first if preview(tx, ask_back(r, yard), policy, here) is None), None)
+
+
+def ask_back(run: Run, yard: Yard) -> Ask:
+    """What is asked of the governor for a place that was lent."""
+    place = yard.places.get(run.task_id)
+    width, weight = (place.width, place.weight) if place else (0, 1)
+    program = place.agent if place else run.agent
+    return Ask(run.run, run.project, run.pool, run.task_id, program, width=width, weight=weight)
 
 
 def ask_for(task: Task, place: Place, lease: str) -> Ask:

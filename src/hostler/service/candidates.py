@@ -39,6 +39,10 @@ class Gate(StrEnum):
     RUNS = "runs"
 
 
+# What is looked at before whether a worker is free.
+BEFORE_WORKERS = frozenset(list(Gate)[: list(Gate).index(Gate.WORKERS)])
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """What the settings say about where a task runs, and with whom."""

@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict
 from typing import TypeVar
 
 from hostler.clock import Clock
 from hostler.errors import HostlerError
+from hostler.flows.lineage import ancestors
 from hostler.governor import lend as lend_lease
 from hostler.governor import look_around
+from hostler.planner import graph_of, require_no_cycle
+from hostler.service.resting import Rested, rested
 from hostler.store import Store
-from hostler.store.runs import LIVE, Run, RunState, find_run, lend_place, open_runs, want_back
-from hostler.store.tasks import Task, TaskState, require_task
+from hostler.store.runs import LIVE, Run, RunState, find_run, lend_place, want_back
+from hostler.store.tasks import require_task
 
 T = TypeVar("T")
 
-# What a task waits for is not at rest; neither is one that waits for its time.
-MOVING = frozenset({TaskState.QUEUED, TaskState.RUNNING, TaskState.RETRYING, TaskState.PARKED})
+# How many of the tasks are to be at rest: `all` or `any` of them.
+Enough = Callable[[Iterable[bool]], bool]
 
 
 class WaitOver(HostlerError):
     """The wait ended before the tasks did."""
 
     exit_code = 75
-
-
-def at_rest(store: Store, names: Collection[str]) -> list[Task] | None:
-    """The tasks, when nothing of them is under way any more; None before that."""
-    with store.read() as tx:
-        tasks = [require_task(tx, name) for name in names]
-        busy = {run.task_id for run in open_runs(tx)}
-    moving = any(task.state in MOVING or task.id in busy for task in tasks)
-    return None if moving else tasks
 
 
 def wait_for(
@@ -43,20 +37,45 @@ def wait_for(
     run: str = "",
     seconds: float | None = None,
     tell: Callable[[str], None] = lambda _: None,
-) -> list[Task]:
-    """Until all of them are at rest. In a run, its place is lent, and had again at the return."""
+    enough: Enough = all,
+) -> list[Rested]:
+    """Until they are at rest. In a run, its place is lent, and had again at the return."""
     end = None if seconds is None else clock.monotonic() + seconds
-    rested = at_rest(store, names)
-    if rested is not None:
-        return rested
+
+    def seen() -> list[Rested] | None:
+        return at_rest(store, names, enough)
+
+    found = seen()
+    if found is not None:
+        return found
+    _require_others(store, run, names)
     lent = bool(run) and _lend(store, run)
     if lent:
         tell("The place of this run is lent while it waits.")
     try:
-        return _until(store, clock, lambda: at_rest(store, names), end)
+        return _until(store, clock, seen, end)
     finally:
         if lent:
             _come_back(store, clock, run, tell)
+
+
+def at_rest(store: Store, names: Collection[str], enough: Enough = all) -> list[Rested] | None:
+    """Those at rest, when there are enough of them; None before that."""
+    with store.read() as tx:
+        found = rested(tx, names)
+    known = {one.task.id for one in found}
+    return found if enough(name in known for name in names) else None
+
+
+def _require_others(store: Store, run: str, names: Collection[str]) -> None:
+    """Refuse to wait for what waits for us: a task of ours above, or one that depends on it."""
+    with store.read() as tx:
+        found = find_run(tx, run) if run else None
+        if found is None:
+            return
+        graph = graph_of(tx, names)
+        for name in (found.task_id, *ancestors(tx, require_task(tx, found.task_id))):
+            require_no_cycle(graph, name, names)
 
 
 def _lend(store: Store, run: str) -> bool:
