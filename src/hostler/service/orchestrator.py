@@ -9,9 +9,10 @@ from datetime import datetime
 
 from hostler.clock import Clock
 from hostler.errors import GitHubPollingError, HostlerError
-from hostler.flows import settled, take_in
+from hostler.flows import refresh_dependencies, settled, take_in
 from hostler.forge import Forge, Scanned, Window, scan
 from hostler.intake import Taken, Watch
+from hostler.model import RepoName
 from hostler.service.desks import Desks, House
 from hostler.service.observing import Observer, nobody
 from hostler.store.pulls import pulls_in
@@ -103,6 +104,8 @@ class RepoOrchestrator:
         self._observe("scanned", self.project)
         taken = take_in(house.store, self.forge, self.watch)
         self._observe("heard", self.project)
+        others = [RepoName(repo.owner, repo.name) for repo in house.settings.repo.values()]
+        refresh_dependencies(house.store, house.hub.repo, self.watch, others)
         return Looked(scanned, taken)
 
     def _collect(self) -> Look | None:
