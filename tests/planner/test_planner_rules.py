@@ -404,6 +404,12 @@ def test_a_circle_that_came_about_is_told_as_one():
     assert set(hopeless(scene.tasks.values(), judge(scene))) == {"a", "b", "c"}
 
 
+def test_a_stop_is_told_before_the_circle_behind_it():
+    scene = scene_of(facts("a", TaskState.QUEUED, "b"), facts("b", TaskState.STOPPED, "a"))
+    assert only(scene).standing is Standing.STOPPED
+    assert only(scene).sentence == "b was stopped."
+
+
 def test_whoever_has_begun_waits_for_nobody():
     begun = facts("a", TaskState.RETRYING, "nobody", attempt=1)
     assert blockers(begun, judge(scene_of(begun))) == ()

@@ -43,8 +43,8 @@ class News(StrEnum):
 
 def blockers_of(tx: Transaction, tasks: Iterable[Task]) -> dict[str, tuple[Blocker, ...]]:
     """What holds each of these tasks; those that nothing holds are left out."""
-    asked = [facts_of(task) for task in tasks]
-    found = _held(tx, [task for task in asked if awaits(task) and task.depends_on])
+    asked = [facts_of(task) for task in tasks if task.depends_on]
+    found = _held(tx, [task for task in asked if awaits(task)])
     return {task: held for task, held in found.items() if held}
 
 
