@@ -212,6 +212,12 @@ def test_a_time_is_waited_for(state):
     assert gate_of(later, yard(now=held.until)) is None
 
 
+@given(st.integers(61, 10**7), st.integers(0, 10**6))
+def test_a_wait_that_began_in_the_future_is_over(ahead, wait):
+    parked = task(state=TaskState.PARKED, state_since=at(ahead), wake_at=at(ahead + wait))
+    assert gate_of(parked, yard()) is None
+
+
 @pytest.mark.parametrize(
     ("around", "gate"),
     [

@@ -13,6 +13,8 @@ from hostler.store.tasks import Task, TaskState
 
 # From these a task can be admitted; the last two when their time has come.
 WAITING = (TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED)
+# Stamps may lie so far ahead without anybody having moved a clock.
+CLOCKS_DIFFER = timedelta(minutes=1)
 
 
 class Class(IntEnum):
@@ -150,7 +152,10 @@ def _time(task: Task, yard: Yard) -> Held | None:
     if task.state is TaskState.QUEUED or task.wake_at is None or awaits_children(task):
         return None
     until = parse_stamp(task.wake_at)
-    return None if until <= yard.now else Held(Gate.TIME, task.reason, until=until)
+    # Whoever began to wait in the future was sent there by a clock that has been set back since.
+    if until <= yard.now or parse_stamp(task.state_since) > yard.now + CLOCKS_DIFFER:
+        return None
+    return Held(Gate.TIME, task.reason, until=until)
 
 
 def _open_run(task: Task, yard: Yard) -> Held | None:

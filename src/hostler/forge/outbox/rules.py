@@ -23,7 +23,7 @@ from hostler.errors import (
 )
 from hostler.forge.port import Made
 from hostler.model import parse_stamp, stamp
-from hostler.store.instants import clamped_deadline, not_after
+from hostler.store.instants import not_after
 from hostler.store.outbox import OutboxRow, WriteState
 
 # No stored wait is believed to be longer: the longest that a limit can ask for.
@@ -200,7 +200,9 @@ def _urgency(rows: Iterable[OutboxRow]) -> dict[tuple[str, int], int]:
 
 
 def _due(row: OutboxRow, now: datetime) -> datetime:
-    return clamped_deadline(parse_stamp(row.not_before), now, LONGEST_WAIT)
+    """When a write is due. A time beyond the longest wait is of a clock that was set back since."""
+    at = parse_stamp(row.not_before)
+    return at if at <= now + LONGEST_WAIT else now
 
 
 def _absent(row: OutboxRow, at: datetime, now: datetime, pace: Pace) -> OutboxRow:
@@ -218,7 +220,8 @@ def _later(
     row: OutboxRow, error: ForgeError, now: datetime, first: timedelta, pace: Pace
 ) -> OutboxRow:
     if isinstance(error, RateLimited):
-        return replace(row, not_before=stamp(max(error.until, now + pace.first_wait)))
+        until = min(max(error.until, now + pace.first_wait), now + LONGEST_WAIT)
+        return replace(row, not_before=stamp(until))
     wait = min(first * 2 ** min(row.setbacks, 20), pace.longest_wait)
     return replace(row, setbacks=row.setbacks + 1, not_before=stamp(now + wait))
 
