@@ -45,6 +45,7 @@ class Journal:
                 self._said[repo] = facts
                 log = self._log.bind(**facts)
                 log.event(names.SERVICE_REPO_POLLED, repo=repo, requests=scanned.requests)
+            self._failing.pop("", None)
             if self._failing.pop(repo, None):
                 self._tell(f"{repo}: reached again.")
             self._tell_name(repo, scanned.renamed_to)
@@ -58,10 +59,14 @@ class Journal:
             why=str(look.error),
             failures=look.failures,
         )
-        told = _sentence(cause_of(look.error))
-        if self._failing.get(repo) != told:
-            self._failing[repo] = told
-            self._tell(f"{repo}: {told}")
+        self._tell_once(repo, repo, cause_of(look.error))
+
+    def _tell_once(self, of: str, name: str, error: BaseException) -> None:
+        """The same trouble of the same thing, again and again, is no news."""
+        told = _sentence(error)
+        if self._failing.get(of) != told:
+            self._failing[of] = told
+            self._tell(f"{name}: {told}")
 
     def _tell_name(self, repo: str, present: RepoName | None) -> None:
         """A repository that answers under another name is told of once."""
@@ -97,6 +102,7 @@ class Journal:
         )
 
     def ended(self, job: Job) -> None:
+        self._failing.pop(job.name, None)
         self._log.event(names.WORK_ENDED, name=job.name, project=job.project)
 
     def troubled(self, job: Job, error: BaseException) -> None:
@@ -110,10 +116,14 @@ class Journal:
             why=str(error),
             tries=job.tries,
         )
-        self._tell(f"{job.project}: {_sentence(error)}")
+        self._tell_once(job.name, job.project, error)
 
     def broke(self, error: BaseException) -> None:
-        """A defect of ours."""
+        """The service itself met trouble (a full or busy database), or a defect of ours."""
+        if isinstance(error, HostlerError):
+            self._log.event(names.SERVICE_TROUBLED, why=str(error))
+            self._tell_once("", "Hostler", error)
+            return
         self._log.event(names.SERVICE_DEFECT, error=error)
         self._tell(f"A defect: {error!r}. The log has the details.")
 

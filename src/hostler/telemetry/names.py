@@ -86,6 +86,12 @@ SERVICE_GLOBAL_CAPACITY = Event(
     "How many workers are busy, of how many.",
     ("in_flight", "capacity"),
 )
+SERVICE_TROUBLED = Event(
+    "service_troubled",
+    Level.WARNING,
+    "The service could not do something; it is tried again.",
+    ("why",),
+)
 SERVICE_DEFECT = Event(
     "service_defect", Level.ERROR, "Something broke that should not.", ("error", "traceback")
 )
@@ -135,6 +141,7 @@ EVENTS = (
     SERVICE_LEFT,
     SERVICE_REPO_POLLED,
     SERVICE_GLOBAL_CAPACITY,
+    SERVICE_TROUBLED,
     SERVICE_DEFECT,
     REPO_POLL_FAILED,
     TASK_ADMITTED,
