@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hostler.flows.byhand import CHILDREN
 from hostler.model import stamp
+from hostler.planner.queue import is_root
 from hostler.service.candidates import (
     WAITING,
     Class,
@@ -138,7 +139,7 @@ def test_whoever_starts_passes_every_gate_and_all_others_have_a_reason(found, ar
         assert chosen.attempt or chosen.finishing or chosen.id not in around.needs
         if not chosen.finishing:
             assert around.max_runs <= 0 or around.runs < around.max_runs
-        if not chosen.parent_task:
+        if is_root(chosen):
             assert around.max_root_tasks <= 0 or around.running < around.max_root_tasks
     else:
         assert set(choice.held) == {each.id for each in found}
@@ -244,7 +245,7 @@ def test_our_own_part_needs_no_agent_and_no_place_for_one():
 
 
 def test_children_of_a_task_take_no_root_place_and_go_before_new_ones():
-    new, child = task(1), task(2, parent_task="t9")
+    new, child = task(1), task(2, parent_task="t9", issue_number=None)
     full = yard(running=1, max_root_tasks=1)
     assert gate_of(new, full).gate is Gate.ROOT_TASKS
     assert gate_of(child, full) is None

@@ -12,6 +12,7 @@ from hostler.config.settings import Settings
 from hostler.flows import begin_turn, gather, resume_finishing, turn_of
 from hostler.flows.lineage import belongs
 from hostler.governor import Ask, Denied, Here, Policy, acquire, demand, preview, take_back
+from hostler.planner.queue import is_root
 from hostler.runs import NewRun, admit
 from hostler.service.candidates import (
     BEFORE_WORKERS,
@@ -60,6 +61,15 @@ class Office:
     look: Callable[[], Here]
 
 
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What one look at the rows showed. `back`: somebody wants a lent place again."""
+
+    yard: Yard
+    choice: Choice
+    back: bool = False
+
+
 class Admission:
     """Admits tasks one by one. `only`: just these, and what comes from them."""
 
@@ -70,23 +80,31 @@ class Admission:
         self._served: dict[str, int] = {}
         self._said: dict[tuple[str, str], tuple[int, float]] = {}
 
-    def next(self) -> Granted | None:
-        """Admit whoever is next; None if nobody can start now."""
+    def survey(self) -> Survey:
+        """Who would start now, what holds the others, and what is wanted: one look at the rows."""
         here, policy = self._office.look(), self._office.policy()
-        # Most turns find nothing: they should not take the write lock.
         with self._office.store.read() as tx:
-            if not self._may_be(tx, policy, here):
-                return None
+            yard = self.yard(tx)
+            choice = self.choose(tx, yard, policy, here)
+            back = any(run.back_wanted_at for run in open_runs(tx))
+        return Survey(yard, choice, back)
+
+    def next(self, seen: Survey | None = None) -> Granted | None:
+        """Admit whoever is next; None if nobody can start now."""
+        seen = seen or self.survey()
+        # Most turns find nothing: they should not take the write lock.
+        if seen.choice.task is None and not seen.back:
+            return None
+        here, policy = self._office.look(), self._office.policy()
         with self._office.store.write(*SCOPES) as tx:
             granted = self._back(tx, policy, here) or self._new(tx, policy, here)
         if granted is not None:
             self._served[granted.task.project] = next(self._turns)
         return granted
 
-    def say_demand(self, now: float) -> None:
+    def say_demand(self, now: float, seen: Survey | None = None) -> None:
         """Tell the governor what we would start, when that has changed or is getting old."""
-        with self._office.store.read() as tx:
-            wanted = self._wanted(tx)
+        wanted = wanted_by((seen or self.survey()).yard)
         ttl = self._office.policy().demand_ttl_seconds
         due = {
             key: (count, place)
@@ -101,16 +119,14 @@ class Admission:
             for key in gone:
                 del self._said[key]
 
-    def note_gates(self, full: Held | None) -> datetime | None:
+    def note_gates(self, seen: Survey, full: Held | None) -> datetime | None:
         """Store which gate holds whom, where that has changed; when the first opens by itself.
 
         `full`: no worker is free.
         """
-        here, policy = self._office.look(), self._office.policy()
-        with self._office.store.read() as tx:
-            waiting = {task.id: task for task in self._waiting(tx)}
-            choice = self.choose(tx, self.yard(tx), policy, here)
-        found = {name: held.gate for name, held in choice.held.items()}
+        waiting = {task.id: task for task in seen.yard.waiting}
+        held = seen.choice.held
+        found = {name: one.gate for name, one in held.items()}
         if full is not None:
             first = {name: gate for name, gate in found.items() if gate in BEFORE_WORKERS}
             found = {name: first.get(name, full.gate) for name in waiting}
@@ -119,7 +135,7 @@ class Admission:
             with self._office.store.write("tasks", relaxed=True) as tx:
                 for name, gate in changed.items():
                     note_gate(tx, name, str(gate))
-        return min((held.until for held in choice.held.values() if held.until), default=None)
+        return min((one.until for one in held.values() if one.until), default=None)
 
     def drop_demand(self) -> None:
         """We want nothing any more."""
@@ -140,15 +156,6 @@ class Admission:
             for pool, project in gone:
                 demand(tx, pool, project, here, wanted=0)
 
-    def _wanted(self, tx: Transaction) -> dict[tuple[str, str], tuple[int, Place]]:
-        """Agents that could start by every gate but the governor's, by pool and project."""
-        yard = self.yard(tx)
-        found = [task for task in self._waiting(tx) if not task.finishing]
-        placed = [yard.places[task.id] for task in found if gate_of(task, yard) is None]
-        counts = Counter((place.pool, place.project) for place in placed)
-        places = {(place.pool, place.project): place for place in placed}
-        return {key: (count, places[key]) for key, count in counts.items()}
-
     def yard(self, tx: Transaction) -> Yard:
         """Everything that is counted, at this moment."""
         office = self._office
@@ -159,10 +166,12 @@ class Admission:
         for name in busy.keys() - running.keys():
             running[name] = require_task(tx, name)
         limits = office.settings.tasks
+        waiting = self._waiting(tx)
         return Yard(
             now=tx.now(),
-            places=self._places(tx),
-            needs=needs_of(tx, self._waiting(tx)),
+            waiting=tuple(waiting),
+            places=self._places(tx, [*waiting, *running.values()]),
+            needs=needs_of(tx, waiting),
             busy=frozenset(busy),
             parents=frozenset(
                 task.parent_task
@@ -170,7 +179,7 @@ class Admission:
                 if task.parent_task and task.id in busy
             ),
             runs=sum(run.state in LIVE and run.lent_at is None for run in found),
-            running=sum(task.parent_task is None for task in running.values()),
+            running=sum(is_root(task) for task in running.values()),
             max_runs=limits.max_concurrent_runs,
             max_root_tasks=limits.max_concurrent_root_tasks,
             served=self._served,
@@ -179,13 +188,7 @@ class Admission:
 
     def choose(self, tx: Transaction, yard: Yard, policy: Policy, here: Here) -> Choice:
         """Who would start now, and what holds the others."""
-
-        return choose(self._waiting(tx), yard, governed(tx, yard, policy, here))
-
-    def _may_be(self, tx: Transaction, policy: Policy, here: Here) -> bool:
-        if any(run.back_wanted_at for run in open_runs(tx)):
-            return True
-        return self.choose(tx, self.yard(tx), policy, here).task is not None
+        return choose(yard.waiting, yard, governed(tx, yard, policy, here))
 
     def _new(self, tx: Transaction, policy: Policy, here: Here) -> Granted | None:
         yard = self.yard(tx)
@@ -229,9 +232,8 @@ class Admission:
             return found
         return [task for task in found if belongs(tx, task, self._only)]
 
-    def _places(self, tx: Transaction) -> dict[str, Place]:
+    def _places(self, tx: Transaction, tasks: Iterable[Task]) -> dict[str, Place]:
         paused, ready = pauses(tx), self._office.ready()
-        tasks = [*self._waiting(tx), *tasks_in(tx, (TaskState.RUNNING,))]
         found = {task.id: place_of(self._office.settings, task, paused, ready) for task in tasks}
         return {name: place for name, place in found.items() if place is not None}
 
@@ -239,11 +241,27 @@ class Admission:
 def governed(tx: Transaction, yard: Yard, policy: Policy, here: Here) -> Further:
     """What the governor would say about each task that has passed all gates here."""
 
+    # It answers by pool and project: a thousand tasks of one project need one question.
+    said: dict[tuple[str, str], Held | None] = {}
+
     def further(task: Task) -> Held | None:
-        denied = preview(tx, ask_for(task, yard.places[task.id], task.id), policy, here)
-        return as_held(denied) if denied else None
+        place = yard.places[task.id]
+        key = (place.pool, place.project)
+        if key not in said:
+            denied = preview(tx, ask_for(task, place, task.id), policy, here)
+            said[key] = as_held(denied) if denied else None
+        return said[key]
 
     return further
+
+
+def wanted_by(yard: Yard) -> dict[tuple[str, str], tuple[int, Place]]:
+    """Agents that could start by every gate but the governor's, by pool and project."""
+    able = [task for task in yard.waiting if not task.finishing and gate_of(task, yard) is None]
+    placed = [yard.places[task.id] for task in able]
+    counts = Counter((place.pool, place.project) for place in placed)
+    places = {(place.pool, place.project): place for place in placed}
+    return {key: (count, places[key]) for key, count in counts.items()}
 
 
 def returning(tx: Transaction, yard: Yard, policy: Policy, here: Here) -> Run | None:

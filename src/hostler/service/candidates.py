@@ -9,6 +9,7 @@ from enum import IntEnum, StrEnum
 
 from hostler.flows.byhand import awaits_children
 from hostler.model import parse_stamp
+from hostler.planner.queue import is_root
 from hostler.store.tasks import Task, TaskState
 
 # From these a task can be admitted; the last two when their time has come.
@@ -74,12 +75,14 @@ class Held:
 class Yard:
     """Everything that admission counts, at one moment. Limits of 0 or less are none.
 
-    `places` and `needs` are by task: where it runs, and what it still depends on; `parents` are
-    tasks whose children are at work; `served` says when each project had its last turn.
+    `waiting` are the tasks that could be next. `places` and `needs` are by task: where it runs,
+    and what it still depends on; `parents` are tasks whose children are at work; `served` says
+    when each project had its last turn.
     """
 
     now: datetime
     places: Mapping[str, Place]
+    waiting: tuple[Task, ...] = ()
     needs: Mapping[str, Held] = field(default_factory=dict)
     busy: frozenset[str] = frozenset()
     parents: frozenset[str] = frozenset()
@@ -131,7 +134,7 @@ def class_of(task: Task, yard: Yard) -> Class:
         return Class.CONTINUATION
     if task.pr_number is not None or task.question:
         return Class.FEEDBACK
-    return Class.CHILD if task.parent_task else Class.NEW
+    return Class.NEW if is_root(task) else Class.CHILD
 
 
 def waited(task: Task, now: datetime) -> timedelta:
@@ -199,7 +202,7 @@ def _dependencies(task: Task, yard: Yard) -> Held | None:
 
 
 def _root_tasks(task: Task, yard: Yard) -> Held | None:
-    if task.parent_task or _free(yard.max_root_tasks, yard.running):
+    if not is_root(task) or _free(yard.max_root_tasks, yard.running):
         return None
     why = f"{yard.running} of {yard.max_root_tasks} root tasks are under way."
     remedy = "Wait until one is at rest, or raise `[tasks] max_concurrent_root_tasks`."

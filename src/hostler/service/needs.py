@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hostler.planner import Blocker, News, blockers_of, in_words, note_blockers
+from hostler.planner import Blocker, News, blockers_of, in_words, news_of, note_blockers
 from hostler.service.candidates import Gate, Held
 from hostler.store import Store, Transaction
 from hostler.store.tasks import Task, TaskState, find_task, tasks_in
@@ -29,8 +29,9 @@ def note_needs(store: Store) -> list[Told]:
         if not concerned:
             return []
         held = blockers_of(tx, concerned)
+        changed = [t for t in concerned if news_of(t, held.get(t.id, ())) is not News.NONE]
     told = []
-    for task in concerned:
+    for task in changed:
         with store.write(*SCOPES) as tx:
             present = find_task(tx, task.id)
             if present is None or present.state is not TaskState.QUEUED:

@@ -219,7 +219,6 @@ class ServiceRunner:
             self._poll()
             self._chores.do()
             self._look_at_runs()
-            self._admission.say_demand(self._clock.monotonic())
             self._admit()
             self._failures = 0
             return self._shortest(again)
@@ -238,18 +237,21 @@ class ServiceRunner:
                 self._chores.after(look)
 
     def _admit(self) -> None:
+        seen = self._admission.survey()
+        self._admission.say_demand(self._clock.monotonic(), seen)
         while not self._leaving.is_set() and self._limiter.try_acquire():
             try:
-                granted = self._admission.next()
+                granted = self._admission.next(seen)
             except BaseException:
                 self._limiter.release()
                 raise
             if granted is None:
                 self._limiter.release()
-                self._opens = self._admission.note_gates(None)
+                self._opens = self._admission.note_gates(seen, None)
                 return
             self._start(granted)
-        self._opens = self._admission.note_gates(workers_busy(self._limiter))
+            seen = self._admission.survey()
+        self._opens = self._admission.note_gates(seen, workers_busy(self._limiter))
 
     def _start(self, granted: Granted) -> None:
         assert self._crew is not None

@@ -32,6 +32,7 @@ from hostler.flows import (
 from hostler.governor import release
 from hostler.model import EPOCH
 from hostler.runs import Hooks, require_newest, verdict_of
+from hostler.runs.ending import NEVER_STARTED
 from hostler.runs.errors import FenceLost, NotLaunched, RunError
 from hostler.runs.hooks import InTransaction
 from hostler.service.desks import Desks, House, NotWatched
@@ -134,7 +135,12 @@ class Work:
     def finish_again(self, task: Task) -> None:
         """Our own part of a task whose agent was done: nothing else is repeated."""
         with self._house.store.read() as tx:
-            last = runs_of(tx, task.id)[-1]
+            last = next((run for run in reversed(runs_of(tx, task.id)) if run.decided_by), None)
+        if last is None or last.outcome == NEVER_STARTED:
+            # It was said to run, and there is nothing to show for it: it goes back to its place.
+            with self._house.store.write(*SCOPES) as tx:
+                take_back(tx, require_task(tx, task.id))
+            return
         self._store(self._ending(task, verdict_of(last), last), last)
 
     def _require_undone(self, run: Run, task: Task) -> None:
