@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hostler.cli import agent_words, bus, db, doctor, repo, sandbox, service
+from hostler.cli import agent_words, bus, db, doctor, governor, repo, sandbox, service, wrap
 from hostler.cli import config as config_commands
 from hostler.cli import init as init_command
 from hostler.cli import run as run_command
@@ -35,11 +35,13 @@ for room in (
     db,
     demo_command,
     doctor,
+    governor,
     init_command,
     repo,
     run_command,
     sandbox,
     service,
+    wrap,
 ):
     room.register(app)
 

@@ -31,6 +31,10 @@ class Survey:
     renewed: tuple[Demand, ...]
 
 
+# Of a database that is not there yet.
+NOTHING = Survey((), (), frozenset(), (), (), (), ())
+
+
 def survey(tx: Transaction, policy: Policy, here: Here) -> Survey:
     """Look at every holder. Writes nothing."""
     return judged(all_leases(tx), all_demand(tx), tx.now(), policy, here.alive)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -20,7 +20,7 @@ from hostler.model import stamp
 from hostler.store import Transaction
 from hostler.store.demand import Claim, Demand
 from hostler.store.leases import Lease
-from hostler.store.parked import parked_pools
+from hostler.store.parked import Parked, parked_pools
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,16 @@ class Status:
 
 def status(tx: Transaction, policy: Policy, here: Here) -> Status:
     """All pools that are configured, used or wanted; the default one always."""
-    found, now = survey(tx, policy, here), tx.now()
-    parked = {one.pool: closed(one, now) for one in parked_pools(tx)}
+    return status_of(survey(tx, policy, here), parked_pools(tx), tx.now(), policy, here)
+
+
+def status_of(
+    found: Survey, stored: Iterable[Parked], now: datetime, policy: Policy, here: Here
+) -> Status:
+    """The same from what was found."""
+    parked = {one.pool: shut for one in stored if (shut := closed(one, now))}
     used = {lease.pool for lease in found.leases} | {wish.pool for wish in found.demand}
-    names = sorted({DEFAULT_POOL, *policy.caps, *used, *(p for p, c in parked.items() if c)})
+    names = sorted({DEFAULT_POOL, *policy.caps, *used, *parked})
     return Status(
         now=now,
         pools=tuple(_pool(name, found, policy, parked.get(name), now) for name in names),
