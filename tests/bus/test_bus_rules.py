@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from hostler.bus import MessageType, Sender, SenderKind, Terms, sender_here
 from hostler.bus.errors import BadMessage, BadRequest
-from hostler.bus.ids import BEGINNING, id_before, id_of, is_id, moment_of, next_id
+from hostler.bus.ids import BEGINNING, id_and_stamp, id_before, id_of, is_id, moment_of, next_id
 from hostler.bus.message import is_name, may_say, types_of
 from hostler.bus.place import place_meant, project_bus_path, task_bus_path
 from hostler.config import Settings
+from hostler.model import stamp
 
 moments = st.datetimes(min_value=datetime(1, 1, 2), timezones=st.just(UTC))
 
@@ -25,6 +26,11 @@ moments = st.datetimes(min_value=datetime(1, 1, 2), timezones=st.just(UTC))
 def test_an_id_is_a_moment(moment):
     assert moment_of(id_of(moment)) == moment
     assert is_id(id_of(moment))
+
+
+@given(moments)
+def test_the_stamp_beside_an_id_is_the_one_of_everywhere(moment):
+    assert id_and_stamp(moment) == (id_of(moment), stamp(moment))
 
 
 @given(moments, moments)

@@ -29,7 +29,7 @@ class SetAside:
     id: str
 
 
-def open_to_append(path: Path) -> int:
+def open_to_append(path: str) -> int:
     """A descriptor of the present file, which is made if need be; its folder is not.
 
     Whether it is a plain file is for the caller to see, who has to look at it anyway.
@@ -37,7 +37,7 @@ def open_to_append(path: Path) -> int:
     try:
         return os.open(path, _APPEND, 0o600)
     except OSError as error:
-        raise refusal(path, error) from error
+        raise refusal(Path(path), error) from error
 
 
 @contextmanager
@@ -64,10 +64,10 @@ def require_plain(path: Path, found: os.stat_result) -> None:
         raise BusUnusable(path, "it is not a plain file")
 
 
-def is_still(path: Path, found: os.stat_result) -> bool:
+def is_still(path: Path | str, found: os.stat_result) -> bool:
     """Whether an opened file still has this name."""
     try:
-        named = path.lstat()
+        named = os.lstat(path)
     except OSError:
         return False
     return named.st_ino == found.st_ino and named.st_dev == found.st_dev

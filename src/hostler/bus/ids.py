@@ -13,10 +13,15 @@ _STEP = timedelta(microseconds=1)
 
 def id_of(moment: datetime) -> str:
     """A moment as an id: `20260301-120000-123456`."""
+    return id_and_stamp(moment)[0]
+
+
+def id_and_stamp(moment: datetime) -> tuple[str, str]:
+    """A moment as an id and as it is stamped everywhere: at the price of one, under a lock."""
     # 2026-03-01T12:00:00.123456+00:00
     text = moment.astimezone(UTC).isoformat(timespec="microseconds")
     day, time = text[:4] + text[5:7] + text[8:10], text[11:13] + text[14:16] + text[17:19]
-    return f"{day}-{time}-{text[20:26]}"
+    return f"{day}-{time}-{text[20:26]}", f"{text[:23]}Z"
 
 
 def moment_of(message_id: str) -> datetime:
@@ -38,7 +43,11 @@ def is_id(text: str) -> bool:
 
 def next_id(last: str, now: datetime) -> str:
     """The id of a message that is written now, after `last`; OverflowError where none is left."""
-    new = id_of(now)
+    return later_id(last, id_of(now))
+
+
+def later_id(last: str, new: str) -> str:
+    """The new id, unless it does not come after the last one; then the next after that."""
     return new if new > last else id_of(moment_of(last) + _STEP)
 
 

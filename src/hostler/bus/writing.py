@@ -7,6 +7,7 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from hostler.bus.errors import BusError, BusFull, BusLocked, BusUnsynced, IdsExhausted
 from hostler.bus.files import (
@@ -18,7 +19,7 @@ from hostler.bus.files import (
     set_aside,
     sync_folder,
 )
-from hostler.bus.ids import BEGINNING, next_id
+from hostler.bus.ids import BEGINNING, id_and_stamp, later_id, next_id
 from hostler.bus.lines import backward, last_line
 from hostler.bus.lock import holder_of, lock_exclusive, unlock
 from hostler.bus.mending import cover_up, mend
@@ -27,7 +28,6 @@ from hostler.bus.terms import Terms
 from hostler.bus.wire import LONGEST_LINE, Draft, id_in, parse
 from hostler.clock import Clock
 from hostler.forks import renew_after_fork
-from hostler.model import stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,7 @@ class _Timeout(Exception):
     """The lock could not be had in time."""
 
 
-@dataclass(frozen=True, slots=True)
-class _End:
+class _End(NamedTuple):
     """Where a file ends, behind a newline, and the last id on the bus."""
 
     inode: int
@@ -56,6 +55,8 @@ class Writer:
 
     def __init__(self, path: Path, clock: Clock, terms: Terms) -> None:
         self._path = path
+        # A text is opened and looked up faster than a path.
+        self._name = str(path)
         self._clock = clock
         self._terms = terms
         self._attempts = self._retries = 0
@@ -98,7 +99,7 @@ class Writer:
     def _attempt(self, draft: Draft, attempt: int) -> Message:
         deadline = self._clock.monotonic() + self._terms.lock_timeout_seconds
         while True:
-            file = open_to_append(self._path)
+            file = open_to_append(self._name)
             try:
                 message = self._locked_write(file, draft, attempt, deadline)
                 if message is not None:
@@ -122,12 +123,11 @@ class Writer:
         end = self._look(file)
         if end is None:
             return None
-        now = self._clock.now()
+        new, at = id_and_stamp(self._clock.now())
         try:
-            message_id = next_id(end.last, now)
+            message_id = later_id(end.last, new)
         except OverflowError as error:
             raise IdsExhausted(self._path, end.last) from error
-        at = stamp(now)
         line = draft.line(message_id, at, attempt)
         if end.size and end.size + len(line) > self._terms.max_bytes:
             self._set_aside(message_id)
@@ -140,7 +140,7 @@ class Writer:
         """The mended end of the file; None where the name belongs to another by now."""
         found = os.fstat(file)
         require_plain(self._path, found)
-        if not is_still(self._path, found):
+        if not is_still(self._name, found):
             return None
         known = self._end
         if known and known.size == found.st_size and known.inode == found.st_ino:
