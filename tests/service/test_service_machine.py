@@ -266,9 +266,10 @@ class House(RuleBasedStateMachine):
         self.dead.add(pid)
         self.services[which] = self.service()
         for run in self.runs(RunState.ADMITTED, RunState.STARTING):
+            if run.stop_why is not None:
+                self.end(run, Outcome.INTERRUPTED, DecidedBy.STOP)
+                continue
             with self.store.write(*SCOPES) as tx:
-                if run.stop_why is not None:
-                    continue
                 run = ledger.never_started(tx, run)
                 release(tx, run)
                 take_back(tx, require_task(tx, run.task_id))
