@@ -1,0 +1,346 @@
+"""`why` says of exactly one task that it would start: the one that admission takes next."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from dataclasses import asdict, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+sys.path.append(str(Path(__file__).parents[1] / "intake"))
+
+from intake_yard import database, make_template
+
+from hostler.clock import FakeClock
+from hostler.config.settings import Agent, Repo, Runtime, Settings
+from hostler.config.settings import Tasks as Limits
+from hostler.flows.byhand import CHILDREN
+from hostler.flows.submitting import Order, submit
+from hostler.governor import Ask, Here, Policy, acquire, attach, lend, park
+from hostler.model import parse_stamp, stamp
+from hostler.runs import NewRun, admit, ledger
+from hostler.service.admission import SCOPES, Admission, Office
+from hostler.service.candidates import WAITING, Gate
+from hostler.service.limiter import GlobalWorkLimiter
+from hostler.service.presence import SERVICE, Presence
+from hostler.service.why import CHAIN, TURN, Inquiry, Mark, chain, why
+from hostler.store.holders import Holder as Process
+from hostler.store.leases import Holder
+from hostler.store.pauses import ALL, pause, project_scope
+from hostler.store.runs import lend_place, open_runs, want_back
+from hostler.store.tasks import TaskState, change_task, note_gate, require_task, tasks_in
+
+PROJECTS = ("barn", "stable", "field")
+FOLDER = Path(tempfile.mkdtemp(prefix="hostler-why-"))
+TEMPLATE = make_template(FOLDER)
+SERVED = Presence(Process(1, "hostler", "here", "2020-01-01T00:00:00.000Z", SERVICE))
+
+
+def teardown_module() -> None:
+    shutil.rmtree(FOLDER, ignore_errors=True)
+
+
+def process(pid: int) -> Holder:
+    return Holder("here", "boot", "space", pid, pid * 10)
+
+
+class Stage:
+    """A home with tasks, as rows; its service and whoever asks are two processes."""
+
+    def __init__(self, store, clock, caps=None) -> None:
+        self.store, self.clock = store, clock
+        self.caps = {"runs": 0, "roots": 0, "pool": 9, "width": 9, "workers": 99, **(caps or {})}
+        self.presence = SERVED
+
+    def settings(self) -> Settings:
+        width = self.caps["width"]
+        limits = {
+            "max_concurrent_runs": self.caps["runs"],
+            "max_concurrent_root_tasks": self.caps["roots"],
+        }
+        return Settings(
+            repo={p: Repo(owner="octo", name=p, max_concurrent_slots=width) for p in PROJECTS},
+            agent={"helper": Agent(kind="command", command=["x"], pool="p")},
+            tasks=Limits(**limits),
+            runtime=Runtime(worker_count=self.caps["workers"]),
+        )
+
+    def here(self, pid: int) -> Here:
+        return Here(process(pid), 10**6, lambda _: True)
+
+    def policy(self) -> Policy:
+        return Policy(caps={"p": self.caps["pool"]}, memory_floor_mb=0)
+
+    def admission(self, ready=PROJECTS) -> Admission:
+        here = self.here(1)
+        office = Office(self.store, self.settings(), self.policy, lambda: set(ready), lambda: here)
+        return Admission(office)
+
+    def next(self):
+        """Whom a service admits that has adopted everything that is under way."""
+        limiter = GlobalWorkLimiter(self.caps["workers"])
+        with self.store.read() as tx:
+            runs = open_runs(tx)
+            running = tasks_in(tx, (TaskState.RUNNING,))
+        for _ in {*(run.task_id for run in runs), *(task.id for task in running)}:
+            limiter.force()
+        for run in runs:
+            if run.lent_at:
+                limiter.release()
+        return self.admission().next() if limiter.try_acquire() else None
+
+    def inquiry(self) -> Inquiry:
+        return Inquiry(self.store, self.settings(), self.policy(), self.here(2), self.presence)
+
+    def why(self, name: str):
+        with self.store.read() as tx:
+            return why(tx, self.inquiry(), require_task(tx, name))
+
+    def put(self, project="barn", **more):
+        order = {"depends_on": (), "parent_task": None, **more.pop("order", {})}
+        with self.store.write(*SCOPES) as tx:
+            task = submit(tx, Order(project, "job", "ann", cwd="/x", **order))
+            return change_task(tx, task, replace(task, **more)) if more else task
+
+    def put_running(self, task) -> None:
+        """An agent was done, and our own part is under way."""
+        with self.store.write(*SCOPES) as tx:
+            change_task(tx, task, replace(task, state=TaskState.RUNNING, attempt=1))
+
+    def start(self, task, *, lent=False, back=False):
+        """An agent at work."""
+        with self.store.write(*SCOPES) as tx:
+            present = require_task(tx, task.id)
+            change_task(tx, present, replace(present, state=TaskState.RUNNING, attempt=1))
+            run = admit(tx, NewRun(task.id, task.project, "work", "helper", "command", "p"))
+            granted = acquire(tx, Ask(run.run, task.project, "p"), Policy({"p": 99}), self.here(1))
+            assert granted.lease == run.run
+            run = ledger.begin(tx, run, asdict(process(50)))
+            attach(tx, ledger.attach(tx, run))
+            if lent:
+                assert lend_place(tx, run.run, json.dumps(asdict(process(60))))
+                lend(tx, run.run)
+            if lent and back:
+                assert want_back(tx, run.run)
+
+
+@pytest.fixture
+def stage():
+    clock = FakeClock()
+    with database(TEMPLATE, clock) as store:
+        yield Stage(store, clock)
+
+
+CAPS = st.fixed_dictionaries(
+    {
+        "runs": st.integers(0, 3),
+        "roots": st.integers(0, 3),
+        "pool": st.integers(1, 4),
+        "width": st.integers(1, 3),
+        "workers": st.integers(1, 6),
+    }
+)
+TASKS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "project": st.sampled_from((*PROJECTS, "elsewhere")),
+            "how": st.sampled_from(["queued", "queued", "later", "finishing", "runs", "over"]),
+            "state": st.sampled_from((TaskState.RETRYING, TaskState.PARKED)),
+            "wake": st.none() | st.integers(-50, 50),
+            "lent": st.booleans(),
+            "back": st.booleans(),
+            "run": st.booleans(),
+            "children": st.booleans(),
+            "parent": st.none() | st.integers(0, 6),
+            "needs": st.none() | st.integers(0, 6),
+            "age": st.integers(0, 1000),
+            "pull": st.none() | st.integers(1, 9),
+        }
+    ),
+    max_size=7,
+)
+
+
+def fill(stage: Stage, wanted) -> None:
+    made = []
+    for one in wanted:
+        stage.clock.advance(one["age"])
+        known = {"parent": None, "needs": None}
+        for name in known:
+            at = one[name]
+            known[name] = made[at] if at is not None and at < len(made) else None
+        parent = known["parent"] if known["parent"] and not known["parent"].over else None
+        order = {
+            "parent_task": parent.id if parent else None,
+            "depends_on": (known["needs"].id,) if known["needs"] else (),
+        }
+        wake = one["wake"]
+        at = None if wake is None else stamp(stage.clock.now() + timedelta(seconds=wake))
+        values = {
+            "queued": {"pr_number": one["pull"]},
+            "later": {"state": one["state"], "wake_at": at, "attempt": 1},
+            "finishing": {
+                "state": TaskState.PARKED,
+                "wake_at": at,
+                "finishing": True,
+                "blockers": CHILDREN if one["children"] else "",
+                "attempt": 1,
+            },
+            "over": {"state": TaskState.DONE if one["lent"] else TaskState.FAILED},
+        }.get(one["how"], {})
+        task = stage.put(one["project"], order=order, **values)
+        if one["how"] == "runs" and one["run"]:
+            stage.start(task, lent=one["lent"], back=one["back"])
+        elif one["how"] == "runs":
+            stage.put_running(task)
+        made.append(task)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    caps=CAPS,
+    wanted=TASKS,
+    paused=st.sampled_from(["", "", "", ALL, project_scope("barn")]),
+    parked=st.booleans(),
+    says=st.booleans(),
+)
+def test_why_names_the_one_that_admission_takes_next(caps, wanted, paused, parked, says):
+    clock = FakeClock()
+    with database(TEMPLATE, clock) as store:
+        stage = Stage(store, clock, caps)
+        fill(stage, wanted)
+        with store.write(*SCOPES) as tx:
+            if paused:
+                pause(tx, paused, "ann", "")
+            if parked:
+                park(tx, "p", clock.now() + timedelta(hours=1), "used up")
+        if says:
+            stage.admission().say_demand(clock.monotonic())
+        with store.read() as tx:
+            waiting = tasks_in(tx, WAITING)
+            told = {task.id: why(tx, stage.inquiry(), task) for task in waiting}
+        granted = stage.next()
+        expected = [] if granted is None or granted.back else [granted.task.id]
+        assert [name for name, one in told.items() if one.would_start] == expected
+        for one in told.values():
+            marks = [mark for _, mark in one.chain]
+            assert marks.count(Mark.HOLDS) == (not one.would_start)
+            assert one.would_start == all(mark is Mark.PASSED for mark in marks)
+
+
+@given(st.sampled_from((None, *CHAIN)))
+def test_gates_before_the_one_that_holds_were_passed(holding):
+    marks = dict(chain(holding))
+    assert tuple(marks) == CHAIN
+    order = list(marks.values())
+    assert order == sorted(order, key=list(Mark).index)
+    assert marks.get(holding, Mark.HOLDS) is Mark.HOLDS
+
+
+def test_others_go_first(stage):
+    first, second = stage.put(), stage.put()
+    assert stage.why(first.id).would_start
+    told = stage.why(second.id)
+    assert (told.held.gate, told.held.why) == (TURN, f"{first.id} goes first.")
+
+
+def test_a_place_that_is_wanted_back_goes_before_everybody(stage):
+    stage.caps["runs"] = 1
+    parent, other = stage.put(), stage.put()
+    stage.start(parent, lent=True, back=True)
+    told = stage.why(other.id)
+    assert told.held.gate == TURN and parent.id in told.held.why
+    assert stage.next().back
+
+
+def test_what_holds_it_since_when_and_until(stage):
+    began = stage.clock.now()
+    stage.clock.advance(100)
+    until = stage.clock.now() + timedelta(hours=1)
+    task = stage.put(state=TaskState.PARKED, wake_at=stamp(until), attempt=1)
+    told = stage.why(task.id)
+    assert (told.held.gate, told.held.until) == (Gate.TIME, until)
+    assert told.since == began + timedelta(seconds=100)
+
+
+def test_the_stored_gate_says_since_when_but_not_from_an_earlier_wait(stage):
+    stage.caps["pool"] = 1
+    stage.start(stage.put())
+    task = stage.put()
+    stage.clock.advance(60)
+    noted = stage.clock.now()
+    with stage.store.write("tasks") as tx:
+        note_gate(tx, task.id, "cap")
+    stage.clock.advance(60)
+    assert (stage.why(task.id).held.gate, stage.why(task.id).since) == ("cap", noted)
+    with stage.store.write(*SCOPES) as tx:
+        begun = change_task(
+            tx, *(lambda t: (t, replace(t, state=TaskState.RUNNING)))(require_task(tx, task.id))
+        )
+        stage.clock.advance(60)
+        change_task(tx, begun, replace(begun, state=TaskState.QUEUED))
+    told = stage.why(task.id)
+    assert told.since == parse_stamp(told.task.state_since) > noted
+
+
+def test_what_the_service_has_not_reached_is_known_from_its_note(stage):
+    name = "barn"
+    task = stage.put()
+    with stage.store.write(*SCOPES) as tx:
+        task = change_task(tx, task, replace(task, repo_full_name=f"octo/{name}"))
+        note_gate(tx, task.id, Gate.READY)
+    assert stage.why(task.id).held.gate == Gate.READY
+    stage.presence = Presence()
+    assert stage.why(task.id).would_start
+
+
+def test_dependencies_are_named_with_what_to_do(stage):
+    failed = stage.put(state=TaskState.FAILED, reason="It broke.")
+    task = stage.put(order={"depends_on": (failed.id,)})
+    told = stage.why(task.id)
+    assert told.held.gate == Gate.DEPENDENCIES
+    (blocker,) = told.blockers
+    assert blocker.hopeless and failed.id in blocker.sentence
+    shown = told.as_json()
+    assert shown["gate"] == "dependencies" and shown["blockers"][0]["name"] == failed.id
+    assert f"retry {failed.id}" in shown["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("values", "words", "then"),
+    [
+        ({"state": TaskState.NEEDS_INPUT, "question": "Which?"}, "It asks: Which?", "answer"),
+        ({"state": TaskState.BLOCKED, "reason": "No key."}, "No key.", "resume"),
+        ({"state": TaskState.STOPPED, "reason": "Stopped by ann."}, "Stopped", "resume"),
+        ({"state": TaskState.STOPPED, "reason": "Cancelled by ann."}, "Cancelled", "retry"),
+        ({"state": TaskState.FAILED, "reason": "It broke."}, "It broke.", "retry"),
+        ({"state": TaskState.DONE, "reason": "Tidy."}, "Tidy.", "Nothing is left"),
+        ({"state": TaskState.AWAITING_FEEDBACK, "pr_number": 7}, "awaits its review", "Review"),
+        ({"state": TaskState.RUNNING}, "checked and handed on", "Wait"),
+    ],
+)
+def test_what_does_not_wait_says_what_comes_next(stage, values, words, then):
+    told = stage.why(stage.put(**values).id)
+    assert not told.waits and not told.would_start and told.chain == []
+    assert words in told.next.what and then in told.next.then
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({}, "An agent is at work: helper, attempt 1"),
+        ({"lent": True}, "waits for other tasks"),
+        ({"lent": True, "back": True}, "wants its place back"),
+    ],
+)
+def test_an_agent_at_work_may_be_waiting_itself(stage, how, words):
+    task = stage.put()
+    stage.start(task, **how)
+    assert words in stage.why(task.id).next.what
