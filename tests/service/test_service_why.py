@@ -260,6 +260,15 @@ def test_a_place_that_is_wanted_back_goes_before_everybody(stage):
     assert stage.next().back
 
 
+def test_a_worker_whose_agent_waits_is_free(stage):
+    stage.caps["workers"] = 1
+    parent, child = stage.put(), stage.put()
+    stage.start(parent, lent=True)
+    assert stage.why(child.id).would_start
+    assert stage.next().task.id == child.id
+    assert stage.why(stage.put().id).held.gate == Gate.WORKERS
+
+
 def test_what_holds_it_since_when_and_until(stage):
     began = stage.clock.now()
     stage.clock.advance(100)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hostler.model import RepoName
 from hostler.store.references import IssueRef
 from hostler.store.removal import remove_task
 from hostler.store.runs import Run, RunState, add_run, find_run
+from hostler.store.task_counts import count_states
 from hostler.store.task_names import ids_like, newest_of_issue
 from hostler.store.tasks import Flow, Task, TaskState, add_task, find_task, next_order
 
@@ -65,6 +68,12 @@ def test_the_newest_task_of_an_issue(filled):
         issue = IssueRef.of(RepoName("octo", "STABLE"), 7)
         assert newest_of_issue(tx, issue) == "t-implementation"
         assert newest_of_issue(tx, IssueRef.of(issue.repo, 8)) is None
+
+
+def test_tasks_are_counted_by_state(filled):
+    with filled.write("tasks") as tx:
+        add_task(tx, replace(task(tx, "new"), state=TaskState.QUEUED))
+        assert count_states(tx) == {TaskState.QUEUED: 1, TaskState.DONE: len(IDS)}
 
 
 def test_a_task_goes_with_its_runs_and_nothing_else(filled):

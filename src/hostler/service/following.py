@@ -19,7 +19,7 @@ _PLAIN = frozenset({TaskState.RUNNING, TaskState.AWAITING_FEEDBACK})
 
 def sentence(task: Task) -> str:
     """Where a task is, in one line."""
-    name = f"{task.repo_full_name}#{task.number}" if task.repo_full_name else task.id
+    name = task.id if task.by_hand else f"{task.repo_full_name}#{task.number}"
     state = _WORDS.get(task.state, task.state.value.replace("_", " "))
     pull = f", pull request #{task.pr_number}" if task.pr_number else ""
     why = task.question if task.state is TaskState.NEEDS_INPUT else task.reason

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from hostler.config.settings import Settings
 from hostler.errors import HostlerError, NotFound
 from hostler.flows import start_now
+from hostler.flows.byhand import awaits_children
 from hostler.intake import watch
 from hostler.model import RepoName
 from hostler.service.desks import House
+from hostler.service.resting import rested
 from hostler.store import Store
 from hostler.store.outbox import OutboxRow, open_writes
 from hostler.store.runs import open_runs
@@ -25,6 +27,8 @@ _CODES = {
     TaskState.NEEDS_INPUT: 3,
     TaskState.BLOCKED: 3,
     TaskState.PARKED: 3,
+    # At rest only if what it waits for can never be ready.
+    TaskState.QUEUED: 3,
 }
 
 
@@ -73,8 +77,10 @@ def at_rest(store: Store, task: str) -> Task | None:
     """The task, when no agent and no write of it is under way any more; None before that."""
     with store.read() as tx:
         found = require_task(tx, task)
+        stuck = any(one.stuck for one in rested(tx, [task]))
+        moving = (found.state in MOVING and not stuck) or awaits_children(found)
         writes = [row for row in open_writes(tx) if _is_of(found, row)]
-        busy = found.state in MOVING or open_runs(tx, task_id=task) or writes
+        busy = moving or open_runs(tx, task_id=task) or writes
     return None if busy else found
 
 

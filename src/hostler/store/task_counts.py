@@ -1,0 +1,16 @@
+"""How many tasks are in which state."""
+
+from __future__ import annotations
+
+from sqlalchemy import func, select
+
+from hostler.store.task_tables import tasks
+from hostler.store.tasks import TaskState
+from hostler.store.transaction import Transaction
+
+
+def count_states(tx: Transaction) -> dict[TaskState, int]:
+    """Counts by state, in the order of states; those without any task are left out."""
+    counted = select(tasks.c.state, func.count().label("number")).group_by(tasks.c.state)
+    found = {row["state"]: int(row["number"]) for row in tx.execute(counted).mappings()}
+    return {state: found[state] for state in TaskState if state in found}
