@@ -9,7 +9,8 @@ from pathlib import Path
 from hostler.agents.errors import SecretRefused
 from hostler.config.settings import Settings
 
-PLAIN = ("PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER", "SHELL")
+# The last one says where the settings are, for an agent that calls us.
+PLAIN = ("PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER", "SHELL", "HOSTLER_CONFIG")
 _LOCALE = "LC_"
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 # Every name under which git's and GitHub's own tools look for a token.

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hostler.cli.output import note, say, say_json
-from hostler.cli.state import Globals, globals_of
+from hostler.cli.state import globals_of, settings_of
 
 if TYPE_CHECKING:
     from hostler.bus import Bus, Message
     from hostler.bus.place import Place
     from hostler.bus.reading import Wanted
-    from hostler.config import Settings
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Project = Annotated[
@@ -89,7 +88,7 @@ def post(
     sender = sender_here(os.environ)
     chosen = type_named(type_) if type_ else usual_type(sender)
     place = _place(context, project, task, may_be_new=create)
-    terms = Terms.of(_settings(globals_of(context)).tasks)
+    terms = Terms.of(settings_of(globals_of(context)).settings.tasks)
     body = redact(body_of(text, file, sys.stdin))
     bus = Bus(place.path, SystemClock(), terms)
     message = (bus.create() if create else bus).post(chosen, body, sender, thread=thread)
@@ -224,22 +223,6 @@ def _wanted(bus: Bus, types: list[str] | None, thread: str) -> Wanted:
         return (not kinds or message.type in kinds) and (not root or message.thread_id == root)
 
     return wanted
-
-
-def _settings(given: Globals) -> Settings:
-    """The operator's settings. An agent stands in a checkout: a file in there is not his."""
-    from dataclasses import replace
-
-    from hostler.cli.state import settings_of
-    from hostler.config import Settings
-    from hostler.config.load import FILE_NAME, present
-
-    if given.config is None and os.environ.get("HOSTLER_RUN"):
-        ours = given.home_folder / FILE_NAME
-        if not present(ours):
-            return Settings()
-        given = replace(given, config=ours)
-    return settings_of(given).settings
 
 
 def _tell_skipped(count: int) -> None:

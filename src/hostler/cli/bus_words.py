@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TextIO
@@ -14,9 +13,7 @@ from hostler.bus.ids import is_id
 from hostler.bus.message import Message, MessageType, Sender, SenderKind
 from hostler.bus.place import Place
 from hostler.bus.wire import LARGEST_BODY
-
-# It joins the parts of one emoji and moves nothing.
-_JOINER = "\u200d"
+from hostler.cli.looks import visible
 
 
 def type_named(name: str) -> MessageType:
@@ -99,19 +96,6 @@ def missing(place: Place) -> BadRequest:
         f"There is no {place} in {place.home}.",
         f"{like}`hostler bus post --create` begins its bus all the same.",
     )
-
-
-def visible(text: str) -> str:
-    """The text without anything that a terminal would obey."""
-    return "".join(char if _harmless(char) else _escaped(char) for char in text)
-
-
-def _harmless(char: str) -> bool:
-    return char.isprintable() or char in {"\t", _JOINER} or unicodedata.category(char) == "Zs"
-
-
-def _escaped(char: str) -> str:
-    return char.encode("unicode_escape").decode()
 
 
 def shown(message: Message) -> str:

@@ -63,7 +63,10 @@ def root(
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(help="Settings file [default: ./hostler.toml, then the home's]."),
+        typer.Option(
+            envvar="HOSTLER_CONFIG",
+            help="Settings file [default: ./hostler.toml, then the home's].",
+        ),
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
     _version_wanted: Annotated[

@@ -10,6 +10,7 @@ import typer
 from hostler.cli.logbook import logbook
 from hostler.cli.output import note, say, say_json
 from hostler.cli.state import Globals, globals_of, settings_of
+from hostler.cli.who import who
 from hostler.errors import HostlerError
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def pause(
     store = open_or_make(given.home_folder, settings.runtime.database_url or None, SystemClock())
     try:
         with store.write() as tx:
-            changed = pauses.pause(tx, scope, _who(), " ".join(why.split()))
+            changed = pauses.pause(tx, scope, who(), " ".join(why.split()))
             held = pauses.pauses(tx)[scope]
     finally:
         store.close()
@@ -158,17 +159,6 @@ def pause(
     reason = f": {held.why}" if held.why else "."
     already = "" if changed else "already "
     say(f"{found} is {already}paused, since {held.since} by {held.by}{reason}")
-
-
-def _who() -> str:
-    """The person at this machine."""
-    import os
-    from getpass import getuser
-
-    try:
-        return getuser()
-    except (KeyError, OSError):  # a user without a name
-        return f"user {os.getuid()}"
 
 
 @commands.command()

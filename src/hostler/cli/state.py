@@ -51,10 +51,28 @@ def settings_of(given: Globals) -> Loaded:
     from hostler.config.secrets import named_secrets
     from hostler.telemetry.redact import remember_secret
 
-    loaded = load(given.home_folder, given.config)
+    if given.config is None and os.environ.get("HOSTLER_RUN"):
+        loaded = _inside_a_run(given.home_folder)
+    else:
+        loaded = load(given.home_folder, given.config)
     for secret in named_secrets(loaded.settings, os.environ):
         remember_secret(secret)
     return loaded
+
+
+def _inside_a_run(home: Path) -> Loaded:
+    """The operator's settings. An agent stands in a checkout: a file in there is not his."""
+    from hostler.config import Loaded, Settings, read
+    from hostler.config.load import FILE_NAME, present
+
+    ours = home / FILE_NAME
+    return read(ours) if present(ours) else Loaded(Settings(), None, frozenset())
+
+
+def hand_on(loaded: Loaded) -> None:
+    """Have agents that we start find the same settings, when they call us."""
+    if loaded.path is not None:
+        os.environ["HOSTLER_CONFIG"] = str(loaded.path.absolute())
 
 
 def globals_of(context: typer.Context) -> Globals:
