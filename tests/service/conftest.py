@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rough_town import MakeTown, Plot, RoughTown
 from service_town import Town, github
 
 
@@ -26,3 +27,17 @@ def found_town(tmp_path: Path) -> Iterator[Callable[..., Town]]:
 @pytest.fixture
 def town(found_town: Callable[..., Town]) -> Town:
     return found_town()
+
+
+@pytest.fixture
+def rough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeTown]:
+    """A town with these plots. Reads that fail are repeated at once."""
+    monkeypatch.setattr("hostler.forge.opening.PAUSES", (0.0, 0.0))
+    with ExitStack() as stack:
+
+        def found(*plots: Plot, **settings: Any) -> RoughTown:
+            hub = stack.enter_context(github())
+            runtime = {"worker_count": 8, "stop_grace_seconds": 1}
+            return RoughTown(hub, tmp_path, plots=list(plots), runtime=runtime, **settings)
+
+        yield found
