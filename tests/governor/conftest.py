@@ -47,12 +47,20 @@ def server() -> Iterator[PostgresServer]:
         made.remove()
 
 
-@pytest.fixture
-def postgres_database(server: PostgresServer, home: Path) -> Iterator[Database]:
+@pytest.fixture(scope="session")
+def leases_server_template(server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The name of a migrated database to copy."""
     url = server.new_database()
-    database = Database(home, url)
-    database.upgrade()
-    yield database
+    Database(tmp_path_factory.mktemp("template"), url).upgrade()
+    return server.name_of(url)
+
+
+@pytest.fixture
+def postgres_database(
+    server: PostgresServer, leases_server_template: str, home: Path
+) -> Iterator[Database]:
+    url = server.new_database(leases_server_template)
+    yield Database(home, url)
     server.drop_database(url)
 
 

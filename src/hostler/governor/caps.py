@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from hostler.config.pools import DEFAULT_POOL, FILE_NAME, PoolCaps, pools_in, read_content
-from hostler.errors import HostlerError
+from hostler.errors import HostlerError, StoreError
 from hostler.governor.pools import pool_key
-from hostler.store.parts import part_of, private_folder
+from hostler.store.parts import part_of, private_folder, written
 
 LOCK_NAME = "governor.lock"
 
@@ -28,8 +28,7 @@ def set_caps(home: Path, pool: str, changes: Mapping[str, Any]) -> PoolCaps:
         content = changed(content or {}, pool, changes)
         # What could not be read again is not written.
         pools = pools_in(path, content)
-        with part_of(path) as part:
-            part.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        _write(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     return pools[pool]
 
 
@@ -39,6 +38,16 @@ def changed(content: Mapping[str, Any], pool: str, changes: Mapping[str, Any]) -
         content = {"pools": {DEFAULT_POOL: dict(content)} if content else {}}
     pools = {pool_key(name): table for name, table in content["pools"].items()}
     return {**content, "pools": {**pools, pool: {**pools.get(pool, {}), **changes}}}
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        with part_of(path) as part, written(path):
+            part.write_text(text, encoding="utf-8")
+    except StoreError as error:
+        raise HostlerError(
+            error.what, safe="The caps are as they were.", remedy=error.remedy
+        ) from error
 
 
 @contextmanager
