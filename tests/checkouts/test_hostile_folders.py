@@ -111,6 +111,37 @@ def test_a_git_folder_that_is_not_as_we_made_it_is_refused(
     assert stable.on_remote() == ""
 
 
+@pytest.mark.parametrize("part", [".git", ".git/HEAD", ".git/objects", ".git/packed-refs"])
+def test_a_git_folder_that_was_closed_to_us_is_refused(checkout: Checkout, part: str) -> None:
+    git = checkout.path / ".git"
+    (git / "packed-refs").touch()
+    (checkout.path / part).chmod(0)
+    reader = os.fork()
+    if reader == 0:
+        code = 1
+        try:
+            # The folders above are closed to everybody but us.
+            os.chdir(checkout.path)
+            become_nobody()
+            inspection.require_checkout(Path())
+            inspection.head(Path())
+            inspection.local_refs(Path())
+            inspection.require_objects(Path(), checkout.mirror.objects)
+        except CheckoutTampered as refused:
+            code = 0 if "may not open" in refused.what else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(reader, 0)[1]) == 0
+
+
+def become_nobody() -> None:
+    """In a child: lose the rights for which modes mean nothing."""
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+
+
 def test_a_branch_that_is_not_an_object_is_refused(stable: Stable, checkout: Checkout) -> None:
     (checkout.path / ".git").joinpath(*BRANCH_REF).write_text("f" * 40 + "\n")
     with pytest.raises(GitFailed):

@@ -21,6 +21,7 @@ _STRANGE = {
     errno.ELOOP: "a link",
     errno.ENOTDIR: "something that is no folder",
     errno.EISDIR: "a folder",
+    errno.EACCES: "something that we may not open",
 }
 
 
