@@ -9,7 +9,21 @@ from typing import Annotated
 
 import typer
 
-from hostler.cli import agent_words, bus, db, doctor, governor, repo, sandbox, service, wrap
+from hostler.cli import (
+    agent_words,
+    bus,
+    db,
+    doctor,
+    governor,
+    holding,
+    repo,
+    sandbox,
+    service,
+    status,
+    task,
+    why,
+    wrap,
+)
 from hostler.cli import config as config_commands
 from hostler.cli import init as init_command
 from hostler.cli import run as run_command
@@ -36,11 +50,15 @@ for room in (
     demo_command,
     doctor,
     governor,
+    holding,
     init_command,
     repo,
     run_command,
     sandbox,
     service,
+    status,
+    task,
+    why,
     wrap,
 ):
     room.register(app)

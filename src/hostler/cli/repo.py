@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hostler.cli.confirming import confirm
 from hostler.cli.logbook import logbook
 from hostler.cli.output import note, say, say_json
 from hostler.cli.state import Globals, globals_of, settings_of
@@ -238,7 +238,7 @@ def remove(
     preview(loaded.path, edit)
     _warn(facts)
     if not yes:
-        _confirm(f"Stop watching {facts.repository}?")
+        confirm(f"Stop watching {facts.repository}?")
     rewrite(loaded.path, edit, SystemClock())
     if json:
         say_json({"removed": found, "settings": loaded.path, "left": facts.as_json()})
@@ -257,13 +257,3 @@ def _warn(facts: Facts) -> None:
         note(f"Not finished: {what} {task.title} ({task.state.value}, task {task.id})")
     for pull in facts.pulls:
         note(f"Open pull request: #{pull.pr_number} for #{pull.issue_number} {pull.url}".rstrip())
-
-
-def _confirm(question: str) -> None:
-    if not sys.stdin.isatty():
-        raise HostlerError(
-            "There is no terminal to ask on.", safe="Nothing was changed.", remedy="Use --yes."
-        )
-    if not typer.confirm(question, err=True):
-        note("Nothing was changed.")
-        raise typer.Exit(1)

@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hostler.cli.foreground import see_through
 from hostler.cli.logbook import logbook
 from hostler.cli.output import note, say, say_json
-from hostler.cli.service import end_now, leave_on_signals, note_time
-from hostler.cli.state import globals_of, settings_of
+from hostler.cli.service import end_now
+from hostler.cli.state import globals_of, hand_on, settings_of
 
 if TYPE_CHECKING:
-    from hostler.clock import Clock
-    from hostler.service import House
     from hostler.store.tasks import Flow, Task
-    from hostler.telemetry.logs import Log
 
 
 def register(app: typer.Typer) -> None:
@@ -52,15 +50,17 @@ def run(
     from hostler.service.single import begin, exit_code, refer
 
     given, clock = globals_of(context), SystemClock()
-    settings = settings_of(given).settings
+    loaded = settings_of(given)
+    settings = loaded.settings
     wanted, chosen = refer(settings, issue), _flow(flow)
+    hand_on(loaded)
     with (
         logbook(given, settings, "run") as log,
         opened(given.home_folder, settings, clock) as house,
     ):
         task = begin(house, wanted, chosen)
         if wait:
-            task = _see_through(house, clock, log, task)
+            task = see_through(house, clock, log, task)
         else:
             note("It is queued; a running service takes it.")
     _say(task, json=json)
@@ -79,59 +79,6 @@ def _flow(name: str | None) -> Flow | None:
         names = ", ".join(allowed)
         raise HostlerError(f"There is no flow {name!r}.", remedy=f"Choose one of: {names}.")
     return Flow(plain)
-
-
-def _see_through(house: House, clock: Clock, log: Log, task: Task) -> Task:
-    """Do the work, or watch the service that does it."""
-    from hostler.errors import HomeLocked
-    from hostler.store.homelock import home_lock
-
-    try:
-        with home_lock(house.home, clock):
-            return _work(house, clock, log, task)
-    except HomeLocked as locked:
-        note(f"{locked.holder or 'Another process'} works on this home and takes it.")
-        return _watch(house, task)
-
-
-def _work(house: House, clock: Clock, log: Log, task: Task) -> Task:
-    from hostler.checkouts.git import version as require_git
-    from hostler.service import Duty, Journal, ServiceRunner
-    from hostler.service.following import Follower
-    from hostler.service.single import at_rest
-
-    require_git()
-    runner = ServiceRunner(house, clock, Journal(log, note_time), Duty(polls=False, only={task.id}))
-    follower = Follower(house.store, note_time, {task.id})
-    leave_on_signals(runner, stop_agents=False)
-
-    def rested() -> bool:
-        follower.look()
-        return at_rest(house.store, task.id) is not None
-
-    runner.run(rested)
-    return _present(house, task)
-
-
-def _watch(house: House, task: Task) -> Task:
-    from hostler.service.following import Follower
-    from hostler.service.single import at_rest
-
-    follower = Follower(house.store, note_time, {task.id})
-    while True:
-        mark = house.store.change_mark()
-        follower.look()
-        rested = at_rest(house.store, task.id)
-        if rested is not None:
-            return rested
-        house.store.wait_for_change(mark)
-
-
-def _present(house: House, task: Task) -> Task:
-    from hostler.store.tasks import require_task
-
-    with house.store.read() as tx:
-        return require_task(tx, task.id)
 
 
 def _say(task: Task, *, json: bool) -> None:

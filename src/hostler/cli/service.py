@@ -9,7 +9,7 @@ import typer
 
 from hostler.cli.logbook import logbook
 from hostler.cli.output import DIM, coloured, note, say, say_json
-from hostler.cli.state import Globals, globals_of, settings_of
+from hostler.cli.state import Globals, globals_of, hand_on, settings_of
 
 if TYPE_CHECKING:
     from hostler.config import Settings
@@ -36,6 +36,7 @@ def service(
 ) -> None:
     """Watch the repositories and run agents on their issues, until it is asked to leave.
 
+    Tasks by hand (`hostler task submit`) are taken too, also where no repository is watched.
     It works in the foreground. Ctrl-C or SIGTERM: it leaves within seconds, agents go on, and
     the next start takes them over. A second Ctrl-C leaves at once.
 
@@ -46,22 +47,25 @@ def service(
       hostler service --stop-agents
     """
     given = globals_of(context)
-    settings = settings_of(given).settings
-    _require_repositories(settings)
+    loaded = settings_of(given)
     if dry_run:
-        _preview(given, settings, json=json)
+        _require(loaded.settings, repository=True)
+        _preview(given, loaded.settings, json=json)
         return
     if json:
         raise typer.BadParameter("it belongs to --dry-run", param_hint="--json")
-    _serve(given, settings, stop_agents=stop_agents)
+    _require(loaded.settings, repository=False)
+    hand_on(loaded)
+    _serve(given, loaded.settings, stop_agents=stop_agents)
 
 
-def _require_repositories(settings: Settings) -> None:
+def _require(settings: Settings, *, repository: bool) -> None:
+    """Something to work with, and (for looking at issues) something to work on."""
     from hostler.errors import HostlerError
 
-    if not settings.repo:
+    if not settings.repo and (repository or not settings.agent):
         raise HostlerError(
-            "The settings name no repository.",
+            "The settings name no repository" + ("." if settings.agent else ", and no agent."),
             safe="Nothing was started.",
             remedy="Add one: hostler repo add owner/name (or write a file: hostler init).",
         )
@@ -79,19 +83,22 @@ def _serve(given: Globals, settings: Settings, *, stop_agents: bool) -> None:
     from hostler.service import Journal, ServiceRunner
     from hostler.service.following import Follower
     from hostler.service.opening import opened
+    from hostler.service.presence import SERVICE
     from hostler.store.homelock import home_lock
 
     clock = SystemClock()
-    require_git()
+    if settings.repo:
+        require_git()
     with (
         logbook(given, settings, "service") as log,
         opened(given.home_folder, settings, clock) as house,
-        home_lock(given.home_folder, clock),
+        home_lock(given.home_folder, clock, SERVICE),
     ):
         runner = ServiceRunner(house, clock, Journal(log, tell))
         follower = Follower(house.store, tell)
         names = ", ".join(f"{repo.owner}/{repo.name}" for repo in settings.repo.values())
-        tell(f"Watching {names}. Ctrl-C to leave; agents go on.")
+        none = "no repository: only tasks by hand are taken"
+        tell(f"Watching {names or none}. Ctrl-C to leave; agents go on.")
         leave_on_signals(runner, stop_agents=stop_agents)
 
         def look() -> bool:

@@ -17,14 +17,18 @@ _WORDS = {
 _PLAIN = frozenset({TaskState.RUNNING, TaskState.AWAITING_FEEDBACK})
 
 
+def state_words(task: Task) -> str:
+    """The state of a task, as people say it."""
+    return _WORDS.get(task.state, task.state.value.replace("_", " "))
+
+
 def sentence(task: Task) -> str:
     """Where a task is, in one line."""
     name = task.id if task.by_hand else f"{task.repo_full_name}#{task.number}"
-    state = _WORDS.get(task.state, task.state.value.replace("_", " "))
     pull = f", pull request #{task.pr_number}" if task.pr_number else ""
     why = task.question if task.state is TaskState.NEEDS_INPUT else task.reason
     told = " ".join(why.split())[:200] if task.state not in _PLAIN else ""
-    return f"{name}  {task.flow.value.replace('_', ' ')}: {state}{pull}" + (
+    return f"{name}  {task.flow.value.replace('_', ' ')}: {state_words(task)}{pull}" + (
         f". {told}" if told else ""
     )
 

@@ -1,0 +1,69 @@
+"""One task seen through from here: by ourselves, or by the service that works on the home."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hostler.cli.output import note
+from hostler.cli.service import leave_on_signals, note_time
+
+if TYPE_CHECKING:
+    from hostler.clock import Clock
+    from hostler.service import House
+    from hostler.store.tasks import Task
+    from hostler.telemetry.logs import Log
+
+
+def see_through(house: House, clock: Clock, log: Log, task: Task) -> Task:
+    """Do the work, or watch the service that does it; the task when no agent is needed."""
+    from hostler.errors import HomeLocked
+    from hostler.service.presence import ONE_TASK
+    from hostler.store.homelock import home_lock
+
+    try:
+        with home_lock(house.home, clock, ONE_TASK):
+            return _work(house, clock, log, task)
+    except HomeLocked as locked:
+        note(f"{locked.holder or 'Another process'} works on this home and takes it.")
+        return _watch(house, task)
+
+
+def _work(house: House, clock: Clock, log: Log, task: Task) -> Task:
+    from hostler.checkouts.git import version as require_git
+    from hostler.service import Duty, Journal, ServiceRunner
+    from hostler.service.following import Follower
+    from hostler.service.single import at_rest
+
+    if task.repo_full_name is not None:
+        require_git()
+    runner = ServiceRunner(house, clock, Journal(log, note_time), Duty(polls=False, only={task.id}))
+    follower = Follower(house.store, note_time, {task.id})
+    leave_on_signals(runner, stop_agents=False)
+
+    def rested() -> bool:
+        follower.look()
+        return at_rest(house.store, task.id) is not None
+
+    runner.run(rested)
+    return _present(house, task)
+
+
+def _watch(house: House, task: Task) -> Task:
+    from hostler.service.following import Follower
+    from hostler.service.single import at_rest
+
+    follower = Follower(house.store, note_time, {task.id})
+    while True:
+        mark = house.store.change_mark()
+        follower.look()
+        rested = at_rest(house.store, task.id)
+        if rested is not None:
+            return rested
+        house.store.wait_for_change(mark)
+
+
+def _present(house: House, task: Task) -> Task:
+    from hostler.store.tasks import require_task
+
+    with house.store.read() as tx:
+        return require_task(tx, task.id)

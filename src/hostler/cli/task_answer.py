@@ -1,0 +1,47 @@
+"""`hostler task answer`: the answer to a question of a task by hand."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hostler.cli.output import say, say_json
+from hostler.cli.task import Json, Which, opened
+from hostler.cli.who import who
+
+
+def register(commands: typer.Typer) -> None:
+    """Add the command of this file."""
+    commands.command()(answer)
+
+
+def answer(
+    context: typer.Context,
+    task: Which,
+    text: Annotated[str | None, typer.Argument(help="The answer; - reads standard input.")] = None,
+    file: Annotated[Path | None, typer.Option(help="File with the answer.")] = None,
+    json: Json = False,
+) -> None:
+    """Answer the question of a task by hand; it goes on in its session.
+
+    Questions of tasks from GitHub are answered there, with a comment.
+
+    \b
+    Example:
+      hostler task answer 20260301-101500-stable-tidy-up "Leave the tests as they are."
+    """
+    from hostler.cli.prompts import text_of
+    from hostler.flows import commands
+    from hostler.service.naming import task_meant
+    from hostler.service.stopping import SCOPES
+
+    said = text_of(text, file, sys.stdin, commands.LONGEST_ANSWER, "the answer")
+    with opened(context) as house, house.store.write(*SCOPES) as tx:
+        queued = commands.answer(tx, task_meant(tx, task), who(), said.replace("\0", " "))
+    if json:
+        say_json({"id": queued.id, "state": queued.state.value, "reason": queued.reason})
+    else:
+        say(f"{queued.id} is queued again, with your answer.")
