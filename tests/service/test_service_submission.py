@@ -1,0 +1,367 @@
+"""Names, submissions, rest and deletion, on a database; no process is needed."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "intake"))
+
+from intake_yard import database, make_template
+
+from hostler.clock import FakeClock
+from hostler.config.settings import Agent, Repo, Settings, Tasks
+from hostler.flows.commands import CommandRefused
+from hostler.flows.submitting import NotSubmitted
+from hostler.model import RepoName
+from hostler.planner import BadDependency, DependencyCycle
+from hostler.runs import NewRun, admit
+from hostler.service.deleting import NotDeleted, delete
+from hostler.service.lending import at_rest, wait_for
+from hostler.service.naming import NoSuchTask, task_meant, tasks_meant
+from hostler.service.ordering import Wish
+from hostler.service.resting import code_of, rested
+from hostler.service.stopping import Stopper
+from hostler.service.submission import SCOPES, Context, take
+from hostler.store.pulls import PullRow, PullStatus, add_pull, change_pull, find_pull
+from hostler.store.runs import find_run
+from hostler.store.tasks import TaskState, change_task, find_task, require_task, tasks_in
+
+FOLDER = Path(tempfile.mkdtemp(prefix="hostler-submission-"))
+TEMPLATE = make_template(FOLDER)
+
+
+def teardown_module() -> None:
+    shutil.rmtree(FOLDER, ignore_errors=True)
+
+
+class Desk:
+    """A home, and whoever asks for something."""
+
+    def __init__(self, home: Path, store, clock: FakeClock) -> None:
+        self.home, self.store, self.clock = home, store, clock
+        self.settings = Settings(
+            agent={"helper": Agent(kind="command", command=["x"])},
+            repo={"stable": Repo(owner="Octo", name="Stable")},
+        )
+
+    def take(self, text="Tidy up.", *needs, parent="", waits=False, served=True, **more):
+        wish = replace(Wish(text, "ann", "/home/ann/barn"), **more)
+        at = Context(self.home, self.settings, parent, waits, served)
+        return take(self.store, at, wish, needs)
+
+    def task(self, *words, **more):
+        return self.take(*words, **more).task
+
+    def put(self, task, state, **more):
+        with self.store.write(*SCOPES) as tx:
+            present = require_task(tx, task.id)
+            return change_task(tx, present, replace(present, state=state, **more))
+
+    def begin(self, task):
+        self.put(task, TaskState.RUNNING, attempt=1)
+        with self.store.write(*SCOPES) as tx:
+            return admit(tx, NewRun(task.id, task.project, "work", "helper", "command"))
+
+    def folder(self, task) -> Path:
+        return self.home / "projects" / task.project / "tasks" / task.id
+
+    def stopper(self) -> Stopper:
+        return Stopper(self.home, self.store, self.clock, 1.0, "ann", "lunch")
+
+    def all(self):
+        with self.store.read() as tx:
+            return tasks_in(tx, tuple(TaskState))
+
+
+@pytest.fixture
+def desk(tmp_path):
+    clock = FakeClock()
+    with database(TEMPLATE, clock) as store:
+        yield Desk(tmp_path / "home", store, clock)
+
+
+# -- names ----------------------------------------------------------------------------------
+
+
+def test_a_task_is_meant_by_its_id_or_a_beginning_that_is_its_own(desk):
+    first = desk.task("Sweep the yard")
+    second = desk.task("Sweep the yard")
+    desk.clock.advance(86_400)
+    third = desk.task("Mend the fence")
+    with desk.store.read() as tx:
+        # The first one's id is the beginning of the second's, and still means the first.
+        assert second.id == f"{first.id}-2"
+        assert task_meant(tx, first.id).id == first.id
+        assert task_meant(tx, f" {second.id} ").id == second.id
+        assert task_meant(tx, third.id[:8]).id == third.id
+        with pytest.raises(NoSuchTask, match="Several tasks begin with"):
+            task_meant(tx, first.id[:20])
+        assert [one.id for one in tasks_meant(tx, [third.id, first.id, third.id[:12]])] == [
+            third.id,
+            first.id,
+        ]
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "2", "202", "nobody", "a\0b", "\udcff", "%", "#", "#12", "a/b#0", "a b#1"]
+)
+def test_what_means_no_task_is_said(desk, text):
+    desk.task()
+    with desk.store.read() as tx, pytest.raises(NoSuchTask) as caught:
+        task_meant(tx, text)
+    assert caught.value.exit_code == 2 and caught.value.remedy
+
+
+def test_a_slip_gets_a_proposal(desk):
+    task = desk.task("Sweep the yard")
+    with desk.store.read() as tx, pytest.raises(NoSuchTask) as caught:
+        task_meant(tx, task.id.replace("sweep", "seep"))
+    assert f"Did you mean {task.id}?" in caught.value.remedy
+
+
+def test_an_issue_means_its_newest_task(desk):
+    task = desk.task()
+    with desk.store.write(*SCOPES) as tx:
+        change_task(tx, task, replace(task, repo_full_name="Octo/Stable", issue_number=12))
+    with desk.store.read() as tx:
+        assert task_meant(tx, "octo/stable#12").id == task.id
+        with pytest.raises(NoSuchTask, match="no task for octo/stable#13"):
+            task_meant(tx, "octo/stable#13")
+
+
+# -- submitting -----------------------------------------------------------------------------
+
+
+def test_it_is_started_if_there_is_room_and_queued_if_not(desk):
+    desk.settings = desk.settings.model_copy(update={"tasks": Tasks(max_concurrent_root_tasks=1)})
+    first, second = desk.take(), desk.take()
+    assert (first.standing.status, first.standing.queue_position) == ("started", 0)
+    assert (second.standing.status, second.standing.queue_position) == ("queued", 2)
+    assert desk.take(served=False).standing.queue_position == 3
+    assert (desk.folder(first.task) / "TASK.md").read_text() == "Tidy up.\n"
+
+
+def test_nothing_starts_where_nobody_works(desk):
+    taken = desk.take(served=False)
+    assert (taken.standing.status, taken.standing.queue_position) == ("queued", 1)
+
+
+def test_what_it_waits_for_is_said(desk):
+    other = desk.task()
+    desk.put(other, TaskState.FAILED, reason="It broke.")
+    taken = desk.take("Then this.", other.id[:15] + "-barn", "octo/stable#7,OCTO/Stable#7")
+    assert taken.task.depends_on == (other.id, "octo/stable#7")
+    assert taken.standing.status == "queued"
+    first, second = taken.blockers
+    assert first.hopeless and "It broke." in first.sentence
+    assert not second.hopeless
+
+
+@pytest.mark.parametrize("name", ["nobody", "20260101", "a b", "#12", "x/y#0"])
+def test_dependencies_that_name_nothing_are_refused(desk, name):
+    with pytest.raises((NoSuchTask, BadDependency)):
+        desk.take("Then this.", name)
+    assert desk.all() == []
+
+
+def test_numbers_mean_the_repository_of_the_task(desk):
+    assert desk.task("On it.", "#12", repo="stable").depends_on == ("octo/stable#12",)
+
+
+def test_a_child_stands_below_its_parent(desk):
+    parent = desk.task()
+    child = desk.task("Help.", parent=parent.id)
+    assert (child.parent_task, child.project, child.cwd) == (parent.id, "barn", "/home/ann/barn")
+    # Names of another home's task mean nothing here.
+    assert desk.task("Alone.", parent="elsewhere").parent_task is None
+
+
+@pytest.mark.parametrize("state", [TaskState.STOPPED, TaskState.DONE, TaskState.FAILED])
+def test_nothing_comes_from_a_task_that_is_over(desk, state):
+    parent = desk.put(desk.task(), state)
+    with pytest.raises(NotSubmitted, match="nothing new comes from it"):
+        desk.take("Late.", parent=parent.id)
+
+
+def test_who_waits_for_a_child_that_waits_for_him_is_told_before_anything_changes(desk):
+    top = desk.task()
+    parent = desk.task("Middle.", parent=top.id)
+    for above in (top, parent):
+        with pytest.raises(DependencyCycle) as caught:
+            desk.take("Child.", above.id, parent=parent.id, waits=True)
+        assert caught.value.what == f"dependency cycle detected: {above.id} -> {above.id}"
+    assert len(desk.all()) == 2
+    # Who does not wait may leave something for later.
+    assert desk.task("Afterwards.", parent.id, parent=parent.id).depends_on == (parent.id,)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"text": "  \n"}, "empty"),
+        ({"text": "a\0b"}, "NUL"),
+        ({"text": "x" * 1_000_001}, "1000000"),
+        ({"title": "x" * 121}, "120"),
+    ],
+)
+def test_prompts_and_titles_have_bounds(desk, more, words):
+    with pytest.raises(NotSubmitted, match=words):
+        desk.take(**more)
+    assert desk.all() == []
+
+
+# -- rest -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("states", "code"),
+    [
+        ([TaskState.DONE, TaskState.AWAITING_FEEDBACK], 0),
+        ([TaskState.DONE, TaskState.NEEDS_INPUT], 3),
+        ([TaskState.BLOCKED], 3),
+        ([TaskState.NEEDS_INPUT, TaskState.FAILED], 1),
+        ([TaskState.STOPPED], 1),
+    ],
+)
+def test_what_tasks_have_come_to(desk, states, code):
+    tasks = [desk.put(desk.task(), state) for state in states]
+    found = at_rest(desk.store, [task.id for task in tasks])
+    assert [one.task.state for one in found] == states
+    assert code_of(found) == code
+
+
+@pytest.mark.parametrize(
+    "state", [TaskState.QUEUED, TaskState.RUNNING, TaskState.RETRYING, TaskState.PARKED]
+)
+def test_what_goes_on_by_itself_is_not_at_rest(desk, state):
+    done, moving = desk.put(desk.task(), TaskState.DONE), desk.task()
+    if state is not TaskState.QUEUED:
+        desk.put(moving, state)
+    names = [done.id, moving.id]
+    assert at_rest(desk.store, names) is None
+    assert [one.task.id for one in at_rest(desk.store, names, any)] == [done.id]
+
+
+def test_a_stopped_task_is_at_rest_when_its_agent_is_gone(desk):
+    task = desk.task()
+    desk.begin(task)
+    desk.put(task, TaskState.STOPPED)
+    with desk.store.read() as tx:
+        assert rested(tx, [task.id]) == []
+
+
+def test_what_can_never_start_is_at_rest_and_needs_a_person(desk):
+    failed = desk.put(desk.task("First."), TaskState.FAILED, reason="It broke.")
+    second = desk.task("Second.", failed.id)
+    third = desk.task("Third.", second.id)
+    found = at_rest(desk.store, [second.id, third.id])
+    assert code_of(found) == 3
+    assert all(failed.id in one.stuck[0].sentence for one in found)
+
+
+def test_a_run_does_not_wait_for_itself(desk):
+    top = desk.task()
+    parent = desk.task("Middle.", parent=top.id)
+    later = desk.task("Later.", parent.id)
+    run = desk.begin(parent)
+    for name in (parent.id, top.id, later.id):
+        with pytest.raises(DependencyCycle):
+            wait_for(desk.store, desk.clock, [name], run.run)
+    with desk.store.read() as tx:
+        assert find_run(tx, run.run).lent_at is None
+
+
+# -- stopping -------------------------------------------------------------------------------
+
+
+def test_several_are_stopped_together_or_none_is(desk):
+    first, second = desk.task(), desk.put(desk.task(), TaskState.DONE)
+    child = desk.task("Child.", parent=first.id)
+    with pytest.raises(CommandRefused):
+        desk.stopper().stop([first.id, second.id])
+    with desk.store.read() as tx:
+        assert require_task(tx, first.id).state is TaskState.QUEUED
+    changed = desk.stopper().stop([first.id, child.id])
+    assert [one.id for one in changed] == [first.id, child.id]
+    assert {one.reason for one in changed} == {"Stopped by ann: lunch"}
+
+
+def test_everything_that_moves_is_stopped_and_nothing_else(desk):
+    moving = [desk.task() for _ in range(4)]
+    run = desk.begin(moving[1])
+    desk.put(moving[2], TaskState.PARKED)
+    desk.put(moving[3], TaskState.RETRYING)
+    still = [desk.put(desk.task(), s) for s in (TaskState.DONE, TaskState.NEEDS_INPUT)]
+    changed = desk.stopper().stop_everything()
+    assert {one.id for one in changed} == {one.id for one in moving}
+    with desk.store.read() as tx:
+        assert find_run(tx, run.run).stop_why == "Stopped by ann: lunch"
+        assert [require_task(tx, one.id).state for one in still] == ["done", "needs_input"]
+    assert desk.stopper().stop_everything() == []
+
+
+# -- deleting -------------------------------------------------------------------------------
+
+
+def test_a_family_that_is_over_goes_whole(desk):
+    top, other = desk.task(), desk.put(desk.task(), TaskState.DONE)
+    child = desk.put(desk.task("Child.", parent=top.id), TaskState.FAILED)
+    desk.put(top, TaskState.DONE)
+    done = delete(desk.home, desk.store, [top.id])
+    assert [one.id for one in done.tasks] == [child.id, top.id]
+    assert not desk.folder(top).exists() and not desk.folder(child).exists()
+    assert desk.folder(other).exists()
+    assert [one.id for one in desk.all()] == [other.id]
+
+
+def test_what_is_needed_stays(desk):
+    task = desk.task()
+    refused(desk, task, "it is queued")
+    run = desk.begin(task)
+    desk.put(task, TaskState.STOPPED)
+    refused(desk, task, "has not ended")
+    assert run
+
+
+def test_who_has_unfinished_children_stays(desk):
+    parent = desk.task()
+    desk.task("Child.", parent=parent.id)
+    desk.put(parent, TaskState.DONE)
+    refused(desk, parent, "it is queued")
+
+
+def test_what_others_wait_for_stays(desk):
+    first = desk.put(desk.task(), TaskState.DONE)
+    second = desk.task("Then.", first.id)
+    refused(desk, first, f"{second.id} waits for it")
+    desk.put(second, TaskState.STOPPED)
+    delete(desk.home, desk.store, [first.id, second.id])
+    assert desk.all() == []
+
+
+def test_whose_pull_request_is_open_stays(desk):
+    task = desk.task("On it.", repo="stable")
+    desk.put(task, TaskState.STOPPED, pr_number=3)
+    row = PullRow("Octo/Stable", 3, 0, task.id, "agent/x", PullStatus.AWAITING_FEEDBACK)
+    with desk.store.write(*SCOPES) as tx:
+        add_pull(tx, row)
+    refused(desk, task, "#3 is open")
+    with desk.store.write(*SCOPES) as tx:
+        found = find_pull(tx, RepoName("Octo", "Stable"), 3)
+        change_pull(tx, found, replace(found, status=PullStatus.MERGED))
+    delete(desk.home, desk.store, [task.id])
+    assert desk.all() == []
+
+
+def refused(desk, task, words) -> None:
+    with pytest.raises(NotDeleted) as caught:
+        delete(desk.home, desk.store, [task.id])
+    assert words in caught.value.what
+    with desk.store.read() as tx:
+        assert find_task(tx, task.id) is not None
