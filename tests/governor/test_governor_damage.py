@@ -53,7 +53,9 @@ def test_a_lease_with_a_damaged_moment_stays_for_its_ttl_from_now(yard, clock, t
         assert status(tx, yard.policy, yard.here()).pools[0].active == 2
 
 
-@pytest.mark.parametrize(("text", "weight"), zip(OFF, [-1, 0, 1, 2**31 - 1, -(2**31)], strict=True))
+@pytest.mark.parametrize(
+    ("text", "weight"), list(zip(OFF, [-1, 0, 1, 2**31 - 1, -(2**31)], strict=True))
+)
 def test_a_damaged_wish_takes_no_more_than_its_part(yard, text, weight):
     with yard.write() as tx:
         demand(tx, "", "bee", yard.here(OTHER))

@@ -77,6 +77,21 @@ def test_leases_are_counted_by_pool_project_and_machine_and_lent_ones_are_not(st
         assert rows.standing(tx, "anthropic", "stable", "boot-1") == Standing(4, 2, 3, 4)
 
 
+@pytest.mark.parametrize("boot_id", [None, "boot-1"])
+def test_wishes_and_a_closing_are_counted_with_the_leases(store, boot_id):
+    closing = Parked("anthropic", AT, LATER, "spent")
+    with store.write("admission") as tx:
+        for holder, wanted in ((ADA, 2), (BOB, None), (Holder(), 0)):
+            put_demand(tx, Demand("anthropic", "stable", holder, AT, wanted))
+        put_demand(tx, Demand("openai", "stable", ADA, AT, 2))
+        park_pool(tx, closing)
+        park_pool(tx, replace(closing, pool="google"))
+        unpark_pool(tx, "google")
+        assert rows.standing(tx, "anthropic", "x", boot_id) == Standing(0, 0, 0, 0, 2, closing)
+        assert rows.standing(tx, "openai", "x", boot_id) == Standing(0, 0, 0, 0, 1, None)
+        assert rows.standing(tx, "google", "x", boot_id) == Standing(0, 0, 0, 0, 0, None)
+
+
 def test_the_newest_is_found_by_pool_project_and_machine(store):
     with store.write("admission") as tx:
         rows.add_lease(tx, lease("a"))

@@ -75,8 +75,8 @@ class Closed:
 class Scene:
     """All that the gates look at, for one pool and one project that asks.
 
-    `wishes` holds the projects that take part, the asking one included; `free_mb` is None where
-    nobody can tell.
+    `wishes` holds the projects that take part, the asking one included; `said`: the process that
+    asks has said before that it wants this. `free_mb` is None where nobody can tell.
     """
 
     now: datetime
@@ -88,6 +88,7 @@ class Scene:
     free_mb: int | None
     wishes: tuple[Wish, ...]
     parked: Closed | None = None
+    said: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,18 +28,20 @@ COUNTING = frozenset({Gate.MACHINE, Gate.CAP, Gate.WIDTH, Gate.SHARE})
 def acquire(tx: Transaction, ask: Ask, policy: Policy, here: Here) -> Granted | Denied:
     """A lease for one agent, held by this process; or which gate is closed."""
     ask = _named(ask)
-    denied = _answer(tx, ask, policy, here, pruning=True)
+    scene, denied = _answer(tx, ask, policy, here, pruning=True)
     if denied is not None:
         return denied
     now = tx.stamp()
     rows.add_lease(tx, _lease(ask, here.holder, now, here.holder.pid))
-    take_one(tx, Demand(ask.pool, ask.project, here.holder, now))
+    if scene.said:
+        take_one(tx, Demand(ask.pool, ask.project, here.holder, now))
     return Granted(ask.lease, ask.pool)
 
 
 def preview(tx: Transaction, ask: Ask, policy: Policy, here: Here) -> Denied | None:
     """What `acquire` would answer; None: it would be granted. Writes nothing."""
-    return _answer(tx, _named(ask), policy, here, pruning=False)
+    _, denied = _answer(tx, _named(ask), policy, here, pruning=False)
+    return denied
 
 
 def attach(tx: Transaction, run: Run) -> None:
@@ -89,7 +91,7 @@ def take_back(tx: Transaction, ask: Ask, policy: Policy, here: Here) -> Granted 
         raise LeaseLost(ask.lease, "its lease is gone")
     ask = replace(ask, pool=found.pool, project=found.project)
     if found.lent:
-        denied = _answer(tx, ask, policy, here, pruning=True)
+        _, denied = _answer(tx, ask, policy, here, pruning=True)
         if denied is not None:
             return denied
         rows.lend_lease(tx, ask.lease, lent=False)
@@ -108,7 +110,7 @@ def _named(ask: Ask) -> Ask:
 
 def _answer(
     tx: Transaction, ask: Ask, policy: Policy, here: Here, *, pruning: bool
-) -> Denied | None:
+) -> tuple[Scene, Denied | None]:
     """The first closed gate. Holders are looked at only before a no: the dead only take up room."""
     scene = quick_scene(tx, ask, policy, here)
     denied = decide(ask, scene, policy)
@@ -118,7 +120,9 @@ def _answer(
             carry_out(tx, found)
         scene = settled_scene(tx, ask, here, found)
         denied = decide(ask, scene, policy)
-    return denied and replace(denied, since=denied.since or _since(tx, denied, scene, here))
+    if denied is None:
+        return scene, None
+    return scene, replace(denied, since=denied.since or _since(tx, denied, scene, here))
 
 
 def _since(tx: Transaction, denied: Denied, scene: Scene, here: Here) -> datetime | None:

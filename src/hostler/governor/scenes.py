@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from datetime import datetime
 
 from hostler.governor.gates import Ask, Scene
 from hostler.governor.holders import Here
@@ -23,8 +24,9 @@ def quick_scene(tx: Transaction, ask: Ask, policy: Policy, here: Here) -> Scene:
     """Counted by the database. The dead may still be among those counted."""
     boot_id = here.holder.boot_id if policy.machine_max_agents > 0 else None
     counts = standing(tx, ask.pool, ask.project, boot_id)
-    found = [one for one in claims(tx, ask.pool) if not is_stale(one.demand, tx.now(), policy)]
-    return _scene(tx, ask, counts, found, here)
+    found = claims(tx, ask.pool) if counts.wishes else []
+    now = tx.now()
+    return _scene(ask, counts, [c for c in found if not is_stale(c.demand, now, policy)], here, now)
 
 
 def settled_scene(tx: Transaction, ask: Ask, here: Here, found: Survey) -> Scene:
@@ -35,6 +37,7 @@ def settled_scene(tx: Transaction, ask: Ask, here: Here, found: Survey) -> Scene
         own_in_pool=_count(counting, pool=ask.pool, project=ask.project),
         own=_count(counting, project=ask.project),
         on_machine=count_on_machine(counting, here),
+        parked=parked_pool(tx, ask.pool),
     )
     claimed = [
         Claim(
@@ -45,7 +48,7 @@ def settled_scene(tx: Transaction, ask: Ask, here: Here, found: Survey) -> Scene
         for wish in found.demand
         if wish.pool == ask.pool
     ]
-    return _scene(tx, ask, counts, claimed, here)
+    return _scene(ask, counts, claimed, here, tx.now())
 
 
 def count_on_machine(leases: Iterable[Lease], here: Here) -> int:
@@ -73,12 +76,13 @@ def _together(project: str, same: list[Claim]) -> Wish:
 
 
 def _scene(
-    tx: Transaction, ask: Ask, counts: Standing, found: Iterable[Claim], here: Here
+    ask: Ask, counts: Standing, found: Collection[Claim], here: Here, now: datetime
 ) -> Scene:
     wishes = wishes_of(found)
     wishes[ask.project] = _asking(ask, counts, wishes.get(ask.project))
+    said = any((c.demand.project, c.demand.holder) == (ask.project, here.holder) for c in found)
     return Scene(
-        now=tx.now(),
+        now=now,
         pool=ask.pool,
         in_pool=counts.in_pool,
         own_in_pool=counts.own_in_pool,
@@ -86,7 +90,8 @@ def _scene(
         on_machine=counts.on_machine,
         free_mb=here.free_mb,
         wishes=tuple(wishes.values()),
-        parked=closed(parked_pool(tx, ask.pool), tx.now()),
+        parked=closed(counts.parked, now),
+        said=said,
     )
 
 

@@ -34,7 +34,6 @@ leases = Table(
     CheckConstraint("lent IN (0, 1)", name="ck_leases_lent"),
     Index("ix_leases_pool", "pool", "lent"),
     Index("ix_leases_project", "project", "pool", "lent"),
-    Index("ix_leases_boot_id", "boot_id", "lent"),
 )
 
 # One per process that has work for a project in a pool; no number: it does not know how much.

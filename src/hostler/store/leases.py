@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import select
 
 from hostler.store.lease_tables import leases
+from hostler.store.parked import Parked
 from hostler.store.transaction import Transaction
 
 
@@ -47,12 +48,17 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How many leases count, seen from one pool and project; `on_machine` where asked for."""
+    """How many leases count, seen from one pool and project; `on_machine` where asked for.
+
+    `wishes` is how many want something in the pool, `parked` what is stored of its closing.
+    """
 
     in_pool: int
     own_in_pool: int
     own: int
     on_machine: int
+    wishes: int = 0
+    parked: Parked | None = None
 
 
 # Constant statements: starting and ending an agent passes through here, often in a crowd.
@@ -74,16 +80,22 @@ GIVE = """
 """
 SEEN = "UPDATE leases SET seen_at = ? WHERE lease = ?"
 LEND = "UPDATE leases SET lent = ? WHERE lease = ? AND lent <> ?"
-# Each count is answered from an index of its own.
-_COUNTS = """
+# All that most starts have to ask, in one statement, answered from indexes.
+_SELECT = """
     SELECT (SELECT count(*) FROM leases WHERE pool = ? AND lent = 0),
         (SELECT count(*) FROM leases WHERE project = ? AND pool = ? AND lent = 0),
-        (SELECT count(*) FROM leases WHERE project = ? AND lent = 0)
+        (SELECT count(*) FROM leases WHERE project = ? AND lent = 0),
+        (SELECT count(*) FROM demand WHERE pool = ? AND (wanted IS NULL OR wanted > 0)),
+        p.parked_at, p.parked_until, p.parked_why
 """
-COUNT = f"{_COUNTS}, 0"
+_FROM = """
+    FROM (SELECT 1 AS one) o LEFT JOIN pools p ON p.pool = ? AND p.parked_until IS NOT NULL
+"""
 # Containers of one machine have names of their own and one boot in common. An unknown one counts.
+# This reads all leases; where a machine has a ceiling, they are few.
 _ON_MACHINE = "(SELECT count(*) FROM leases WHERE boot_id IN (?, '') AND lent = 0)"
-COUNT_WITH_MACHINE = f"{_COUNTS}, {_ON_MACHINE}"
+STAND = f"{_SELECT}, 0 {_FROM}"
+STAND_ON_MACHINE = f"{_SELECT}, {_ON_MACHINE} {_FROM}"
 NEWEST_IN_POOL = "SELECT max(acquired_at) FROM leases WHERE pool = ? AND lent = 0"
 NEWEST_OF_PROJECT = "SELECT max(acquired_at) FROM leases WHERE project = ? AND lent = 0"
 NEWEST_ON_MACHINE = "SELECT max(acquired_at) FROM leases WHERE boot_id IN (?, '') AND lent = 0"
@@ -110,13 +122,14 @@ def all_leases(tx: Transaction) -> list[Lease]:
 
 def standing(tx: Transaction, pool: str, project: str, boot_id: str | None) -> Standing:
     """How many leases count, the lent ones left out; `boot_id` None: no machine."""
-    values = (pool, project, pool, project)
+    asked: tuple[str, ...] = (pool, project, pool, project, pool)
     if boot_id is None:
-        found = tx.constant(COUNT, values)
+        row = tx.constant(STAND, (*asked, pool)).one()
     else:
-        found = tx.constant(COUNT_WITH_MACHINE, (*values, boot_id))
-    in_pool, own_in_pool, own, on_machine = tuple(found.one())
-    return Standing(in_pool, own_in_pool, own, on_machine)
+        row = tx.constant(STAND_ON_MACHINE, (*asked, boot_id, pool)).one()
+    in_pool, own_in_pool, own, wishes, at, until, why, on_machine = tuple(row)
+    parked = None if until is None else Parked(pool, at or "", until, why)
+    return Standing(in_pool, own_in_pool, own, on_machine, wishes, parked)
 
 
 def newest(tx: Transaction, statement: str, value: str) -> str | None:

@@ -46,7 +46,6 @@ def _leases() -> None:
     )
     op.create_index("ix_leases_pool", "leases", ["pool", "lent"])
     op.create_index("ix_leases_project", "leases", ["project", "pool", "lent"])
-    op.create_index("ix_leases_boot_id", "leases", ["boot_id", "lent"])
 
 
 def _demand() -> None:
