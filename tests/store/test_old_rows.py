@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from hostler.errors import StoreConflict
 from hostler.model import RepoName, ScopeKind, TokenStatus
 from hostler.store.inbox import (
     FeedbackEvent,
@@ -20,7 +21,7 @@ from hostler.store.old_runs import runs_before, runs_named
 from hostler.store.old_tasks import (
     depended_on,
     families,
-    remove_family,
+    remove_tasks,
     roots_before,
     threads_with_words,
     ties_of,
@@ -29,7 +30,7 @@ from hostler.store.old_threads import (
     look_at_threads,
     newest_issues,
     newest_shown,
-    remove_thread,
+    remove_threads,
     tasks_of_threads,
     threads_after,
 )
@@ -220,7 +221,7 @@ def test_a_family_goes_with_everything_that_is_its_own(store):
     with store.write() as tx:
         raise_floors(tx, HERE, 7, Floors(3, 4))
         raise_floors(tx, HERE, 9, Floors(5, 6))
-        assert remove_family(tx, families(tx, ["t1"])["t1"])
+        remove_tasks(tx, families(tx, ["t1"])["t1"])
     with store.read() as tx:
         assert [find_task(tx, name) for name in ("t1", "t2")] == [None, None]
         assert find_run(tx, "r1") is None and find_pull(tx, HERE, 8) is None
@@ -240,7 +241,7 @@ def test_what_an_issue_keeps_as_long_as_one_of_its_tasks_stays(store):
     )
     with store.write() as tx:
         raise_floors(tx, HERE, 7, Floors(3, 4))
-        assert remove_family(tx, families(tx, ["t1"])["t1"])
+        remove_tasks(tx, families(tx, ["t1"])["t1"])
         assert comment_floors(tx, HERE, 7) == Floors(3, 4)
         assert len(pending_feedback_events(tx, HERE, 0)) == 1
 
@@ -248,8 +249,9 @@ def test_what_an_issue_keeps_as_long_as_one_of_its_tasks_stays(store):
 def test_a_family_with_an_open_run_stays_whole(store):
     child = task("t2", parent_task="t1")
     fill(store, task("t1"), child, run("r1"), run("r2", of="t2", state=RunState.RUNNING))
-    with store.write() as tx:
-        assert not remove_family(tx, families(tx, ["t1"])["t1"])
+    with pytest.raises(StoreConflict), store.write() as tx:
+        remove_tasks(tx, families(tx, ["t1"])["t1"])
+    with store.read() as tx:
         assert find_task(tx, "t1") and find_task(tx, "t2") and find_run(tx, "r1")
 
 
@@ -295,8 +297,8 @@ def test_the_newest_version_is_the_one_that_arrived_last_in_a_second(store):
 def test_a_thread_goes_whole_and_alone(store):
     fill(store, event("a"), event("b", kind="issue"), event("c", number=8), words("a"), words("c"))
     with store.write() as tx:
-        assert remove_thread(tx, (str(HERE), 7)) == 2
-        assert remove_thread(tx, (str(HERE), 7)) == 0
+        remove_threads(tx, [])
+        remove_threads(tx, [(str(HERE), 7), (str(HERE), 99)])
         assert threads_after(tx, ("", -1), 9) == [(str(HERE), 8)]
         assert [one.event_key for one in pending_feedback_events(tx, HERE, 0)] == ["c"]
         # The same version would be news again: that is for the rules to prevent.

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, Table, and_, delete, func, or_, select, tuple_
 
+from hostler.errors import StoreConflict
 from hostler.store.forge_tables import feedback_events
 from hostler.store.pulls import WATCHED
-from hostler.store.removal import remove_task
 from hostler.store.run_tables import runs
 from hostler.store.runs import OPEN as OPEN_RUNS
 from hostler.store.task_tables import issue_comment_cursors, pull_requests, tasks
@@ -95,7 +95,9 @@ def ties_of(tx: Transaction, members: Sequence[OldTask]) -> Ties:
 
 def depended_on(tx: Transaction) -> dict[str, set[str]]:
     """What tasks that are not done depend on: by name or issue, the tasks that name it."""
-    chosen = and_(tasks.c.state != TaskState.DONE.value, tasks.c.depends_on != "[]")
+    # Named one by one: an index answers that, and what is done is never read.
+    undone = [state.value for state in TaskState if state is not TaskState.DONE]
+    chosen = and_(tasks.c.state.in_(undone), tasks.c.depends_on != "[]")
     found: dict[str, set[str]] = {}
     for task, names in rows_of(tx, select(tasks.c.id, tasks.c.depends_on).where(chosen)):
         for name in json.loads(names):
@@ -103,38 +105,41 @@ def depended_on(tx: Transaction) -> dict[str, set[str]]:
     return found
 
 
-def remove_family(tx: Transaction, members: Sequence[OldTask]) -> bool:
-    """Remove tasks with their runs, pull requests and words; False: one of them has an open run.
+def remove_tasks(tx: Transaction, members: Sequence[OldTask]) -> None:
+    """Remove tasks with their runs, pull requests and words; refused if one has an open run.
 
-    Children go before their parents, so that whoever is left has a parent.
+    What an issue has stays as long as another task of it does.
     """
-    if _open_runs(tx, [task.id for task in members]):
-        return False
-    pulls = _pulls_of(tx, [task.id for task in members])
-    for task in reversed(members):
-        remove_task(tx, task.id)
-        for repo, number in pulls.get(task.id, ()):
-            _forget_pull(tx, repo, number)
-        if task.thread is not None and not _is_issue_of_any(tx, *task.thread):
-            _forget_issue(tx, *task.thread)
-    return True
+    names = [task.id for task in members]
+    if _open_runs(tx, names):
+        raise StoreConflict("A task with an open run cannot be removed.")
+    pulls = [thread for theirs in _pulls_of(tx, names).values() for thread in theirs]
+    for batch in _batches(names):
+        tx.execute(delete(runs).where(runs.c.task_id.in_(batch)))
+        tx.execute(delete(tasks).where(tasks.c.id.in_(batch)))
+    _forget(tx, "pr_number", (pull_requests, feedback_events), pulls)
+    issues = {task.thread for task in members if task.thread is not None}
+    left = issues - _with_tasks(tx, issues)
+    _forget(tx, "issue_number", (issue_comment_cursors, feedback_events), left)
 
 
-def _forget_pull(tx: Transaction, repo: str, number: int) -> None:
-    for table in (pull_requests, feedback_events):
-        chosen = and_(table.c.repo_full_name == repo, table.c.pr_number == number)
-        tx.execute(delete(table).where(chosen))
+def _forget(
+    tx: Transaction, number: str, tables: Iterable[Table], threads: Collection[Thread]
+) -> None:
+    for batch in _batches(threads):
+        for table in tables:
+            where = tuple_(table.c.repo_full_name, table.c[number])
+            tx.execute(delete(table).where(where.in_(batch)))
 
 
-def _forget_issue(tx: Transaction, repo: str, number: int) -> None:
-    for table in (issue_comment_cursors, feedback_events):
-        chosen = and_(table.c.repo_full_name == repo, table.c.issue_number == number)
-        tx.execute(delete(table).where(chosen))
-
-
-def _is_issue_of_any(tx: Transaction, repo: str, number: int) -> bool:
-    chosen = and_(tasks.c.repo_full_name == repo, tasks.c.issue_number == number)
-    return tx.execute(select(tasks.c.id).where(chosen).limit(1)).first() is not None
+def _with_tasks(tx: Transaction, issues: Collection[Thread]) -> set[Thread]:
+    """Which of these issues have tasks."""
+    found: set[Thread] = set()
+    where = (tasks.c.repo_full_name, tasks.c.issue_number)
+    for batch in _batches(issues):
+        rows = rows_of(tx, select(*where).where(tuple_(*where).in_(batch)))
+        found |= {(repo, issue) for repo, issue in rows}
+    return found
 
 
 def _open_runs(tx: Transaction, names: Collection[str]) -> frozenset[str]:

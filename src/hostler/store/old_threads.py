@@ -71,14 +71,15 @@ def newest_issues(tx: Transaction, threads: Collection[Thread]) -> dict[Thread, 
     return {(row.repo_full_name, row.scope_number): row for row in rows}
 
 
-def remove_thread(tx: Transaction, thread: Thread) -> int:
-    """Remove everything about one issue or pull request, and what came of it; how many rows."""
-    repo, number = thread
-    chosen = and_(inbox.c.repo_full_name == repo, inbox.c.scope_number == number)
-    keys = select(inbox.c.event_key).where(chosen)
-    words = and_(feedback_events.c.repo_full_name == repo, feedback_events.c.event_key.in_(keys))
+def remove_threads(tx: Transaction, threads: Collection[Thread]) -> None:
+    """Remove everything about these issues and pull requests, and what came of it."""
+    if not threads:
+        return
+    chosen = tuple_(inbox.c.repo_full_name, inbox.c.scope_number).in_(list(threads))
+    keys = select(inbox.c.repo_full_name, inbox.c.event_key).where(chosen)
+    words = tuple_(feedback_events.c.repo_full_name, feedback_events.c.event_key).in_(keys)
     tx.execute(delete(feedback_events).where(words))
-    return tx.execute(delete(inbox).where(chosen)).rowcount
+    tx.execute(delete(inbox).where(chosen))
 
 
 def _counted(tx: Transaction, threads: Collection[Thread]) -> dict[Thread, OldThread]:

@@ -6,15 +6,20 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, case, delete, func, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, and_, case, delete, func, select, tuple_, update
 
 from hostler.store.forge_tables import outbox
+from hostler.store.old_tasks import Thread, rows_of
 from hostler.store.outbox import OPEN, WriteState
 from hostler.store.tables import action_tokens
 from hostler.store.transaction import Transaction
 
 # What a write holds whose text is gone.
 BARE = "{}"
+_COLUMNS = (
+    *("sequence", "repo_full_name", "token", "kind", "scope_number", "state", "updated_at"),
+    "result_id",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,16 @@ def writes_named(
     return _writes(tx, outbox.c.sequence.in_(list(sequences)), len(sequences), alike)
 
 
+def unsent(tx: Transaction, threads: Collection[Thread]) -> tuple[set[Thread], set[str]]:
+    """Which of these threads have writes that are not settled; and tokens of such on no thread."""
+    where = (outbox.c.repo_full_name, outbox.c.scope_number)
+    open_ = outbox.c.state.in_([state.value for state in OPEN])
+    here = select(*where).where(open_, tuple_(*where).in_(list(threads))).distinct()
+    nowhere = select(outbox.c.token).where(open_, outbox.c.scope_number == 0)
+    found = {(repo, number) for repo, number in rows_of(tx, here)} if threads else set()
+    return found, set(tx.execute(nowhere).scalars())
+
+
 def remove_writes(tx: Transaction, writes: Sequence[OldWrite]) -> None:
     """Remove settled writes with their tokens."""
     names = [(write.repo_full_name, write.token) for write in writes if write.settled]
@@ -72,57 +87,53 @@ def empty_writes(tx: Transaction, writes: Sequence[OldWrite]) -> None:
 def _writes(
     tx: Transaction, chosen: ColumnElement[bool], most: int, alike: Mapping[str, Sequence[str]]
 ) -> list[OldWrite]:
-    statement = (
-        select(
-            outbox.c.sequence,
-            outbox.c.repo_full_name,
-            outbox.c.token,
-            outbox.c.kind,
-            outbox.c.scope_number,
-            outbox.c.state,
-            outbox.c.updated_at,
-            func.length(outbox.c.payload).label("size"),
-            case((outbox.c.payload == BARE, 1), else_=0).label("bare"),
-            _superseded(alike).label("superseded"),
-            _needed().label("needed"),
-        )
-        .where(chosen)
-        .order_by(outbox.c.sequence)
-        .limit(most)
+    columns = (outbox.c[name] for name in _COLUMNS)
+    extent = (
+        func.length(outbox.c.payload).label("size"),
+        case((outbox.c.payload == BARE, 1), else_=0).label("bare"),
     )
-    return [_write(dict(row)) for row in tx.execute(statement).mappings()]
+    statement = select(*columns, *extent).where(chosen).order_by(outbox.c.sequence).limit(most)
+    rows = [dict(row) for row in tx.execute(statement).mappings()]
+    later, needed = _newest(tx, rows), _needed(tx)
+    return [_write(row, later, needed, alike) for row in rows]
 
 
-def _superseded(alike: Mapping[str, Sequence[str]]) -> ColumnElement[bool]:
-    later = outbox.alias("later")
-    same_sort = or_(
-        *(and_(outbox.c.kind == kind, later.c.kind.in_(kinds)) for kind, kinds in alike.items())
-    )
-    return (
-        select(later.c.sequence)
-        .where(
-            later.c.repo_full_name == outbox.c.repo_full_name,
-            later.c.result_id == outbox.c.result_id,
-            later.c.sequence > outbox.c.sequence,
-            same_sort,
-        )
-        .exists()
-    )
+# By repository, kind and result, the newest write.
+_Newest = Mapping[tuple[str, str, int], int]
 
 
-def _needed() -> ColumnElement[bool]:
-    waiting = outbox.alias("waiting")
-    return (
-        select(waiting.c.sequence)
-        .where(
-            waiting.c.state.in_([state.value for state in OPEN]),
-            waiting.c.repo_full_name == outbox.c.repo_full_name,
-            waiting.c.depends_on == outbox.c.token,
-        )
-        .exists()
-    )
+def _newest(tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> _Newest:
+    """The newest writes with the same results as these."""
+    repos = {row["repo_full_name"] for row in rows}
+    results = {row["result_id"] for row in rows if row["result_id"] is not None}
+    if not results:
+        return {}
+    what = (outbox.c.repo_full_name, outbox.c.kind, outbox.c.result_id)
+    same = and_(outbox.c.repo_full_name.in_(repos), outbox.c.result_id.in_(results))
+    newest = select(*what, func.max(outbox.c.sequence)).where(same).group_by(*what)
+    return {(repo, kind, id_): last for repo, kind, id_, last in rows_of(tx, newest)}
 
 
-def _write(row: dict[str, Any]) -> OldWrite:
-    flags = {name: bool(row[name]) for name in ("bare", "superseded", "needed")}
-    return OldWrite(**row | flags | {"state": WriteState(row["state"])})
+def _needed(tx: Transaction) -> set[tuple[str, str]]:
+    """Repository and token of what writes that are not settled depend on."""
+    open_ = outbox.c.state.in_([state.value for state in OPEN])
+    waiting = select(outbox.c.repo_full_name, outbox.c.depends_on)
+    rows = rows_of(tx, waiting.where(open_, outbox.c.depends_on.is_not(None)))
+    return {(repo, token) for repo, token in rows}
+
+
+def _write(
+    row: dict[str, Any],
+    newest: _Newest,
+    needed: Collection[tuple[str, str]],
+    alike: Mapping[str, Sequence[str]],
+) -> OldWrite:
+    repo, result = row["repo_full_name"], row.pop("result_id")
+    same = (newest.get((repo, kind, result), 0) for kind in alike.get(row["kind"], ()))
+    changed = {
+        "state": WriteState(row["state"]),
+        "bare": bool(row["bare"]),
+        "superseded": max(same, default=0) > row["sequence"],
+        "needed": (repo, row["token"]) in needed,
+    }
+    return OldWrite(**row | changed)
