@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gc_yard import Fields, Yard
 from rough_town import MakeTown, Plot, RoughTown
 from service_town import Town, github
+
+from hostler.clock import FakeClock, SystemClock
+from hostler.service.opening import open_or_make
 
 
 @pytest.fixture
@@ -27,6 +31,20 @@ def found_town(tmp_path: Path) -> Iterator[Callable[..., Town]]:
 @pytest.fixture
 def town(found_town: Callable[..., Town]) -> Town:
     return found_town()
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Iterator[Yard]:
+    """A home to clean up, whose clock begins at the machine's time."""
+    home, clock = tmp_path / "home", FakeClock(SystemClock().now())
+    store = open_or_make(home, None, clock)
+    yield Yard(home, store, clock)
+    store.close()
+
+
+@pytest.fixture
+def fields(yard: Yard, tmp_path: Path) -> Fields:
+    return Fields.plant(yard, tmp_path / "git")
 
 
 @pytest.fixture

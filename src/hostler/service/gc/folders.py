@@ -1,0 +1,93 @@
+"""Folders below the home: how large they are, and taking them away without following a link."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from uuid import uuid4
+
+from hostler.checkouts.removing import empty_trash
+from hostler.service.observing import Observer, nobody
+
+TRASH = ".*.trash"
+
+
+def is_ours(home: Path, path: Path) -> bool:
+    """Whether no link leads away from the home on the way to a path: agents can make some."""
+    try:
+        steps = path.parent.relative_to(home)
+        return path.parent.resolve(strict=True) == home.resolve(strict=True) / steps
+    except (OSError, ValueError):
+        return False
+
+
+def exists(path: Path) -> bool:
+    """Whether something has this name, be it a link that leads nowhere."""
+    return os.path.lexists(path)
+
+
+def size_of(path: Path) -> int:
+    """Bytes of everything below a folder, or of a file; what cannot be read counts as nothing."""
+    if not path.is_dir() or path.is_symlink():
+        return _bytes(path)
+    return sum(_bytes(Path(folder, name)) for folder, _, names in os.walk(path) for name in names)
+
+
+def _bytes(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
+
+
+def listed(folder: Path) -> list[Path]:
+    """What is in a folder, by name, without what is hidden; nothing where there is none."""
+    try:
+        return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError:
+        return []
+
+
+def clear_trash(home: Path, folders: Iterator[Path]) -> None:
+    """Delete what a gc that was killed has renamed away."""
+    for folder in folders:
+        if is_ours(home, folder / "any") and any(folder.glob(TRASH)):
+            empty_trash(folder)
+
+
+class Aside:
+    """Folders renamed away inside a transaction, and deleted at the end of the block."""
+
+    def __init__(self, home: Path, observe: Observer = nobody) -> None:
+        self._home = home
+        self._observe = observe
+        self._parents: set[Path] = set()
+
+    def __enter__(self) -> Aside:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: object, _trace: TracebackType | None
+    ) -> None:
+        # Also after an error: what was renamed was found fit to go, and nobody looks at it again.
+        for parent in sorted(self._parents):
+            empty_trash(parent)
+            self._observe("deleted", str(parent))
+
+    def take(self, path: Path) -> bool:
+        """Rename a folder away; False: it is not where it seems to be, or the system refuses."""
+        if not exists(path):
+            return True
+        if not is_ours(self._home, path):
+            return False
+        try:
+            path.rename(path.with_name(f".{path.name.lstrip('.')}.{uuid4().hex}.trash"))
+        except FileNotFoundError:
+            return True  # somebody else was faster
+        except OSError:
+            return False
+        self._parents.add(path.parent)
+        self._observe("aside", path.name)
+        return True

@@ -1,0 +1,103 @@
+"""Ten thousand old rows of each kind go in bounded transactions; others write in between."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from itertools import pairwise
+
+import pytest
+from gc_yard import HERE
+from sqlalchemy import func, insert, select
+
+from hostler.service.gc import Kind
+from hostler.store.forge_tables import inbox, outbox
+from hostler.store.run_tables import runs
+from hostler.store.runs import Run, RunState
+from hostler.store.task_tables import tasks
+
+pytestmark = pytest.mark.slow
+MANY = 10_000
+TABLES = (tasks, runs, inbox, outbox)
+# So many rows of all kinds together one transaction may take away.
+BOUND = 400
+
+
+def fill(yard):
+    task = {
+        "project": "stable",
+        "flow": "task",
+        "title": "Tidy",
+        "author": "ann",
+        "state": "done",
+        "prompt": "Tidy up.",
+    }
+    run = {"state": RunState.ENDED.value, "counted": 1}
+    event = {"kind": "issue_comment", "author": "ann", "payload": "{}"}
+    write = {"kind": "label", "lane": "status", "scope_kind": "issue", "payload": "{}"}
+    with yard.store.write() as tx:
+        now = {"updated_at": tx.stamp()}
+        task |= {"state_since": tx.stamp(), "created_at": tx.stamp(), **now}
+        event |= {"received_at": tx.stamp(), "consumed_at": tx.stamp(), **now}
+        write |= {"state": "sent", "not_before": tx.stamp(), "created_at": tx.stamp(), **now}
+        names = [f"t{number:05}" for number in range(MANY)]
+        rows = [
+            Run(f"r-{name}", name, "stable", 1, 1, "work", "a", "c", "p", f"f/{name}", tx.stamp())
+            for name in names
+        ]
+        repo = {"repo_full_name": str(HERE)}
+        tx.execute(insert(tasks), [{"id": n, "order": i, **task} for i, n in enumerate(names)])
+        ended = {"ended_at": tx.stamp(), **run}
+        tx.execute(insert(runs), [asdict(row) | ended for row in rows])
+        tx.execute(
+            insert(inbox),
+            [
+                {"event_key": n, "scope_number": i // 2 + 1, "object_id": i, **event, **repo}
+                for i, n in enumerate(names)
+            ],
+        )
+        tx.execute(
+            insert(outbox),
+            [{"token": n, "scope_number": i, **write, **repo} for i, n in enumerate(names)],
+        )
+
+
+def counts(yard):
+    with yard.store.read() as tx:
+        return [tx.execute(select(func.count()).select_from(table)).scalar() for table in TABLES]
+
+
+def test_ten_thousand_rows_go_in_bounded_transactions(yard):
+    fill(yard)
+    yard.age()
+    yard.issue(999_999, "open")
+    yard.cursors()
+    seen = [counts(yard)]
+
+    def observe(step, _about):
+        if step == "stored":
+            # Another writer gets its turn between any two of them.
+            with yard.store.write("admission", "outbox", "tasks"):
+                pass
+            seen.append(counts(yard))
+
+    found = yard.gc(observe=observe)
+    assert len(found[Kind.TASKS].gone) == len(found[Kind.OUTBOX].gone) == MANY
+    assert len(found[Kind.INBOX].gone) == MANY // 2
+    assert counts(yard) == [0, 0, 1, 0]
+    steps = [sum(a) - sum(b) for a, b in pairwise(seen)]
+    assert sum(steps) == 4 * MANY and max(steps) <= BOUND
+
+
+def test_ten_thousand_rows_that_stay_are_read_and_told_of(yard):
+    fill(yard)
+    with yard.store.write() as tx:
+        tx.constant("UPDATE tasks SET state = 'queued'")
+        tx.constant("UPDATE outbox SET state = 'queued'")
+        tx.constant("UPDATE inbox SET consumed_at = NULL")
+    yard.age()
+    before = counts(yard)
+    stored = []
+    found = yard.gc(observe=lambda step, _about: stored.append(step))
+    assert [len(found[kind].kept) for kind in (Kind.TASKS, Kind.OUTBOX)] == [MANY, MANY]
+    assert len(found[Kind.INBOX].kept) == MANY // 2
+    assert counts(yard) == before and not stored

@@ -1,0 +1,380 @@
+"""What may go, for any facts: never what is live, dirty or young; and why the rest stays."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from hostler.forge.feeds.cursors import Window, since, start
+from hostler.intake.deciding import decide
+from hostler.intake.effects import Begin, Known
+from hostler.intake.people import Watch
+from hostler.intake.signals import IssueSeen
+from hostler.model import PollCursor, RepoName, Surface, stamp
+from hostler.service.gc.report import Found, Kind, Swept
+from hostler.service.gc.rules import (
+    NEVER,
+    CheckoutFacts,
+    Issue,
+    MirrorFacts,
+    RunFacts,
+    TaskFacts,
+    ThreadFacts,
+    Why,
+    WriteFacts,
+    before,
+    floor,
+    is_old,
+    is_past_log,
+    issue_of,
+    judge_bus,
+    judge_checkout,
+    judge_family,
+    judge_mirror,
+    judge_run,
+    judge_task,
+    judge_thread,
+    judge_write,
+    keeps_row,
+)
+from hostler.store.inbox import InboxRow
+from hostler.store.runs import RunState
+from hostler.store.tasks import OVER, TaskState
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+LIMIT = before(NOW, 30)
+OLD, YOUNG = stamp(NOW - timedelta(days=31)), stamp(NOW - timedelta(days=29))
+
+moments = some.datetimes(datetime(2025, 1, 1), datetime(2027, 1, 1), timezones=some.just(UTC)).map(
+    stamp
+)
+stamps = some.lists(some.none() | moments, max_size=3).map(tuple)
+states = some.sampled_from(TaskState)
+truths = some.booleans()
+runs = some.builds(
+    RunFacts, some.sampled_from(RunState), stamps, truths, truths, some.none() | states
+)
+losses = some.none() | some.lists(some.text(), max_size=2).map(tuple)
+checkouts = some.builds(CheckoutFacts, some.none() | states, stamps, truths, losses)
+tasks = some.builds(
+    TaskFacts,
+    states,
+    stamps,
+    truths,
+    truths,
+    truths,
+    truths,
+    truths,
+    truths,
+    some.sampled_from(Issue),
+)
+mirrors = some.builds(MirrorFacts, truths, truths, moments, truths, truths, truths, truths)
+KINDS = ("issue", "issue_comment", "review_comment", "pull", "review")
+by_kind = some.dictionaries(some.sampled_from(KINDS), moments)
+threads = some.builds(
+    ThreadFacts,
+    stamps,
+    by_kind,
+    truths,
+    some.none() | truths,
+    truths,
+    truths,
+    some.lists(states, max_size=3).map(tuple),
+)
+writes = some.builds(
+    WriteFacts,
+    truths,
+    stamps,
+    truths,
+    truths,
+    truths,
+    truths,
+    some.lists(states, max_size=3).map(tuple),
+)
+
+
+def young(found: tuple[str | None, ...]) -> bool:
+    return any(one is not None and one >= LIMIT for one in found) or not any(found)
+
+
+@given(stamps)
+def test_one_young_stamp_or_none_at_all_makes_a_thing_young(found):
+    assert is_old(found, LIMIT) is not young(found)
+
+
+@given(runs)
+def test_no_folder_of_a_run_goes_that_is_live_young_newest_or_of_an_unfinished_task(run):
+    if judge_run(run, LIMIT) is None:
+        assert run.state is RunState.ENDED
+        assert not run.locked and not run.newest and not young(run.stamps)
+        assert run.task is None or run.task in OVER
+
+
+@given(checkouts)
+def test_no_checkout_goes_that_is_dirty_live_young_or_not_looked_into(checkout):
+    if judge_checkout(checkout, LIMIT) is None:
+        assert checkout.lost == ()
+        assert not checkout.open_run and not young(checkout.stamps)
+        assert checkout.task in OVER
+
+
+@given(some.lists(tasks, min_size=1, max_size=4))
+def test_families_go_whole_and_only_if_each_of_them_may(family):
+    found = judge_family(family, LIMIT)
+    assert len(set(found) & {None}) == 0 or set(found) == {None}
+    assert (found[0] is None) == all(judge_task(one, LIMIT) is None for one in family)
+    for one, why in zip(family, found, strict=True):
+        if why is None:
+            assert one.state in OVER and not young(one.stamps)
+            assert not (one.open_run or one.checkout or one.open_pull or one.unsent or one.named)
+            assert one.issue in (Issue.NONE, Issue.AT_REST)
+            assert not one.words or one.state is TaskState.DONE
+
+
+@given(mirrors)
+def test_no_mirror_goes_that_anybody_needs(mirror):
+    needed = [getattr(mirror, one.name) for one in fields(mirror) if one.name != "changed"]
+    assert (judge_mirror(mirror, LIMIT) is None) == (not any(needed) and mirror.changed < LIMIT)
+
+
+@given(threads, by_kind)
+def test_no_thread_goes_that_is_open_unheard_of_use_or_shown_again(thread, floors):
+    if judge_thread(thread, LIMIT, floors) is None:
+        assert not young(thread.stamps)
+        assert not thread.pending and not thread.watched_pull and thread.open is not True
+        assert all(state is TaskState.DONE for state in thread.tasks)
+        assert not thread.words or thread.tasks
+        for kind, newest in thread.shown.items():
+            assert kind in ("pull", "review") or newest < floors[kind]
+
+
+@given(writes)
+def test_no_write_goes_that_is_open_needed_young_or_of_an_unfinished_task(write):
+    if judge_write(write, LIMIT) is None:
+        assert write.settled and not write.needed and not young(write.stamps)
+        assert all(state in OVER for state in write.tasks)
+        assert not (keeps_row(write) and write.bare)
+
+
+@given(writes)
+def test_what_says_which_comment_is_ours_keeps_its_row(write):
+    assert keeps_row(write) == (write.speaks and not write.superseded)
+
+
+@given(states)
+def test_old_files_of_a_bus_stay_while_its_task_is_not_over(state):
+    assert (judge_bus(state) is None) == (state in OVER)
+    assert judge_bus(None) is None
+
+
+@given(some.dates(date(2024, 1, 1), date(2028, 1, 1)), some.integers(1, 400), some.integers(1, 400))
+def test_logs_go_beyond_both_the_age_and_the_retention(day, days, retention):
+    if is_past_log(day, NOW.date(), days, retention):
+        assert NOW.date() - day > timedelta(days=max(days, retention))
+    else:
+        assert NOW.date() - day <= timedelta(days=max(days, retention))
+
+
+FINE_RUN = RunFacts(RunState.ENDED, (OLD,), newest=False, locked=False, task=TaskState.DONE)
+FINE_CHECKOUT = CheckoutFacts(TaskState.DONE, (OLD,), open_run=False, lost=())
+FINE_TASK = TaskFacts(TaskState.STOPPED, (OLD,))
+FINE_MIRROR = MirrorFacts(False, False, OLD, False, False, False)
+FINE_THREAD = ThreadFacts((OLD,), {"issue": OLD})
+FINE_WRITE = WriteFacts(True, (OLD,))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({}, None),
+        ({"locked": True}, Why.LIVE),
+        ({"state": RunState.FINISHING}, Why.LIVE),
+        ({"task": TaskState.QUEUED}, Why.UNFINISHED),
+        ({"task": None}, None),
+        ({"stamps": (OLD, YOUNG)}, Why.YOUNG),
+        ({"newest": True}, Why.NEWEST),
+    ],
+)
+def test_reasons_of_runs(change, why):
+    assert judge_run(replace(FINE_RUN, **change), LIMIT) is why
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({}, None),
+        ({"lost": ("file",)}, Why.DIRTY),
+        ({"lost": None}, Why.DIRTY),
+        ({"task": None}, Why.STRANGE),
+        ({"open_run": True}, Why.LIVE),
+        ({"task": TaskState.PARKED}, Why.UNFINISHED),
+        ({"stamps": (YOUNG,)}, Why.YOUNG),
+    ],
+)
+def test_reasons_of_checkouts(change, why):
+    assert judge_checkout(replace(FINE_CHECKOUT, **change), LIMIT) is why
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({}, None),
+        ({"open_run": True}, Why.LIVE),
+        ({"state": TaskState.NEEDS_INPUT}, Why.UNFINISHED),
+        ({"stamps": (YOUNG,)}, Why.YOUNG),
+        ({"checkout": True}, Why.CHECKOUT),
+        ({"open_pull": True}, Why.PULL),
+        ({"unsent": True}, Why.UNSENT),
+        ({"words": True}, Why.WORDS),
+        ({"words": True, "state": TaskState.DONE}, None),
+        ({"named": True}, Why.NAMED),
+        ({"issue": Issue.OPEN}, Why.OPEN_ISSUE),
+        ({"issue": Issue.MAY_BEGIN}, Why.BEGUN_ANEW),
+        ({"issue": Issue.AT_REST}, None),
+    ],
+)
+def test_reasons_of_tasks(change, why):
+    assert judge_task(replace(FINE_TASK, **change), LIMIT) is why
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({}, None),
+        ({"watched": True}, Why.WATCHED),
+        ({"changed": YOUNG}, Why.YOUNG),
+        ({"unfinished": True}, Why.UNFINISHED),
+        ({"borrowed": True}, Why.BORROWED),
+        ({"keeps": True}, Why.KEPT_WORK),
+        ({"service": True}, Why.SERVICE),
+        ({"busy": True}, Why.BUSY),
+    ],
+)
+def test_reasons_of_mirrors(change, why):
+    assert judge_mirror(replace(FINE_MIRROR, **change), LIMIT) is why
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({}, None),
+        ({"stamps": (YOUNG,)}, Why.YOUNG),
+        ({"pending": True}, Why.PENDING),
+        ({"tasks": (TaskState.DONE, TaskState.QUEUED)}, Why.UNFINISHED),
+        ({"tasks": (TaskState.STOPPED,)}, Why.AGAIN),
+        ({"tasks": (TaskState.FAILED,)}, Why.AGAIN),
+        ({"tasks": (TaskState.DONE,), "words": True}, None),
+        ({"words": True}, Why.WORDS),
+        ({"watched_pull": True}, Why.PULL),
+        ({"open": True}, Why.OPEN_THREAD),
+        ({"open": False}, None),
+        ({"shown": {"issue": OLD, "review_comment": OLD}}, Why.SHOWN_AGAIN),
+        ({"shown": {"something": OLD}}, Why.SHOWN_AGAIN),
+        ({"shown": {"issue": YOUNG}}, Why.SHOWN_AGAIN),
+        ({"shown": {"pull": OLD, "review": OLD}}, None),
+    ],
+)
+def test_reasons_of_threads(change, why):
+    assert judge_thread(replace(FINE_THREAD, **change), LIMIT, {"issue": LIMIT}) is why
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({}, None),
+        ({"settled": False}, Why.UNSENT),
+        ({"needed": True}, Why.UNSENT),
+        ({"tasks": (TaskState.RUNNING,)}, Why.UNFINISHED),
+        ({"tasks": (TaskState.FAILED,)}, None),
+        ({"stamps": (YOUNG,)}, Why.YOUNG),
+        ({"speaks": True}, None),
+        ({"speaks": True, "bare": True}, Why.OURS),
+        ({"speaks": True, "bare": True, "superseded": True}, None),
+    ],
+)
+def test_reasons_of_writes(change, why):
+    assert judge_write(replace(FINE_WRITE, **change), LIMIT) is why
+
+
+days = some.datetimes(datetime(2026, 1, 1), datetime(2026, 12, 1), timezones=some.just(UTC))
+spans = some.timedeltas(timedelta(0), timedelta(days=3))
+windows = some.builds(Window, spans, spans, spans)
+
+
+def cursor_at(moment: str, *, complete: bool = True) -> PollCursor:
+    return PollCursor(Surface.REPO_ISSUES, 0, moment, 7, complete, OLD)
+
+
+@given(days, days, days, some.timedeltas(timedelta(0), timedelta(days=90)), windows)
+def test_no_later_reading_begins_before_the_floor(cursor, newest, ours, later, window):
+    """Whatever our clock says, and whether the cursor is believed or set back."""
+    found = cursor_at(stamp(cursor))
+    low = floor(found, stamp(newest), ours, window)
+    github = newest + later  # What was shown, was shown in the past of every later reading.
+    begins = since(start(found, github, window), window)
+    assert low <= stamp(begins)
+
+
+@given(days, days, some.sampled_from(["", "yesterday", "2026-01-01"]))
+def test_without_a_cursor_to_go_by_everything_stays(newest, ours, wrong):
+    shown = stamp(newest)
+    assert floor(None, shown, ours, Window()) == NEVER
+    assert floor(cursor_at(shown, complete=False), shown, ours, Window()) == NEVER
+    assert floor(cursor_at(wrong), shown, ours, Window()) == NEVER
+    assert floor(cursor_at(shown), "", ours, Window()) == NEVER
+
+
+LABELS = ("agent:design", "agent:bugfix", "agent:small-job", "agent:ignore", "help", "Agent:Bugfix")
+WATCH = Watch(RepoName("octo", "stable"), "stable", frozenset({"alice"}))
+
+
+def issue(author: str, labels: frozenset[str], *, is_open: bool = False) -> IssueSeen:
+    row = InboxRow("octo/stable", "k", "issue", 7, 70, author, OLD, json.dumps({}))
+    return IssueSeen(row, "Title", "Body", labels, is_open, is_pull=False)
+
+
+@given(some.sampled_from(["alice", "Alice", "eve"]), some.frozensets(some.sampled_from(LABELS)))
+def test_an_issue_at_rest_begins_nothing_when_it_is_reopened(author, labels):
+    seen = issue(author, labels)
+    reopened = replace(seen, is_open=True)
+    assert issue_of(reopened, WATCH) is Issue.OPEN
+    rests = issue_of(seen, WATCH) is Issue.AT_REST
+    labelled_by_anybody = dict.fromkeys(labels, "alice")
+    decision = decide(reopened, Known(labellers=labelled_by_anybody), WATCH)
+    begins = any(isinstance(effect, Begin) for effect in decision.effects)
+    assert rests is not begins
+    assert issue_of(seen, None) is Issue.AT_REST
+
+
+def test_an_issue_of_which_nothing_is_known_may_begin_unless_nobody_listens():
+    assert issue_of(None, WATCH) is Issue.MAY_BEGIN
+    assert issue_of(None, None) is Issue.AT_REST
+
+
+@given(some.lists(some.none() | some.sampled_from(Why), max_size=20))
+def test_everything_found_is_gone_kept_or_too_young_to_tell(reasons):
+    swept = Swept(Kind.RUNS)
+    swept.add([Found(str(n), 1, why) for n, why in enumerate(reasons)])
+    assert len(swept.gone) == swept.size == reasons.count(None)
+    assert len(swept.kept) == len(reasons) - reasons.count(None) - reasons.count(Why.YOUNG)
+    assert sum(swept.reasons().values()) == len(swept.kept)
+    assert swept.refused is (Why.REFUSED in reasons)
+
+
+def test_every_reason_can_be_the_one():
+    """No reason is left that nothing gives; two come from elsewhere."""
+    told = {Why.FAMILY, Why.REFUSED}
+    told |= {why for one in _tables() for _, why in one if why is not None}
+    assert told == set(Why)
+
+
+def _tables():
+    names = ("runs", "checkouts", "tasks", "mirrors", "threads", "writes")
+    for name in names:
+        mark = globals()[f"test_reasons_of_{name}"].pytestmark[0]
+        yield mark.args[1]
