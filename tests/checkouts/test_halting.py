@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,3 +59,32 @@ def test_nothing_is_started_after_leaving_until_it_is_taken_back(tmp_path: Path)
     process.unhalt()
     process.unhalt()
     assert run_command("touch made", tmp_path, ENV, seconds=60).passed
+
+
+OWNED = """
+import sys
+from pathlib import Path
+from hostler.checkouts import process
+from hostler.checkouts.commands import run_command
+
+process.own_children(sys.argv[1])
+run_command("setsid sleep 600 & echo here > ready; sleep 600", Path(sys.argv[2]), {}, seconds=600)
+"""
+
+
+def test_what_a_killed_owner_left_is_swept_and_nothing_else(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    os.mkfifo(ready)
+    mine, other = f"{tmp_path}/home", f"{tmp_path}/home2"
+    for owner, count in ((mine, 2), (other, 2)):
+        child = subprocess.Popen([sys.executable, "-c", OWNED, owner, str(tmp_path)])
+        assert ready.read_text() == "here\n"
+        child.kill()
+        child.wait()
+        assert count
+    try:
+        assert process.sweep_children(mine) >= 2
+        assert process.sweep_children(mine) == 0
+    finally:
+        # The other owner's are still there: a name that begins alike is another name.
+        assert process.sweep_children(other) >= 2

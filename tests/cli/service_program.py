@@ -116,7 +116,9 @@ script = "{self.root}/play.toml"
         for process in self.services:
             if process.poll() is None:
                 process.kill()
-            process.communicate()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
         if (self.home / "hostler.db").exists():
             for run in self.live():
                 shim = json.loads(run.shim or "{}").get("pid")

@@ -133,6 +133,33 @@ def test_one_issue_now_with_a_service_at_work(program):
     assert town.end(service)
 
 
+def test_one_issue_goes_on_here_when_the_service_leaves(program):
+    town = program(HANG)
+    service = town.start()
+    town.heard(service, "Watching")
+    number = town.files("No label at all")
+    run = town.start("run", f"alice/stable#{number}")
+    town.heard(run, "works on this home")
+    town.until(lambda: [r for r in town.live() if r.state == "running"])
+    town.end(service)
+    log = next((town.home / "logs").glob("*.jsonl"))
+    town.until(lambda: "run_adopted" in log.read_text(), "the run to be taken over")
+    town.end(run)
+
+
+def test_nobody_who_reads_is_no_reason_to_leave(program):
+    town = program()
+    number = town.files("Notes", "agent:small-job")
+    service = town.start()
+    town.heard(service, "Watching")
+    service.stdout.close()
+    town.until(lambda: [t for t in town.tasks() if t.state == "awaiting_feedback"])
+    assert service.poll() is None
+    service.send_signal(signal.SIGTERM)
+    assert service.wait(60) == 0
+    assert number
+
+
 def test_one_issue_that_ends_with_a_question(program):
     town = program("version = 1\nsteps = [{ ask = 'Which colour?' }]\n")
     number = town.files("Paint it")

@@ -147,6 +147,17 @@ def test_progress_starts_the_count_anew():
     assert step.task.state is TaskState.NEEDS_INPUT
 
 
+def test_bad_results_end_in_a_question_whatever_else_changes():
+    before = task()
+    for number in range(1, LIMITS.exits_without_progress + 1):
+        facts = Facts(NOW, progress=f"changed {number}")
+        step = after_run(before, verdict(Outcome.BAD_RESULT), facts, LIMITS)
+        assert step.task.state is (
+            TaskState.NEEDS_INPUT if number == LIMITS.exits_without_progress else TaskState.RETRYING
+        )
+        before = replace(step.task, state=TaskState.RUNNING)
+
+
 def test_attempts_come_to_an_end():
     step = end(Outcome.NETWORK, task(attempt=LIMITS.max_restarts))
     assert step.task.state is TaskState.FAILED and "tried 100 times" in step.task.reason

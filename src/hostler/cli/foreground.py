@@ -10,34 +10,44 @@ from hostler.cli.service import leave_on_signals, note_time
 if TYPE_CHECKING:
     from hostler.clock import Clock
     from hostler.service import House
+    from hostler.service.following import Follower
     from hostler.store.tasks import Task
     from hostler.telemetry.logs import Log
+
+# How often it is looked whether the service that does the work is still there.
+PATIENCE_SECONDS = 5.0
 
 
 def see_through(house: House, clock: Clock, log: Log, task: Task) -> Task:
     """Do the work, or watch the service that does it; the task when no agent is needed."""
     from hostler.errors import HomeLocked
+    from hostler.service.following import Follower
     from hostler.service.presence import ONE_TASK
     from hostler.store.homelock import home_lock
 
-    try:
-        with home_lock(house.home, clock, ONE_TASK):
-            return _work(house, clock, log, task)
-    except HomeLocked as locked:
-        note(f"{locked.holder or 'Another process'} works on this home and takes it.")
-        return _watch(house, task)
+    follower, told = Follower(house.store, note_time, {task.id}), None
+    while True:
+        try:
+            with home_lock(house.home, clock, ONE_TASK):
+                return _work(house, clock, log, task, follower)
+        except HomeLocked as locked:
+            holder = str(locked.holder or "Another process")
+        if holder != told:
+            told = holder
+            note(f"{holder} works on this home and takes it.")
+        rested = _watch(house, clock, task, follower)
+        if rested is not None:
+            return rested
 
 
-def _work(house: House, clock: Clock, log: Log, task: Task) -> Task:
+def _work(house: House, clock: Clock, log: Log, task: Task, follower: Follower) -> Task:
     from hostler.checkouts.git import version as require_git
     from hostler.service import Duty, Journal, ServiceRunner
-    from hostler.service.following import Follower
     from hostler.service.single import at_rest
 
     if task.repo_full_name is not None:
         require_git()
     runner = ServiceRunner(house, clock, Journal(log, note_time), Duty(polls=False, only={task.id}))
-    follower = Follower(house.store, note_time, {task.id})
     leave_on_signals(runner, stop_agents=False)
 
     def rested() -> bool:
@@ -48,18 +58,19 @@ def _work(house: House, clock: Clock, log: Log, task: Task) -> Task:
     return _present(house, task)
 
 
-def _watch(house: House, task: Task) -> Task:
-    from hostler.service.following import Follower
+def _watch(house: House, clock: Clock, task: Task, follower: Follower) -> Task | None:
+    """The task, when it is at rest; None after a while: perhaps nobody works here any more."""
     from hostler.service.single import at_rest
 
-    follower = Follower(house.store, note_time, {task.id})
+    end = clock.monotonic() + PATIENCE_SECONDS
     while True:
         mark = house.store.change_mark()
         follower.look()
         rested = at_rest(house.store, task.id)
-        if rested is not None:
+        left = end - clock.monotonic()
+        if rested is not None or left <= 0:
             return rested
-        house.store.wait_for_change(mark)
+        house.store.wait_for_change(mark, left)
 
 
 def _present(house: House, task: Task) -> Task:

@@ -112,10 +112,15 @@ def _serve(given: Globals, settings: Settings, *, stop_agents: bool) -> None:
 
 def tell(text: str) -> None:
     """A line with its time, at once."""
+    import os
     from datetime import datetime
 
-    say(f"{coloured(f'{datetime.now().astimezone():%H:%M:%S}', DIM)}  {text}")
-    sys.stdout.flush()
+    try:
+        say(f"{coloured(f'{datetime.now().astimezone():%H:%M:%S}', DIM)}  {text}")
+        sys.stdout.flush()
+    except OSError:
+        # Nobody reads any more, or the disk of a log is full: the work goes on.
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
 
 
 def note_time(text: str) -> None:
@@ -129,6 +134,7 @@ def leave_on_signals(runner: ServiceRunner, *, stop_agents: bool) -> None:
     """The first signal asks to leave; the second leaves: whatever is cut off is taken up again."""
     import os
     import signal
+    import threading
 
     asked = False
 
@@ -137,7 +143,9 @@ def leave_on_signals(runner: ServiceRunner, *, stop_agents: bool) -> None:
         if asked:
             os._exit(128 + number)
         asked = True
-        runner.leave(stop_agents=stop_agents)
+        # From another thread: here we may have interrupted the very lock that is needed.
+        leaving = threading.Thread(target=runner.leave, kwargs={"stop_agents": stop_agents})
+        leaving.start()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, handle)
@@ -148,7 +156,7 @@ def say_farewell(house: House) -> None:
     from hostler.store.runs import live_runs
 
     with house.store.read() as tx:
-        agents = len(live_runs(tx))
+        agents = sum(run.shim is not None for run in live_runs(tx))
     if agents:
         many = f"{agents} agent{'s' if agents > 1 else ''}"
         tell(f"Left. {many} at work; the next start takes over.")

@@ -57,6 +57,8 @@ def after_run(task: Task, verdict: Verdict, facts: Facts, limits: Tasks) -> Step
     if task.state is not TaskState.RUNNING:
         return Step(task)  # Somebody stopped it meanwhile, and that stands.
     progressed = has_progressed(task.progress, facts.progress)
+    # Changed files do not make a result better that can never be read.
+    progressed = progressed and verdict.outcome is not Outcome.BAD_RESULT
     idle = 0 if progressed else task.exits_without_progress
     known = replace(
         task,

@@ -132,7 +132,7 @@ class Admission:
             found = {name: first.get(name, full.gate) for name in waiting}
         changed = {name: gate for name, gate in found.items() if waiting[name].gate != str(gate)}
         if changed:
-            with self._office.store.write("tasks", relaxed=True) as tx:
+            with self._office.store.write("tasks") as tx:
                 for name, gate in changed.items():
                     note_gate(tx, name, str(gate))
         return min((one.until for one in held.values() if one.until), default=None)

@@ -95,11 +95,6 @@ class Crew:
         with self._lock:
             return min((at - now for at, _ in self._later.values()), default=None)
 
-    def busy(self) -> frozenset[str]:
-        """Names of what is being worked on, or will be again."""
-        with self._lock:
-            return frozenset((*self._pending, *self._later))
-
     def futures(self) -> list[Future[None]]:
         """Everybody at work."""
         with self._lock:

@@ -58,9 +58,13 @@ class Desks:
     def of(self, project: str) -> Desk:
         """A project's desk. Asks GitHub for our name, the first time."""
         with self._lock:
-            if project not in self._made:
-                self._made[project] = self._make(project)
-            return self._made[project]
+            made = self._made.get(project)
+        if made is not None:
+            return made
+        # Nobody is kept waiting while GitHub is asked: the scheduler wants to know who is ready.
+        made = self._make(project)
+        with self._lock:
+            return self._made.setdefault(project, made)
 
     def ready(self) -> frozenset[str]:
         """Projects whose desk is there."""

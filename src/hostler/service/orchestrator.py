@@ -16,6 +16,7 @@ from hostler.model import RepoName
 from hostler.service.desks import Desks, House
 from hostler.service.observing import Observer, nobody
 from hostler.store.pulls import pulls_in
+from hostler.store.tasks import SCOPE as TASKS
 
 LONGEST_PAUSE = 600.0
 
@@ -100,6 +101,7 @@ class RepoOrchestrator:
             self._window,
             pulls=pulls,
             settled=settled,
+            scopes=(TASKS,),
         )
         self._observe("scanned", self.project)
         taken = take_in(house.store, self.forge, self.watch)

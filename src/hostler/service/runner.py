@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from hostler.checkouts.process import halt
+from hostler.checkouts.process import halt, own_children, sweep_children
 from hostler.clock import Clock
 from hostler.config.settings import Runtime
 from hostler.errors import StoreError
@@ -37,6 +37,7 @@ from hostler.service.policies import Policies
 from hostler.service.starting import left_behind
 from hostler.service.work import LEAVING, Work
 from hostler.store.runs import LIVE, Run, RunState, live_runs, regain_place
+from hostler.store.tasks import SCOPE as TASKS
 from hostler.store.tasks import Task, TaskState, find_task, tasks_in
 
 IO_WORKERS = 4
@@ -118,7 +119,15 @@ class ServiceRunner:
         office = Office(house.store, settings, self._policies.current, ready, look_around)
         self._admission = Admission(office, self._duty.only)
         pace = Pace(between_writes=timedelta(seconds=settings.github.seconds_between_writes))
-        sender = Sender(house.store, house.hub.repo, clock, pace, settled=settled, observe=observe)
+        sender = Sender(
+            house.store,
+            house.hub.repo,
+            clock,
+            pace,
+            settled=settled,
+            observe=observe,
+            scopes=(TASKS,),
+        )
         self._outgoing = Outgoing(sender, clock, journal.broke)
         reach = window(settings.runtime)
         self._orchestrators = [
@@ -139,14 +148,22 @@ class ServiceRunner:
                 # Cleared before looking: what happens meanwhile causes one more turn.
                 self._news.clear()
                 seconds = self._turn()
-                if until():
+                if self._asked(until):
                     break
                 self._news.wait(seconds)
         finally:
             self._end()
 
+    def _asked(self, until: Callable[[], bool]) -> bool:
+        """What is asked after each turn. An answer that fails is no reason to leave."""
+        try:
+            return until()
+        except Exception as error:
+            self._journal.broke(error)
+            return False
+
     def leave(self, *, stop_agents: bool = False) -> None:
-        """End `run` soon. Safe to call from a signal handler."""
+        """End `run` soon."""
         self._stop_agents = self._stop_agents or stop_agents
         self._leaving.set()
         self._news.set()
@@ -165,6 +182,9 @@ class ServiceRunner:
 
     def _begin(self) -> None:
         house = self._house
+        own_children(str(house.home))
+        # What a killed service left of setup and test commands would work beside the next ones.
+        sweep_children(str(house.home))
         left = left_behind(house.home, house.store)
         self._pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="worker")
         self._crew = Crew(

@@ -53,9 +53,13 @@ def scan(
     *,
     pulls: Sequence[int] = (),
     settled: Settled = ignore,
+    scopes: tuple[str, ...] = (),
 ) -> Scanned:
-    """Read what changed, and the pull requests that are watched. Raises `GitHubPollingError`."""
-    return _Scan(store, forge, repo, window or Window(), settled).run(pulls)
+    """Read what changed, and the pull requests that are watched. Raises `GitHubPollingError`.
+
+    `scopes`: what `settled` writes beside the outbox.
+    """
+    return _Scan(store, forge, repo, window or Window(), settled, (SCOPE, *scopes)).run(pulls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,7 @@ class _Scan:
     repo: RepoName
     window: Window
     settled: Settled
+    scopes: tuple[str, ...]
 
     def run(self, pulls: Sequence[int]) -> Scanned:
         before = self.forge.cost().requests
@@ -89,7 +94,7 @@ class _Scan:
         me = self.forge.myself()
         mark = start(cursor, self.forge.now(), self.window)
         reading = self._read(surface, cursor, mark)
-        with self.store.write(SCOPE) as tx:
+        with self.store.write(*self.scopes) as tx:
             ingested = ingest(tx, self.repo, me, reading.items, self.settled)
             after = moved(mark, reading.items, complete=reading.complete)
             _advance(tx, self.repo, surface, cursor, after)
@@ -122,7 +127,7 @@ class _Scan:
                 gone.append(number)
         if items:
             me = self.forge.myself()
-            with self.store.write(SCOPE) as tx:
+            with self.store.write(*self.scopes) as tx:
                 ingested = ingest(tx, self.repo, me, items, self.settled)
             scanned = replace(scanned, ingested=scanned.ingested + ingested)
         return replace(scanned, gone=tuple(gone))

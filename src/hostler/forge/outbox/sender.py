@@ -70,7 +70,10 @@ class Sender:
         settled: Settled = ignore,
         only: Only = every_token,
         observe: Observer = nobody,
+        scopes: tuple[str, ...] = (),
     ) -> None:
+        """`scopes`: what `settled` writes beside the outbox."""
+        self._scopes = (SCOPE, *scopes)
         self._store = store
         self._forges = forges
         self._clock = clock
@@ -138,7 +141,7 @@ class Sender:
 
     def _mark(self, row: OutboxRow, at: datetime) -> OutboxRow | None:
         """Store the intent; None if the write has moved on meanwhile (a feed showed it)."""
-        with self._store.write(SCOPE) as tx:
+        with self._store.write(*self._scopes) as tx:
             present = find_write(tx, row.repo, row.token)
             if present is None or present.state is not WriteState.QUEUED:
                 return None
@@ -152,7 +155,7 @@ class Sender:
 
     def _keep(self, row: OutboxRow, outcome: Outcome) -> None:
         """Store what became of a write, unless a feed has settled it meanwhile."""
-        with self._store.write(SCOPE) as tx:
+        with self._store.write(*self._scopes) as tx:
             present = find_write(tx, row.repo, row.token)
             if present is None or present.settled:
                 return
@@ -161,7 +164,7 @@ class Sender:
             settle(tx, present, done, self._settled, seen=seen)
 
     def _end(self, failed: OutboxRow) -> None:
-        with self._store.write(SCOPE) as tx:
+        with self._store.write(*self._scopes) as tx:
             present = find_write(tx, failed.repo, failed.token)
             if present is not None and not present.settled:
                 settle(tx, present, failed, self._settled)

@@ -1,0 +1,152 @@
+"""The workers: what fails is tried again, what is lent frees its token, nobody waits for a desk."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
+from types import SimpleNamespace
+
+import pytest
+
+from hostler.checkouts.process import Halted
+from hostler.clock import FakeClock
+from hostler.errors import StoreBusy
+from hostler.runs.errors import FenceLost, WatchClosed
+from hostler.service.crew import LONGEST_PAUSE, Crew, Job
+from hostler.service.desks import Desks
+from hostler.service.limiter import GlobalWorkLimiter
+from hostler.service.runner import is_stray
+from hostler.store.runs import RunState
+from hostler.store.tasks import TaskState
+
+
+class Yard:
+    """A crew under a clock that stands still, and everything that it says."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.limiter = GlobalWorkLimiter(2)
+        self.pool = ThreadPoolExecutor(4)
+        self.ended: list[str] = []
+        self.trouble: list[BaseException] = []
+        self.freed = threading.Semaphore(0)
+        self.crew = Crew(
+            self.pool,
+            self.limiter,
+            self.clock,
+            ended=lambda job: self.ended.append(job.name),
+            troubled=lambda _, error: self.trouble.append(error),
+            freed=self.freed.release,
+        )
+
+    def start(self, act, again=None) -> None:
+        assert self.limiter.try_acquire()
+        self.crew.start(Job("r1", "stable", act, again or act))
+
+    def over(self) -> None:
+        assert self.freed.acquire(timeout=30)
+        wait(self.crew.futures())
+
+
+@pytest.fixture
+def yard():
+    made = Yard()
+    yield made
+    made.pool.shutdown()
+
+
+def raising(error):
+    def act():
+        raise error
+
+    return act
+
+
+def test_work_that_ends_frees_its_token_and_tells(yard):
+    yard.start(lambda: None)
+    yard.over()
+    assert (yard.ended, yard.limiter.in_flight()) == (["r1"], 0)
+    assert yard.crew.start_due() is None
+
+
+def test_what_fails_is_tried_again_later_each_time_in_its_second_form(yard):
+    yard.start(raising(AssertionError("only the first time")), raising(StoreBusy("x", 1.0)))
+    pauses = []
+    for _ in range(9):
+        yard.over()
+        assert yard.limiter.in_flight() == 0
+        pauses.append(yard.crew.start_due())
+        yard.clock.advance(pauses[-1])
+        assert yard.crew.start_due() is None
+    yard.over()
+    assert pauses == [1, 2, 4, 8, 16, 32, *[LONGEST_PAUSE] * 3]
+    assert isinstance(yard.trouble[0], AssertionError)
+    assert {type(error) for error in yard.trouble[1:]} == {StoreBusy}
+    assert yard.ended == []
+
+
+@pytest.mark.parametrize("error", [WatchClosed("r1"), Halted()])
+def test_leaving_is_no_trouble_and_nothing_is_tried_again(yard, error):
+    yard.start(raising(error))
+    yard.over()
+    assert (yard.trouble, yard.ended, yard.crew.start_due()) == ([], [], None)
+
+
+def test_somebody_elses_run_is_left_alone(yard):
+    yard.start(raising(FenceLost("r1", 1, "ours", "it is not")))
+    yard.over()
+    assert len(yard.trouble) == 1
+    assert yard.crew.start_due() is None
+
+
+def test_a_lent_place_frees_its_token_once_and_takes_it_back(yard):
+    go_on = threading.Event()
+    yard.start(lambda: go_on.wait(30))
+    assert yard.crew.lend("r1") and not yard.crew.lend("r1")
+    assert yard.limiter.in_flight() == 0
+    assert yard.limiter.try_acquire()
+    yard.crew.regain("r1")
+    assert yard.limiter.in_flight() == 1
+    assert yard.crew.lend("r1")
+    go_on.set()
+    yard.over()
+    # It ended while its place was lent: nothing is given back twice.
+    assert yard.limiter.in_flight() == 0
+    assert not yard.crew.lend("r1")
+
+
+def test_a_place_that_came_back_too_late_gives_its_token_up(yard):
+    assert yard.limiter.try_acquire()
+    yard.crew.regain("gone")
+    assert yard.limiter.in_flight() == 0
+
+
+@pytest.mark.parametrize("run", RunState)
+@pytest.mark.parametrize("state", TaskState)
+def test_a_run_is_stray_when_its_task_moved_on(run, state):
+    task = SimpleNamespace(state=state, over=state in ("stopped", "done", "failed"))
+    stray = is_stray(SimpleNamespace(state=run), task)
+    if run is RunState.ADMITTED:
+        # A launch that fails moves its task before its run has ended.
+        assert stray is task.over
+    else:
+        assert stray is (state is not TaskState.RUNNING)
+
+
+def test_whoever_asks_which_desks_are_ready_waits_for_nobody(monkeypatch):
+    desks, asked, go_on = Desks(None), threading.Event(), threading.Event()
+
+    def slow(project):
+        asked.set()
+        go_on.wait(30)
+        return f"the desk of {project}"
+
+    monkeypatch.setattr(desks, "_make", slow)
+    maker = threading.Thread(target=desks.of, args=("stable",))
+    maker.start()
+    assert asked.wait(30)
+    assert desks.ready() == frozenset()
+    go_on.set()
+    maker.join(30)
+    assert desks.ready() == {"stable"}
+    assert desks.of("stable") == "the desk of stable"
