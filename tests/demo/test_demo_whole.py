@@ -91,7 +91,18 @@ MOMENTS = {
 }
 
 
-@pytest.mark.parametrize("words", MOMENTS.values(), ids=MOMENTS)
+# One of each kind in every run; the others take minutes and belong to the long campaigns.
+SOAK = pytest.mark.soak
+USUAL = "while agents work"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(words, id=name, marks=() if name == USUAL else SOAK)
+        for name, words in MOMENTS.items()
+    ],
+)
 def test_ctrl_c_leaves_nothing(place, environment, words):
     demo = Demo(place, environment, *LONG)
     demo.until(words)
@@ -103,7 +114,7 @@ def test_ctrl_c_leaves_nothing(place, environment, words):
     nothing_remains(place)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=SOAK)])
 def test_other_signals_do_the_same(place, environment, number):
     demo = Demo(place, environment, *LONG)
     demo.until("starts an agent")
@@ -112,6 +123,7 @@ def test_other_signals_do_the_same(place, environment, number):
     nothing_remains(place)
 
 
+@SOAK
 def test_a_story_after_an_interrupted_one_is_whole(place, environment):
     first = Demo(place, environment, *LONG)
     first.until("opens pull request")
@@ -124,7 +136,14 @@ def test_a_story_after_an_interrupted_one_is_whole(place, environment):
     nothing_remains(place)
 
 
-@pytest.mark.parametrize("words", ["files", "Reading almanac/years.py", "opens pull request"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param("files", marks=SOAK),
+        "Reading almanac/years.py",
+        pytest.param("opens pull request", marks=SOAK),
+    ],
+)
 def test_nothing_outlives_a_killed_demo(place, environment, words):
     demo = Demo(place, environment, *LONG)
     demo.until(words)
@@ -200,6 +219,7 @@ def read(pid: int, name: str) -> bytes:
         return b""
 
 
+@SOAK
 def test_what_is_kept_can_be_looked_at_until_ctrl_c(place, environment):
     demo = Demo(place, environment, *LONG, "--keep")
     demo.until("everything holds")
