@@ -129,6 +129,7 @@ CHECKOUT_CLEANED = Event(
 CHECKOUT_KEPT = Event(
     "checkout_kept", Level.WARNING, "A checkout stays: work would be lost.", ("task", "why")
 )
+GC_SWEPT = Event("gc_swept", Level.INFO, "Old things were removed.", ("kind", "count", "bytes"))
 
 EVENTS = (
     COMMAND_FAILED,
@@ -151,6 +152,7 @@ EVENTS = (
     WORK_TROUBLED,
     CHECKOUT_CLEANED,
     CHECKOUT_KEPT,
+    GC_SWEPT,
 )
 
 LOG_LINES = Metric("log_lines_total", MetricKind.COUNTER, "Lines logged.", ("level",))
