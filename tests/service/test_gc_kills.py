@@ -132,3 +132,29 @@ def test_a_round_that_is_killed_after_any_step_is_finished_by_the_next(yard, fie
                 assert (rows(store), files(yard.home)) == wanted, f"after step {count}"
     # Folders aside, rows stored, folders deleted: of each there was more than one.
     assert count > 15
+
+
+def test_two_rounds_at_once_do_not_disturb_each_other(yard):
+    for number in range(40):
+        task = yard.task(f"t{number}")
+        yard.run(task, f"r{number}")
+        kept = yard.of_issue(f"i{number}", number + 1)
+        for run in range(3):
+            yard.run(kept, f"i{number}-r{run}")
+        yard.issue(number + 1, "open", "agent:bugfix")
+    yard.age()
+    moment = yard.clock.now()
+    with rounds() as one, rounds() as other:
+        for child in (one, other):
+            child.stdin.write(f"{yard.home} 0 {moment.isoformat()}\n")
+            child.stdin.flush()
+        assert [child.stdout.readline() for child in (one, other)] == ["through\n"] * 2
+        assert sweep(one, yard.home, 0, moment) == "through"
+    with yard.store.read() as tx:
+        left = tasks_in(tx, tuple(TaskState))
+    assert {task.id for task in left} == {f"i{number}" for number in range(40)}
+    listed = sorted(path.name for path in (yard.home / "projects/stable/tasks").iterdir())
+    assert listed == sorted(task.id for task in left)
+    for task in left:
+        runs = yard.folder(task) / "runs"
+        assert [path.name for path in runs.iterdir()] == [f"{task.id}-r2"]

@@ -84,6 +84,16 @@ def test_a_run_whose_lock_is_held_stays_though_its_row_has_ended(yard):
     assert names(yard.gc(Kind.RUNS)[Kind.RUNS]) == ["r1"]
 
 
+def test_a_task_with_a_run_whose_lock_is_held_stays(yard):
+    task = yard.task("t1")
+    held = yard.run(task, "r1")
+    with (held / "run.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yard.age()
+        assert reasons(yard.gc()[Kind.TASKS]) == {"t1": Why.LIVE}
+    assert names(yard.gc()[Kind.TASKS]) == ["t1"]
+
+
 def test_what_is_young_stays_and_is_not_told_of(yard):
     task = yard.task("t1")
     yard.run(task, "r1")

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as some
 
 from hostler.forge.feeds.cursors import Window, since, start
@@ -310,7 +310,10 @@ def cursor_at(moment: str, *, complete: bool = True) -> PollCursor:
     return PollCursor(Surface.REPO_ISSUES, 0, moment, 7, complete, OLD)
 
 
-@given(days, days, days, some.timedeltas(timedelta(0), timedelta(days=90)), windows)
+@given(days, days, days, some.timedeltas(timedelta(0), timedelta(days=3)), windows)
+@example(NOW + timedelta(days=9), NOW, NOW, timedelta(0), Window())
+@example(NOW, NOW, NOW + timedelta(days=9), timedelta(0), Window())
+@example(NOW, NOW + timedelta(days=9), NOW, timedelta(days=9), Window())
 def test_no_later_reading_begins_before_the_floor(cursor, newest, ours, later, window):
     """Whatever our clock says, and whether the cursor is believed or set back."""
     found = cursor_at(stamp(cursor))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from uuid import uuid4
@@ -54,7 +55,13 @@ def clear_trash(home: Path, folders: Iterator[Path]) -> None:
     """Delete what a gc that was killed has renamed away."""
     for folder in folders:
         if is_ours(home, folder / "any") and any(folder.glob(TRASH)):
-            empty_trash(folder)
+            _empty(folder)
+
+
+def _empty(folder: Path) -> None:
+    # Another round may delete the same at this moment; what is left is left for the next.
+    with suppress(FileNotFoundError):
+        empty_trash(folder)
 
 
 class Aside:
@@ -73,7 +80,7 @@ class Aside:
     ) -> None:
         # Also after an error: what was renamed was found fit to go, and nobody looks at it again.
         for parent in sorted(self._parents):
-            empty_trash(parent)
+            _empty(parent)
             self._observe("deleted", str(parent))
 
     def take(self, path: Path) -> bool:

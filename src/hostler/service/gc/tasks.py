@@ -11,7 +11,8 @@ from hostler.config.repos import full_name
 from hostler.errors import HostlerError
 from hostler.intake import IssueSeen, Watch, read, watch
 from hostler.model import RepoName
-from hostler.service.gc.folders import Aside, exists, size_of
+from hostler.runs.evidence import is_locked
+from hostler.service.gc.folders import Aside, exists, listed, size_of
 from hostler.service.gc.premises import Premises
 from hostler.service.gc.report import Found, Kind
 from hostler.service.gc.rules import Issue, TaskFacts, Why, issue_of, judge_family
@@ -114,7 +115,7 @@ class Tasks:
         return TaskFacts(
             state=task.state,
             stamps=(task.state_since, task.created_at, task.updated_at, ties.ended.get(task.id)),
-            open_run=task.id in ties.open_runs,
+            open_run=task.id in ties.open_runs or self._is_locked(task),
             checkout=self._has_checkout(task),
             open_pull=not all(pulls.values()),
             unsent=task.id in around.opening
@@ -143,6 +144,11 @@ class Tasks:
             if str(full_name(settings)).lower() == repo.lower():
                 return watch(project, settings)
         return None
+
+    def _is_locked(self, task: OldTask) -> bool:
+        """Whether a shim lives for one of its runs, whatever its row says."""
+        folder = self._folder(task)
+        return folder is not None and any(is_locked(run) for run in listed(folder / "runs"))
 
     def _has_checkout(self, task: OldTask) -> bool:
         path = self.at.home / "checkouts" / task.project / task.id
