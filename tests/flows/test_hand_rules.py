@@ -30,7 +30,7 @@ LIMITS = Tasks()
 
 def task(state: TaskState = TaskState.RUNNING, **more: Any) -> Task:
     base = Task("t1", "stable", None, None, Flow.TASK, "Tidy", "ann", state, stamp(NOW), 1)
-    return replace(base, **{"attempt": 1, "prompt": "Tidy up.", "cwd": "/work", **more})
+    return replace(base, **{"attempt": 1, "prompt": "Tidy up.", "cwd": "/somewhere", **more})
 
 
 def verdict(outcome: Outcome, by: DecidedBy = DecidedBy.EXIT_CODE, **more: Any) -> Verdict:
@@ -113,7 +113,7 @@ def test_the_prompt_says_how_the_last_attempts_ended():
     assert endings([run(1, "crash"), run(2, "success")]) == ()
     prompt = prompt_for(task(), Material(history=told), None)
     assert "Tidy up." in prompt and "| Attempt 7 ended as timeout. So." in prompt
-    assert "`/work`" in prompt and "hostler done" in prompt
+    assert "`/somewhere`" in prompt and "hostler done" in prompt
     assert "Attempt" not in prompt_for(task(), Material(), None)
 
 

@@ -19,7 +19,7 @@ SCOPES = ("admission", "tasks", "outbox")
 
 
 def order(prompt="Tidy up.", **more):
-    return Order("stable", prompt, "ann", **{"cwd": "/work", **more})
+    return Order("stable", prompt, "ann", **{"cwd": "/somewhere", **more})
 
 
 def put(store, task, state, **more):

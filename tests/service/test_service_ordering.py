@@ -53,9 +53,9 @@ def test_a_person_works_in_the_folder_that_he_is_in():
 
 
 def test_another_folder_gives_its_own_name():
-    order = order_for(ONE, wish(cwd="/work/loft"), None)
-    assert (order.project, order.cwd) == ("loft", "/work/loft")
-    assert order_for(ONE, wish(cwd="/work/loft", project="p"), None).project == "p"
+    order = order_for(ONE, wish(cwd="/somewhere/loft"), None)
+    assert (order.project, order.cwd) == ("loft", "/somewhere/loft")
+    assert order_for(ONE, wish(cwd="/somewhere/loft", project="p"), None).project == "p"
 
 
 @pytest.mark.parametrize("name", ["stable", "octo/stable", "OCTO/Stable"])
