@@ -8,7 +8,7 @@ import textwrap
 import unicodedata
 from datetime import datetime
 
-_LABEL = 11
+_LABEL = 12
 # It joins the parts of one emoji and moves nothing.
 _JOINER = "\u200d"
 _NARROWEST = 40
@@ -64,7 +64,9 @@ def labelled(label: str, text: str) -> list[str]:
     """A line for people, its label in a column of its own; wrapped on a terminal."""
     columns = width()
     room = 10_000_000 if columns is None else columns - _LABEL - 2
-    parts = textwrap.wrap(plain(text), room, break_on_hyphens=False) or [""]
+    # Names are there to be copied: better a long line than half a name.
+    wrapped = textwrap.wrap(plain(text), room, break_on_hyphens=False, break_long_words=False)
+    parts = wrapped or [""]
     heads = [f"  {label:<{_LABEL}}", *(" " * (_LABEL + 2) for _ in parts[1:])]
     return [f"{head}{part}".rstrip() for head, part in zip(heads, parts, strict=True)]
 

@@ -61,8 +61,8 @@ def _lines(found: Why, seconds: float) -> Iterator[str]:
     from hostler.service.following import state_words
 
     if not found.presence.takes_tasks and not found.task.over:
-        yield found.presence.sentence()
-    yield f"{found.task.id}  {state_words(found.task)}"
+        yield from labelled("service", found.presence.sentence())
+    yield from labelled("task", f"{found.task.id}: {state_words(found.task)}")
     if found.next is not None:
         yield from labelled("why", found.next.what)
         yield from labelled("then", found.next.then)
