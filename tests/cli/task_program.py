@@ -139,6 +139,7 @@ class Home:
     def kill(self, process: subprocess.Popen[str]) -> None:
         process.kill()
         process.communicate()
+        self.processes.remove(process)
 
     def clean(self) -> None:
         for process in self.processes:

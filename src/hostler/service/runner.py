@@ -46,6 +46,8 @@ WATCH_SECONDS = 1.0
 LONGEST_PAUSE = 60.0
 # How long a finished look, a write or a worker may take to notice that we are leaving.
 LEAVE_SECONDS = 15.0
+# How often it is looked whether those who lent their run's place still live: no commit says so.
+LENT_SECONDS = 2.0
 # Who waits for others keeps a thread, not a place: the limiter says how many work.
 MOST_THREADS = 1024
 QUEUED = (TaskState.QUEUED,)
@@ -137,6 +139,7 @@ class ServiceRunner:
         ]
         self._failures = 0
         self._opens: datetime | None = None
+        self._lends = False
         self._pool: ThreadPoolExecutor | None = None
         self._crew: Crew | None = None
 
@@ -298,6 +301,7 @@ class ServiceRunner:
                 and (task := find_task(tx, run.task_id)) is not None
                 and is_stray(run, task)
             ]
+        self._lends = bool(lent)
         for run in lent:
             self._crew.lend(run.run)
             if deserted(run):
@@ -325,6 +329,8 @@ class ServiceRunner:
     def _shortest(self, again: float | None) -> float | None:
         waits = [one.seconds_left() for one in self._orchestrators]
         waits.append(self._chores.seconds_left())
+        if self._lends:
+            waits.append(LENT_SECONDS)
         if self._opens is not None:
             waits.append(max((self._opens - self._clock.now()).total_seconds(), 0.01))
         return min((one for one in (*waits, again) if one is not None), default=None)
