@@ -34,6 +34,8 @@ def clean_up(
         if not checkout.path.exists():
             return
         keep_and_clean(checkout, desk.identity)
+    except FileNotFoundError:
+        return  # somebody deletes the task, and was faster
     except HostlerError as error:
         told(task, error)
     else:

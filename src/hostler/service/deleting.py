@@ -92,7 +92,9 @@ def _clean(home: Path, task: Task, done: Deleted) -> None:
         mirror = open_mirror(home / "mirrors", task.repo)
         clean(Checkout(place, mirror, task.branch))
     except (HostlerError, OSError, ValueError) as error:
-        done.kept[place.path] = _reason(error)
+        # A service cleans up too, and may have been faster.
+        if place.path.exists():
+            done.kept[place.path] = _reason(error)
 
 
 def _remove(folder: Path, done: Deleted) -> None:
