@@ -130,6 +130,38 @@ def test_inside_a_run_a_file_of_the_checkout_says_nothing(stead):
     assert stead.call("task", "submit", "Child", **elsewhere).returncode == 2
 
 
+def test_an_agent_finds_the_settings_of_its_service(stead):
+    other = stead.root / "other.toml"
+    (stead.home / "hostler.toml").rename(other)
+    (stead.yard / "hostler.toml").write_text("this is no settings file")
+    service = stead.start("--config", str(other), "service")
+    stead.heard(service, "Watching")
+    prompt = "made = hostler('task', 'submit', 'done()'); tell('made', made.stderr); done()"
+    parent = stead.submit(prompt, cwd=stead.root, HOSTLER_CONFIG=str(other))
+    task = stead.task(parent)
+    assert (task.project, task.cwd) == (stead.root.name, str(stead.root))
+    stead.reach(parent, "done")
+    stead.until(lambda: [t.state for t in stead.tasks()] == ["done"] * 2)
+    assert stead.tasks()[1].parent_task == parent
+    stead.end(service)
+
+
+def test_status_knows_a_home_that_is_held_for_one_task_alone(stead):
+    stead.ok("pause")
+    stead.ok("unpause")
+    pipe = stead.pipe("held")
+    prompt = f"tell('begun'); hold({str(pipe)!r}); done()"
+    alone = stead.start("task", "submit", "--foreground", prompt)
+    stead.told("begun")
+    assert "takes no other tasks" in stead.call("task", "submit", "x").stderr
+    seen = stead.json("status")["service"]
+    assert (seen["pid"], seen["takes_tasks"]) == (alone.pid, False)
+    assert "holds the home" in stead.ok("status")
+    let_go(pipe)
+    assert alone.wait(60) == 0
+    assert [task.state for task in stead.tasks()] == ["done", "queued"]
+
+
 # -- foreground -----------------------------------------------------------------------------
 
 
