@@ -140,10 +140,12 @@ def test_one_issue_goes_on_here_when_the_service_leaves(program):
     number = town.files("No label at all")
     run = town.start("run", f"alice/stable#{number}")
     town.heard(run, "works on this home")
-    town.until(lambda: [r for r in town.live() if r.state == "running"])
+    (agent,) = town.until(lambda: [r for r in town.live() if r.state == "running"])
     town.end(service)
     log = next((town.home / "logs").glob("*.jsonl"))
     town.until(lambda: "run_adopted" in log.read_text(), "the run to be taken over")
+    # The same agent, not another one.
+    assert [found.run for found in town.live()] == [agent.run] and run.poll() is None
     town.end(run)
 
 

@@ -23,6 +23,7 @@ from hypothesis.stateful import (
 from planner_yard import PATIENT, SCOPES, add, begin, end_run
 
 from hostler.clock import FakeClock
+from hostler.flows import take_back
 from hostler.model import parse_stamp
 from hostler.planner import (
     DependencyCycle,
@@ -32,7 +33,6 @@ from hostler.planner import (
     launches,
     normalize,
     queue_of,
-    requeued,
     require_no_cycle,
     stale,
     submitted,
@@ -327,7 +327,7 @@ class House(RuleBasedStateMachine):
             running = tasks_in(tx, (TaskState.RUNNING,))
             busy = {run.task_id for run in open_runs(tx)}
             lost: list[Task] = stale(running, busy, tx.now(), GRACE)
-            return [change_task(tx, task, requeued(task)).id for task in lost]
+            return [take_back(tx, task).id for task in lost]
 
     def _open(self) -> Store:
         return open_store(self.home, clock=self.clock, patience=PATIENT)

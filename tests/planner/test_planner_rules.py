@@ -22,7 +22,6 @@ from hostler.planner import (
     launches,
     normalize,
     positions,
-    requeued,
     require_no_cycle,
     stale,
     submitted,
@@ -564,14 +563,4 @@ def test_only_what_is_missed_for_longer_than_the_grace_is_queued_again(
         one.id for one in crowd if waited and one.state is TaskState.RUNNING and one.id not in open_
     }
     assert {one.id for one in lost} == wanted
-    for one in lost:
-        again = requeued(one)
-        assert (again.state, again.order, again.id) == (TaskState.QUEUED, one.order, one.id)
-        assert stale([again], set(), now + timedelta(days=1), timedelta()) == []
-
-
-def test_our_own_part_has_no_run_and_an_attempt_that_nobody_saw_does_not_count():
-    ours = task("a", 1, TaskState.RUNNING, finishing=True)
-    lost = task("b", 2, TaskState.RUNNING, attempt=3)
-    found = stale([ours, lost], set(), NOW + timedelta(hours=1), timedelta(seconds=5))
-    assert [requeued(one).attempt for one in found] == [2]
+    assert stale(lost, {one.id for one in lost}, now, timedelta()) == []

@@ -15,7 +15,7 @@ from hostler.runs.errors import FenceLost, WatchClosed
 from hostler.service.crew import LONGEST_PAUSE, Crew, Job
 from hostler.service.desks import Desks
 from hostler.service.limiter import GlobalWorkLimiter
-from hostler.service.runner import is_stray
+from hostler.service.minding import is_stray
 from hostler.store.runs import RunState
 from hostler.store.tasks import TaskState
 

@@ -45,6 +45,7 @@ from hostler.runs import ledger
 from hostler.runs.ending import Ending
 from hostler.service.admission import SCOPES, Admission, Office
 from hostler.service.candidates import Class, class_of, gate_of
+from hostler.service.demanding import Demander
 from hostler.store.leases import Holder, all_leases
 from hostler.store.runs import LIVE, RunState, lend_place, open_runs, want_back
 from hostler.store.tasks import TaskState, require_task, tasks_in
@@ -153,7 +154,7 @@ class House(RuleBasedStateMachine):
             free = [task for task in waiting if gate_of(task, yard) is None]
             held = blockers_of(tx, waiting)
             before = {run.run for run in open_runs(tx)}
-        admission.say_demand(self.clock.monotonic())
+        Demander(admission.office).say(self.clock.monotonic(), admission.survey().yard)
         granted = admission.next()
         if granted is None:
             return False

@@ -28,6 +28,7 @@ from hostler.model import parse_stamp, stamp
 from hostler.runs import NewRun, admit, ledger
 from hostler.service.admission import SCOPES, Admission, Office
 from hostler.service.candidates import WAITING, Gate
+from hostler.service.demanding import Demander
 from hostler.service.limiter import GlobalWorkLimiter
 from hostler.service.presence import SERVICE, Presence
 from hostler.service.why import CHAIN, TURN, Inquiry, Mark, chain, why
@@ -222,7 +223,9 @@ def test_why_names_the_one_that_admission_takes_next(caps, wanted, paused, parke
             if parked:
                 park(tx, "p", clock.now() + timedelta(hours=1), "used up")
         if says:
-            stage.admission().say_demand(clock.monotonic())
+            Demander(stage.admission().office).say(
+                clock.monotonic(), stage.admission().survey().yard
+            )
         with store.read() as tx:
             waiting = tasks_in(tx, WAITING)
             told = {task.id: why(tx, stage.inquiry(), task) for task in waiting}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -145,8 +145,12 @@ def share_of(scene: Scene, policy: Policy, project: str) -> int:
 
 
 def too_wide(ask: Ask, scene: Scene, policy: Policy) -> str | None:
-    """What to tell the operator of a project whose width is more than its share."""
-    share = share_of(scene, policy, ask.project)
+    """What to tell the operator of a project whose width is more than its share.
+
+    Its share is what it would get if it wanted all that it can: a quiet project is not too wide.
+    """
+    eager = (replace(w, more=None) if w.project == ask.project else w for w in scene.wishes)
+    share = share_of(replace(scene, wishes=tuple(eager)), policy, ask.project)
     if ask.width <= share:
         return None
     cap, projects = policy.cap(scene.pool), len(scene.wishes)

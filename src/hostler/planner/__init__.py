@@ -9,7 +9,6 @@ from hostler.planner.queue import (
     admits,
     launches,
     positions,
-    requeued,
     stale,
     submitted,
 )
@@ -48,7 +47,6 @@ __all__ = [
     "occupied",
     "positions",
     "queue_of",
-    "requeued",
     "require_no_cycle",
     "stale",
     "submitted",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -12,8 +12,6 @@ from hostler.model import parse_stamp
 from hostler.planner.readiness import Blocker
 from hostler.store.dependencies import TaskFacts
 from hostler.store.tasks import Task, TaskState
-
-LOST = "It had been started, and there was no run of it to be found."
 
 
 class Status(StrEnum):
@@ -107,23 +105,14 @@ def is_queued(task: Task) -> bool:
 
 
 def stale(
-    running: Iterable[Task], with_runs: Collection[str], now: datetime, grace: timedelta
+    running: Iterable[Task], attended: Collection[str], now: datetime, grace: timedelta
 ) -> list[Task]:
-    """Tasks that began longer ago than the grace, and have no run to show for it.
-
-    Where only our own part is left (`finishing`), there is no run, and none is missed.
-    """
+    """Tasks that began longer ago than the grace, and have no run or worker to show for it."""
     lost = (
         task
         for task in running
         if task.state is TaskState.RUNNING
-        and not task.finishing
-        and task.id not in with_runs
+        and task.id not in attended
         and now - parse_stamp(task.state_since) > grace
     )
     return sorted(lost, key=by_order)
-
-
-def requeued(task: Task) -> Task:
-    """The same task at its old place; an attempt that nobody saw does not count."""
-    return replace(task, state=TaskState.QUEUED, reason=LOST, attempt=max(task.attempt - 1, 0))

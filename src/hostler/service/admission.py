@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from hostler.config.settings import Settings
 from hostler.flows import begin_turn, gather, resume_finishing, turn_of
 from hostler.flows.lineage import belongs
-from hostler.governor import Ask, Denied, Here, Policy, acquire, demand, preview, take_back
+from hostler.governor import Ask, Denied, Here, Policy, acquire, preview, take_back
 from hostler.planner.queue import is_root
 from hostler.runs import NewRun, admit
 from hostler.service.candidates import (
@@ -23,10 +22,10 @@ from hostler.service.candidates import (
     Place,
     Yard,
     choose,
-    gate_of,
 )
 from hostler.service.needs import needs_of
 from hostler.service.places import place_of
+from hostler.service.queueing import QueuedRuns
 from hostler.store import Store, Transaction
 from hostler.store.pauses import pauses
 from hostler.store.runs import LIVE, Run, open_runs, regain_place
@@ -74,16 +73,16 @@ class Admission:
     """Admits tasks one by one. `only`: just these, and what comes from them."""
 
     def __init__(self, office: Office, only: Collection[str] | None = None) -> None:
-        self._office = office
+        self.office = office
         self._only = only
         self._turns = itertools.count(1)
         self._served: dict[str, int] = {}
-        self._said: dict[tuple[str, str], tuple[int, float]] = {}
+        self.queued = QueuedRuns()
 
     def survey(self) -> Survey:
         """Who would start now, what holds the others, and what is wanted: one look at the rows."""
-        here, policy = self._office.look(), self._office.policy()
-        with self._office.store.read() as tx:
+        here, policy = self.office.look(), self.office.policy()
+        with self.office.store.read() as tx:
             yard = self.yard(tx)
             choice = self.choose(tx, yard, policy, here)
             back = any(run.back_wanted_at for run in open_runs(tx))
@@ -95,29 +94,12 @@ class Admission:
         # Most turns find nothing: they should not take the write lock.
         if seen.choice.task is None and not seen.back:
             return None
-        here, policy = self._office.look(), self._office.policy()
-        with self._office.store.write(*SCOPES) as tx:
+        here, policy = self.office.look(), self.office.policy()
+        with self.office.store.write(*SCOPES) as tx:
             granted = self._back(tx, policy, here) or self._new(tx, policy, here)
         if granted is not None:
             self._served[granted.task.project] = next(self._turns)
         return granted
-
-    def say_demand(self, now: float, seen: Survey | None = None) -> None:
-        """Tell the governor what we would start, when that has changed or is getting old."""
-        wanted = wanted_by((seen or self.survey()).yard)
-        ttl = self._office.policy().demand_ttl_seconds
-        due = {
-            key: (count, place)
-            for key, (count, place) in wanted.items()
-            if self._said.get(key, (None, 0.0))[0] != count or now - self._said[key][1] > ttl / 3
-        }
-        gone = [key for key in self._said if key not in wanted]
-        if due or gone:
-            self._write_demand(due, gone)
-            for key, (count, _) in due.items():
-                self._said[key] = (count, now)
-            for key in gone:
-                del self._said[key]
 
     def note_gates(self, seen: Survey, full: Held | None) -> datetime | None:
         """Store which gate holds whom, where that has changed; when the first opens by itself.
@@ -130,35 +112,17 @@ class Admission:
         if full is not None:
             first = {name: gate for name, gate in found.items() if gate in BEFORE_WORKERS}
             found = {name: first.get(name, full.gate) for name in waiting}
+        self.queued.count(found)
         changed = {name: gate for name, gate in found.items() if waiting[name].gate != str(gate)}
         if changed:
-            with self._office.store.write("tasks") as tx:
+            with self.office.store.write("tasks") as tx:
                 for name, gate in changed.items():
                     note_gate(tx, name, str(gate))
         return min((one.until for one in held.values() if one.until), default=None)
 
-    def drop_demand(self) -> None:
-        """We want nothing any more."""
-        if self._said:
-            self._write_demand({}, list(self._said))
-            self._said.clear()
-
-    def _write_demand(
-        self,
-        due: Mapping[tuple[str, str], tuple[int, Place]],
-        gone: Iterable[tuple[str, str]],
-    ) -> None:
-        here = self._office.look()
-        with self._office.store.write("admission", relaxed=True) as tx:
-            for (pool, project), (count, place) in due.items():
-                weight, width = place.weight, place.width
-                demand(tx, pool, project, here, wanted=count, weight=weight, width=width)
-            for pool, project in gone:
-                demand(tx, pool, project, here, wanted=0)
-
     def yard(self, tx: Transaction) -> Yard:
         """Everything that is counted, at this moment."""
-        office = self._office
+        office = self.office
         found = open_runs(tx)
         # A stopped task keeps its place as long as its agent is there.
         busy = {run.task_id: run for run in found}
@@ -233,8 +197,8 @@ class Admission:
         return [task for task in found if belongs(tx, task, self._only)]
 
     def _places(self, tx: Transaction, tasks: Iterable[Task]) -> dict[str, Place]:
-        paused, ready = pauses(tx), self._office.ready()
-        found = {task.id: place_of(self._office.settings, task, paused, ready) for task in tasks}
+        paused, ready = pauses(tx), self.office.ready()
+        found = {task.id: place_of(self.office.settings, task, paused, ready) for task in tasks}
         return {name: place for name, place in found.items() if place is not None}
 
 
@@ -253,15 +217,6 @@ def governed(tx: Transaction, yard: Yard, policy: Policy, here: Here) -> Further
         return said[key]
 
     return further
-
-
-def wanted_by(yard: Yard) -> dict[tuple[str, str], tuple[int, Place]]:
-    """Agents that could start by every gate but the governor's, by pool and project."""
-    able = [task for task in yard.waiting if not task.finishing and gate_of(task, yard) is None]
-    placed = [yard.places[task.id] for task in able]
-    counts = Counter((place.pool, place.project) for place in placed)
-    places = {(place.pool, place.project): place for place in placed}
-    return {key: (count, places[key]) for key, count in counts.items()}
 
 
 def returning(tx: Transaction, yard: Yard, policy: Policy, here: Here) -> Run | None:

@@ -95,6 +95,11 @@ class Crew:
         with self._lock:
             return min((at - now for at, _ in self._later.values()), default=None)
 
+    def names(self) -> set[str]:
+        """Everything that is worked on, or will be again."""
+        with self._lock:
+            return self._pending.keys() | self._later.keys()
+
     def futures(self) -> list[Future[None]]:
         """Everybody at work."""
         with self._lock:

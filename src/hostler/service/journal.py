@@ -27,6 +27,7 @@ class Journal:
         self._failing: dict[str, str] = {}
         self._renamed: dict[str, RepoName] = {}
         self._said: dict[str, dict[str, int]] = {}
+        self._wide: set[tuple[str, str]] = set()
 
     def started(self, home: object, repos: int, workers: int) -> None:
         self._log.event(names.SERVICE_STARTED, home=str(home), repos=repos, workers=workers)
@@ -133,6 +134,17 @@ class Journal:
             self._log.event(names.CHECKOUT_CLEANED, task=task.id)
         else:
             self._log.event(names.CHECKOUT_KEPT, task=task.id, why=str(error))
+
+    def lost(self, task: Task) -> None:
+        self._log.event(names.TASK_FOUND_LOST, task=task.id, project=task.project)
+
+    def too_wide(self, key: tuple[str, str], words: str | None) -> None:
+        """A project may run more than its share of a pool. Told once, until it is not so."""
+        if words is None:
+            self._wide.discard(key)
+        elif key not in self._wide:
+            self._wide.add(key)
+            self._log.event(names.PROJECT_TOO_WIDE, pool=key[0], project=key[1], why=words)
 
     def stopping(self, run: Run, why: str) -> None:
         self._log.event(names.RUN_STOP_ASKED, run=run.run, task=run.task_id, why=why)

@@ -42,7 +42,7 @@ class Reference:
 
 
 def refer(settings: Settings, text: str) -> Reference:
-    """`owner/repo#12` (or `id#12`), if that repository is watched."""
+    """`owner/repo#12`, if that repository is watched."""
     found = _REFERENCE.fullmatch(text.strip())
     if found is None:
         raise HostlerError(

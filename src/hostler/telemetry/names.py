@@ -129,6 +129,18 @@ CHECKOUT_CLEANED = Event(
 CHECKOUT_KEPT = Event(
     "checkout_kept", Level.WARNING, "A checkout stays: work would be lost.", ("task", "why")
 )
+PROJECT_TOO_WIDE = Event(
+    "project_too_wide",
+    Level.WARNING,
+    "A project's width exceeds its fair share of a pool: the rest is only what others leave.",
+    ("pool", "project", "why"),
+)
+TASK_FOUND_LOST = Event(
+    "task_found_lost",
+    Level.WARNING,
+    "A task was said to run, and nobody worked on it: it is seen to again.",
+    ("task", "project"),
+)
 GC_SWEPT = Event("gc_swept", Level.INFO, "Old things were removed.", ("kind", "count", "bytes"))
 
 EVENTS = (
@@ -152,6 +164,8 @@ EVENTS = (
     WORK_TROUBLED,
     CHECKOUT_CLEANED,
     CHECKOUT_KEPT,
+    PROJECT_TOO_WIDE,
+    TASK_FOUND_LOST,
     GC_SWEPT,
 )
 
@@ -168,5 +182,8 @@ STORE_TRANSACTIONS = Metric(
 STORE_WRITE_WAIT = Metric(
     "store_write_wait_seconds", MetricKind.HISTOGRAM, "Wait for the database's write lock."
 )
+QUEUED_RUNS = Metric(
+    "queued_runs", MetricKind.GAUGE, "Agents that wait for one of the home's run slots."
+)
 
-METRICS = (LOG_LINES, LOG_LINES_LOST, STORE_TRANSACTIONS, STORE_WRITE_WAIT)
+METRICS = (LOG_LINES, LOG_LINES_LOST, STORE_TRANSACTIONS, STORE_WRITE_WAIT, QUEUED_RUNS)

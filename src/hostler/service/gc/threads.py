@@ -12,7 +12,7 @@ from hostler.model import RepoName, Surface
 from hostler.service.gc.premises import Premises
 from hostler.service.gc.report import Found, Kind
 from hostler.service.gc.rules import ThreadFacts, floor, judge_thread
-from hostler.service.runner import window
+from hostler.service.parts import window
 from hostler.store.old_tasks import Thread
 from hostler.store.old_threads import (
     OldThread,

@@ -1,0 +1,117 @@
+"""The runner itself: questions that fail, tasks that nobody works on, what waits for a run slot."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from service_town import Service, Town
+from test_service_tasks import SAY_DONE, agent, order, outcomes, put, reach
+
+from hostler.service.queueing import QueuedRuns
+from hostler.store.tasks import TaskState, change_task, require_task
+from hostler.telemetry.metrics import metrics
+from hostler.telemetry.names import QUEUED_RUNS
+
+SCOPES = ("admission", "tasks", "outbox")
+# Works until its folder has a file `go`.
+WAITS = "while not pathlib.Path('go').exists():\n    time.sleep(0.05)\n" + SAY_DONE
+
+
+def logged(service: Service, event: str) -> list[dict[str, object]]:
+    """Lines of the log with this event."""
+    folder = service.house.home / "logs"
+    lines = [line for file in folder.glob("*.jsonl") for line in file.read_text().splitlines()]
+    return [found for line in lines if (found := json.loads(line))["event"] == event]
+
+
+def test_a_question_after_a_turn_that_fails_does_not_end_the_service(town):
+    agent(town, SAY_DONE)
+    asked = []
+
+    def until() -> bool:
+        asked.append(1)
+        raise RuntimeError("the one who asks is broken")
+
+    with town.service() as service:
+        # The block's own service has no such question: ask this one between its turns.
+        assert service.runner._asked(until) is False
+        assert service.runner._asked(lambda: True) is True
+        reach(service, put(service, order(town)), TaskState.DONE)
+    assert asked and any("the one who asks is broken" in line for line in service.told)
+
+
+def test_a_running_task_that_nobody_works_on_goes_back_to_its_place(town: Town):
+    """Its run never came, or its worker gave up: no restart of the service is needed."""
+    agent(town, SAY_DONE)
+    with town.service() as service:
+        with service.house.store.write(*SCOPES) as tx:
+            task = submit_running(tx, order(town))
+        done = reach(service, task, TaskState.DONE)
+        assert outcomes(service, done) == ["success"] and done.attempt == 1
+        lost = service.until(lambda: logged(service, "task_found_lost"))
+        assert [line["task"] for line in lost] == [task.id]
+
+
+def submit_running(tx, wanted):
+    """A task that is said to run, in the transaction that makes it: nobody ever starts it."""
+    from hostler.flows.submitting import submit
+
+    task = submit(tx, wanted)
+    return change_task(tx, task, replace(task, state=TaskState.RUNNING, attempt=1))
+
+
+def test_a_task_with_a_worker_is_never_called_lost(town: Town):
+    town.tasks = {"max_concurrent_runs": 1}
+    agent(town, WAITS)
+    with town.service() as service:
+        first = put(service, order(town))
+        service.until(lambda: service.runs(first))
+        with service.house.store.write(*SCOPES) as tx:
+            old = require_task(tx, first.id)
+        assert service.runner._minder.lost() == [] and old.state is TaskState.RUNNING
+        (town.root / "folder" / "go").touch()
+        reach(service, first, TaskState.DONE)
+        assert logged(service, "task_found_lost") == []
+
+
+def test_queued_runs_counts_who_waits_for_a_slot(town: Town):
+    town.tasks = {"max_concurrent_runs": 1}
+    agent(town, WAITS)
+    changes: list[int] = []
+    with town.service() as service:
+        service.runner.queued.set_waiting_run_hook(changes.append)
+        tasks = [put(service, order(town, f"job {number}")) for number in range(3)]
+        service.until(lambda: metrics.value(QUEUED_RUNS) == 2)
+        assert sum(changes) == 2
+        (town.root / "folder" / "go").touch()
+        for task in tasks:
+            reach(service, task, TaskState.DONE)
+        service.until(lambda: metrics.value(QUEUED_RUNS) == 0)
+        assert sum(changes) == 0
+
+
+def test_the_hook_hears_changes_and_a_service_that_leaves_waits_for_nothing():
+    queued, changes = QueuedRuns(), []
+    queued.set_waiting_run_hook(changes.append)
+    for gates in ({"a": "runs", "b": "time"}, {"a": "runs", "b": "runs"}, {"c": "runs"}, {}):
+        queued.count(gates)
+    queued.count({"a": "runs"})
+    queued.clear()
+    assert changes == [1, 1, -1, -1, 1, -1] and metrics.value(QUEUED_RUNS) == 0
+    queued.set_waiting_run_hook(None)
+    queued.count({"a": "runs"})
+    assert len(changes) == 6
+    queued.clear()
+
+
+def test_a_project_wider_than_its_share_is_told_of_once(town: Town):
+    town.repo = {"max_concurrent_slots": 5}
+    (town.home / "governor.json").write_text('{"pools": {"anthropic": {"max_global_agents": 2}}}')
+    agent(town, SAY_DONE)
+    with town.service() as service:
+        for number in range(3):
+            task = put(service, replace(order(town, f"job {number}"), project="stable"))
+            reach(service, task, TaskState.DONE)
+        (found,) = service.until(lambda: logged(service, "project_too_wide"))
+    assert found["project"] == "stable" and "width 5" in str(found["why"])
