@@ -8,7 +8,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet
-JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+# Most tests wait for processes of their own.
+JOBS ?= $(shell echo $$((2 * $(CORES))))
 BENCH ?=
 
 .DEFAULT_GOAL := help
@@ -32,10 +34,10 @@ demo: setup ## Watch Hostler at work, on this machine alone
 	@$(BIN)/hostler demo
 
 test: lint types layers ## Everything that must pass: style, types, layers, tests
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 check: lint types layers ## The fast part of `make test`
-	$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not postgres and not soak"
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not postgres and not soak"
 
 lint: setup
 	$(BIN)/ruff check .

@@ -228,6 +228,7 @@ def test_an_agent_decides_nothing_by_writing_into_its_own_run_folder(yard: Yard)
 
 
 @pytest.mark.slow
+@pytest.mark.soak  # its supervisor tries for a minute
 def test_a_last_word_that_cannot_be_written_loses_the_run_and_not_the_service(yard: Yard) -> None:
     with yard.town.service() as service:
         yard.file("puts_a_folder_for_its_exit", "works")

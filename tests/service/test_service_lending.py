@@ -134,7 +134,8 @@ def test_a_service_that_is_killed_finds_the_place_still_lent(stead):
     parent = stead.submit(waiting_parent(f"hold({str(held)!r}); done()"))
     stead.told("waiter")
     child = stead.told("child")
-    stead.reach(child, "running")
+    # Before its agent is there, a killed service leaves a task that is only queued.
+    stead.until(lambda: [run.state for run in stead.runs(child)] == ["running"])
     stead.kill(service)
     again = stead.start()
     log = next((stead.home / "logs").glob("*.jsonl"))
@@ -198,4 +199,24 @@ def test_a_family_of_three_generations_waits_for_each_other(stead):
     assert [task.state for task in stead.tasks()] == ["done"] * 3
     tree = stead.json("task", "show", top)["children"]
     assert len(tree) == len(tree[0]["children"]) == 1
+    stead.end(service)
+
+
+def test_of_two_that_want_to_wait_for_each_other_one_is_told(stead):
+    prompt = """
+first, second = open('ids').read().split()
+other = second if os.environ['HOSTLER_TASK'] == first else first
+waited = hostler('task', 'wait', other)
+open('waits', 'a').write(f'{waited.returncode} {waited.stderr}\\n')
+done()
+"""
+    both = [stead.submit(prompt), stead.submit(prompt)]
+    (stead.yard / "ids").write_text(" ".join(both))
+    service = stead.start()
+    for task in both:
+        stead.reach(task, "done")
+    told = (stead.yard / "waits").read_text()
+    first, second = both
+    assert f"dependency cycle detected: {second} -> {first} -> {second}" in told
+    assert "0 The place of this run is lent" in told
     stead.end(service)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict
+from itertools import chain
 from typing import TypeVar
 
 from hostler.clock import Clock
@@ -14,11 +15,12 @@ from hostler.governor import lend as lend_lease
 from hostler.governor import look_around
 from hostler.planner import graph_of, require_no_cycle
 from hostler.service.resting import Rested, rested
-from hostler.store import Store
-from hostler.store.runs import LIVE, Run, RunState, find_run, lend_place, want_back
+from hostler.store import Store, Transaction
+from hostler.store.runs import LIVE, Run, RunState, find_run, lend_place, live_runs, want_back
 from hostler.store.tasks import require_task
 
 T = TypeVar("T")
+WAITS_FOR = "waits_for"
 
 # How many of the tasks are to be at rest: `all` or `any` of them.
 Enough = Callable[[Iterable[bool]], bool]
@@ -48,8 +50,9 @@ def wait_for(
     found = seen()
     if found is not None:
         return found
-    _require_others(store, run, names)
-    lent = bool(run) and _lend(store, run)
+    # Whoever waits for any of several is not held up by one that waits for it.
+    needed = tuple(names) if enough is all or len(names) == 1 else ()
+    lent = bool(run) and _lend(store, run, names, needed)
     if lent:
         tell("The place of this run is lent while it waits.")
     try:
@@ -67,27 +70,43 @@ def at_rest(store: Store, names: Collection[str], enough: Enough = all) -> list[
     return found if enough(name in known for name in names) else None
 
 
-def _require_others(store: Store, run: str, names: Collection[str]) -> None:
-    """Refuse to wait for what waits for us: a task of ours above, or one that depends on it."""
-    with store.read() as tx:
-        found = find_run(tx, run) if run else None
-        if found is None:
-            return
-        graph = graph_of(tx, names)
-        for name in (found.task_id, *ancestors(tx, require_task(tx, found.task_id))):
-            require_no_cycle(graph, name, names)
+def _lend(store: Store, run: str, names: Collection[str], needed: Collection[str]) -> bool:
+    """Lend the place of a run; whether there was one to lend. Refused if it would wait for itself.
 
-
-def _lend(store: Store, run: str) -> bool:
+    Both in one transaction: of two that want to wait for each other, one is told.
+    """
     here = look_around()
     with store.write("admission") as tx:
         found = find_run(tx, run)
-        if found is None or found.state is not RunState.RUNNING:
+        if found is None:
             return False
-        lent = lend_place(tx, run, json.dumps(asdict(here.holder)))
+        _require_others(tx, found, names)
+        if found.state is not RunState.RUNNING:
+            return False
+        lent = lend_place(tx, run, json.dumps({**asdict(here.holder), WAITS_FOR: [*needed]}))
         if lent:
             lend_lease(tx, run)
         return lent
+
+
+def _require_others(tx: Transaction, run: Run, names: Collection[str]) -> None:
+    """Refuse to wait for what waits for us: a task above, one that depends on it, or a waiter."""
+    waits = waits_of(live_runs(tx))
+    reached = graph_of(tx, {*names, *waits, *chain.from_iterable(waits.values())})
+    graph = {name: (*reached.get(name, ()), *waits.get(name, ())) for name in {*reached, *waits}}
+    for name in (run.task_id, *ancestors(tx, require_task(tx, run.task_id))):
+        require_no_cycle(graph, name, names)
+
+
+def waits_of(runs: Iterable[Run]) -> dict[str, tuple[str, ...]]:
+    """Tasks whose agents wait now, and for which tasks."""
+    waiting = (run for run in runs if run.lent_at and not run.back_wanted_at)
+    return {run.task_id: _waits_for(run) for run in waiting}
+
+
+def _waits_for(run: Run) -> tuple[str, ...]:
+    names = json.loads(run.lent_by or "{}").get(WAITS_FOR, ())
+    return tuple(name for name in names if isinstance(name, str))
 
 
 def _come_back(store: Store, clock: Clock, run: str, tell: Callable[[str], None]) -> None:
