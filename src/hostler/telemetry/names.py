@@ -186,4 +186,46 @@ QUEUED_RUNS = Metric(
     "queued_runs", MetricKind.GAUGE, "Agents that wait for one of the home's run slots."
 )
 
-METRICS = (LOG_LINES, LOG_LINES_LOST, STORE_TRANSACTIONS, STORE_WRITE_WAIT, QUEUED_RUNS)
+GITHUB_BUDGET_LIMIT = Metric(
+    "github_budget_limit",
+    MetricKind.GAUGE,
+    "Requests that GitHub allows an account in an hour.",
+    ("account",),
+)
+GITHUB_BUDGET_REMAINING = Metric(
+    "github_budget_remaining",
+    MetricKind.GAUGE,
+    "Requests that an account has left until the reset.",
+    ("account",),
+)
+GITHUB_POINTS = Metric(
+    "github_points_last_minute",
+    MetricKind.GAUGE,
+    "Points of GitHub's secondary limit that an account spent in the last minute.",
+    ("account",),
+)
+GITHUB_STRETCH = Metric(
+    "github_poll_stretch",
+    MetricKind.GAUGE,
+    "By how much pauses between polls grow, of repositories that are idle or active.",
+    ("account", "repositories"),
+)
+GITHUB_REFUSALS = Metric(
+    "github_refusals_total",
+    MetricKind.COUNTER,
+    "Requests refused for a limit (primary, secondary), by GitHub or by us before they left.",
+    ("account", "limit", "by"),
+)
+
+METRICS = (
+    LOG_LINES,
+    LOG_LINES_LOST,
+    STORE_TRANSACTIONS,
+    STORE_WRITE_WAIT,
+    QUEUED_RUNS,
+    GITHUB_BUDGET_LIMIT,
+    GITHUB_BUDGET_REMAINING,
+    GITHUB_POINTS,
+    GITHUB_STRETCH,
+    GITHUB_REFUSALS,
+)

@@ -1,0 +1,69 @@
+"""GitHub's limits, and which part of them is ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+# Of every share, kept for writes.
+RESERVE_PERCENT = 10
+MINUTE, HOUR = 60.0, 3600.0
+
+
+class Kind(Enum):
+    """What a request is, for GitHub's limits and for who goes first."""
+
+    # A poll: it can be asked later as well.
+    READ = auto()
+    # A read that a write depends on.
+    URGENT = auto()
+    WRITE = auto()
+    CREATION = auto()
+
+    @property
+    def points(self) -> int:
+        """What it costs of the minute."""
+        return POINTS[self]
+
+
+POINTS = {Kind.READ: 1, Kind.URGENT: 1, Kind.WRITE: 5, Kind.CREATION: 5}
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """The limits that GitHub documents, and how much of each may be used."""
+
+    points_per_minute: int = 900
+    creations_per_minute: int = 80
+    creations_per_hour: int = 500
+    concurrent: int = 100
+    percent: int = 80
+
+    def share(self, limit: int) -> int:
+        """Our part of a limit: never nothing."""
+        return max(limit * self.percent // 100, 1)
+
+    def points(self, kind: Kind) -> int:
+        """The points that requests of a kind may bring the minute to."""
+        share = self.share(self.points_per_minute)
+        return for_polls(share, POINTS[Kind.WRITE]) if kind is Kind.READ else share
+
+    def places(self, kind: Kind) -> int:
+        """How many may be under way once one of this kind is."""
+        share = self.share(self.concurrent)
+        return for_polls(share) if kind is Kind.READ else share
+
+    def hourly(self, kind: Kind, limit: int) -> int:
+        """What requests of a kind may bring the hour to."""
+        share = self.share(limit)
+        return for_polls(share) if kind is Kind.READ else share
+
+
+def for_polls(share: int, least: int = 1) -> int:
+    """What polls may use of a share; `least` is what one write costs."""
+    return max(share - reserve(share, least), 1)
+
+
+def reserve(share: int, least: int = 1) -> int:
+    """What is kept of a share for writes."""
+    return max(-(-share * RESERVE_PERCENT // 100), least)
