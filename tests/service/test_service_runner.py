@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
+from io import StringIO
 
+import pytest
 from service_town import Service, Town
 from test_service_tasks import SAY_DONE, agent, order, outcomes, put, reach
 
+from hostler.clock import SystemClock
+from hostler.service import Duty, Journal, ServiceRunner
+from hostler.service.opening import opened
 from hostler.service.queueing import QueuedRuns
+from hostler.store.leases import find_lease, remove_lease
 from hostler.store.tasks import TaskState, change_task, require_task
+from hostler.telemetry.logs import Logging
 from hostler.telemetry.metrics import metrics
 from hostler.telemetry.names import QUEUED_RUNS
 
@@ -115,3 +123,51 @@ def test_a_project_wider_than_its_share_is_told_of_once(town: Town):
             reach(service, task, TaskState.DONE)
         (found,) = service.until(lambda: logged(service, "project_too_wide"))
     assert found["project"] == "stable" and "width 5" in str(found["why"])
+
+
+@pytest.fixture
+def idle(town: Town) -> Iterator[ServiceRunner]:
+    """A runner whose turns are the test's to make."""
+    clock = SystemClock()
+    logging = Logging(clock, town.home / "logs", terminal=StringIO())
+    with opened(town.home, town.settings(), clock) as house:
+        yield ServiceRunner(house, clock, Journal(logging.log), Duty(polls=False))
+    logging.close()
+
+
+def test_a_turn_that_fails_pauses_longer_each_time_and_begins_anew_after_a_good_one(
+    idle: ServiceRunner, monkeypatch: pytest.MonkeyPatch
+):
+    def broken() -> None:
+        raise RuntimeError("a full disk")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(idle._minder, "look", broken)
+        assert [idle._turn() for _ in range(8)] == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
+    idle._turn()
+    with monkeypatch.context() as patch:
+        patch.setattr(idle._minder, "look", broken)
+        assert idle._turn() == 2.0
+
+
+def test_what_is_tried_again_wakes_the_service(idle: ServiceRunner):
+    """A worker that could not go on is due soon, and nothing else would wake the service."""
+    idle._turn()
+    assert idle._shortest(0.25) == 0.25 < (idle._shortest(None) or 0.0)
+
+
+def test_a_live_agent_whose_lease_was_lost_has_it_again(idle: ServiceRunner, town: Town):
+    agent(town, WAITS)
+    with town.service() as service:
+        task = put(service, order(town))
+        (run,) = service.until(lambda: [r for r in service.runs(task) if r.state == "running"])
+        with service.house.store.write("admission") as tx:
+            assert remove_lease(tx, run.run)
+        service.runner._minder.hold_place(run)
+        with service.house.store.read() as tx:
+            found = find_lease(tx, run.run)
+        assert found is not None and found.attached_at
+        (town.root / "folder" / "go").touch()
+        reach(service, task, TaskState.DONE)
+        with service.house.store.read() as tx:
+            assert find_lease(tx, run.run) is None

@@ -1,0 +1,64 @@
+"""Edges that are easy to lose: others' commits, counters after a question, tasks that are over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from flows_farm import SCOPES, Farm, said
+
+from hostler.flows.outcomes import ask
+from hostler.flows.settling import settled
+from hostler.store.outbox import WriteState, open_writes
+from hostler.store.tasks import TaskState, change_task, require_task
+
+
+def test_a_persons_commit_on_our_branch_is_never_pushed_over(farm: Farm):
+    """Somebody pushes to the branch while an agent works on it: the agent is sent back to merge."""
+    task = farm.walk()
+    farm.hub.pulls[2]["head"]["sha"] = farm.on_remote(task.branch)
+    farm.say(2, "Shorter, please.")
+    farm.poll()
+    begun, checkout = farm.begin(farm.reread(task))
+    folder = farm.person()
+    farm.git("checkout", "-q", "-B", "theirs", f"origin/{task.branch}", cwd=folder)
+    farm.git.commit(folder, "theirs.py", "theirs = True\n")
+    farm.git("push", "-q", "origin", f"theirs:{task.branch}", cwd=folder)
+    theirs = farm.on_remote(task.branch)
+    farm.git.commit(checkout.path, "ours.py", "ours = True\n")
+    after = farm.close(begun, said(reply="Done."))
+    assert farm.on_remote(task.branch) == theirs
+    assert after.state in (TaskState.RETRYING, TaskState.QUEUED)
+    assert "pushed" in after.reason or "branch" in after.reason
+
+
+def test_after_a_question_the_counters_begin_anew(farm: Farm):
+    task = replace(farm.walk(), exits_without_progress=2, requeues=4)
+    asked = ask(task, "Which one?").task
+    assert (asked.exits_without_progress, asked.requeues) == (0, 0)
+
+
+def test_a_pull_request_that_github_refuses_does_not_block_a_task_that_is_over(farm: Farm):
+    farm.file("Crash", "ann", "agent:bugfix")
+    farm.poll()
+    task, checkout = farm.begin()
+    farm.git.commit(checkout.path, "fix.py", "fixed = True\n")
+    farm.close(task, said())
+    with farm.store.write(*SCOPES) as tx:
+        (row,) = (row for row in open_writes(tx) if row.kind == "open_pull")
+        now = require_task(tx, task.id)
+        stopped = change_task(tx, now, replace(now, state=TaskState.STOPPED))
+        settled(tx, replace(row, state=WriteState.FAILED, last_error="No."))
+    assert farm.reread(stopped).state is TaskState.STOPPED
+
+
+def test_a_pull_request_that_github_refuses_blocks_its_task(farm: Farm):
+    farm.file("Crash", "ann", "agent:bugfix")
+    farm.poll()
+    task, checkout = farm.begin()
+    farm.git.commit(checkout.path, "fix.py", "fixed = True\n")
+    farm.close(task, said())
+    with farm.store.write(*SCOPES) as tx:
+        (row,) = (row for row in open_writes(tx) if row.kind == "open_pull")
+        settled(tx, replace(row, state=WriteState.FAILED, last_error="No."))
+    after = farm.reread(task)
+    assert after.state is TaskState.BLOCKED and after.reason.endswith("No.")
