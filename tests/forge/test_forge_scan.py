@@ -231,7 +231,7 @@ def test_a_first_reading_that_is_cut_short_goes_on_where_it_stopped(house, scan,
         house.pass_time(10)
     house.pass_time(30 * 86_400)
 
-    def two_items(read, since):
+    def two_items(read, since, *_known):
         return Listed(items_of(read(since, 1))[:2], complete=False)
 
     with patch("hostler.forge.github.read_ascending", two_items):

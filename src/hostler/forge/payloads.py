@@ -68,6 +68,9 @@ def item(kind: ItemKind, payload: Payload, number: int = 0) -> Item:
 def _number(kind: ItemKind, payload: Payload) -> int:
     if kind in (ItemKind.ISSUE, ItemKind.PULL):
         return int(payload["number"])
+    if kind is ItemKind.WORKFLOW_RUN:
+        # It belongs to a commit; whose pull request that is, the caller knows.
+        return 0
     parent = "issue_url" if kind is ItemKind.ISSUE_COMMENT else "pull_request_url"
     return int(str(payload[parent]).rpartition("/")[2])
 
@@ -140,8 +143,8 @@ def made(payload: Payload) -> Made:
 
 
 def author(payload: Payload) -> str:
-    """The login of who wrote it; accounts that are gone have none."""
-    return str((payload.get("user") or {}).get("login") or GHOST)
+    """The login of who wrote or caused it; accounts that are gone have none."""
+    return str((payload.get("user") or payload.get("actor") or {}).get("login") or GHOST)
 
 
 def text(payload: Payload, name: str) -> str:

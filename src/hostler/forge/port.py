@@ -21,14 +21,22 @@ class ItemKind(StrEnum):
     REVIEW_COMMENT = "review_comment"
     REVIEW = "review"
     PULL = "pull"
+    WORKFLOW_RUN = "workflow_run"
 
 
 class Feed(StrEnum):
-    """The repository's lists of what changed."""
+    """What can be asked for changes: lists of the repository, and those of one thread."""
 
     ISSUES = "issues"
     ISSUE_COMMENTS = "issue_comments"
     REVIEW_COMMENTS = "review_comments"
+    WORKFLOW_RUNS = "workflow_runs"
+    # Of one issue or pull request; the last three know no `since`.
+    THREAD_COMMENTS = "thread_comments"
+    THREAD_REVIEW_COMMENTS = "thread_review_comments"
+    ISSUE = "issue"
+    PULL = "pull"
+    REVIEWS = "reviews"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +53,34 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
+class Page:
+    """One page as it was read: from when, its number, its ETag; whether full; its newest moment."""
+
+    anchor: str
+    number: int
+    etag: str
+    full: bool
+    newest: str = ""
+
+
+# The pages of a complete reading.
+Chain = tuple[Page, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
-    """What a feed gave. Incomplete, it is everything up to its newest item."""
+    """What a feed gave. Incomplete, it is everything up to its newest item.
+
+    `unchanged`: it is all as it was when `known` was read, and there are no items. `chain` is
+    what to give as `known` next time. `asked` pages were asked for, `pages` came with content.
+    """
 
     items: tuple[Item, ...]
     complete: bool = True
+    chain: Chain = ()
+    unchanged: bool = False
+    asked: int = 0
+    pages: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +211,22 @@ class Forge(Protocol):
         """The labels that the repository knows."""
         ...
 
-    def changes(self, feed: Feed, since: datetime | None, *, only_open: bool = False) -> Reading:
-        """What changed at or after a moment of the host's time, oldest change first."""
+    def changes(
+        self,
+        feed: Feed,
+        since: datetime | None,
+        *,
+        number: int = 0,
+        only_open: bool = False,
+        known: Chain = (),
+        one_page: bool = False,
+    ) -> Reading:
+        """What changed at or after a moment of the host's time, oldest change first.
+
+        `number`: the thread. `known`: pages of an earlier reading, asked for conditionally; the
+        items of those that are as they were are left out. Reviews are read from the first known
+        page on; `one_page`: that one alone.
+        """
         ...
 
     def make(self, deed: Deed, *, key: str) -> Made:

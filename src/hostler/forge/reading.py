@@ -5,17 +5,22 @@ second seen, page 1 again, so that items that move to the end are met again inst
 others past us. Pages are counted only where a whole page shares one second, and then read once
 more downwards. A list sorted by id is read from its last page to its first. In both cases, what
 leaves moves others towards pages that are still to come.
+
+Pages that are known from an earlier reading are asked for with their ETags. One that is as it
+was holds nothing new, and where the next one begins is known. A full page says nothing about
+what lies behind it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from hostler.errors import ServerFailed
 from hostler.forge.payloads import word_of
+from hostler.forge.port import Chain, Page
 from hostler.forge.wire import Answer
 
 PAGE = 100
@@ -29,6 +34,8 @@ Payload = dict[str, Any]
 SortedPage = Callable[[str | None, int], Answer]
 # Reads the first page, or the one at an address.
 Follow = Callable[[str], Answer]
+# Reads a page by its number.
+NumberedPage = Callable[[int], Answer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,45 +44,135 @@ class Listed:
 
     items: list[Payload]
     complete: bool
+    chain: Chain = ()
+    unchanged: bool = False
+    asked: int = 0
+    pages: int = 0
 
 
-def read_ascending(read: SortedPage, since: str | None, most_pages: int = MOST_PAGES) -> Listed:
+@dataclass(slots=True)
+class _Walk:
+    """Pages as they come in: what they held, and how the next reading can ask for them."""
+
+    known: dict[tuple[str, int], Page]
+    found: dict[tuple[int, str], Payload] = field(default_factory=dict)
+    seen: dict[tuple[str, int], Page] = field(default_factory=dict)
+    asked: int = 0
+    pages: int = 0
+
+    def take(self, anchor: str, number: int, answer: Answer) -> Page:
+        """Take a page's answer in."""
+        self.asked += 1
+        place = (anchor, number)
+        if answer.unchanged:
+            if place not in self.known:
+                raise ServerFailed("a request for a list", answer.status)
+            page = self.known[place]
+        else:
+            page = self._read(anchor, number, answer)
+        self.seen[place] = page
+        return page
+
+    def _read(self, anchor: str, number: int, answer: Answer) -> Page:
+        self.pages += 1
+        items = items_of(answer)
+        self.found.update({(int(item["id"]), _version(item)): item for item in items})
+        newest = max((_version(item) for item in items), default="")
+        return Page(anchor, number, answer.etag, len(items) >= PAGE, newest)
+
+    def listed(self, *, complete: bool) -> Listed:
+        """What was read."""
+        return Listed(
+            list(self.found.values()),
+            complete,
+            tuple(self.seen.values()) if complete else (),
+            unchanged=complete and not self.pages,
+            asked=self.asked,
+            pages=self.pages,
+        )
+
+
+def _version(item: Payload) -> str:
+    return str(item.get("updated_at") or item.get("submitted_at") or "")
+
+
+def tags(known: Chain) -> dict[tuple[str, int], str]:
+    """The ETags of known pages, by where they begin and their number."""
+    return {(page.anchor, page.number): page.etag for page in known}
+
+
+def _walk(known: Chain) -> _Walk:
+    return _Walk({(page.anchor, page.number): page for page in known})
+
+
+def read_ascending(
+    read: SortedPage, since: str | None, known: Chain = (), most_pages: int = MOST_PAGES
+) -> Listed:
     """Everything changed at or after `since`, once per version, oldest change first."""
-    found: dict[tuple[int, str], Payload] = {}
+    walk = _walk(known)
 
-    def take(anchor: str | None, page: int) -> list[Payload]:
-        items = items_of(read(anchor, page))
-        found.update({(int(item["id"]), word_of(item, "updated_at")): item for item in items})
-        return items
+    def take(anchor: str | None, number: int) -> Page:
+        return walk.take(anchor or "", number, _dated(read(anchor, number)))
 
-    anchor, page = since, 1
+    anchor, number = since, 1
     for _ in range(most_pages):
-        items = take(anchor, page)
-        full = len(items) >= PAGE
-        newest = max((str(item["updated_at"]) for item in items), default="")
-        if full and anchor is not None and newest <= anchor:
-            page += 1
+        page = take(anchor, number)
+        if page.full and anchor is not None and page.newest <= anchor:
+            number += 1
             continue
         # What left one of the counted pages meanwhile has pulled others towards the first.
-        for earlier in range(page - 1, 0, -1):
+        for earlier in range(number - 1, 0, -1):
             take(anchor, earlier)
-        if not full:
-            return Listed(list(found.values()), complete=True)
-        anchor, page = newest, 1
-    return Listed(list(found.values()), complete=False)
+        if not page.full:
+            return walk.listed(complete=True)
+        anchor, number = page.newest, 1
+    return walk.listed(complete=False)
 
 
-def read_by_id(follow: Follow, most_pages: int = MOST_PAGES) -> Listed:
+def _dated(answer: Answer) -> Answer:
+    """An answer whose items all say when they changed."""
+    for item in () if answer.unchanged else items_of(answer):
+        word_of(item, "updated_at")
+    return answer
+
+
+def read_numbered(
+    read: NumberedPage, known: Chain = (), most_pages: int = MOST_PAGES, *, one_page: bool = False
+) -> Listed:
+    """A list to whose end things are added, from its first known page on."""
+    walk = _walk(known)
+    number = known[0].number if known else 1
+    for _ in range(most_pages):
+        page = walk.take("", number, read(number))
+        if one_page or not page.full:
+            return walk.listed(complete=True)
+        number += 1
+    return walk.listed(complete=False)
+
+
+def read_by_id(follow: Follow, known: Chain = (), most_pages: int = MOST_PAGES) -> Listed:
     """Every item of a list sorted by id, each once."""
+    walk = _walk(known)
     first = follow("")
+    page = walk.take("", 1, first)
+    if first.unchanged:
+        return walk.listed(complete=True)
     if not first.next_url:
-        return Listed(items_of(first), complete=True)
-    found = {int(item["id"]): item for item in items_of(first)}
+        found = walk.listed(complete=True)
+        # What is added to a full page lands behind it, and leaves its ETag alone.
+        return found if not page.full else _without_chain(found)
+    items = {int(item["id"]): item for item in items_of(first)}
     pages = _backwards(first.last_url, first.next_url)
     for url in pages[:most_pages]:
-        found |= {int(item["id"]): item for item in items_of(follow(url))}
-    found |= {int(item["id"]): item for item in items_of(follow(""))}
-    return Listed([found[key] for key in sorted(found)], complete=len(pages) <= most_pages)
+        items |= {int(item["id"]): item for item in items_of(follow(url))}
+    items |= {int(item["id"]): item for item in items_of(follow(""))}
+    asked = 2 + len(pages[:most_pages])
+    complete = len(pages) <= most_pages
+    return Listed([items[key] for key in sorted(items)], complete, asked=asked, pages=asked)
+
+
+def _without_chain(found: Listed) -> Listed:
+    return Listed(found.items, found.complete, asked=found.asked, pages=found.pages)
 
 
 def _backwards(last_url: str, next_url: str) -> list[str]:

@@ -35,4 +35,7 @@ def _content(item: Item) -> dict[str, Any]:
         found |= {name: payload.get(name) for name in names}
         found["head"] = (payload.get("head") or {}).get("sha")
         found["base"] = (payload.get("base") or {}).get("ref")
+    elif item.kind is ItemKind.WORKFLOW_RUN:
+        names = ("head_sha", "status", "conclusion", "run_attempt")
+        found |= {name: payload.get(name) for name in names}
     return found

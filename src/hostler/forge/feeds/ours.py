@@ -16,6 +16,7 @@ MADE_BY: dict[ItemKind, tuple[str, ...]] = {
     ItemKind.ISSUE: ("open_issue", "open_pull"),
     ItemKind.PULL: ("open_pull", "update_pull"),
     ItemKind.REVIEW: (),
+    ItemKind.WORKFLOW_RUN: (),
 }
 # News even when we made them: others close, label and merge them.
 _ALWAYS_NEWS = (ItemKind.ISSUE, ItemKind.PULL)

@@ -7,9 +7,11 @@ from datetime import datetime
 
 from hostler.errors import ForgeError
 from hostler.forge import payloads
+from hostler.forge.changing import since_text
 from hostler.forge.deeds import Deed
 from hostler.forge.port import (
     Blocking,
+    Chain,
     Cost,
     Feed,
     Issue,
@@ -20,6 +22,7 @@ from hostler.forge.port import (
     Repository,
 )
 from hostler.forge.stub.acting import act, look
+from hostler.forge.stub.listing import Asked, listed
 from hostler.forge.stub.world import World
 
 
@@ -38,6 +41,7 @@ class Stub(World):
     login: str = "hostler-bot"
     faults: list[Fault] = field(default_factory=list)
     made: list[tuple[str, Deed]] = field(default_factory=list)
+    requests: int = 0
 
     def myself(self) -> str:
         return self.login
@@ -46,7 +50,7 @@ class Stub(World):
         return self.clock.now().replace(microsecond=0)
 
     def cost(self) -> Cost:
-        return Cost(0, None)
+        return Cost(self.requests, None)
 
     def renamed(self) -> bool:
         return False
@@ -58,21 +62,18 @@ class Stub(World):
         return payloads.issue(self.one(self.issues, number))
 
     def pull(self, number: int) -> Item:
-        return payloads.item(ItemKind.PULL, dict(self.one(self.pulls, number)))
+        return self.changes(Feed.PULL, None, number=number).items[0]
 
     def reviews(self, number: int) -> list[Item]:
-        self.one(self.pulls, number)
-        found = self.verdicts.get(number, [])
-        return [payloads.item(ItemKind.REVIEW, dict(one), number) for one in found]
+        return list(self.changes(Feed.REVIEWS, None, number=number).items)
 
     def remark(self, kind: ItemKind, comment_id: int) -> Item | None:
         found = self.remarks(kind).get(comment_id)
         return payloads.item(kind, dict(found)) if found else None
 
     def thread(self, number: int) -> list[Item]:
-        self.one(self.issues, number)
-        found = (payloads.item(ItemKind.ISSUE_COMMENT, dict(one)) for one in self.comments.values())
-        return [item for item in found if item.number == number]
+        found = self.changes(Feed.THREAD_COMMENTS, None, number=number).items
+        return sorted(found, key=lambda item: item.id)
 
     def labellers(self, number: int) -> dict[str, str]:
         return {label: by for (where, label), by in self.labelled.items() if where == number}
@@ -83,19 +84,21 @@ class Stub(World):
     def labels(self) -> frozenset[str]:
         return frozenset(self.known_labels)
 
-    def changes(self, feed: Feed, since: datetime | None, *, only_open: bool = False) -> Reading:
-        rows, kind = {
-            Feed.ISSUES: (self.issues, ItemKind.ISSUE),
-            Feed.ISSUE_COMMENTS: (self.comments, ItemKind.ISSUE_COMMENT),
-            Feed.REVIEW_COMMENTS: (self.review_comments, ItemKind.REVIEW_COMMENT),
-        }[feed]
-        start = since.strftime("%Y-%m-%dT%H:%M:%SZ") if since else ""
-        found = [
-            payloads.item(kind, dict(row))
-            for row in rows.values()
-            if row["updated_at"] >= start and not (only_open and row["state"] == "closed")
-        ]
-        return Reading(tuple(sorted(found, key=lambda item: (item.updated_at, item.id))))
+    def changes(
+        self,
+        feed: Feed,
+        since: datetime | None,
+        *,
+        number: int = 0,
+        only_open: bool = False,
+        known: Chain = (),
+        one_page: bool = False,
+    ) -> Reading:
+        asked = Asked(feed, since_text(since), number, only_open, known, one_page)
+        return listed(self, asked, self._count)
+
+    def _count(self) -> None:
+        self.requests += 1
 
     def make(self, deed: Deed, *, key: str) -> Made:
         fault = self.faults.pop(0) if self.faults else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
@@ -31,6 +32,9 @@ class World:
     known_labels: dict[str, Payload] = field(default_factory=dict)
     labelled: dict[tuple[int, str], str] = field(default_factory=dict)
     blockers: dict[int, list[Payload]] = field(default_factory=dict)
+    runs: dict[int, Payload] = field(default_factory=dict)
+    # Ids of what is not shown yet, and from when on it is.
+    late: dict[int, datetime] = field(default_factory=dict)
     branches: dict[str, str] = field(default_factory=lambda: {"main": "0" * 40})
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
     _ids: Iterator[int] = field(default_factory=lambda: count(1000))
@@ -97,6 +101,31 @@ class World:
         self.verdicts.setdefault(number, []).append(made)
         self.touch(number)
         return int(made["id"])
+
+    def run(self, sha: str, *, by: str, conclusion: str | None = None) -> int:
+        """A workflow run of a commit, over if it has a conclusion; its id."""
+        made = {
+            **self._new(by, ""),
+            "head_sha": sha,
+            "status": "completed" if conclusion else "in_progress",
+            "conclusion": conclusion,
+            "run_attempt": 1,
+        }
+        self.runs[made["id"]] = made
+        return int(made["id"])
+
+    def end_run(self, run: int, conclusion: str) -> None:
+        """A workflow run is over."""
+        ended = {"status": "completed", "conclusion": conclusion, "updated_at": self.moment()}
+        self.one(self.runs, run).update(ended)
+
+    def hide(self, which: int, seconds: float) -> None:
+        """Show something later, as a host of many machines does."""
+        self.late[which] = self.clock.now() + timedelta(seconds=seconds)
+
+    def shown(self, row: Payload) -> bool:
+        """Whether it can be seen yet."""
+        return row["id"] not in self.late or self.late[row["id"]] <= self.clock.now()
 
     def edit(self, kind: ItemKind, comment_id: int, body: str) -> Payload:
         """Say it differently."""
