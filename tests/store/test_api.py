@@ -40,12 +40,14 @@ def test_the_room_offers_exactly_this():
         "get",
         "get_action_token",
         "get_poll_cursor",
+        "ingest_feedback_scan_batch",
         "name",
         "record_action_token_failed",
         "record_action_token_observed",
         "record_action_token_planned",
         "record_action_token_posted",
         "rename",
+        "seed_feedback_cursors_from_full_scan",
         "upsert_poll_cursor",
     ]
 

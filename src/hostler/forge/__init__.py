@@ -13,7 +13,7 @@ from hostler.forge.deeds import (
     Unlabel,
     UpdatePull,
 )
-from hostler.forge.feeds import Scanned, Window, consume, pending, scan
+from hostler.forge.feeds import Meter, Plan, Poller, Scanned, Tap, Window, consume, pending, scan
 from hostler.forge.opening import Hub, open_hub
 from hostler.forge.outbox import Pace, Sender, Settled, enqueue, token_of
 from hostler.forge.payloads import pull_of
@@ -33,15 +33,19 @@ __all__ = [
     "ItemKind",
     "Label",
     "Made",
+    "Meter",
     "OpenIssue",
     "OpenPull",
     "Pace",
+    "Plan",
+    "Poller",
     "Pull",
     "Reply",
     "Repository",
     "Scanned",
     "Sender",
     "Settled",
+    "Tap",
     "Unlabel",
     "UpdatePull",
     "Window",

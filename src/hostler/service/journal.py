@@ -29,6 +29,11 @@ class Journal:
         self._said: dict[str, dict[str, int]] = {}
         self._wide: set[tuple[str, str]] = set()
 
+    @property
+    def log(self) -> Log:
+        """For those who have events of their own."""
+        return self._log
+
     def started(self, home: object, repos: int, workers: int) -> None:
         self._log.event(names.SERVICE_STARTED, home=str(home), repos=repos, workers=workers)
 

@@ -6,17 +6,21 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol
 
 from hostler.clock import Clock
 from hostler.errors import GitHubPollingError, HostlerError
 from hostler.flows import refresh_dependencies, settled, take_in
-from hostler.forge import Forge, Scanned, Window, scan
+from hostler.forge import Forge, Meter, Plan, Poller, Scanned, Tap, Window
+from hostler.forge.feeds.inbox import any_pending
+from hostler.forge.outbox.sender import SCOPE as OUTBOX
 from hostler.intake import Taken, Watch
 from hostler.model import RepoName
 from hostler.service.desks import Desks, House
 from hostler.service.observing import Observer, nobody
-from hostler.store.pulls import pulls_in
+from hostler.store.pulls import PullStatus, pulls_in
 from hostler.store.tasks import SCOPE as TASKS
+from hostler.telemetry.logs import Log
 
 LONGEST_PAUSE = 600.0
 
@@ -51,14 +55,18 @@ class RepoOrchestrator:
         clock: Clock,
         window: Window,
         observe: Observer = nobody,
+        log: Log | None = None,
     ) -> None:
         self.project = watch.project
         self.watch = watch
         self._house = house
         self._desks = desks
         self._clock = clock
-        self._window = window
         self._observe = observe
+        self._poller = Poller(self._tap(window, log), plan_of(house, watch.project))
+        # Where the database stood when all that waits was last looked at; None: look again.
+        self._heard: int | None = None
+        self._active = False
         self._looking: Future[Looked] | None = None
         self._due = clock.monotonic()
         self._hastened = False
@@ -92,39 +100,97 @@ class RepoOrchestrator:
         """On an I/O thread: GitHub into the inbox, the inbox into tasks."""
         self._desks.of(self.project)
         house = self._house
-        with house.store.read() as tx:
-            pulls = [pull.pr_number for pull in pulls_in(tx, self.watch.repo)]
-        scanned = scan(
-            house.store,
-            self.forge,
-            self.watch.repo,
-            self._window,
-            pulls=pulls,
-            settled=settled,
-            scopes=(TASKS,),
-        )
+        scanned = self._poller.poll()
         self._observe("scanned", self.project)
-        taken = take_in(house.store, self.forge, self.watch)
+        taken = self._take_in()
         self._observe("heard", self.project)
         others = [RepoName(repo.owner, repo.name) for repo in house.settings.repo.values()]
         refresh_dependencies(house.store, house.hub.repo, self.watch, others)
         return Looked(scanned, taken)
 
+    def _take_in(self) -> Taken:
+        """Hear what is in the inbox; not again while all of it waits and nothing has changed."""
+        store = self._house.store
+        mark = store.change_mark()
+        if self._heard == mark:
+            return Taken()
+        self._heard = None
+        with store.read() as tx:
+            waiting = any_pending(tx, self.watch.repo)
+        taken = take_in(store, self.forge, self.watch) if waiting else Taken()
+        if self._rests(taken):
+            # What was committed meanwhile, by whomever, leads to another mark.
+            self._heard = store.change_mark() if waiting else mark
+        return taken
+
+    def _rests(self, taken: Taken) -> bool:
+        """Whether all that waits does so for a pull request that is blocked."""
+        waiting = {heard.number for heard in taken.heard if heard.decision.waits}
+        if not waiting:
+            return True
+        with self._house.store.read() as tx:
+            blocked = pulls_in(tx, self.watch.repo, (PullStatus.BLOCKED,))
+        return waiting <= {n for pull in blocked for n in (pull.pr_number, pull.issue_number)}
+
+    def _tap(self, window: Window, log: Log | None) -> Tap:
+        house = self._house
+        interval = float(house.settings.runtime.poll_interval_seconds)
+        return Tap(
+            house.store,
+            self.forge,
+            self.watch.repo,
+            window,
+            settled,
+            (OUTBOX, TASKS),
+            log,
+            Meter(str(self.watch.repo), interval),
+        )
+
+    def _interval(self) -> float:
+        """From one look to the next; longer where GitHub's limits are near."""
+        interval = float(self._house.settings.runtime.poll_interval_seconds)
+        return interval * stretch_of(self._house.hub, active=self._active)
+
     def _collect(self) -> Look | None:
         if self._looking is None or not self._looking.done():
             return None
         done, self._looking = self._looking, None
-        interval = float(self._house.settings.runtime.poll_interval_seconds)
         error = done.exception()
         if error is None:
-            self._failures, self._due = 0, self._clock.monotonic() + interval
+            self._active = done.result().scanned.active
+            self._failures, self._due = 0, self._clock.monotonic() + self._interval()
             return Look(self.project, self.watch, done.result())
         if not isinstance(error, Exception):
             raise error
         self._failures += 1
-        pause = backing_off(interval, self._failures, error, self._clock.now())
+        pause = backing_off(self._interval(), self._failures, error, self._clock.now())
         self._due = self._clock.monotonic() + pause
         return Look(self.project, self.watch, None, error, self._failures)
+
+
+class Stretching(Protocol):
+    """Who knows how much of GitHub's limits is left."""
+
+    def stretch(self, active: bool) -> float:
+        """By how much to stretch the pause between two looks, at least 1."""
+        ...
+
+
+def stretch_of(hub: object, *, active: bool) -> float:
+    """By how much a look waits longer, if the hub keeps a budget."""
+    budget: Stretching | None = getattr(hub, "budget", None)
+    return 1.0 if budget is None else max(budget.stretch(active), 1.0)
+
+
+def plan_of(house: House, project: str) -> Plan:
+    """How a repository is polled, by the settings."""
+    runtime, github = house.settings.runtime, house.settings.github
+    return Plan(
+        feeds=runtime.feeds,
+        incremental=runtime.enable_incremental_comment_fetch,
+        idle_every=github.idle_feed_every_polls,
+        runs=house.settings.repo[project].pr_actions_feedback_policy != "never",
+    )
 
 
 def backing_off(interval: float, failures: int, error: Exception, now: datetime) -> float:

@@ -151,9 +151,11 @@ def _orchestrators(ground: Ground, desks: Desks) -> list[RepoOrchestrator]:
     if not ground.duty.polls:
         return []
     house, settings = ground.house, ground.house.settings
-    reach = window(settings.runtime)
+    reach, log = window(settings.runtime), ground.journal.log
     return [
-        RepoOrchestrator(house, desks, watch(project, repo), ground.clock, reach, ground.observe)
+        RepoOrchestrator(
+            house, desks, watch(project, repo), ground.clock, reach, ground.observe, log
+        )
         for project, repo in settings.repo.items()
     ]
 

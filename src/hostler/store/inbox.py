@@ -55,13 +55,37 @@ def add_inbox_row(tx: Transaction, row: InboxRow) -> bool:
     return insert_if_new(tx, inbox, values, key=("repo_full_name", "event_key"))
 
 
+def known_events(tx: Transaction, repo: RepoName, keys: Collection[str]) -> set[str]:
+    """Which of these events were stored, whatever became of them."""
+    found: set[str] = set()
+    for batch in _batches(sorted(keys)):
+        chosen = and_(inbox.c.repo_full_name == str(repo), inbox.c.event_key.in_(batch))
+        found |= set(tx.execute(select(inbox.c.event_key).where(chosen)).scalars())
+    return found
+
+
+def has_pending(tx: Transaction, repo: RepoName, without: Collection[str] = ()) -> bool:
+    """Whether any event had no effect yet; `without` kinds."""
+    chosen = and_(
+        inbox.c.repo_full_name == str(repo),
+        inbox.c.consumed_at.is_(None),
+        inbox.c.kind.not_in(list(without)),
+    )
+    return tx.execute(select(inbox.c.sequence).where(chosen).limit(1)).first() is not None
+
+
 def pending_inbox_rows(
-    tx: Transaction, repo: RepoName, scope_number: int | None = None
+    tx: Transaction,
+    repo: RepoName,
+    scope_number: int | None = None,
+    without: Collection[str] = (),
 ) -> list[InboxRow]:
-    """Events that had no effect yet, oldest first; of one thread, if named."""
+    """Events that had no effect yet, oldest first; of one thread, if named; `without` kinds."""
     chosen = [inbox.c.repo_full_name == str(repo), inbox.c.consumed_at.is_(None)]
     if scope_number is not None:
         chosen.append(inbox.c.scope_number == scope_number)
+    if without:
+        chosen.append(inbox.c.kind.not_in(list(without)))
     rows = tx.execute(select(inbox).where(*chosen).order_by(inbox.c.sequence)).mappings()
     return [InboxRow(**row) for row in rows]
 

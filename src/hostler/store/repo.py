@@ -1,4 +1,4 @@
-"""What is stored about one repository: its cursors and its outgoing writes.
+"""What is stored about one repository: its cursors, its threads and its outgoing writes.
 
 Every call takes an open transaction, so that several of them are stored together or not at all.
 """
@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Select, and_, select, update
 
 from hostler.errors import StoreConflict
 from hostler.model import ActionToken, PollCursor, RepoName, ScopeKind, Surface, TokenStatus
+from hostler.store.inbox import add_inbox_row
 from hostler.store.instants import normal_stamp
 from hostler.store.repositories import (
     Repository,
@@ -20,6 +21,7 @@ from hostler.store.repositories import (
     find_repository,
     rename_repository,
 )
+from hostler.store.scans import FeedbackScan, Stored, Watermark
 from hostler.store.tables import action_tokens, poll_cursors
 from hostler.store.tokens import TokenEvent, next_attempts, next_status
 from hostler.store.transaction import Transaction
@@ -80,6 +82,14 @@ class Repo:
         insert_or_update(tx, poll_cursors, row)
         return _cursor(row)
 
+    def ingest_feedback_scan_batch(self, tx: Transaction, scan: FeedbackScan) -> Stored:
+        """Events, seen writes and both cursors of a pull request's thread, stored together."""
+        return self._store(tx, scan, complete=None)
+
+    def seed_feedback_cursors_from_full_scan(self, tx: Transaction, scan: FeedbackScan) -> Stored:
+        """The same for a whole thread, whose cursors are complete from now on."""
+        return self._store(tx, scan, complete=True)
+
     def get_action_token(self, tx: Transaction, token: str) -> ActionToken | None:
         """An outgoing write by its token."""
         return self._token(tx, select(action_tokens).where(self._is(token)))
@@ -126,6 +136,42 @@ class Repo:
             "observed_updated_at": normal_stamp(updated_at),
         }
         return self._happened(tx, token, TokenEvent.OBSERVED, seen)
+
+    def _store(self, tx: Transaction, scan: FeedbackScan, *, complete: bool | None) -> Stored:
+        new = [row.event_key for row in scan.events if add_inbox_row(tx, row)]
+        fresh = set(new)
+        known = [row.event_key for row in scan.events if row.event_key not in fresh]
+        for seen in scan.observed:
+            self.record_action_token_observed(
+                tx, seen.token, comment_id=seen.comment_id, updated_at=seen.updated_at
+            )
+        marks = {
+            Surface.PR_REVIEW_COMMENTS: scan.review_comments,
+            Surface.PR_ISSUE_COMMENTS: scan.issue_comments,
+        }
+        for surface, mark in marks.items():
+            if mark is not None:
+                self._advance(tx, surface, scan.pr_number, mark, complete)
+        return Stored(tuple(new), tuple(known))
+
+    def _advance(
+        self,
+        tx: Transaction,
+        surface: Surface,
+        number: int,
+        mark: Watermark,
+        complete: bool | None,
+    ) -> None:
+        known = self.get_poll_cursor(tx, surface, number)
+        kept = known is not None and known.bootstrap_complete
+        self.upsert_poll_cursor(
+            tx,
+            surface,
+            number,
+            last_updated_at=mark.last_updated_at,
+            last_comment_id=mark.last_comment_id,
+            bootstrap_complete=kept if complete is None else complete,
+        )
 
     def _happened(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Column, Index, Integer, Table, Text, text
 
 from hostler.store.columns import BIG, StampNow
+from hostler.store.feed_tables import feed_chains, moved_pulls
 from hostler.store.forge_tables import feedback_events, inbox, outbox
 from hostler.store.lease_tables import demand, leases, pools
 from hostler.store.metadata import metadata
@@ -20,12 +21,14 @@ from hostler.store.task_tables import (
 __all__ = [
     "action_tokens",
     "demand",
+    "feed_chains",
     "feedback_events",
     "inbox",
     "issue_comment_cursors",
     "issue_states",
     "leases",
     "metadata",
+    "moved_pulls",
     "outbox",
     "pauses",
     "poll_cursors",

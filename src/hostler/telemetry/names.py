@@ -142,6 +142,36 @@ TASK_FOUND_LOST = Event(
     ("task", "project"),
 )
 GC_SWEPT = Event("gc_swept", Level.INFO, "Old things were removed.", ("kind", "count", "bytes"))
+INCREMENTAL_SCAN_STARTED = Event(
+    "incremental_scan_started", Level.DEBUG, "A repository is asked what changed.", ("repo",)
+)
+INCREMENTAL_SCAN_COMPLETED = Event(
+    "incremental_scan_completed",
+    Level.DEBUG,
+    "What changed in a repository is stored.",
+    ("repo", "new", "replayed", "requests"),
+)
+INCREMENTAL_SCAN_BACKFILL = Event(
+    "incremental_scan_backfill",
+    Level.INFO,
+    "A list is read from farther back: for the first time, anew, or after a pause.",
+    ("repo", "surface", "number", "since"),
+)
+CURSOR_INVALID = Event(
+    "cursor_invalid",
+    Level.WARNING,
+    "A cursor cannot be believed and is set back.",
+    ("repo", "surface", "number", "found"),
+)
+TOKEN_OBSERVED = Event(
+    "token_observed", Level.INFO, "A write of ours was seen on GitHub.", ("repo", "token")
+)
+SHADOW_DIFFERENCE = Event(
+    "shadow_difference",
+    Level.ERROR,
+    "A full scan shows something that the feeds have not found.",
+    ("repo", "key", "number"),
+)
 
 EVENTS = (
     COMMAND_FAILED,
@@ -167,6 +197,12 @@ EVENTS = (
     PROJECT_TOO_WIDE,
     TASK_FOUND_LOST,
     GC_SWEPT,
+    INCREMENTAL_SCAN_STARTED,
+    INCREMENTAL_SCAN_COMPLETED,
+    INCREMENTAL_SCAN_BACKFILL,
+    CURSOR_INVALID,
+    TOKEN_OBSERVED,
+    SHADOW_DIFFERENCE,
 )
 
 LOG_LINES = Metric("log_lines_total", MetricKind.COUNTER, "Lines logged.", ("level",))
@@ -217,6 +253,74 @@ GITHUB_REFUSALS = Metric(
     ("account", "limit", "by"),
 )
 
+_SURFACE = ("surface",)
+FETCH_REQUESTS = Metric(
+    "github_comment_fetch_requests_total",
+    MetricKind.COUNTER,
+    "Pages of feeds that were asked for.",
+    _SURFACE,
+)
+FETCH_PAGES = Metric(
+    "github_comment_fetch_pages_total",
+    MetricKind.COUNTER,
+    "Pages of feeds that came with content.",
+    _SURFACE,
+)
+FETCHED = Metric(
+    "github_comment_fetched_total", MetricKind.COUNTER, "Items in those pages.", _SURFACE
+)
+FETCHED_NEW = Metric(
+    "github_comment_new_total", MetricKind.COUNTER, "Items that were new.", _SURFACE
+)
+FETCHED_REPLAY = Metric(
+    "github_comment_replay_total", MetricKind.COUNTER, "Items that were seen before.", _SURFACE
+)
+CURSOR_LAG = Metric(
+    "github_comment_cursor_lag_seconds",
+    MetricKind.GAUGE,
+    "Age of a feed's watermark, by GitHub's time.",
+    _SURFACE,
+)
+FEEDBACK_INGESTED = Metric(
+    "feedback_events_ingested_total",
+    MetricKind.COUNTER,
+    "Comments and reviews of followed pull requests that were new.",
+)
+FEEDBACK_DEDUPED = Metric(
+    "feedback_events_deduped_total",
+    MetricKind.COUNTER,
+    "Comments and reviews of followed pull requests that were seen before.",
+)
+SHADOW_DIFFERENCES = Metric(
+    "github_shadow_differences_total",
+    MetricKind.COUNTER,
+    "Events that a full scan shows and the feeds have not found.",
+)
+SLO_NEW = Metric(
+    "slo_comments_new_per_poll_p95",
+    MetricKind.GAUGE,
+    "New comments in a poll, 95th percentile of the last 200; 0 while people are quiet.",
+    ("repo",),
+)
+SLO_FETCHED = Metric(
+    "slo_comments_fetched_per_poll_p95",
+    MetricKind.GAUGE,
+    "Comments fetched in a poll, 95th percentile of the last 200; 0 while people are quiet.",
+    ("repo",),
+)
+SLO_LAG = Metric(
+    "slo_comment_ingest_lag_seconds_p95",
+    MetricKind.GAUGE,
+    "From a comment's last change to our inbox, 95th percentile of the last 200 comments.",
+    ("repo",),
+)
+SLO_LAG_TARGET = Metric(
+    "slo_comment_ingest_lag_target_seconds",
+    MetricKind.GAUGE,
+    "What that lag may be: twice the poll interval and 30 s.",
+    ("repo",),
+)
+
 METRICS = (
     LOG_LINES,
     LOG_LINES_LOST,
@@ -228,4 +332,17 @@ METRICS = (
     GITHUB_POINTS,
     GITHUB_STRETCH,
     GITHUB_REFUSALS,
+    FETCH_REQUESTS,
+    FETCH_PAGES,
+    FETCHED,
+    FETCHED_NEW,
+    FETCHED_REPLAY,
+    CURSOR_LAG,
+    FEEDBACK_INGESTED,
+    FEEDBACK_DEDUPED,
+    SHADOW_DIFFERENCES,
+    SLO_NEW,
+    SLO_FETCHED,
+    SLO_LAG,
+    SLO_LAG_TARGET,
 )

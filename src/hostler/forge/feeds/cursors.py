@@ -37,12 +37,20 @@ def start(cursor: PollCursor | None, now: datetime, window: Window) -> Mark:
     backfill = max(now - window.safe_backfill, EPOCH)
     if cursor is None:
         return Mark(backfill, fresh=True)
+    mark = stored(cursor)
+    if mark is None or mark.at > now + TOLERANCE:
+        return Mark(backfill, invalid=True)
+    return mark
+
+
+def stored(cursor: PollCursor | None) -> Mark | None:
+    """The mark of a cursor as far as it can be told without the time; None if it has none."""
+    if cursor is None or type(cursor.last_comment_id) is not int:
+        return None
     try:
         at = parse_stamp(cursor.last_updated_at)
-    except ValueError:
-        return Mark(backfill, invalid=True)
-    if at > now + TOLERANCE:
-        return Mark(backfill, invalid=True)
+    except (ValueError, TypeError):
+        return None
     return Mark(at, cursor.last_comment_id, fresh=not cursor.bootstrap_complete)
 
 
@@ -62,13 +70,4 @@ def moved(mark: Mark, items: Sequence[Item], *, complete: bool) -> Mark:
 
 def is_same(mark: Mark, cursor: PollCursor | None) -> bool:
     """Whether storing the mark would change nothing."""
-    return cursor is not None and mark == Mark(
-        _moment(cursor), cursor.last_comment_id, fresh=not cursor.bootstrap_complete
-    )
-
-
-def _moment(cursor: PollCursor) -> datetime:
-    try:
-        return parse_stamp(cursor.last_updated_at)
-    except ValueError:
-        return EPOCH
+    return mark == stored(cursor)

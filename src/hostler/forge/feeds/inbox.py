@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hostler.forge.feeds.keys import event_key
 from hostler.forge.feeds.ours import MADE_BY, judge
@@ -18,12 +18,16 @@ from hostler.store.inbox import (
     InboxRow,
     add_inbox_row,
     consume_inbox_rows,
+    has_pending,
     pending_inbox_rows,
 )
 from hostler.store.instants import normal_stamp
 from hostler.store.outbox import OutboxRow, WriteState, find_write, recorded_ids
 from hostler.store.repo import Repo
 from hostler.store.transaction import Transaction
+
+# Kinds of events that are kept for somebody else than intake.
+UNHEARD = (ItemKind.WORKFLOW_RUN.value,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,10 @@ class Ingested:
     replayed: int = 0
     ours: int = 0
     observed: int = 0
+    # What was new, what was not, and the tokens of our writes that were seen for the first time.
+    news: tuple[Item, ...] = ()
+    known: tuple[Item, ...] = ()
+    tokens: tuple[str, ...] = ()
 
     def __add__(self, other: Ingested) -> Ingested:
         return Ingested(
@@ -41,31 +49,75 @@ class Ingested:
             self.replayed + other.replayed,
             self.ours + other.ours,
             self.observed + other.observed,
+            self.news + other.news,
+            self.known + other.known,
+            self.tokens + other.tokens,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Sifted:
+    """A batch, told apart: what may be news, by its key, and which of our writes it shows."""
+
+    rows: dict[str, InboxRow] = field(default_factory=dict)
+    items: dict[str, Item] = field(default_factory=dict)
+    ours: int = 0
+    # Those of which that was not known yet.
+    seen: tuple[tuple[OutboxRow, Item], ...] = ()
 
 
 def ingest(
     tx: Transaction, repo: RepoName, me: str, items: Sequence[Item], settled: Settled
 ) -> Ingested:
     """Store what is new, and resolve writes of ours that are seen."""
+    sifted = sift(tx, repo, me, items)
+    for write, item in sifted.seen:
+        observe(tx, write, item, settled)
+    new = [key for key, row in sifted.rows.items() if add_inbox_row(tx, row)]
+    return summed(sifted, new)
+
+
+def sift(tx: Transaction, repo: RepoName, me: str, items: Sequence[Item]) -> Sifted:
+    """Tell what people did from what we did."""
     recorded = _recorded(tx, repo, me, items)
-    total = Ingested()
+    news: dict[str, Item] = {}
+    seen: dict[str, tuple[OutboxRow, Item]] = {}
+    ours = 0
     for item in items:
         verdict = judge(item, me, _writes(tx, repo, me, item), recorded)
-        observed = verdict.write is not None and _observe(tx, verdict.write, item, settled)
-        if not verdict.news:
-            recorded.add((item.kind, item.id))
-            total += Ingested(ours=1, observed=observed)
-        elif add_inbox_row(tx, _row(repo, item)):
-            total += Ingested(new=1, observed=observed)
+        if verdict.write is not None and not _was_observed(tx, verdict.write):
+            seen.setdefault(verdict.write.token, (verdict.write, item))
+        if verdict.news:
+            news.setdefault(event_key(item), item)
         else:
-            total += Ingested(replayed=1, observed=observed)
-    return total
+            recorded.add((item.kind, item.id))
+            ours += 1
+    rows = {key: _row(repo, key, item) for key, item in news.items()}
+    return Sifted(rows, news, ours, tuple(seen.values()))
+
+
+def summed(sifted: Sifted, new: Sequence[str]) -> Ingested:
+    """What became of a batch, of whose keys these were new."""
+    fresh = set(new)
+    return Ingested(
+        new=len(fresh),
+        replayed=len(sifted.items) - len(fresh),
+        ours=sifted.ours,
+        observed=len(sifted.seen),
+        news=tuple(item for key, item in sifted.items.items() if key in fresh),
+        known=tuple(item for key, item in sifted.items.items() if key not in fresh),
+        tokens=tuple(write.token for write, _ in sifted.seen),
+    )
 
 
 def pending(tx: Transaction, repo: RepoName, number: int | None = None) -> list[InboxRow]:
     """Events that had no effect yet, oldest first; of one issue or pull request, if named."""
-    return pending_inbox_rows(tx, repo, number)
+    return pending_inbox_rows(tx, repo, number, UNHEARD)
+
+
+def any_pending(tx: Transaction, repo: RepoName) -> bool:
+    """Whether any event had no effect yet."""
+    return has_pending(tx, repo, UNHEARD)
 
 
 def consume(tx: Transaction, repo: RepoName, keys: Sequence[str]) -> None:
@@ -73,10 +125,10 @@ def consume(tx: Transaction, repo: RepoName, keys: Sequence[str]) -> None:
     consume_inbox_rows(tx, repo, keys)
 
 
-def _row(repo: RepoName, item: Item) -> InboxRow:
+def _row(repo: RepoName, key: str, item: Item) -> InboxRow:
     return InboxRow(
         repo_full_name=str(repo),
-        event_key=event_key(item),
+        event_key=key,
         kind=item.kind.value,
         scope_number=item.number,
         object_id=item.id,
@@ -105,11 +157,8 @@ def _recorded(
     return found
 
 
-def _observe(tx: Transaction, row: OutboxRow, item: Item, settled: Settled) -> bool:
-    """A write of ours is there to be seen; whether that was not known yet."""
-    token = Repo(row.repo).get_action_token(tx, row.token)
-    if token is not None and token.status is TokenStatus.OBSERVED:
-        return False
+def observe(tx: Transaction, row: OutboxRow, item: Item, settled: Settled) -> None:
+    """A write of ours is there to be seen."""
     seen = made(item.payload)
     if row.state is WriteState.SENT:
         Repo(row.repo).record_action_token_observed(
@@ -119,4 +168,8 @@ def _observe(tx: Transaction, row: OutboxRow, item: Item, settled: Settled) -> b
         # What follows from one that was given up was settled then.
         follows = ignore if row.state is WriteState.FAILED else settled
         settle(tx, row, sent(row, seen), follows, seen=seen)
-    return True
+
+
+def _was_observed(tx: Transaction, row: OutboxRow) -> bool:
+    token = Repo(row.repo).get_action_token(tx, row.token)
+    return token is not None and token.status is TokenStatus.OBSERVED

@@ -1,0 +1,51 @@
+"""Rules of cadence: what one poll reads, and what its one request of the sweep is for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hostler.model import Surface
+
+TRIPWIRE = Surface.REPO_ISSUES
+REST = (Surface.REPO_ISSUE_COMMENTS, Surface.REPO_REVIEW_COMMENTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """Where a repository's rhythm stands. A new one owes everything."""
+
+    polls_without_rest: int = 0
+    owed: bool = True
+
+
+def rest_due(pulse: Pulse, *, active: bool, touched: bool, every: int) -> bool:
+    """Whether this poll reads more than the tripwire."""
+    return active or touched or pulse.owed or pulse.polls_without_rest + 1 >= every
+
+
+def after(pulse: Pulse, *, rest: bool) -> Pulse:
+    """The rhythm after a poll that came through."""
+    return Pulse(0, owed=False) if rest else Pulse(pulse.polls_without_rest + 1, owed=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """One thing to sweep: page 0 is the pull request itself, others are pages of its reviews."""
+
+    number: int
+    page: int
+
+
+# The page of reviews where new ones turn up.
+NEWEST = -1
+
+
+def next_spot(last: Spot | None, pages: int, numbers: Sequence[int]) -> Spot | None:
+    """What to sweep after the last, round and round; `pages` of reviews has the last one."""
+    if not numbers:
+        return None
+    if last is not None and last.number in numbers and last.page < max(pages, 1):
+        return Spot(last.number, last.page + 1)
+    behind = [number for number in numbers if last is not None and number > last.number]
+    return Spot(min(behind or numbers), 0)

@@ -1,0 +1,220 @@
+"""One repository's polls: what each reads, in which order, and what it remembers between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hostler.forge.feeds.cadence import REST, TRIPWIRE, Pulse, after, rest_due
+from hostler.forge.feeds.full import FULL, scan_full
+from hostler.forge.feeds.inbox import Ingested
+from hostler.forge.feeds.pulls import PULL, Fetched, fetch, sweep
+from hostler.forge.feeds.runs import draw_runs
+from hostler.forge.feeds.shadow import Shadow
+from hostler.forge.feeds.standing import Standing, issue_threads, stand
+from hostler.forge.feeds.surfaces import Drawn, draw, find
+from hostler.forge.feeds.sweeping import Sweeper
+from hostler.forge.feeds.tap import Tap
+from hostler.forge.feeds.threads import ThreadRead, read_issue, scan_thread
+from hostler.model import RepoName, Surface
+from hostler.store.feeds import forget_threads, lapse_threads, pulls_moved
+from hostler.telemetry import names
+
+# Whole threads that are scanned in one poll.
+MOST_SCANS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a repository is polled, as the settings say."""
+
+    feeds: Literal["repository", "threads"] = "repository"
+    incremental: bool | Literal["shadow"] = True
+    idle_every: int = 5
+    # Whether workflow runs are of use to anybody.
+    runs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What a poll found."""
+
+    ingested: Ingested = field(default_factory=Ingested)
+    # Feeds that were too long for one poll: the next goes on from there.
+    unfinished: tuple[Surface, ...] = ()
+    # Cursors that could not be believed and were set back.
+    reset: tuple[Surface, ...] = ()
+    # Followed pull requests that are not there any more.
+    gone: tuple[int, ...] = ()
+    # The repository's present name, where it has another one now.
+    renamed_to: RepoName | None = None
+    requests: int = 0
+    active: bool = False
+    # Keys of events that a full scan shows and the feeds lack.
+    differences: tuple[str, ...] = ()
+
+
+class Gathered:
+    """What a poll has found so far."""
+
+    def __init__(self) -> None:
+        self.ingested = Ingested()
+        self.unfinished: list[Surface] = []
+        self.reset: list[Surface] = []
+        self.gone: list[int] = []
+
+    def drawn(self, found: Drawn) -> None:
+        """A surface was read."""
+        self.ingested += found.ingested
+        self.unfinished += () if found.reading.complete else (found.place.surface,)
+        self.reset += (found.place.surface,) if found.mark.invalid else ()
+
+    def read(self, number: int, found: ThreadRead) -> None:
+        """A thread was read."""
+        self.ingested += found.ingested
+        self.reset += found.reset
+        self.gone += (number,) if found.gone else ()
+
+    def fetched(self, number: int, found: Fetched) -> None:
+        """A pull request was fetched."""
+        self.ingested += found.ingested
+        self.gone += (number,) if found.gone else ()
+
+
+def renamed(tap: Tap) -> RepoName | None:
+    """The repository's present name, if it answered under another one."""
+    if not tap.forge.renamed():
+        return None
+    with tap.polling(PULL):
+        name = tap.forge.repository().name
+    return None if name == tap.repo else name
+
+
+class Poller:
+    """Lives as long as the service; one poll at a time."""
+
+    def __init__(self, tap: Tap, plan: Plan | None = None) -> None:
+        self._tap = tap
+        self._plan = plan or Plan()
+        self._pulse = Pulse()
+        self._shadow = Shadow()
+        self._heads: Mapping[str, int] | None = None
+        self._sweeper = Sweeper()
+
+    def poll(self) -> Scanned:
+        """Read what changed. Raises `GitHubPollingError`."""
+        tap, found = self._tap, Gathered()
+        before = tap.forge.cost().requests
+        tap.say(names.INCREMENTAL_SCAN_STARTED)
+        with tap.store.read() as tx:
+            standing = stand(tx, tap)
+        tap.meter.followed = standing.followed
+        differences: tuple[str, ...] = ()
+        if self._plan.incremental is False:
+            found.ingested += scan_full(tap, standing.followed, self._issues())
+        else:
+            self._incremental(standing, found)
+        if self._plan.incremental == "shadow":
+            with tap.polling(FULL):
+                differences = self._shadow.compare(tap, standing.awaiting, self._issues())
+        scanned = Scanned(
+            found.ingested,
+            tuple(found.unfinished),
+            tuple(found.reset),
+            tuple(found.gone),
+            renamed(tap),
+            tap.forge.cost().requests - before,
+            standing.active,
+            differences,
+        )
+        self._told(scanned)
+        return scanned
+
+    def _told(self, scanned: Scanned) -> None:
+        self._tap.meter.polled()
+        self._tap.say(
+            names.INCREMENTAL_SCAN_COMPLETED,
+            new=scanned.ingested.new,
+            replayed=scanned.ingested.replayed,
+            requests=scanned.requests,
+        )
+
+    def _issues(self) -> dict[int, Surface]:
+        with self._tap.store.read() as tx:
+            return issue_threads(tx, self._tap)
+
+    def _incremental(self, standing: Standing, found: Gathered) -> None:
+        touched = self._draw(TRIPWIRE, found).ingested.new > 0
+        threads = self._plan.feeds == "threads"
+        if self._rest_is_due(standing, touched=touched):
+            self._pulse = Pulse(self._pulse.polls_without_rest, owed=True)
+            if not threads:
+                for surface in REST:
+                    self._draw(surface, found)
+            self._runs(standing, found)
+            self._pulse = after(self._pulse, rest=True)
+        else:
+            self._pulse = after(self._pulse, rest=False)
+        if threads:
+            self._threads(standing, found)
+        else:
+            self._begin_threads(standing, found)
+            self._pulls(found)
+            self._sweep(standing, found)
+
+    def _rest_is_due(self, standing: Standing, *, touched: bool) -> bool:
+        active = standing.active or self._plan.incremental == "shadow"
+        return rest_due(self._pulse, active=active, touched=touched, every=self._plan.idle_every)
+
+    def _draw(self, surface: Surface, found: Gathered) -> Drawn:
+        with self._tap.store.read() as tx:
+            place = find(tx, self._tap, surface)
+        drawn = draw(self._tap, place)
+        found.drawn(drawn)
+        return drawn
+
+    def _runs(self, standing: Standing, found: Gathered) -> None:
+        if not self._plan.runs or not standing.heads:
+            return
+        with self._tap.store.read() as tx:
+            place = find(tx, self._tap, Surface.REPO_WORKFLOW_RUNS)
+        same = self._heads == standing.heads
+        found.drawn(draw_runs(self._tap, place, standing.heads, same_heads=same))
+        self._heads = standing.heads
+
+    # -- threads ------------------------------------------------------------------------------
+
+    def _threads(self, standing: Standing, found: Gathered) -> None:
+        """All that is followed, each from its own cursors."""
+        for number in standing.followed:
+            found.read(number, scan_thread(self._tap, number))
+        for number, surface in self._issues().items():
+            found.read(number, read_issue(self._tap, surface, number))
+
+    def _begin_threads(self, standing: Standing, found: Gathered) -> None:
+        """Scan a few of those that begin to be followed; note those that are so no more."""
+        if standing.lapsed:
+            over = standing.lapsed - standing.blocked
+            with self._tap.store.write(*self._tap.scopes) as tx:
+                forget_threads(tx, self._tap.repo, standing.lapsed & standing.blocked)
+                lapse_threads(tx, self._tap.repo, over)
+        for number in standing.unscanned[:MOST_SCANS]:
+            found.read(number, scan_thread(self._tap, number))
+
+    # -- pull requests ------------------------------------------------------------------------
+
+    def _pulls(self, found: Gathered) -> None:
+        """Those that have moved, as stored: also what an earlier poll did not come to."""
+        with self._tap.store.read() as tx:
+            moved = pulls_moved(tx, self._tap.repo)
+        for number in moved:
+            found.fetched(number, fetch(self._tap, number))
+            self._sweeper.moved(number, self._tap.forge.now() + self._tap.window.late_visibility)
+
+    def _sweep(self, standing: Standing, found: Gathered) -> None:
+        spot = self._sweeper.next(standing.followed, self._tap.forge.now())
+        if spot is not None:
+            swept = sweep(self._tap, spot)
+            self._sweeper.swept(spot, swept.pages)
+            found.fetched(spot.number, swept)
