@@ -103,7 +103,8 @@ class Account:
             self._refusals = 0
         if status == 401:
             return  # it tells what strangers have left
-        self._answered = True
+        # A gateway that fails says nothing of the host behind it.
+        self._answered = self._answered or said is not None or status < 400
         primary = self.primary(now)
         if said is not None:
             self._primary = heard(primary, said, now)
