@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from flows_farm import SCOPES, Farm, said
 
+from hostler.checkouts.mirror import update
 from hostler.flows.outcomes import ask
 from hostler.flows.settling import settled
 from hostler.store.outbox import WriteState, open_writes
 from hostler.store.tasks import TaskState, change_task, require_task
 
 
-def test_a_persons_commit_on_our_branch_is_never_pushed_over(farm: Farm):
+@pytest.mark.parametrize("known", [False, True])
+def test_a_persons_commit_on_our_branch_is_never_pushed_over(farm: Farm, known: bool):
     """Somebody pushes to the branch while an agent works on it: the agent is sent back to merge."""
     task = farm.walk()
     farm.hub.pulls[2]["head"]["sha"] = farm.on_remote(task.branch)
@@ -24,11 +27,13 @@ def test_a_persons_commit_on_our_branch_is_never_pushed_over(farm: Farm):
     farm.git.commit(folder, "theirs.py", "theirs = True\n")
     farm.git("push", "-q", "origin", f"theirs:{task.branch}", cwd=folder)
     theirs = farm.on_remote(task.branch)
+    if known:
+        update(farm.desk.mirror, farm.remote)
     farm.git.commit(checkout.path, "ours.py", "ours = True\n")
     after = farm.close(begun, said(reply="Done."))
     assert farm.on_remote(task.branch) == theirs
     assert after.state in (TaskState.RETRYING, TaskState.QUEUED)
-    assert "pushed" in after.reason or "branch" in after.reason
+    assert f"is at {theirs[:12]}" in after.reason and "Bring the remote's commits" in after.note
 
 
 def test_after_a_question_the_counters_begin_anew(farm: Farm):
