@@ -145,7 +145,8 @@ class Poller:
             return issue_threads(tx, self._tap)
 
     def _incremental(self, standing: Standing, found: Gathered) -> None:
-        touched = self._draw(TRIPWIRE, found).ingested.new > 0
+        # Any content counts: a comment in its issue's very second makes no new version of it.
+        touched = self._draw(TRIPWIRE, found).reading.pages > 0
         threads = self._plan.feeds == "threads"
         if self._rest_is_due(standing, touched=touched):
             self._pulse = Pulse(self._pulse.polls_without_rest, owed=True)
