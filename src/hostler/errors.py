@@ -219,11 +219,17 @@ class Invalid(Refused):
 
 
 class RateLimited(Refused):
-    """Asked to wait: the budget of the hour is spent (primary), or we were hasty (secondary)."""
+    """Asked to wait: the budget of the hour is spent (primary), or we were hasty (secondary).
+
+    A status of 0: GitHub was not even asked, as it would have refused, or to keep a reserve.
+    """
 
     def __init__(self, request: str, status: int, until: datetime, limit: str) -> None:
         wait = f"the {limit} limit is reached; wait until {until:%H:%M:%S} UTC"
         super().__init__(request, status, wait)
+        if not status:
+            self.what = f"GitHub was not asked for {request}: {wait}."
+            self.args = (self.what,)
         self.until = until
         self.limit = limit
 

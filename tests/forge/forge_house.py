@@ -55,6 +55,9 @@ class Known:
     def login(self) -> str:
         return US
 
+    def account(self, repo: RepoName) -> str:
+        return "known"
+
 
 class House:
     """A repository of alice's in which we and bob may write; our clock and GitHub's go together."""

@@ -52,7 +52,8 @@ class AccountMachine(RuleBasedStateMachine):
             if hold is not None:
                 assert hold.seconds is None or hold.seconds > 0
                 assert hold.seconds is not None or self.flying, "nobody would wake it"
-                self.account.want(kind, self.now)
+                self.account.held(kind, self.now)
+                self.account.turn_away(kind, hold, self.now)
                 return
             assert self.now >= self.refused_until
             self.flying.append(Flight(kind, self.account.enter(kind, self.now)))

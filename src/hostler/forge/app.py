@@ -71,6 +71,11 @@ class App:
             self._login = f"{payloads.word_of(self._ask('GET', '/app'), 'slug')}[bot]"
         return self._login
 
+    def account(self, repo: RepoName) -> str:
+        """The installation that covers a repository."""
+        with self._lock:
+            return f"installation {self._installation(repo)}"
+
     def _installation(self, repo: RepoName) -> int:
         if self._installation_id:
             return self._installation_id
@@ -88,7 +93,8 @@ class App:
     def _ask(self, method: str, path: str) -> Any:
         # A second token does no harm, so even the POST may be repeated.
         url, bearer = self._wire.absolute(path), self._jwt()
-        return self._wire.send(Request(method, url, bearer=bearer, safe=True)).data
+        account = f"app {self._app_id}"
+        return self._wire.send(Request(method, url, bearer=bearer, safe=True, account=account)).data
 
     def _jwt(self) -> str:
         now = self._wire.now()

@@ -30,7 +30,10 @@ class Client:
         repo: RepoName,
         clock: Clock,
         pauses: tuple[float, ...] = PAUSES,
+        *,
+        urgent: bool = False,
     ) -> None:
+        """`urgent`: for whoever writes; its reads go before those of polls."""
         self.wire = wire
         self.repo = repo
         self.repository_id = 0
@@ -41,6 +44,7 @@ class Client:
         self._credentials = credentials
         self._clock = clock
         self._pauses = pauses
+        self._urgent = urgent
 
     def login(self) -> str:
         """The account that our writes appear under."""
@@ -56,7 +60,7 @@ class Client:
         url = self.wire.absolute(path)
         if given:
             url += ("&" if urlsplit(url).query else "?") + urlencode(given)
-        request = Request("GET", url, etag=etag)
+        request = Request("GET", url, etag=etag, urgent=self._urgent)
         for pause in self._pauses:
             try:
                 return self._authorised(request)
@@ -78,12 +82,17 @@ class Client:
     def _authorised(self, request: Request) -> Answer:
         bearer = self._credentials.bearer(self.repo)
         try:
-            return self._deliver(replace(request, bearer=bearer))
+            return self._deliver(self._signed(request, bearer))
         except Unauthorized:
             # Nothing was done, so that even a write may be sent again with a better token.
             if not self._credentials.renew(bearer):
                 raise
-        return self._deliver(replace(request, bearer=self._credentials.bearer(self.repo)))
+        return self._deliver(self._signed(request, self._credentials.bearer(self.repo)))
+
+    def _signed(self, request: Request, bearer: str) -> Request:
+        account = self._credentials.account(self.repo)
+        self.wire.budget.pays(account, self.repo)
+        return replace(request, bearer=bearer, account=account)
 
     def _deliver(self, request: Request) -> Answer:
         number = 0

@@ -40,6 +40,10 @@ class Credentials(Protocol):
         """The account that our writes appear under."""
         ...
 
+    def account(self, repo: RepoName) -> str:
+        """Who pays for requests about a repository, by a name that holds no secret."""
+        ...
+
 
 class Token:
     """A token from somewhere that can be asked again."""
@@ -49,6 +53,8 @@ class Token:
         self._source = source
         self._lock = threading.Lock()
         self._secret = ""
+        self._known = ""
+        self._number = 0
         self._login = ""
 
     def bearer(self, _repo: RepoName) -> str:
@@ -63,14 +69,24 @@ class Token:
     def login(self) -> str:
         if not self._login:
             url = self._wire.absolute("/user")
-            answer = self._wire.send(Request("GET", url, bearer=self._present()))
+            bearer, account = self._present(), self._account()
+            answer = self._wire.send(Request("GET", url, bearer=bearer, account=account))
             self._login = payloads.word_of(answer.data, "login")
         return self._login
+
+    def account(self, _repo: RepoName) -> str:
+        return self._account()
+
+    def _account(self) -> str:
+        """Another token may be another person's: it gets a name of its own."""
+        return f"token {self._number}" if self._number > 1 else "token"
 
     def _present(self) -> str:
         with self._lock:
             if not self._secret:
                 self._secret = _checked(self._source())
+                self._number += self._secret != self._known
+                self._known = self._secret
             return self._secret
 
 

@@ -36,6 +36,9 @@ class Refusal:
 
 def read_budget(headers: Mapping[str, str]) -> Budget:
     """The facts in an answer's headers (lower-case names); nonsense counts as absent."""
+    if headers.get("x-ratelimit-resource", "core") != "core":
+        # Searches and the like have budgets of their own.
+        return Budget(None, None, None, _date(headers.get("date")))
     reset = _number(headers.get("x-ratelimit-reset"))
     return Budget(
         limit=_number(headers.get("x-ratelimit-limit")),
@@ -50,7 +53,7 @@ def read_refusal(
 ) -> Refusal | None:
     """Whether an answer is a limit's; None for other answers.
 
-    `refusals` counts those in a row before this one that came without a word on how long.
+    `refusals` counts those in a row before this one.
     """
     if status not in (403, 429):
         return None

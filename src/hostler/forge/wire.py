@@ -19,6 +19,8 @@ import httpx
 from hostler import __version__
 from hostler.clock import Clock
 from hostler.errors import ForgeError, RateLimited, ServerFailed, Unclear, Unreachable
+from hostler.forge.budget import Accounts, Kind
+from hostler.forge.budget.accounts import Turn
 from hostler.forge.limits import Budget, read_budget, read_refusal
 from hostler.forge.refusals import moved, refusal, said
 
@@ -51,7 +53,10 @@ MAYBE_SENT: dict[type[httpx.RequestError], bool] = {
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked. `safe` says that repeating it does no harm, as with every read."""
+    """What is asked. `safe` says that repeating it does no harm, as with every read.
+
+    `account` is who pays for it; `urgent` marks a read that a write waits for.
+    """
 
     method: str
     url: str
@@ -59,11 +64,20 @@ class Request:
     etag: str = ""
     bearer: str = ""
     safe: bool = False
+    account: str = ""
+    urgent: bool = False
 
     @property
     def reading(self) -> bool:
         """Whether an answer that was lost changed nothing that matters."""
         return self.safe or self.method in READS
+
+    @property
+    def kind(self) -> Kind:
+        """What it is for GitHub's limits."""
+        if self.method in READS:
+            return Kind.URGENT if self.urgent else Kind.READ
+        return Kind.CREATION if self.method == "POST" and not self.safe else Kind.WRITE
 
     @property
     def words(self) -> str:
@@ -101,11 +115,12 @@ class Wire:
         *,
         api_version: str = "2022-11-28",
         timeout: float = 30.0,
+        budget: Accounts | None = None,
     ) -> None:
         self.base_url = base_url.rstrip("/")
+        self.budget = budget or Accounts(clock)
         self._clock = clock
         self._heard: tuple[datetime, float, datetime] | None = None
-        self._refusals = 0
         self._http = httpx.Client(
             headers={
                 "Accept": "application/vnd.github+json",
@@ -121,7 +136,8 @@ class Wire:
         )
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Let go of all connections; nobody waits for its turn any more."""
+        self.budget.close()
         self._http.close()
 
     def absolute(self, path: str) -> str:
@@ -136,25 +152,29 @@ class Wire:
         return _origin(url) == _origin(self.base_url)
 
     def send(self, request: Request) -> Answer:
-        """One request, one answer. Redirects come back as answers with `redirect` set."""
-        response = self._exchange(request)
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        budget = read_budget(headers)
-        self._hear(budget.date)
-        data = _data(response)
-        if response.status_code < 300 or response.status_code == 304:
-            self._refusals = 0
-            return self._answer(request, response, headers, budget, data)
-        if response.status_code in REDIRECTS:
-            target = urljoin(request.url, headers.get("location", ""))
-            return Answer(response.status_code, None, budget, redirect=target)
-        raise self._error(request, response.status_code, headers, data)
+        """One request, one answer, when the budget allows. Redirects come back as answers."""
+        with self.budget.turn(request.account, request.kind, request.words) as turn:
+            response = self._exchange(request, turn)
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            budget = read_budget(headers)
+            self._hear(budget.date)
+            turn.answer(response.status_code, budget)
+            data = _data(response)
+            if response.status_code < 300 or response.status_code == 304:
+                return self._answer(request, response, headers, budget, data)
+            if response.status_code in REDIRECTS:
+                target = urljoin(request.url, headers.get("location", ""))
+                return Answer(response.status_code, None, budget, redirect=target)
+            raise self._error(request, response.status_code, headers, data, turn)
 
     def now(self) -> datetime:
         """GitHub's time, from its last answer; asked for where that is too long ago."""
         heard = self._known_time()
         if heard is not None:
             return heard
+        refused = self.budget.refused_until()
+        if refused is not None:
+            raise RateLimited("GET /rate_limit", 0, refused, "secondary")
         try:
             # Free of charge; and a refusal tells the time as well.
             self.send(Request("GET", self.absolute("/rate_limit")))
@@ -163,7 +183,7 @@ class Wire:
                 raise
         return self._known_time() or self._clock.now()
 
-    def _exchange(self, request: Request) -> httpx.Response:
+    def _exchange(self, request: Request, turn: Turn) -> httpx.Response:
         headers = {}
         if request.bearer:
             headers["Authorization"] = f"Bearer {request.bearer}"
@@ -175,6 +195,8 @@ class Wire:
         try:
             return self._http.request(request.method, request.url, content=content, headers=headers)
         except httpx.RequestError as error:
+            if not _maybe_sent(error):
+                turn.never_left()
             raise _translated(request, error) from error
 
     def _answer(
@@ -198,13 +220,13 @@ class Wire:
         )
 
     def _error(
-        self, request: Request, status: int, headers: dict[str, str], data: Any
+        self, request: Request, status: int, headers: dict[str, str], data: Any, turn: Turn
     ) -> ForgeError:
         if status >= 500 or status == 408:
             return _lost(request, status, f"the server failed ({status})")
-        limit = read_refusal(status, headers, said(data), self._clock.now(), self._refusals)
+        limit = read_refusal(status, headers, said(data), self._clock.now(), turn.refusals())
         if limit is not None:
-            self._refusals += 1
+            turn.refuse(limit)
             return RateLimited(request.words, status, limit.until, limit.limit)
         if status < 400:
             return moved(request.words, status, headers.get("location", ""))
@@ -241,12 +263,15 @@ def _data(response: httpx.Response) -> Any:
 
 def _translated(request: Request, error: httpx.RequestError) -> ForgeError:
     reason = f"{type(error).__name__} ({error})" if str(error) else type(error).__name__
-    maybe_sent = next(
-        (MAYBE_SENT[kind] for kind in type(error).__mro__ if kind in MAYBE_SENT), True
-    )
-    if maybe_sent and not request.reading:
+    if _maybe_sent(error) and not request.reading:
         return Unclear(request.words, reason)
     return Unreachable(request.words, reason)
+
+
+def _maybe_sent(error: httpx.RequestError) -> bool:
+    """Whether anything may have reached GitHub; of an unknown error the worst is thought."""
+    known = (MAYBE_SENT[kind] for kind in type(error).__mro__ if kind in MAYBE_SENT)
+    return next(known, True)
 
 
 def _lost(request: Request, status: int, reason: str) -> ForgeError:

@@ -5,6 +5,7 @@ Touches no clock, lock or network: time is an argument, in seconds that never ru
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 from hostler.forge.budget.caps import HOUR, MINUTE, Caps, Kind
@@ -52,6 +53,8 @@ class Account:
         # What polls would have cost, had they not been stretched.
         self._paid = Tally(HOUR_MEMORY)
         self._asked = Tally(MINUTE_MEMORY)
+        # When the polls that were turned away come again.
+        self._line: deque[float] = deque()
         self._refused: Refused | None = None
         self._refusals = 0
         self._episodes = 0
@@ -68,21 +71,26 @@ class Account:
             return Hold(PRIMARY, None if self._may_end_well(kind, primary) else primary.ends - now)
         if self._flying >= self._caps.places(kind):
             return Hold(SECONDARY, None)
-        wait = self._wait(kind, now)
-        return Hold(SECONDARY, wait) if wait > 0 else None
+        if self._wait(kind, now) <= 0:
+            return None
+        return Hold(SECONDARY, self._wait(kind, now, self._in_line(kind, now)))
 
     def enter(self, kind: Kind, now: float) -> int:
         """A request leaves. Returned is how many times we were refused until then."""
-        self.want(kind, now)
+        self._want(kind, now)
         self._flying += 1
         for window, amount in self._windows(kind):
             window.begin(amount)
         return self._episodes
 
-    def want(self, kind: Kind, now: float) -> None:
-        """A request was asked for, whether it may leave or not."""
-        if kind is Kind.READ:
-            self._asked.add(kind.points * self.stretch(now), now)
+    def held(self, kind: Kind, now: float) -> None:
+        """A request had to wait for room: more was wanted than was spent."""
+        self._want(kind, now)
+
+    def turn_away(self, kind: Kind, hold: Hold, now: float) -> None:
+        """A request may not leave, and comes again when it was told to."""
+        if kind is Kind.READ and hold.limit == SECONDARY and hold.seconds:
+            self._line.append(now + hold.seconds)
 
     def leave(self, kind: Kind, now: float, *, sent: bool) -> None:
         """A request is over; not `sent` if it surely never reached GitHub."""
@@ -142,6 +150,16 @@ class Account:
         idle = idle_stretch(max(self._hour_pressure(now), self._minute_pressure(now)))
         return active_stretch(idle) if active else idle
 
+    def _want(self, kind: Kind, now: float) -> None:
+        if kind is Kind.READ:
+            self._asked.add(kind.points, now, slower=self.stretch(now))
+
+    def _in_line(self, kind: Kind, now: float) -> int:
+        """The points of those who were told to come again and have not come yet."""
+        while self._line and self._line[0] <= now:
+            self._line.popleft()
+        return len(self._line) * kind.points if kind is Kind.READ else 0
+
     def _hour_pressure(self, now: float) -> float:
         primary = self.primary(now)
         if primary is None:
@@ -164,10 +182,10 @@ class Account:
         """What must remain."""
         return primary.limit - self._caps.hourly(kind, primary.limit)
 
-    def _wait(self, kind: Kind, now: float) -> float:
-        """Seconds until the windows have room for it."""
+    def _wait(self, kind: Kind, now: float, in_line: int = 0) -> float:
+        """Seconds until the windows have room for it, after those who wait in line."""
         caps = self._caps
-        waits = [self._points.wait(kind.points, caps.points(kind), now)]
+        waits = [self._points.wait(kind.points + in_line, caps.points(kind), now)]
         if kind is Kind.CREATION:
             for seconds, limit in (
                 (MINUTE, caps.creations_per_minute),

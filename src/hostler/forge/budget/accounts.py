@@ -174,6 +174,8 @@ class Accounts:
             hold = account.hold(kind, now)
             if hold is None:
                 return account.enter(kind, now)
+            if wake not in self._waiting:
+                account.held(kind, now)
             # In the same breath: whoever leaves from now on wakes us.
             self._waiting.add(wake)
             return hold
@@ -191,7 +193,7 @@ class Accounts:
     def _refusal(self, hold: Hold, name: str, kind: Kind, words: str) -> RateLimited:
         metrics.count(GITHUB_REFUSALS, account=name, limit=hold.limit, by="us")
         with self._lock:
-            self._account(name).want(kind, self._clock.monotonic())
+            self._account(name).turn_away(kind, hold, self._clock.monotonic())
         seconds = BUSY_SECONDS if hold.seconds is None else hold.seconds
         until = self._clock.now() + timedelta(seconds=seconds)
         return RateLimited(words, 0, until, hold.limit)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-# Of every share, kept for writes.
-RESERVE_PERCENT = 10
+# What polls should come to use of a share, by stretching; in the hour they never use more.
+AIM_PERCENT = 90
+# What polls may use of the minute and of the places at most: bursts are ordinary.
+MOST_PERCENT = 95
 MINUTE, HOUR = 60.0, 3600.0
 
 
@@ -46,24 +48,19 @@ class Caps:
     def points(self, kind: Kind) -> int:
         """The points that requests of a kind may bring the minute to."""
         share = self.share(self.points_per_minute)
-        return for_polls(share, POINTS[Kind.WRITE]) if kind is Kind.READ else share
+        return for_polls(share, MOST_PERCENT, POINTS[Kind.WRITE]) if kind is Kind.READ else share
 
     def places(self, kind: Kind) -> int:
         """How many may be under way once one of this kind is."""
         share = self.share(self.concurrent)
-        return for_polls(share) if kind is Kind.READ else share
+        return for_polls(share, MOST_PERCENT) if kind is Kind.READ else share
 
     def hourly(self, kind: Kind, limit: int) -> int:
         """What requests of a kind may bring the hour to."""
         share = self.share(limit)
-        return for_polls(share) if kind is Kind.READ else share
+        return for_polls(share, AIM_PERCENT) if kind is Kind.READ else share
 
 
-def for_polls(share: int, least: int = 1) -> int:
-    """What polls may use of a share; `least` is what one write costs."""
-    return max(share - reserve(share, least), 1)
-
-
-def reserve(share: int, least: int = 1) -> int:
-    """What is kept of a share for writes."""
-    return max(-(-share * RESERVE_PERCENT // 100), least)
+def for_polls(share: int, percent: int, write: int = 1) -> int:
+    """What polls may use of a share: so much of it, and so that one write has room."""
+    return max(min(share * percent // 100, share - write), 1)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from math import inf, sqrt
 
-from hostler.forge.budget.caps import MINUTE, POINTS, Kind, reserve
+from hostler.forge.budget.caps import AIM_PERCENT, MINUTE
 
 HOUR_MEMORY = 900.0
-MINUTE_MEMORY = 180.0
+MINUTE_MEMORY = 300.0
 LEAST_HORIZON = 60.0
 IDLE_FIRST = 2.0
-MOST_STRETCH = 120.0
+MOST_STRETCH = 30.0
 
 
 def hour_pressure(demand: float, left: float, seconds: float) -> float:
@@ -22,9 +22,9 @@ def hour_pressure(demand: float, left: float, seconds: float) -> float:
     return wanted * max(seconds, LEAST_HORIZON) / left
 
 
-def minute_pressure(demand: float, share: float, written: float) -> float:
+def minute_pressure(demand: float, share: int, written: int) -> float:
     """How many times too many points would be spent; `demand` is per second."""
-    room = share - max(reserve(int(share), POINTS[Kind.WRITE]), written)
+    room = min(share * AIM_PERCENT / 100, share - written)
     return demand * MINUTE / room if room > 0 else inf
 
 
