@@ -69,6 +69,7 @@ class Yard:
     def settle(self) -> None:
         """Poll until nothing is owed and every address is known."""
         for _ in range(12):
+            self.house.pass_time(30)
             self.poll()
 
     def keys(self, *kinds: str) -> set[str]:

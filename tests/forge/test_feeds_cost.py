@@ -26,6 +26,7 @@ def settled(house, yard, pulls, comments, blocked=0):
     house.pass_time(HOUR)
     # Each is scanned, and swept until its mergeability is known.
     for _ in range(pulls // MOST_SCANS + 3 * pulls + 4):
+        house.pass_time(30)
         yard.poll()
     return numbers
 
