@@ -15,7 +15,7 @@ from hostler.forge.deeds import (
 )
 from hostler.forge.feeds import Meter, Plan, Poller, Scanned, Tap, Window, consume, pending, scan
 from hostler.forge.opening import Hub, open_hub
-from hostler.forge.outbox import Pace, Sender, Settled, enqueue, token_of
+from hostler.forge.outbox import Pace, Reconciler, Sender, Settled, enqueue, token_of
 from hostler.forge.payloads import pull_of
 from hostler.forge.port import Blocking, Forge, Issue, Item, ItemKind, Made, Pull, Repository
 
@@ -40,6 +40,7 @@ __all__ = [
     "Plan",
     "Poller",
     "Pull",
+    "Reconciler",
     "Reply",
     "Repository",
     "Scanned",

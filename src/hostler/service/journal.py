@@ -10,6 +10,7 @@ from hostler.runs import Found
 from hostler.service.crew import Job
 from hostler.service.limiter import GlobalWorkLimiter
 from hostler.service.orchestrator import Look, cause_of
+from hostler.store.outbox import OutboxRow
 from hostler.store.runs import Run
 from hostler.store.tasks import Task
 from hostler.telemetry import names
@@ -139,6 +140,16 @@ class Journal:
             self._log.event(names.CHECKOUT_CLEANED, task=task.id)
         else:
             self._log.event(names.CHECKOUT_KEPT, task=task.id, why=str(error))
+
+    def never_seen(self, row: OutboxRow, looks: int) -> None:
+        """GitHub took a write of ours, and it cannot be found there."""
+        self._log.event(
+            names.TOKEN_RECONCILE_TIMEOUT,
+            repo=row.repo_full_name,
+            token=row.token,
+            number=row.scope_number,
+            looks=looks,
+        )
 
     def lost(self, task: Task) -> None:
         self._log.event(names.TASK_FOUND_LOST, task=task.id, project=task.project)

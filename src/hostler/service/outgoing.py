@@ -1,4 +1,4 @@
-"""The sender's thread: whatever is due in the outbox goes out, one write after another."""
+"""The sender's thread: what is due in the outbox goes out; what nobody has seen is looked for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from hostler.clock import Clock
-from hostler.forge import Sender
+from hostler.forge import Reconciler, Sender
 
 PAUSE_AFTER_TROUBLE = 5.0
 
@@ -16,9 +16,14 @@ class Outgoing:
     """Sends until it is told to leave; a write under way is finished first."""
 
     def __init__(
-        self, sender: Sender, clock: Clock, troubled: Callable[[BaseException], None]
+        self,
+        sender: Sender,
+        reconciler: Reconciler,
+        clock: Clock,
+        troubled: Callable[[BaseException], None],
     ) -> None:
         self._sender = sender
+        self._reconciler = reconciler
         self._clock = clock
         self._troubled = troubled
         self._news = clock.wakeup()
@@ -51,11 +56,11 @@ class Outgoing:
     def _send(self) -> float | None:
         """Send what is due; in how many seconds to look again."""
         try:
-            again = self._sender.send_due()
+            again = [self._sender.send_due(), self._reconciler.look_due()]
         except Exception as error:  # a busy database, or a defect: neither ends all sending
             self._troubled(error)
             return PAUSE_AFTER_TROUBLE
-        return None if again is None else self._until(again)
+        return min((self._until(moment) for moment in again if moment is not None), default=None)
 
     def _until(self, moment: datetime) -> float:
         return max((moment - self._clock.now()).total_seconds(), 0.01)

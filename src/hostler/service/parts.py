@@ -10,7 +10,7 @@ from datetime import timedelta
 from hostler.clock import Clock
 from hostler.config.settings import Runtime
 from hostler.flows import settled
-from hostler.forge import Pace, Sender, Window
+from hostler.forge import Pace, Reconciler, Sender, Window
 from hostler.governor import attach, look_around
 from hostler.intake import watch
 from hostler.runs import LocalDispatcher, Supervisor
@@ -144,7 +144,11 @@ def _outgoing(ground: Ground) -> Outgoing:
         observe=ground.observe,
         scopes=(TASKS,),
     )
-    return Outgoing(sender, ground.clock, ground.journal.broke)
+    patience = timedelta(seconds=house.settings.runtime.action_token_unobserved_seconds)
+    reconciler = Reconciler(
+        house.store, house.hub.repo, ground.clock, patience, ground.journal.never_seen
+    )
+    return Outgoing(sender, reconciler, ground.clock, ground.journal.broke)
 
 
 def _orchestrators(ground: Ground, desks: Desks) -> list[RepoOrchestrator]:

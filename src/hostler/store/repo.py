@@ -26,6 +26,8 @@ from hostler.store.tables import action_tokens, poll_cursors
 from hostler.store.tokens import TokenEvent, next_attempts, next_status
 from hostler.store.transaction import Transaction
 from hostler.store.upserts import insert_if_absent, insert_or_update
+from hostler.telemetry.metrics import metrics
+from hostler.telemetry.names import ACTION_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +111,12 @@ class Repo:
             "created_at": tx.stamp(),
             "updated_at": tx.stamp(),
         }
+        known = self.get_action_token(tx, token)
         insert_if_absent(tx, action_tokens, row)
         found = self.get_action_token(tx, token)
         assert found is not None
+        if known is None:
+            _count(tx, found)
         if (found.scope_kind, found.scope_number) != (scope_kind, scope_number):
             raise StoreConflict(
                 f"Token {token} is already used on {found.scope_kind} {found.scope_number}.",
@@ -192,7 +197,11 @@ class Repo:
             **(facts or {}),
         }
         tx.execute(update(action_tokens).where(self._is(token)).values(changed))
-        return self.get_action_token(tx, token)
+        after = self.get_action_token(tx, token)
+        assert after is not None
+        if after.status is not found.status:
+            _count(tx, after)
+        return after
 
     def _token(self, tx: Transaction, chosen: Select[Any]) -> ActionToken | None:
         row = tx.execute(chosen).mappings().one_or_none()
@@ -207,6 +216,12 @@ class Repo:
         if found is None:
             raise StoreConflict(f"Token {token} of {self.name} was never planned.")
         return found
+
+
+def _count(tx: Transaction, token: ActionToken) -> None:
+    """One step of a write, counted when it is stored."""
+    status, source = token.status.value, token.source
+    tx.after_commit(lambda: metrics.count(ACTION_TOKENS, status=status, source=source))
 
 
 def _cursor(row: dict[str, Any]) -> PollCursor:

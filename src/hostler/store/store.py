@@ -56,6 +56,7 @@ class Store:
             begun()
             yield tx
         self._changes.value.committed()
+        tx.committed()
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:

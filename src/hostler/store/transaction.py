@@ -31,6 +31,7 @@ class Transaction:
         self._process = os.getpid()
         self._closed = False
         self.failure: Exception | None = None
+        self._afterwards: list[Callable[[], None]] = []
 
     @property
     def on_postgres(self) -> bool:
@@ -62,6 +63,15 @@ class Transaction:
     def stamp(self) -> str:
         """This transaction's moment as stored."""
         return stamp(self.now())
+
+    def after_commit(self, act: Callable[[], None]) -> None:
+        """Do this when all of it is stored, and not at all if it is undone. For counting."""
+        self._afterwards.append(act)
+
+    def committed(self) -> None:
+        """It is stored."""
+        for act in self._afterwards:
+            act()
 
     def close(self) -> None:
         """The block is over; whoever kept this object must not use it."""

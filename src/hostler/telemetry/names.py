@@ -129,6 +129,12 @@ CHECKOUT_CLEANED = Event(
 CHECKOUT_KEPT = Event(
     "checkout_kept", Level.WARNING, "A checkout stays: work would be lost.", ("task", "why")
 )
+TOKEN_RECONCILE_TIMEOUT = Event(
+    "token_reconcile_timeout",
+    Level.WARNING,
+    "GitHub took a write of ours, and it cannot be found there.",
+    ("repo", "token", "number", "looks"),
+)
 PROJECT_TOO_WIDE = Event(
     "project_too_wide",
     Level.WARNING,
@@ -194,6 +200,7 @@ EVENTS = (
     WORK_TROUBLED,
     CHECKOUT_CLEANED,
     CHECKOUT_KEPT,
+    TOKEN_RECONCILE_TIMEOUT,
     PROJECT_TOO_WIDE,
     TASK_FOUND_LOST,
     GC_SWEPT,
@@ -217,6 +224,17 @@ STORE_TRANSACTIONS = Metric(
 )
 STORE_WRITE_WAIT = Metric(
     "store_write_wait_seconds", MetricKind.HISTOGRAM, "Wait for the database's write lock."
+)
+ACTION_TOKENS = Metric(
+    "action_tokens_total",
+    MetricKind.COUNTER,
+    "Steps of outgoing writes: planned, posted, observed, failed.",
+    ("status", "source"),
+)
+ACTION_TOKEN_UNOBSERVED_AGE = Metric(
+    "action_token_unobserved_age_seconds",
+    MetricKind.GAUGE,
+    "Age of the oldest write that GitHub took and no feed has shown.",
 )
 QUEUED_RUNS = Metric(
     "queued_runs", MetricKind.GAUGE, "Agents that wait for one of the home's run slots."
@@ -326,6 +344,8 @@ METRICS = (
     LOG_LINES_LOST,
     STORE_TRANSACTIONS,
     STORE_WRITE_WAIT,
+    ACTION_TOKENS,
+    ACTION_TOKEN_UNOBSERVED_AGE,
     QUEUED_RUNS,
     GITHUB_BUDGET_LIMIT,
     GITHUB_BUDGET_REMAINING,

@@ -1,0 +1,179 @@
+"""Writes that were answered and that no feed has shown: looked for, bounded, and told of."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostler.errors import Unreachable
+from hostler.forge import Comment, Label, Reconciler
+from hostler.forge.outbox.reconciling import MOST_ASKED, MOST_LOOKS, first_look, next_look
+from hostler.model import ScopeKind, TokenStatus
+from hostler.telemetry.metrics import metrics
+from hostler.telemetry.names import ACTION_TOKEN_UNOBSERVED_AGE, ACTION_TOKENS
+
+PATIENCE = timedelta(seconds=120)
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+moments = st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)).map(
+    lambda moment: moment.replace(tzinfo=UTC)
+)
+
+
+class Eye:
+    """A reconciler, and everything that it gave up on."""
+
+    def __init__(self, house, store) -> None:
+        self.house = house
+        self.missed: list[tuple[str, int]] = []
+        self.reconciler = Reconciler(
+            store,
+            lambda _: house.forge,
+            house.clock,
+            PATIENCE,
+            lambda row, looks: self.missed.append((row.token, looks)),
+        )
+
+    def look(self):
+        before = self.house.forge.cost().requests
+        again = self.reconciler.look_due()
+        return again, self.house.forge.cost().requests - before
+
+
+def soon(wait: timedelta) -> bool:
+    """What is stored has milliseconds."""
+    return abs(wait) < timedelta(milliseconds=2)
+
+
+@pytest.fixture
+def eye(house, store):
+    return Eye(house, store)
+
+
+def test_what_a_feed_has_shown_is_not_looked_for(house, post, eye, scan):
+    number = house.issue()
+    scan()
+    post.say(number)
+    post.drain()
+    house.pass_time(10)
+    scan()
+    assert post.token().status is TokenStatus.OBSERVED
+    house.pass_time(600)
+    assert eye.look() == (None, 0)
+
+
+def test_what_no_feed_has_shown_is_looked_for_by_itself_after_its_time(house, post, eye):
+    number = house.issue()
+    for _ in range(30):
+        house.say(number)
+    house.pass_time(3600)
+    post.say(number)
+    post.drain()
+    again, requests = eye.look()
+    assert requests == 0 and soon(again - house.clock.now() - PATIENCE)
+    house.pass_time(119)
+    assert eye.look() == (again, 0)
+    assert metrics.value(ACTION_TOKEN_UNOBSERVED_AGE) == pytest.approx(119, abs=0.01)
+    house.pass_time(1)
+    # One bounded question, whatever the length of the thread.
+    assert eye.look() == (None, 1)
+    (ours,) = (c for c in house.comments(number) if c["user"]["login"] == "bot")
+    token = post.token()
+    assert (token.status, token.observed_comment_id) == (TokenStatus.OBSERVED, ours["id"])
+    assert eye.missed == [] and metrics.value(ACTION_TOKEN_UNOBSERVED_AGE) == 0
+
+
+def test_a_comment_that_somebody_deleted_is_told_of_and_never_made_again(house, post, eye):
+    number = house.issue()
+    post.say(number)
+    post.drain()
+    (ours,) = house.comments(number)
+    house.do("DELETE", f"issues/comments/{ours['id']}")
+    asked = 0
+    for _ in range(100):
+        house.pass_time(120)
+        asked += eye.look()[1]
+        post.drain()
+    assert eye.missed == [("t1", look) for look in range(1, MOST_LOOKS + 1)]
+    assert asked <= 2 * MOST_LOOKS and house.comments(number) == []
+    assert post.token().status is TokenStatus.POSTED
+    assert eye.look()[0] is None
+
+
+def test_writes_without_a_marker_are_not_missed(house, post, eye):
+    number = house.issue()
+    house.do("POST", "labels", name="red")
+    post.queue(Label(number, "red"))
+    post.drain()
+    house.pass_time(600)
+    assert eye.look() == (None, 0)
+
+
+def test_github_that_is_down_is_left_alone_and_asked_again(house, post, eye, monkeypatch):
+    number = house.issue()
+    post.say(number)
+    post.drain()
+    house.pass_time(120)
+
+    def down(*_args, **_words):
+        raise Unreachable("GitHub", "no connection")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(house.forge, "find", down)
+        again, _ = eye.look()
+        assert soon(again - house.clock.now() - PATIENCE) and eye.missed == []
+        assert eye.look() == (again, 0)
+    house.pass_time(120)
+    eye.look()
+    assert post.token().status is TokenStatus.OBSERVED
+
+
+def test_many_are_looked_for_a_few_at_a_time(house, post, eye):
+    number = house.issue()
+    for count in range(MOST_ASKED + 5):
+        post.queue(Comment(number, "x"), token=f"many-{count}")
+    post.drain()
+    house.pass_time(600)
+    again, requests = eye.look()
+    assert MOST_ASKED <= requests <= 2 * MOST_ASKED and again <= house.clock.now()
+    assert eye.look()[0] is None
+
+
+def test_steps_are_counted_once_each_and_only_when_stored(house, post, store, scan):
+    def count(status):
+        return metrics.value(ACTION_TOKENS, status=status, source="test")
+
+    before = {status: count(status) for status in ("planned", "posted", "observed")}
+    number = house.issue()
+    scan()
+    with pytest.raises(ZeroDivisionError), store.write("outbox") as tx:
+        store.repo(house.name).record_action_token_planned(
+            tx, "undone", scope_kind=ScopeKind.ISSUE, scope_number=number, source="test"
+        )
+        raise ZeroDivisionError
+    post.say(number)
+    post.say(number)
+    post.drain()
+    house.pass_time(5)
+    scan()
+    scan()
+    assert {status: count(status) - number_ for status, number_ in before.items()} == {
+        "planned": 1,
+        "posted": 1,
+        "observed": 1,
+    }
+
+
+@given(moments, moments)
+def test_the_first_look_is_never_far_off_however_clocks_go(posted, now):
+    assert first_look(posted, now, PATIENCE) <= now + PATIENCE
+
+
+@given(st.integers(0, 20))
+def test_looks_come_later_each_time_and_end(looks):
+    found = next_look(looks, NOW, PATIENCE)
+    assert (found is None) == (looks >= MOST_LOOKS)
+    if found is not None:
+        assert found - NOW == PATIENCE * 2**looks
