@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hostler.forge.checks import github_answers
+from hostler.forge.checks import github_answers, polls_fit
 from hostler.health import Context, Status
 from hostler.sandbox.auth import token_for
 
@@ -87,3 +87,71 @@ def test_nothing_is_asked_without_repositories(house, tmp_path):
     found = list(github_answers(Context(tmp_path, tmp_path / "hostler.toml", house.clock)))
     assert [finding.status for finding in found] == [Status.SKIPPED]
     assert house.ledger() == []
+
+
+def test_what_is_left_is_told(house, findings):
+    house.tune(primary_limit=5000)
+    status, evidence, _ = findings()[1]
+    assert (status, "token: 4,998 of 5,000 requests are left" in evidence) == (Status.OK, True)
+
+
+def test_little_that_is_left_is_told_before_it_is_gone(house, findings):
+    house.tune(primary_limit=5000)
+    for _ in range(2):
+        findings()
+    account = next(iter(house.sandbox.app.pipeline.limits._accounts.values()))
+    account.used = 3700
+    status, evidence, remedy = findings()[1]
+    assert (status, bool(remedy)) == (Status.WARNING, True)
+    assert "298 of them for us" in evidence
+    account.used = 3500
+    assert findings()[1][0] is Status.OK
+    account.used = 4000
+    ((status, evidence, _),) = findings()[1:]
+    assert (status, "our share is spent" in evidence) == (Status.WARNING, True)
+
+
+@pytest.mark.parametrize("limit", ["primary", "secondary"])
+def test_a_refusal_is_told_with_its_end(house, findings, limit):
+    house.tune(primary_limit=5000)
+    house.fault("limit", limit=limit)
+    ((status, evidence, remedy),) = findings()
+    assert (status, bool(remedy)) == (Status.WARNING, True)
+    assert f"{limit} limit" in evidence and "UTC" in evidence
+
+
+FLEET = """
+[runtime]
+poll_interval_seconds = {interval}
+""" + "".join(f'[repo.r{n}]\nowner = "alice"\nname = "r{n}"\n' for n in range(100))
+
+
+@pytest.fixture
+def fit(tmp_path, house):
+    def look(text):
+        (tmp_path / "hostler.toml").write_text(text)
+        found = list(polls_fit(Context(tmp_path, tmp_path / "hostler.toml", house.clock)))
+        return [(finding.status, finding.evidence, finding.remedy) for finding in found]
+
+    return look
+
+
+def test_settings_that_fit_are_told_with_their_cost(fit, house):
+    ((status, evidence, _),) = fit(FLEET.format(interval=60))
+    assert status is Status.OK
+    assert "140 of 720 points a minute, 0 of 4,000 requests an hour" in evidence
+    assert "in the worst case" in evidence
+    ((status, evidence, _),) = fit(FLEET.format(interval=3600))
+    assert (status, "worst" in evidence) == (Status.OK, False)
+    assert house.ledger() == []
+
+
+def test_settings_that_cannot_fit_are_told_with_what_to_change(fit):
+    ((status, evidence, remedy),) = fit(FLEET.format(interval=10))
+    assert (status, "polls stretch 1.3 times" in evidence) == (Status.WARNING, True)
+    assert "poll_interval_seconds to 13" in remedy
+
+
+def test_without_repositories_or_with_broken_settings_there_is_no_cost(fit):
+    assert [status for status, _, _ in fit("")] == [Status.SKIPPED]
+    assert fit("[runtime]\npoll_interval_seconds = 1\n") == []

@@ -94,7 +94,9 @@ class App:
         # A second token does no harm, so even the POST may be repeated.
         url, bearer = self._wire.absolute(path), self._jwt()
         account = f"app {self._app_id}"
-        return self._wire.send(Request(method, url, bearer=bearer, safe=True, account=account)).data
+        return self._wire.send(
+            Request(method, url, bearer=bearer, safe=True, account=account, urgent=True)
+        ).data
 
     def _jwt(self) -> str:
         now = self._wire.now()

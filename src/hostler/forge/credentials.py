@@ -70,7 +70,9 @@ class Token:
         if not self._login:
             url = self._wire.absolute("/user")
             bearer, account = self._present(), self._account()
-            answer = self._wire.send(Request("GET", url, bearer=bearer, account=account))
+            # Writes wait for it as well.
+            request = Request("GET", url, bearer=bearer, account=account, urgent=True)
+            answer = self._wire.send(request)
             self._login = payloads.word_of(answer.data, "login")
         return self._login
 

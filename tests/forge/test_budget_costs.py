@@ -1,0 +1,190 @@
+"""What watching costs: the model against the sandbox's ledger, and what it advises."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from feeds_yard import Yard, chatter
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostler.forge.budget.caps import Caps
+from hostler.forge.budget.costs import (
+    CHANGED,
+    Setup,
+    Watched,
+    all_writes,
+    busy_polls,
+    plan,
+    quiet_polls,
+    quiet_requests,
+)
+
+REPOS = st.lists(st.builds(Watched, st.integers(0, 5), st.booleans()), max_size=400)
+SETUPS = st.builds(
+    Setup,
+    interval=st.integers(5, 86_400),
+    idle_every=st.integers(1, 1000),
+    in_turn=st.booleans(),
+    threads=st.booleans(),
+    app=st.booleans(),
+    between_writes=st.floats(1, 60),
+)
+FLEET = [Watched(2)] * 30 + [Watched()] * 270
+
+
+def spent(house, yard, polls):
+    """(requests, primary, points) of some quiet polls, by the ledger."""
+    rows = []
+    for _ in range(polls):
+        house.pass_time(60)
+        yard.asked()
+        rows += [row for row in house.ledger() if row["path"].startswith("/repos/")]
+    return len(rows), sum(r["primary"] for r in rows), sum(r["secondary"] for r in rows)
+
+
+def rested(house, yard):
+    """Everything is read, and nothing has happened for an hour."""
+    house.pass_time(3600)
+    for _ in range(24):
+        house.pass_time(30)
+        yard.poll()
+
+
+@pytest.mark.parametrize("every", [1, 4, 5])
+def test_an_idle_repository_costs_what_the_model_says(house, store, every):
+    house.say(house.issue())
+    yard = Yard(house, store, idle_every=every)
+    rested(house, yard)
+    asked, paid, points = spent(house, yard, 20)
+    assert asked == points == 20 * quiet_requests(Watched(), Setup(idle_every=every))
+    assert paid == quiet_polls([Watched()], Setup()).primary_per_hour == 0
+
+
+@pytest.mark.parametrize("runs", [False, True])
+@pytest.mark.parametrize("pulls", [1, 3])
+def test_an_active_repository_costs_what_the_model_says(git_house, house, store, pulls, runs):
+    yard = Yard(house, store, runs=runs)
+    for place in range(pulls):
+        number = house.pull(f"topic{place}")
+        yard.follow(number)
+        chatter(house, number, 30, seconds=3600)
+    rested(house, yard)
+    asked, paid, points = spent(house, yard, 12)
+    assert asked == points == 12 * quiet_requests(Watched(pulls, runs), Setup())
+    assert paid == 0
+
+
+def test_threads_cost_what_the_model_says_at_most(git_house, house, store):
+    yard = Yard(house, store, feeds="threads")
+    for place in range(2):
+        yard.follow(house.pull(f"topic{place}"))
+    rested(house, yard)
+    asked, _, points = spent(house, yard, 6)
+    assert asked == points <= 6 * quiet_requests(Watched(2), Setup(threads=True))
+
+
+def test_a_busy_poll_costs_no_more_than_the_worst_case(git_house, house, store):
+    yard = Yard(house, store)
+    number = house.pull("topic")
+    yard.follow(number)
+    rested(house, yard)
+    for word in range(5):
+        house.pass_time(60)
+        house.say(number, f"word {word}")
+        house.remark(number, f"line {word}")
+        assert len(yard.asked()) <= quiet_requests(Watched(1), Setup()) + CHANGED
+
+
+def test_the_numbers_of_300_repositories():
+    found = plan(FLEET, Setup(interval=60), Caps())
+    assert found.now.fits
+    assert found.now.total.points_per_minute == pytest.approx(30 * 4 + 270 * 1.4)
+    assert found.now.total.requests_per_hour == pytest.approx(60 * 498)
+    assert found.now.total.primary_per_hour == 0
+    assert (found.room.primary_per_hour, found.room.points_per_minute) == (4000, 720)
+    assert not found.worst.fits
+    assert found.advice == ()
+
+
+def test_an_app_pays_once_an_hour_for_every_address():
+    found = plan(FLEET, Setup(interval=60, app=True), Caps()).now.total
+    assert found.primary_per_hour == 30 * (3 + 4) + 270 * 3
+    assert plan([Watched()], Setup(interval=3600, app=True), Caps()).now.total.primary_per_hour < 2
+
+
+def test_in_turn_all_together_cost_what_one_does():
+    one = quiet_polls([Watched()], Setup())
+    many = quiet_polls([Watched()] * 50, Setup(in_turn=True))
+    assert many.requests_per_hour == pytest.approx(one.requests_per_hour)
+
+
+def test_writes_are_bounded_by_pauses_and_by_githubs_limit():
+    fast, slow = all_writes(Setup(), Caps()), all_writes(Setup(between_writes=60), Caps())
+    assert (fast.primary_per_hour, fast.points_per_minute) == (400, 300)
+    assert (slow.primary_per_hour, slow.points_per_minute) == (60, 5)
+
+
+def test_nothing_costs_nothing():
+    found = plan([], Setup(), Caps())
+    assert found.now.total == found.worst.total == quiet_polls([], Setup())
+    assert found.now.fits and found.worst.fits
+
+
+@given(REPOS, SETUPS)
+def test_the_worst_case_is_never_better(repos, setup):
+    found = plan(repos, setup, Caps())
+    for name in ("requests_per_hour", "primary_per_hour", "points_per_minute"):
+        assert getattr(found.now.total, name) <= getattr(found.worst.total, name) + 1e-9
+    assert 1.0 <= found.now.stretch <= found.worst.stretch
+    assert busy_polls(repos, setup).primary_per_hour >= quiet_polls(repos, setup).primary_per_hour
+
+
+@given(REPOS, SETUPS)
+def test_slower_polls_and_fewer_repositories_never_cost_more(repos, setup):
+    here = quiet_polls(repos, setup).points_per_minute + 1e-6
+    assert quiet_polls(repos, replace(setup, interval=setup.interval * 2)).points_per_minute <= here
+    assert quiet_polls(repos, replace(setup, idle_every=1000)).points_per_minute <= here
+    if not setup.in_turn:
+        assert quiet_polls(repos[1:], setup).points_per_minute <= here
+
+
+MANY = [Watched(1)] * 10 + [Watched()] * 590
+
+
+def advised(setup, repos=MANY):
+    return "\n".join(plan(repos, setup, Caps()).advice)
+
+
+def test_each_advice_alone_makes_it_fit():
+    setup = Setup(interval=60)
+    said = plan(MANY, setup, Caps()).advice
+    assert len(said) == 4
+    interval, every, fewer, _ = said
+    enough = int(interval.split()[3])
+    assert plan(MANY, replace(setup, interval=enough), Caps()).now.fits
+    assert not plan(MANY, replace(setup, interval=enough - 2), Caps()).now.fits
+    polls = int(every.split()[3])
+    assert plan(MANY, replace(setup, idle_every=polls), Caps()).now.fits
+    assert not plan(MANY, replace(setup, idle_every=polls - 1), Caps()).now.fits
+    left = int(fewer.split()[1])
+    assert plan(MANY[:left], setup, Caps()).now.fits
+    assert not plan(MANY[: left + 1], setup, Caps()).now.fits
+
+
+def test_only_what_helps_is_advised():
+    assert "GitHub App" not in advised(Setup(interval=60, app=True))
+    assert "idle_feed" not in advised(Setup(interval=10))
+    threads = [Watched(20)] * 20
+    assert "feeds" in advised(Setup(interval=60, threads=True), threads)
+    assert "feeds" not in advised(Setup(interval=60), threads)
+    # The hourly price of an App's tokens does not depend on how often we poll.
+    assert "poll_interval" not in advised(Setup(interval=3000, app=True), [Watched(40)] * 100)
+
+
+@given(REPOS, SETUPS, st.integers(1, 100))
+def test_advice_is_given_exactly_where_it_does_not_fit(repos, setup, percent):
+    found = plan(repos, setup, Caps(percent=percent))
+    assert found.now.fits or found.advice or setup.app
+    assert not (found.now.fits and found.advice)
