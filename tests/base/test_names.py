@@ -29,7 +29,7 @@ def test_every_declaration_is_in_its_list():
 
 def test_names_follow_one_form():
     for item in (*EVENTS, *METRICS):
-        assert re.fullmatch(r"[a-z]+(_[a-z]+)*", item.name)
+        assert re.fullmatch(r"[a-z]+(_[a-z0-9]+)*", item.name)
         assert item.meaning.endswith(".")
     for metric in METRICS:
         assert metric.name.endswith("_total") == (metric.kind is MetricKind.COUNTER)

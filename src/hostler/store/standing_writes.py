@@ -40,8 +40,8 @@ def standing_writes(tx: Transaction, since: str, most: int) -> StandingWrites:
         select(*columns).where(given_up).order_by(outbox.c.updated_at.desc()).limit(most)
     ).mappings()
     failed = tx.execute(select(func.count()).select_from(outbox).where(given_up)).scalar_one()
-    counted = select(func.count(), func.min(outbox.c.created_at)).where(is_open)
-    waiting, oldest = tx.execute(counted).one()
+    waiting = tx.execute(select(func.count()).select_from(outbox).where(is_open)).scalar_one()
+    oldest = tx.execute(select(func.min(outbox.c.created_at)).where(is_open)).scalar_one()
     newest = tuple(
         Failure(row["repo_full_name"], row["scope_number"], row["kind"], row["last_error"] or "")
         for row in rows
