@@ -34,6 +34,11 @@ def busy_day(house, yard, first, second):
     house.control("POST", "/actions/runs", repo=str(house.name), sha=sha)
     house.say(second, "on one that begins")
     yard.follow(second)
+    # Farther apart than a reading reaches back: a cursor without its events would lose some.
+    house.pass_time(400)
+    house.say(number, "more")
+    house.say(first, "more")
+    house.remark(first, "more lines", name="first")
 
 
 def found(store, name):

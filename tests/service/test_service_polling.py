@@ -6,13 +6,23 @@ from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
-from service_town import ALICE
+from service_town import ALICE, REPO
 
 from hostler.errors import HostlerError, RateLimited
-from hostler.service.orchestrator import LONGEST_PAUSE, backing_off
+from hostler.model import RepoName
+from hostler.service.orchestrator import LONGEST_PAUSE, backing_off, stretch_of
+from hostler.store.remarks import rows_of_thread
 from hostler.store.tasks import TaskState
+from hostler.telemetry import names
+from hostler.telemetry.metrics import metrics
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
+BUSY = """
+version = 1
+
+[[scene]]
+steps = [{ hang = 3600 }]
+"""
 
 
 @given(st.floats(5, 86_400), st.integers(1, 10_000))
@@ -73,3 +83,76 @@ def test_github_down_and_back_again(found_town):
         town.hub.control.delete("/faults").raise_for_status()
         service.look()
         service.until(lambda: "alice/stable: reached again." in service.told)
+
+
+class Budget:
+    """How much of GitHub's limits is left, as a test wants it."""
+
+    def __init__(self, factor):
+        self.factor = factor
+        self.asked = []
+
+    def stretch(self, active):
+        self.asked.append(active)
+        return self.factor
+
+
+class Hub:
+    def __init__(self, budget=None):
+        if budget is not None:
+            self.budget = budget
+
+
+def test_looks_are_stretched_where_the_budget_says_so_and_never_shortened():
+    assert stretch_of(Hub(), active=True) == 1.0
+    assert stretch_of(Hub(Budget(0.5)), active=True) == 1.0
+    budget = Budget(3.0)
+    assert stretch_of(Hub(budget), active=False) == 3.0
+    assert budget.asked == [False]
+
+
+def test_words_are_noticed_while_every_worker_is_busy(found_town):
+    """Reading needs no worker: an agent that works for hours delays no comment and no merge."""
+    town = found_town(play=BUSY, runtime={"worker_count": 1})
+    alice = town.person(ALICE)
+    with town.service() as service:
+        busy = alice.file("Hours of work", "agent:small-job")
+        service.task(busy, TaskState.RUNNING)
+        alice.say(busy, "a word to somebody who works")
+        waiting = alice.file("Later", "agent:small-job")
+        service.look()
+        service.task(waiting, TaskState.QUEUED)
+
+        def heard():
+            with service.house.store.read() as tx:
+                rows = rows_of_thread(tx, RepoName.parse(REPO), busy, "issue_comment")
+                return [row for row in rows if row.consumed_at]
+
+        service.until(heard, "the word")
+        assert service.task(busy).state is TaskState.RUNNING
+
+
+def test_a_quiet_look_writes_nothing(found_town):
+    town, steps = found_town(), []
+    alice = town.person(ALICE)
+    with town.service(observe=lambda step, _about: steps.append(step)) as service:
+
+        def looked():
+            before = steps.count("heard")
+            service.look()
+            service.until(lambda: steps.count("heard") > before, "a look")
+
+        number = alice.file("Notes", "agent:small-job")
+        looked()
+        service.task(number, TaskState.AWAITING_FEEDBACK)
+        service.rested()
+        for _ in range(8):
+            looked()
+        before = writes()
+        for _ in range(3):
+            looked()
+        assert writes() == before
+
+
+def writes():
+    return metrics.value(names.STORE_TRANSACTIONS, kind="write", end="commit")

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable
 
 from sqlalchemy import ColumnElement, and_, delete, select, update
 
-from hostler.model import RepoName, Surface
+from hostler.model import PollCursor, RepoName, Surface
 from hostler.store.feed_tables import feed_chains, moved_pulls
+from hostler.store.repo import cursor_of
 from hostler.store.tables import poll_cursors
 from hostler.store.transaction import Transaction
 from hostler.store.upserts import insert_if_absent, insert_or_update
@@ -20,6 +21,20 @@ def find_chain(tx: Transaction, repo: RepoName, surface: str, number: int) -> st
     """The stored pages of a list; empty where there are none."""
     statement = select(feed_chains.c.pages).where(_chain(repo, surface, number))
     return tx.execute(statement).scalar() or ""
+
+
+def chains_at(tx: Transaction, repo: RepoName, number: int) -> dict[str, str]:
+    """The stored pages of all lists of one scope, by surface."""
+    chosen = and_(feed_chains.c.repo_full_name == str(repo), feed_chains.c.scope_number == number)
+    rows = tx.execute(select(feed_chains).where(chosen)).mappings()
+    return {row["surface"]: row["pages"] for row in rows}
+
+
+def cursors_at(tx: Transaction, repo: RepoName, number: int) -> dict[Surface, PollCursor]:
+    """All cursors of one scope, by surface."""
+    same = and_(poll_cursors.c.repo_full_name == str(repo), poll_cursors.c.scope_number == number)
+    found = (cursor_of(dict(r)) for r in tx.execute(select(poll_cursors).where(same)).mappings())
+    return {cursor.surface: cursor for cursor in found}
 
 
 def save_chain(tx: Transaction, repo: RepoName, surface: str, number: int, pages: str) -> None:

@@ -59,7 +59,7 @@ class Repo:
             poll_cursors.c.scope_number == scope_number,
         )
         row = tx.execute(select(poll_cursors).where(chosen)).mappings().one_or_none()
-        return _cursor(dict(row)) if row else None
+        return cursor_of(dict(row)) if row else None
 
     def upsert_poll_cursor(
         self,
@@ -82,7 +82,7 @@ class Repo:
             "updated_at": tx.stamp(),
         }
         insert_or_update(tx, poll_cursors, row)
-        return _cursor(row)
+        return cursor_of(row)
 
     def ingest_feedback_scan_batch(self, tx: Transaction, scan: FeedbackScan) -> Stored:
         """Events, seen writes and both cursors of a pull request's thread, stored together."""
@@ -224,7 +224,8 @@ def _count(tx: Transaction, token: ActionToken) -> None:
     tx.after_commit(lambda: metrics.count(ACTION_TOKENS, status=status, source=source))
 
 
-def _cursor(row: dict[str, Any]) -> PollCursor:
+def cursor_of(row: dict[str, Any]) -> PollCursor:
+    """A cursor as it is stored."""
     return PollCursor(
         surface=Surface(row["surface"]),
         scope_number=row["scope_number"],

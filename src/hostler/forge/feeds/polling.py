@@ -13,7 +13,7 @@ from hostler.forge.feeds.pulls import PULL, Fetched, fetch, sweep
 from hostler.forge.feeds.runs import draw_runs
 from hostler.forge.feeds.shadow import Shadow
 from hostler.forge.feeds.standing import Standing, issue_threads, stand
-from hostler.forge.feeds.surfaces import Drawn, draw, find
+from hostler.forge.feeds.surfaces import Drawn, draw
 from hostler.forge.feeds.sweeping import Sweeper
 from hostler.forge.feeds.tap import Tap
 from hostler.forge.feeds.threads import ThreadRead, read_issue, scan_thread
@@ -146,13 +146,13 @@ class Poller:
 
     def _incremental(self, standing: Standing, found: Gathered) -> None:
         # Any content counts: a comment in its issue's very second makes no new version of it.
-        touched = self._draw(TRIPWIRE, found).reading.pages > 0
+        touched = self._draw(standing, TRIPWIRE, found).reading.pages > 0
         threads = self._plan.feeds == "threads"
         if self._rest_is_due(standing, touched=touched):
             self._pulse = Pulse(self._pulse.polls_without_rest, owed=True)
             if not threads:
                 for surface in REST:
-                    self._draw(surface, found)
+                    self._draw(standing, surface, found)
             self._runs(standing, found)
             self._pulse = after(self._pulse, rest=True)
         else:
@@ -161,25 +161,23 @@ class Poller:
             self._threads(standing, found)
         else:
             self._begin_threads(standing, found)
-            self._pulls(found)
+            if touched or standing.owed:
+                self._pulls(found)
             self._sweep(standing, found)
 
     def _rest_is_due(self, standing: Standing, *, touched: bool) -> bool:
         active = standing.active or self._plan.incremental == "shadow"
         return rest_due(self._pulse, active=active, touched=touched, every=self._plan.idle_every)
 
-    def _draw(self, surface: Surface, found: Gathered) -> Drawn:
-        with self._tap.store.read() as tx:
-            place = find(tx, self._tap, surface)
-        drawn = draw(self._tap, place)
+    def _draw(self, standing: Standing, surface: Surface, found: Gathered) -> Drawn:
+        drawn = draw(self._tap, standing.places[surface])
         found.drawn(drawn)
         return drawn
 
     def _runs(self, standing: Standing, found: Gathered) -> None:
         if not self._plan.runs or not standing.heads:
             return
-        with self._tap.store.read() as tx:
-            place = find(tx, self._tap, Surface.REPO_WORKFLOW_RUNS)
+        place = standing.places[Surface.REPO_WORKFLOW_RUNS]
         same = self._heads == standing.heads
         found.drawn(draw_runs(self._tap, place, standing.heads, same_heads=same))
         self._heads = standing.heads

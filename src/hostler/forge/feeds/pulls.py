@@ -11,7 +11,7 @@ from hostler.forge.feeds.inbox import Ingested, ingest
 from hostler.forge.feeds.surfaces import tell_tokens
 from hostler.forge.feeds.tap import Tap
 from hostler.forge.port import Chain, Feed, Reading
-from hostler.store.feeds import clear_moved, find_chain, save_chain
+from hostler.store.feeds import chains_at, clear_moved, save_chain
 from hostler.store.transaction import Transaction
 
 # Lists that know no `since`: they have a chain and no cursor.
@@ -45,8 +45,8 @@ class Fetched:
 
 def chains_of(tx: Transaction, tap: Tap, number: int) -> Chains:
     """What is known of a pull request."""
-    pull, reviews = (find_chain(tx, tap.repo, surface, number) for surface in (PULL, REVIEWS))
-    return Chains(unpack(pull), unpack(reviews))
+    found = chains_at(tx, tap.repo, number)
+    return Chains(unpack(found.get(PULL, "")), unpack(found.get(REVIEWS, "")))
 
 
 def fetch(tap: Tap, number: int) -> Fetched:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hostler.forge.feeds.cadence import REST, TRIPWIRE
+from hostler.forge.feeds.chains import unpack
+from hostler.forge.feeds.surfaces import Place
 from hostler.forge.feeds.tap import Tap
 from hostler.model import Surface
-from hostler.store.feeds import threads_in_step
+from hostler.store.feeds import chains_at, cursors_at, pulls_moved, threads_in_step
 from hostler.store.pulls import PullStatus, pulls_in
 from hostler.store.tasks import OVER, TaskState, tasks_in
 from hostler.store.transaction import Transaction
@@ -25,6 +28,10 @@ class Standing:
     heads: Mapping[str, int] = field(default_factory=dict)
     # Threads that were scanned and follow the feed.
     in_step: frozenset[int] = frozenset()
+    # Where the repository's own feeds stand.
+    places: Mapping[Surface, Place] = field(default_factory=dict)
+    # Whether an earlier poll has left a pull request to be fetched.
+    owed: bool = False
 
     @property
     def followed(self) -> list[int]:
@@ -58,7 +65,17 @@ def stand(tx: Transaction, tap: Tap) -> Standing:
             pull.last_seen_head_sha: pull.pr_number for pull in pulls if pull.last_seen_head_sha
         },
         in_step=frozenset(threads_in_step(tx, tap.repo)),
+        places=_places(tx, tap),
+        owed=bool(pulls_moved(tx, tap.repo)),
     )
+
+
+def _places(tx: Transaction, tap: Tap) -> dict[Surface, Place]:
+    cursors, chains = cursors_at(tx, tap.repo, 0), chains_at(tx, tap.repo, 0)
+    return {
+        surface: Place(surface, 0, cursors.get(surface), unpack(chains.get(surface.value, "")))
+        for surface in (TRIPWIRE, *REST, Surface.REPO_WORKFLOW_RUNS)
+    }
 
 
 def issue_threads(tx: Transaction, tap: Tap) -> dict[int, Surface]:
