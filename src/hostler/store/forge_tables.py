@@ -22,8 +22,10 @@ inbox = Table(
     Column("payload", Text, nullable=False),
     Column("received_at", Text, nullable=False, server_default=StampNow()),
     Column("consumed_at", Text, nullable=True),
+    Column("held_at", Text, nullable=True),
     UniqueConstraint("repo_full_name", "event_key"),
     Index("ix_inbox_pending", "repo_full_name", "consumed_at", "scope_number"),
+    Index("ix_inbox_held", "repo_full_name", "consumed_at", "held_at", "scope_number"),
 )
 
 # Every write to GitHub, one row per token of action_tokens.

@@ -20,7 +20,10 @@ BATCH = 500
 
 @dataclass(frozen=True, slots=True)
 class InboxRow:
-    """One version of something on GitHub. `scope_number` is its issue or pull request."""
+    """One version of something on GitHub. `scope_number` is its issue or pull request.
+
+    `held_at`: since when it waits for its task to be unblocked (`store/held.py`).
+    """
 
     repo_full_name: str
     event_key: str
@@ -33,6 +36,7 @@ class InboxRow:
     sequence: int = 0
     received_at: str = ""
     consumed_at: str | None = None
+    held_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from typing import Any
 from sqlalchemy import and_, select, update
 
 from hostler.errors import StoreConflict
-from hostler.model import RepoName
+from hostler.model import RepoName, Surface
+from hostler.store.repo import Repo
 from hostler.store.task_tables import issue_comment_cursors, pull_requests
 from hostler.store.transaction import Transaction
 from hostler.store.upserts import insert_if_new, insert_or_update
@@ -49,10 +50,14 @@ class PullRow:
 
 @dataclass(frozen=True, slots=True)
 class Floors:
-    """The newest comments of an issue that went to an agent, and that were sent to the PR."""
+    """The newest comments of an issue that went to an agent, and that were sent to the PR.
+
+    `heard_from`: words that are older are not for agents; empty: there is no such moment.
+    """
 
     pre_pr_last_consumed_comment_id: int = 0
     post_pr_last_redirected_comment_id: int = 0
+    heard_from: str = ""
 
 
 def add_pull(tx: Transaction, pull: PullRow) -> bool:
@@ -66,6 +71,13 @@ def find_pull(tx: Transaction, repo: RepoName, number: int) -> PullRow | None:
     chosen = and_(pull_requests.c.repo_full_name == str(repo), pull_requests.c.pr_number == number)
     found = tx.execute(select(pull_requests).where(chosen)).mappings().one_or_none()
     return _pull(dict(found)) if found else None
+
+
+def pulls_numbered(tx: Transaction, number: int) -> list[PullRow]:
+    """Our pull requests of this number, in whatever repository, by its name."""
+    chosen = select(pull_requests).where(pull_requests.c.pr_number == number)
+    rows = tx.execute(chosen.order_by(pull_requests.c.repo_full_name)).mappings()
+    return [_pull(dict(row)) for row in rows]
 
 
 def pulls_in(
@@ -97,7 +109,29 @@ def comment_floors(tx: Transaction, repo: RepoName, issue: int) -> Floors:
     table = issue_comment_cursors
     chosen = and_(table.c.repo_full_name == str(repo), table.c.issue_number == issue)
     found = tx.execute(select(table).where(chosen)).mappings().one_or_none()
-    return Floors(**{name: found[name] for name in _FLOORS}) if found else Floors()
+    return Floors(**{name: found[name] for name in (*_FLOORS, "heard_from")}) if found else Floors()
+
+
+def hear_from(tx: Transaction, repo: RepoName, issue: int, moment: str) -> None:
+    """Words about an issue that are older than this moment of GitHub's are not for agents."""
+    where = {"repo_full_name": str(repo), "issue_number": issue, "updated_at": tx.stamp()}
+    insert_or_update(tx, issue_comment_cursors, where | {"heard_from": moment})
+
+
+def ask_for_scan(tx: Transaction, pull: PullRow) -> None:
+    """Have the thread of a pull request read again, a bounded way back: its cursors say so."""
+    repo = Repo(RepoName.parse(pull.repo_full_name))
+    for surface in (Surface.PR_ISSUE_COMMENTS, Surface.PR_REVIEW_COMMENTS):
+        known = repo.get_poll_cursor(tx, surface, pull.pr_number)
+        if known is not None:
+            repo.upsert_poll_cursor(
+                tx,
+                surface,
+                pull.pr_number,
+                last_updated_at=known.last_updated_at,
+                last_comment_id=known.last_comment_id,
+                bootstrap_complete=False,
+            )
 
 
 def raise_floors(tx: Transaction, repo: RepoName, issue: int, more: Floors) -> None:

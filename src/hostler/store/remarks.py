@@ -27,6 +27,30 @@ def is_newest(tx: Transaction, row: InboxRow) -> bool:
     return tx.execute(select(inbox.c.sequence).where(same, later).limit(1)).first() is None
 
 
+def is_first(tx: Transaction, row: InboxRow) -> bool:
+    """Whether no other version of the same thing is known."""
+    others = and_(
+        inbox.c.repo_full_name == row.repo_full_name,
+        inbox.c.kind == row.kind,
+        inbox.c.object_id == row.object_id,
+        inbox.c.sequence != row.sequence,
+    )
+    return tx.execute(select(inbox.c.sequence).where(others).limit(1)).first() is None
+
+
+def was_told(tx: Transaction, repo: RepoName, issue: int, row: InboxRow) -> bool:
+    """Whether any version of these words was for the agent of an issue."""
+    chosen = and_(
+        feedback_events.c.repo_full_name == str(repo),
+        feedback_events.c.issue_number == issue,
+        feedback_events.c.kind == row.kind,
+        feedback_events.c.comment_id == row.object_id,
+    )
+    return (
+        tx.execute(select(feedback_events.c.event_key).where(chosen).limit(1)).first() is not None
+    )
+
+
 def rows_of_thread(tx: Transaction, repo: RepoName, number: int, kind: str) -> list[InboxRow]:
     """Everything of one kind that one thread has shown, oldest version first."""
     return _rows(

@@ -103,6 +103,7 @@ issue_comment_cursors = Table(
     Column("pre_pr_last_consumed_comment_id", BIG, nullable=False, server_default=_ZERO),
     Column("post_pr_last_redirected_comment_id", BIG, nullable=False, server_default=_ZERO),
     Column("updated_at", Text, nullable=False, server_default=StampNow()),
+    Column("heard_from", Text, nullable=False, server_default=_EMPTY),
 )
 
 # Other versions of one thing, everything on one thread, and what was said about one issue.
