@@ -93,6 +93,8 @@ class AccountMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.flying)
     @rule(which=WHICH)
     def lose(self, which):
+        if self.account.primary(self.now) is None:
+            return  # what is lost before the first answer of all, nobody can know of
         flight = self.flying.pop(which % len(self.flying))
         sent = flight.said is not None
         self.account.leave(flight.kind, self.now, sent=sent)
