@@ -92,8 +92,8 @@ class Budget:
         self.factor = factor
         self.asked = []
 
-    def stretch(self, active):
-        self.asked.append(active)
+    def stretch(self, active, repo=None):
+        self.asked.append((active, repo))
         return self.factor
 
 
@@ -104,11 +104,12 @@ class Hub:
 
 
 def test_looks_are_stretched_where_the_budget_says_so_and_never_shortened():
-    assert stretch_of(Hub(), active=True) == 1.0
-    assert stretch_of(Hub(Budget(0.5)), active=True) == 1.0
+    repo = RepoName.parse(REPO)
+    assert stretch_of(Hub(), repo, active=True) == 1.0
+    assert stretch_of(Hub(Budget(0.5)), repo, active=True) == 1.0
     budget = Budget(3.0)
-    assert stretch_of(Hub(budget), active=False) == 3.0
-    assert budget.asked == [False]
+    assert stretch_of(Hub(budget), repo, active=False) == 3.0
+    assert budget.asked == [(False, repo)]
 
 
 def test_words_are_noticed_while_every_worker_is_busy(found_town):

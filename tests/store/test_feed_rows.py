@@ -15,7 +15,7 @@ from hostler.store.feeds import (
     save_chain,
     threads_in_step,
 )
-from hostler.store.inbox import InboxRow, has_pending, known_events, pending_inbox_rows
+from hostler.store.inbox import InboxRow, known_events, pending_inbox_rows
 from hostler.store.scans import FeedbackScan, Observed, Watermark
 
 HERE = RepoName("octo", "stable")
@@ -130,5 +130,3 @@ def test_events_are_asked_for_by_key_and_without_some_kinds(store):
         assert known_events(tx, HERE, ["a", "b", "run"]) == {"a", "run"}
         heard = pending_inbox_rows(tx, HERE, without=["workflow_run"])
         assert [found.event_key for found in heard] == ["a"]
-        assert has_pending(tx, HERE, ["workflow_run"])
-        assert not has_pending(tx, HERE, ["workflow_run", "issue_comment"])

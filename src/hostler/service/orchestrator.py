@@ -12,13 +12,13 @@ from hostler.clock import Clock
 from hostler.errors import GitHubPollingError, HostlerError
 from hostler.flows import refresh_dependencies, settled, take_in
 from hostler.forge import Forge, Meter, Plan, Poller, Scanned, Tap, Window
-from hostler.forge.feeds.inbox import any_pending
+from hostler.forge.feeds.inbox import HEARD
 from hostler.forge.outbox.sender import SCOPE as OUTBOX
 from hostler.intake import Taken, Watch
 from hostler.model import RepoName
 from hostler.service.desks import Desks, House
 from hostler.service.observing import Observer, nobody
-from hostler.store.pulls import PullStatus, pulls_in
+from hostler.store.held import rows_to_look_at
 from hostler.store.tasks import SCOPE as TASKS
 from hostler.telemetry.logs import Log
 
@@ -64,7 +64,7 @@ class RepoOrchestrator:
         self._clock = clock
         self._observe = observe
         self._poller = Poller(self._tap(window, log), plan_of(house, watch.project))
-        # Where the database stood when all that waits was last looked at; None: look again.
+        # Where the database stood when nothing was worth a look; None: look again.
         self._heard: int | None = None
         self._active = False
         self._looking: Future[Looked] | None = None
@@ -109,28 +109,16 @@ class RepoOrchestrator:
         return Looked(scanned, taken)
 
     def _take_in(self) -> Taken:
-        """Hear what is in the inbox; not again while all of it waits and nothing has changed."""
+        """Hear what is in the inbox, if anything there is worth a look."""
         store = self._house.store
+        # Before the look: whatever is committed meanwhile, by whomever, leads to another one.
         mark = store.change_mark()
         if self._heard == mark:
             return Taken()
-        self._heard = None
         with store.read() as tx:
-            waiting = any_pending(tx, self.watch.repo)
-        taken = take_in(store, self.forge, self.watch) if waiting else Taken()
-        if self._rests(taken):
-            # What was committed meanwhile, by whomever, leads to another mark.
-            self._heard = store.change_mark() if waiting else mark
-        return taken
-
-    def _rests(self, taken: Taken) -> bool:
-        """Whether all that waits does so for a pull request that is blocked."""
-        waiting = {heard.number for heard in taken.heard if heard.decision.waits}
-        if not waiting:
-            return True
-        with self._house.store.read() as tx:
-            blocked = pulls_in(tx, self.watch.repo, (PullStatus.BLOCKED,))
-        return waiting <= {n for pull in blocked for n in (pull.pr_number, pull.issue_number)}
+            waiting = bool(rows_to_look_at(tx, self.watch.repo, HEARD))
+        self._heard = None if waiting else mark
+        return take_in(store, self.forge, self.watch) if waiting else Taken()
 
     def _tap(self, window: Window, log: Log | None) -> Tap:
         house = self._house
@@ -149,7 +137,7 @@ class RepoOrchestrator:
     def _interval(self) -> float:
         """From one look to the next; longer where GitHub's limits are near."""
         interval = float(self._house.settings.runtime.poll_interval_seconds)
-        return interval * stretch_of(self._house.hub, active=self._active)
+        return interval * stretch_of(self._house.hub, self.watch.repo, active=self._active)
 
     def _collect(self) -> Look | None:
         if self._looking is None or not self._looking.done():
@@ -171,15 +159,15 @@ class RepoOrchestrator:
 class Stretching(Protocol):
     """Who knows how much of GitHub's limits is left."""
 
-    def stretch(self, active: bool) -> float:
-        """By how much to stretch the pause between two looks, at least 1."""
+    def stretch(self, active: bool, repo: RepoName | None = None) -> float:
+        """By how much to stretch the pause between two looks at a repository, at least 1."""
         ...
 
 
-def stretch_of(hub: object, *, active: bool) -> float:
+def stretch_of(hub: object, repo: RepoName, *, active: bool) -> float:
     """By how much a look waits longer, if the hub keeps a budget."""
     budget: Stretching | None = getattr(hub, "budget", None)
-    return 1.0 if budget is None else max(budget.stretch(active), 1.0)
+    return 1.0 if budget is None else max(budget.stretch(active, repo), 1.0)
 
 
 def plan_of(house: House, project: str) -> Plan:

@@ -68,16 +68,6 @@ def known_events(tx: Transaction, repo: RepoName, keys: Collection[str]) -> set[
     return found
 
 
-def has_pending(tx: Transaction, repo: RepoName, without: Collection[str] = ()) -> bool:
-    """Whether any event had no effect yet; `without` kinds."""
-    chosen = and_(
-        inbox.c.repo_full_name == str(repo),
-        inbox.c.consumed_at.is_(None),
-        inbox.c.kind.not_in(list(without)),
-    )
-    return tx.execute(select(inbox.c.sequence).where(chosen).limit(1)).first() is not None
-
-
 def pending_inbox_rows(
     tx: Transaction,
     repo: RepoName,

@@ -18,7 +18,6 @@ from hostler.store.inbox import (
     InboxRow,
     add_inbox_row,
     consume_inbox_rows,
-    has_pending,
     pending_inbox_rows,
 )
 from hostler.store.instants import normal_stamp
@@ -28,6 +27,7 @@ from hostler.store.transaction import Transaction
 
 # Kinds of events that are kept for somebody else than intake.
 UNHEARD = (ItemKind.WORKFLOW_RUN.value,)
+HEARD = tuple(kind.value for kind in ItemKind if kind.value not in UNHEARD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +113,6 @@ def summed(sifted: Sifted, new: Sequence[str]) -> Ingested:
 def pending(tx: Transaction, repo: RepoName, number: int | None = None) -> list[InboxRow]:
     """Events that had no effect yet, oldest first; of one issue or pull request, if named."""
     return pending_inbox_rows(tx, repo, number, UNHEARD)
-
-
-def any_pending(tx: Transaction, repo: RepoName) -> bool:
-    """Whether any event had no effect yet."""
-    return has_pending(tx, repo, UNHEARD)
 
 
 def consume(tx: Transaction, repo: RepoName, keys: Sequence[str]) -> None:
