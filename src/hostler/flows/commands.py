@@ -7,6 +7,7 @@ from dataclasses import replace
 from hostler.errors import HostlerError
 from hostler.flows.lineage import descendants
 from hostler.flows.status import publish
+from hostler.intake.takeover import give_back
 from hostler.runs import request_stop
 from hostler.store.pulls import PullStatus, change_pull, find_pull
 from hostler.store.runs import open_runs
@@ -99,6 +100,7 @@ def _queue(tx: Transaction, task: Task, reason: str, fresh: Task | None = None) 
         raise CommandRefused(
             "started again", task, "Its last run has not ended; try again in a moment."
         )
+    give_back(tx, task)
     queued = replace(
         fresh or task,
         state=TaskState.QUEUED,

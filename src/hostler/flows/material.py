@@ -10,6 +10,9 @@ from hostler.agents.outcomes import Outcome
 from hostler.forge.port import Forge, Item, ItemKind
 from hostler.intake import IssueSeen, Remark, Watch, read
 from hostler.intake.preview import row_of
+from hostler.intake.takeover import thread_of
+from hostler.store.instants import normal_stamp
+from hostler.store.pulls import comment_floors
 from hostler.store.remarks import rows_by_key, waiting_keys
 from hostler.store.runs import Run, RunState, runs_of
 from hostler.store.tasks import Task
@@ -25,12 +28,14 @@ class Material:
 
     `remarks` wait for an answer; `conversation` is what else was said on the issue by people
     who are allowed to; `history` says how the last attempts ended, if they came to nothing.
+    What was said before `heard_from` is not for agents.
     """
 
     issue: IssueSeen | None = None
     remarks: tuple[Remark, ...] = ()
     conversation: tuple[Remark, ...] = ()
     history: tuple[str, ...] = ()
+    heard_from: str = ""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -46,7 +51,8 @@ def gather(tx: Transaction, task: Task, keys: Iterable[str] | None = None) -> Ma
     signals = [read(row) for row in rows_by_key(tx, task.repo, [task.issue_key, *wanted])]
     issue = next((seen for seen in signals if isinstance(seen, IssueSeen)), None)
     remarks = tuple(seen for seen in signals if isinstance(seen, Remark))
-    return Material(issue, remarks, history=history)
+    floors = comment_floors(tx, task.repo, thread_of(task))
+    return Material(issue, remarks, history=history, heard_from=floors.heard_from)
 
 
 def endings(runs: Sequence[Run]) -> tuple[str, ...]:
@@ -67,12 +73,16 @@ def waiting(tx: Transaction, task: Task) -> list[str]:
 
 
 def with_conversation(material: Material, watch: Watch, thread: Iterable[Item]) -> Material:
-    """The same, with what allowed people said on the issue before. Strangers are left out."""
+    """The same, with what allowed people said on the issue before.
+
+    Strangers are left out, and words of a takeover.
+    """
     known = {remark.row.object_id for remark in material.remarks}
     earlier = [read(row_of(watch, item)) for item in thread if watch.allows(item.author)]
     said = (one for one in earlier if isinstance(one, Remark) and not one.is_command)
+    heard = (one for one in said if normal_stamp(one.row.updated_at) >= material.heard_from)
     return replace(
-        material, conversation=tuple(one for one in said if one.row.object_id not in known)
+        material, conversation=tuple(one for one in heard if one.row.object_id not in known)
     )
 
 

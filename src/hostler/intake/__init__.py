@@ -1,5 +1,6 @@
 """Issues become tasks; words become feedback, answers, or nothing. Always with a reason."""
 
+from hostler.intake.applying import hear_since
 from hostler.intake.byhand import request
 from hostler.intake.effects import Decision
 from hostler.intake.people import Watch, watch
@@ -26,6 +27,7 @@ __all__ = [
     "ask_blocked_by",
     "ask_labellers",
     "blocked_by_of",
+    "hear_since",
     "labellers_of",
     "open_issues",
     "preview",

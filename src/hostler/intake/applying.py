@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import assert_never
 
 from hostler.forge.deeds import Comment
-from hostler.forge.outbox import enqueue, token_of
+from hostler.forge.outbox import enqueue
 from hostler.forge.port import ItemKind
-from hostler.intake.effects import Begin, Effect, Hear, Move, PullIs, Redirect, Reword
+from hostler.intake.effects import Begin, Effect, Hear, Move, PullIs, Redirect, Reword, TakeOver
 from hostler.intake.issues import VOID_QUESTION
+from hostler.intake.looking import redirect_token
 from hostler.intake.people import Watch
-from hostler.intake.signals import Remark, read
+from hostler.intake.signals import SPOKEN, Remark, read
+from hostler.intake.takeover import give_back, take_over
 from hostler.store.inbox import FeedbackEvent, record_feedback_event
 from hostler.store.outbox import Lane
-from hostler.store.pulls import Floors, change_pull, find_pull, raise_floors
+from hostler.store.pulls import (
+    Floors,
+    PullRow,
+    change_pull,
+    comment_floors,
+    find_pull,
+    raise_floors,
+)
 from hostler.store.remarks import is_newest, rows_of_thread, supersede
 from hostler.store.tasks import (
     Task,
@@ -51,6 +61,9 @@ def apply(tx: Transaction, watch: Watch, effect: Effect) -> str | None:
             after = replace(effect.pull, status=effect.status, last_seen_head_sha=effect.head_sha)
             change_pull(tx, effect.pull, after)
             return effect.pull.task
+        case TakeOver():
+            take_over(tx, effect.task)
+            return None
         case _:
             assert_never(effect)
 
@@ -79,20 +92,42 @@ def _begin(tx: Transaction, watch: Watch, begin: Begin) -> str:
         reason=" ".join(begin.waits_for.left_out),
     )
     add_task(tx, task)
+    give_back(tx, task, row.updated_at)
     _hear_earlier(tx, watch, task)
     return task.id
 
 
 def _hear_earlier(tx: Transaction, watch: Watch, task: Task) -> None:
     """Words on the issue that arrived before its task did are its words too."""
-    for row in rows_of_thread(tx, watch.repo, task.number, ItemKind.ISSUE_COMMENT.value):
-        said = read(row)
-        if row.consumed_at is None or not isinstance(said, Remark):
-            continue
-        if said.is_command or said.is_empty or not watch.allows(row.author):
-            continue
-        if is_newest(tx, row):
+    for said in _passed_over(tx, watch, task.number, (ItemKind.ISSUE_COMMENT,)):
+        if said.row.updated_at >= comment_floors(tx, watch.repo, task.number).heard_from:
             _record(tx, watch, task, said, 0)
+
+
+def hear_since(tx: Transaction, watch: Watch, pull: PullRow, since: str) -> None:
+    """Words on a pull request that came when it was closed are its task's words after all.
+
+    Those changed before a moment are left out; what was answered stays so.
+    """
+    task = require_task(tx, pull.task)
+    for said in _passed_over(tx, watch, pull.pr_number, SPOKEN):
+        if said.row.updated_at >= since:
+            _record(tx, watch, task, said, pull.pr_number)
+
+
+def _passed_over(
+    tx: Transaction, watch: Watch, number: int, kinds: tuple[ItemKind, ...]
+) -> Iterator[Remark]:
+    """What allowed people said on a thread and was looked at, each in its newest version."""
+    for kind in kinds:
+        for row in rows_of_thread(tx, watch.repo, number, kind.value):
+            said = read(row)
+            if row.consumed_at is None or not isinstance(said, Remark):
+                continue
+            if said.is_command or said.is_empty or not watch.allows(row.author):
+                continue
+            if is_newest(tx, row):
+                yield said
 
 
 def _move(tx: Transaction, move: Move) -> str:
@@ -152,7 +187,7 @@ def _redirect(tx: Transaction, watch: Watch, redirect: Redirect) -> None:
         tx,
         watch.repo,
         Comment(task.number, REDIRECT.format(who=row.author, pull=redirect.pull)),
-        token=token_of("redirect", row.object_id),
+        token=redirect_token(redirect.remark),
         lane=Lane.FEEDBACK,
         source="redirect",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import datetime
 
 from hostler.errors import HostlerError
 from hostler.forge.port import Issue, ItemKind
@@ -12,6 +13,7 @@ from hostler.intake.effects import Begin
 from hostler.intake.issues import BY_HAND
 from hostler.intake.people import Watch, flow_of
 from hostler.intake.signals import IssueSeen, read
+from hostler.intake.takeover import give_back
 from hostler.store.inbox import InboxRow, add_inbox_row, consume_inbox_rows
 from hostler.store.instants import normal_stamp
 from hostler.store.pulls import PullStatus, change_pull, find_pull
@@ -25,14 +27,23 @@ class NotAnIssue(HostlerError):
 
 
 def request(
-    tx: Transaction, watch: Watch, issue: Issue, flow: Flow | None = None, by: str = "operator"
+    tx: Transaction,
+    watch: Watch,
+    issue: Issue,
+    flow: Flow | None = None,
+    by: str = "operator",
+    at: datetime | None = None,
 ) -> Task:
-    """The issue's task, new or waked up. A person's word is the only way out of `stopped`."""
+    """The issue's task, new or waked up. A person's word is the only way out of `stopped`.
+
+    `at`: GitHub's time, where it is known better than by the issue's last change.
+    """
     if issue.is_pull or issue.state != "open":
         what = "a pull request" if issue.is_pull else "closed"
         raise NotAnIssue(f"{watch.repo}#{issue.number} is {what}.", safe="Nothing was started.")
     known = tasks_of_issue(tx, watch.repo, issue.number)
     if known:
+        give_back(tx, known[-1], at or issue.updated_at)
         return _wake(tx, watch, known[-1], by)
     found = flow_of(watch, issue.labels)
     chosen = flow or (found[1] if found else Flow.SMALL_JOB)

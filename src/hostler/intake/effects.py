@@ -73,16 +73,27 @@ class PullIs:
     head_sha: str
 
 
-Effect = Begin | Move | Reword | Hear | Redirect | PullIs
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """People have the work of a task: its words are let go, and none are heard."""
+
+    task: Task
+
+
+Effect = Begin | Move | Reword | Hear | Redirect | PullIs | TakeOver
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What one event causes, and why. One that waits is looked at again later."""
+    """What one event causes, and why. One that waits is looked at again later.
+
+    `held`: it waits for its task to be unblocked, and need not be looked at before.
+    """
 
     reason: str
     effects: tuple[Effect, ...] = ()
     waits: bool = False
+    held: bool = False
 
     @property
     def acts(self) -> bool:
@@ -95,7 +106,8 @@ class Known:
 
     `labellers` is None where nobody was asked yet; `opening`: a pull request of ours is just
     being opened, so its number may not be known; `issue` is the newest version of the issue;
-    `blocked_by` is what it waits for by GitHub's own list, None where that is not known yet.
+    `blocked_by` is what it waits for by GitHub's own list, None where that is not known yet;
+    `first`: no other version of it is known; `told`, `redirected`: what became of another one.
     """
 
     tasks: tuple[Task, ...] = ()
@@ -107,6 +119,9 @@ class Known:
     opening: bool = False
     newest: bool = True
     blocked_by: tuple[str, ...] | None = ()
+    first: bool = True
+    told: bool = False
+    redirected: bool = False
 
     @property
     def present(self) -> Task | None:

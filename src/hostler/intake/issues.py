@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hostler.intake.effects import Begin, Decision, Effect, Known, Move, Reword
+from hostler.intake.effects import Begin, Decision, Effect, Known, Move, Reword, TakeOver
 from hostler.intake.people import Watch, flow_of, is_ignored, refusal
 from hostler.intake.references import Named, references
 from hostler.intake.signals import IssueSeen
@@ -34,8 +34,7 @@ def on_issue(seen: IssueSeen, known: Known, watch: Watch) -> Decision:
     if not seen.is_open:
         return _stop(known.tasks, "The issue was closed.", "It is closed.")
     if is_ignored(watch, seen.labels):
-        reason = f"The issue carries {watch.labels.ignore}."
-        return _stop(known.tasks, reason, reason)
+        return _taken_over(known.tasks, f"The issue carries {watch.labels.ignore}.")
     if known.present is not None:
         return _changed(seen, known, known.present, watch)
     return pick_up(seen, known, watch)
@@ -121,10 +120,16 @@ def _same_text(seen: IssueSeen, known: Known, task: Task, watch: Watch) -> Decis
 
 
 def _on_pull_as_issue(seen: IssueSeen, known: Known, watch: Watch) -> Decision:
-    if known.pull_task is not None and is_ignored(watch, seen.labels):
-        reason = f"The pull request carries {watch.labels.ignore}."
-        return _stop((known.pull_task,), reason, reason)
+    going = known.pull is not None and not known.pull.final
+    if going and known.pull_task is not None and is_ignored(watch, seen.labels):
+        return _taken_over((known.pull_task,), f"The pull request carries {watch.labels.ignore}.")
     return Decision("It is a pull request: labels there start nothing.")
+
+
+def _taken_over(tasks: tuple[Task, ...], reason: str) -> Decision:
+    """People have the work; also that of a task that was stopped before."""
+    stopped = _stop(tasks, reason, reason)
+    return replace(stopped, effects=(*stopped.effects, *map(TakeOver, tasks)))
 
 
 def _stop(tasks: tuple[Task, ...], reason: str, otherwise: str) -> Decision:

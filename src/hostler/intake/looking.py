@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from hostler.forge.outbox import token_of
 from hostler.forge.port import Blocking, ItemKind
 from hostler.intake.deciding import asks_for_blockers
 from hostler.intake.effects import Known
 from hostler.intake.people import Watch
-from hostler.intake.signals import IssueSeen, PullSeen, Signal, read
+from hostler.intake.signals import IssueSeen, PullSeen, Remark, Signal, read
 from hostler.store.outbox import open_writes
 from hostler.store.pulls import comment_floors, find_pull
 from hostler.store.references import IssueRef
-from hostler.store.remarks import is_newest, rows_of_thread
+from hostler.store.remarks import is_first, is_newest, rows_of_thread, was_told
+from hostler.store.repo import Repo
 from hostler.store.tasks import Task, find_task, tasks_of_issue
 from hostler.store.transaction import Transaction
 
@@ -33,6 +35,7 @@ def look(
     pull = find_pull(tx, watch.repo, number)
     issue = pull.issue_number if pull else number
     tasks = tuple(tasks_of_issue(tx, watch.repo, issue))
+    said = signal if isinstance(signal, Remark) else None
     return Known(
         tasks=tasks,
         pull=pull,
@@ -40,11 +43,24 @@ def look(
         # Only a merge asks for it.
         issue=newest_issue(tx, watch, issue) if isinstance(signal, PullSeen) else None,
         labellers=labellers.get(number),
-        floors=comment_floors(tx, watch.repo, issue),
+        # A pull request of a task by hand has no issue, and floors of its own.
+        floors=comment_floors(tx, watch.repo, issue or number),
         opening=pull is None and _opening(tx, watch),
         newest=is_newest(tx, signal.row),
         blocked_by=_blocked_by(watch, signal, tasks, blockers),
+        first=said is None or is_first(tx, said.row),
+        told=said is not None and was_told(tx, watch.repo, issue, said.row),
+        redirected=said is not None and _redirected(tx, watch, said),
     )
+
+
+def _redirected(tx: Transaction, watch: Watch, said: Remark) -> bool:
+    return Repo(watch.repo).get_action_token(tx, redirect_token(said)) is not None
+
+
+def redirect_token(said: Remark) -> str:
+    """One reply per comment, whatever becomes of it."""
+    return token_of("redirect", said.row.object_id)
 
 
 def _blocked_by(

@@ -9,6 +9,8 @@ from hostler.intake.signals import Remark
 from hostler.store.pulls import PullStatus
 from hostler.store.tasks import Task, TaskState
 
+BLOCKED = Decision("The task is blocked; it is heard when it goes on.", waits=True, held=True)
+
 
 def on_remark(said: Remark, known: Known, watch: Watch) -> Decision:
     """What one version of somebody's words causes."""
@@ -20,6 +22,8 @@ def on_remark(said: Remark, known: Known, watch: Watch) -> Decision:
         return Decision("It is a command, not work.")
     if said.is_empty:
         return Decision("It asks for nothing.")
+    if said.row.updated_at < known.floors.heard_from:
+        return Decision("It was said while people had the work.")
     if known.pull is not None and known.pull_task is not None:
         return _on_pull(said, known, known.pull_task)
     if known.present is not None and said.row.kind == ItemKind.ISSUE_COMMENT:
@@ -36,7 +40,7 @@ def _on_pull(said: Remark, known: Known, task: Task) -> Decision:
     if task.over:
         return Decision(f"The task is {task.state}.")
     if known.pull.status is PullStatus.BLOCKED or task.state is TaskState.BLOCKED:
-        return Decision("The task is blocked; it is heard when it goes on.", waits=True)
+        return BLOCKED
     return Decision(f"{said.row.author} said it.", (Hear(task, said, known.pull.pr_number),))
 
 
@@ -44,12 +48,12 @@ def _on_issue(said: Remark, known: Known, task: Task) -> Decision:
     if task.over:
         return Decision(f"The task is {task.state}.")
     if task.state is TaskState.BLOCKED:
-        return Decision("The task is blocked; it is heard when it goes on.", waits=True)
+        return BLOCKED
     if task.state is TaskState.NEEDS_INPUT:
         return Decision(f"{said.row.author} answers.", (Hear(task, said, 0),))
-    if task.pr_number is None or _was_heard(said, known):
+    if task.pr_number is None or _was_told(said, known):
         return Decision(f"{said.row.author} said it on the issue.", (Hear(task, said, 0),))
-    if said.row.object_id <= known.floors.post_pr_last_redirected_comment_id:
+    if _was_redirected(said, known):
         return Decision("It was sent to the pull request before.")
     return Decision(
         f"The work is talked about on pull request {task.pr_number}.",
@@ -57,6 +61,13 @@ def _on_issue(said: Remark, known: Known, task: Task) -> Decision:
     )
 
 
-def _was_heard(said: Remark, known: Known) -> bool:
-    """An edit of what an agent was told before there was a pull request is told again."""
-    return said.row.object_id <= known.floors.pre_pr_last_consumed_comment_id
+def _was_told(said: Remark, known: Known) -> bool:
+    """What an agent was told before, or was said before there was a pull request, is told."""
+    before = said.row.object_id <= known.floors.pre_pr_last_consumed_comment_id
+    return known.told or (before and not known.redirected)
+
+
+def _was_redirected(said: Remark, known: Known) -> bool:
+    """An edit gets no second reply. A first version below the floor has only come late."""
+    below = said.row.object_id <= known.floors.post_pr_last_redirected_comment_id
+    return known.redirected or (below and not known.first)

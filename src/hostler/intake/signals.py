@@ -13,6 +13,9 @@ from hostler.forge.payloads import blocker_count, issue, pull_of, text
 from hostler.forge.port import ItemKind
 from hostler.store.inbox import InboxRow
 
+# Events in which somebody says something.
+SPOKEN = (ItemKind.ISSUE_COMMENT, ItemKind.REVIEW_COMMENT, ItemKind.REVIEW)
+
 
 @dataclass(frozen=True, slots=True)
 class IssueSeen:
@@ -126,3 +129,5 @@ _READERS: dict[ItemKind, Callable[[InboxRow, dict[str, Any]], Signal]] = {
     ItemKind.REVIEW_COMMENT: _remark,
     ItemKind.REVIEW: _remark,
 }
+# What is read here; events of other kinds are not for us.
+KINDS = tuple(kind.value for kind in _READERS)

@@ -6,14 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hostler.errors import ForgeError, RateLimited, Refused, ServerFailed, Unauthorized
-from hostler.forge.feeds import consume, pending
+from hostler.forge.feeds import consume
 from hostler.forge.port import Blocking, Forge, ItemKind
 from hostler.intake.applying import apply
 from hostler.intake.deciding import asks_for_blockers, asks_for_labeller, decide
 from hostler.intake.effects import Decision, Known
 from hostler.intake.looking import Blockers, Labellers, look
 from hostler.intake.people import Watch
-from hostler.intake.signals import Signal, read
+from hostler.intake.signals import KINDS, Signal, read
+from hostler.store.held import hold, rows_to_look_at
 from hostler.store.inbox import InboxRow
 from hostler.store.tasks import Task, tasks_of_issue
 from hostler.store.transaction import Transaction
@@ -49,10 +50,12 @@ def take(
     """Decide about every event that waits, and make it so. The order of arrival does not matter."""
     heard: list[Heard] = []
     changed: dict[str, None] = {}
-    for row in in_order(pending(tx, watch.repo)):
+    for row in in_order(_pending(tx, watch)):
         signal = read(row)
         decision = decide(signal, look(tx, watch, signal, labellers, blockers), watch)
         heard.append(_heard(row, decision))
+        if decision.held:
+            hold(tx, row)
         if decision.waits:
             continue
         for effect in decision.effects:
@@ -72,7 +75,7 @@ def in_order(rows: Iterable[InboxRow]) -> list[InboxRow]:
 
 def ask_labellers(tx: Transaction, watch: Watch) -> list[int]:
     """Issues that wait and need to be asked who labelled them."""
-    signals: list[Signal] = [read(row) for row in pending(tx, watch.repo)]
+    signals: list[Signal] = [read(row) for row in _pending(tx, watch)]
     numbers = {s.row.scope_number for s in signals if asks_for_labeller(s, watch)}
     return sorted(number for number in numbers if not tasks_of_issue(tx, watch.repo, number))
 
@@ -93,7 +96,7 @@ def labellers_of(forge: Forge, numbers: Iterable[int]) -> dict[int, dict[str, st
 
 def ask_blocked_by(tx: Transaction, watch: Watch) -> list[int]:
     """Issues that wait and need to be asked what blocks them, a bounded number at a time."""
-    signals = [read(row) for row in in_order(pending(tx, watch.repo))]
+    signals = [read(row) for row in in_order(_pending(tx, watch))]
     numbers = dict.fromkeys(
         signal.row.scope_number
         for signal in signals
@@ -121,6 +124,11 @@ def blocked_by_of(forge: Forge, numbers: Iterable[int]) -> dict[int, tuple[Block
         except ForgeError:
             break
     return found
+
+
+def _pending(tx: Transaction, watch: Watch) -> list[InboxRow]:
+    """What is worth a look: words of a blocked task were looked at when they came."""
+    return rows_to_look_at(tx, watch.repo, KINDS)
 
 
 def _present(tx: Transaction, watch: Watch, signal: Signal) -> Task | None:

@@ -61,16 +61,16 @@ def refer(settings: Settings, text: str) -> Reference:
 
 def begin(house: House, wanted: Reference, flow: Flow | None) -> Task:
     """The issue's task, new or waked up. Asks GitHub for the issue as it is now."""
-    repo = house.settings.repo[wanted.project]
+    repo, forge = house.settings.repo[wanted.project], house.hub.repo(wanted.repo)
     try:
-        issue = house.hub.repo(wanted.repo).issue(wanted.number)
+        issue = forge.issue(wanted.number)
     except NotFound as error:
         raise HostlerError(
             f"{wanted.repo}#{wanted.number} does not exist, or our account cannot see it.",
             safe="Nothing was started.",
             remedy="Look at the number, and at what the token may read.",
         ) from error
-    return start_now(house.store, watch(wanted.project, repo), issue, flow)
+    return start_now(house.store, watch(wanted.project, repo), issue, flow, at=forge.now())
 
 
 def at_rest(store: Store, task: str) -> Task | None:
