@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import ClassVar
@@ -24,15 +25,32 @@ from hostler.agents.outcomes import Outcome
 from hostler.checkouts.names import Sha
 from hostler.clock import FakeClock
 from hostler.config.settings import Tasks
-from hostler.flows import Facts, after_run, begin_turn, gather, settled, take_in, waiting
+from hostler.flows import (
+    Facts,
+    after_run,
+    begin_turn,
+    gather,
+    settled,
+    start_now,
+    take_in,
+    waiting,
+)
 from hostler.flows.delivering import Delivery, after_work
 from hostler.flows.finishing import Work
+from hostler.flows.resuming import Order, resume_pull, unblock
+from hostler.flows.standing import NotResumed
 from hostler.flows.storing import store_step
 from hostler.flows.turns import STARTABLE
-from hostler.forge import Pace, Sender, scan
+from hostler.forge import Pace, Sender, pending, scan
 from hostler.forge.port import ItemKind
+from hostler.forge.stub import Stub
+from hostler.intake import Watch
+from hostler.intake.byhand import NotAnIssue
+from hostler.intake.takeover import whole_second
+from hostler.store import Store
+from hostler.store.held import blocked_threads, rows_to_look_at
 from hostler.store.inbox import InboxRow
-from hostler.store.pulls import pulls_in
+from hostler.store.pulls import PullStatus, find_pull, pulls_in
 from hostler.store.remarks import is_newest, rows_by_key, rows_of_thread
 from hostler.store.tasks import OVER, Flow, Task, TaskState, require_task
 
@@ -55,6 +73,11 @@ class Life(RuleBasedStateMachine):
         self.ended: dict[str, TaskState] = {}
         self.answered: Counter[str] = Counter()
         self.handed: set[str] = set()
+        # Issues that people have, and from when on their words are for agents again.
+        self.taken_over: set[int] = set()
+        self.given_back: dict[int, str] = {}
+        # Words that found nobody to hear them.
+        self.unheard: set[str] = set()
 
     def teardown(self) -> None:
         self.stack.close()
@@ -109,6 +132,65 @@ class Life(RuleBasedStateMachine):
             self.yard.tick()
             self.yard.hub.merge(number)
 
+    @precondition(lambda self: self.yard.hub.issues)
+    @rule(data=st.data())
+    def take_labels_off(self, data):
+        self.yard.change(self._thread(data), labels=[])
+
+    # What the operator does.
+
+    @precondition(lambda self: self._in(TaskState.BLOCKED))
+    @rule(data=st.data())
+    def reset(self, data):
+        task = data.draw(st.sampled_from(self._in(TaskState.BLOCKED)))
+        self._by_hand(task, lambda: unblock(*self._place, task, Order("ann")))
+
+    @precondition(lambda self: self.yard.hub.pulls)
+    @rule(data=st.data())
+    def resume(self, data):
+        number = data.draw(st.sampled_from(sorted(self.yard.hub.pulls)))
+        with self.yard.store.read() as tx:
+            pull = find_pull(tx, self.yard.name, number)
+            task = require_task(tx, pull.task) if pull else None
+        if task is None:
+            return
+        merged = pull.status is PullStatus.MERGED
+        if self._by_hand(task, lambda: resume_pull(*self._place, number, Order("ann"))):
+            assert not merged and self.yard.hub.pulls[number]["state"] == "open"
+
+    @precondition(lambda self: self.yard.tasks())
+    @rule(data=st.data())
+    def run_by_hand(self, data):
+        task = data.draw(st.sampled_from(self.yard.tasks()))
+        issue = self.yard.hub.issue(task.number)
+
+        def start() -> None:
+            start_now(self.yard.store, self.yard.watch, issue, at=self.yard.hub.now())
+
+        self._by_hand(task, start)
+
+    def _by_hand(self, task: Task, act: Callable[[], object]) -> bool:
+        """Only a person leads out of what is over; whether that was allowed."""
+        self.yard.tick()
+        before = self.ended.pop(task.id, None)
+        try:
+            act()
+        except (NotResumed, NotAnIssue):
+            if before is not None:
+                self.ended[task.id] = before
+            return False
+        if task.number in self.taken_over and self._going(task.number):
+            self.taken_over.discard(task.number)
+            self.given_back[task.number] = whole_second(self.clock.now())
+        return True
+
+    def _going(self, issue: int) -> bool:
+        return any(task.number == issue and not task.over for task in self.yard.tasks())
+
+    @property
+    def _place(self) -> tuple[Store, Stub, Watch]:
+        return self.yard.store, self.yard.hub, self.yard.watch
+
     # What we do.
 
     @rule()
@@ -117,7 +199,20 @@ class Life(RuleBasedStateMachine):
         with self.yard.store.read() as tx:
             watched = [pull.pr_number for pull in pulls_in(tx, self.yard.name)]
         scan(self.yard.store, self.yard.hub, self.yard.name, pulls=watched, settled=settled)
-        take_in(self.yard.store, self.yard.hub, self.yard.watch)
+        taken = take_in(self.yard.store, self.yard.hub, self.yard.watch)
+        self._note_takeovers({h.number for h in taken.heard if h.kind == ItemKind.ISSUE})
+        idle = {heard.key for heard in taken.heard if not heard.decision.effects}
+        self.unheard |= idle - {heard.key for heard in taken.heard if heard.decision.waits}
+
+    def _note_takeovers(self, seen: set[int]) -> None:
+        """The label counts when it is seen: whoever starts such work by hand means it."""
+        with self.yard.store.read() as tx:
+            open_ = {pull.pr_number for pull in pulls_in(tx, self.yard.name)}
+        for task in self.yard.tasks():
+            for number in ({task.number} | ({task.pr_number} & open_)) & seen:
+                labels = self.yard.hub.issue(number).labels
+                if IGNORE in labels and self.yard.hub.issue(task.number).state == "open":
+                    self.taken_over.add(task.number)
 
     @rule()
     def send(self):
@@ -145,6 +240,43 @@ class Life(RuleBasedStateMachine):
             present = require_task(tx, task.id)
             step = after_run(present, ended(outcome), Facts(tx.now()), LIMITS)
             store_step(tx, present, step)
+
+    @precondition(lambda self: self._in(TaskState.RUNNING))
+    @rule(data=st.data())
+    def get_stuck(self, data):
+        self._block(data.draw(st.sampled_from(self._in(TaskState.RUNNING))))
+
+    @precondition(lambda self: self._in(TaskState.AWAITING_FEEDBACK))
+    @rule(data=st.data(), words=st.booleans(), end=st.sampled_from(["go on", "close", "merge", ""]))
+    def stuck_on_a_pull_request(self, data, words, end):
+        """Somebody speaks, the turn gets stuck, somebody speaks again, and it goes on or ends."""
+        waiting_ = [task for task in self._in(TaskState.AWAITING_FEEDBACK) if task.pr_number]
+        if not waiting_:
+            return
+        task = data.draw(st.sampled_from(waiting_))
+        self.yard.say(task.pr_number, "words", "ann")
+        self.poll()
+        queued = [one for one in self._in(TaskState.QUEUED) if one.id == task.id]
+        if not queued:
+            return
+        self._block(self._begin(queued[0]))
+        if words:
+            self.yard.say(task.pr_number, "more words", "bob")
+            self.poll()
+        if end == "close":
+            self.yard.change(task.pr_number, state="closed")
+        elif end == "merge" and self.yard.hub.pulls[task.pr_number]["state"] == "open":
+            self.yard.hub.merge(task.pr_number)
+        elif end == "go on":
+            stuck = [one for one in self._in(TaskState.BLOCKED) if one.id == task.id]
+            if stuck:
+                self._by_hand(stuck[0], lambda: unblock(*self._place, stuck[0], Order("ann")))
+
+    def _block(self, task: Task) -> None:
+        with self.yard.store.write(*SCOPES) as tx:
+            present = require_task(tx, task.id)
+            verdict = said("blocked", summary="No key.")
+            store_step(tx, present, after_run(present, verdict, Facts(tx.now()), LIMITS))
 
     @precondition(lambda self: self._in(*STARTABLE))
     @rule(data=st.data())
@@ -205,6 +337,30 @@ class Life(RuleBasedStateMachine):
         assert all(row.author in ALLOWED for row in rows)
 
     @invariant()
+    def a_block_stands_on_task_and_pull_request(self):
+        tasks = {task.id: task for task in self.yard.tasks()}
+        with self.yard.store.read() as tx:
+            rows = {row.pr_number: row for row in pulls_in(tx, self.yard.name)}
+        for task in tasks.values():
+            if task.state is TaskState.BLOCKED and task.pr_number in rows:
+                assert rows[task.pr_number].status is PullStatus.BLOCKED
+        for row in rows.values():
+            if row.status is PullStatus.BLOCKED:
+                assert tasks[row.task].state is TaskState.BLOCKED or tasks[row.task].over
+
+    @invariant()
+    def no_word_of_a_takeover_is_told_later(self):
+        with self.yard.store.read() as tx:
+            for task in self._in(*set(TaskState) - OVER):
+                since = self.given_back.get(task.number, "")
+                rows = rows_by_key(tx, self.yard.name, waiting(tx, task))
+                assert all(row.updated_at >= since for row in rows)
+
+    @invariant()
+    def what_is_taken_over_rests(self):
+        assert not any(self._going(issue) for issue in self.taken_over)
+
+    @invariant()
     def no_word_is_answered_twice(self):
         assert all(count == 1 for count in self.answered.values())
 
@@ -214,8 +370,20 @@ class Life(RuleBasedStateMachine):
         with self.yard.store.read() as tx:
             for task in self._in(*set(TaskState) - OVER):
                 for row in self._consumed_words(tx, task):
-                    if row.event_key not in self.answered:
-                        assert row.event_key in waiting(tx, task)
+                    let_go = row.updated_at < self.given_back.get(task.number, "")
+                    if row.event_key not in self.answered and not let_go:
+                        assert row.event_key in {*waiting(tx, task), *self.unheard}
+
+    @invariant()
+    def nothing_waits_in_the_inbox_for_a_task_that_hears(self):
+        """What was held back is looked at again by the next poll."""
+        with self.yard.store.read() as tx:
+            known = rows_to_look_at(tx, self.yard.name, ("issue_comment",))
+            hidden = {row.event_key for row in pending(tx, self.yard.name)}
+            hidden -= {row.event_key for row in known}
+            rows = [row for row in rows_by_key(tx, self.yard.name, hidden) if row.held_at]
+            stuck = blocked_threads(tx, self.yard.name)
+        assert all(row.scope_number in stuck for row in rows)
 
     def _consumed_words(self, tx, task: Task) -> list[InboxRow]:
         if task.pr_number is None:
