@@ -67,7 +67,7 @@ class Adding:
             note(f"Asking GitHub about {wishes.name} ...")
             standing = ask_standing(hub, wishes.name)
             done = self._decide(standing)
-            forge = hub.repo(RepoName.parse(done.repository))
+            forge = hub.urgent(RepoName.parse(done.repository))
             missing = self._missing(forge, done) if wishes.labels else []
             if wishes.dry_run:
                 preview(self._path, lambda text: with_table(text, done))

@@ -137,7 +137,7 @@ def _outgoing(ground: Ground) -> Outgoing:
     between = timedelta(seconds=house.settings.github.seconds_between_writes)
     sender = Sender(
         house.store,
-        house.hub.repo,
+        house.hub.urgent,
         ground.clock,
         Pace(between_writes=between),
         settled=settled,
@@ -146,7 +146,7 @@ def _outgoing(ground: Ground) -> Outgoing:
     )
     patience = timedelta(seconds=house.settings.runtime.action_token_unobserved_seconds)
     reconciler = Reconciler(
-        house.store, house.hub.repo, ground.clock, patience, ground.journal.never_seen
+        house.store, house.hub.urgent, ground.clock, patience, ground.journal.never_seen
     )
     return Outgoing(sender, reconciler, ground.clock, ground.journal.broke)
 
