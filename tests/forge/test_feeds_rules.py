@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -120,6 +121,22 @@ def test_the_rest_is_read_at_least_every_so_many_polls(polls, every):
 
 def test_a_rest_that_is_owed_is_read_by_the_next_poll():
     assert cadence.rest_due(Pulse(0, owed=True), active=False, touched=False, every=1000)
+
+
+@given(st.integers(1, 50), st.integers(1, 50))
+def test_repositories_that_begin_together_rest_apart(every, repos):
+    """Each reads everything once at the beginning, and then again every so many polls."""
+    names = [f"octo/repo{number}" for number in range(repos)]
+    for name in names:
+        pulse, rests = Pulse(phase=cadence.phase_of(name, every)), []
+        for poll in range(4 * every):
+            rest = cadence.rest_due(pulse, active=False, touched=False, every=every)
+            rests += [poll] if rest else []
+            pulse = cadence.after(pulse, rest=rest)
+        assert rests[0] == 0 and rests[1] <= every
+        assert all(later - earlier == every for earlier, later in pairwise(rests[1:]))
+    if every > 1:
+        assert len({cadence.phase_of(f"octo/repo{number}", every) for number in range(500)}) > 1
 
 
 # -- sweep ------------------------------------------------------------------------------------

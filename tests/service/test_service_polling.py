@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from service_town import ALICE, REPO
 
-from hostler.errors import HostlerError, RateLimited
+from hostler.errors import GitHubPollingError, HostlerError, RateLimited
 from hostler.model import RepoName
-from hostler.service.orchestrator import LONGEST_PAUSE, backing_off, stretch_of
+from hostler.service.orchestrator import LONGEST_PAUSE, backing_off, own_pause, stretch_of
 from hostler.store.remarks import rows_of_thread
 from hostler.store.tasks import TaskState
 from hostler.telemetry import names
@@ -37,6 +37,18 @@ def test_a_limit_is_waited_out():
     error = RateLimited("GET /x", 403, NOW + timedelta(seconds=3000), "primary")
     assert backing_off(30, 1, error, NOW) == 3000
     assert backing_off(30, 1, ValueError("a defect"), NOW) == 30
+
+
+def test_what_our_own_budget_holds_back_is_no_failure():
+    def refused(status: int, seconds: float) -> GitHubPollingError:
+        until = NOW + timedelta(seconds=seconds)
+        return GitHubPollingError("a/b", "issues", RateLimited("GET", status, until, "secondary"))
+
+    assert own_pause(refused(0, 40), NOW) == 40
+    assert own_pause(refused(0, -40), NOW) == 1
+    assert own_pause(refused(0, 1e6), NOW) == 3600
+    assert own_pause(refused(429, 40), NOW) is None
+    assert own_pause(ValueError("a defect"), NOW) is None
 
 
 def test_a_broken_repository_delays_no_other_and_says_so_once(found_town):

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Protocol
 
 from hostler.clock import Clock
-from hostler.errors import GitHubPollingError, HostlerError
+from hostler.errors import GitHubPollingError, HostlerError, RateLimited
 from hostler.flows import refresh_dependencies, settled, take_in
 from hostler.forge import Forge, Meter, Plan, Poller, Scanned, Tap, Window
 from hostler.forge.feeds.inbox import HEARD
@@ -23,6 +23,8 @@ from hostler.store.tasks import SCOPE as TASKS
 from hostler.telemetry.logs import Log
 
 LONGEST_PAUSE = 600.0
+# GitHub's hour: no budget is spent for longer.
+LONGEST_REFUSAL = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,9 @@ class RepoOrchestrator:
             return Look(self.project, self.watch, done.result())
         if not isinstance(error, Exception):
             raise error
+        if (wait := own_pause(error, self._clock.now())) is not None:
+            self._due = self._clock.monotonic() + wait
+            return None
         self._failures += 1
         pause = backing_off(self._interval(), self._failures, error, self._clock.now())
         self._due = self._clock.monotonic() + pause
@@ -187,6 +192,14 @@ def backing_off(interval: float, failures: int, error: Exception, now: datetime)
     told = (until - now).total_seconds() if isinstance(until, datetime) else 0.0
     doubled = interval * float(1 << min(failures - 1, 20))
     return max(told, min(doubled, max(LONGEST_PAUSE, interval)))
+
+
+def own_pause(error: Exception, now: datetime) -> float | None:
+    """How long our own budget holds a look back, which is no failure; None: it is one."""
+    cause = cause_of(error)
+    if not isinstance(cause, RateLimited) or cause.status:
+        return None
+    return min(max((cause.until - now).total_seconds(), 1.0), LONGEST_REFUSAL)
 
 
 def cause_of(error: Exception) -> Exception:

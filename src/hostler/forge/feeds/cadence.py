@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from zlib import crc32
 
 from hostler.model import Surface
 
@@ -13,10 +14,15 @@ REST = (Surface.REPO_ISSUE_COMMENTS, Surface.REPO_REVIEW_COMMENTS)
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """Where a repository's rhythm stands. A new one owes everything."""
+    """Where a repository's rhythm stands. A new one owes everything.
+
+    `phase`: how far into its rhythm it is after its first poll, so that many repositories which
+    begin together do not all read everything in the same poll.
+    """
 
     polls_without_rest: int = 0
     owed: bool = True
+    phase: int = 0
 
 
 def rest_due(pulse: Pulse, *, active: bool, touched: bool, every: int) -> bool:
@@ -26,7 +32,13 @@ def rest_due(pulse: Pulse, *, active: bool, touched: bool, every: int) -> bool:
 
 def after(pulse: Pulse, *, rest: bool) -> Pulse:
     """The rhythm after a poll that came through."""
-    return Pulse(0, owed=False) if rest else Pulse(pulse.polls_without_rest + 1, owed=False)
+    polls = pulse.phase if rest else pulse.polls_without_rest + 1
+    return Pulse(polls, owed=False, phase=0 if rest else pulse.phase)
+
+
+def phase_of(name: str, every: int) -> int:
+    """Where in its rhythm a repository begins: anywhere, and always the same."""
+    return crc32(name.encode()) % every
 
 
 @dataclass(frozen=True, slots=True)

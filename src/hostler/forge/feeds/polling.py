@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from hostler.forge.feeds.cadence import REST, TRIPWIRE, Pulse, after, rest_due
+from hostler.forge.feeds.cadence import REST, TRIPWIRE, Pulse, after, phase_of, rest_due
 from hostler.forge.feeds.full import FULL, scan_full
 from hostler.forge.feeds.inbox import Ingested
 from hostler.forge.feeds.pulls import PULL, Fetched, fetch, sweep
@@ -97,7 +97,7 @@ class Poller:
     def __init__(self, tap: Tap, plan: Plan | None = None) -> None:
         self._tap = tap
         self._plan = plan or Plan()
-        self._pulse = Pulse()
+        self._pulse = Pulse(phase=phase_of(str(tap.repo), self._plan.idle_every))
         self._shadow = Shadow()
         self._heads: Mapping[str, int] | None = None
         self._sweeper = Sweeper()
@@ -149,7 +149,7 @@ class Poller:
         touched = self._draw(standing, TRIPWIRE, found).reading.pages > 0
         threads = self._plan.feeds == "threads"
         if self._rest_is_due(standing, touched=touched):
-            self._pulse = Pulse(self._pulse.polls_without_rest, owed=True)
+            self._pulse = replace(self._pulse, owed=True)
             if not threads:
                 for surface in REST:
                     self._draw(standing, surface, found)
