@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from intake_yard import BUGFIX, IGNORE, Yard
 
 from hostler.errors import Unreachable
-from hostler.flows import commands, settled, take_in
+from hostler.flows import (
+    commands,
+    gather,
+    settled,
+    start_now,
+    take_in,
+    with_conversation,
+)
 from hostler.flows.blocked import Resetter, blocked
 from hostler.flows.outcomes import block
 from hostler.flows.resuming import NoSuchPull, Order, pull_meant, resume_pull, unblock
@@ -214,6 +221,39 @@ def test_after_a_takeover_only_words_from_the_resume_on_are_told(yard: Yard):
     yard.say(pull, "after", by="ann")
     poll(yard)
     assert bodies(yard) == ["after"]
+
+
+@pytest.mark.parametrize("again", [commands.resume, commands.retry])
+def test_a_task_that_is_resumed_after_a_takeover_hears_what_is_said_then(yard: Yard, again):
+    pull = with_pull(yard)
+    yard.say(pull, "before", by="ann")
+    poll(yard)
+    yard.label(1, IGNORE, "bob")
+    yard.say(pull, "during", by="ann")
+    poll(yard)
+    with yard.store.write(*SCOPES) as tx:
+        again(tx, yard.task(), "ann")
+    poll(yard)
+    assert bodies(yard) == []
+    yard.say(pull, "after", by="ann")
+    poll(yard)
+    assert bodies(yard) == ["after"]
+
+
+def test_the_conversation_before_the_end_of_a_takeover_is_not_shown(yard: Yard):
+    yard.file("Crash", "ann", BUGFIX)
+    yard.say(1, "before", by="ann")
+    poll(yard)
+    yard.label(1, IGNORE, "bob")
+    yard.say(1, "during", by="ann")
+    poll(yard)
+    yard.change(1, labels=[{"name": BUGFIX}])
+    yard.tick()
+    start_now(yard.store, yard.watch, yard.hub.issue(1), at=yard.hub.now())
+    yard.say(1, "after", by="ann")
+    with yard.store.read() as tx:
+        whole = with_conversation(gather(tx, yard.task()), yard.watch, yard.hub.thread(1))
+    assert [one.body for one in (*whole.remarks, *whole.conversation)] == ["after"]
 
 
 def test_the_label_on_the_pull_request_itself_counts_too(yard: Yard):

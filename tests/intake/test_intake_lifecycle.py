@@ -261,7 +261,7 @@ def test_what_is_said_in_the_second_of_the_start_counts(yard: Yard):
     yard.change(1, labels=[{"name": BUGFIX}])
     yard.clock.advance(0.75)
     with yard.store.write("tasks", "outbox") as tx:
-        request(tx, yard.watch, yard.hub.issue(1), at=yard.hub.now())
+        request(tx, yard.watch, yard.hub.issue(1), at=yard.clock.now())
     yard.hub.say(pull, "at once", by="ann")
     yard.poll()
     assert words(yard) == ["at once"]

@@ -16,9 +16,20 @@ from hostler.config.settings import Repo
 from hostler.forge.markers import check_token
 from hostler.forge.port import ItemKind
 from hostler.intake.deciding import asks_for_labeller, decide
-from hostler.intake.effects import Begin, Decision, Hear, Known, Move, PullIs, Redirect, Reword
+from hostler.intake.effects import (
+    Begin,
+    Decision,
+    Hear,
+    Known,
+    Move,
+    PullIs,
+    Redirect,
+    Reword,
+    TakeOver,
+)
 from hostler.intake.people import Watch, flow_of, watch
 from hostler.intake.signals import IssueSeen, PullSeen, Remark, Unreadable, read
+from hostler.intake.takeover import NEVER
 from hostler.model import RepoName
 from hostler.store.inbox import InboxRow
 from hostler.store.pulls import Floors, PullRow, PullStatus
@@ -70,9 +81,17 @@ knowns = st.builds(
     pull_task=st.none() | st.builds(task, states, pr_number=st.just(5)),
     issue=st.none() | st.builds(issue),
     labellers=st.none() | st.dictionaries(st.sampled_from(LABELS), strangers),
-    floors=st.builds(Floors, st.integers(0, 20), st.integers(0, 20)),
+    floors=st.builds(
+        Floors, st.integers(0, 20), st.integers(0, 20), st.sampled_from(["", STAMP, NEVER])
+    ),
     opening=st.booleans(),
     newest=st.booleans(),
+    first=st.booleans(),
+    told=st.booleans(),
+    redirected=st.booleans(),
+)
+said = st.builds(
+    lambda kind, body: Remark(row(kind, ANN), body, "", 9), st.sampled_from(SPEAKING), st.just("do")
 )
 remarks = st.builds(
     lambda kind, author, body, verdict: Remark(row(kind, author), body, verdict, 9),
@@ -153,6 +172,59 @@ def test_only_a_merge_leads_out_of_stopped(is_open, merged, known):
             assert merged and effect.state is TaskState.DONE
         if isinstance(effect, PullIs):
             assert not effect.pull.final
+
+
+@given(said, knowns)
+def test_words_of_a_takeover_are_never_told(signal, known):
+    decision = decide(signal, replace(known, floors=Floors(heard_from=NEVER)), WATCH)
+    assert not decision.waits and not decision.effects
+
+
+@given(said, knowns)
+def test_words_are_held_for_a_block_and_for_nothing_else(signal, known):
+    decision = decide(signal, known, WATCH)
+    tasks = [task for task in (known.pull_task, known.present) if task is not None]
+    stuck = any(task.state is TaskState.BLOCKED for task in tasks)
+    stuck = stuck or (known.pull is not None and known.pull.status is PullStatus.BLOCKED)
+    if decision.held:
+        assert stuck and decision.waits and not decision.effects
+
+
+@given(said, knowns)
+def test_words_on_what_is_over_are_neither_told_nor_held(signal, known):
+    closed = known.pull is not None and known.pull.final
+    over = known.pull_task is not None and known.pull_task.over
+    if known.pull is not None and known.pull_task is not None and (closed or over):
+        decision = decide(signal, known, WATCH)
+        assert not decision.waits and not decision.effects
+
+
+@given(knowns.filter(lambda known: known.newest), st.booleans())
+def test_words_on_an_issue_with_a_pull_request_are_told_redirected_or_were_before(known, first):
+    """Nothing that is seen for the first time is dropped, whatever the floors say."""
+    alive = task(TaskState.AWAITING_FEEDBACK, pr_number=5)
+    floors = replace(known.floors, heard_from="")
+    fresh = replace(known, tasks=(alive,), pull=None, pull_task=None, floors=floors, first=first)
+    if first:
+        fresh = replace(fresh, told=False, redirected=False)
+    decision = decide(Remark(row(ItemKind.ISSUE_COMMENT), "do", "", 9), fresh, WATCH)
+    kinds = [type(effect) for effect in decision.effects]
+    assert kinds in ([Hear], [Redirect], [])
+    if first:
+        assert kinds
+    if fresh.told:
+        assert kinds == [Hear]
+    elif fresh.redirected:
+        assert kinds == []
+
+
+@given(st.builds(issue, people, st.just(("agent:ignore",))), knowns)
+def test_what_carries_the_label_is_stopped_and_taken_over(signal, known):
+    if known.newest:
+        effects = decide(signal, known, WATCH).effects
+        moved = {effect.task.id for effect in effects if isinstance(effect, Move)}
+        assert moved == {one.id for one in known.tasks if not one.over}
+        assert [one.task for one in effects if isinstance(one, TakeOver)] == list(known.tasks)
 
 
 @given(people, label_sets)

@@ -89,6 +89,8 @@ def with_conversation(material: Material, watch: Watch, thread: Iterable[Item]) 
 def still_there(forge: Forge, material: Material) -> tuple[Material, tuple[str, ...]]:
     """The same without what was taken back meanwhile, and the keys of that. Asks the network."""
     gone = [one for one in material.remarks if not _exists(forge, one)]
+    for number in sorted({one.row.scope_number for one in gone}):
+        forge.issue(number)  # Where all is hidden from us, nothing was taken back: this raises.
     left = tuple(one for one in material.remarks if one not in gone)
     return replace(material, remarks=left), tuple(one.row.event_key for one in gone)
 
