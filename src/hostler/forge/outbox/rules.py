@@ -23,7 +23,6 @@ from hostler.errors import (
 )
 from hostler.forge.port import Made
 from hostler.model import parse_stamp, stamp
-from hostler.store.instants import not_after
 from hostler.store.outbox import OutboxRow, WriteState
 
 # No stored wait is believed to be longer: the longest that a limit can ask for.
@@ -96,7 +95,9 @@ def choose(
     urgency = _urgency(rows)
     heads = sorted(_heads(rows), key=lambda head: (urgency[_thread(head)], head.sequence))
     paused = max((_due(row, now) for row in rows if row.error_kind == LIMITED), default=now)
-    written = not_after(last_write, now) + pace.between_writes if last_write else now
+    # A last write that is yet to come is of a clock that was set back since.
+    behind = last_write if last_write and last_write <= now else None
+    written = behind + pace.between_writes if behind else now
     times: list[datetime] = []
     for head in heads:
         if head.dependency is WriteState.FAILED:
