@@ -28,12 +28,17 @@ def is_newest(tx: Transaction, row: InboxRow) -> bool:
 
 
 def is_first(tx: Transaction, row: InboxRow) -> bool:
-    """Whether no other version of the same thing is known."""
+    """Whether no other version of the same thing was heard before this transaction.
+
+    Versions that arrive together are heard together: the newest speaks for all.
+    """
     others = and_(
         inbox.c.repo_full_name == row.repo_full_name,
         inbox.c.kind == row.kind,
         inbox.c.object_id == row.object_id,
         inbox.c.sequence != row.sequence,
+        inbox.c.consumed_at.is_not(None),
+        inbox.c.consumed_at != tx.stamp(),
     )
     return tx.execute(select(inbox.c.sequence).where(others).limit(1)).first() is None
 
