@@ -1,0 +1,258 @@
+"""One life of the service, in a process of its own: it is told what to do, and dies at any step.
+
+Everything that it knows of the host goes through a pipe, so that the host outlives it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+from contextlib import suppress
+from datetime import datetime
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from hostler.agents.outcomes import Outcome
+from hostler.agents.result import Result
+from hostler.agents.verdict import DecidedBy, Verdict
+from hostler.checkouts.names import Sha
+from hostler.clock import FakeClock
+from hostler.config.settings import Tasks
+from hostler.errors import NotFound
+from hostler.flows import Facts, after_run, begin_turn, gather, settled, take_in, waiting
+from hostler.flows.commands import CommandRefused
+from hostler.flows.delivering import Delivery, after_work
+from hostler.flows.finishing import Work
+from hostler.flows.resuming import NoSuchPull, Order, resume_pull, unblock
+from hostler.flows.standing import NotResumed
+from hostler.flows.storing import store_step
+from hostler.flows.turns import STARTABLE
+from hostler.forge import Pace, Plan, Poller, Sender, Tap
+from hostler.forge.feeds.inbox import HEARD
+from hostler.forge.port import Cost
+from hostler.intake import Watch
+from hostler.model import RepoName
+from hostler.store import Patience, open_store, sqlite
+from hostler.store.held import rows_to_look_at
+from hostler.store.pulls import PullStatus, find_pull
+from hostler.store.tasks import TaskState, require_task, tasks_in
+
+PATIENT = Patience(queue_seconds=60.0, begin_seconds=60.0)
+SCOPES = ("tasks", "outbox")
+BOT = "hostler-bot"
+ENDLESS = Tasks(max_restarts=100_000, exits_without_progress=1000)
+DONE = Verdict(
+    Outcome.SUCCESS,
+    DecidedBy.RESULT,
+    "It says so.",
+    Result.model_validate({"status": "done", "pr_title": "Mend it", "summary": "Mended."}),
+)
+STUCK = Verdict(
+    Outcome.BLOCKED,
+    DecidedBy.RESULT,
+    "It says so.",
+    Result.model_validate({"status": "blocked", "summary": "No key."}),
+)
+CUT = Verdict(Outcome.CRASH, DecidedBy.EXIT_CODE, "It was cut off.")
+REFUSALS = (NotResumed, CommandRefused, NoSuchPull)
+
+
+class Switch:
+    """Kills this process at a step that was chosen before: a statement, or a word to the host."""
+
+    def __init__(self) -> None:
+        self.left = 0
+
+    def step(self, _what: object = None) -> None:
+        if self.left:
+            self.left -= 1
+            if not self.left:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Far:
+    """The host, as seen through the pipe."""
+
+    def __init__(self, pipe: Connection, switch: Switch) -> None:
+        self._pipe = pipe
+        self._switch = switch
+
+    def myself(self) -> str:
+        return BOT
+
+    def renamed(self) -> bool:
+        return False
+
+    def cost(self) -> Cost:
+        return Cost(0, None)
+
+    def __getattr__(self, name: str) -> Any:
+        def ask(*given: Any, **named: Any) -> Any:
+            self._switch.step()
+            self._pipe.send(("ask", name, given, named))
+            found, answer = self._pipe.recv()
+            self._switch.step()
+            if not found:
+                raise NotFound(name, 404, "Not Found")
+            return answer
+
+        return ask
+
+
+class Life:
+    """A service without its scheduler: each step of it is a command."""
+
+    def __init__(
+        self, pipe: Connection, home: Path, repo: RepoName, plan: Plan, near: Any = None
+    ) -> None:
+        """`near`: the host itself, where it is in the same process."""
+        self.pipe, self.repo = pipe, repo
+        self.switch, self.clock = Switch(), FakeClock()
+        self.forge: Any = near or Far(pipe, self.switch)
+        self._trace()
+        self.store = open_store(home, clock=self.clock, patience=PATIENT)
+        tap = Tap(self.store, self.forge, repo, settled=settled, scopes=SCOPES)
+        self.poller = Poller(tap, plan)
+        self.watch = Watch(repo, "stable", frozenset({"ann", "bob"}), agent="helper")
+        self.sender = Sender(
+            self.store, lambda _: self.forge, self.clock, Pace(), settled, scopes=("tasks",)
+        )
+
+    def serve(self) -> None:
+        """Do as told until the pipe ends."""
+        while True:
+            try:
+                name, now, given = self.pipe.recv()
+            except EOFError:
+                return
+            self.set(now)
+            getattr(self, name)(*given)
+            self.pipe.send(("done",))
+
+    # -- commands -----------------------------------------------------------------------------
+
+    def arm(self, steps: int, seconds: float) -> None:
+        """Die after so many steps, or at a moment that nobody chose."""
+        self.switch.left = steps
+        if seconds:
+            # Whose default is to end the process where it stands, as a kill does.
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    def poll(self) -> None:
+        """A look as the service takes one, and what follows from it."""
+        found = self.poller.poll()
+        self.pipe.send(("polled", found.differences))
+        with self.store.read() as tx:
+            waiting_ = rows_to_look_at(tx, self.repo, HEARD)
+        if waiting_:
+            take_in(self.store, self.forge, self.watch)
+        self.send()
+
+    def send(self) -> None:
+        self.sender.send_due()
+
+    def work(self) -> None:
+        """Every task that can begin a turn does, and ends it."""
+        self.recover()
+        with self.store.read() as tx:
+            ready = tasks_in(tx, tuple(STARTABLE), self.repo)
+        for task in ready:
+            self.forge.push(self._begin(task.id))
+            self._deliver(task.id)
+
+    def block(self, which: int) -> None:
+        """An agent's turn ends with a block, if one can begin."""
+        self.recover()
+        with self.store.read() as tx:
+            ready = tasks_in(tx, tuple(STARTABLE), self.repo)
+        if ready:
+            task = ready[which % len(ready)]
+            self._begin(task.id)
+            self._end(task.id, STUCK)
+
+    def unblock(self, which: int) -> None:
+        """The operator lets something blocked go on."""
+        with self.store.read() as tx:
+            stuck = tasks_in(tx, (TaskState.BLOCKED,), self.repo)
+        for task in stuck[which % len(stuck) :][:1] if stuck else []:
+            with suppress(*REFUSALS):
+                unblock(self.store, self.forge, self.watch, task, Order("ann"))
+
+    def catch_up(self) -> None:
+        """Everything that is blocked goes on, and everybody works."""
+        with self.store.read() as tx:
+            count = len(tasks_in(tx, (TaskState.BLOCKED,), self.repo))
+        for place in range(count):
+            self.unblock(count - 1 - place)
+        self.work()
+
+    def resume(self, number: int) -> None:
+        """The operator wants a closed pull request to be watched again."""
+        with self.store.read() as tx:
+            pull = find_pull(tx, self.repo, number)
+        if pull is not None and pull.status is PullStatus.CLOSED:
+            with suppress(*REFUSALS):
+                resume_pull(self.store, self.forge, self.watch, number, Order("ann"))
+
+    def recover(self) -> None:
+        """Turns whose process is gone have ended."""
+        with self.store.read() as tx:
+            cut = tasks_in(tx, (TaskState.RUNNING,), self.repo)
+        for task in cut:
+            self._end(task.id, CUT)
+
+    # -----------------------------------------------------------------------------------------
+
+    def _begin(self, task: str) -> str:
+        with self.store.write(*SCOPES) as tx:
+            return begin_turn(tx, require_task(tx, task)).branch
+
+    def _deliver(self, name: str) -> None:
+        work = Work(Sha("1" * 40), "main", "1" * 40, any=True)
+        with self.store.write(*SCOPES) as tx:
+            task = require_task(tx, name)
+            more = bool(set(waiting(tx, task)) - set(task.turn_keys))
+            delivery = Delivery(work, DONE, gather(tx, task).remarks, more)
+            store_step(tx, task, after_work(task, delivery, Facts(tx.now()), ENDLESS))
+
+    def _end(self, name: str, verdict: Verdict) -> None:
+        with self.store.write(*SCOPES) as tx:
+            task = require_task(tx, name)
+            store_step(tx, task, after_run(task, verdict, Facts(tx.now()), ENDLESS))
+
+    def set(self, now: datetime) -> None:
+        """Our clock, which may jump."""
+        ahead = (now - self.clock.now()).total_seconds()
+        if ahead >= 0:
+            self.clock.advance(ahead)
+        else:
+            self.clock.jump(ahead)
+
+    def _trace(self) -> None:
+        """SQLite tells of every statement before it runs, BEGIN and COMMIT among them."""
+        connect = sqlite.connect
+
+        def traced(*given: Any) -> sqlite3.Connection:
+            connection = connect(*given)
+            connection.set_trace_callback(self.switch.step)
+            return connection
+
+        sqlite.connect = traced
+
+
+def live(pipe: Connection, home: Path, repo: RepoName, plan: Plan) -> None:
+    """A forked child's whole life."""
+    code = 1
+    try:
+        Life(pipe, home, repo, plan).serve()
+        code = 0
+    except Exception:
+        import traceback
+
+        with suppress(OSError):
+            pipe.send(("failed", traceback.format_exc()))
+    finally:
+        os._exit(code)

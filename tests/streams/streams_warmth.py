@@ -1,0 +1,23 @@
+"""Statements compiled once for all lives: half of a short life would be spent on that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Engine, create_engine
+
+from hostler.store import sqlite
+
+
+def warm_up() -> None:
+    """From now on, all engines of this process and of its forks share what is compiled."""
+    warm = create_engine("sqlite://")
+    warm.connect().close()
+
+    def make(*given: Any, **named: Any) -> Engine:
+        made = create_engine(*given, **named)
+        # What is compiled is kept by dialect.
+        made.dialect, made._compiled_cache = warm.dialect, warm._compiled_cache
+        return made
+
+    sqlite.create_engine = make
