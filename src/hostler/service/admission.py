@@ -26,6 +26,7 @@ from hostler.service.candidates import (
 from hostler.service.needs import needs_of
 from hostler.service.places import place_of
 from hostler.service.queueing import QueuedRuns
+from hostler.service.waits import roots_waiting_for
 from hostler.store import Store, Transaction
 from hostler.store.pauses import pauses
 from hostler.store.runs import LIVE, Run, open_runs, regain_place
@@ -142,6 +143,7 @@ class Admission:
                 for task in running.values()
                 if task.parent_task and task.id in busy
             ),
+            awaited=roots_waiting_for(tx, found, running),
             runs=sum(run.state in LIVE and run.lent_at is None for run in found),
             running=sum(is_root(task) for task in running.values()),
             max_runs=limits.max_concurrent_runs,
