@@ -13,7 +13,7 @@ from bus_yard import AGENT, INFO, Child, post_many
 
 from hostler.bus import Bus, Terms
 from hostler.bus.errors import BadMessage, BusLocked, BusMissing
-from hostler.bus.writing import Contention
+from hostler.bus.writing import ContentionStats
 from hostler.clock import FakeClock
 
 HASTY = Terms(lock_timeout_seconds=0.03, max_retries=2, retry_backoff_seconds=0.01)
@@ -62,7 +62,7 @@ def test_it_is_tried_every_ten_milliseconds_for_ten_seconds_three_times(path, he
     assert 3000 <= len(clock.waits) - 2 <= 3003
     assert caught.value.attempts == 3
     assert caught.value.waited_seconds == pytest.approx(30.3)
-    assert bus.contention == Contention(attempts=3, retries=2)
+    assert bus.contention_stats == ContentionStats(attempts=3, retries=2)
     assert path.read_bytes() == b"", "nothing was posted"
 
 
@@ -76,11 +76,11 @@ def test_a_later_attempt_posts_and_tells_how_many_it_took(path, held):
 
     clock.at_wait = let_go
     message = bus.post(INFO, "x", AGENT)
-    assert (message.attempts, bus.contention) == (2, Contention(attempts=2, retries=1))
+    assert (message.attempts, bus.contention_stats) == (2, ContentionStats(attempts=2, retries=1))
     bus.post(INFO, "y", AGENT)
     stats = Bus(path).stats()
     assert (stats.messages, stats.attempts, stats.retries) == (2, 3, 1)
-    assert bus.contention == Contention(attempts=3, retries=1)
+    assert bus.contention_stats == ContentionStats(attempts=3, retries=1)
 
 
 def test_it_is_had_as_soon_as_it_is_free(path, held):
@@ -104,10 +104,10 @@ def test_any_other_trouble_is_told_at_once(tmp_path):
     bus = Bus(tmp_path / "absent" / "bus.jsonl", clock)
     with pytest.raises(BusMissing):
         bus.post(INFO, "x", AGENT)
-    assert (clock.waits, bus.contention) == ([], Contention(attempts=1, retries=0))
+    assert (clock.waits, bus.contention_stats) == ([], ContentionStats(attempts=1, retries=0))
     with pytest.raises(BadMessage):
         bus.post(INFO, "x" * 70_000, AGENT)
-    assert bus.contention == Contention(attempts=1, retries=0), "not even tried"
+    assert bus.contention_stats == ContentionStats(attempts=1, retries=0), "not even tried"
 
 
 def test_readers_need_no_lock(path, held):
@@ -183,7 +183,7 @@ def test_threads_that_share_a_bus_do_not_share_the_lock(path):
     for name in "abcdefgh":
         own = [m.body for m in found if m.body.startswith(f"{name}/")]
         assert own == [f"{name}/{number}" for number in range(40)]
-    assert len(found) == bus.contention.attempts == 320
+    assert len(found) == bus.contention_stats.attempts == 320
 
 
 def test_a_forked_child_posts_on_its_own(path):

@@ -220,3 +220,36 @@ done()
     assert f"dependency cycle detected: {second} -> {first} -> {second}" in told
     assert "0 The place of this run is lent" in told
     stead.end(service)
+
+
+def test_two_waits_in_one_run_come_to_an_end(stead):
+    """The first to return has the place; what the second waits for needs it once more."""
+    child = "done()"
+    prompt = f"""
+def put(*words):
+    return hostler('task', 'submit', *words).stdout.strip()
+a = put({child!r})
+c = put({child!r}, '--depends-on', a)
+b = put({child!r}, '--depends-on', c)
+waits = [subprocess.Popen(['hostler', 'task', 'wait', one]) for one in (a, b)]
+open('waits', 'w').write(str([wait.wait() for wait in waits]))
+done()
+"""
+    service = stead.start()
+    parent = stead.submit(prompt)
+    stead.reach(parent, "done")
+    assert (stead.yard / "waits").read_text() == "[0, 0]"
+    assert [task.state for task in stead.tasks()] == ["done"] * 4
+    stead.end(service)
+
+
+def test_why_names_what_an_agent_waits_for(stead):
+    service, held = stead.start(), stead.pipe("held")
+    parent = stead.submit(waiting_parent(f"hold({str(held)!r}); done()"))
+    stead.told("waiter")
+    child = stead.told("child")
+    assert child in stead.json("why", parent)["why"]
+    stead.reach(child, "running")
+    let_go(held)
+    stead.reach(parent, "done")
+    stead.end(service)

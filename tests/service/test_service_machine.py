@@ -32,7 +32,7 @@ from hostler.agents.exitword import Exit
 from hostler.agents.outcomes import Outcome
 from hostler.agents.verdict import DecidedBy, EndedBy, Verdict
 from hostler.clock import FakeClock
-from hostler.config.settings import Agent, Repo, Settings
+from hostler.config.settings import Agent, Repo, Runtime, Settings
 from hostler.config.settings import Tasks as Limits
 from hostler.flows import Facts, commands, take_back
 from hostler.flows.byhand import after_hand_run
@@ -41,15 +41,20 @@ from hostler.flows.storing import store_step
 from hostler.flows.submitting import Order, submit
 from hostler.governor import Here, Policy, attach, lend, prune, release
 from hostler.planner import blockers_of
+from hostler.planner.queue import is_root
 from hostler.runs import ledger
 from hostler.runs.ending import Ending
 from hostler.service.admission import SCOPES, Admission, Office
 from hostler.service.candidates import Class, class_of, gate_of
 from hostler.service.demanding import Demander
+from hostler.service.presence import SERVICE, Presence
+from hostler.service.why import Inquiry, holds
+from hostler.store.holders import Holder as Process
 from hostler.store.leases import Holder, all_leases
 from hostler.store.runs import LIVE, RunState, lend_place, open_runs, want_back
 from hostler.store.tasks import TaskState, require_task, tasks_in
 
+SERVED = Presence(Process(1, "hostler", "here", "2020-01-01T00:00:00.000Z", SERVICE))
 PROJECTS = ("barn", "stable", "field")
 LIMITS = Limits(restart_delay_seconds=0.0, exits_without_progress=1000)
 FOLDER = Path(tempfile.mkdtemp(prefix="hostler-machine-"))
@@ -106,14 +111,18 @@ class House(RuleBasedStateMachine):
             }
         )
         agent = Agent(kind="command", command=["x"], pool="p")
-        return Settings(repo=repos, agent={"helper": agent}, tasks=limits)
+        # Workers are counted by the process that has them, and there are two here.
+        runtime = Runtime(worker_count=1000)
+        return Settings(repo=repos, agent={"helper": agent}, tasks=limits, runtime=runtime)
 
     def policy(self) -> Policy:
         return Policy(caps={"p": self.caps["pool"]}, memory_floor_mb=0)
 
     def runs(self, *states: RunState):
+        """In an order that is the same whenever this is played again: names are random."""
         with self.store.read() as tx:
-            return [run for run in open_runs(tx) if run.state in (states or LIVE)]
+            found = [run for run in open_runs(tx) if run.state in (states or LIVE)]
+        return sorted(found, key=lambda run: (run.task_id, run.fence))
 
     def tasks(self, *states: TaskState):
         with self.store.read() as tx:
@@ -135,7 +144,8 @@ class House(RuleBasedStateMachine):
     def submitted(self, project, data):
         self.count += 1
         known = [task.id for task in self.tasks()]
-        parents = [run.task_id for run in self.runs(RunState.RUNNING)]
+        running = {task.id for task in self.tasks(TaskState.RUNNING)}
+        parents = [run.task_id for run in self.runs(RunState.RUNNING) if run.task_id in running]
         parent = data.draw(st.sampled_from([None, *parents]))
         needs = data.draw(st.lists(st.sampled_from(known), max_size=2)) if known else []
         order = Order(project, f"job {self.count}", "ann", cwd="/x", parent_task=parent)
@@ -155,7 +165,9 @@ class House(RuleBasedStateMachine):
             held = blockers_of(tx, waiting)
             before = {run.run for run in open_runs(tx)}
         Demander(admission.office).say(self.clock.monotonic(), admission.survey().yard)
+        told = self.said_to_start(service, waiting)
         granted = admission.next()
+        assert told == ([] if granted is None or granted.back else [granted.task.id])
         if granted is None:
             return False
         assert pid not in self.dead
@@ -173,7 +185,17 @@ class House(RuleBasedStateMachine):
         self.launched[(run.task_id, run.fence)] += 1
         assert granted.task.id not in held or granted.task.attempt > 1
         self.first_come(granted.task, free, yard)
+        if self.caps["roots"] > 0 and is_root(granted.task):
+            assert yard.running < self.caps["roots"]
         return True
+
+    def said_to_start(self, service, waiting) -> list[str]:
+        """What `why` says of everybody who waits: whom does no gate hold?"""
+        _, admission = service
+        office = admission.office
+        inquiry = Inquiry(self.store, office.settings, self.policy(), office.look(), SERVED)
+        with self.store.read() as tx:
+            return [task.id for task in waiting if holds(tx, inquiry, task) is None]
 
     def first_come(self, task, free, yard) -> None:
         """Among new root tasks that only the governor could hold, the oldest of its project."""

@@ -12,9 +12,12 @@ from service_town import Service, Town
 from test_service_tasks import SAY_DONE, agent, order, outcomes, put, reach
 
 from hostler.clock import SystemClock
+from hostler.flows.submitting import submit
+from hostler.governor import Ask, acquire, look_around, read_policy
 from hostler.service import Duty, Journal, ServiceRunner
 from hostler.service.opening import opened
 from hostler.service.queueing import QueuedRuns
+from hostler.service.runner import GOVERNED_SECONDS
 from hostler.store.leases import find_lease, remove_lease
 from hostler.store.tasks import TaskState, change_task, require_task
 from hostler.telemetry.logs import Logging
@@ -63,8 +66,6 @@ def test_a_running_task_that_nobody_works_on_goes_back_to_its_place(town: Town):
 
 def submit_running(tx, wanted):
     """A task that is said to run, in the transaction that makes it: nobody ever starts it."""
-    from hostler.flows.submitting import submit
-
     task = submit(tx, wanted)
     return change_task(tx, task, replace(task, state=TaskState.RUNNING, attempt=1))
 
@@ -102,13 +103,12 @@ def test_queued_runs_counts_who_waits_for_a_slot(town: Town):
 def test_the_hook_hears_changes_and_a_service_that_leaves_waits_for_nothing():
     queued, changes = QueuedRuns(), []
     queued.set_waiting_run_hook(changes.append)
-    for gates in ({"a": "runs", "b": "time"}, {"a": "runs", "b": "runs"}, {"c": "runs"}, {}):
-        queued.count(gates)
-    queued.count({"a": "runs"})
+    for waiting in (1, 2, 1, 0, 1):
+        queued.count(waiting)
     queued.clear()
     assert changes == [1, 1, -1, -1, 1, -1] and metrics.value(QUEUED_RUNS) == 0
     queued.set_waiting_run_hook(None)
-    queued.count({"a": "runs"})
+    queued.count(1)
     assert len(changes) == 6
     queued.clear()
 
@@ -171,3 +171,36 @@ def test_a_live_agent_whose_lease_was_lost_has_it_again(idle: ServiceRunner, tow
         reach(service, task, TaskState.DONE)
         with service.house.store.read() as tx:
             assert find_lease(tx, run.run) is None
+
+
+def test_while_the_governor_holds_somebody_it_is_asked_again_soon(idle: ServiceRunner, town: Town):
+    """Other programs end, and an operator raises a cap: nobody commits anything then."""
+    idle._turn()
+    assert (idle._shortest(None) or 0.0) > GOVERNED_SECONDS
+    caps = town.home / "governor.json"
+    caps.write_text('{"pools": {"anthropic": {"max_global_agents": 1}}}')
+    store = idle._house.store
+    with store.write("admission") as tx:
+        acquire(tx, Ask("other", "field"), read_policy(town.home, town.settings()), look_around())
+    with store.write(*SCOPES) as tx:
+        task = submit(tx, order(town))
+    assert idle._turn() == GOVERNED_SECONDS
+    with store.read() as tx:
+        assert require_task(tx, task.id).gate == "cap"
+
+
+def test_when_all_workers_are_busy_the_gates_before_them_are_still_named(town: Town):
+    town.runtime = {"worker_count": 1}
+    agent(town, WAITS)
+    with town.service() as service:
+        first = put(service, order(town))
+        held = put(service, order(town, depends_on=(first.id,)))
+        next_ = put(service, order(town))
+
+        def gates() -> list[str]:
+            with service.house.store.read() as tx:
+                return [require_task(tx, task.id).gate for task in (held, next_)]
+
+        service.until(lambda: gates() == ["dependencies", "workers"], "the gates")
+        (town.root / "folder" / "go").touch()
+        reach(service, next_, TaskState.DONE)

@@ -17,7 +17,7 @@ from hostler.bus.stats import Stats, stats_of
 from hostler.bus.terms import Terms
 from hostler.bus.watching import Watch, watch
 from hostler.bus.wire import Draft
-from hostler.bus.writing import Contention, Writer
+from hostler.bus.writing import ContentionStats, Writer
 from hostler.clock import Clock, SystemClock
 
 
@@ -91,9 +91,9 @@ class Bus:
                 waiting.close()
 
     @property
-    def contention(self) -> Contention:
+    def contention_stats(self) -> ContentionStats:
         """How often this object tried for the lock."""
-        return self._writer.contention
+        return self._writer.contention_stats
 
     def stats(self) -> Stats:
         """Numbers over everything on the bus; reads all of it."""

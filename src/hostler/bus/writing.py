@@ -31,7 +31,7 @@ from hostler.forks import renew_after_fork
 
 
 @dataclass(frozen=True, slots=True)
-class Contention:
+class ContentionStats:
     """How often the lock was tried for, and how often again."""
 
     attempts: int = 0
@@ -70,10 +70,10 @@ class Writer:
         self._counting = threading.Lock()
 
     @property
-    def contention(self) -> Contention:
+    def contention_stats(self) -> ContentionStats:
         """The attempts and retries of this writer."""
         with self._counting:
-            return Contention(self._attempts, self._retries)
+            return ContentionStats(self._attempts, self._retries)
 
     def append(self, draft: Draft) -> Message:
         """Write the message; only a lock that could not be had is tried for again."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -11,6 +10,7 @@ from hostler.config.settings import Settings
 from hostler.flows import begin_turn, gather, resume_finishing, turn_of
 from hostler.flows.lineage import belongs
 from hostler.governor import Ask, Denied, Here, Policy, acquire, preview, take_back
+from hostler.governor import Gate as GovernorGate
 from hostler.planner.queue import is_root
 from hostler.runs import NewRun, admit
 from hostler.service.candidates import (
@@ -18,19 +18,25 @@ from hostler.service.candidates import (
     WAITING,
     Choice,
     Further,
+    Gate,
     Held,
     Place,
     Yard,
     choose,
+    gate_of,
 )
 from hostler.service.needs import needs_of
 from hostler.service.places import place_of
 from hostler.service.queueing import QueuedRuns
+from hostler.service.waits import roots_waiting_for
 from hostler.store import Store, Transaction
 from hostler.store.pauses import pauses
 from hostler.store.runs import LIVE, Run, open_runs, regain_place
 from hostler.store.tasks import Task, TaskState, note_gate, require_task, tasks_in
+from hostler.store.turns import take_turn, turns
 
+# Gates that stand behind all of ours.
+GOVERNED = frozenset(gate.value for gate in GovernorGate)
 # The gates, the task's rows and the writes that tell people.
 SCOPES = ("admission", "outbox", "tasks")
 
@@ -69,14 +75,23 @@ class Survey:
     back: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """When the first gate opens by itself; `governed`: one may open without anybody's word.
+
+    Other processes end, memory becomes free, and an operator changes a file: none of it commits.
+    """
+
+    opens: datetime | None = None
+    governed: bool = False
+
+
 class Admission:
     """Admits tasks one by one. `only`: just these, and what comes from them."""
 
     def __init__(self, office: Office, only: Collection[str] | None = None) -> None:
         self.office = office
         self._only = only
-        self._turns = itertools.count(1)
-        self._served: dict[str, int] = {}
         self.queued = QueuedRuns()
 
     def survey(self) -> Survey:
@@ -97,28 +112,26 @@ class Admission:
         here, policy = self.office.look(), self.office.policy()
         with self.office.store.write(*SCOPES) as tx:
             granted = self._back(tx, policy, here) or self._new(tx, policy, here)
-        if granted is not None:
-            self._served[granted.task.project] = next(self._turns)
+            if granted is not None:
+                take_turn(tx, granted.task.project)
         return granted
 
-    def note_gates(self, seen: Survey, full: Held | None) -> datetime | None:
-        """Store which gate holds whom, where that has changed; when the first opens by itself.
+    def note_gates(self, seen: Survey, full: Held | None) -> Outlook:
+        """Store which gate holds whom, where that has changed; what is to be expected.
 
         `full`: no worker is free.
         """
+        found = gates_of(seen, full)
+        self.queued.count(runs_queued(seen.yard))
         waiting = {task.id: task for task in seen.yard.waiting}
-        held = seen.choice.held
-        found = {name: one.gate for name, one in held.items()}
-        if full is not None:
-            first = {name: gate for name, gate in found.items() if gate in BEFORE_WORKERS}
-            found = {name: first.get(name, full.gate) for name in waiting}
-        self.queued.count(found)
-        changed = {name: gate for name, gate in found.items() if waiting[name].gate != str(gate)}
+        changed = {name: gate for name, gate in found.items() if waiting[name].gate != gate}
         if changed:
             with self.office.store.write("tasks") as tx:
                 for name, gate in changed.items():
-                    note_gate(tx, name, str(gate))
-        return min((one.until for one in held.values() if one.until), default=None)
+                    note_gate(tx, name, gate)
+        held = seen.choice.held.values()
+        opens = min((one.until for one in held if one.until), default=None)
+        return Outlook(opens, seen.back or any(one.gate in GOVERNED for one in held))
 
     def yard(self, tx: Transaction) -> Yard:
         """Everything that is counted, at this moment."""
@@ -142,11 +155,12 @@ class Admission:
                 for task in running.values()
                 if task.parent_task and task.id in busy
             ),
+            awaited=roots_waiting_for(tx, found, running),
             runs=sum(run.state in LIVE and run.lent_at is None for run in found),
             running=sum(is_root(task) for task in running.values()),
             max_runs=limits.max_concurrent_runs,
             max_root_tasks=limits.max_concurrent_root_tasks,
-            served=self._served,
+            served=turns(tx),
             joins_first=timedelta(seconds=limits.waiting_joins_first_class_seconds),
         )
 
@@ -200,6 +214,23 @@ class Admission:
         paused, ready = pauses(tx), self.office.ready()
         found = {task.id: place_of(self.office.settings, task, paused, ready) for task in tasks}
         return {name: place for name, place in found.items() if place is not None}
+
+
+def gates_of(seen: Survey, full: Held | None) -> dict[str, str]:
+    """What holds each task that waits; whoever was not looked at is held by the workers alone."""
+    if full is None:
+        return {name: str(one.gate) for name, one in seen.choice.held.items()}
+    own = {task.id: gate_of(task, seen.yard) for task in seen.yard.waiting}
+    return {
+        name: str(held.gate if held is not None and held.gate in BEFORE_WORKERS else full.gate)
+        for name, held in own.items()
+    }
+
+
+def runs_queued(yard: Yard) -> int:
+    """How many wait for one of the home's run slots, whether or not a worker is free."""
+    found = (gate_of(task, yard) for task in yard.waiting)
+    return sum(held is not None and held.gate == Gate.RUNS for held in found)
 
 
 def governed(tx: Transaction, yard: Yard, policy: Policy, here: Here) -> Further:

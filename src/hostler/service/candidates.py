@@ -76,8 +76,9 @@ class Yard:
     """Everything that admission counts, at one moment. Limits of 0 or less are none.
 
     `waiting` are the tasks that could be next. `places` and `needs` are by task: where it runs,
-    and what it still depends on; `parents` are tasks whose children are at work; `served` says
-    when each project had its last turn.
+    and what it still depends on; `parents` are tasks whose children are at work; `awaited` counts,
+    by task, the root tasks under way that wait for it with their places lent; `served` says when
+    each project had its last turn.
     """
 
     now: datetime
@@ -86,6 +87,7 @@ class Yard:
     needs: Mapping[str, Held] = field(default_factory=dict)
     busy: frozenset[str] = frozenset()
     parents: frozenset[str] = frozenset()
+    awaited: Mapping[str, int] = field(default_factory=dict)
     runs: int = 0
     running: int = 0
     max_runs: int = 0
@@ -202,7 +204,9 @@ def _dependencies(task: Task, yard: Yard) -> Held | None:
 
 
 def _root_tasks(task: Task, yard: Yard) -> Held | None:
-    if not is_root(task) or _free(yard.max_root_tasks, yard.running):
+    # Who waits for a task does not stand in its way.
+    busy = yard.running - yard.awaited.get(task.id, 0)
+    if not is_root(task) or _free(yard.max_root_tasks, busy):
         return None
     why = f"{yard.running} of {yard.max_root_tasks} root tasks are under way."
     remedy = "Wait until one is at rest, or raise `[tasks] max_concurrent_root_tasks`."

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hostler.flows.commands import CANCELLED
+from hostler.service.waits import awaited
 from hostler.store.runs import LIVE, Run
 from hostler.store.tasks import Task, TaskState
 
@@ -35,7 +36,8 @@ def _running(task: Task, open_runs: Sequence[Run]) -> NextStep:
     if run.lent_at is not None and run.back_wanted_at is not None:
         return NextStep("Its agent is through with waiting, and wants its place back.", "Wait.")
     if run.lent_at is not None:
-        return NextStep("Its agent waits for other tasks, and has lent its place to them.", follow)
+        others = ", ".join(awaited(run)) or "other tasks"
+        return NextStep(f"Its agent waits for {others}, and has lent its place.", follow)
     return NextStep(f"An agent is at work: {run.agent}, attempt {task.attempt}.", follow)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hostler.service.candidates import Gate
 from hostler.telemetry.metrics import metrics
 from hostler.telemetry.names import QUEUED_RUNS
 
@@ -23,9 +22,9 @@ class QueuedRuns:
         """Have each change told; None: to nobody."""
         self._hook = hook
 
-    def count(self, gates: dict[str, str]) -> None:
-        """What holds whom now, by task."""
-        self._set(sum(gate == Gate.RUNS for gate in gates.values()))
+    def count(self, waiting: int) -> None:
+        """So many wait now."""
+        self._set(waiting)
 
     def clear(self) -> None:
         """Nobody waits here any more: the service leaves."""

@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
-from datetime import datetime
 
 from hostler.checkouts.process import halt, own_children, sweep_children
 from hostler.clock import Clock
 from hostler.errors import StoreError
-from hostler.service.admission import Granted
+from hostler.service.admission import Granted, Outlook
 from hostler.service.candidates import Gate, Held
 from hostler.service.crew import Crew, Job
 from hostler.service.desks import House
@@ -33,6 +32,8 @@ WATCH_SECONDS = 1.0
 LONGEST_PAUSE = 60.0
 # How long a finished look, a write or a worker may take to notice that we are leaving.
 LEAVE_SECONDS = 15.0
+# How often it is looked whether the governor says something else: nobody may tell us.
+GOVERNED_SECONDS = 2.0
 # Who waits for others keeps a thread, not a place: the limiter says how many work.
 MOST_THREADS = 1024
 QUEUED = (TaskState.QUEUED,)
@@ -73,7 +74,7 @@ class ServiceRunner:
         self._leaving = threading.Event()
         self._stop_agents = False
         self._failures = 0
-        self._opens: datetime | None = None
+        self._outlook = Outlook()
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Work until told to leave, or until `until` says so after a turn."""
@@ -198,11 +199,11 @@ class ServiceRunner:
                 raise
             if granted is None:
                 self._limiter.release()
-                self._opens = self._parts.admission.note_gates(seen, None)
+                self._outlook = self._parts.admission.note_gates(seen, None)
                 return
             self._start(granted)
             seen = self._parts.admission.survey()
-        self._opens = self._parts.admission.note_gates(seen, workers_busy(self._limiter))
+        self._outlook = self._parts.admission.note_gates(seen, workers_busy(self._limiter))
 
     def _start(self, granted: Granted) -> None:
         if granted.back and granted.run is not None:
@@ -220,8 +221,11 @@ class ServiceRunner:
         waits: list[float | None] = [one.seconds_left() for one in self._parts.orchestrators]
         waits.append(self._parts.chores.seconds_left())
         waits.append(self._minder.seconds_left())
-        if self._opens is not None:
-            waits.append(max((self._opens - self._clock.now()).total_seconds(), 0.01))
+        opens = self._outlook.opens
+        if opens is not None:
+            waits.append(max((opens - self._clock.now()).total_seconds(), 0.01))
+        if self._outlook.governed:
+            waits.append(GOVERNED_SECONDS)
         return min((one for one in (*waits, again) if one is not None), default=None)
 
     def _counts(self, look: Look) -> dict[str, int]:

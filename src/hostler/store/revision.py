@@ -9,7 +9,10 @@ from hostler.store.place import Place
 from hostler.store.translate import missing
 
 # All layouts, oldest first; the last is this program's. A test compares them with the migrations.
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0011")
+REVISIONS = (
+    *("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0011"),
+    "0012",
+)
 HEAD = REVISIONS[-1]
 # Alembic's own note of where a database stands.
 READ_REVISION = "SELECT version_num FROM alembic_version"

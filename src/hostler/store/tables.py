@@ -17,6 +17,7 @@ from hostler.store.task_tables import (
     pull_requests,
     tasks,
 )
+from hostler.store.turns import table as turns
 
 __all__ = [
     "action_tokens",
@@ -39,6 +40,7 @@ __all__ = [
     "store_meta",
     "tables_with_a_repository",
     "tasks",
+    "turns",
 ]
 
 # Facts about the database itself: its id, when and by which program it was made.
@@ -89,6 +91,7 @@ action_tokens = Table(
     Index(
         "ix_action_tokens_scope_status", "repo_full_name", "scope_kind", "scope_number", "status"
     ),
+    Index("ix_action_tokens_status", "status", "updated_at"),
 )
 
 

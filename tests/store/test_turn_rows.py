@@ -1,0 +1,26 @@
+"""Rows of turns, on both databases."""
+
+from __future__ import annotations
+
+from hostler.store.turns import take_turn, turns
+
+
+def test_the_last_to_have_its_turn_has_the_highest_number(store):
+    with store.write("admission") as tx:
+        assert turns(tx) == {}
+        for project in ("barn", "stable", "barn"):
+            take_turn(tx, project)
+    with store.read() as tx:
+        found = turns(tx)
+    assert sorted(found, key=lambda project: found[project]) == ["stable", "barn"]
+
+
+def test_a_turn_that_was_undone_was_none(store):
+    try:
+        with store.write("admission") as tx:
+            take_turn(tx, "barn")
+            raise ZeroDivisionError
+    except ZeroDivisionError:
+        pass
+    with store.read() as tx:
+        assert turns(tx) == {}
