@@ -71,7 +71,7 @@ def _play_all(pipe: Connection, streams: list[Stream], sabotage: Sabotage | None
             if wrong:
                 told = wrong if sabotage else _smallest(stream, folder, bases, wrong)
                 report.failures.append(f"stream {stream.seed}: {told}")
-                if len(report.failures) == 3:
+                if sabotage or len(report.failures) == 3:
                     break
     pipe.send(report)
 

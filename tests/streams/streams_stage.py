@@ -180,13 +180,19 @@ class Stage:
         self.command("arm", 0, 0.0)
         self.host.askew = self.host.date_askew = 0
         self.host.pass_time(400)
+        self._rest()
+        # Nothing tells of this but the slow sweep.
+        self.people.edit_review(0, 0)
+        self._rest()
+        self.restart()
+
+    def _rest(self) -> None:
         for place in range(self._most_rounds()):
             self.command("catch_up")
             self.host.pass_time(60)
             self.poll()
             if place and self._is_done():
-                break
-        self.restart()
+                return
 
     def _most_rounds(self) -> int:
         """Until the slow sweep has come round, and writes that were cut off were looked for."""

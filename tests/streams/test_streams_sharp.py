@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
+from sqlalchemy import select, update
 from streams_campaign import campaign
 
-from hostler.forge.feeds import cursors, inbox, polling, surfaces
-from hostler.store import inbox as rows
+from hostler.flows import storing, turns
+from hostler.forge.feeds import inbox, polling, surfaces
+from hostler.intake import applying
+from hostler.store.forge_tables import feedback_events
 
 SEEDS = range(60)
 
@@ -20,13 +22,17 @@ def no_late_visibility() -> None:
 
 
 def cursor_ahead_of_its_events() -> None:
-    """The cursor is stored in a transaction before its events."""
-    draw = surfaces.draw
+    """The cursor is stored in a transaction before its events, and much can happen in between."""
+    draw = polling.draw
 
     def early(tap, place):
         found = surfaces.ask(tap, place)
-        with tap.store.write(*tap.scopes) as tx:
-            surfaces.advance(tx, tap, place, found.after)
+        if not found.quiet:
+            with tap.store.write(*tap.scopes) as tx:
+                surfaces.advance(tx, tap, place, found.after)
+            for _ in range(40):
+                with tap.store.read() as tx:
+                    tx.constant("SELECT 1")
         return draw(tap, place)
 
     polling.draw = early
@@ -38,22 +44,30 @@ def versions_without_a_digest() -> None:
     inbox.event_key = lambda item: key(replace(item, body="", payload={}))
 
 
-def consumed_in_a_transaction_of_its_own() -> None:
-    """Words are marked as heard, and have their effect later, or not."""
-    rows.record_feedback_event.__code__ = (lambda tx, repo, event: None).__code__
+def words_without_an_effect() -> None:
+    """Words are taken for heard, and nobody is told."""
+    applying.record_feedback_event = lambda tx, repo, event: None
 
 
-def first_page_alone() -> None:
-    """ "No news" is believed if the first page is as it was."""
-    kept = surfaces.kept
-    surfaces.kept = lambda reading: kept(reading)[:1]
+def nobody_sweeps() -> None:
+    """What moves nothing is not looked for."""
+    polling.Poller._sweep = lambda poller, standing, found: None
 
 
-def our_clock() -> None:
-    """An empty first reading takes our clock for a watermark."""
-    moved = cursors.moved
-    surfaces.moved = lambda mark, items, complete: replace(
-        moved(mark, items, complete=complete), at=mark.at + timedelta(hours=1)
+def answered_twice() -> None:
+    """Words that were answered are waiting again."""
+    turns.waiting = lambda tx, task: list(
+        tx.execute(
+            select(feedback_events.c.event_key).where(
+                feedback_events.c.issue_number == task.number,
+                feedback_events.c.pr_number.in_([0, task.pr_number or 0]),
+            )
+        ).scalars()
+    )
+    storing.mark_feedback_events_processed = lambda tx, repo, keys: tx.execute(
+        update(feedback_events)
+        .where(feedback_events.c.event_key.in_(keys))
+        .values(processed_at=tx.stamp())
     )
 
 
@@ -61,8 +75,9 @@ BROKEN = (
     no_late_visibility,
     cursor_ahead_of_its_events,
     versions_without_a_digest,
-    consumed_in_a_transaction_of_its_own,
-    our_clock,
+    words_without_an_effect,
+    nobody_sweeps,
+    answered_twice,
 )
 
 
