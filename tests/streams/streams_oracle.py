@@ -60,6 +60,7 @@ class Oracle:
 
     host: Host
     threads: bool
+    page: int
     required: set[Version] = field(default_factory=set)
     possible: set[Version] = field(default_factory=set)
     polls: int = 0
@@ -116,7 +117,10 @@ class Oracle:
 
     def _reviews(self, database: sqlite3.Connection) -> set[Version]:
         """Of reviews, those that can be seen in the end, where somebody still follows them."""
-        followed = self._pulls(database)
+        followed = set(self._pulls(database))
+        if self.threads:
+            # Nobody sweeps older pages there.
+            followed -= {n for n, rows in self.host.verdicts.items() if len(rows) >= self.page}
         return {one for one in self.host.shown_now() if one[0] == REVIEW and one[1] in followed}
 
     def _ours(self) -> set[str]:

@@ -51,7 +51,7 @@ US = {
     "jump": 1,
 }
 PAGES = (2, 3, 5, 100)
-SHORT, LONG = 34, 80
+SHORT, LONG = 26, 80
 
 Move = tuple[str, int, int]
 

@@ -44,7 +44,7 @@ class Stage:
         self.home, self.plan = home, PLANS[plan]
         self.host = host or new_host()
         self.people = People(self.host)
-        self.oracle = Oracle(self.host, threads=self.plan.feeds == "threads")
+        self.oracle = Oracle(self.host, self.plan.feeds == "threads", reading.PAGE)
         self.skew = 0
         self.tally: Counter[str] = Counter()
         self.pipe: Connection | None = None

@@ -13,11 +13,12 @@ from streams_campaign import campaign
 from streams_script import LONG, PEOPLE, SHARES, US
 
 # Shares of the streams, so that all cores play.
-PARTS, EACH = 8, 25
+PARTS, EACH = 4, 50
 SOAK, FIRST = 10_000, 1_000_000
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_what_is_handled_is_what_happened(part):
     report = campaign(range(part * EACH, (part + 1) * EACH))

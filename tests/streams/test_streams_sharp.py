@@ -82,6 +82,7 @@ BROKEN = (
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("sabotage", BROKEN)
 def test_what_is_broken_shows(sabotage):
     assert campaign(SEEDS, sabotage=sabotage).failures
