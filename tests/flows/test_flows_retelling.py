@@ -33,6 +33,7 @@ from hostler.flows.storing import store_step
 from hostler.flows.turns import STARTABLE
 from hostler.forge import scan
 from hostler.forge.port import ItemKind
+from hostler.intake import take
 from hostler.store.pulls import pulls_in
 from hostler.store.tasks import Task, TaskState, require_task
 
@@ -104,6 +105,28 @@ def test_what_was_read_and_not_looked_at_is_looked_at_later(yard: Yard, monkeypa
     assert yard.waiting(yard.task()) == []
     take_in(yard.store, yard.hub, yard.watch)
     assert told(yard, begin(yard)) == ["rename it"]
+
+
+def test_many_words_are_taken_in_parts_and_what_was_taken_stays(yard: Yard, monkeypatch):
+    pull = with_pull(yard)
+    for number in range(10):
+        yard.say(pull, f"word {number}", by="ann")
+    read(yard)
+    monkeypatch.setattr(arrivals, "AT_ONCE", 4)
+    publish, calls = arrivals.publish, []
+
+    def third_time(tx, task):
+        calls.append(task)
+        return cut_off() if len(calls) == 3 else publish(tx, task)
+
+    with monkeypatch.context() as patch, pytest.raises(CutOff):
+        patch.setattr(arrivals, "publish", third_time)
+        take_in(yard.store, yard.hub, yard.watch)
+    assert 0 < len(yard.waiting(yard.task())) < 10
+    taken = take_in(yard.store, yard.hub, yard.watch)
+    assert taken.changed == (yard.task().id,)
+    assert told(yard, begin(yard)) == [f"word {number}" for number in range(10)]
+    assert take_in(yard.store, yard.hub, yard.watch).heard == ()
 
 
 def test_a_turn_that_was_begun_and_never_ran_has_its_words_again(yard: Yard):
@@ -193,7 +216,7 @@ class Story:
     def cut_the_look(self) -> None:
         read(self.yard)
         with pytest.raises(CutOff), self.yard.store.write(*SCOPES) as tx:
-            arrivals.take_what_waits(tx, self.yard.watch)
+            take(tx, self.yard.watch, {}, {})
             raise CutOff
 
     def begin(self) -> None:

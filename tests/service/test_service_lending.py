@@ -253,3 +253,25 @@ def test_why_names_what_an_agent_waits_for(stead):
     let_go(held)
     stead.reach(parent, "done")
     stead.end(service)
+
+
+def test_nobody_waits_for_a_task_above_its_own(stead):
+    """A task ends after its children: neither would ever end."""
+    child = """
+waited = hostler('task', 'wait', open('top').read())
+open('said', 'w').write(f'{waited.returncode} {waited.stderr}')
+done()
+"""
+    # Whoever waits for any of two waits for neither of them for certain.
+    top = f"""
+open('top', 'w').write(os.environ['HOSTLER_TASK'])
+both = [hostler('task', 'submit', {child!r}).stdout.strip() for _ in range(2)]
+hostler('task', 'wait', '--any', *both)
+done()
+"""
+    service = stead.start()
+    name = stead.submit(top)
+    stead.reach(name, "done")
+    said = (stead.yard / "said").read_text()
+    assert said.startswith("2 error: dependency cycle detected") and name in said
+    stead.end(service)

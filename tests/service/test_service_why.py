@@ -37,6 +37,7 @@ from hostler.store.leases import Holder
 from hostler.store.pauses import ALL, pause, project_scope
 from hostler.store.runs import lend_place, open_runs, want_back
 from hostler.store.tasks import TaskState, change_task, note_gate, require_task, tasks_in
+from hostler.store.turns import take_turn
 
 PROJECTS = ("barn", "stable", "field")
 FOLDER = Path(tempfile.mkdtemp(prefix="hostler-why-"))
@@ -356,3 +357,47 @@ def test_an_agent_at_work_may_be_waiting_itself(stage, how, words):
     task = stage.put()
     stage.start(task, **how)
     assert words in stage.why(task.id).next.what
+
+
+def test_a_lent_place_comes_back_only_where_there_is_a_run_slot(stage):
+    stage.caps["runs"] = 1
+    stage.start(stage.put(), lent=True, back=True)
+    busy = stage.put("stable")
+    stage.start(busy)
+    assert stage.next() is None
+    stage.caps["runs"] = 2
+    assert stage.next().back
+
+
+def test_of_lent_places_the_first_that_is_wanted_back_comes_back_first(stage):
+    first, second = stage.put(), stage.put("stable")
+    stage.start(second, lent=True)
+    stage.start(first, lent=True)
+    for task in (first, second):
+        stage.clock.advance(1)
+        with stage.store.write(*SCOPES) as tx:
+            (run,) = open_runs(tx, task_id=task.id)
+            assert want_back(tx, run.run)
+    assert stage.next().task.id == first.id
+    assert stage.next().task.id == second.id
+
+
+def test_a_task_whose_end_is_ours_takes_a_worker(stage):
+    stage.caps["workers"] = 1
+    ours, waits = stage.put(), stage.put()
+    stage.put_running(ours)
+    assert stage.why(waits.id).held.gate == "workers" and stage.next() is None
+
+
+def test_why_knows_whose_turn_it_is(stage):
+    """One project had its turn, and the other is next, whoever came first."""
+    stage.caps["pool"] = 2
+    for project in ("barn", "barn", "stable"):
+        stage.put(project)
+    stage.start(stage.put("barn"))
+    with stage.store.write(*SCOPES) as tx:
+        take_turn(tx, "barn")
+        waiting = tasks_in(tx, WAITING)
+    told = [task for task in waiting if stage.why(task.id).would_start]
+    assert [task.project for task in told] == ["stable"]
+    assert stage.next().task.id == told[0].id

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hostler.config import Settings
     from hostler.intake import Preview
     from hostler.service import House, ServiceRunner
+    from hostler.service.webhooks import Receiver
 
 
 def register(app: typer.Typer) -> None:
@@ -84,6 +85,7 @@ def _serve(given: Globals, settings: Settings, *, stop_agents: bool) -> None:
     from hostler.service.following import Follower
     from hostler.service.opening import opened
     from hostler.service.presence import SERVICE
+    from hostler.service.webhooks import webhooks
     from hostler.store.homelock import home_lock
 
     clock = SystemClock()
@@ -94,7 +96,8 @@ def _serve(given: Globals, settings: Settings, *, stop_agents: bool) -> None:
         opened(given.home_folder, settings, clock) as house,
         home_lock(given.home_folder, clock, SERVICE),
     ):
-        runner = ServiceRunner(house, clock, Journal(log, tell))
+        journal = Journal(log, tell)
+        runner = ServiceRunner(house, clock, journal)
         follower = Follower(house.store, tell)
         names = ", ".join(f"{repo.owner}/{repo.name}" for repo in settings.repo.values())
         none = "no repository: only tasks by hand are taken"
@@ -105,9 +108,21 @@ def _serve(given: Globals, settings: Settings, *, stop_agents: bool) -> None:
             follower.look()
             return False
 
-        runner.run(look)
+        with webhooks(settings.github, runner.look_at, journal.knocked) as receiver:
+            _tell_of_webhooks(settings, receiver)
+            runner.run(look)
         say_farewell(house)
     end_now(0)
+
+
+def _tell_of_webhooks(settings: Settings, receiver: Receiver | None) -> None:
+    from hostler.service.webhooks import is_loopback
+
+    if receiver is None:
+        return
+    where = settings.github.webhook_listen.rpartition(":")[0]
+    wide = "" if is_loopback(settings.github.webhook_listen) else ", open to other machines"
+    tell(f"Webhooks are taken at http://{where}:{receiver.port}/webhook{wide}.")
 
 
 def tell(text: str) -> None:

@@ -12,6 +12,7 @@ _LOGIN = r"^[A-Za-z0-9](-?[A-Za-z0-9]){0,38}(\[bot\])?$"
 _REPO = r"^[A-Za-z0-9._-]{1,100}$"
 _URL = r"^https?://[^\s/?#@]+[^\s?#@]*$"
 _POSTGRES = r"^(postgresql://\S+)?$"
+_LISTEN = r"^((\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):\d{1,5})?$"
 _DATE = r"^\d{4}-\d{2}-\d{2}$"
 
 EnvName = Annotated[str, StringConstraints(pattern=_ENV)]
@@ -19,6 +20,7 @@ Login = Annotated[str, StringConstraints(pattern=_LOGIN)]
 RepoSlug = Annotated[str, StringConstraints(pattern=_REPO)]
 HttpUrl = Annotated[str, StringConstraints(pattern=_URL)]
 PostgresUrl = Annotated[str, StringConstraints(pattern=_POSTGRES)]
+Listen = Annotated[str, StringConstraints(pattern=_LISTEN)]
 Date = Annotated[str, StringConstraints(pattern=_DATE)]
 
 
@@ -39,5 +41,6 @@ IN_WORDS = {
     _REPO: "a GitHub repository name (letters, digits, '.', '_', '-')",
     _URL: "an http(s) address without query or user",
     _POSTGRES: "postgresql://user@host/name",
+    _LISTEN: "host:port such as 127.0.0.1:8474",
     _DATE: "a date such as 2022-11-28",
 }

@@ -6,7 +6,17 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from hostler.config.forms import Date, EnvName, HttpUrl, Label, Login, PostgresUrl, RepoSlug, Switch
+from hostler.config.forms import (
+    Date,
+    EnvName,
+    HttpUrl,
+    Label,
+    Listen,
+    Login,
+    PostgresUrl,
+    RepoSlug,
+    Switch,
+)
 from hostler.config.keys import Section, key, many, required
 
 DAY = 86_400
@@ -91,6 +101,9 @@ class GitHub(Section):
     app_private_key_file: str = key("", "File with the App's private key (PEM).")
     webhook_secret_env: EnvName = key("", "Environment variable with the webhook secret.")
     webhook_secret_file: str = key("", "File with the webhook secret.")
+    webhook_listen: Listen = key(
+        "", "Where webhooks are taken, as `host:port`; empty: nowhere.", restart=True
+    )
     api_version: Date = key("2022-11-28", "API version sent with every request.")
     request_timeout_seconds: int = key(30, "Longest wait for one answer.", ge=1, le=600)
     budget_percent: int = key(80, "Share of GitHub's limits that may be used.", ge=1, le=100)

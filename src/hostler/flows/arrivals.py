@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from hostler.flows.dependencies import note_arrivals, note_blocking, untangle
@@ -18,10 +18,14 @@ from hostler.intake import (
     labellers_of,
     request,
     take,
+    waiting_events,
 )
 from hostler.store import Store
 from hostler.store.tasks import SCOPE, Flow, Task, require_task
 from hostler.store.transaction import Transaction
+
+# So many events are decided about in one transaction.
+AT_ONCE = 100
 
 
 def take_in(store: Store, forge: Forge, watch: Watch) -> Taken:
@@ -30,23 +34,41 @@ def take_in(store: Store, forge: Forge, watch: Watch) -> Taken:
         strangers, blocked = ask_labellers(tx, watch), ask_blocked_by(tx, watch)
     labellers = labellers_of(forge, strangers)
     # Asked before a task begins: afterwards, its agent might be started first.
-    blockers = blocked_by_of(forge, blocked)
-    with store.write(SCOPE, OUTBOX) as tx:
-        return take_what_waits(tx, watch, labellers, blockers)
+    return take_what_waits(store, watch, labellers, blocked_by_of(forge, blocked))
 
 
 def take_what_waits(
-    tx: Transaction,
+    store: Store,
     watch: Watch,
     labellers: Mapping[int, dict[str, str]] | None = None,
     blockers: Mapping[int, tuple[Blocking, ...]] | None = None,
 ) -> Taken:
-    """Decide about everything in the inbox. What GitHub would have to be asked about waits on."""
-    told = blockers or {}
-    taken = take(tx, watch, labellers or {}, told)
+    """The same by what is known already; what GitHub would have to be asked about waits on.
+
+    A long thread that is read for the first time must not keep everybody from the database, so
+    there are several transactions, each with its effects.
+    """
+    with store.read() as tx:
+        keys = waiting_events(tx, watch)
+    taken = Taken()
+    for start in range(0, len(keys), AT_ONCE):
+        with store.write(SCOPE, OUTBOX) as tx:
+            some = keys[start : start + AT_ONCE]
+            taken += _take_some(tx, watch, labellers or {}, blockers or {}, some)
+    return taken
+
+
+def _take_some(
+    tx: Transaction,
+    watch: Watch,
+    labellers: Mapping[int, dict[str, str]],
+    blockers: Mapping[int, tuple[Blocking, ...]],
+    keys: Collection[str],
+) -> Taken:
+    taken = take(tx, watch, labellers, blockers, keys)
     for place, task in enumerate(taken.changed, start=1):
         publish(tx, untangle(tx, require_task(tx, task), taken.changed[place:]))
-    note_blocking(tx, told.values())
+    note_blocking(tx, blockers.values())
     note_arrivals(tx, watch, taken)
     return taken
 

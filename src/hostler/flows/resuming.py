@@ -116,7 +116,8 @@ def resume_pull(store: Store, forge: Forge, watch: Watch, number: int, order: Or
         _refuse(against_here(here))
         if here.watched:
             return Resumed(here.pull, require_task(tx, here.pull.task), changed=False)
-        return _go_on(tx, watch, here.pull, there, order)
+        after = _go_on(tx, watch, here.pull, there, order)
+    return Resumed(after, _told(store, watch, after.task))
 
 
 def unblock(store: Store, forge: Forge, watch: Watch, task: Task, order: Order) -> Task:
@@ -127,12 +128,19 @@ def unblock(store: Store, forge: Forge, watch: Watch, task: Task, order: Order) 
         if present.state is not TaskState.BLOCKED:
             raise NotResumed(f"The task {task.id} is not blocked any more.")
         if there is None or present.pr_number is None:
-            queued = queue_again(tx, present, order.by)
-            take_what_waits(tx, watch)
-            return require_task(tx, queued.id)
-        here = standing(tx, watch, present.pr_number)
-        _refuse(against_here(here))
-        return _go_on(tx, watch, here.pull, there, order).task
+            queue_again(tx, present, order.by)
+        else:
+            here = standing(tx, watch, present.pr_number)
+            _refuse(against_here(here))
+            _go_on(tx, watch, here.pull, there, order)
+    return _told(store, watch, task.id)
+
+
+def _told(store: Store, watch: Watch, task: str) -> Task:
+    """The task when it was told what waits in the inbox; cut off before, the next look does it."""
+    take_what_waits(store, watch)
+    with store.read() as tx:
+        return require_task(tx, task)
 
 
 def look_at_blocked(
@@ -167,7 +175,7 @@ def standing(tx: Transaction, watch: Watch, number: int) -> Standing:
     )
 
 
-def _go_on(tx: Transaction, watch: Watch, pull: PullRow, there: _There, order: Order) -> Resumed:
+def _go_on(tx: Transaction, watch: Watch, pull: PullRow, there: _There, order: Order) -> PullRow:
     """Everything that goes with it, in one transaction."""
     row = row_of(watch, there.item)
     # An older version that says "closed" and waits in the inbox comes too late from now on.
@@ -186,8 +194,8 @@ def _go_on(tx: Transaction, watch: Watch, pull: PullRow, there: _There, order: O
     task = change_task(tx, task, _back(task, pull.pr_number, order.by))
     if pull.final:
         hear_since(tx, watch, after, _since(tx, watch, task, there, order))
-    take_what_waits(tx, watch)
-    return Resumed(after, _queued_if_asked(tx, require_task(tx, task.id)))
+    _queue_if_asked(tx, task)
+    return after
 
 
 def _back(task: Task, number: int, by: str) -> Task:
@@ -211,12 +219,12 @@ def _since(tx: Transaction, watch: Watch, task: Task, there: _There, order: Orde
     return max(whole_second(there.at - order.backfill), floor)
 
 
-def _queued_if_asked(tx: Transaction, task: Task) -> Task:
+def _queue_if_asked(tx: Transaction, task: Task) -> None:
     """Words that wait for an answer get their turn."""
-    if task.state is TaskState.AWAITING_FEEDBACK and waiting(tx, task):
+    if waiting(tx, task):
         reason = f"{task.reason} Words wait for an answer."
         task = change_task(tx, task, replace(task, state=TaskState.QUEUED, reason=reason))
-    return publish(tx, task)
+    publish(tx, task)
 
 
 def _ask(forge: Forge, here: Standing) -> _There:

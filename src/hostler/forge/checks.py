@@ -14,6 +14,7 @@ from hostler.errors import (
     RateLimited,
     StoreError,
 )
+from hostler.forge.outbox import checks as _outbox  # noqa: F401 - it registers its own
 from hostler.health import Context, Finding, Status, check
 from hostler.model import RepoName
 

@@ -14,6 +14,7 @@ from hostler.intake.taking import (
     blocked_by_of,
     labellers_of,
     take,
+    waiting_events,
 )
 
 __all__ = [
@@ -34,5 +35,6 @@ __all__ = [
     "read",
     "request",
     "take",
+    "waiting_events",
     "watch",
 ]

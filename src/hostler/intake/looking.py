@@ -35,7 +35,8 @@ def look(
     pull = find_pull(tx, watch.repo, number)
     issue = pull.issue_number if pull else number
     tasks = tuple(tasks_of_issue(tx, watch.repo, issue))
-    said = signal if isinstance(signal, Remark) else None
+    # Only words on an issue may have been told, or sent to the pull request, before.
+    said = signal if isinstance(signal, Remark) and pull is None and tasks else None
     return Known(
         tasks=tasks,
         pull=pull,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from hostler.errors import ForgeError, RateLimited, Refused, ServerFailed, Unauthorized
@@ -16,6 +16,7 @@ from hostler.intake.people import Watch
 from hostler.intake.signals import KINDS, Signal, read
 from hostler.store.held import hold, rows_to_look_at
 from hostler.store.inbox import InboxRow
+from hostler.store.remarks import rows_by_key
 from hostler.store.tasks import Task, tasks_of_issue
 from hostler.store.transaction import Transaction
 
@@ -43,14 +44,31 @@ class Taken:
     heard: tuple[Heard, ...] = ()
     changed: tuple[str, ...] = ()
 
+    def __add__(self, other: Taken) -> Taken:
+        changed = dict.fromkeys((*self.changed, *other.changed))
+        return Taken((*self.heard, *other.heard), tuple(changed))
+
+
+def waiting_events(tx: Transaction, watch: Watch) -> list[str]:
+    """The keys of all that is worth a look, as it happened."""
+    return [row.event_key for row in in_order(_pending(tx, watch))]
+
 
 def take(
-    tx: Transaction, watch: Watch, labellers: Labellers, blockers: Blockers | None = None
+    tx: Transaction,
+    watch: Watch,
+    labellers: Labellers,
+    blockers: Blockers | None = None,
+    keys: Collection[str] | None = None,
 ) -> Taken:
-    """Decide about every event that waits, and make it so. The order of arrival does not matter."""
+    """Decide about every event that waits, and make it so. The order of arrival does not matter.
+
+    `keys`: only about these, as far as they still wait.
+    """
     heard: list[Heard] = []
     changed: dict[str, None] = {}
-    for row in in_order(_pending(tx, watch)):
+    rows = _pending(tx, watch) if keys is None else rows_by_key(tx, watch.repo, keys)
+    for row in in_order(row for row in rows if row.consumed_at is None):
         signal = read(row)
         decision = decide(signal, look(tx, watch, signal, labellers, blockers), watch)
         heard.append(_heard(row, decision))

@@ -15,6 +15,7 @@ from hostler.store.runs import Run
 from hostler.store.tasks import Task
 from hostler.telemetry import names
 from hostler.telemetry.logs import Log
+from hostler.telemetry.metrics import metrics
 
 Tell = Callable[[str], None]
 
@@ -140,6 +141,10 @@ class Journal:
             self._log.event(names.CHECKOUT_CLEANED, task=task.id)
         else:
             self._log.event(names.CHECKOUT_KEPT, task=task.id, why=str(error))
+
+    def knocked(self, status: int) -> None:
+        """A webhook was answered; nothing of what it said."""
+        metrics.count(names.WEBHOOK_DELIVERIES, answer=str(status))
 
     def never_seen(self, row: OutboxRow, looks: int) -> None:
         """GitHub took a write of ours, and it cannot be found there."""

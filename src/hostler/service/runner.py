@@ -113,6 +113,13 @@ class ServiceRunner:
         """How many wait for a run slot."""
         return self._parts.admission.queued
 
+    def look_at(self, repo: str) -> None:
+        """Look at one repository at once, by its name in lower case; another one is no news."""
+        for orchestrator in self._parts.orchestrators:
+            if str(orchestrator.watch.repo).lower() == repo:
+                orchestrator.hasten()
+                self.wake()
+
     def look_now(self) -> None:
         """Look at all repositories at once, without waiting for their time."""
         for orchestrator in self._parts.orchestrators:

@@ -24,8 +24,7 @@ inbox = Table(
     Column("consumed_at", Text, nullable=True),
     Column("held_at", Text, nullable=True),
     UniqueConstraint("repo_full_name", "event_key"),
-    Index("ix_inbox_pending", "repo_full_name", "consumed_at", "scope_number"),
-    Index("ix_inbox_held", "repo_full_name", "consumed_at", "held_at", "scope_number"),
+    Index("ix_inbox_pending", "repo_full_name", "consumed_at", "scope_number", "held_at"),
 )
 
 # Every write to GitHub, one row per token of action_tokens.

@@ -106,9 +106,16 @@ issue_comment_cursors = Table(
     Column("heard_from", Text, nullable=False, server_default=_EMPTY),
 )
 
-# Other versions of one thing, everything on one thread, and what was said about one issue.
+# Other versions of one thing, everything on one thread, and what was said about one issue; words
+# are found by their comment too.
 Index("ix_inbox_object", inbox.c.repo_full_name, inbox.c.kind, inbox.c.object_id)
 Index("ix_inbox_thread", inbox.c.repo_full_name, inbox.c.scope_number, inbox.c.kind)
+Index(
+    "ix_feedback_events_comment",
+    feedback_events.c.repo_full_name,
+    feedback_events.c.kind,
+    feedback_events.c.comment_id,
+)
 Index(
     "ix_feedback_events_issue",
     feedback_events.c.repo_full_name,

@@ -236,6 +236,12 @@ ACTION_TOKEN_UNOBSERVED_AGE = Metric(
     MetricKind.GAUGE,
     "Age of the oldest write that GitHub took and no feed has shown.",
 )
+WEBHOOK_DELIVERIES = Metric(
+    "webhook_deliveries_total",
+    MetricKind.COUNTER,
+    "Webhooks by what was answered: 202 taken, 403 forged, 409 seen before, 413 too large.",
+    ("answer",),
+)
 QUEUED_RUNS = Metric(
     "queued_runs", MetricKind.GAUGE, "Agents that wait for one of the home's run slots."
 )
@@ -347,6 +353,7 @@ METRICS = (
     ACTION_TOKENS,
     ACTION_TOKEN_UNOBSERVED_AGE,
     QUEUED_RUNS,
+    WEBHOOK_DELIVERIES,
     GITHUB_BUDGET_LIMIT,
     GITHUB_BUDGET_REMAINING,
     GITHUB_POINTS,

@@ -12,10 +12,14 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add both columns, and an index to pass over what waits."""
+    """Add both columns, with what waits in the index of events, and an index to find words by."""
     op.add_column("inbox", sa.Column("held_at", sa.Text, nullable=True))
+    op.drop_index("ix_inbox_pending", "inbox")
     op.create_index(
-        "ix_inbox_held", "inbox", ["repo_full_name", "consumed_at", "held_at", "scope_number"]
+        "ix_inbox_pending", "inbox", ["repo_full_name", "consumed_at", "scope_number", "held_at"]
+    )
+    op.create_index(
+        "ix_feedback_events_comment", "feedback_events", ["repo_full_name", "kind", "comment_id"]
     )
     op.add_column(
         "issue_comment_cursors",

@@ -1,0 +1,41 @@
+"""From GitHub's delivery to a task, long before the next poll is due."""
+
+from __future__ import annotations
+
+from service_town import ALICE, REPO, Town
+
+from hostler.config.settings import GitHub
+from hostler.service.webhooks import webhooks
+from hostler.store.tasks import TaskState
+
+SECRET = "a long and lovely secret"
+
+
+def test_a_webhook_wakes_the_poll_of_its_repository(town: Town, monkeypatch):
+    monkeypatch.setenv("HOOK_SECRET", SECRET)
+    town.runtime = {"poll_interval_seconds": 86_400}
+    alice = town.person(ALICE)
+    settings = GitHub(webhook_listen="127.0.0.1:0", webhook_secret_env="HOOK_SECRET")
+    answers: list[int] = []
+    with (
+        town.service() as service,
+        webhooks(settings, service.runner.look_at, answers.append) as receiver,
+    ):
+        assert receiver is not None
+        # The first look of a service is at once; this one is over.
+        service.until(lambda: service.runner._parts.orchestrators[0].seconds_left())
+        alice(
+            "POST",
+            "/hooks",
+            config={
+                "url": f"http://127.0.0.1:{receiver.port}/webhook",
+                "content_type": "json",
+                "secret": SECRET,
+            },
+            events=["issues", "issue_comment"],
+        )
+        number = alice.file("Notes", "agent:small-job")
+        task = service.task(number, TaskState.AWAITING_FEEDBACK)
+        assert 202 in answers and task.repo_full_name == REPO
+        # A repository that nobody watches is no news.
+        service.runner.look_at("somebody/else")
