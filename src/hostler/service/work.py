@@ -29,7 +29,7 @@ from hostler.flows import (
     take_back,
     with_conversation,
 )
-from hostler.governor import release
+from hostler.flows.pools import give_up_place
 from hostler.model import EPOCH
 from hostler.runs import Hooks, require_newest, verdict_of
 from hostler.runs.ending import NEVER_STARTED
@@ -84,7 +84,9 @@ class Work:
 
     def hooks(self) -> Hooks:
         """For the supervisor of runs."""
-        return Hooks(self.launch, self.finish, release=release, requeue=self.requeue, scopes=SCOPES)
+        return Hooks(
+            self.launch, self.finish, release=give_up_place, requeue=self.requeue, scopes=SCOPES
+        )
 
     def launch(self, run: Run) -> Launch:
         """Checkout and prompt. What goes wrong is stored for the task, and ends the run."""
