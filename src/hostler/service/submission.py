@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hostler.config.settings import Settings
@@ -54,7 +54,7 @@ class Context:
     settings: Settings
     parent: str = ""
     waits: bool = False
-    presence: Presence = Presence()
+    presence: Presence = field(default_factory=Presence)
 
 
 def take(store: Store, at: Context, wish: Wish, depends_on: Iterable[str]) -> Taken:
