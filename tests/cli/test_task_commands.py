@@ -232,6 +232,24 @@ def test_a_service_without_repositories_takes_tasks(stead):
     assert "Left." in stead.end(service)
 
 
+def test_what_a_gate_holds_is_not_said_to_have_started(stead):
+    service = stead.start()
+    pipes = [stead.pipe(f"held{number}") for number in range(3)]
+    first = [stead.submit(f"hold({str(pipe)!r}); done()") for pipe in pipes]
+    for task in first:
+        stead.reach(task, "running")
+    said = stead.call("task", "submit", DONE)
+    assert said.returncode == 0
+    assert said.stderr == "Queued, position 1: Project yard runs 3 of its 3 agents.\n"
+    facts = stead.json("task", "submit", DONE)
+    assert (facts["status"], facts["queue_position"], facts["gate"]) == ("queued", 2, "width")
+    assert facts["why"] == "Project yard runs 3 of its 3 agents."
+    for pipe in pipes:
+        let_go(pipe)
+    assert stead.call("task", "wait", facts["id"]).returncode == 0
+    stead.end(service)
+
+
 def test_waiting_says_what_they_have_come_to(stead):
     service = stead.start()
     pipe = stead.pipe("held")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from flows_farm import SCOPES, Farm, ended, said
 
@@ -16,8 +18,9 @@ from hostler.flows import (
     waiting,
     with_conversation,
 )
+from hostler.flows.turns import hear_in_turn
 from hostler.forge.port import ItemKind
-from hostler.store.tasks import TaskState
+from hostler.store.tasks import TaskState, change_task
 
 
 def material(farm: Farm, task):
@@ -91,6 +94,61 @@ def test_words_during_a_turn_start_the_next_one(farm: Farm):
     assert task.state is TaskState.QUEUED
     task, _ = farm.begin()
     assert [one.body for one in material(farm, task).remarks] == ["Second."]
+
+
+def test_words_during_a_turn_that_ends_with_a_question_are_not_left_lying(farm: Farm):
+    """They may be the answer: nobody says it a second time."""
+    farm.walk()
+    farm.say(2, "First.", by="ann")
+    farm.poll()
+    task, _ = farm.begin()
+    farm.say(2, "Nicer than before.", by="bob")
+    farm.poll()
+    task = farm.close(task, said("needs_input", question="Nicer how?"))
+    assert (task.state, task.question) == (TaskState.QUEUED, "Nicer how?")
+    task, _ = farm.begin()
+    assert [one.body for one in material(farm, task).remarks] == ["First.", "Nicer than before."]
+    task = farm.close(task, said("needs_input", question="Nicer how?"))
+    assert task.state is TaskState.NEEDS_INPUT
+
+
+def test_a_question_that_somebody_else_asked_meanwhile_stays(farm: Farm):
+    farm.walk()
+    farm.say(2, "First.", by="ann")
+    farm.poll()
+    task, _ = farm.begin()
+    farm.say(2, "Second.", by="bob")
+    farm.poll()
+    with farm.store.write(*SCOPES) as tx:
+        present = farm.reread(task)
+        change_task(tx, present, replace(present, state=TaskState.NEEDS_INPUT))
+    assert farm.close(task, ended(Outcome.CRASH)).state is TaskState.NEEDS_INPUT
+
+
+def test_words_that_reached_the_agent_at_work_are_of_its_turn(farm: Farm):
+    farm.walk()
+    farm.say(2, "First.", by="ann")
+    farm.poll()
+    task, checkout = farm.begin()
+    for _ in range(2):
+        farm.say(2, "Blue.", by="bob")
+        farm.poll()
+    with farm.store.write(*SCOPES) as tx:
+        # One of both was shown to it; and somebody's that nobody has said here.
+        task = hear_in_turn(tx, farm.reread(task), [("bob", "Blue."), ("eve", "Red.")])
+        assert hear_in_turn(tx, task, []) == task
+    assert len(task.turn_keys) == 2
+    farm.git.commit(checkout.path, "fix.py", "x = 1\n")
+    task = farm.close(task, said(summary="Done."))
+    assert task.state is TaskState.QUEUED and len(farm.waiting(task)) == 1
+    task, checkout = farm.begin()
+    assert [one.body for one in material(farm, task).remarks] == ["Blue."]
+    with farm.store.write(*SCOPES) as tx:
+        assert hear_in_turn(tx, task, [("bob", "Blue.")]) == task
+    # What came to nothing is told again.
+    task = farm.close(task, ended(Outcome.CRASH))
+    task, _ = farm.begin()
+    assert [one.body for one in material(farm, task).remarks] == ["Blue."]
 
 
 @pytest.mark.parametrize("outcome", [Outcome.CRASH, Outcome.TIMEOUT, Outcome.QUOTA])

@@ -174,8 +174,25 @@ def test_rate_limits_count_no_attempt_wait_longer_each_time_and_end(outcome):
         before = replace(step.task, state=TaskState.RUNNING, attempt=4)
     assert waits == [stamp(NOW + timedelta(minutes=number)) for number in range(1, 6)]
     step = end(outcome, before)
-    assert step.task.state is TaskState.BLOCKED
+    assert (step.task.state, step.task.attempt) == (TaskState.BLOCKED, 3)
     assert step.task.reason.startswith("rate-limited requeues exhausted")
+
+
+@given(
+    st.floats(),
+    st.sampled_from([Outcome.RATE_LIMITED, Outcome.OVERLOADED]),
+)
+def test_a_providers_word_makes_waits_longer_never_shorter(seconds, outcome):
+    before = task()
+    for number in range(1, LIMITS.rate_limited_requeue_budget + 1):
+        signal = LimitSignal(outcome, retry_after_seconds=seconds)
+        step = end(outcome, before, limit=signal)
+        wait = parse_stamp(step.task.wake_at) - NOW
+        known = min(seconds, LONGEST_QUOTA.total_seconds()) if seconds > 0 else 0.0
+        told = timedelta(seconds=known)
+        assert abs(wait - max(timedelta(minutes=number), told)) <= timedelta(milliseconds=1)
+        assert step.task.attempt == 0
+        before = replace(step.task, state=TaskState.RUNNING, attempt=1)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +204,7 @@ def test_rate_limits_count_no_attempt_wait_longer_each_time_and_end(outcome):
             NOW + timedelta(hours=5),
         ),
         (LimitSignal(Outcome.QUOTA, resets_at="2126-01-01T00:00:00Z"), NOW + LONGEST_QUOTA),
-        (LimitSignal(Outcome.QUOTA, resets_at="2006-01-01T00:00:00Z"), NOW),
+        (LimitSignal(Outcome.QUOTA, resets_at="2006-01-01T00:00:00Z"), NOW + timedelta(minutes=1)),
         (LimitSignal(Outcome.QUOTA, resets_at="tomorrow"), NOW + timedelta(hours=1)),
         (LimitSignal(Outcome.QUOTA, retry_after_seconds=1e12), NOW + LONGEST_QUOTA),
     ],

@@ -252,3 +252,9 @@ def test_a_shorter_refusal_does_not_end_a_longer_one():
     account.refuse("primary", 600.0, first, 0.0)
     account.refuse("secondary", 60.0, second, 1.0)
     assert account.refused(599.0) is not None
+
+
+def test_an_answer_that_was_minutes_on_its_way_opens_no_new_window():
+    known = heard(None, Told(5, 2, 3600.0), 0.0)
+    assert heard(known, Told(5, 4, 3600.0), 600.0).remaining == 2
+    assert heard(known, Told(5, 4, 3600.0), 3601.0).remaining == 4

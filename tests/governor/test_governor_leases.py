@@ -301,6 +301,23 @@ def test_a_parked_pool_opens_at_its_moment(yard, clock):
     yard.take("b", pool="openai")
 
 
+def test_a_shorter_word_does_not_open_a_pool_earlier_and_a_longer_one_keeps_its_begin(yard, clock):
+    with yard.write() as tx:
+        until = tx.now() + timedelta(hours=1)
+        park(tx, "openai", until, "The window is spent.")
+    first = yard.ask("a", pool="openai")
+    clock.advance(60)
+    with yard.write() as tx:
+        park(tx, "openai", tx.now() + timedelta(seconds=1), "Slowly.")
+    no = yard.ask("a", pool="openai")
+    assert (no.opens_at, no.what, no.since) == (until, first.what, first.since)
+    with yard.write() as tx:
+        park(tx, "openai", until + timedelta(hours=1), "The week is spent.")
+    no = yard.ask("a", pool="openai")
+    assert no.opens_at == until + timedelta(hours=1)
+    assert "The week is spent." in no.what and no.since == first.since
+
+
 def test_no_word_closes_a_pool_for_more_than_a_month(yard):
     with yard.write() as tx:
         park(tx, "openai", tx.now() + timedelta(days=9999), "")

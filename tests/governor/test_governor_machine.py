@@ -334,7 +334,8 @@ class GovernorMachine(RuleBasedStateMachine):
         until = self.now + timedelta(seconds=seconds)
         with self.write() as tx:
             governor.park(tx, pool, until, "spent")
-        self.model.parked[pool] = until
+        # A closing that lasts longer stays.
+        self.model.parked[pool] = max(until, self.model.parked.get(pool, until))
 
     @rule(pool=pools)
     def unpark(self, pool):

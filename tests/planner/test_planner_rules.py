@@ -525,6 +525,8 @@ def test_the_answer_to_a_submission_is_the_position(given_):
         else:
             assert answer.queue_position == 0
             assert one in launches(queue) or one.id in queue.occupied or one not in queue.waiting
+        elsewhere = submitted(queue, one, held=True)
+        assert elsewhere == Submitted(Status.QUEUED, queue.positions.get(one.id, 0))
 
 
 @given(queues())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+
 from service_town import ALICE
 from test_service_tasks import SAY_DONE, agent, order, put, reach
 
@@ -90,3 +93,94 @@ def test_a_question_on_the_bus_is_asked_on_github_and_its_answer_comes_back(town
         service.until(lambda: alice.pulls())
         (pull,) = alice.pulls()
         assert alice.read("colour", pull["head"]["ref"]) == "Blue. github:alice"
+        # It was told while it worked: the same words are no second turn.
+        done = service.task(number, TaskState.AWAITING_FEEDBACK)
+        service.rested()
+        assert len(service.runs(done)) == 1 and done.turn == 1
+
+
+ASKS = "subprocess.run(['hostler', 'bus', 'post', '--type', 'QUESTION', 'Which colour?'])\n"
+FINISHES = (
+    "pathlib.Path('colour').write_text(sys.stdin.read())\n"
+    "subprocess.run(['hostler', 'done', '--summary', 'Painted.'], check=True)\n"
+)
+
+
+def asked(person, number):
+    return [one["body"] for one in person.comments(number) if "Which colour?" in one["body"]]
+
+
+def test_a_question_in_the_last_moment_is_asked_once_and_its_answer_is_for_the_next_turn(town):
+    agent(
+        town,
+        "n = len(list(pathlib.Path('.').glob('turn*')))\n"
+        "pathlib.Path(f'turn{n}').write_text(sys.stdin.read())\n"
+        f"if n == 0:\n    {ASKS}" + FINISHES,
+    )
+    alice = town.person(ALICE)
+    with town.service() as service:
+        number = alice.file("Paint it", "agent:small-job")
+        service.look()
+        first = service.task(number, TaskState.AWAITING_FEEDBACK)
+        service.rested()
+        (text,) = asked(alice, number)
+        assert "is at work" not in text
+        pull = service.until(lambda: service.task(number).pr_number)
+        alice.say(pull, "Blue.")
+        service.look()
+        service.until(lambda: service.task(number).turn == 2)
+        service.rested()
+        assert len(service.runs(first)) == 2 and len(asked(alice, number)) == 1
+        # No agent was at work when it was said: it is in the prompt, and not on the bus as well.
+        (head,) = [one["head"]["ref"] for one in alice.pulls()]
+        assert "Blue." in alice.read("turn1", head)
+        assert "USER" not in {kind for kind, _ in messages(town, first)}
+
+
+def test_words_that_the_agent_did_not_read_on_its_bus_are_for_its_next_turn(town):
+    pipe = town.root / "pipe"
+    os.mkfifo(pipe)
+    agent(
+        town,
+        "n = len(list(pathlib.Path('.').glob('turn*')))\n"
+        "pathlib.Path(f'turn{n}').write_text(sys.stdin.read())\n"
+        f"if n == 0:\n    {ASKS}    open({str(pipe)!r}).read()\n" + FINISHES,
+    )
+    alice = town.person(ALICE)
+    with town.service() as service:
+        number = alice.file("Paint it", "agent:small-job")
+        service.look()
+        task = service.task(number, TaskState.RUNNING)
+        service.until(lambda: asked(alice, number))
+        alice.say(number, "Blue.")
+        service.look()
+        service.until(lambda: ("USER", "Blue.") in messages(town, task))
+        pipe.write_text("go")
+        service.until(lambda: service.task(number).turn == 2)
+        service.rested()
+        assert len(service.runs(task)) == 2
+        (head,) = [one["head"]["ref"] for one in alice.pulls()]
+        assert "Blue." in alice.read("turn1", head)
+
+
+def test_a_question_that_was_asked_while_no_service_was_there_is_carried_at_the_next_start(town):
+    pipe = town.root / "pipe"
+    os.mkfifo(pipe)
+    agent(town, f"open({str(pipe)!r}).read()\n{ASKS}{FINISHES}")
+    alice = town.person(ALICE)
+    with town.service() as service:
+        number = alice.file("Paint it", "agent:small-job")
+        service.look()
+        task = service.task(number, TaskState.RUNNING)
+        service.until(lambda: service.runs(task)[0].state == "running")
+        service.runner.leave()
+        service.thread.join(60)
+        pipe.write_text("go")
+        run = service.runs(task)[0]
+    with (town.home / run.folder / "run.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)  # its shim holds it as long as it lives
+    for _ in range(2):
+        with town.service() as service:
+            service.task(number, TaskState.AWAITING_FEEDBACK)
+            service.rested()
+            assert len(asked(alice, number)) == 1

@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,10 @@ sys.path.append(str(Path(__file__).parents[1] / "intake"))
 from intake_yard import database, make_template
 
 from hostler.clock import FakeClock
-from hostler.config.settings import Agent, Repo, Settings, Tasks
+from hostler.config.settings import Agent, Repo, Runtime, Settings, Tasks
 from hostler.flows.commands import CommandRefused
 from hostler.flows.submitting import NotSubmitted
+from hostler.governor import Ask, Policy, acquire, look_around, park
 from hostler.model import RepoName
 from hostler.planner import BadDependency, DependencyCycle
 from hostler.runs import NewRun, admit
@@ -25,13 +27,18 @@ from hostler.service.deleting import NotDeleted, delete
 from hostler.service.lending import at_rest, wait_for
 from hostler.service.naming import NoSuchTask, task_meant, tasks_meant
 from hostler.service.ordering import Wish
+from hostler.service.presence import SERVICE, Presence
 from hostler.service.resting import code_of, rested
 from hostler.service.stopping import Stopper
 from hostler.service.submission import SCOPES, Context, take
+from hostler.store.holders import Holder as Process
+from hostler.store.pauses import ALL, pause
 from hostler.store.pulls import PullRow, PullStatus, add_pull, change_pull, find_pull
 from hostler.store.runs import find_run
 from hostler.store.tasks import TaskState, change_task, find_task, require_task, tasks_in
 
+SERVED = Presence(Process(1, "hostler", "here", "2020-01-01T00:00:00.000Z", SERVICE))
+POLICY = Policy(memory_floor_mb=0)
 FOLDER = Path(tempfile.mkdtemp(prefix="hostler-submission-"))
 TEMPLATE = make_template(FOLDER)
 
@@ -48,11 +55,13 @@ class Desk:
         self.settings = Settings(
             agent={"helper": Agent(kind="command", command=["x"])},
             repo={"stable": Repo(owner="Octo", name="Stable")},
+            # How much memory is free here is no matter of these tests.
+            runtime=Runtime(memory_floor_mb=0),
         )
 
     def take(self, text="Tidy up.", *needs, parent="", waits=False, served=True, **more):
         wish = replace(Wish(text, "ann", "/home/ann/barn"), **more)
-        at = Context(self.home, self.settings, parent, waits, served)
+        at = Context(self.home, self.settings, parent, waits, SERVED if served else Presence())
         return take(self.store, at, wish, needs)
 
     def task(self, *words, **more):
@@ -66,7 +75,12 @@ class Desk:
     def begin(self, task):
         self.put(task, TaskState.RUNNING, attempt=1)
         with self.store.write(*SCOPES) as tx:
-            return admit(tx, NewRun(task.id, task.project, "work", "helper", "command"))
+            run = admit(tx, NewRun(task.id, task.project, "work", "helper", "command"))
+            acquire(tx, Ask(run.run, task.project, "", task_id=task.id), POLICY, look_around())
+            return run
+
+    def configure(self, **tables) -> None:
+        self.settings = self.settings.model_copy(update=tables)
 
     def folder(self, task) -> Path:
         return self.home / "projects" / task.project / "tasks" / task.id
@@ -143,8 +157,73 @@ def test_it_is_started_if_there_is_room_and_queued_if_not(desk):
     first, second = desk.take(), desk.take()
     assert (first.standing.status, first.standing.queue_position) == ("started", 0)
     assert (second.standing.status, second.standing.queue_position) == ("queued", 2)
+    assert (second.held.gate, second.held.why) == ("turn", f"{first.task.id} goes first.")
+    desk.begin(first.task)
+    third = desk.take()
+    assert (third.standing.status, third.standing.queue_position) == ("queued", 2)
+    assert (third.held.gate, third.held.why) == ("root_tasks", "1 of 1 root tasks are under way.")
     assert desk.take(served=False).standing.queue_position == 3
     assert (desk.folder(first.task) / "TASK.md").read_text() == "Tidy up.\n"
+
+
+def workers(desk):
+    desk.configure(runtime=Runtime(memory_floor_mb=0, worker_count=1))
+    desk.begin(desk.task())
+
+
+def runs(desk):
+    desk.configure(tasks=Tasks(max_concurrent_runs=1))
+    desk.begin(desk.task())
+
+
+def width(desk):
+    for _ in range(3):
+        desk.begin(desk.task())
+
+
+def cap(desk):
+    desk.configure(runtime=Runtime(memory_floor_mb=0, max_global_agents=1))
+    desk.begin(desk.task(project="field"))
+
+
+def parked(desk):
+    with desk.store.write("admission") as tx:
+        park(tx, "", tx.now() + timedelta(hours=1), "The window is spent.")
+
+
+def paused(desk):
+    with desk.store.write("admission", "tasks") as tx:
+        pause(tx, ALL, "ann", "lunch")
+
+
+def memory(desk):
+    desk.configure(runtime=Runtime(memory_floor_mb=2**24))
+
+
+@pytest.mark.parametrize("shut", [workers, runs, width, cap, parked, paused, memory])
+def test_it_is_not_started_by_words_while_any_gate_holds_it(desk, shut):
+    assert desk.take().standing.status == "started"
+    for task in desk.all():
+        desk.put(task, TaskState.DONE)
+    shut(desk)
+    taken = desk.take()
+    assert (taken.standing.status, taken.standing.queue_position) == ("queued", 1)
+    assert taken.held.gate == shut.__name__ and taken.held.why and taken.held.remedy
+
+
+def test_a_child_has_no_position_and_says_what_holds_it(desk):
+    parent = desk.task()
+    runs(desk)
+    taken = desk.take("Help.", parent=parent.id)
+    assert (taken.standing.status, taken.standing.queue_position) == ("queued", 0)
+    assert taken.held.gate == "runs"
+
+
+def test_caps_that_cannot_be_read_keep_nobody_from_the_queue(desk):
+    desk.home.mkdir()
+    (desk.home / "governor.json").write_text("{")
+    taken = desk.take()
+    assert taken.standing.status == "queued" and "governor.json" in taken.held.why
 
 
 def test_nothing_starts_where_nobody_works(desk):

@@ -34,6 +34,7 @@ from hostler.store.tasks import (
     find_task,
     hand_task_id,
     next_order,
+    note_gate,
     require_task,
     task_id,
     tasks_in,
@@ -218,3 +219,17 @@ def test_words_wait_until_they_are_answered_or_replaced(store):
         assert waiting_keys(tx, REPO, 7, 12) == ["issue", "pull"]
         supersede(tx, REPO, "issue_comment", 2, by_key="newer")
         assert waiting_keys(tx, REPO, 7, 12) == ["issue"]
+
+
+@pytest.mark.parametrize("state", TaskState)
+def test_only_what_waits_for_a_place_has_a_gate(store, state):
+    """One that came to rest is not held by the gate of its last wait, nor noted by a late turn."""
+    waits = state in (TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED)
+    with store.write("tasks") as tx:
+        add_task(tx, task(tx, id="t1"))
+        note_gate(tx, "t1", "time")
+        held = require_task(tx, "t1")
+        after = change_task(tx, held, replace(held, state=state))
+        assert (after.gate, bool(after.gate_since)) == (("time", True) if waits else ("", False))
+        note_gate(tx, "t1", "cap")
+        assert require_task(tx, "t1").gate == ("cap" if waits else "")

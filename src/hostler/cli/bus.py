@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -132,6 +133,7 @@ def read(
     wanted, after = _wanted(bus, types, thread), checked_id(since)
     page = bus.since(after, wanted) if since or thread else bus.tail(last or _USUAL_LAST, wanted)
     page = Page(page.messages[-(last or len(page)) :], page.skipped)
+    _note_heard(place, page)
     if json:
         messages = [message.stored() for message in page]
         say_json({"bus": str(place.path), "messages": messages, "skipped": page.skipped})
@@ -170,6 +172,7 @@ def follow(
     note(f"Following the bus of {place}; Ctrl-C ends it.")
     for message in messages:
         if wanted(message):
+            _note_heard(place, [message])
             say(as_line(message) if json else shown(message))
             sys.stdout.flush()
 
@@ -223,6 +226,16 @@ def _wanted(bus: Bus, types: list[str] | None, thread: str) -> Wanted:
         return (not kinds or message.type in kinds) and (not root or message.thread_id == root)
 
     return wanted
+
+
+def _note_heard(place: Place, messages: Iterable[Message]) -> None:
+    """In a run that reads its own task's bus: what is shown to its agent need not be told again."""
+    from hostler.bus.hearing import note_heard
+
+    folder = os.environ.get("HOSTLER_RUN_DIR", "")
+    if folder and place.task and place.task == os.environ.get("HOSTLER_TASK"):
+        for message in messages:
+            note_heard(Path(folder), message)
 
 
 def _tell_skipped(count: int) -> None:

@@ -123,7 +123,7 @@ def _take(house: Opened, wish: Wish, depends_on: list[str], *, waits: bool) -> T
         settings=house.settings,
         parent=os.environ.get("HOSTLER_TASK", ""),
         waits=waits,
-        served=presence(house.home).takes_tasks,
+        presence=presence(house.home),
     )
     return take(house.store, at, wish, depends_on)
 
@@ -180,6 +180,8 @@ def _tell(house: Opened, taken: Taken, *, json: bool) -> None:
             "id": taken.task.id,
             "status": standing.status.value,
             "queue_position": standing.queue_position,
+            "gate": (taken.held.gate or None) if taken.held else None,
+            "why": taken.held.why if taken.held else None,
             "project": taken.task.project,
             "parent_task": taken.task.parent_task,
             "depends_on": taken.task.depends_on,
@@ -190,12 +192,19 @@ def _tell(house: Opened, taken: Taken, *, json: bool) -> None:
         return
     say(taken.task.id)
     sys.stdout.flush()
-    place = f", position {standing.queue_position}" if standing.queue_position else ""
-    note(f"{standing.status.value.capitalize()}{place}.")
+    note(_sentence(taken))
     for blocker in taken.blockers:
         note(f"It waits: {blocker.sentence} {blocker.remedy}".rstrip())
     if not found.takes_tasks:
         note(f"{found.sentence()} With --foreground it is done here and now.")
+
+
+def _sentence(taken: Taken) -> str:
+    """Where it stands, and which gate holds it; what it depends on is said for itself."""
+    standing, held = taken.standing, taken.held
+    place = f", position {standing.queue_position}" if standing.queue_position else ""
+    why = f": {held.why}" if held and not taken.blockers else "."
+    return f"{standing.status.value.capitalize()}{place}{why}"
 
 
 def _prompt(text: str | None, file: Path | None) -> str:

@@ -44,7 +44,19 @@ class Ending:
             now=tx.now(),
             turns_without_person=pull.turns_without_person if pull else 0,
         )
-        return store_step(tx, present, self.rule(tx, present, facts))
+        step = self.rule(tx, present, facts)
+        if present.state is TaskState.RUNNING and _unheard(tx, present):
+            step = hear_first(step)
+        return store_step(tx, present, step)
+
+
+def hear_first(step: Step) -> Step:
+    """A question while words wait that its agent has not heard: they may be the answer. Pure."""
+    task = step.task
+    if task.state is not TaskState.NEEDS_INPUT:
+        return step
+    going_on = replace(task, state=TaskState.QUEUED, reason="More was said meanwhile.")
+    return replace(step, task=going_on)
 
 
 def close_run(
@@ -67,7 +79,7 @@ def close_run(
             work,
             verdict,
             gather(tx, present).remarks,
-            more=bool(set(waiting(tx, present)) - set(present.turn_keys)),
+            more=_unheard(tx, present),
             last_head=pull.last_seen_head_sha if pull else "",
         )
         return after_work(present, delivery, facts, desk.limits)
@@ -98,6 +110,11 @@ def _ending(desk: Desk, task: Task, rule: Rule, facts: Facts) -> Ending:
     if foreseen.task.state is TaskState.BLOCKED and task.state is not TaskState.BLOCKED:
         facts = replace(facts, kept=keep(desk, task))
     return Ending(task.id, rule, facts)
+
+
+def _unheard(tx: Transaction, task: Task) -> bool:
+    """Whether words wait that the present turn was not given."""
+    return bool(set(waiting(tx, task)) - set(task.turn_keys))
 
 
 def _pull(tx: Transaction, task: Task) -> PullRow | None:

@@ -11,6 +11,7 @@ from hostler.agents.verdict import Verdict
 from hostler.config.settings import Tasks
 from hostler.flows.steps import Effect, PullStands, Step
 from hostler.flows.texts import blocked, often, question
+from hostler.governor.parking import LONGEST as LONGEST_QUOTA
 from hostler.model import parse_stamp, stamp
 from hostler.store.pulls import PullStatus
 from hostler.store.tasks import Task, TaskState
@@ -20,7 +21,6 @@ FIRST_PARKING = timedelta(minutes=1)
 # What only the operator can change is looked at now and then: it costs nothing to try.
 FIRST_OPERATOR = timedelta(minutes=10)
 LONGEST_PARKING = timedelta(hours=1)
-LONGEST_QUOTA = timedelta(days=8)
 EXHAUSTED = "rate-limited requeues exhausted"
 # How the word begins that stands for a checkout without any work of ours to lose.
 CLEAN = "clean-"
@@ -121,17 +121,22 @@ def _retry(end: Ended) -> Step:
 
 def _back_off(end: Ended) -> Step:
     """The provider's trouble, not the task's: no attempt is counted, and each wait is longer."""
-    task, verdict, now = end.task, end.verdict, end.facts.now
+    verdict, now = end.verdict, end.facts.now
+    task = replace(end.task, attempt=max(end.task.attempt - 1, 0))
     if task.requeues >= end.limits.rate_limited_requeue_budget:
         why = f"{EXHAUSTED}: it was sent back {often(task.requeues)}. Last time: {verdict.why}"
         return block(task, why, end.facts.kept)
-    wait = min(FIRST_PARKING * (task.requeues + 1), LONGEST_PARKING)
-    again = replace(task, requeues=task.requeues + 1, attempt=max(task.attempt - 1, 0))
-    return Step(later(again, TaskState.PARKED, verdict.why, limit_ends(verdict, now) or now + wait))
+    at = now + min(FIRST_PARKING * (task.requeues + 1), LONGEST_PARKING)
+    # A provider that says "in a second" each time must not use up all waits in a few of them.
+    at = max(at, limit_ends(verdict, now) or at)
+    again = replace(task, requeues=task.requeues + 1)
+    return Step(later(again, TaskState.PARKED, verdict.why, at))
 
 
 def _park(end: Ended) -> Step:
-    until = limit_ends(end.verdict, end.facts.now) or end.facts.now + LONGEST_PARKING
+    now = end.facts.now
+    # An end that is past already would start it again at once, and again.
+    until = max(limit_ends(end.verdict, now) or now + LONGEST_PARKING, now + FIRST_PARKING)
     return Step(later(end.task, TaskState.PARKED, end.verdict.why, until))
 
 
@@ -208,7 +213,7 @@ def limit_ends(verdict: Verdict, now: datetime) -> datetime | None:
     signal = verdict.limit
     if signal is None:
         return None
-    if signal.retry_after_seconds:
+    if signal.retry_after_seconds > 0:
         wait = min(signal.retry_after_seconds, LONGEST_QUOTA.total_seconds())
         return now + timedelta(seconds=wait)
     try:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from enum import StrEnum
 
 from hostler.checkouts.names import branch_name, slug
-from hostler.flows.material import Material, waiting
+from hostler.flows.material import Material, gather, waiting
 from hostler.flows.status import publish
+from hostler.intake import Remark
 from hostler.store.inbox import mark_feedback_events_processed
 from hostler.store.tasks import Task, TaskState, change_task
 from hostler.store.transaction import Transaction
@@ -50,6 +52,29 @@ def begin_turn(tx: Transaction, task: Task) -> Task:
         finishing=False,
     )
     return publish(tx, change_task(tx, task, begun))
+
+
+def hear_in_turn(tx: Transaction, task: Task, said: Iterable[tuple[str, str]]) -> Task:
+    """Words that reached the agent at work belong to its present turn: who said what."""
+    if task.state is not TaskState.RUNNING:
+        return task
+    new = [key for key in waiting(tx, task) if key not in task.turn_keys]
+    keys = told(gather(tx, task, new).remarks, said)
+    if not keys:
+        return task
+    return change_task(tx, task, replace(task, turn_keys=(*task.turn_keys, *keys)))
+
+
+def told(remarks: Iterable[Remark], said: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Keys of the remarks that are among what was said. Pure; the same words twice are two."""
+    left = Counter(said)
+    found = []
+    for remark in remarks:
+        words = (remark.row.author, remark.body)
+        if left[words] > 0:
+            left[words] -= 1
+            found.append(remark.row.event_key)
+    return tuple(found)
 
 
 def branch_of(task: Task) -> str:

@@ -10,16 +10,22 @@ from hostler.governor.pools import pool_key
 from hostler.model import stamp
 from hostler.store import Transaction
 from hostler.store.instants import clamped_deadline, not_after
-from hostler.store.parked import Parked, park_pool, unpark_pool
+from hostler.store.parked import Parked, park_pool, parked_pool, unpark_pool
 
 # The longest windows of providers are months; nothing is closed for longer by one word.
 LONGEST = timedelta(days=31)
 
 
 def park(tx: Transaction, pool: str, until: datetime, why: str) -> None:
-    """Close a pool until a moment, in place of what was said before."""
-    until = clamped_deadline(until, tx.now(), LONGEST)
-    park_pool(tx, Parked(pool_key(pool), tx.stamp(), stamp(until), why))
+    """Close a pool until a moment; a closing that lasts longer stays as it is."""
+    now, key = tx.now(), pool_key(pool)
+    until = clamped_deadline(until, now, LONGEST)
+    before = parked_pool(tx, key)
+    if before is not None and deadline(before.until, now, LONGEST) >= until:
+        return
+    standing = closed(before, now)
+    since = standing.since if standing and standing.since else now
+    park_pool(tx, Parked(key, stamp(since), stamp(until), why))
 
 
 def unpark(tx: Transaction, pool: str) -> bool:

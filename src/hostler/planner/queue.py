@@ -88,13 +88,18 @@ def launches(queue: Queue) -> list[Task]:
     return sorted(able, key=lambda task: queue.positions[task.id])[: queue.free]
 
 
-def submitted(queue: Queue, task: Task) -> Submitted:
-    """Whether there is a place for a task and all before it, or which position it has."""
+def submitted(queue: Queue, task: Task, *, held: bool = False) -> Submitted:
+    """Whether there is a place for a task and all before it, or which position it has.
+
+    `held`: a gate that is none of the queue's holds it.
+    """
     if task.id in queue.held:
         return Submitted(Status.QUEUED)
+    position = queue.positions.get(task.id, 0)
+    if held:
+        return Submitted(Status.QUEUED, position)
     if not is_queued(task) or task.id in queue.occupied:
         return Submitted(Status.STARTED)
-    position = queue.positions[task.id]
     starts = queue.free is None or position <= queue.free
     return Submitted(Status.STARTED) if starts else Submitted(Status.QUEUED, position)
 

@@ -10,12 +10,13 @@ from contextlib import suppress
 
 from hostler.bus import BEGINNING, Bus, MessageType, Sender, Terms, task_bus
 from hostler.bus.errors import BusError
+from hostler.bus.hearing import heard
 from hostler.clock import Clock
 from hostler.intake.effects import Hear
 from hostler.intake.taking import Heard
 from hostler.runs import Step
 from hostler.service.desks import House
-from hostler.store.runs import Run, find_run
+from hostler.store.runs import LIVE, Run, find_run, open_runs
 from hostler.store.tasks import Task, TaskState, find_task, require_task
 
 GITHUB = "github:"
@@ -71,10 +72,23 @@ class Bulletin:
                 if isinstance(effect, Hear) and effect.remark.body.strip():
                     self._from_github(effect)
 
+    def heard_by(self, run: Run, task: Task) -> list[tuple[str, str]]:
+        """Words from GitHub that a run's agent was shown on the bus: who said what."""
+        try:
+            shown = heard(self._house.home / run.folder, self.bus(task))
+        except (BusError, OSError) as error:
+            self._troubled(error)
+            return []
+        said = ((one.sender.name, one.body) for one in shown)
+        return [(n.removeprefix(GITHUB), body) for n, body in said if n.startswith(GITHUB)]
+
     def _from_github(self, effect: Hear) -> None:
+        row = effect.remark.row
         with self._house.store.read() as tx:
             task = require_task(tx, effect.task.id)
-        row = effect.remark.row
+            at_work = any(run.state in LIVE for run in open_runs(tx, task_id=task.id))
+        if not at_work or row.event_key in task.turn_keys:
+            return  # its next turn begins with these words, or has begun with them
         bus = self.bus(task)
         with suppress(BusError, ValueError):
             asked = bus.tail(1, lambda message: message.type is MessageType.QUESTION)

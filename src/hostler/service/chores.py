@@ -30,6 +30,7 @@ class Chores:
         house: House,
         desks: Desks,
         bulletin: Bulletin,
+        questions: Questions,
         journal: Journal,
         io: Executor,
         clock: Clock,
@@ -42,7 +43,8 @@ class Chores:
         self._io = io
         self._clock = clock
         self._policy = policy
-        self._questions = Questions(house.store, bulletin, journal.broke)
+        self._questions = questions
+        self._begun = False
         self._prune_at = self._carry_at = clock.monotonic()
         self._leaving = False
 
@@ -108,6 +110,9 @@ class Chores:
     def _carry_questions(self) -> None:
         """While agents of issues are at work, their buses are looked at every two seconds."""
         now = self._clock.monotonic()
+        if not self._begun:
+            self._begun = True
+            self._submit(self._questions.carry_unfinished)
         if now < self._carry_at or not self._questions.asking():
             return
         self._carry_at = now + CARRY_SECONDS

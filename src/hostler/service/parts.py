@@ -25,6 +25,7 @@ from hostler.service.observing import Observer
 from hostler.service.orchestrator import RepoOrchestrator
 from hostler.service.outgoing import Outgoing
 from hostler.service.policies import Policies
+from hostler.service.questions import Questions
 from hostler.service.work import Work
 from hostler.store.tasks import SCOPE as TASKS
 
@@ -77,12 +78,13 @@ def assemble(ground: Ground) -> Parts:
     io = ThreadPoolExecutor(IO_WORKERS, thread_name_prefix="io")
     dispatcher = _dispatcher(ground, observe)
     office = _office(ground, desks, policies)
-    work = Work(house, desks, observe=ground.observe, broke=journal.broke)
+    questions = Questions(house.store, bulletin, journal.broke)
+    work = Work(house, desks, bulletin, questions, observe=ground.observe, broke=journal.broke)
     return Parts(
         limiter=GlobalWorkLimiter(house.settings.runtime.worker_count),
         io=io,
         observe=observe,
-        chores=_chores(ground, desks, bulletin, io, policies),
+        chores=_chores(ground, desks, bulletin, questions, io, policies),
         dispatcher=dispatcher,
         work=work,
         supervisor=_supervisor(house, dispatcher, work, observe),
@@ -106,9 +108,23 @@ def _dispatcher(ground: Ground, observe: Observer) -> LocalDispatcher:
 
 
 def _chores(
-    ground: Ground, desks: Desks, bulletin: Bulletin, io: Executor, policies: Policies
+    ground: Ground,
+    desks: Desks,
+    bulletin: Bulletin,
+    questions: Questions,
+    io: Executor,
+    policies: Policies,
 ) -> Chores:
-    return Chores(ground.house, desks, bulletin, ground.journal, io, ground.clock, policies.current)
+    return Chores(
+        ground.house,
+        desks,
+        bulletin,
+        questions,
+        ground.journal,
+        io,
+        ground.clock,
+        policies.current,
+    )
 
 
 def _supervisor(

@@ -1,4 +1,4 @@
-"""Questions that agents at work ask on their bus go to the people on GitHub."""
+"""Questions that agents ask on their bus go to the people on GitHub."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from hostler.service.bulletin import Bulletin
 from hostler.store import Store
 from hostler.store.outbox import Lane
 from hostler.store.runs import live_runs
-from hostler.store.tasks import Task, find_task
+from hostler.store.tasks import OVER, Task, TaskState, find_task, tasks_in
 
 SCOPES = ("outbox",)
+UNFINISHED = tuple(state for state in TaskState if state not in OVER)
 
 
 class Questions:
-    """Carries each question once: its token says whether it is there already."""
+    """Carries each question once: its token says whether it is there already.
+
+    The token is a row as long as its task is; how far a bus was read is only kept to read less.
+    """
 
     def __init__(
         self, store: Store, bulletin: Bulletin, troubled: Callable[[BaseException], None]
@@ -31,22 +35,36 @@ class Questions:
         """Tasks with an agent at work that people on GitHub can answer."""
         with self._store.read() as tx:
             found = [find_task(tx, run.task_id) for run in live_runs(tx)]
-        return [
-            task for task in found if task is not None and task.repo_full_name and _thread(task)
-        ]
+        return [task for task in found if task is not None and _has_thread(task)]
 
     def carry(self) -> None:
         """Look at the buses of all who are at work."""
         tasks = self.asking()
-        self._read = {task.id: self._read.get(task.id, BEGINNING) for task in tasks}
+        at_work = {task.id for task in tasks}
+        self._read = {name: last for name, last in self._read.items() if name in at_work}
         for task in tasks:
-            try:
-                self._carry(task)
-            except (BusError, OSError) as error:
-                self._troubled(error)
+            self._guarded(task)
+
+    def carry_rest(self, task: Task) -> None:
+        """What is left on the bus of a task whose agent has ended: nothing comes after it."""
+        if _has_thread(task):
+            self._guarded(task)
+
+    def carry_unfinished(self) -> None:
+        """At a start: whatever an earlier service left, of every task that is not over."""
+        with self._store.read() as tx:
+            found = tasks_in(tx, UNFINISHED)
+        for task in found:
+            self.carry_rest(task)
+
+    def _guarded(self, task: Task) -> None:
+        try:
+            self._carry(task)
+        except (BusError, OSError) as error:
+            self._troubled(error)
 
     def _carry(self, task: Task) -> None:
-        page = self._bulletin.bus(task).since(self._read[task.id])
+        page = self._bulletin.bus(task).since(self._read.get(task.id, BEGINNING))
         asked = [message for message in page if is_question(message)]
         if asked:
             with self._store.write(*SCOPES) as tx:
@@ -65,8 +83,15 @@ def is_question(message: Message) -> bool:
 
 
 def text_of(message: Message) -> str:
-    """The question as people read it."""
-    return f"{message.body.strip()}\n\n*The agent is at work and waits for an answer here.*"
+    """The question as people read it; nobody knows whether its agent is still there by then."""
+    return (
+        f"{message.body.strip()}\n\n*An agent asks this. An answer here reaches it at work, or in "
+        "its next turn.*"
+    )
+
+
+def _has_thread(task: Task) -> bool:
+    return bool(task.repo_full_name and _thread(task))
 
 
 def _thread(task: Task) -> int:

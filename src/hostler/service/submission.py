@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hostler.config.settings import Settings
+from hostler.errors import HostlerError
 from hostler.flows.lineage import ancestors
 from hostler.flows.submitting import Order, submit
+from hostler.governor import look_around, read_policy
 from hostler.model import RepoName
 from hostler.planner import (
     Blocker,
-    Status,
     Submitted,
     blockers_of,
     graph_of,
@@ -21,9 +22,12 @@ from hostler.planner import (
     require_no_cycle,
     submitted,
 )
+from hostler.service.candidates import WAITING, Held
 from hostler.service.hand import write_task_file
 from hostler.service.naming import task_meant
 from hostler.service.ordering import Wish, order_for
+from hostler.service.presence import Presence
+from hostler.service.why import Inquiry, holds
 from hostler.store import Store, Transaction
 from hostler.store.references import IssueRef
 from hostler.store.tasks import Task, find_task
@@ -33,10 +37,11 @@ SCOPES = ("admission", "outbox", "tasks")
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A task that was just stored, where it stands, and what it waits for."""
+    """A task that was just stored, where it stands, which gate holds it, and what it waits for."""
 
     task: Task
     standing: Submitted
+    held: Held | None = None
     blockers: tuple[Blocker, ...] = ()
 
 
@@ -49,7 +54,7 @@ class Context:
     settings: Settings
     parent: str = ""
     waits: bool = False
-    served: bool = True
+    presence: Presence = field(default_factory=Presence)
 
 
 def take(store: Store, at: Context, wish: Wish, depends_on: Iterable[str]) -> Taken:
@@ -64,13 +69,34 @@ def take(store: Store, at: Context, wish: Wish, depends_on: Iterable[str]) -> Ta
                 require_no_cycle(graph, name, order.depends_on)
         task = submit(tx, order)
         require_no_cycle(graph, task.id, order.depends_on)
-        queue = queue_of(tx, at.settings.tasks.max_concurrent_root_tasks)
-        standing = submitted(queue, task)
-        if not at.served and standing.status is Status.STARTED:
-            standing = Submitted(Status.QUEUED, queue.positions.get(task.id, 0))
-        taken = Taken(task, standing, blockers_of(tx, [task]).get(task.id, ()))
     write_task_file(at.home / "projects" / task.project / "tasks" / task.id, task)
-    return taken
+    return _seen(store, at, task)
+
+
+def _seen(store: Store, at: Context, task: Task) -> Taken:
+    """How it stands a moment later, by the gates of admission: it may have begun already."""
+    asked: Inquiry | HostlerError
+    try:
+        policy = read_policy(at.home, at.settings)
+        asked = Inquiry(store, at.settings, policy, look_around(), at.presence)
+    except HostlerError as error:
+        asked = error
+    with store.read() as tx:
+        present = find_task(tx, task.id) or task
+        held = _held(tx, asked, present)
+        queue = queue_of(tx, at.settings.tasks.max_concurrent_root_tasks)
+        nobody = present.state in WAITING and not at.presence.takes_tasks
+        standing = submitted(queue, present, held=held is not None or nobody)
+        return Taken(present, standing, held, blockers_of(tx, [present]).get(task.id, ()))
+
+
+def _held(tx: Transaction, asked: Inquiry | HostlerError, task: Task) -> Held | None:
+    """The gate that holds a task; caps that cannot be read hold it, as far as we can tell."""
+    if task.state not in WAITING:
+        return None
+    if isinstance(asked, HostlerError):
+        return Held("", asked.what, asked.remedy)
+    return holds(tx, asked, task)
 
 
 def _names(tx: Transaction, order: Order, given: Iterable[str]) -> tuple[str, ...]:

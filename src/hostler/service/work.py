@@ -29,12 +29,14 @@ from hostler.flows import (
     take_back,
     with_conversation,
 )
-from hostler.governor import release
+from hostler.flows.pools import give_up_place
+from hostler.flows.turns import hear_in_turn
 from hostler.model import EPOCH
 from hostler.runs import Hooks, require_newest, verdict_of
 from hostler.runs.ending import NEVER_STARTED
 from hostler.runs.errors import FenceLost, NotLaunched, RunError
 from hostler.runs.hooks import InTransaction
+from hostler.service.bulletin import Bulletin
 from hostler.service.desks import Desks, House, NotWatched
 from hostler.service.hand import (
     children_first,
@@ -46,6 +48,7 @@ from hostler.service.hand import (
     write_task_file,
 )
 from hostler.service.observing import Observer, nobody
+from hostler.service.questions import Questions
 from hostler.store import Transaction
 from hostler.store.runs import Run, RunState, last_fence, runs_of
 from hostler.store.tasks import Task, TaskState, require_task
@@ -73,18 +76,24 @@ class Work:
         self,
         house: House,
         desks: Desks,
+        bulletin: Bulletin,
+        questions: Questions,
         *,
         observe: Observer = nobody,
         broke: Callable[[Exception], None] = lambda _: None,
     ) -> None:
         self._house = house
         self._desks = desks
+        self._bulletin = bulletin
+        self._questions = questions
         self._observe = observe
         self._broke = broke
 
     def hooks(self) -> Hooks:
         """For the supervisor of runs."""
-        return Hooks(self.launch, self.finish, release=release, requeue=self.requeue, scopes=SCOPES)
+        return Hooks(
+            self.launch, self.finish, release=give_up_place, requeue=self.requeue, scopes=SCOPES
+        )
 
     def launch(self, run: Run) -> Launch:
         """Checkout and prompt. What goes wrong is stored for the task, and ends the run."""
@@ -115,8 +124,11 @@ class Work:
         with self._house.store.read() as tx:
             require_ours(tx, run)
             task = require_task(tx, run.task_id)
+        # Its agent says nothing more; and this is repeated until the end of the run is stored.
+        self._questions.carry_rest(task)
         if _was_leaving(run) and task.state is TaskState.RUNNING:
             return self.requeue
+        task = self._with_words(run, task)
         ending = self._ending(task, verdict, run)
 
         def store(tx: Transaction, ended: Run) -> None:
@@ -127,6 +139,15 @@ class Work:
                 ending.store(tx)
 
         return store
+
+    def _with_words(self, run: Run, task: Task) -> Task:
+        """The task, with what its agent was told on the bus as words of this turn."""
+        said = self._bulletin.heard_by(run, task) if task.repo_full_name else []
+        if not said:
+            return task
+        with self._house.store.write(*SCOPES) as tx:
+            require_ours(tx, run)
+            return hear_in_turn(tx, require_task(tx, task.id), said)
 
     def requeue(self, tx: Transaction, run: Run) -> None:
         """The task goes back to its old place, as if this run had not been."""

@@ -50,6 +50,8 @@ class TaskState(StrEnum):
 _LISTS = ("turn_keys", "env", "depends_on")
 # Nothing starts from here by itself.
 OVER = frozenset({TaskState.STOPPED, TaskState.DONE, TaskState.FAILED})
+# Only what waits for a place can be held by a gate.
+WAITING = frozenset({TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,8 @@ def change_task(tx: Transaction, before: Task, after: Task) -> Task:
     values = {**_values(after), "updated_at": tx.stamp()}
     if after.state is not before.state:
         values["state_since"] = tx.stamp()
+    if after.state not in WAITING:
+        values |= {"gate": "", "gate_since": None}
     same = and_(
         tasks.c.id == before.id,
         tasks.c.state == before.state.value,
@@ -202,9 +206,10 @@ def change_task(tx: Transaction, before: Task, after: Task) -> Task:
 
 
 def note_gate(tx: Transaction, task: str, gate: str) -> None:
-    """Which gate holds a task since now; for people, so a race with its start is no harm."""
+    """Which gate holds a task since now; one that has begun meanwhile has none."""
     values = {"gate": gate, "gate_since": tx.stamp()}
-    tx.execute(update(tasks).where(tasks.c.id == task).values(values))
+    waits = tasks.c.state.in_([state.value for state in WAITING])
+    tx.execute(update(tasks).where(tasks.c.id == task, waits).values(values))
 
 
 def _many(tx: Transaction, chosen: ColumnElement[bool]) -> list[Task]:

@@ -9,7 +9,10 @@ from hostler.forge.budget.caps import HOUR
 from hostler.forge.limits import Budget
 
 # Resets of one window differ by seconds between GitHub's servers.
-SAME_WINDOW = 60.0
+SKEW = 60.0
+# An answer may be minutes on its way, and its reset seems as much later; the next window's is an
+# hour later.
+SAME_WINDOW = HOUR / 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ def told(budget: Budget, now: datetime) -> Told | None:
     if not budget.limit or budget.remaining is None or budget.reset is None:
         return None
     seconds = (budget.reset - (budget.date or now)).total_seconds()
-    possible = -SAME_WINDOW <= seconds <= HOUR + SAME_WINDOW
+    possible = -SKEW <= seconds <= HOUR + SKEW
     within = min(max(seconds, 0.0), HOUR) if possible else HOUR
     return Told(budget.limit, min(budget.remaining, budget.limit), within)
 

@@ -1,0 +1,149 @@
+"""A provider's word about its limits closes its pool, with the row that says how a run ended."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+sys.path.append(str(Path(__file__).parents[1] / "intake"))
+
+from intake_yard import database, make_template
+
+from hostler.agents.events import LimitSignal
+from hostler.agents.exitword import Exit
+from hostler.agents.outcomes import LIMITS, Outcome
+from hostler.agents.verdict import DecidedBy, EndedBy, Verdict
+from hostler.clock import FakeClock
+from hostler.flows.outcomes import LONGEST_QUOTA
+from hostler.flows.pools import closed_until, give_up_place
+from hostler.flows.submitting import Order, submit
+from hostler.governor import Ask, Denied, Granted, Here, Policy, acquire, preview, unpark
+from hostler.model import EPOCH, stamp
+from hostler.runs import NewRun, admit, ledger
+from hostler.runs.ending import Ending
+from hostler.store.leases import Holder, find_lease
+
+FOLDER = Path(tempfile.mkdtemp(prefix="hostler-pools-"))
+TEMPLATE = make_template(FOLDER)
+SCOPES = ("admission", "outbox", "tasks")
+HERE = Here(Holder("here", "boot", "space", 7, 70), 10**6, lambda _: True)
+POLICY = Policy(memory_floor_mb=0)
+HOUR = timedelta(hours=1)
+
+
+def teardown_module() -> None:
+    shutil.rmtree(FOLDER, ignore_errors=True)
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def store(clock):
+    with database(TEMPLATE, clock) as opened:
+        yield opened
+
+
+def begin(store):
+    """An agent at work."""
+    with store.write(*SCOPES) as tx:
+        task = submit(tx, Order("yard", "job", "ann", cwd="/x"))
+        run = admit(tx, NewRun(task.id, "yard", "work", "helper", "command", "openai"))
+        assert isinstance(acquire(tx, Ask(run.run, "yard", "openai"), POLICY, HERE), Granted)
+        return ledger.attach(tx, ledger.begin(tx, run, {"pid": 1}))
+
+
+def end(store, run, outcome, limit=None, *, stopped=""):
+    """It ends so, as its worker stores it."""
+    if stopped:
+        with store.write() as tx:
+            ledger.request_stop(tx, run.run, stopped)
+            run = ledger.current(tx, run)
+    verdict = Verdict(outcome, DecidedBy.STREAM, "The window is spent.", limit=limit)
+    with store.write("admission") as tx:
+        run = ledger.exited(tx, run, Ending(verdict, Exit(EndedBy.EXIT, 1), counted=True))
+        give_up_place(tx, run)
+        assert find_lease(tx, run.run) is None
+
+
+def no_to(store, pool="openai"):
+    with store.read() as tx:
+        found = preview(tx, Ask("next", "barn", pool), POLICY, HERE)
+    return found if isinstance(found, Denied) else None
+
+
+@pytest.mark.parametrize("outcome", sorted(LIMITS))
+@pytest.mark.parametrize("how", ["retry_after", "resets_at"])
+def test_a_limit_with_a_time_closes_its_pool_until_then(store, clock, outcome, how):
+    until = clock.now() + HOUR
+    signal = LimitSignal(outcome, resets_at=stamp(until))
+    if how == "retry_after":
+        signal = LimitSignal(outcome, retry_after_seconds=3600.0)
+    end(store, begin(store), outcome, signal)
+    no = no_to(store)
+    assert (no.gate, no.opens_at) == ("parked", until)
+    assert "The window is spent." in no.what and "hostler governor unpark" in no.remedy
+    # Pools know nothing of each other.
+    assert no_to(store, "anthropic") is None
+    clock.advance(3601)
+    assert no_to(store) is None
+
+
+def test_the_operator_opens_it_before_its_time(store):
+    end(store, begin(store), Outcome.QUOTA, LimitSignal(Outcome.QUOTA, retry_after_seconds=3600.0))
+    with store.write("admission") as tx:
+        assert unpark(tx, "openai")
+    assert no_to(store) is None
+
+
+def test_a_short_word_after_a_long_one_changes_nothing(store, clock):
+    until = clock.now() + HOUR
+    first, second = begin(store), begin(store)
+    end(store, first, Outcome.QUOTA, LimitSignal(Outcome.QUOTA, resets_at=stamp(until)))
+    short = LimitSignal(Outcome.RATE_LIMITED, retry_after_seconds=1.0)
+    end(store, second, Outcome.RATE_LIMITED, short)
+    assert no_to(store).opens_at == until
+
+
+@pytest.mark.parametrize(
+    ("outcome", "limit"),
+    [
+        (Outcome.RATE_LIMITED, None),
+        (Outcome.RATE_LIMITED, LimitSignal(Outcome.RATE_LIMITED)),
+        (Outcome.QUOTA, LimitSignal(Outcome.QUOTA, resets_at="tomorrow")),
+        (Outcome.QUOTA, LimitSignal(Outcome.QUOTA, resets_at="2006-01-01T00:00:00Z")),
+        # The program met a limit, and ended for another reason.
+        (Outcome.CRASH, LimitSignal(Outcome.QUOTA, retry_after_seconds=3600.0)),
+        (Outcome.SUCCESS, LimitSignal(Outcome.QUOTA, retry_after_seconds=3600.0)),
+    ],
+)
+def test_without_a_time_or_a_limit_the_pool_stays_open(store, outcome, limit):
+    end(store, begin(store), outcome, limit)
+    assert no_to(store) is None
+
+
+def test_a_run_that_was_stopped_says_nothing_about_its_provider(store):
+    signal = LimitSignal(Outcome.QUOTA, retry_after_seconds=3600.0)
+    end(store, begin(store), Outcome.QUOTA, signal, stopped="lunch")
+    assert no_to(store) is None
+
+
+@given(
+    st.sampled_from(Outcome),
+    st.floats(),
+    st.text() | st.datetimes().map(lambda moment: f"{moment:%Y-%m-%dT%H:%M:%S}Z"),
+)
+def test_no_word_closes_a_pool_backwards_or_for_ever(outcome, seconds, resets):
+    now = EPOCH + timedelta(days=20_000)
+    limit = LimitSignal(Outcome.QUOTA, retry_after_seconds=seconds, resets_at=resets)
+    until = closed_until(Verdict(outcome, DecidedBy.STREAM, "", limit=limit), now)
+    assert until is None or (outcome in LIMITS and now < until <= now + LONGEST_QUOTA)
