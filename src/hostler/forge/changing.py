@@ -65,11 +65,36 @@ def changes(
         created = None if anchor is None else f">={anchor}"
         found = hub.numbered(path, known, unwrap=runs_of, created=created)
     elif feed is Feed.THREAD_COMMENTS:
-        found = hub.by_id(path, known, since=anchor)
+        found = thread(hub, path, anchor, known)
     else:
         more = {"state": "open" if only_open else "all"} if feed is Feed.ISSUES else {}
         found = hub.ascending(path, anchor, known, **more)
     return reading_of(feed, number, found)
+
+
+def thread(hub: GitHub, path: str, since: str | None, known: Chain) -> Listed:
+    """A conversation by id; where GitHub's page numbers end, on from the last comment's second.
+
+    What does not fit behind so many of one second is left.
+    """
+    found = hub.by_id(path, known, since=since)
+    while not found.complete:
+        last = payloads.word_of(found.items[-1], "created_at")
+        if since is not None and last <= since:
+            break
+        since = last
+        found = _joined(found, hub.by_id(path, since=since))
+    return found
+
+
+def _joined(first: Listed, more: Listed) -> Listed:
+    items = {int(item["id"]): item for item in (*first.items, *more.items)}
+    return Listed(
+        [items[key] for key in sorted(items)],
+        more.complete,
+        asked=first.asked + more.asked,
+        pages=first.pages + more.pages,
+    )
 
 
 def single(answer: Answer, known: Chain) -> Listed:

@@ -151,7 +151,7 @@ def read_numbered(
 
 
 def read_by_id(follow: Follow, known: Chain = (), most_pages: int = MOST_PAGES) -> Listed:
-    """Every item of a list sorted by id, each once."""
+    """Every item of a list sorted by id, each once; where that is too long, its oldest."""
     walk = _walk(known)
     first = follow("")
     page = walk.take("", 1, first)
@@ -163,11 +163,13 @@ def read_by_id(follow: Follow, known: Chain = (), most_pages: int = MOST_PAGES) 
         return found if not page.full else _without_chain(found)
     items = {int(item["id"]): item for item in items_of(first)}
     pages = _backwards(first.last_url, first.next_url)
-    for url in pages[:most_pages]:
+    # Page numbers beyond the bound are refused, whichever page is asked for first.
+    allowed = pages[max(len(pages) + 1 - most_pages, 0) :]
+    for url in allowed:
         items |= {int(item["id"]): item for item in items_of(follow(url))}
     items |= {int(item["id"]): item for item in items_of(follow(""))}
-    asked = 2 + len(pages[:most_pages])
-    complete = len(pages) <= most_pages
+    asked = 2 + len(allowed)
+    complete = len(allowed) == len(pages)
     return Listed([items[key] for key in sorted(items)], complete, asked=asked, pages=asked)
 
 

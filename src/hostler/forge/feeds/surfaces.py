@@ -55,7 +55,7 @@ class Drawn:
     @property
     def after(self) -> Mark:
         """Where the surface stands now."""
-        # A list by id that is too long lacks its oldest items, not its newest.
+        # A list by id was read as far as it ever can be.
         by_id = FEEDS[self.place.surface] is Feed.THREAD_COMMENTS
         return moved(self.mark, self.reading.items, complete=self.reading.complete or by_id)
 
