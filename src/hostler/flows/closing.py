@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from hostler.agents.verdict import Verdict
 from hostler.errors import HostlerError
+from hostler.flows.byhand import after_unfinished
 from hostler.flows.delivering import Delivery, after_work
 from hostler.flows.desk import Desk
 from hostler.flows.finishing import Observer, bring_in, nobody
@@ -98,7 +99,8 @@ def failed(desk: Desk, task: Task, error: HostlerError, facts: Facts | None = No
 
 def _after_run(desk: Desk, verdict: Verdict) -> Rule:
     def rule(_tx: Transaction, present: Task, facts: Facts) -> Step:
-        return after_run(present, verdict, facts, desk.limits)
+        after = after_unfinished if present.by_hand else after_run
+        return after(present, verdict, facts, desk.limits)
 
     return rule
 

@@ -64,6 +64,7 @@ def after_run(task: Task, verdict: Verdict, facts: Facts, limits: Tasks) -> Step
         task,
         session=facts.session or task.session,
         progress=facts.progress or task.progress,
+        finishing=False,
         exits_without_progress=idle + (meaning(verdict.outcome).counted and not progressed),
     )
     rule = _RULES.get(meaning(verdict.outcome).next)

@@ -116,11 +116,12 @@ def in_words(held: Iterable[Blocker]) -> str:
 
 def has_work(task: TaskFacts, last: LastRun | None) -> bool:
     """Whether a task's work is there though it is not over: its last run went well, and stands."""
+    if task.state in (TaskState.PARKED, TaskState.RUNNING):
+        # In a folder, nothing is left to us once somebody said that it is done: its agent is about
+        # to leave, or its children are.
+        return task.finishing and task.repo_full_name is None
     if last is None or last.state is not RunState.ENDED or last.outcome != SUCCESS:
         return False
-    if task.state is TaskState.PARKED:
-        # In a folder, nothing is left to us once the agent is done: it waits for its children.
-        return task.finishing and task.repo_full_name is None
     queued_again = task.state is TaskState.QUEUED and task.pr_number is not None
     return queued_again or task.state is TaskState.AWAITING_FEEDBACK
 

@@ -11,7 +11,7 @@ from hostler.agents.environment import secret_names
 from hostler.agents.launch import Launch
 from hostler.agents.outcomes import Outcome
 from hostler.agents.prepare import prepare
-from hostler.agents.verdict import Verdict
+from hostler.agents.verdict import DecidedBy, Verdict
 from hostler.errors import HostlerError, StoreError
 from hostler.flows import (
     Desk,
@@ -29,6 +29,8 @@ from hostler.flows import (
     take_back,
     with_conversation,
 )
+from hostler.flows.byhand import CHILDREN, so_many
+from hostler.flows.lineage import active_children
 from hostler.flows.pools import give_up_place
 from hostler.flows.turns import hear_in_turn
 from hostler.model import EPOCH
@@ -41,16 +43,16 @@ from hostler.service.desks import Desks, House, NotWatched
 from hostler.service.hand import (
     children_first,
     close_in_folder,
-    done_before,
     failed_in_folder,
     folders_of,
     launch_in_folder,
     write_task_file,
 )
+from hostler.service.marks import is_made, last_run, mark_of
 from hostler.service.observing import Observer, nobody
 from hostler.service.questions import Questions
 from hostler.store import Transaction
-from hostler.store.runs import Run, RunState, last_fence, runs_of
+from hostler.store.runs import Run, RunState, last_fence
 from hostler.store.tasks import Task, TaskState, require_task
 
 # Why an agent is stopped when the service leaves with its agents; the task itself is not stopped.
@@ -156,25 +158,30 @@ class Work:
     def finish_again(self, task: Task) -> None:
         """Our own part of a task whose agent was done: nothing else is repeated."""
         with self._house.store.read() as tx:
-            last = next((run for run in reversed(runs_of(tx, task.id)) if run.decided_by), None)
-        if last is None or last.outcome == NEVER_STARTED:
+            last = last_run(tx, task.id)
+            late = len(active_children(tx, task.id)) if task.blockers == CHILDREN else 0
+        verdict = mark_of(self._house, task, last) or _said(last)
+        if verdict is None:
             # It was said to run, and there is nothing to show for it: it goes back to its place.
             with self._house.store.write(*SCOPES) as tx:
                 take_back(tx, require_task(tx, task.id))
             return
-        self._store(self._ending(task, verdict_of(last), last), last)
+        self._store(self._ending(task, verdict, last), last)
+        if late:
+            self._bulletin.warning(task, f"It is done, though {so_many(late)} of it still at work.")
 
     def _require_undone(self, run: Run, task: Task) -> None:
         """A task by hand that is marked as done needs no agent; on a pull request it may again."""
-        found = done_before(self._house, run) if task.by_hand and not task.turn else None
-        if found is None:
-            return
-        self._store(self._ending(task, found, run), run)
-        raise NotLaunched(Outcome.INTERRUPTED, found.why)
+        with self._house.store.read() as tx:
+            found = mark_of(self._house, task, last_run(tx, task.id, but=run.run))
+        if found is not None:
+            # The run ends in the way of all others, and its task with it.
+            raise NotLaunched(found.outcome, found.why, found.decided_by)
 
-    def _store(self, ending: Ending, run: Run) -> None:
+    def _store(self, ending: Ending, run: Run | None) -> None:
         with self._house.store.write(*SCOPES) as tx:
-            require_ours(tx, run)
+            if run is not None:
+                require_ours(tx, run)
             ending.store(tx)
 
     def _launch(self, desk: Desk, run: Run, task: Task) -> Launch:
@@ -215,12 +222,13 @@ class Work:
             return material, task
         return with_conversation(material, desk.watch, forge.thread(task.number)), task
 
-    def _ending(self, task: Task, verdict: Verdict, run: Run) -> Ending:
+    def _ending(self, task: Task, verdict: Verdict, run: Run | None) -> Ending:
         waiting = children_first(self._house, task, verdict)
         if waiting is not None:
             return waiting
-        if task.repo_full_name is None:
-            return close_in_folder(self._house, task, verdict, run.session or "")
+        if run is None or self._has_nothing_to_bring_in(task, verdict):
+            session = run.session if run else None
+            return close_in_folder(self._house, task, verdict, session or "")
 
         def permit() -> None:
             with self._house.store.read() as tx:
@@ -238,6 +246,13 @@ class Work:
         except Exception as error:
             return failed(desk, task, self._told(error), Facts(EPOCH, finishing=True))
 
+    def _has_nothing_to_bring_in(self, task: Task, verdict: Verdict) -> bool:
+        """In a folder, work stays where it is; what was marked before it began has none."""
+        if task.repo_full_name is None:
+            return True
+        marked = task.by_hand and verdict.decided_by is DecidedBy.DONE
+        return marked and not is_made(self._house, task)
+
     def _told(self, error: Exception) -> HostlerError:
         """An error for people. What was not foreseen is a defect, and goes to the log."""
         if isinstance(error, HostlerError):
@@ -254,6 +269,11 @@ def require_ours(tx: Transaction, run: Run) -> None:
         raise FenceLost(run.run, run.fence, "its task's last run", "there is a later one")
     elif (task := require_task(tx, run.task_id)).state is not TaskState.RUNNING:
         raise FenceLost(run.run, run.fence, "all that its task waits for", f"it is {task.state}")
+
+
+def _said(run: Run | None) -> Verdict | None:
+    """What a run came to, if there was an agent or a reason for none."""
+    return None if run is None or run.outcome == NEVER_STARTED else verdict_of(run)
 
 
 def _was_leaving(run: Run) -> bool:
