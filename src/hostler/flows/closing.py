@@ -61,10 +61,16 @@ def hear_first(step: Step) -> Step:
 
 
 def close_run(
-    desk: Desk, task: Task, verdict: Verdict, session: str = "", observe: Observer = nobody
+    desk: Desk,
+    task: Task,
+    verdict: Verdict,
+    session: str = "",
+    observe: Observer = nobody,
+    *,
+    spoke: bool = False,
 ) -> Ending:
     """Do what the end of a run asks for on disk and remote; what is to be stored about it."""
-    facts = Facts(EPOCH, session=session, progress=progress(desk, task))
+    facts = Facts(EPOCH, session=session, progress=progress(desk, task), spoke=spoke)
     if not wants_finishing(task, verdict):
         return _ending(desk, task, _after_run(desk, verdict), facts)
     try:

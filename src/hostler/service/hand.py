@@ -18,6 +18,7 @@ from hostler.flows.steps import Step
 from hostler.flows.trouble import after_trouble
 from hostler.model import EPOCH
 from hostler.service.desks import House, NotWatched
+from hostler.service.speaking import has_spoken
 from hostler.store import Transaction
 from hostler.store.runs import Run
 from hostler.store.tasks import Task
@@ -63,15 +64,18 @@ def launch_in_folder(house: House, run: Run, task: Task) -> Launch:
     return prepare(seen, work, house.environment, secret_names(settings))
 
 
-def close_in_folder(house: House, task: Task, verdict: Verdict, session: str) -> Ending:
-    """What follows from a run in a folder."""
+def close_in_folder(house: House, task: Task, verdict: Verdict, run: Run | None) -> Ending:
+    """What follows from a run in a folder, or from a mark without any run."""
     limits = house.settings.tasks
 
     def rule(_tx: Transaction, present: Task, facts: Facts) -> Step:
         return after_hand_run(present, verdict, facts, limits)
 
     seen = footprint(Path(task.cwd)) if task.cwd else ""
-    facts = Facts(EPOCH, session=session, progress=seen)
+    if run is None:
+        return Ending(task.id, rule, Facts(EPOCH, progress=seen))
+    spoke = has_spoken(house.home, run)
+    facts = Facts(EPOCH, session=run.session or "", progress=seen, spoke=spoke)
     return Ending(task.id, rule, facts)
 
 

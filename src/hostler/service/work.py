@@ -30,9 +30,11 @@ from hostler.flows import (
     with_conversation,
 )
 from hostler.flows.byhand import CHILDREN, so_many
+from hostler.flows.folder import footprint
 from hostler.flows.lineage import active_children
 from hostler.flows.pools import give_up_place
 from hostler.flows.turns import hear_in_turn
+from hostler.flows.workplace import progress
 from hostler.model import EPOCH
 from hostler.runs import Hooks, require_newest, verdict_of
 from hostler.runs.ending import NEVER_STARTED
@@ -51,9 +53,10 @@ from hostler.service.hand import (
 from hostler.service.marks import is_made, last_run, mark_of
 from hostler.service.observing import Observer, nobody
 from hostler.service.questions import Questions
+from hostler.service.speaking import has_spoken
 from hostler.store import Transaction
 from hostler.store.runs import Run, RunState, last_fence
-from hostler.store.tasks import Task, TaskState, require_task
+from hostler.store.tasks import Task, TaskState, change_task, require_task
 
 # Why an agent is stopped when the service leaves with its agents; the task itself is not stopped.
 LEAVING = "the service is leaving"
@@ -109,8 +112,11 @@ class Work:
         desk = None if in_folder else self._desks.of(task.project)
         try:
             if desk is None:
-                return launch_in_folder(self._house, run, task)
-            return self._launch(desk, run, task)
+                launch, seen = launch_in_folder(self._house, run, task), footprint(Path(task.cwd))
+            else:
+                launch, seen = self._launch(desk, run, task), progress(desk, task)
+            self._note_start(run, seen)
+            return launch
         except (StoreError, RunError):
             raise
         except Exception as error:
@@ -178,6 +184,14 @@ class Work:
             # The run ends in the way of all others, and its task with it.
             raise NotLaunched(found.outcome, found.why, found.decided_by)
 
+    def _note_start(self, run: Run, seen: str) -> None:
+        """What is there before the agent begins: only what changes after that is its progress."""
+        with self._house.store.write(*SCOPES) as tx:
+            require_ours(tx, run)
+            task = require_task(tx, run.task_id)
+            if seen and seen != task.progress:
+                change_task(tx, task, replace(task, progress=seen))
+
     def _store(self, ending: Ending, run: Run | None) -> None:
         with self._house.store.write(*SCOPES) as tx:
             if run is not None:
@@ -227,8 +241,7 @@ class Work:
         if waiting is not None:
             return waiting
         if run is None or self._has_nothing_to_bring_in(task, verdict):
-            session = run.session if run else None
-            return close_in_folder(self._house, task, verdict, session or "")
+            return close_in_folder(self._house, task, verdict, run)
 
         def permit() -> None:
             with self._house.store.read() as tx:
@@ -240,7 +253,8 @@ class Work:
             self._observe(stage.value, run.run)
 
         try:
-            return close_run(desk, task, verdict, run.session or "", observe)
+            spoke = has_spoken(self._house.home, run)
+            return close_run(desk, task, verdict, run.session or "", observe, spoke=spoke)
         except (StoreError, FenceLost):
             raise
         except Exception as error:
