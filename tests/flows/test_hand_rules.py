@@ -15,7 +15,13 @@ from hostler.agents.result import Result
 from hostler.agents.verdict import DecidedBy, Verdict
 from hostler.config.settings import Repo, Tasks
 from hostler.flows.assigning import prompt_for
-from hostler.flows.byhand import after_hand_run, await_children, awaits_children
+from hostler.flows.byhand import (
+    Around,
+    after_hand_run,
+    await_children,
+    awaits_children,
+    when_marked,
+)
 from hostler.flows.material import Material, endings
 from hostler.flows.outcomes import Facts
 from hostler.flows.submitting import LARGEST_PROMPT, NotSubmitted, Order, require_sensible, title_of
@@ -65,7 +71,9 @@ def test_a_good_exit_alone_is_one_more_attempt():
 
 def test_a_wrong_marker_is_an_error_and_not_a_restart():
     failed = end(verdict(Outcome.BAD_RESULT, DecidedBy.DONE, why="DONE must be a regular file."))
-    assert (failed.state, failed.reason) == (TaskState.FAILED, "DONE must be a regular file.")
+    assert failed.state is TaskState.FAILED
+    mended = "Remove it, then: hostler task retry t1"
+    assert failed.reason == f"DONE must be a regular file. {mended}"
 
 
 @given(st.integers(0, 200), st.none() | st.integers(0, 200))
@@ -99,6 +107,54 @@ def test_children_are_waited_for_without_holding_anything():
     assert waiting.wake_at == stamp(NOW + timedelta(seconds=300))
     assert "2 child tasks" in waiting.reason
     assert not awaits_children(task(TaskState.PARKED, finishing=True))
+
+
+MARKED = Verdict(Outcome.SUCCESS, DecidedBy.DONE, "It was marked as done.")
+WRONG = Verdict(Outcome.BAD_RESULT, DecidedBy.DONE, "DONE must be a regular file.")
+arounds = st.builds(Around, st.booleans(), st.integers(0, 2))
+
+
+def when(before: Task, mark: Verdict = MARKED, around: Around = Around()) -> Task:  # noqa: B008
+    return when_marked(before, mark, around, Facts(NOW), LIMITS).task
+
+
+@given(st.sampled_from(TaskState), st.sampled_from([None, "o/r"]), arounds, st.integers(0, 3))
+def test_whoever_is_marked_while_it_waits_is_done_without_an_agent(state, repo, around, attempt):
+    before = task(state, repo_full_name=repo, attempt=attempt, wake_at=stamp(NOW), blockers="[]")
+    after = when(before, MARKED, around)
+    waits = state in (TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED)
+    lost = state in (TaskState.NEEDS_INPUT, TaskState.BLOCKED, TaskState.FAILED)
+    if not waits and not lost:
+        assert after.state is state
+        # Its agent is about to leave: whoever depends on a folder's work need not wait for that.
+        assert after.finishing == (state is TaskState.RUNNING and repo is None)
+    elif around.made:
+        # The next attempt finds the mark, and brings in what was made.
+        assert after == (replace(before, wake_at=None) if waits else before)
+    elif around.children:
+        assert awaits_children(after)
+    else:
+        assert after.state is TaskState.DONE and not after.blockers and after.wake_at is None
+    assert after.attempt == attempt
+
+
+@given(st.sampled_from(TaskState), st.sampled_from([None, "o/r"]), arounds)
+def test_a_wrong_mark_fails_whoever_waits_and_nobody_else(state, repo, around):
+    before = task(state, repo_full_name=repo)
+    after = when(before, WRONG, around)
+    if state in (TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED):
+        assert after.state is TaskState.FAILED and after.reason.startswith(WRONG.why)
+    else:
+        assert after == before
+
+
+@given(st.sampled_from(TaskState), st.sampled_from([MARKED, WRONG]), arounds, st.data())
+def test_a_mark_that_was_heeded_changes_nothing_more(state, mark, around, data):
+    before = task(state, finishing=data.draw(st.booleans()), turn=data.draw(st.integers(0, 1)))
+    if before.finishing or before.turn:
+        assert when(before, mark, around) == before
+    once = when(before, mark, around)
+    assert when(once, mark, around) == once
 
 
 def run(attempt: int, outcome: str | None, **more: Any) -> Run:

@@ -49,6 +49,12 @@ def test_an_open_scene_lets_in():
     assert decide(ASK, OPEN, STRICT) is None
 
 
+def test_a_width_says_where_it_is_set_and_where_it_cannot_be():
+    no = decide(ASK, replace(OPEN, own=3), STRICT)
+    assert "`max_concurrent_slots` in its `[repo]` table" in no.remedy
+    assert "a project without one has a fixed width" in no.remedy
+
+
 @given(st.sets(st.sampled_from(Gate), min_size=1))
 def test_the_first_closed_gate_answers(closed):
     scene = OPEN

@@ -8,6 +8,7 @@ from typing import Any
 
 from hostler.clock import FakeClock, SystemClock
 from hostler.model import RepoName
+from hostler.planner import Queue, admits
 from hostler.runs import NewRun, admit
 from hostler.store import Patience, Store, Transaction
 from hostler.store.issue_states import note_issue
@@ -72,6 +73,17 @@ def end_run(tx: Transaction, task: str, outcome: str) -> None:
     for run in open_runs(tx, task_id=task):
         values = {"state": RunState.ENDED.value, "outcome": outcome, "ended_at": tx.stamp()}
         assert change_run(tx, run.run, fence=run.fence, states=OPEN, values=values)
+
+
+def starting(queue: Queue) -> list[Task]:
+    """Who finds a place now, one after another, by the rule of admission's gate."""
+    able = [task for task in queue.waiting if task.id in queue.positions]
+    taken, found = set(queue.occupied), []
+    for task in sorted(able, key=lambda task: queue.positions[task.id]):
+        if task.id not in taken and admits(task, len(taken), queue.cap):
+            taken.add(task.id)
+            found.append(task)
+    return found
 
 
 class Yard:

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from planner_yard import PATIENT, SCOPES, add, begin, end_run
+from planner_yard import PATIENT, SCOPES, add, begin, end_run, starting
 
 from hostler.clock import FakeClock
 from hostler.flows import take_back
@@ -30,7 +30,6 @@ from hostler.planner import (
     blockers_of,
     graph_of,
     hopeless_of,
-    launches,
     normalize,
     queue_of,
     require_no_cycle,
@@ -180,7 +179,7 @@ class House(RuleBasedStateMachine):
     @rule()
     def admit_one(self) -> None:
         with self.store.write(*SCOPES) as tx:
-            chosen = launches(queue_of(tx, self.cap))
+            chosen = starting(queue_of(tx, self.cap))
             for task in chosen[:1]:
                 begin(tx, task)
         able = self._able()

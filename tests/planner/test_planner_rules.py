@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from planner_yard import starting
 
 from hostler.errors import HostlerError
 from hostler.model import RepoName, stamp
@@ -19,7 +20,6 @@ from hostler.planner import (
     Submitted,
     admits,
     in_words,
-    launches,
     normalize,
     positions,
     require_no_cycle,
@@ -254,7 +254,11 @@ def test_every_blocker_says_what_it_is_and_hopeless_ones_what_to_do(scene: Scene
         assert one.name == name and one.sentence.endswith(".")
         # In a circle, an issue stands for its task.
         assert name in one.sentence or one.standing is Standing.CYCLE
-        assert one.remedy or not one.hopeless
+        assert one.remedy or one.avoidable or not one.hopeless
+    for task in scene.tasks.values():
+        for one in blockers(task, judge(scene)):
+            assert not one.avoidable
+            assert one.remedy or not one.hopeless
 
 
 def can_proceed(scene: Scene) -> set[str]:
@@ -346,6 +350,23 @@ def test_each_state_of_an_issue_that_nobody_works_on(state, standing, hope):
     assert blockers(waiting, judge(closed)) == ()
 
 
+def test_the_way_out_is_one_that_whoever_waits_can_go():
+    by_hand = facts("a", TaskState.QUEUED, "gone", "b", "o/r#1")
+    of_issue = facts("c", TaskState.QUEUED, "b", "o/r#1", repo_full_name="o/r", issue_number=3)
+    behind = facts("d", TaskState.QUEUED, "a")
+    failed = facts("b", TaskState.FAILED)
+    judged = judge(scene_of(by_hand, of_issue, behind, failed, states={"o/r#1": OPEN}))
+    for waiting in (by_hand, behind):
+        for one in blockers(waiting, judged):
+            assert "ubmit the task that waits again without --depends-on for this" in one.remedy
+            assert f"cancel the old one (hostler task cancel {waiting.id})." in one.remedy
+    for one in blockers(of_issue, judged):
+        assert "take it out of the issue that waits for it" in one.remedy
+        assert "hostler task cancel" not in one.remedy
+    said = blockers(by_hand, judged)[1].remedy
+    assert said.startswith("Begin it anew (hostler task retry b), or submit")
+
+
 def test_an_issue_asks_for_the_merge_and_a_task_for_its_work():
     standing = facts("b", TaskState.AWAITING_FEEDBACK, repo_full_name="o/r", pr_number=7, attempt=1)
     by_name, by_issue = facts("a", TaskState.QUEUED, "b"), facts("c", TaskState.QUEUED, "o/r#1")
@@ -358,14 +379,16 @@ def test_an_issue_asks_for_the_merge_and_a_task_for_its_work():
 
 
 @given(states, last_runs, st.booleans(), st.sampled_from([None, "o/r"]), st.none() | st.just(7))
-def test_work_stands_only_after_a_good_run_and_never_for_what_ended_badly(
+def test_work_stands_after_a_good_run_or_somebodys_word_and_never_for_what_ended_badly(
     state, last, finishing, repo, pull
 ):
     task = TaskFacts("b", state, finishing=finishing, repo_full_name=repo, pr_number=pull)
-    if has_work(task, last):
+    if state in (TaskState.PARKED, TaskState.RUNNING):
+        # Somebody said that it is done; in a repository, that is not where it stands.
+        assert has_work(task, last) == (finishing and repo is None)
+    elif has_work(task, last):
         assert last == ENDED_WELL
-        assert state in (TaskState.AWAITING_FEEDBACK, TaskState.QUEUED, TaskState.PARKED)
-        assert state is not TaskState.PARKED or (finishing and repo is None)
+        assert state in (TaskState.AWAITING_FEEDBACK, TaskState.QUEUED)
 
 
 def test_an_issue_waits_for_its_implementation_too():
@@ -485,7 +508,7 @@ def test_positions_count_those_before_in_order(given_):
 @given(queues())
 def test_who_starts_was_waiting_comes_first_and_finds_a_place(given_):
     _, queue = given_
-    started = launches(queue)
+    started = starting(queue)
     names = [one.id for one in started]
     assert len(set(names)) == len(names) and not set(names) & (queue.occupied | set(queue.held))
     assert all(one.state is TaskState.QUEUED for one in started)
@@ -506,11 +529,11 @@ def test_who_starts_was_waiting_comes_first_and_finds_a_place(given_):
 def test_whoever_has_started_or_waits_on_is_never_started_again(given_):
     """However long it waits: only a place, once taken, takes an entry out of the queue."""
     _, queue = given_
-    for one in launches(queue):
+    for one in starting(queue):
         taken = Queue(
             queue.waiting, queue.held, queue.positions, queue.occupied | {one.id}, queue.cap
         )
-        assert one not in launches(taken)
+        assert one not in starting(taken)
 
 
 @given(queues())
@@ -524,19 +547,21 @@ def test_the_answer_to_a_submission_is_the_position(given_):
             assert answer.queue_position == queue.positions[one.id] > (queue.free or 0)
         else:
             assert answer.queue_position == 0
-            assert one in launches(queue) or one.id in queue.occupied or one not in queue.waiting
+            assert one in starting(queue) or one.id in queue.occupied or one not in queue.waiting
         elsewhere = submitted(queue, one, held=True)
         assert elsewhere == Submitted(Status.QUEUED, queue.positions.get(one.id, 0))
 
 
 @given(queues())
-def test_children_and_those_who_have_a_place_need_none(given_):
+def test_children_need_no_place_and_a_cap_of_none_has_room(given_):
     crowd, queue = given_
+    taken = len(queue.occupied)
     for one in crowd:
-        if not is_root(one) or one.id in queue.occupied or queue.cap <= 0:
-            assert admits(one, queue.occupied, queue.cap)
-        else:
-            assert admits(one, queue.occupied, queue.cap) == (len(queue.occupied) < queue.cap)
+        free = not is_root(one) or queue.cap <= 0 or taken < queue.cap
+        assert admits(one, taken, queue.cap) == free
+        # The gate of admission and the answer to a submission agree about the next one.
+        if queue.positions.get(one.id) == 1 and one.id not in queue.occupied:
+            assert (submitted(queue, one).status is Status.STARTED) == free
 
 
 def test_runs_found_elsewhere_take_places():
@@ -544,7 +569,7 @@ def test_runs_found_elsewhere_take_places():
     for others, left in ((set(), ["a", "b"]), ({"x"}, ["a"]), ({"x", "y"}, []), ({"a"}, ["b"])):
         taken = occupants([], dict.fromkeys(others, True))
         queue = Queue(waiting, {}, positions(waiting), taken, cap=2)
-        assert [one.id for one in launches(queue)] == left
+        assert [one.id for one in starting(queue)] == left
 
 
 def test_what_follows_a_design_is_a_root_task_and_a_child_is_none():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from planner_yard import SCOPES, Yard, add
+from planner_yard import SCOPES, Yard, add, starting
 
 from hostler.model import RepoName
 from hostler.planner import (
@@ -17,7 +17,6 @@ from hostler.planner import (
     blockers_of,
     graph_of,
     hopeless_of,
-    launches,
     note_blockers,
     occupied,
     queue_of,
@@ -191,7 +190,7 @@ def test_the_queue_is_first_come_with_positions_among_those_that_can_start(yard:
         tasks = {task.id: task for task in tasks_in(tx, list(TaskState))}
     assert [task.id for task in queue.waiting] == ["d", "b", "a", "c"]
     assert queue.positions == {"d": 1, "b": 2, "c": 3} and set(queue.held) == {"a"}
-    assert [task.id for task in launches(queue)] == ["d", "b"]
+    assert [task.id for task in starting(queue)] == ["d", "b"]
     assert submitted(queue, tasks["b"]) == Submitted(Status.STARTED)
     assert submitted(queue, tasks["c"]) == Submitted(Status.QUEUED, 3)
     assert submitted(queue, tasks["a"]) == Submitted(Status.QUEUED)

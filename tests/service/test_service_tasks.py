@@ -94,17 +94,24 @@ def test_progress_keeps_the_loop_going_and_the_prompt_says_what_was(town):
 
 def test_done_before_the_first_attempt_starts_no_agent(town):
     agent(town, "pathlib.Path('made').touch()\n")
-    with town.service() as service:
-        service.until(lambda: "service_repo_polled" in service.lines.getvalue())
-        with service.house.store.write(*SCOPES) as tx:
-            task = submit(tx, order(town))
-            folder = task_dir(town, task)
-            folder.mkdir(parents=True)
+    marked: list[Task] = []
+
+    def mark(step: str, _run: str) -> None:
+        if step == "admitted":
+            folder = task_dir(town, marked[0])
+            folder.mkdir(parents=True, exist_ok=True)
             (folder / "DONE").touch()
-        done = reach(service, task, TaskState.DONE)
+
+    with town.service(mark) as service:
+        with service.house.store.write(*SCOPES) as tx:
+            marked.append(submit(tx, order(town)))
+        done = reach(service, marked[0], TaskState.DONE)
         assert not (town.root / "folder" / "made").exists()
-        assert [run.counted for run in service.runs(done)] == [False]
         assert done.reason == "It was marked as done."
+        (run,) = service.runs(done)
+        # It says what happened: nobody asked for its end, and there was no agent.
+        assert (run.outcome, run.why) == ("success", "It was marked as done.")
+        assert run.stop_why is None and not run.counted
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

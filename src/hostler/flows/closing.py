@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from hostler.agents.verdict import Verdict
 from hostler.errors import HostlerError
+from hostler.flows.byhand import after_unfinished
 from hostler.flows.delivering import Delivery, after_work
 from hostler.flows.desk import Desk
 from hostler.flows.finishing import Observer, bring_in, nobody
@@ -60,10 +61,16 @@ def hear_first(step: Step) -> Step:
 
 
 def close_run(
-    desk: Desk, task: Task, verdict: Verdict, session: str = "", observe: Observer = nobody
+    desk: Desk,
+    task: Task,
+    verdict: Verdict,
+    session: str = "",
+    observe: Observer = nobody,
+    *,
+    spoke: bool = False,
 ) -> Ending:
     """Do what the end of a run asks for on disk and remote; what is to be stored about it."""
-    facts = Facts(EPOCH, session=session, progress=progress(desk, task))
+    facts = Facts(EPOCH, session=session, progress=progress(desk, task), spoke=spoke)
     if not wants_finishing(task, verdict):
         return _ending(desk, task, _after_run(desk, verdict), facts)
     try:
@@ -98,7 +105,8 @@ def failed(desk: Desk, task: Task, error: HostlerError, facts: Facts | None = No
 
 def _after_run(desk: Desk, verdict: Verdict) -> Rule:
     def rule(_tx: Transaction, present: Task, facts: Facts) -> Step:
-        return after_run(present, verdict, facts, desk.limits)
+        after = after_unfinished if present.by_hand else after_run
+        return after(present, verdict, facts, desk.limits)
 
     return rule
 

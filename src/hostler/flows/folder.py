@@ -15,12 +15,13 @@ _NOT_WORK = frozenset({"objects", "lfs", "hooks"})
 
 
 def footprint(folder: Path) -> str:
-    """A digest of names, sizes and times. Reads no file; empty where nothing can be seen."""
-    digest, seen = hashlib.sha256(), 0
+    """A digest of names, sizes and times. Reads no file; empty where there is no folder."""
+    if not folder.is_dir():
+        return ""
+    digest = hashlib.sha256()
     for line in islice(_files(str(folder)), MOST_FILES):
         digest.update(line.encode("utf-8", "surrogateescape") + b"\0")
-        seen += 1
-    return digest.hexdigest()[:24] if seen else ""
+    return digest.hexdigest()[:24]
 
 
 def _files(folder: str) -> Iterator[str]:

@@ -30,13 +30,15 @@ CLEAN = "clean-"
 class Facts:
     """What is known at the end of a run beside the verdict.
 
-    `progress` tells one state of the checkout from another; `kept` names the branch that keeps
-    blocked work; `finishing`: the agent was done, and what is left is ours.
+    `progress` tells one state of the work from another; `spoke`: its agent has posted on a bus;
+    `kept` names the branch that keeps blocked work; `finishing`: the agent was done, and what is
+    left is ours.
     """
 
     now: datetime
     session: str = ""
     progress: str = ""
+    spoke: bool = False
     kept: str = ""
     finishing: bool = False
     turns_without_person: int = 0
@@ -56,14 +58,15 @@ def after_run(task: Task, verdict: Verdict, facts: Facts, limits: Tasks) -> Step
     """The task after a run whose work is not finished: asked, blocked, retried, parked, stopped."""
     if task.state is not TaskState.RUNNING:
         return Step(task)  # Somebody stopped it meanwhile, and that stands.
-    progressed = has_progressed(task.progress, facts.progress)
-    # Changed files do not make a result better that can never be read.
+    progressed = facts.spoke or has_progressed(task.progress, facts.progress)
+    # Neither changed files nor words make a result better that can never be read.
     progressed = progressed and verdict.outcome is not Outcome.BAD_RESULT
     idle = 0 if progressed else task.exits_without_progress
     known = replace(
         task,
         session=facts.session or task.session,
         progress=facts.progress or task.progress,
+        finishing=False,
         exits_without_progress=idle + (meaning(verdict.outcome).counted and not progressed),
     )
     rule = _RULES.get(meaning(verdict.outcome).next)

@@ -88,7 +88,8 @@ def take_back(tx: Transaction, task: Task) -> Task:
     """The turn never began: its attempt does not count, and its place in the order is kept."""
     if task.state is not TaskState.RUNNING:
         return task
-    back = replace(task, state=TaskState.QUEUED, reason="", attempt=task.attempt - 1)
+    attempt = max(task.attempt - 1, 0)
+    back = replace(task, state=TaskState.QUEUED, reason="", attempt=attempt, finishing=False)
     return change_task(tx, task, back)
 
 

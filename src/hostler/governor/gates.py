@@ -231,7 +231,8 @@ def _width(ask: Ask, scene: Scene, _policy: Policy) -> Denied | None:
         scene.pool,
         ask.project,
         f"Project {ask.project} runs {scene.own} of its {ask.width} agents.",
-        "Wait until one of them ends, or raise its `max_concurrent_slots`.",
+        "Wait until one of them ends, or raise `max_concurrent_slots` in its `[repo]` table "
+        "(a project without one has a fixed width).",
         scene.own,
         ask.width,
     )

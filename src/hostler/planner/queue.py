@@ -68,9 +68,9 @@ def occupants(running: Iterable[Task | TaskFacts], with_runs: Mapping[str, bool]
     return frozenset(theirs | {task for task, root in with_runs.items() if root})
 
 
-def admits(task: Task | TaskFacts, occupied: Collection[str], cap: int) -> bool:
-    """Whether there is a place for a task. Children, and whoever has one, need none."""
-    return cap <= 0 or not is_root(task) or task.id in occupied or len(occupied) < cap
+def admits(task: Task | TaskFacts, taken: int, cap: int) -> bool:
+    """Whether there is a place for a task, if so many are taken. Children need none."""
+    return cap <= 0 or not is_root(task) or taken < cap
 
 
 def positions(
@@ -79,13 +79,6 @@ def positions(
     """The place of each queued root task among those that nothing else holds; 1 is the next."""
     free = (task for task in waiting if is_queued(task) and task.id not in held)
     return {task.id: place for place, task in enumerate(sorted(free, key=rank), start=1)}
-
-
-def launches(queue: Queue) -> list[Task]:
-    """Who may start now, in order: as many as there are places."""
-    ready = [task for task in queue.waiting if task.id in queue.positions]
-    able = [task for task in ready if task.id not in queue.occupied]
-    return sorted(able, key=lambda task: queue.positions[task.id])[: queue.free]
 
 
 def submitted(queue: Queue, task: Task, *, held: bool = False) -> Submitted:

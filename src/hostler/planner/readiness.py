@@ -17,7 +17,6 @@ from hostler.store.tasks import TaskState
 # The outcome of a run whose agent was done.
 SUCCESS = "success"
 LONGEST_REASON = 200
-OTHERWISE = "or take the dependency out."
 
 
 class Standing(StrEnum):
@@ -40,13 +39,17 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """One thing that holds a task back. Hopeless: nothing changes it but a person."""
+    """One thing that holds a task back. Hopeless: nothing changes it but a person.
+
+    `avoidable`: its remedy goes on with how to do without it, which depends on who waits.
+    """
 
     name: str
     standing: Standing
     sentence: str
     remedy: str = ""
     hopeless: bool = False
+    avoidable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,24 @@ def blockers(task: TaskFacts, judged: Judged) -> tuple[Blocker, ...]:
     """What holds a task back, in the order in which it names them; nothing once it has begun."""
     if not awaits(task):
         return ()
-    return tuple(judged[name] for name in task.depends_on if name in judged)
+    return tuple(_advised(task, judged[name]) for name in task.depends_on if name in judged)
+
+
+def _advised(task: TaskFacts, found: Blocker) -> Blocker:
+    """A blocker with the whole advice for the one that waits for it."""
+    if not found.avoidable:
+        return found
+    way = _without(task)
+    remedy = f"{found.remedy}, or {way}." if found.remedy else f"{way[0].upper()}{way[1:]}."
+    return replace(found, remedy=remedy, avoidable=False)
+
+
+def _without(task: TaskFacts) -> str:
+    """How a task can do without something that it waits for."""
+    if task.issue_number is not None:
+        return "take it out of the issue that waits for it: its text, or its list on GitHub"
+    again = "submit the task that waits again without --depends-on for this one"
+    return f"{again}, and cancel the old one (hostler task cancel {task.id})"
 
 
 def hopeless(tasks: Iterable[TaskFacts], judged: Judged) -> dict[str, tuple[Blocker, ...]]:
@@ -116,11 +136,12 @@ def in_words(held: Iterable[Blocker]) -> str:
 
 def has_work(task: TaskFacts, last: LastRun | None) -> bool:
     """Whether a task's work is there though it is not over: its last run went well, and stands."""
+    if task.state in (TaskState.PARKED, TaskState.RUNNING):
+        # In a folder, nothing is left to us once somebody said that it is done: its agent is about
+        # to leave, or its children are.
+        return task.finishing and task.repo_full_name is None
     if last is None or last.state is not RunState.ENDED or last.outcome != SUCCESS:
         return False
-    if task.state is TaskState.PARKED:
-        # In a folder, nothing is left to us once the agent is done: it waits for its children.
-        return task.finishing and task.repo_full_name is None
     queued_again = task.state is TaskState.QUEUED and task.pr_number is not None
     return queued_again or task.state is TaskState.AWAITING_FEEDBACK
 
@@ -140,12 +161,15 @@ def _behind(found: Blocker, all_found: Judged, roots: Mapping[str, str]) -> Bloc
     if root is found:
         return found
     sentence = f"{found.name} waits for {root.name}. {root.sentence}"
-    return replace(found, sentence=sentence, remedy=root.remedy, hopeless=True)
+    return replace(
+        found, sentence=sentence, remedy=root.remedy, hopeless=True, avoidable=root.avoidable
+    )
 
 
 def _circle(name: str, path: tuple[str, ...]) -> Blocker:
     error = DependencyCycle(path)
-    return Blocker(name, Standing.CYCLE, f"{error.what}.", error.remedy, hopeless=True)
+    remedy = "Submit them again without the circle, and cancel these; edit issues that are in it."
+    return Blocker(name, Standing.CYCLE, f"{error.what}.", remedy, hopeless=True)
 
 
 def _alone(name: str, scene: Scene) -> Blocker | None:
@@ -154,9 +178,8 @@ def _alone(name: str, scene: Scene) -> Blocker | None:
         return _issue(name, scene)
     task = scene.tasks.get(name)
     if task is None:
-        remedy = f"Correct the name, {OTHERWISE}"
         sentence = f"There is no task {name}."
-        return Blocker(name, Standing.MISSING, sentence, remedy, hopeless=True)
+        return Blocker(name, Standing.MISSING, sentence, hopeless=True, avoidable=True)
     if task.state is TaskState.DONE or has_work(task, scene.last_runs.get(name)):
         return None
     return _unfinished(name, task)
@@ -175,11 +198,12 @@ def _without_task(name: str, state: str | None) -> Blocker | None:
         return None
     if state == OPEN:
         sentence = f"{name} is open, and nobody works on it here."
-        return Blocker(name, Standing.OPEN, sentence, f"Close it, give it a label, {OTHERWISE}")
+        remedy = "Close it, give it a label"
+        return Blocker(name, Standing.OPEN, sentence, remedy, avoidable=True)
     if state == MISSING:
         sentence = f"{name} does not exist, or our account cannot see it."
-        remedy = f"Correct the name, let our account see it, {OTHERWISE}"
-        return Blocker(name, Standing.MISSING, sentence, remedy, hopeless=True)
+        remedy = "Let our account see it"
+        return Blocker(name, Standing.MISSING, sentence, remedy, hopeless=True, avoidable=True)
     return Blocker(name, Standing.UNKNOWN, f"{name} has not been looked at yet.")
 
 
@@ -190,7 +214,8 @@ def _unfinished(name: str, task: TaskFacts) -> Blocker:
     told = f"{name} {words}" + (f": {why}" if why and task.state in _EXPLAINED else "")
     sentence = told if told.endswith((".", "!", "?")) else f"{told}."
     remedy = _REMEDIES[task.state](task) if task.state in _REMEDIES else ""
-    return Blocker(name, Standing(task.state.value), sentence, remedy, hopeless=ended)
+    standing = Standing(task.state.value)
+    return Blocker(name, standing, sentence, remedy, hopeless=ended, avoidable=ended)
 
 
 _SENTENCES = {
@@ -208,8 +233,8 @@ _REMEDIES: Mapping[TaskState, Callable[[TaskFacts], str]] = {
     TaskState.AWAITING_FEEDBACK: lambda task: f"Review and merge {_pull(task)}.",
     TaskState.NEEDS_INPUT: lambda task: f"Answer it: hostler task show {task.id}",
     TaskState.BLOCKED: lambda task: f"When that is mended: hostler task resume {task.id}",
-    TaskState.STOPPED: lambda task: f"Begin it anew (hostler task retry {task.id}), {OTHERWISE}",
-    TaskState.FAILED: lambda task: f"Begin it anew (hostler task retry {task.id}), {OTHERWISE}",
+    TaskState.STOPPED: lambda task: f"Begin it anew (hostler task retry {task.id})",
+    TaskState.FAILED: lambda task: f"Begin it anew (hostler task retry {task.id})",
 }
 
 

@@ -30,7 +30,7 @@ from hostler.store.transaction import Transaction
 
 UNFINISHED = tuple(state for state in TaskState if state not in OVER)
 # The states in which a successful run can stand for a task that is not over.
-_MAY_STAND = (TaskState.AWAITING_FEEDBACK, TaskState.QUEUED, TaskState.PARKED)
+_MAY_STAND = (TaskState.AWAITING_FEEDBACK, TaskState.QUEUED)
 
 
 class News(StrEnum):

@@ -39,9 +39,9 @@ class Ending:
     offsets: Offsets = field(default_factory=Offsets)
 
 
-def without_agent(outcome: Outcome, why: str) -> Ending:
+def without_agent(outcome: Outcome, why: str, by: DecidedBy = DecidedBy.NOT_STARTED) -> Ending:
     """The ending of a run whose agent was not started."""
-    verdict = Verdict(outcome, DecidedBy.NOT_STARTED, why)
+    verdict = Verdict(outcome, by, why)
     return Ending(verdict, Exit(EndedBy.NOT_STARTED, reason=why), counted=False)
 
 

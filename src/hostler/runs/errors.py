@@ -16,6 +16,7 @@ HostlerError
 from __future__ import annotations
 
 from hostler.agents.outcomes import Outcome
+from hostler.agents.verdict import DecidedBy
 from hostler.errors import HostlerError
 
 
@@ -96,11 +97,12 @@ class WatchClosed(RunError):
 
 
 class NotLaunched(RunError):
-    """The launch could not be prepared; `outcome` says what that means for the task."""
+    """There is nothing to launch; `outcome` says what that means for the task, `by` why so."""
 
-    def __init__(self, outcome: Outcome, why: str) -> None:
+    def __init__(self, outcome: Outcome, why: str, by: DecidedBy = DecidedBy.NOT_STARTED) -> None:
         super().__init__(why, safe="No agent was started.")
         self.outcome = outcome
+        self.by = by
 
 
 class OutOfReach(RunError):

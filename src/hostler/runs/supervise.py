@@ -198,5 +198,6 @@ def _without_agent(error: HostlerError) -> Ending | None:
     """What it means that a run could not be launched; None: nothing but bad luck."""
     if isinstance(error, ShimRefused) and error.code is None:
         return None  # it was killed, or hung: it did not refuse
-    outcome = error.outcome if isinstance(error, NotLaunched) else Outcome.CONFIG
-    return without_agent(outcome, error.what)
+    if isinstance(error, NotLaunched):
+        return without_agent(error.outcome, error.what, error.by)
+    return without_agent(Outcome.CONFIG, error.what)

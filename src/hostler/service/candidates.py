@@ -9,7 +9,7 @@ from enum import IntEnum, StrEnum
 
 from hostler.flows.byhand import awaits_children
 from hostler.model import parse_stamp
-from hostler.planner.queue import is_root
+from hostler.planner.queue import admits, is_root
 from hostler.store.tasks import Task, TaskState
 
 # From these a task can be admitted; the last two when their time has come.
@@ -206,7 +206,7 @@ def _dependencies(task: Task, yard: Yard) -> Held | None:
 def _root_tasks(task: Task, yard: Yard) -> Held | None:
     # Who waits for a task does not stand in its way.
     busy = yard.running - yard.awaited.get(task.id, 0)
-    if not is_root(task) or _free(yard.max_root_tasks, busy):
+    if admits(task, busy, yard.max_root_tasks):
         return None
     why = f"{yard.running} of {yard.max_root_tasks} root tasks are under way."
     remedy = "Wait until one is at rest, or raise `[tasks] max_concurrent_root_tasks`."

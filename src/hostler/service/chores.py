@@ -13,6 +13,7 @@ from hostler.service.bulletin import Bulletin
 from hostler.service.cleaning import clean_up, leftovers
 from hostler.service.desks import Desks, House
 from hostler.service.journal import Journal
+from hostler.service.marks import Marks
 from hostler.service.needs import note_needs
 from hostler.service.orchestrator import Look
 from hostler.service.questions import Questions
@@ -20,6 +21,7 @@ from hostler.store.tasks import Task, find_task
 
 PRUNE_SECONDS = 60.0
 CARRY_SECONDS = 2.0
+MARK_SECONDS = 2.0
 
 
 class Chores:
@@ -45,7 +47,8 @@ class Chores:
         self._policy = policy
         self._questions = questions
         self._begun = False
-        self._prune_at = self._carry_at = clock.monotonic()
+        self._marks = Marks(house)
+        self._prune_at = self._carry_at = self._mark_at = clock.monotonic()
         self._leaving = False
 
     def do(self) -> None:
@@ -53,6 +56,7 @@ class Chores:
         self._prune()
         self._tell_needs()
         self._carry_questions()
+        self._heed_marks()
 
     def seconds_left(self) -> float:
         """Until something is due by itself."""
@@ -60,6 +64,8 @@ class Chores:
         waits = [self._prune_at - now]
         if self._questions.asking():
             waits.append(self._carry_at - now)
+        if self._marks.wanted():
+            waits.append(self._mark_at - now)
         return max(min(waits), 0.0)
 
     def after(self, look: Look) -> None:
@@ -117,6 +123,14 @@ class Chores:
             return
         self._carry_at = now + CARRY_SECONDS
         self._submit(self._questions.carry)
+
+    def _heed_marks(self) -> None:
+        """While tasks by hand wait, their marks are looked at every two seconds."""
+        now = self._clock.monotonic()
+        if now < self._mark_at or not self._marks.wanted():
+            return
+        self._mark_at = now + MARK_SECONDS
+        self._submit(self._marks.look)
 
     def _clean(self, task: Task) -> None:
         if not self._leaving:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hostler.agents.donefile import read_done
 from hostler.agents.environment import secret_names
-from hostler.agents.launch import DONE, Launch
-from hostler.agents.outcomes import Outcome
+from hostler.agents.launch import Launch
 from hostler.agents.prepare import prepare
-from hostler.agents.verdict import DecidedBy, Verdict
+from hostler.agents.verdict import Verdict
 from hostler.errors import HostlerError
 from hostler.flows import Ending, Facts, Folders, assignment_for, gather
 from hostler.flows.byhand import CHILDREN, after_hand_run, await_children
@@ -20,6 +18,7 @@ from hostler.flows.steps import Step
 from hostler.flows.trouble import after_trouble
 from hostler.model import EPOCH
 from hostler.service.desks import House, NotWatched
+from hostler.service.speaking import has_spoken
 from hostler.store import Transaction
 from hostler.store.runs import Run
 from hostler.store.tasks import Task
@@ -65,14 +64,18 @@ def launch_in_folder(house: House, run: Run, task: Task) -> Launch:
     return prepare(seen, work, house.environment, secret_names(settings))
 
 
-def close_in_folder(house: House, task: Task, verdict: Verdict, session: str) -> Ending:
-    """What follows from a run in a folder."""
+def close_in_folder(house: House, task: Task, verdict: Verdict, run: Run | None) -> Ending:
+    """What follows from a run in a folder, or from a mark without any run."""
     limits = house.settings.tasks
 
     def rule(_tx: Transaction, present: Task, facts: Facts) -> Step:
         return after_hand_run(present, verdict, facts, limits)
 
-    facts = Facts(EPOCH, session=session, progress=footprint(Path(task.cwd)))
+    seen = footprint(Path(task.cwd)) if task.cwd else ""
+    if run is None:
+        return Ending(task.id, rule, Facts(EPOCH, progress=seen))
+    spoke = has_spoken(house.home, run)
+    facts = Facts(EPOCH, session=run.session or "", progress=seen, spoke=spoke)
     return Ending(task.id, rule, facts)
 
 
@@ -98,16 +101,6 @@ def children_first(house: House, task: Task, verdict: Verdict) -> Ending | None:
         return Step(await_children(present, facts.now, count, house.settings.tasks))
 
     return Ending(task.id, rule, Facts(EPOCH))
-
-
-def done_before(house: House, run: Run) -> Verdict | None:
-    """What the marker says before an attempt: done, wrong, or nothing."""
-    found = read_done((house.home / run.folder).parent.parent / DONE)
-    if found.wrong:
-        return Verdict(Outcome.BAD_RESULT, DecidedBy.DONE, found.wrong)
-    if found.marked:
-        return Verdict(Outcome.SUCCESS, DecidedBy.DONE, "It was marked as done.")
-    return None
 
 
 def write_task_file(folder: Path, task: Task) -> None:

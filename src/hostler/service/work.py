@@ -11,7 +11,7 @@ from hostler.agents.environment import secret_names
 from hostler.agents.launch import Launch
 from hostler.agents.outcomes import Outcome
 from hostler.agents.prepare import prepare
-from hostler.agents.verdict import Verdict
+from hostler.agents.verdict import DecidedBy, Verdict
 from hostler.errors import HostlerError, StoreError
 from hostler.flows import (
     Desk,
@@ -29,8 +29,12 @@ from hostler.flows import (
     take_back,
     with_conversation,
 )
+from hostler.flows.byhand import CHILDREN, so_many
+from hostler.flows.folder import footprint
+from hostler.flows.lineage import active_children
 from hostler.flows.pools import give_up_place
 from hostler.flows.turns import hear_in_turn
+from hostler.flows.workplace import progress
 from hostler.model import EPOCH
 from hostler.runs import Hooks, require_newest, verdict_of
 from hostler.runs.ending import NEVER_STARTED
@@ -41,17 +45,18 @@ from hostler.service.desks import Desks, House, NotWatched
 from hostler.service.hand import (
     children_first,
     close_in_folder,
-    done_before,
     failed_in_folder,
     folders_of,
     launch_in_folder,
     write_task_file,
 )
+from hostler.service.marks import is_made, last_run, mark_of
 from hostler.service.observing import Observer, nobody
 from hostler.service.questions import Questions
+from hostler.service.speaking import has_spoken
 from hostler.store import Transaction
-from hostler.store.runs import Run, RunState, last_fence, runs_of
-from hostler.store.tasks import Task, TaskState, require_task
+from hostler.store.runs import Run, RunState, last_fence
+from hostler.store.tasks import Task, TaskState, change_task, require_task
 
 # Why an agent is stopped when the service leaves with its agents; the task itself is not stopped.
 LEAVING = "the service is leaving"
@@ -107,8 +112,11 @@ class Work:
         desk = None if in_folder else self._desks.of(task.project)
         try:
             if desk is None:
-                return launch_in_folder(self._house, run, task)
-            return self._launch(desk, run, task)
+                launch, seen = launch_in_folder(self._house, run, task), footprint(Path(task.cwd))
+            else:
+                launch, seen = self._launch(desk, run, task), progress(desk, task)
+            self._note_start(run, seen)
+            return launch
         except (StoreError, RunError):
             raise
         except Exception as error:
@@ -156,25 +164,38 @@ class Work:
     def finish_again(self, task: Task) -> None:
         """Our own part of a task whose agent was done: nothing else is repeated."""
         with self._house.store.read() as tx:
-            last = next((run for run in reversed(runs_of(tx, task.id)) if run.decided_by), None)
-        if last is None or last.outcome == NEVER_STARTED:
+            last = last_run(tx, task.id)
+            late = len(active_children(tx, task.id)) if task.blockers == CHILDREN else 0
+        verdict = mark_of(self._house, task, last) or _said(last)
+        if verdict is None:
             # It was said to run, and there is nothing to show for it: it goes back to its place.
             with self._house.store.write(*SCOPES) as tx:
                 take_back(tx, require_task(tx, task.id))
             return
-        self._store(self._ending(task, verdict_of(last), last), last)
+        self._store(self._ending(task, verdict, last), last)
+        if late:
+            self._bulletin.warning(task, f"It is done, though {so_many(late)} of it still at work.")
 
     def _require_undone(self, run: Run, task: Task) -> None:
         """A task by hand that is marked as done needs no agent; on a pull request it may again."""
-        found = done_before(self._house, run) if task.by_hand and not task.turn else None
-        if found is None:
-            return
-        self._store(self._ending(task, found, run), run)
-        raise NotLaunched(Outcome.INTERRUPTED, found.why)
+        with self._house.store.read() as tx:
+            found = mark_of(self._house, task, last_run(tx, task.id, but=run.run))
+        if found is not None:
+            # The run ends in the way of all others, and its task with it.
+            raise NotLaunched(found.outcome, found.why, found.decided_by)
 
-    def _store(self, ending: Ending, run: Run) -> None:
+    def _note_start(self, run: Run, seen: str) -> None:
+        """What is there before the agent begins: only what changes after that is its progress."""
         with self._house.store.write(*SCOPES) as tx:
             require_ours(tx, run)
+            task = require_task(tx, run.task_id)
+            if seen and seen != task.progress:
+                change_task(tx, task, replace(task, progress=seen))
+
+    def _store(self, ending: Ending, run: Run | None) -> None:
+        with self._house.store.write(*SCOPES) as tx:
+            if run is not None:
+                require_ours(tx, run)
             ending.store(tx)
 
     def _launch(self, desk: Desk, run: Run, task: Task) -> Launch:
@@ -215,12 +236,12 @@ class Work:
             return material, task
         return with_conversation(material, desk.watch, forge.thread(task.number)), task
 
-    def _ending(self, task: Task, verdict: Verdict, run: Run) -> Ending:
+    def _ending(self, task: Task, verdict: Verdict, run: Run | None) -> Ending:
         waiting = children_first(self._house, task, verdict)
         if waiting is not None:
             return waiting
-        if task.repo_full_name is None:
-            return close_in_folder(self._house, task, verdict, run.session or "")
+        if run is None or self._has_nothing_to_bring_in(task, verdict):
+            return close_in_folder(self._house, task, verdict, run)
 
         def permit() -> None:
             with self._house.store.read() as tx:
@@ -232,11 +253,19 @@ class Work:
             self._observe(stage.value, run.run)
 
         try:
-            return close_run(desk, task, verdict, run.session or "", observe)
+            spoke = has_spoken(self._house.home, run)
+            return close_run(desk, task, verdict, run.session or "", observe, spoke=spoke)
         except (StoreError, FenceLost):
             raise
         except Exception as error:
             return failed(desk, task, self._told(error), Facts(EPOCH, finishing=True))
+
+    def _has_nothing_to_bring_in(self, task: Task, verdict: Verdict) -> bool:
+        """In a folder, work stays where it is; what was marked before it began has none."""
+        if task.repo_full_name is None:
+            return True
+        marked = task.by_hand and verdict.decided_by is DecidedBy.DONE
+        return marked and not is_made(self._house, task)
 
     def _told(self, error: Exception) -> HostlerError:
         """An error for people. What was not foreseen is a defect, and goes to the log."""
@@ -254,6 +283,11 @@ def require_ours(tx: Transaction, run: Run) -> None:
         raise FenceLost(run.run, run.fence, "its task's last run", "there is a later one")
     elif (task := require_task(tx, run.task_id)).state is not TaskState.RUNNING:
         raise FenceLost(run.run, run.fence, "all that its task waits for", f"it is {task.state}")
+
+
+def _said(run: Run | None) -> Verdict | None:
+    """What a run came to, if there was an agent or a reason for none."""
+    return None if run is None or run.outcome == NEVER_STARTED else verdict_of(run)
 
 
 def _was_leaving(run: Run) -> bool:

@@ -72,7 +72,7 @@ def facts_of(task: Task) -> TaskFacts:
 def tasks_named(tx: Transaction, ids: Collection[str]) -> dict[str, TaskFacts]:
     """These tasks, as far as they exist."""
     found: dict[str, TaskFacts] = {}
-    for batch in _batches(sorted(set(ids))):
+    for batch in batches(sorted(set(ids))):
         found |= {one.id: one for one in _facts(tx, tasks.c.id.in_(batch))}
     return found
 
@@ -88,7 +88,7 @@ def tasks_of_issues(
     spellings = repository_spellings(tx) if numbers else {}
     for repo, wanted in numbers.items():
         spelled = tasks.c.repo_full_name.in_(spellings.get(str(repo), []))
-        for batch in _batches(wanted):
+        for batch in batches(wanted):
             for one in _facts(tx, and_(spelled, tasks.c.issue_number.in_(batch))):
                 name = IssueRef(repo, one.issue_number or 0)
                 found[name] = (*found.get(name, ()), one)
@@ -119,7 +119,7 @@ def last_runs(tx: Transaction, ids: Collection[str]) -> dict[str, LastRun]:
     found: dict[str, LastRun] = {}
     newer = runs.alias("newer")
     newest = select(func.max(newer.c.fence)).where(newer.c.task_id == runs.c.task_id)
-    for batch in _batches(sorted(set(ids))):
+    for batch in batches(sorted(set(ids))):
         chosen = and_(runs.c.task_id.in_(batch), runs.c.fence == newest.scalar_subquery())
         columns = (runs.c.task_id, runs.c.state, runs.c.outcome)
         for row in tx.execute(select(*columns).where(chosen)).mappings():
@@ -130,7 +130,7 @@ def last_runs(tx: Transaction, ids: Collection[str]) -> dict[str, LastRun]:
 def issues_known(tx: Transaction, refs: Collection[IssueRef]) -> dict[IssueRef, IssueState]:
     """What was last seen of these issues."""
     found: dict[IssueRef, IssueState] = {}
-    for batch in _batches(sorted(set(refs))):
+    for batch in batches(sorted(set(refs))):
         seen = issues_seen(tx, [(str(ref.repo), ref.number) for ref in batch])
         found |= {ref: seen[key] for ref in batch if (key := (str(ref.repo), ref.number)) in seen}
     return found
@@ -160,7 +160,8 @@ def _read(row: dict[str, Any]) -> TaskFacts:
     return TaskFacts(**row | changed)
 
 
-def _batches(values: Sequence[T]) -> Iterator[list[T]]:
+def batches(values: Sequence[T]) -> Iterator[list[T]]:
+    """Values in parts that fit into one statement each."""
     left = iter(values)
     while batch := list(islice(left, BATCH)):
         yield batch
