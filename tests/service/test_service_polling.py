@@ -169,3 +169,43 @@ def test_a_quiet_look_writes_nothing(found_town):
 
 def writes():
     return metrics.value(names.STORE_TRANSACTIONS, kind="write", end="commit")
+
+
+def test_one_list_that_github_does_not_give_leaves_the_others_heard(found_town):
+    """Review comments fail for days: issues and comments are taken up all the same."""
+    town = found_town()
+    alice = town.person(ALICE)
+    with town.service() as service:
+        first = alice.file("Notes", "agent:small-job")
+        service.look()
+        service.task(first, TaskState.AWAITING_FEEDBACK)
+        service.rested()
+        task = service.task(first)
+        fault = {"kind": "fail_before", "route": "*/pulls/comments", "method": "GET"}
+        town.hub.control.post("/faults", json={**fault, "count": None}).raise_for_status()
+        alice.say(task.pr_number, "Shorter, please.")
+        second = alice.file("More notes", "agent:small-job")
+        service.look()
+        service.task(second, TaskState.AWAITING_FEEDBACK)
+        service.until(
+            lambda: [c for c in alice.comments(task.pr_number) if "Done: Shorter" in c["body"]],
+            "the answer",
+        )
+        assert any("cannot" in line or "502" in line for line in service.told)
+
+
+def test_an_issue_closed_before_its_task_began_is_no_trouble(found_town):
+    town = found_town(runtime={"worker_count": 1})
+    town.script.write_text(BUSY)
+    alice = town.person(ALICE)
+    with town.service() as service:
+        busy = alice.file("Busy", "agent:small-job")
+        service.look()
+        service.task(busy, TaskState.RUNNING)
+        waits = alice.file("Waits", "agent:small-job")
+        service.look()
+        service.task(waits, TaskState.QUEUED)
+        alice("PATCH", f"/issues/{waits}", state="closed")
+        service.look()
+        service.task(waits, TaskState.STOPPED)
+    assert not [line for line in service.told if "defect" in line]

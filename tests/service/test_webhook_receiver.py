@@ -99,6 +99,25 @@ def test_a_slow_sender_is_let_go_and_holds_up_nobody(door, monkeypatch):
         assert slow.recv(1) == b""
 
 
+def test_a_sender_of_a_byte_now_and_then_is_let_go_too(door, monkeypatch):
+    monkeypatch.setattr(receiving._Server, "seconds", 0.3)
+    with socket.create_connection(("127.0.0.1", door.port), timeout=30) as slow:
+        slow.sendall(b"POST /webhook HTTP/1.1\r\ncontent-length: 1000000\r\n\r\n")
+        slow.settimeout(0.02)
+        for _ in range(5000):
+            try:
+                slow.sendall(b"x")
+                if slow.recv(1000) == b"":
+                    break
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                break
+        else:
+            pytest.fail("it may send for ever")
+    assert door.post(body()) == 202
+
+
 def test_more_than_so_many_at_once_are_turned_away_and_the_next_is_served(door, monkeypatch):
     lines = [
         socket.create_connection(("127.0.0.1", door.port), timeout=30)

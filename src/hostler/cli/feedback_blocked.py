@@ -202,7 +202,7 @@ def _facts(one: Blocked) -> dict[str, object]:
 
 def _lines(one: Blocked, now: datetime) -> Iterator[str]:
     seconds = (now - parse_stamp(one.task.state_since)).total_seconds()
-    kind = "issue" if one.task.pr_number is None else "pull request"
+    kind = "issue" if one.task.pr_number is None else "pull"
     yield from labelled(kind, one.name)
     yield from labelled("since", f"{one.task.state_since} ({age(seconds)})")
     yield from labelled("why", one.task.reason or "It does not say.")

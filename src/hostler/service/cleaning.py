@@ -28,6 +28,8 @@ def clean_up(
         present = find_task(tx, task.id)
         if present is None or present.state not in GONE or open_runs(tx, task_id=task.id):
             return
+    if not task.branch:
+        return  # it never began
     try:
         desk = desks.of(task.project)
         checkout = desk.checkout(task)

@@ -45,7 +45,7 @@ class Journal:
     def looked(self, look: Look, counts: Mapping[str, int]) -> None:
         """One look at a repository is over. The same trouble is told to people once."""
         repo = str(look.watch.repo)
-        if look.found is not None:
+        if look.found is not None and look.error is None:
             scanned, taken = look.found.scanned, look.found.taken
             facts = {"new": len(taken.heard), "changed": len(taken.changed), **counts}
             # A quiet repository says so once: weeks of silence are no news.

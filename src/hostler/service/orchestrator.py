@@ -33,6 +33,8 @@ class Looked:
 
     scanned: Scanned = field(default_factory=Scanned)
     taken: Taken = field(default_factory=Taken)
+    # Some of it could not be read.
+    error: GitHubPollingError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +104,21 @@ class RepoOrchestrator:
         """On an I/O thread: GitHub into the inbox, the inbox into tasks."""
         self._desks.of(self.project)
         house = self._house
-        scanned = self._poller.poll()
+        scanned, error = self._polled()
         self._observe("scanned", self.project)
+        # What is in the inbox already is heard, whatever GitHub does not tell now.
         taken = self._take_in()
         self._observe("heard", self.project)
         others = [RepoName(repo.owner, repo.name) for repo in house.settings.repo.values()]
-        refresh_dependencies(house.store, house.hub.repo, self.watch, others)
-        return Looked(scanned, taken)
+        if error is None:
+            refresh_dependencies(house.store, house.hub.repo, self.watch, others)
+        return Looked(scanned, taken, error)
+
+    def _polled(self) -> tuple[Scanned, GitHubPollingError | None]:
+        try:
+            return self._poller.poll(), None
+        except GitHubPollingError as error:
+            return Scanned(active=self._active), error
 
     def _take_in(self) -> Taken:
         """Hear what is in the inbox, if anything there is worth a look."""
@@ -145,20 +155,27 @@ class RepoOrchestrator:
         if self._looking is None or not self._looking.done():
             return None
         done, self._looking = self._looking, None
-        error = done.exception()
-        if error is None:
-            self._active = done.result().scanned.active
+        broke = done.exception()
+        if broke is not None and not isinstance(broke, Exception):
+            raise broke
+        found = None if broke is not None else done.result()
+        error = broke or (found.error if found else None)
+        if error is None and found is not None:
+            self._active = found.scanned.active
             self._failures, self._due = 0, self._clock.monotonic() + self._interval()
-            return Look(self.project, self.watch, done.result())
-        if not isinstance(error, Exception):
-            raise error
+            return Look(self.project, self.watch, found)
+        assert error is not None
+        return self._failed(found, error)
+
+    def _failed(self, found: Looked | None, error: Exception) -> Look | None:
+        """Look again later; what was heard all the same is told."""
         if (wait := own_pause(error, self._clock.now())) is not None:
             self._due = self._clock.monotonic() + wait
-            return None
+            return None if found is None else Look(self.project, self.watch, found)
         self._failures += 1
         pause = backing_off(self._interval(), self._failures, error, self._clock.now())
         self._due = self._clock.monotonic() + pause
-        return Look(self.project, self.watch, None, error, self._failures)
+        return Look(self.project, self.watch, found, error, self._failures)
 
 
 class Stretching(Protocol):

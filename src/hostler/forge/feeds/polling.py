@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from hostler.errors import GitHubPollingError, RateLimited, Refused, ServerFailed, Unauthorized
 from hostler.forge.feeds.cadence import REST, TRIPWIRE, Pulse, after, phase_of, rest_due
 from hostler.forge.feeds.full import FULL, scan_full
 from hostler.forge.feeds.inbox import Ingested
@@ -63,6 +65,22 @@ class Gathered:
         self.unfinished: list[Surface] = []
         self.reset: list[Surface] = []
         self.gone: list[int] = []
+        # The first part that could not be read.
+        self.error: GitHubPollingError | None = None
+
+    @contextmanager
+    def going_on(self) -> Iterator[None]:
+        """One part that GitHub refuses, or fails at, is no reason to leave out the others.
+
+        A limit, a dead token and a host that is away are: they hold for all parts.
+        """
+        try:
+            yield
+        except GitHubPollingError as error:
+            one = isinstance(error.cause, Refused | ServerFailed)
+            if not one or isinstance(error.cause, RateLimited | Unauthorized):
+                raise
+            self.error = self.error or error
 
     def drawn(self, found: Drawn) -> None:
         """A surface was read."""
@@ -115,6 +133,8 @@ class Poller:
             found.ingested += scan_full(tap, standing.followed, self._issues())
         else:
             self._incremental(standing, found)
+        if found.error is not None:
+            raise found.error
         if self._plan.incremental == "shadow":
             with tap.polling(FULL):
                 differences = self._shadow.compare(tap, standing.awaiting, self._issues())
@@ -150,11 +170,13 @@ class Poller:
         threads = self._plan.feeds == "threads"
         if self._rest_is_due(standing, touched=touched):
             self._pulse = replace(self._pulse, owed=True)
-            if not threads:
-                for surface in REST:
+            for surface in () if threads else REST:
+                with found.going_on():
                     self._draw(standing, surface, found)
-            self._runs(standing, found)
-            self._pulse = after(self._pulse, rest=True)
+            with found.going_on():
+                self._runs(standing, found)
+            if found.error is None:
+                self._pulse = after(self._pulse, rest=True)
         else:
             self._pulse = after(self._pulse, rest=False)
         if threads:
@@ -187,9 +209,11 @@ class Poller:
     def _threads(self, standing: Standing, found: Gathered) -> None:
         """All that is followed, each from its own cursors."""
         for number in standing.followed:
-            found.read(number, scan_thread(self._tap, number))
+            with found.going_on():
+                found.read(number, scan_thread(self._tap, number))
         for number, surface in self._issues().items():
-            found.read(number, read_issue(self._tap, surface, number))
+            with found.going_on():
+                found.read(number, read_issue(self._tap, surface, number))
 
     def _begin_threads(self, standing: Standing, found: Gathered) -> None:
         """Scan a few of those that begin to be followed; note those that are so no more."""
@@ -199,7 +223,8 @@ class Poller:
                 forget_threads(tx, self._tap.repo, standing.lapsed & standing.blocked)
                 lapse_threads(tx, self._tap.repo, over)
         for number in standing.unscanned[:MOST_SCANS]:
-            found.read(number, scan_thread(self._tap, number))
+            with found.going_on():
+                found.read(number, scan_thread(self._tap, number))
 
     # -- pull requests ------------------------------------------------------------------------
 
@@ -208,7 +233,8 @@ class Poller:
         with self._tap.store.read() as tx:
             moved = pulls_moved(tx, self._tap.repo)
         for number in moved:
-            found.fetched(number, fetch(self._tap, number))
+            with found.going_on():
+                found.fetched(number, fetch(self._tap, number))
             self._sweeper.moved(number, self._tap.forge.now() + self._tap.window.late_visibility)
 
     def _sweep(self, standing: Standing, found: Gathered) -> None:

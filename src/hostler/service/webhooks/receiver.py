@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -51,6 +53,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     # Otherwise a restart could not listen for minutes.
     allow_reuse_address = True
+    seconds = SECONDS
 
     def __init__(
         self, address: tuple[str, int], doorkeeper: Doorkeeper, knock: Knock, tell: Tell
@@ -70,13 +73,23 @@ class _Server(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """All of it within the time: who sends a byte now and then holds no place for long."""
+        over = threading.Timer(self.seconds, _hang_up, [request])
+        over.daemon = True
+        over.start()
         try:
             super().process_request_thread(request, client_address)
         finally:
+            over.cancel()
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Somebody hung up, or sent nonsense: no news."""
+
+
+def _hang_up(request: socket.socket) -> None:
+    with suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
