@@ -210,6 +210,49 @@ def test_children_of_a_task_in_the_foreground_are_done_too(stead):
     assert (parent.state, below.state, below.parent_task) == ("done", "done", parent.id)
 
 
+def test_in_the_foreground_what_nobody_works_on_is_said_and_not_waited_for(stead):
+    other = stead.submit(DONE)
+    done = stead.call("task", "submit", "--foreground", "--depends-on", other, DONE)
+    assert done.returncode == 3, done.stderr
+    mine = done.stdout.splitlines()[0]
+    assert f"{mine} waits for {other}, and nobody works on that: {other} is queued." in done.stderr
+    assert "hostler service" in done.stderr
+    assert [task.state for task in stead.tasks()] == ["queued", "queued"]
+
+
+@pytest.mark.parametrize("how", ["depends", "waits"])
+def test_in_the_foreground_a_child_that_waits_for_others_ends_it(stead, how):
+    other = stead.submit(DONE)
+    child = f"hostler('task', 'submit', '--wait', '--depends-on', {other!r}, 'done()')"
+    wait = f"hostler('task', 'wait', {other!r})"
+    prompt = f"{child if how == 'depends' else wait}; done()"
+    left = stead.call("task", "submit", "--foreground", prompt)
+    assert left.returncode == 3, left.stderr
+    parent = stead.tasks()[1]
+    who = stead.tasks()[2] if how == "depends" else parent
+    assert f"{who.id} waits for {other}, and nobody works on that" in left.stderr
+    # Its agent waits on; whoever comes next does all of it.
+    assert parent.state == "running"
+    service = stead.start()
+    stead.until(lambda: {task.state for task in stead.tasks()} == {"done"})
+    assert len(stead.runs(parent.id)) == 1
+    stead.end(service)
+
+
+def test_in_the_foreground_others_that_are_at_work_are_waited_for(stead):
+    """Their agents were left by a service; whoever works here next takes them over."""
+    pipe = stead.pipe("held")
+    service = stead.start()
+    other = stead.submit(f"tell('begun'); hold({str(pipe)!r}); done()")
+    stead.told("begun")
+    stead.end(service)
+    mine = stead.start("task", "submit", "--foreground", "--depends-on", other, DONE)
+    stead.heard(mine, "waits")
+    let_go(pipe)
+    said, _ = mine.communicate(timeout=60)
+    assert mine.returncode == 0 and "nobody works" not in said
+
+
 def test_the_foreground_is_no_place_inside_a_run(stead):
     said = stead.call("task", "submit", "--foreground", "x", HOSTLER_RUN="r")
     assert (said.returncode, "--wait" in said.stderr) == (1, True)

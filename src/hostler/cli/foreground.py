@@ -44,15 +44,17 @@ def _work(house: House, clock: Clock, log: Log, task: Task, follower: Follower) 
     from hostler.checkouts.git import version as require_git
     from hostler.service import Duty, Journal, ServiceRunner
     from hostler.service.single import at_rest
+    from hostler.service.stranding import Lookout, family_now
 
     if task.repo_full_name is not None:
         require_git()
     runner = ServiceRunner(house, clock, Journal(log, note_time), Duty(polls=False, only={task.id}))
     leave_on_signals(runner, stop_agents=False)
+    lookout = Lookout(lambda: family_now(house.store, task.id), note_time)
 
     def rested() -> bool:
         follower.look()
-        return at_rest(house.store, task.id) is not None
+        return at_rest(house.store, task.id) is not None or lookout.look()
 
     runner.run(rested)
     return _present(house, task)

@@ -38,7 +38,8 @@ def run(
     It is also the way to start a task again that was stopped, has failed or is blocked. A
     running service takes the work; without one, this command does it, and Ctrl-C leaves the
     agent at work for the next start. Exit code 0: a pull request awaits review, or it is done;
-    3: a person is needed, or it waits for a time; 1: it failed or was stopped.
+    3: a person is needed, it waits for a time or for what nobody works on, or it was left at
+    work; 1: it failed or was stopped.
 
     \b
     Example:

@@ -27,8 +27,11 @@ _CODES = {
     TaskState.NEEDS_INPUT: 3,
     TaskState.BLOCKED: 3,
     TaskState.PARKED: 3,
-    # At rest only if what it waits for can never be ready.
+    # At rest only if what it waits for can never be ready, or nobody works on that.
     TaskState.QUEUED: 3,
+    # Left as it is: its agent waits for what nobody works on, or somebody pressed Ctrl-C.
+    TaskState.RUNNING: 3,
+    TaskState.RETRYING: 3,
 }
 
 
