@@ -156,8 +156,11 @@ class Oracle:
         answered = _column(database, "event_key FROM feedback_events WHERE processed_at <> ''")
         told = _column(database, "kind || comment_id FROM feedback_events")
         led = _column(database, "token FROM outbox")
-        for version in self.host.shown_now():
-            kind, number, key = version
+        noticed = _column(database, "event_key FROM inbox")
+        for kind, number, key in self.host.shown_now():
+            if self.threads and key not in noticed:
+                # What is not promised to be noticed there need not be answered.
+                continue
             which = key.split(":")[1]
             if not self._is_allowed(kind, int(which)):
                 continue
