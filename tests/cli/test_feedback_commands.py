@@ -237,7 +237,7 @@ def test_reset_of_everything_asks_first_and_a_dry_run_changes_nothing(program):
     with_pull(town)
     get_stuck(town)
     shown = town.call("feedback", "blocked", "list").stdout
-    assert "pull request" in shown and "The push was refused." in shown
+    assert "alice/stable#2" in shown and "The push was refused." in shown
     dry = town.call("feedback", "blocked", "reset", "--dry-run")
     assert (dry.returncode, pull(town).status) == (0, "blocked")
     assert dry.stdout == "alice/stable#2 would go on; 0 words wait for it.\n"

@@ -14,17 +14,12 @@ sys.path += [str(Path(__file__).parents[1] / room) for room in ("intake", "check
 
 from checkout_stable import Agent, plant
 from flows_farm import Farm
-from intake_yard import Yard, database, make_template
+from intake_yard import Yard, database
 
 from hostler.checkouts.mirror import open_mirror, update
 from hostler.checkouts.remote import Remote
 from hostler.clock import FakeClock
 from hostler.model import RepoName
-
-
-@pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_template(tmp_path_factory.mktemp("template"))
 
 
 @pytest.fixture(scope="session")
@@ -38,16 +33,16 @@ def seed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def farm(tmp_path: Path, seed: Path, template: Path) -> Iterator[Farm]:
+def farm(tmp_path: Path, seed: Path) -> Iterator[Farm]:
     for name in ("origin.git", "mirrors", "agent-home"):
         shutil.copytree(seed / name, tmp_path / name)
     clock = FakeClock()
-    with database(template, clock) as store:
+    with database(clock) as store:
         yield Farm(store, clock, tmp_path)
 
 
 @pytest.fixture
-def yard(template: Path) -> Iterator[Yard]:
+def yard() -> Iterator[Yard]:
     clock = FakeClock()
-    with database(template, clock) as store:
+    with database(clock) as store:
         yield Yard(store, clock)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
-from typing import ClassVar
 
 from flows_farm import SCOPES, ended, said
 from hypothesis import settings
@@ -63,13 +61,11 @@ LIMITS = Tasks(exits_without_progress=2)
 class Life(RuleBasedStateMachine):
     """Git is left out: what it would say is part of the rules' input."""
 
-    template: ClassVar[Path]
-
     def __init__(self) -> None:
         super().__init__()
         self.clock = FakeClock()
         self.stack = ExitStack()
-        self.yard = Yard(self.stack.enter_context(database(self.template, self.clock)), self.clock)
+        self.yard = Yard(self.stack.enter_context(database(self.clock)), self.clock)
         self.ended: dict[str, TaskState] = {}
         self.answered: Counter[str] = Counter()
         self.handed: set[str] = set()
@@ -428,9 +424,5 @@ class Life(RuleBasedStateMachine):
         return [task for task in self.yard.tasks() if task.state in states]
 
 
-def test_the_life_of_tasks(template):
-    class Here(Life):
-        pass
-
-    Here.template = template
-    run_state_machine_as_test(Here, settings=settings(max_examples=15, stateful_step_count=30))
+def test_the_life_of_tasks():
+    run_state_machine_as_test(Life, settings=settings(max_examples=15, stateful_step_count=30))

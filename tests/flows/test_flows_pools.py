@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from hypothesis import strategies as st
 
 sys.path.append(str(Path(__file__).parents[1] / "intake"))
 
-from intake_yard import database, make_template
+from intake_yard import database
 
 from hostler.agents.events import LimitSignal
 from hostler.agents.exitword import Exit
@@ -30,16 +28,10 @@ from hostler.runs import NewRun, admit, ledger
 from hostler.runs.ending import Ending
 from hostler.store.leases import Holder, find_lease
 
-FOLDER = Path(tempfile.mkdtemp(prefix="hostler-pools-"))
-TEMPLATE = make_template(FOLDER)
 SCOPES = ("admission", "outbox", "tasks")
 HERE = Here(Holder("here", "boot", "space", 7, 70), 10**6, lambda _: True)
 POLICY = Policy(memory_floor_mb=0)
 HOUR = timedelta(hours=1)
-
-
-def teardown_module() -> None:
-    shutil.rmtree(FOLDER, ignore_errors=True)
 
 
 @pytest.fixture
@@ -49,7 +41,7 @@ def clock():
 
 @pytest.fixture
 def store(clock):
-    with database(TEMPLATE, clock) as opened:
+    with database(clock) as opened:
         yield opened
 
 

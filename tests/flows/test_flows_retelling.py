@@ -263,9 +263,9 @@ END = (Story.poll, Story.begin, Story.answer, Story.begin, Story.answer)
 
 @settings(max_examples=40)
 @given(st.lists(st.sampled_from(STEPS), max_size=25))
-def test_every_word_is_answered_once_whatever_is_cut_off(template, steps):
+def test_every_word_is_answered_once_whatever_is_cut_off(steps):
     clock = FakeClock()
-    with database(template, clock) as store:
+    with database(clock) as store:
         story = Story(Yard(store, clock))
         for step in (*steps, *END):
             step(story)

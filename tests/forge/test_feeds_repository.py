@@ -97,7 +97,7 @@ def test_that_one_has_moved_is_stored_with_the_cursor(git_house, house, yard):
     yard.settle()
     house.pass_time(60)
     house.do("POST", f"pulls/{number}/reviews", "bob", body="Hm.", event="COMMENT")
-    house.fault("status", status=500, route="*/issues/comments", count=3)
+    house.fault("status", status=500, route=f"*/pulls/{number}", count=3)
     with pytest.raises(GitHubPollingError):
         yard.poll()
     assert moved(yard) == [number]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from hostler.clock import FakeClock, SystemClock
@@ -34,24 +34,27 @@ STRANGERS = ("mallory", "eve", "renovate[bot]")
 BUGFIX, SMALL, DESIGN, IGNORE = "agent:bugfix", "agent:small-job", "agent:design", "agent:ignore"
 
 
-def make_template(home: Path) -> Path:
-    """A migrated database to copy."""
-    upgrade(
-        home,
-        find_place(home, None),
-        clock=SystemClock(),
-        patience=PATIENT,
-        progress=lambda done, total: None,
-    )
-    return home / "hostler.db"
+@cache
+def migrated() -> bytes:
+    """A migrated database to copy: made once in a process, with no folder to keep alive."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        upgrade(
+            home,
+            find_place(home, None),
+            clock=SystemClock(),
+            patience=PATIENT,
+            progress=lambda done, total: None,
+        )
+        return (home / "hostler.db").read_bytes()
 
 
 @contextmanager
-def database(template: Path, clock: FakeClock) -> Iterator[Store]:
+def database(clock: FakeClock) -> Iterator[Store]:
     """A database that lives as long as its block, off the disk where that can be."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        shutil.copy(template, Path(folder) / template.name)
+        (Path(folder) / "hostler.db").write_bytes(migrated())
         with closing(open_store(Path(folder), clock=clock, patience=PATIENT)) as store:
             yield store
 

@@ -78,9 +78,9 @@ def arrivals(draw: st.DrawFn) -> tuple[list[Item], list[list[Item]]]:
     return history, [shuffled[one:two] for one, two in pairwise(edges)]
 
 
-def outcome(template, batches: list[list[Item]]) -> object:
+def outcome(batches: list[list[Item]]) -> object:
     clock = FakeClock()
-    with database(template, clock) as store:
+    with database(clock) as store:
         yard = Yard(store, clock)
         for batch in batches:
             with store.write("outbox") as tx:
@@ -94,14 +94,14 @@ def outcome(template, batches: list[list[Item]]) -> object:
 
 @settings(max_examples=40)
 @given(arrivals())
-def test_tasks_and_words_do_not_depend_on_how_events_arrive(template, given_):
+def test_tasks_and_words_do_not_depend_on_how_events_arrive(given_):
     history, batches = given_
-    assert outcome(template, batches) == outcome(template, [history])
+    assert outcome(batches) == outcome([history])
 
 
 @settings(max_examples=40)
 @given(arrivals())
-def test_without_anybody_allowed_there_is_never_a_task(template, given_):
+def test_without_anybody_allowed_there_is_never_a_task(given_):
     _, batches = given_
     theirs = [[item for item in batch if item.author not in ALLOWED] for batch in batches]
-    assert outcome(template, theirs) == []
+    assert outcome(theirs) == []

@@ -6,9 +6,7 @@ Real rules and rows on a database; processes and agents are played by the test.
 from __future__ import annotations
 
 import json
-import shutil
 import sys
-import tempfile
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -26,7 +24,7 @@ from hypothesis.stateful import (
 
 sys.path.append(str(Path(__file__).parents[1] / "intake"))
 
-from intake_yard import database, make_template
+from intake_yard import database
 
 from hostler.agents.exitword import Exit
 from hostler.agents.outcomes import Outcome
@@ -58,8 +56,6 @@ SERVED = Presence(Process(1, "hostler", "here", "2020-01-01T00:00:00.000Z", SERV
 PROJECTS = ("barn", "stable", "field")
 ASKED = 3
 LIMITS = Limits(restart_delay_seconds=0.0, exits_without_progress=1000)
-FOLDER = Path(tempfile.mkdtemp(prefix="hostler-machine-"))
-TEMPLATE = make_template(FOLDER)
 
 
 def process(pid: int) -> Holder:
@@ -73,7 +69,7 @@ class House(RuleBasedStateMachine):
         super().__init__()
         self.stack = ExitStack()
         self.clock = FakeClock()
-        self.store = self.stack.enter_context(database(TEMPLATE, self.clock))
+        self.store = self.stack.enter_context(database(self.clock))
         self.pids = iter(range(100, 10**6))
         self.dead: set[int] = set()
         self.caps = {"runs": 0, "roots": 0, "pool": 2, "width": 2}
@@ -377,7 +373,3 @@ TestHouse.settings = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
-
-
-def teardown_module() -> None:
-    shutil.rmtree(FOLDER, ignore_errors=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import tempfile
 from dataclasses import replace
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 sys.path.append(str(Path(__file__).parents[1] / "intake"))
 
-from intake_yard import database, make_template
+from intake_yard import database
 
 from hostler.bus import MessageType, Sender, task_bus
 from hostler.clock import FakeClock
@@ -24,13 +23,7 @@ from hostler.service.questions import Questions
 from hostler.store.outbox import open_writes
 from hostler.store.tasks import TaskState, change_task, require_task
 
-FOLDER = Path(tempfile.mkdtemp(prefix="hostler-questions-"))
-TEMPLATE = make_template(FOLDER)
 SCOPES = ("admission", "outbox", "tasks")
-
-
-def teardown_module() -> None:
-    shutil.rmtree(FOLDER, ignore_errors=True)
 
 
 class Street:
@@ -67,7 +60,7 @@ class Street:
 @pytest.fixture
 def street(tmp_path):
     clock = FakeClock()
-    with database(TEMPLATE, clock) as store:
+    with database(clock) as store:
         yield Street(tmp_path, store, clock)
 
 
@@ -75,7 +68,7 @@ def street(tmp_path):
 @given(st.lists(st.sampled_from(["ask", "carry", "rest", "restart", "start"]), max_size=12))
 def test_each_question_is_carried_once(steps):
     clock = FakeClock()
-    with database(TEMPLATE, clock) as store, tempfile.TemporaryDirectory() as home:
+    with database(clock) as store, tempfile.TemporaryDirectory() as home:
         street, asked = Street(Path(home), store, clock), 0
         for step in [*steps, "rest"]:
             match step:

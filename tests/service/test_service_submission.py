@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +11,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "intake"))
 
-from intake_yard import database, make_template
+from intake_yard import database
 
 from hostler.clock import FakeClock
 from hostler.config.settings import Agent, Repo, Runtime, Settings, Tasks
@@ -39,12 +37,6 @@ from hostler.store.tasks import TaskState, change_task, find_task, require_task,
 
 SERVED = Presence(Process(1, "hostler", "here", "2020-01-01T00:00:00.000Z", SERVICE))
 POLICY = Policy(memory_floor_mb=0)
-FOLDER = Path(tempfile.mkdtemp(prefix="hostler-submission-"))
-TEMPLATE = make_template(FOLDER)
-
-
-def teardown_module() -> None:
-    shutil.rmtree(FOLDER, ignore_errors=True)
 
 
 class Desk:
@@ -96,7 +88,7 @@ class Desk:
 @pytest.fixture
 def desk(tmp_path):
     clock = FakeClock()
-    with database(TEMPLATE, clock) as store:
+    with database(clock) as store:
         yield Desk(tmp_path / "home", store, clock)
 
 

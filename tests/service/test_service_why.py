@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
-import tempfile
 from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +14,7 @@ from hypothesis import strategies as st
 
 sys.path.append(str(Path(__file__).parents[1] / "intake"))
 
-from intake_yard import database, make_template
+from intake_yard import database
 
 from hostler.clock import FakeClock
 from hostler.config.settings import Agent, Repo, Runtime, Settings
@@ -40,13 +38,7 @@ from hostler.store.tasks import TaskState, change_task, note_gate, require_task,
 from hostler.store.turns import take_turn
 
 PROJECTS = ("barn", "stable", "field")
-FOLDER = Path(tempfile.mkdtemp(prefix="hostler-why-"))
-TEMPLATE = make_template(FOLDER)
 SERVED = Presence(Process(1, "hostler", "here", "2020-01-01T00:00:00.000Z", SERVICE))
-
-
-def teardown_module() -> None:
-    shutil.rmtree(FOLDER, ignore_errors=True)
 
 
 def process(pid: int) -> Holder:
@@ -136,7 +128,7 @@ class Stage:
 @pytest.fixture
 def stage():
     clock = FakeClock()
-    with database(TEMPLATE, clock) as store:
+    with database(clock) as store:
         yield Stage(store, clock)
 
 
@@ -215,7 +207,7 @@ def fill(stage: Stage, wanted) -> None:
 )
 def test_why_names_the_one_that_admission_takes_next(caps, wanted, paused, parked, says):
     clock = FakeClock()
-    with database(TEMPLATE, clock) as store:
+    with database(clock) as store:
         stage = Stage(store, clock, caps)
         fill(stage, wanted)
         with store.write(*SCOPES) as tx:

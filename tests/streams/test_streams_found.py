@@ -10,22 +10,17 @@ import pytest
 # The yard of one repository in memory is that of intake.
 sys.path.append(str(Path(__file__).parents[1] / "intake"))
 
-from intake_yard import BUGFIX, Yard, database, make_template
+from intake_yard import BUGFIX, Yard, database
 
 from hostler.clock import FakeClock
 from hostler.forge.port import ItemKind
 from hostler.store.outbox import open_writes
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory):
-    return make_template(tmp_path_factory.mktemp("template"))
-
-
 @pytest.fixture
-def yard(template):
+def yard():
     clock = FakeClock()
-    with database(template, clock) as store:
+    with database(clock) as store:
         yield Yard(store, clock)
 
 
