@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-# Yards and git remotes are those of the rooms below.
-sys.path += [str(Path(__file__).parents[1] / room) for room in ("intake", "checkouts")]
-
 from checkout_stable import Agent, plant
 from flows_farm import Farm
 from intake_yard import Yard, database

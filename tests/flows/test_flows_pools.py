@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-sys.path.append(str(Path(__file__).parents[1] / "intake"))
-
 from intake_yard import database
 
 from hostler.agents.events import LimitSignal

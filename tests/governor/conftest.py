@@ -9,14 +9,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from database import Database
+from pg_server import PostgresServer
 
 from hostler.clock import FakeClock
 from hostler.store import Store
-
-# The databases of the store's tests are not theirs alone.
-sys.path.append(str(Path(__file__).parents[1] / "store"))
-from database import Database
-from pg_server import PostgresServer
 
 if sys.platform != "linux":
     pytest.skip("agents run on Linux only", allow_module_level=True)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from pg_server import PostgresServer
 from planner_yard import PATIENT, Yard, migrate
 
 from hostler.clock import FakeClock
 from hostler.store import open_store
-
-# The server of the store's tests is not theirs alone.
-sys.path.append(str(Path(__file__).parents[1] / "store"))
-from pg_server import PostgresServer
 
 
 @pytest.fixture(scope="session")

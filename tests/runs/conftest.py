@@ -10,16 +10,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from pg_server import PostgresServer
 from runs_house import PATIENT, House
 
 from hostler.clock import FakeClock, SystemClock
 from hostler.store import Store, open_store
 from hostler.store.migrate import upgrade
 from hostler.store.place import find_place
-
-# The server of the store's tests is not theirs alone.
-sys.path.append(str(Path(__file__).parents[1] / "store"))
-from pg_server import PostgresServer
 
 if sys.platform != "linux":
     pytest.skip("agents run on Linux only", allow_module_level=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mounts import read_only, small_disk
 from service_town import ALICE, US, Person, github
 
 from hostler.config import load
@@ -16,10 +16,6 @@ from hostler.errors import HostlerError
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import Running
 from hostler.service.single import refer
-
-# Small disks are those of the store's tests.
-sys.path.append(str(Path(__file__).parents[1] / "store"))
-from mounts import read_only, small_disk
 
 SETTINGS = """
 [github]

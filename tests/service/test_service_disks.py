@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from mounts import fill, small_disk
 from rough_town import (
     REVIEW,
     Gate,
@@ -23,10 +24,6 @@ from rough_town import (
 from hostler.service import opening
 from hostler.store.tasks import TaskState
 from hostler.store.writers import Patience
-
-# Small disks are those of the store's tests.
-sys.path.append(str(Path(__file__).parents[1] / "store"))
-from mounts import fill, small_disk
 
 FILL_THE_DISK = """
 import json, os

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "cli"))
-
 from task_program import Home, let_go
 
 # GitHub is nowhere: only the width of the project is wanted.

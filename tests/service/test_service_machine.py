@@ -6,11 +6,9 @@ Real rules and rows on a database; processes and agents are played by the test.
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import asdict, replace
-from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -21,9 +19,6 @@ from hypothesis.stateful import (
     precondition,
     rule,
 )
-
-sys.path.append(str(Path(__file__).parents[1] / "intake"))
-
 from intake_yard import database
 
 from hostler.agents.exitword import Exit

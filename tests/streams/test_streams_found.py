@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-# The yard of one repository in memory is that of intake.
-sys.path.append(str(Path(__file__).parents[1] / "intake"))
-
 from intake_yard import BUGFIX, Yard, database
 
 from hostler.clock import FakeClock

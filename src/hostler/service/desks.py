@@ -21,6 +21,7 @@ from hostler.forge import Hub
 from hostler.intake import watch
 from hostler.model import RepoName
 from hostler.service.places import agent_for
+from hostler.service.renaming import know_by_number
 from hostler.store import Store
 
 
@@ -56,7 +57,7 @@ class Desks:
         self._made: dict[str, Desk] = {}
 
     def of(self, project: str) -> Desk:
-        """A project's desk. Asks GitHub for our name, the first time."""
+        """A project's desk. Asks GitHub for our name and its number, the first time."""
         with self._lock:
             made = self._made.get(project)
         if made is not None:
@@ -81,6 +82,7 @@ class Desks:
             )
         repo = settings.repo[project]
         name = RepoName(repo.owner, repo.name)
+        know_by_number(house.store, house.hub, settings, name, house.home)
         return Desk(
             store=house.store,
             watch=watch(project, repo),

@@ -56,7 +56,7 @@ class Journal:
             self._failing.pop("", None)
             if self._failing.pop(repo, None):
                 self._tell(f"{repo}: reached again.")
-            self._tell_name(repo, scanned.renamed_to)
+            self._tell_name(look, scanned.renamed_to)
             return
         assert look.error is not None
         known = isinstance(look.error, HostlerError)
@@ -76,11 +76,13 @@ class Journal:
             self._failing[of] = told
             self._tell(f"{name}: {told}")
 
-    def _tell_name(self, repo: str, present: RepoName | None) -> None:
+    def _tell_name(self, look: Look, present: RepoName | None) -> None:
         """A repository that answers under another name is told of once."""
+        repo = str(look.watch.repo)
         if present is not None and self._renamed.get(repo) != present:
             self._renamed[repo] = present
-            self._tell(f"{repo} is now {present}: change the settings.")
+            where = f"[repo.{look.project}]"
+            self._tell(f"{repo} is now {present}: change its name in {where}, and keep that id.")
 
     def capacity(self, limiter: GlobalWorkLimiter) -> None:
         self._log.event(

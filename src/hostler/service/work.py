@@ -102,9 +102,7 @@ class Work:
 
     def launch(self, run: Run) -> Launch:
         """Checkout and prompt. What goes wrong is stored for the task, and ends the run."""
-        with self._house.store.read() as tx:
-            require_ours(tx, run)
-            task = require_task(tx, run.task_id)
+        task = self._task_of(run)
         if task.state is not TaskState.RUNNING:
             raise NotLaunched(Outcome.INTERRUPTED, f"The task is {task.state}.")
         self._require_undone(run, task)
@@ -129,9 +127,7 @@ class Work:
 
     def finish(self, run: Run, verdict: Verdict) -> InTransaction:
         """From an agent's end to what is stored about it."""
-        with self._house.store.read() as tx:
-            require_ours(tx, run)
-            task = require_task(tx, run.task_id)
+        task = self._task_of(run)
         # Its agent says nothing more; and this is repeated until the end of the run is stored.
         self._questions.carry_rest(task)
         if _was_leaving(run) and task.state is TaskState.RUNNING:
@@ -147,6 +143,19 @@ class Work:
                 ending.store(tx)
 
         return store
+
+    def _task_of(self, run: Run) -> Task:
+        """A run's task, under the name that its repository has now."""
+        with self._house.store.read() as tx:
+            require_ours(tx, run)
+            task = require_task(tx, run.task_id)
+        leaving = _was_leaving(run) and task.state is TaskState.RUNNING
+        if leaving or task.repo_full_name is None or task.project in self._desks.ready():
+            return task
+        # What is stored of a renamed repository is carried over when its desk is made.
+        self._desks.of(task.project)
+        with self._house.store.read() as tx:
+            return require_task(tx, run.task_id)
 
     def _with_words(self, run: Run, task: Task) -> Task:
         """The task, with what its agent was told on the bus as words of this turn."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, and_, func, select
+from sqlalchemy import ColumnElement, and_, func, select, update
 
 from hostler.model import RepoName
 from hostler.store.issue_states import IssueState, issues_seen
@@ -93,6 +93,22 @@ def tasks_of_issues(
                 name = IssueRef(repo, one.issue_number or 0)
                 found[name] = (*found.get(name, ()), one)
     return found
+
+
+def rename_dependencies(tx: Transaction, old: RepoName, new: RepoName) -> None:
+    """Let those that wait for issues of a repository find them under its new name."""
+    named = tasks.c.depends_on.contains(f'"{old}#'.lower(), autoescape=True)
+    for row in tx.execute(select(tasks.c.id, tasks.c.depends_on).where(named)).all():
+        words = [_renamed(word, old, new) for word in json.loads(row.depends_on)]
+        chosen = tasks.c.id == row.id
+        tx.execute(update(tasks).where(chosen).values(depends_on=json.dumps(words)))
+
+
+def _renamed(word: str, old: RepoName, new: RepoName) -> str:
+    ref = IssueRef.parse(word)
+    if ref is None or ref != IssueRef.of(old, ref.number):
+        return word
+    return str(IssueRef.of(new, ref.number))
 
 
 def repository_spellings(tx: Transaction) -> dict[str, list[str]]:

@@ -8,6 +8,7 @@ from sqlalchemy import func, select, update
 
 from hostler.errors import StoreConflict
 from hostler.model import RepoName
+from hostler.store.dependencies import rename_dependencies
 from hostler.store.tables import repositories, tables_with_a_repository
 from hostler.store.transaction import Transaction
 from hostler.store.upserts import insert_if_absent
@@ -72,6 +73,7 @@ def rename_repository(tx: Transaction, old: RepoName, new: RepoName) -> None:
         tx.execute(
             update(table).where(table.c.repo_full_name == str(old)).values(repo_full_name=str(new))
         )
+    rename_dependencies(tx, old, new)
 
 
 def _number(tx: Transaction, name: RepoName, github_id: int) -> None:
