@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from feeds_yard import Yard, chatter
 
+from hostler.forge import Poller
 from hostler.forge.feeds.polling import MOST_SCANS
+from hostler.forge.port import Feed
 from hostler.model import Surface
 from hostler.store.feeds import threads_in_step
 from hostler.store.pulls import PullStatus
@@ -42,6 +46,41 @@ def work_on(yard, number, pull=None, state=TaskState.QUEUED):
     )
     with yard.store.write() as tx:
         add_task(tx, task)
+
+
+class ShortBreath:
+    """A forge that gives up after a few review comments of a thread, as after so many pages."""
+
+    def __init__(self, forge, most):
+        self._forge, self._most = forge, most
+
+    def __getattr__(self, name):
+        return getattr(self._forge, name)
+
+    def changes(self, feed, *args, **more):
+        found = self._forge.changes(feed, *args, **more)
+        if feed is not Feed.THREAD_REVIEW_COMMENTS or len(found.items) <= self._most:
+            return found
+        return replace(found, items=found.items[: self._most], complete=False, chain=())
+
+
+@pytest.mark.parametrize("apart", [600, 0], ids=["apart", "in one moment"])
+def test_a_first_scan_that_is_cut_short_goes_on_to_the_end(git_house, house, yard, apart):
+    number = house.pull()
+    for place in range(8):
+        house.remark(number, f"line {place}")
+        house.pass_time(apart)
+    house.pass_time(30 * DAY)
+    yard.follow(number)
+    yard.tap = replace(yard.tap, forge=ShortBreath(house.forge, 3))
+    yard.poller = Poller(yard.tap, yard.plan)
+    yard.poll()
+    read = yard.bodies("review_comment")
+    assert sorted(read) == [f"line {place}" for place in range(8 if apart else 3)]
+    house.pass_time(60)
+    house.remark(number, "a new line")
+    yard.settle()
+    assert "a new line" in yard.bodies("review_comment")
 
 
 def test_a_thread_that_begins_to_be_followed_is_read_whole(git_house, house, yard):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from hostler.errors import GitHubPollingError
-from hostler.forge.feeds.cursors import Mark, start
+from hostler.forge.feeds.cursors import Mark, since, start
 from hostler.forge.feeds.inbox import Ingested, Sifted, observe, sift, summed
 from hostler.forge.feeds.pulls import MISSING, Chains, Fetched, chains_of, keep_chains
 from hostler.forge.feeds.surfaces import Drawn, Place, ask, draw, find, keep, tell_tokens
@@ -114,7 +114,26 @@ def _read(tap: Tap, thread: Thread) -> _Found:
         tap.forge.changes(Feed.PULL, None, number=number, known=known.pull),
         tap.forge.changes(Feed.REVIEWS, None, number=number, known=known.reviews[-1:]),
     )
-    return _Found(ask(tap, reviewed), ask(tap, talked), fetched)
+    lines = _to_the_end(tap, ask(tap, reviewed)) if whole else ask(tap, reviewed)
+    return _Found(lines, ask(tap, talked), fetched)
+
+
+def _to_the_end(tap: Tap, found: Drawn) -> Drawn:
+    """Read on where a first reading was cut short: it is stored as the whole thread.
+
+    A conversation comes by id, and is always read as far as it goes.
+    """
+    while not found.reading.complete:
+        reached = found.after
+        more = tap.forge.changes(
+            Feed.THREAD_REVIEW_COMMENTS, since(reached, tap.window), number=found.place.number
+        )
+        reading = replace(more, items=(*found.reading.items, *more.items))
+        found = replace(found, reading=reading)
+        if found.after == reached:
+            # More lines in one moment than GitHub pages through: there is no way behind them.
+            break
+    return found
 
 
 def _quiet(found: _Found) -> bool:
