@@ -54,7 +54,8 @@ def test_without_a_database_everything_is_idle(hostler, configured):
     assert "5,000 requests an hour; 80 % may be used" in done.out
     (line,) = [line for line in done.out.splitlines() if line.startswith("points/minute")]
     assert line.split() == ["points/minute", "140", "1,000", "720"]
-    assert "This fits. In the worst case idle repositories are polled up to" in done.out
+    assert "This fits now." in done.out
+    assert "The worst case would not fit: idle repositories are polled up to" in done.out
 
 
 def test_what_is_stored_says_who_is_active(hostler, configured, follow):

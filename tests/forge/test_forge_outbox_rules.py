@@ -87,6 +87,17 @@ def test_a_limit_stops_every_thread_until_it_is_over():
     assert choice(limited, *others, now=NOW + 60 * SECOND) == Send(limited)
 
 
+def test_a_limit_of_one_account_stops_no_write_of_another():
+    limited = write(1, at=NOW + 60 * SECOND, error_kind="RateLimited")
+    same, other = write(2, thread=8), write(3, thread=9)
+
+    def payer(row):
+        return "theirs" if row is other else "ours"
+
+    assert choose([limited, same, other], NOW, None, PACE, payer) == Send(other)
+    assert choose([limited, same], NOW, None, PACE, payer) == Wait(NOW + 60 * SECOND)
+
+
 def test_what_was_left_behind_as_sending_is_looked_for():
     row = write(state=WriteState.SENDING)
     assert choice(row) == Look(row)

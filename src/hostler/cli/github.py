@@ -130,7 +130,8 @@ def _say_verdict(plan: Plan) -> None:
         for line in plan.advice:
             say(f"  {line}")
     elif not plan.worst.fits:
-        say(coloured("This fits.", GREEN) + f" In the worst case {_stretched(plan.worst)}.")
+        say(coloured("This fits now.", GREEN))
+        say(coloured(f"The worst case would not fit: {_stretched(plan.worst)}.", YELLOW))
     else:
         say(coloured("This fits, even in the worst case.", GREEN))
 

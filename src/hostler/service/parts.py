@@ -9,10 +9,12 @@ from datetime import timedelta
 
 from hostler.clock import Clock
 from hostler.config.settings import Runtime
+from hostler.errors import HostlerError
 from hostler.flows import settled
 from hostler.forge import Pace, Reconciler, Sender, Window
 from hostler.governor import attach, look_around
 from hostler.intake import watch
+from hostler.model import RepoName
 from hostler.runs import LocalDispatcher, Supervisor
 from hostler.service.admission import Admission, Office
 from hostler.service.bulletin import Bulletin
@@ -159,12 +161,21 @@ def _outgoing(ground: Ground) -> Outgoing:
         settled=settled,
         observe=ground.observe,
         scopes=(TASKS,),
+        payer=lambda row: payer_of(house, row.repo),
     )
     patience = timedelta(seconds=house.settings.runtime.action_token_unobserved_seconds)
     reconciler = Reconciler(
         house.store, house.hub.urgent, ground.clock, patience, ground.journal.never_seen
     )
     return Outgoing(sender, reconciler, ground.clock, ground.journal.broke)
+
+
+def payer_of(house: House, repo: RepoName) -> str:
+    """The account that writes to a repository; one that cannot be told is held for its own."""
+    try:
+        return house.hub.credentials.account(repo)
+    except HostlerError:
+        return str(repo)
 
 
 def _orchestrators(ground: Ground, desks: Desks) -> list[RepoOrchestrator]:

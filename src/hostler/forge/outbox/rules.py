@@ -6,7 +6,7 @@ becomes by its outcome.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -84,17 +84,28 @@ class Absent:
     at: datetime
 
 
+# Which account a write is made with.
+Payer = Callable[[OutboxRow], str]
 Choice = Send | Look | Abandon | Wait
 Outcome = Made | Absent | ForgeError
 
 
+def everybody(_row: OutboxRow) -> str:
+    """One account makes all writes."""
+    return ""
+
+
 def choose(
-    rows: Sequence[OutboxRow], now: datetime, last_write: datetime | None, pace: Pace
+    rows: Sequence[OutboxRow],
+    now: datetime,
+    last_write: datetime | None,
+    pace: Pace,
+    payer: Payer = everybody,
 ) -> Choice:
-    """What to do next, given all open writes."""
+    """What to do next, given all open writes. A limit holds for the account that met it."""
     urgency = _urgency(rows)
     heads = sorted(_heads(rows), key=lambda head: (urgency[_thread(head)], head.sequence))
-    paused = max((_due(row, now) for row in rows if row.error_kind == LIMITED), default=now)
+    paused = _paused(rows, now, payer)
     # A last write that is yet to come is of a clock that was set back since.
     behind = last_write if last_write and last_write <= now else None
     written = behind + pace.between_writes if behind else now
@@ -105,7 +116,8 @@ def choose(
         if head.dependency not in (None, WriteState.SENT):
             continue
         sending = head.state is WriteState.QUEUED
-        due = max(_due(head, now), paused, written if sending else now)
+        free = paused.get(payer(head), now) if paused else now
+        due = max(_due(head, now), free, written if sending else now)
         if due <= now:
             return Send(head) if sending else Look(head)
         times.append(due)
@@ -178,6 +190,15 @@ def broken(row: OutboxRow, reason: str) -> OutboxRow:
 def look_since(row: OutboxRow, pace: Pace) -> datetime:
     """From when on to look for a write, by GitHub's clock."""
     return parse_stamp(row.intent_at or row.not_before) - pace.overlap
+
+
+def _paused(rows: Iterable[OutboxRow], now: datetime, payer: Payer) -> dict[str, datetime]:
+    """Until when each account that met a limit leaves GitHub alone."""
+    paused: dict[str, datetime] = {}
+    for row in rows:
+        if row.error_kind == LIMITED:
+            paused[payer(row)] = max(_due(row, now), paused.get(payer(row), now))
+    return paused
 
 
 def _thread(row: OutboxRow) -> tuple[str, int]:

@@ -16,12 +16,14 @@ from hostler.forge.outbox.rules import (
     Look,
     Outcome,
     Pace,
+    Payer,
     Send,
     Wait,
     abandoned,
     after,
     broken,
     choose,
+    everybody,
     look_since,
     mark,
 )
@@ -71,8 +73,10 @@ class Sender:
         only: Only = every_token,
         observe: Observer = nobody,
         scopes: tuple[str, ...] = (),
+        payer: Payer = everybody,
     ) -> None:
-        """`scopes`: what `settled` writes beside the outbox."""
+        """`scopes`: what `settled` writes beside the outbox; `payer`: whose limit a write meets."""
+        self._payer = payer
         self._scopes = (SCOPE, *scopes)
         self._store = store
         self._forges = forges
@@ -88,7 +92,7 @@ class Sender:
         while True:
             with self._store.read() as tx:
                 rows = [row for row in open_writes(tx) if self._is_ours(row)]
-            match choose(rows, self._clock.now(), self._last_write, self._pace):
+            match choose(rows, self._clock.now(), self._last_write, self._pace, self._payer):
                 case Wait(until):
                     return until
                 case Abandon(row):
