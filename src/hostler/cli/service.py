@@ -18,11 +18,15 @@ if TYPE_CHECKING:
     from hostler.service.webhooks import Receiver
 
 
+commands = typer.Typer(name="service", rich_markup_mode=None, invoke_without_command=True)
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    app.command()(service)
+    app.add_typer(commands)
 
 
+@commands.callback()
 def service(
     context: typer.Context,
     dry_run: Annotated[
@@ -47,6 +51,8 @@ def service(
       hostler service
       hostler service --stop-agents
     """
+    if context.invoked_subcommand is not None:
+        return
     given = globals_of(context)
     loaded = settings_of(given)
     if dry_run:
