@@ -9,6 +9,7 @@ from hostler.store.feed_tables import feed_chains, moved_pulls
 from hostler.store.forge_tables import feedback_events, inbox, outbox
 from hostler.store.lease_tables import demand, leases, pools
 from hostler.store.metadata import metadata
+from hostler.store.operator_tables import operator_commands, runtime_operations
 from hostler.store.pause_tables import pauses
 from hostler.store.run_tables import runs
 from hostler.store.task_tables import (
@@ -30,6 +31,7 @@ __all__ = [
     "leases",
     "metadata",
     "moved_pulls",
+    "operator_commands",
     "outbox",
     "pauses",
     "poll_cursors",
@@ -37,6 +39,7 @@ __all__ = [
     "pull_requests",
     "repositories",
     "runs",
+    "runtime_operations",
     "store_meta",
     "tables_with_a_repository",
     "tasks",

@@ -242,6 +242,12 @@ WEBHOOK_DELIVERIES = Metric(
     "Webhooks by what was answered: 202 taken, 403 forged, 409 seen before, 413 too large.",
     ("answer",),
 )
+OPERATOR_COMMANDS_APPLIED = Metric(
+    "operator_commands_applied_total",
+    MetricKind.COUNTER,
+    "Operator commands that were carried out.",
+    ("verb",),
+)
 QUEUED_RUNS = Metric(
     "queued_runs", MetricKind.GAUGE, "Agents that wait for one of the home's run slots."
 )
@@ -353,6 +359,7 @@ METRICS = (
     ACTION_TOKENS,
     ACTION_TOKEN_UNOBSERVED_AGE,
     QUEUED_RUNS,
+    OPERATOR_COMMANDS_APPLIED,
     WEBHOOK_DELIVERIES,
     GITHUB_BUDGET_LIMIT,
     GITHUB_BUDGET_REMAINING,
