@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from hostler_program import HOSTLER
+from hostler_program import run_hostler
 
 # Timing on shared machines is noise: examples may be slow, and failures repeat from their print.
 settings.register_profile(
@@ -54,15 +53,8 @@ def hostler(tmp_path: Path, environment: dict[str, str]) -> Callable[..., Done]:
     folder.mkdir()
 
     def run(*argv: str | Path, stdin: str = "", env: dict[str, str] | None = None) -> Done:
-        done = subprocess.run(
-            [HOSTLER, *map(str, argv)],
-            cwd=folder,
-            env={**environment, **(env or {})},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        given = {**environment, **(env or {})}
+        done = run_hostler([*map(str, argv)], cwd=folder, env=given, stdin=stdin)
         return Done(done.returncode, done.stdout, done.stderr)
 
     return run

@@ -17,7 +17,7 @@ from hostler.sandbox.server import Running
 from hostler.store import open_store
 from hostler.store.runs import Run, live_runs
 from hostler.store.tasks import Task, TaskState, tasks_in
-from hostler_program import HOSTLER
+from hostler_program import HOSTLER, run_hostler
 
 PATIENCE = 60.0
 T = TypeVar("T")
@@ -74,14 +74,8 @@ script = "{self.root}/play.toml"
         return [HOSTLER, "--home", str(self.home), "--config", str(self.config), *words]
 
     def call(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.argv(*words),
-            cwd=self.root,
-            env={**self.environment, **environment},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
+        env = {**self.environment, **environment}
+        return run_hostler(self.argv(*words)[1:], cwd=self.root, env=env, timeout=PATIENCE)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """A service at work: it has said that it watches."""

@@ -21,7 +21,7 @@ from hostler.clock import SystemClock
 from hostler.store import open_store
 from hostler.store.runs import Run, live_runs, runs_of
 from hostler.store.tasks import Task, TaskState, find_task, require_task, tasks_in
-from hostler_program import HOSTLER
+from hostler_program import HOSTLER, run_hostler
 
 PATIENCE = 60.0
 T = TypeVar("T")
@@ -82,14 +82,9 @@ class Home:
     def call(
         self, *words: str | Path, stdin: str = "", cwd: Path | None = None, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [HOSTLER, *map(str, words)],
-            cwd=cwd or self.yard,
-            env={**self.environment, "HOSTLER_HOME": str(self.home), **environment},
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
+        env = {**self.environment, "HOSTLER_HOME": str(self.home), **environment}
+        return run_hostler(
+            [*map(str, words)], cwd=cwd or self.yard, env=env, stdin=stdin, timeout=PATIENCE
         )
 
     def ok(self, *words: str | Path, **more: Any) -> str:

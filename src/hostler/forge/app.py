@@ -11,8 +11,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import jwt
-
 from hostler.errors import CredentialsMissing
 from hostler.forge import payloads
 from hostler.forge.wire import Request, Wire
@@ -99,6 +97,9 @@ class App:
         ).data
 
     def _jwt(self) -> str:
+        # Here alone: its cryptography takes long to load, and few are Apps.
+        import jwt
+
         now = self._wire.now()
         claims = {
             "iat": int((now - BACKDATED).timestamp()),

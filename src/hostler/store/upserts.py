@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Table
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 
 from hostler.store.transaction import Transaction
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql
 
 
 def insert_if_absent(tx: Transaction, table: Table, row: Mapping[str, Any]) -> None:
@@ -36,7 +39,12 @@ def insert_or_update(tx: Transaction, table: Table, row: Mapping[str, Any]) -> N
 
 
 def _insert(tx: Transaction, table: Table) -> sqlite.Insert | postgresql.Insert:
-    return postgresql.insert(table) if tx.on_postgres else sqlite.insert(table)
+    if not tx.on_postgres:
+        return sqlite.insert(table)
+    # Here alone: it takes long to load, and most homes have no server.
+    from sqlalchemy.dialects.postgresql import insert
+
+    return insert(table)
 
 
 def _key(table: Table) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from hostler.errors import ForgeError, GitHubPollingError
 from hostler.forge.feeds.cursors import Window
@@ -14,8 +15,10 @@ from hostler.forge.outbox.settling import Settled, ignore
 from hostler.forge.port import Forge
 from hostler.model import RepoName
 from hostler.store.store import Store
-from hostler.telemetry.logs import Log
 from hostler.telemetry.names import Event
+
+if TYPE_CHECKING:
+    from hostler.telemetry.logs import Log
 
 # Told of each step: which, and of what.
 Observe = Callable[[str, str], None]
