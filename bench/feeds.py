@@ -1,8 +1,7 @@
 """What polls cost by the sandbox's ledger: quiet, with one comment, idle, after a day, in a fleet.
 
 The sandbox runs in a process of its own, and both clocks are moved by hand. Every number of
-requests is of real polls. The fleet is polled for a quarter of an hour; its hour is the start,
-and four such quarters.
+requests is of real polls; the fleet is polled for an hour.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from hostler.clock import FakeClock, SystemClock
 from hostler.forge import Plan, Poller, Tap
 from hostler.forge.budget import Accounts
 from hostler.forge.budget.caps import Caps
+from hostler.forge.feeds.full import read_full
 from hostler.forge.opening import Hub
 from hostler.forge.wire import Wire
 from hostler.model import RepoName
@@ -33,7 +33,7 @@ from hostler.sandbox.auth import token_for
 from hostler.store import Patience, Store, open_store
 from hostler.store.migrate import upgrade
 from hostler.store.place import find_place
-from hostler.store.pulls import PullRow, PullStatus, add_pull, pulls_in
+from hostler.store.pulls import PullRow, PullStatus, add_pull
 
 CONTEXT = multiprocessing.get_context("spawn")
 US, PERSON = "bot", "alice"
@@ -42,7 +42,7 @@ QUIET_POLLS = 24
 CASES = {"10pr_1000c": (10, 2, 1000), "10pr_10000c": (10, 2, 10_000), "200pr_1000c": (200, 2, 1000)}
 LENGTHS = (100, 1000, 10_000)
 CHANGES = (0, 100, 1000)
-ACTIVE, IDLE, QUARTER = 30, 270, 15
+ACTIVE, IDLE, ROUNDS = 30, 270, 60
 WITHOUT_LIMITS = dict.fromkeys(
     (
         "primary_limit",
@@ -60,6 +60,7 @@ def run() -> Figures:
     with _host() as host:
         figures: dict[str, Any] = {}
         for name, (pulls, blocked, comments) in CASES.items():
+            print(f"  {name} ...", flush=True)
             figures[name] = _case(host, pulls, blocked, comments)
         quiet = {
             f"quiet_{what}": {name: figures[name][what] for name in CASES}
@@ -79,6 +80,7 @@ def run() -> Figures:
             **quiet,
             **more,
             "quiet_requests_1pr_by_length": flat,
+            "quiet_requests_after_200_pulls_in_one_second": _burst(host),
             "idle_repo_requests_per_poll": _idle(host),
             "outage_day_requests": {f"{count}_changes": _outage(host, count) for count in CHANGES},
             **_fleet(host),
@@ -154,7 +156,7 @@ def _case(host: Host, pulls: int, blocked: int, comments: int) -> dict[str, Any]
             home.follow(number, stuck)
         host.pass_time(HOUR)
         home.settle()
-        spent = [home.poll() for _ in range(max(QUIET_POLLS, 2 * pulls))]
+        spent = [home.poll() for _ in range(QUIET_POLLS)]
         worst = max(one.requests for one in spent)
         host.say(home.name, numbers[-1])
         told = home.poll().requests
@@ -164,9 +166,19 @@ def _case(host: Host, pulls: int, blocked: int, comments: int) -> dict[str, Any]
             "comments_fetched": max(one.comments_fetched for one in spent),
             "cpu_ms_per_quiet_poll": median(one.cpu_ms for one in spent),
             "new_comment_extra_requests": told - worst,
-            "full_scan_requests": _full_scan(host, home),
+            "full_scan_requests": _full_scan(host, home, numbers),
             "per_thread_formula_requests": _formula(pulls - blocked, blocked, comments),
         }
+
+
+def _burst(host: Host) -> int:
+    """The worst quiet poll after as much has happened at once as does not fit on one page."""
+    with _home(host) as home:
+        for number in host.pulls(home.name, 200, apart=0):
+            home.follow(number)
+        host.pass_time(HOUR)
+        home.settle()
+        return max(home.poll().requests for _ in range(QUIET_POLLS))
 
 
 def _formula(pulls: int, blocked: int, comments: int) -> int:
@@ -175,15 +187,11 @@ def _formula(pulls: int, blocked: int, comments: int) -> int:
     return 3 + 10 * threads + 4 * blocked + 1 + (threads + blocked) * (comments // 100)
 
 
-def _full_scan(host: Host, home: Home) -> int:
-    with _store(host.clock) as store:
-        other = Home(host, store, home.name, incremental=False)
-        with home.store.read() as tx:
-            rows = pulls_in(tx, home.name)
-        with store.write() as tx:
-            for row in rows:
-                add_pull(tx, row)
-        return other.poll().requests
+def _full_scan(host: Host, home: Home, pulls: list[int]) -> int:
+    """What a poll would ask for without feeds; what it reads is not stored."""
+    host.forget()
+    read_full(Tap(home.store, host.hub.repo(home.name), home.name), pulls, ())
+    return len(host.ledger())
 
 
 def _idle(host: Host) -> float:
@@ -206,7 +214,7 @@ def _outage(host: Host, changes: int) -> int:
         home.settle()
         host.pass_time(24 * HOUR)
         for number in numbers if changes else ():
-            host.chatter(home.name, number, changes // 10)
+            host.chatter(home.name, number, changes // 10, days_ago=0)
         home.wake()
         return home.poll().requests
 
@@ -225,27 +233,24 @@ def _fleet(host: Host) -> dict[str, Any]:
             (number,) = host.pulls(home.name, 1)
             home.follow(number)
         host.pass_time(HOUR)
-        begun = _round(host, homes)
-        rounds = [_round(host, homes) for _ in range(QUARTER)]
-        # The first minutes still ask for what was seen for the first time.
-        primary = [sum(row["primary"] for row in rows) for rows in rounds]
+        rounds = [_round(host, homes) for _ in range(ROUNDS)]
         points = [sum(row["secondary"] for row in rows) for rows in rounds]
-        start = sum(row["primary"] for row in begun)
+        # The first two minutes read what there is: once for all, and once more for its tags.
         return {
-            "points_per_minute_300_repos": max(points),
-            "points_per_minute_300_repos_on_average": sum(points) / QUARTER,
-            "primary_at_start_300_repos": start,
-            "primary_per_hour_300_repos": start + 4 * sum(primary),
+            "points_per_minute_300_repos": max(points[2:]),
+            "points_per_minute_300_repos_on_average": sum(points[2:]) / len(points[2:]),
+            "points_in_the_first_two_minutes_300_repos": points[:2],
+            "primary_per_hour_300_repos": sum(row["primary"] for rows in rounds for row in rows),
         }
 
 
 def _round(host: Host, homes: list[Home]) -> list[dict[str, Any]]:
     """Every repository is polled once, within a minute."""
     host.pass_time(MINUTE)
-    rows: list[dict[str, Any]] = []
+    host.forget()
     for home in homes:
-        rows += home.poll(0).rows
-    return rows
+        home.poller.poll()
+    return host.ledger()
 
 
 # -- the host, in a process of its own --------------------------------------------------------
@@ -275,7 +280,7 @@ class Host:
     def say(self, name: RepoName, number: int) -> None:
         self._do(name, "POST", f"issues/{number}/comments", body="a word more")
 
-    def pulls(self, name: RepoName, count: int) -> list[int]:
+    def pulls(self, name: RepoName, count: int, apart: float = MINUTE) -> list[int]:
         """Pull requests, all of the same commit: git's own work is not what is measured."""
         base = self._do(name, "GET", "git/ref/heads/main")["object"]["sha"]
         self._do(name, "POST", "git/refs", ref="refs/heads/b0", sha=base)
@@ -283,15 +288,16 @@ class Host:
         head = self._do(name, "PUT", "contents/b0.txt", **text)["commit"]["sha"]
         for place in range(1, count):
             self._do(name, "POST", "git/refs", ref=f"refs/heads/b{place}", sha=head)
-        opened = [
-            self._do(name, "POST", "pulls", title="Add", head=f"b{place}", base="main")
-            for place in range(count)
-        ]
-        return [int(one["number"]) for one in opened]
+        opened: list[int] = []
+        for place in range(count):
+            self.pass_time(apart)
+            made = self._do(name, "POST", "pulls", title="Add", head=f"b{place}", base="main")
+            opened.append(int(made["number"]))
+        return opened
 
-    def chatter(self, name: RepoName, number: int, count: int) -> None:
-        """So many comments, said over the last twenty hours."""
-        self.pipe.send((str(name), number, count))
+    def chatter(self, name: RepoName, number: int, count: int, days_ago: int = 3) -> None:
+        """So many comments, said over the twenty hours before some days ago."""
+        self.pipe.send((str(name), number, count, days_ago))
         self.pipe.recv()
 
     def pass_time(self, seconds: float) -> None:
@@ -377,16 +383,17 @@ def _serve(pipe: Connection) -> None:
             pipe.send("done")
 
 
-def _seed(world: Any, name: str, number: int, count: int) -> None:
+def _seed(world: Any, name: str, number: int, count: int, days_ago: int) -> None:
     from hostler.sandbox.entities import Issue
     from hostler.sandbox.seed import Seeder
 
     seeder, repo, span = Seeder(world), world.repo(name), 20 * HOUR
+    begun = world.now() - 24 * HOUR * days_ago - span
     issues = (one for one in world.truth.all(Issue) if one.repo_id == repo.id)
     issue = next(one for one in issues if one.number == number)
     with world.hiding(0):
         for place in range(count):
-            at = world.now() - span + place * span // count
+            at = begun + place * span // count
             seeder.comment(issue, PERSON, f"word {place}", created_at=at, updated_at=at)
 
 

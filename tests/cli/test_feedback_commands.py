@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from service_program import Program
 from service_town import PLAY, Person, github
 from task_program import on_terminal
 
+from hostler.clock import SystemClock
 from hostler.flows.outcomes import block
 from hostler.flows.storing import store_step
 from hostler.intake.takeover import NEVER
+from hostler.model import parse_stamp
 from hostler.store import open_store
 from hostler.store.pulls import (
     PullRow,
@@ -271,6 +274,9 @@ def test_a_takeover_ends_with_hostler_run_and_tells_nothing_of_it(program):
     with closing(open_store(town.home)) as store, store.read() as tx:
         (task,) = town.tasks()
         assert comment_floors(tx, task.repo, 1).heard_from == NEVER
+    # GitHub's moments are whole seconds: what is said in the very second of the end is heard.
+    last = max(one["updated_at"] for number in (1, 2) for one in alice.comments(number))
+    town.until(lambda: SystemClock().now() > parse_stamp(last) + timedelta(seconds=1), "a second")
     done = town.call("run", "alice/stable#1")
     assert done.returncode == 0, done.stderr
     alice.say(2, "Now you.")
