@@ -154,7 +154,7 @@ def test_words_on_a_pull_request_are_feedback_once_per_version(yard: Yard):
     [
         ("mallory", "do it", "mallory is not among"),
         ("renovate[bot]", "bump", "is a bot"),
-        ("ann", "/hostler stop", "It is a command"),
+        ("ann", "/hostler stop", "ann is not among operator_logins"),
         ("ann", "   ", "It asks for nothing."),
     ],
 )

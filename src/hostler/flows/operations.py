@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-from hostler.flows.answering import answer
 from hostler.forge.outbox.sender import SCOPE as OUTBOX
+from hostler.intake.answering import answer
 from hostler.store.operator_commands import CommandRow, CommandStatus, find_command
 from hostler.store.runtime_operations import (
     RESTART,

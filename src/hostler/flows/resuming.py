@@ -5,7 +5,7 @@ GitHub is asked first, outside of any transaction; the rows are looked at again 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -64,13 +64,21 @@ class Resumed:
     changed: bool = True
 
 
+def nothing(_tx: Transaction, _task: Task) -> None:
+    """Nobody wants to store anything with it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Who asks for it, which head they have seen, and how far back words count."""
+    """Who asks for it, which head they have seen, and how far back words count.
+
+    `noted` stores what belongs to it in the same transaction, if anything was changed.
+    """
 
     by: str
     head_sha: str = ""
     backfill: timedelta = timedelta(days=1)
+    noted: Callable[[Transaction, Task], None] = nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +125,7 @@ def resume_pull(store: Store, forge: Forge, watch: Watch, number: int, order: Or
         if here.watched:
             return Resumed(here.pull, require_task(tx, here.pull.task), changed=False)
         after = _go_on(tx, watch, here.pull, there, order)
+        order.noted(tx, require_task(tx, after.task))
     return Resumed(after, _told(store, watch, after.task))
 
 
@@ -133,6 +142,7 @@ def unblock(store: Store, forge: Forge, watch: Watch, task: Task, order: Order) 
             here = standing(tx, watch, present.pr_number)
             _refuse(against_here(here))
             _go_on(tx, watch, here.pull, there, order)
+        order.noted(tx, require_task(tx, task.id))
     return _told(store, watch, task.id)
 
 

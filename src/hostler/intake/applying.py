@@ -9,9 +9,21 @@ from typing import assert_never
 from hostler.forge.deeds import Comment
 from hostler.forge.outbox import enqueue
 from hostler.forge.port import ItemKind
-from hostler.intake.effects import Begin, Effect, Hear, Move, PullIs, Redirect, Reword, TakeOver
+from hostler.intake.effects import (
+    Begin,
+    Effect,
+    Hear,
+    Move,
+    Note,
+    PullIs,
+    Redirect,
+    Refuse,
+    Reword,
+    TakeOver,
+)
 from hostler.intake.issues import VOID_QUESTION
 from hostler.intake.looking import redirect_token
+from hostler.intake.noting import note_command, refuse_command
 from hostler.intake.people import Watch
 from hostler.intake.signals import SPOKEN, Remark, read
 from hostler.intake.takeover import give_back, take_over
@@ -63,6 +75,12 @@ def apply(tx: Transaction, watch: Watch, effect: Effect) -> str | None:
             return effect.pull.task
         case TakeOver():
             take_over(tx, effect.task)
+            return None
+        case Note():
+            note_command(tx, watch, effect)
+            return None
+        case Refuse():
+            refuse_command(tx, watch, effect)
             return None
         case _:
             assert_never(effect)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from hostler.intake.operator import Asked, Misspoken
 from hostler.intake.references import Named
 from hostler.intake.signals import IssueSeen, Remark
 from hostler.store.pulls import Floors, PullRow, PullStatus
@@ -80,7 +81,23 @@ class TakeOver:
     task: Task
 
 
-Effect = Begin | Move | Reword | Hear | Redirect | PullIs | TakeOver
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A command, to be carried out or, if it was not understood, answered."""
+
+    remark: Remark
+    asked: Asked | Misspoken
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """A command of somebody who may not give any."""
+
+    remark: Remark
+    asked: Asked | Misspoken
+
+
+Effect = Begin | Move | Reword | Hear | Redirect | PullIs | TakeOver | Note | Refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +124,8 @@ class Known:
     `labellers` is None where nobody was asked yet; `opening`: a pull request of ours is just
     being opened, so its number may not be known; `issue` is the newest version of the issue;
     `blocked_by` is what it waits for by GitHub's own list, None where that is not known yet;
-    `first`: no other version of it is known; `told`, `redirected`: what became of another one.
+    `first`: no other version of it is known; `told`, `redirected`: what became of another one;
+    `operations_begun`: what the operations issue held at first is known, and is history.
     """
 
     tasks: tuple[Task, ...] = ()
@@ -122,6 +140,7 @@ class Known:
     first: bool = True
     told: bool = False
     redirected: bool = False
+    operations_begun: bool = False
 
     @property
     def present(self) -> Task | None:

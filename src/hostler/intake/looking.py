@@ -10,6 +10,7 @@ from hostler.intake.deciding import asks_for_blockers
 from hostler.intake.effects import Known
 from hostler.intake.people import Watch
 from hostler.intake.signals import IssueSeen, PullSeen, Remark, Signal, read
+from hostler.model import Surface
 from hostler.store.outbox import open_writes
 from hostler.store.pulls import comment_floors, find_pull
 from hostler.store.references import IssueRef
@@ -52,7 +53,14 @@ def look(
         first=said is None or is_first(tx, said.row),
         told=said is not None and was_told(tx, watch.repo, issue, said.row),
         redirected=said is not None and _redirected(tx, watch, said),
+        operations_begun=number == watch.operations_issue and _begun(tx, watch),
     )
+
+
+def _begun(tx: Transaction, watch: Watch) -> bool:
+    """Whether the feeds have read the operations issue, and told its history from its news."""
+    where = (Surface.ISSUE_OPERATOR_COMMANDS, watch.operations_issue)
+    return Repo(watch.repo).get_poll_cursor(tx, *where) is not None
 
 
 def _redirected(tx: Transaction, watch: Watch, said: Remark) -> bool:

@@ -22,10 +22,17 @@ class Watch:
     labels: Labels = field(default_factory=Labels)
     base_branch: str = ""
     agent: str = ""
+    # Who may give commands, and the issue that takes them without a task; 0: none.
+    operators: frozenset[str] = frozenset()
+    operations_issue: int = 0
 
     def allows(self, login: str) -> bool:
         """Whether this person's words cause work. GitHub reads names without regard to case."""
         return login.lower() in self.allowed
+
+    def obeys(self, login: str) -> bool:
+        """Whether this person's commands are carried out."""
+        return login.lower() in self.operators
 
     def flows(self) -> tuple[tuple[str, Flow], ...]:
         """The labels that hand an issue over, the strongest first."""
@@ -45,6 +52,8 @@ def watch(project: str, repo: Repo) -> Watch:
         repo.labels,
         repo.base_branch,
         repo.agent,
+        lowered(repo.operator_logins),
+        repo.operations_issue_number,
     )
 
 
@@ -53,9 +62,14 @@ def lowered(names: Iterable[str]) -> frozenset[str]:
     return frozenset(name.lower() for name in names)
 
 
+def is_bot(login: str) -> bool:
+    """Whether a login is a program's."""
+    return login.lower().endswith(BOT)
+
+
 def refusal(login: str) -> str:
     """Why somebody's words cause nothing."""
-    if login.lower().endswith(BOT):
+    if is_bot(login):
         return f"{login} is a bot, and bots cause no work."
     return f"{login} is not among the repository's allowed_users."
 

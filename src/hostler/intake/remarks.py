@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hostler.forge.port import ItemKind
 from hostler.intake.effects import Decision, Hear, Known, Redirect
+from hostler.intake.operator import parse
+from hostler.intake.orders import on_command
 from hostler.intake.people import Watch, refusal
 from hostler.intake.signals import Remark
 from hostler.store.pulls import PullStatus
@@ -16,10 +18,11 @@ def on_remark(said: Remark, known: Known, watch: Watch) -> Decision:
     """What one version of somebody's words causes."""
     if not known.newest:
         return Decision("It was changed since; the newer version counts.")
+    asked = parse(said.body)
+    if asked is not None:
+        return on_command(said, asked, known, watch)
     if not watch.allows(said.row.author):
         return Decision(refusal(said.row.author))
-    if said.is_command:
-        return Decision("It is a command, not work.")
     if said.is_empty:
         return Decision("It asks for nothing.")
     if said.row.updated_at < known.floors.heard_from:

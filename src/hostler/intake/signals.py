@@ -11,6 +11,7 @@ from typing import Any
 from hostler.errors import ServerFailed
 from hostler.forge.payloads import blocker_count, issue, pull_of, text
 from hostler.forge.port import ItemKind
+from hostler.intake.operator import command_lines
 from hostler.store.inbox import InboxRow
 
 # Events in which somebody says something.
@@ -64,7 +65,7 @@ class Remark:
     @property
     def is_command(self) -> bool:
         """Words for the operator's desk are not work."""
-        return self.body.lstrip().startswith("/hostler")
+        return bool(command_lines(self.body))
 
     @property
     def is_empty(self) -> bool:

@@ -39,12 +39,13 @@ def place_of(
         pool=pool_of(agent),
         width=repo.max_concurrent_slots if repo else USUAL_WIDTH,
         weight=repo.weight if repo else 1,
-        paused=_paused(task.project, paused, in_settings=bool(repo and repo.paused)),
+        paused=paused_words(task.project, paused, in_settings=bool(repo and repo.paused)),
         ready=task.repo_full_name is None or task.project in ready,
     )
 
 
-def _paused(project: str, paused: Mapping[str, Pause], *, in_settings: bool) -> str:
+def paused_words(project: str, paused: Mapping[str, Pause], *, in_settings: bool) -> str:
+    """What holds a project back; empty: nothing does."""
     if in_settings:
         return f"{project} is paused in the settings."
     for scope, what in ((ALL, "Everything"), (project_scope(project), project)):

@@ -68,6 +68,31 @@ STORE_RESTORED = Event(
     "store_restored", Level.WARNING, "The database was replaced by a backup.", ("backup", "kept")
 )
 
+OPERATOR_COMMAND_SEEN = Event(
+    "operator_command_seen",
+    Level.INFO,
+    "An operator gave a command.",
+    ("repo", "number", "actor", "verb", "key"),
+)
+OPERATOR_COMMAND_APPLIED = Event(
+    "operator_command_applied",
+    Level.INFO,
+    "A command was carried out; a restart was asked for.",
+    ("repo", "number", "actor", "verb", "key"),
+)
+OPERATOR_COMMAND_FAILED = Event(
+    "operator_command_failed",
+    Level.WARNING,
+    "A command could not be carried out.",
+    ("repo", "number", "actor", "verb", "key", "why"),
+)
+OPERATOR_COMMAND_REFUSED = Event(
+    "operator_command_refused",
+    Level.INFO,
+    "A command was not understood, or not from an operator.",
+    ("repo", "number", "actor", "key"),
+)
+
 SERVICE_STARTED = Event(
     "service_started", Level.INFO, "A service works on a home.", ("home", "repos", "workers")
 )
@@ -186,6 +211,10 @@ EVENTS = (
     STORE_UPGRADED,
     STORE_BACKED_UP,
     STORE_RESTORED,
+    OPERATOR_COMMAND_SEEN,
+    OPERATOR_COMMAND_APPLIED,
+    OPERATOR_COMMAND_FAILED,
+    OPERATOR_COMMAND_REFUSED,
     SERVICE_STARTED,
     SERVICE_LEFT,
     SERVICE_REPO_POLLED,
@@ -241,6 +270,12 @@ WEBHOOK_DELIVERIES = Metric(
     MetricKind.COUNTER,
     "Webhooks by what was answered: 202 taken, 403 forged, 409 seen before, 413 too large.",
     ("answer",),
+)
+OPERATOR_COMMANDS_SEEN = Metric(
+    "operator_commands_seen_total",
+    MetricKind.COUNTER,
+    "Operator commands that were noticed, of whomever.",
+    ("verb",),
 )
 OPERATOR_COMMANDS_APPLIED = Metric(
     "operator_commands_applied_total",
@@ -359,6 +394,7 @@ METRICS = (
     ACTION_TOKENS,
     ACTION_TOKEN_UNOBSERVED_AGE,
     QUEUED_RUNS,
+    OPERATOR_COMMANDS_SEEN,
     OPERATOR_COMMANDS_APPLIED,
     WEBHOOK_DELIVERIES,
     GITHUB_BUDGET_LIMIT,

@@ -11,6 +11,7 @@ from hostler.errors import GitHubPollingError, RateLimited, Refused, ServerFaile
 from hostler.forge.feeds.cadence import REST, TRIPWIRE, Pulse, after, phase_of, rest_due
 from hostler.forge.feeds.full import FULL, scan_full
 from hostler.forge.feeds.inbox import Ingested
+from hostler.forge.feeds.operations import begin_operations
 from hostler.forge.feeds.pulls import PULL, Fetched, fetch, sweep
 from hostler.forge.feeds.runs import draw_runs
 from hostler.forge.feeds.shadow import Shadow
@@ -36,6 +37,8 @@ class Plan:
     idle_every: int = 5
     # Whether workflow runs are of use to anybody.
     runs: bool = False
+    # The issue that takes commands without a task; 0: none.
+    operations: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,8 @@ class Poller:
             standing = stand(tx, tap)
         tap.meter.followed = standing.followed
         differences: tuple[str, ...] = ()
+        # Before anything else shows its history as news.
+        self._begin_operations(found)
         if self._plan.incremental is False:
             found.ingested += scan_full(tap, standing.followed, self._issues())
         else:
@@ -162,7 +167,17 @@ class Poller:
 
     def _issues(self) -> dict[int, Surface]:
         with self._tap.store.read() as tx:
-            return issue_threads(tx, self._tap)
+            found = issue_threads(tx, self._tap)
+        if self._plan.operations:
+            found.setdefault(self._plan.operations, Surface.ISSUE_OPERATOR_COMMANDS)
+        return found
+
+    def _begin_operations(self, found: Gathered) -> None:
+        if self._plan.operations:
+            with found.going_on():
+                found.read(
+                    self._plan.operations, begin_operations(self._tap, self._plan.operations)
+                )
 
     def _incremental(self, standing: Standing, found: Gathered) -> None:
         # Any content counts: a comment in its issue's very second makes no new version of it.

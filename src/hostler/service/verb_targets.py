@@ -1,0 +1,84 @@
+"""Whom an operator's command means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hostler.errors import HostlerError
+from hostler.forge import Forge
+from hostler.intake import Watch
+from hostler.intake.effects import Known
+from hostler.service.desks import House
+from hostler.store.operator_commands import CommandRow
+from hostler.store.pulls import find_pull
+from hostler.store.tasks import Task, find_task, tasks_of_issue
+from hostler.store.transaction import Transaction
+
+
+class NotSaid(HostlerError):
+    """A command that means nothing where it was said."""
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(what, safe="Nothing was changed.", remedy=remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """Where commands are carried out: the house, and one of its repositories."""
+
+    house: House
+    watch: Watch
+
+    @property
+    def forge(self) -> Forge:
+        """The repository on GitHub."""
+        return self.house.hub.repo(self.watch.repo)
+
+
+def task_of(tx: Transaction, post: Post, command: CommandRow) -> Task:
+    """The task of the thread where it was said."""
+    found = _task_at(tx, post, command.thread_number)
+    if found is None:
+        raise NotSaid(
+            "This thread has no task.", "Say it on the issue or pull request of the task you mean."
+        )
+    return found
+
+
+def _task_at(tx: Transaction, post: Post, number: int) -> Task | None:
+    pull = find_pull(tx, post.watch.repo, number)
+    if pull is not None:
+        return find_task(tx, pull.task)
+    return Known(tuple(tasks_of_issue(tx, post.watch.repo, number))).present
+
+
+def of_issue(tx: Transaction, post: Post, command: CommandRow) -> Task:
+    """The task of the issue that is named, else of the thread."""
+    named = command.arguments.get("issue")
+    if named is None:
+        return task_of(tx, post, command)
+    found = Known(tuple(tasks_of_issue(tx, post.watch.repo, int(named)))).present
+    if found is None:
+        raise NotSaid(f"Issue {named} has no task.")
+    return found
+
+
+def of_pull(tx: Transaction, post: Post, command: CommandRow) -> Task:
+    """The task of the pull request that is named, else of the thread."""
+    named = command.arguments.get("pr")
+    if named is None:
+        return task_of(tx, post, command)
+    # Of other repositories nothing is said here: who reads this may not know of them.
+    pull = find_pull(tx, post.watch.repo, int(named))
+    found = find_task(tx, pull.task) if pull is not None else None
+    if found is None:
+        raise NotSaid(f"Pull request {named} is not one of ours, or its task was deleted.")
+    return found
+
+
+def pull_meant_by(tx: Transaction, post: Post, command: CommandRow) -> tuple[int | None, Task]:
+    """The pull request to go on with, if there is one, and its task."""
+    task = of_pull(tx, post, command)
+    named = command.arguments.get("pr")
+    here = find_pull(tx, post.watch.repo, command.thread_number)
+    return int(named) if named else here.pr_number if here else task.pr_number, task

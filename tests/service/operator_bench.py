@@ -1,0 +1,114 @@
+"""A repository in memory whose operators speak, and who carries out what they say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+from intake_yard import ALLOWED, Yard, database
+
+from hostler.clock import FakeClock
+from hostler.config.settings import Agent, Repo, Settings
+from hostler.flows import settled, take_in
+from hostler.forge import Hub, Plan, Poller, Tap
+from hostler.intake import Taken
+from hostler.service.desks import House
+from hostler.service.operating import Operator
+from hostler.service.verb_targets import Post
+from hostler.store import Store
+from hostler.store.operator_commands import CommandRow, CommandStatus, commands_in
+from hostler.store.outbox import OutboxRow, open_writes
+
+OLGA, STRANGER, BOT = "Olga", "mallory", "renovate[bot]"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What is about to be said on GitHub."""
+
+    number: int
+    body: str
+    lane: str
+    token: str
+
+
+class Bench(Yard):
+    """A yard with an operator, olga, and an operations issue."""
+
+    def __init__(self, store: Store, clock: FakeClock, home: Path) -> None:
+        super().__init__(store, clock)
+        self.operations = self.hub.file_issue("Operations", by="ann")
+        settings = Settings(
+            repo={
+                "stable": Repo(
+                    owner=self.name.owner,
+                    name=self.name.name,
+                    allowed_users=list(ALLOWED),
+                    operator_logins=["olga"],
+                    operations_issue_number=self.operations,
+                )
+            },
+            agent={"helper": Agent(kind="command", command=["true"])},
+        )
+        self.watch = replace(
+            self.watch, operators=frozenset({"olga"}), operations_issue=self.operations
+        )
+        hub = cast(Hub, SimpleNamespace(repo=lambda _: self.hub))
+        self.post = Post(House(home, settings, store, hub), self.watch)
+        self.wake()
+
+    def wake(self) -> None:
+        """A new service: nothing is remembered but what is stored."""
+        tap = Tap(self.store, self.hub, self.name, settled=settled, scopes=("outbox", "tasks"))
+        self.poller = Poller(tap, Plan(operations=self.operations))
+        self.operator = Operator(self.post)
+
+    def look(self) -> Taken:
+        """What a look does: GitHub into the inbox, the inbox into rows, and commands obeyed."""
+        self.tick()
+        self.poller.poll()
+        taken = take_in(self.store, self.hub, self.watch)
+        self.operator.obey()
+        return taken
+
+    def command(self, number: int, text: str, by: str = OLGA) -> int:
+        comment = self.say(number, text, by)
+        self.look()
+        return comment
+
+    def rows(self) -> list[CommandRow]:
+        with self.store.read() as tx:
+            return commands_in(tx, self.name, tuple(CommandStatus))
+
+    def row(self) -> CommandRow:
+        return max(self.rows(), key=lambda row: (row.said_at, row.comment_id))
+
+    def replies(self) -> list[Reply]:
+        """Every reply that waits to be sent, but for status comments."""
+        with self.store.read() as tx:
+            writes = [row for row in open_writes(tx) if row.kind == "comment"]
+        found = [_reply(row) for row in writes]
+        return [one for one in found if not one.token.startswith("status:")]
+
+    def last(self) -> str:
+        return self.replies()[-1].body
+
+
+def _reply(row: OutboxRow) -> Reply:
+    return Reply(row.scope_number, json.loads(row.payload)["body"], row.lane, row.token)
+
+
+@contextmanager
+def bench(home: Path, *, begun: bool = True) -> Iterator[Bench]:
+    """`begun`: the service has looked at the repository before anybody speaks."""
+    clock = FakeClock()
+    with database(clock) as store:
+        made = Bench(store, clock, home)
+        if begun:
+            made.look()
+        yield made

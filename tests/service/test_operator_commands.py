@@ -1,0 +1,385 @@
+"""Operator commands from comment to effect and reply, on a database and a GitHub in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from intake_yard import BUGFIX, IGNORE
+from operator_bench import BOT, OLGA, STRANGER, Bench, bench
+
+from hostler.errors import StoreBusy, Unreachable
+from hostler.flows.operations import SCOPES, current_operation, finish_operation
+from hostler.forge.markers import marked
+from hostler.forge.port import ItemKind
+from hostler.intake.answering import reply_token
+from hostler.intake.operator import Verb, parse
+from hostler.service import operating
+from hostler.service.verbs import ASKING, CHANGING, LOOKING
+from hostler.store.operator_commands import CommandStatus
+from hostler.store.pauses import ALL, pause, pauses
+from hostler.store.pulls import PullStatus
+from hostler.store.tasks import TaskState
+from hostler.telemetry.metrics import metrics
+from hostler.telemetry.names import OPERATOR_COMMANDS_APPLIED, OPERATOR_COMMANDS_SEEN
+
+SHA = "1" * 40
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Iterator[Bench]:
+    with bench(tmp_path) as made:
+        yield made
+
+
+def with_task(yard: Bench, **fields: object) -> int:
+    """The issue of a task."""
+    number = yard.file("Crash", "ann", BUGFIX)
+    yard.look()
+    if fields:
+        yard.set(yard.task(), **fields)
+    return number
+
+
+def with_pull(yard: Bench) -> int:
+    with_task(yard)
+    return yard.open_pull(yard.task())
+
+
+def block(yard: Bench, pull: int | None = None) -> None:
+    yard.set(yard.task(), state=TaskState.BLOCKED, reason="The push was refused.")
+    if pull is not None:
+        with yard.store.write() as tx:
+            tx.constant("UPDATE pull_requests SET status = 'blocked'")
+
+
+def outcome(yard: Bench) -> tuple[str, str]:
+    """The last command's status and its reply, of which there is one."""
+    row = yard.row()
+    (reply,) = [one for one in yard.replies() if one.token == reply_token(row.command_key)]
+    assert (reply.number, reply.lane) == (row.thread_number, "operator")
+    assert reply.body == f"@{row.actor}: {row.result}"
+    assert parse(reply.body) is None
+    return row.status, row.result
+
+
+def test_every_verb_is_carried_out_by_somebody():
+    verbs = [*LOOKING, *CHANGING, *ASKING]
+    assert sorted(verbs) == sorted(Verb)
+    assert len(verbs) == len(set(verbs))
+
+
+# -- verbs ------------------------------------------------------------------------------------
+
+
+def test_help_lists_the_verbs(yard):
+    yard.command(yard.operations, "/hostler help")
+    status, text = outcome(yard)
+    assert status == "applied"
+    assert all(f"/hostler {verb}" in text for verb in Verb)
+
+
+def test_status_tells_of_this_repository(yard):
+    number = with_task(yard, state=TaskState.BLOCKED, reason="Ask @everyone about `it`.")
+    with yard.store.write() as tx:
+        pause(tx, ALL, "ann", "a release")
+    yard.command(yard.operations, "/hostler status")
+    status, text = outcome(yard)
+    assert status == "applied"
+    assert "- tasks: 1 blocked" in text
+    assert f"- needs a person: `#{number}` (bugfix), blocked: `Ask @everyone about 'it'.`" in text
+    assert "- paused: `Everything was paused by ann: a release`" in text
+
+
+def test_why_tells_what_holds_the_task_of_the_thread(yard):
+    number = with_task(yard)
+    with yard.store.write() as tx:
+        pause(tx, "project:stable", "ann", "a release")
+    yard.command(number, "/hostler why")
+    status, text = outcome(yard)
+    assert status == "applied"
+    assert f"`#{number}` (bugfix) is queued." in text
+    assert "- gate: `paused`" in text
+    yard.set(yard.task(), state=TaskState.NEEDS_INPUT, question="Which one?")
+    yard.command(number, "/hostler why")
+    assert "Which one?" in outcome(yard)[1]
+
+
+def test_stop_is_final_until_a_person_says_otherwise(yard):
+    number = with_task(yard)
+    yard.command(number, "/hostler stop")
+    assert outcome(yard)[0] == "applied"
+    stopped = yard.task()
+    assert (stopped.state, stopped.reason) == (TaskState.STOPPED, f"Stopped by {OLGA}.")
+    yard.say(number, "please go on", by="ann")
+    yard.look()
+    assert yard.task().state is TaskState.STOPPED
+    yard.command(number, "/hostler resume")
+    assert outcome(yard)[0] == "applied"
+    assert yard.task().state is TaskState.QUEUED
+
+
+def test_what_cannot_be_stopped_says_so(yard):
+    number = with_task(yard, state=TaskState.DONE)
+    yard.command(number, "/hostler stop")
+    assert outcome(yard) == (
+        "failed",
+        f"The task {yard.task().id} is done: it cannot be stopped. Nothing was changed.",
+    )
+
+
+def test_retry_begins_anew_here_or_for_the_issue_that_is_named(yard):
+    number = with_task(yard, state=TaskState.FAILED, attempt=3)
+    yard.command(number, "/hostler retry")
+    assert (outcome(yard)[0], yard.task().state, yard.task().attempt) == ("applied", "queued", 0)
+    yard.set(yard.task(), state=TaskState.FAILED, attempt=3)
+    yard.command(yard.operations, f"/hostler retry issue={number}")
+    assert (outcome(yard)[0], yard.task().state, yard.task().attempt) == ("applied", "queued", 0)
+    yard.command(yard.operations, "/hostler retry issue=4711")
+    assert outcome(yard) == ("failed", "Issue 4711 has no task. Nothing was changed.")
+
+
+def test_unblock_lets_a_pull_request_go_on_with_what_was_said_meanwhile(yard):
+    pull = with_pull(yard)
+    block(yard, pull)
+    yard.say(pull, "Please add a line.", by="ann")
+    yard.look()
+    assert yard.waiting(yard.task()) == []
+    yard.command(pull, "/hostler unblock")
+    assert outcome(yard)[0] == "applied"
+    assert yard.pull(pull).status is PullStatus.AWAITING_FEEDBACK
+    assert yard.task().state is TaskState.QUEUED
+    assert len(yard.waiting(yard.task())) == 1
+
+
+def test_unblock_wants_the_head_that_was_seen(yard):
+    pull = with_pull(yard)
+    block(yard, pull)
+    yard.command(yard.operations, f"/hostler unblock pr={pull} head_sha={'2' * 40}")
+    status, text = outcome(yard)
+    assert (status, yard.task().state) == ("failed", TaskState.BLOCKED)
+    assert f"is {SHA}, not" in text
+    yard.command(yard.operations, f"/hostler unblock pr={pull} head_sha={SHA}")
+    assert (outcome(yard)[0], yard.task().state) == ("applied", TaskState.AWAITING_FEEDBACK)
+    yard.command(pull, "/hostler unblock")
+    assert outcome(yard)[0] == "failed"
+    assert "It is not blocked" in outcome(yard)[1]
+
+
+def test_unblock_queues_a_task_without_a_pull_request(yard):
+    number = with_task(yard)
+    block(yard)
+    yard.command(number, "/hostler unblock")
+    assert (outcome(yard)[0], yard.task().state) == ("applied", TaskState.QUEUED)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_resume_takes_back_a_close(yard, named):
+    pull = with_pull(yard)
+    yard.change(pull, state="closed")
+    yard.look()
+    assert yard.task().state is TaskState.STOPPED
+    text = f"/hostler resume pr={pull}" if named else "/hostler resume"
+    yard.command(yard.operations if named else pull, text)
+    assert outcome(yard)[0] == "failed"
+    assert "Reopen it there first." in outcome(yard)[1]
+    yard.change(pull, state="open")
+    yard.command(yard.operations if named else yard.task().number, text)
+    assert (outcome(yard)[0], yard.task().state) == ("applied", TaskState.AWAITING_FEEDBACK)
+    yard.command(pull, "/hostler resume")
+    assert outcome(yard) == ("applied", f"Pull request `#{pull}` is listened to already.")
+
+
+def test_pause_holds_this_repository_until_it_is_unpaused(yard):
+    for word, held in (("pause", True), ("pause", True), ("unpause", False), ("unpause", False)):
+        yard.command(yard.operations, f"/hostler {word}")
+        assert outcome(yard)[0] == "applied"
+        with yard.store.read() as tx:
+            assert ("project:stable" in pauses(tx)) is held
+    texts = [row.result for row in yard.rows()]
+    assert ["already" in texts[1], "goes on" in texts[2], "was not" in texts[3]] == [True] * 3
+
+
+def test_a_pause_of_everything_is_not_lifted_from_here(yard):
+    with yard.store.write() as tx:
+        pause(tx, ALL, "ann", "")
+    yard.command(yard.operations, "/hostler unpause")
+    assert "stays paused" in outcome(yard)[1]
+    with yard.store.read() as tx:
+        assert ALL in pauses(tx)
+
+
+def test_a_restart_is_asked_for_once_and_answered_when_it_is_over(yard):
+    yard.command(yard.operations, "/hostler restart")
+    first = yard.row()
+    assert (first.status, yard.replies()) == (CommandStatus.WAITING, [])
+    yard.command(yard.operations, "/hostler restart")
+    assert outcome(yard) == ("failed", "A restart is already under way. Nothing was changed.")
+    with yard.store.write(*SCOPES) as tx:
+        assert current_operation(tx).command_key == first.command_key
+        finish_operation(tx, ok=True)
+    yard.look()
+    assert [one.body for one in yard.replies()][1:] == [f"@{OLGA}: Restarted."]
+    yard.command(yard.operations, "/hostler restart")
+    assert yard.row().status is CommandStatus.WAITING
+
+
+@pytest.mark.parametrize("text", ["why", "stop", "retry", "unblock", "resume", "resume pr=4711"])
+def test_the_operations_issue_has_no_task_of_its_own(yard, text):
+    yard.command(yard.operations, f"/hostler {text}")
+    assert outcome(yard)[0] == "failed"
+    assert "Nothing was changed." in outcome(yard)[1]
+
+
+# -- people, edits, places --------------------------------------------------------------------
+
+
+def test_a_mistake_is_answered_and_nothing_is_done(yard):
+    number = with_task(yard)
+    before = metrics.value(OPERATOR_COMMANDS_SEEN, verb="unknown")
+    yard.command(number, "/hostler stop now")
+    status, text = outcome(yard)
+    assert (status, yard.task().state) == ("refused", TaskState.QUEUED)
+    assert "Allowed: `/hostler stop`." in text
+    assert metrics.value(OPERATOR_COMMANDS_SEEN, verb="unknown") == before + 1
+
+
+def test_strangers_are_refused_once_per_thread(yard):
+    number = with_task(yard)
+    pull = yard.open_pull(yard.task())
+    for place in (number, number, pull, pull):
+        for who in (STRANGER, "ann"):
+            yard.command(place, "/hostler stop", by=who)
+    assert [one.number for one in yard.replies()] == [number, pull]
+    assert {(row.status, row.result) for row in yard.rows()} == {("refused", "Not an operator.")}
+    assert yard.task().state is TaskState.AWAITING_FEEDBACK
+
+
+@pytest.mark.parametrize("who", [BOT, "olga[bot]"])
+def test_bots_are_not_even_refused(yard, who):
+    yard.command(with_task(yard), "/hostler stop", by=who)
+    assert (yard.rows(), yard.replies()) == ([], [])
+
+
+def test_what_we_wrote_is_no_command_even_with_an_operators_account(yard):
+    yard.command(with_task(yard), marked("/hostler stop", "lost-1"))
+    assert (yard.rows(), yard.replies()) == ([], [])
+
+
+def test_an_edit_is_a_new_command_and_the_old_one_stays_done(yard):
+    comment = yard.command(yard.operations, "/hostler pause")
+    yard.tick()
+    yard.hub.edit(ItemKind.ISSUE_COMMENT, comment, "/hostler status")
+    yard.look()
+    yard.look()
+    assert [(row.verb, row.status) for row in yard.rows()] == [
+        ("pause", "applied"),
+        ("status", "applied"),
+    ]
+    assert len({row.command_key for row in yard.rows()}) == len(yard.replies()) == 2
+
+
+def test_words_edited_into_a_command_are_not_told_and_back_again_they_are(yard):
+    pull = with_pull(yard)
+    comment = yard.say(pull, "Use tabs.", by="ann")
+    yard.look()
+    assert len(yard.waiting(yard.task())) == 1
+    for text, told in (("/hostler stop", 0), ("Use spaces.", 1)):
+        yard.tick()
+        yard.hub.edit(ItemKind.ISSUE_COMMENT, comment, text)
+        yard.look()
+        assert len(yard.waiting(yard.task())) == told
+    # Nobody who may command has said it.
+    assert yard.task().state is TaskState.QUEUED
+
+
+def test_commands_are_heard_while_people_have_the_work(yard):
+    number = with_task(yard)
+    yard.label(number, IGNORE, "ann")
+    yard.look()
+    assert yard.task().state is TaskState.STOPPED
+    yard.command(number, "/hostler why")
+    assert outcome(yard)[0] == "applied"
+
+
+def test_a_command_elsewhere_is_nothing(yard):
+    number = yard.file("No label", "ann")
+    yard.command(number, "/hostler status")
+    assert (yard.rows(), yard.replies()) == ([], [])
+
+
+def test_history_of_the_operations_issue_is_not_carried_out(tmp_path):
+    with bench(tmp_path, begun=False) as yard:
+        yard.say(yard.operations, "/hostler pause", by=OLGA)
+        yard.look()
+        yard.wake()
+        yard.look()
+        assert (yard.rows(), yard.replies()) == ([], [])
+        yard.command(yard.operations, "/hostler status")
+        assert [row.verb for row in yard.rows()] == ["status"]
+
+
+# -- trouble ----------------------------------------------------------------------------------
+
+
+def test_a_command_that_breaks_is_answered_and_keeps_no_other_one_back(yard, monkeypatch):
+    def broken(*_args):
+        raise ZeroDivisionError
+
+    monkeypatch.setitem(operating.CHANGING, Verb.PAUSE, broken)
+    before = metrics.value(OPERATOR_COMMANDS_APPLIED, verb="pause")
+    yard.say(yard.operations, "/hostler pause", by=OLGA)
+    yard.say(yard.operations, "/hostler status", by=OLGA)
+    yard.look()
+    assert [(row.verb, row.status) for row in yard.rows()] == [
+        ("pause", "failed"),
+        ("status", "applied"),
+    ]
+    assert "Something broke here" in yard.replies()[0].body
+    assert len(yard.replies()) == 2
+    assert metrics.value(OPERATOR_COMMANDS_APPLIED, verb="pause") == before
+
+
+def test_a_command_waits_for_a_github_that_does_not_answer_but_not_for_ever(yard, monkeypatch):
+    pull = with_pull(yard)
+    block(yard, pull)
+
+    def silent(_number):
+        raise Unreachable("GET pull", "down")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(yard.hub, "pull", silent)
+        yard.say(pull, "/hostler unblock", by=OLGA)
+        yard.say(pull, "/hostler status", by=OLGA)
+        yard.read()
+        yard.take()
+        yard.operator.obey()
+        assert [row.status for row in yard.rows()] == ["seen", "applied"]
+        yard.clock.advance(3600)
+        yard.operator.obey()
+        assert [row.status for row in yard.rows()] == ["failed", "applied"]
+    assert len(yard.replies()) == 2
+    yard.command(pull, "/hostler unblock")
+    assert outcome(yard)[0] == "applied"
+
+
+def test_a_busy_database_leaves_the_command_for_the_next_look(yard, monkeypatch):
+    def busy(*_args):
+        raise StoreBusy("somebody", 1.0)
+
+    yard.say(yard.operations, "/hostler pause", by=OLGA)
+    with monkeypatch.context() as patch:
+        patch.setitem(operating.CHANGING, Verb.PAUSE, busy)
+        with pytest.raises(StoreBusy):
+            yard.look()
+    assert [row.status for row in yard.rows()] == ["seen"]
+    yard.look()
+    assert outcome(yard)[0] == "applied"
+
+
+def test_an_idle_operator_reads_nothing(yard, monkeypatch):
+    yard.operator.obey()
+    with monkeypatch.context() as patch:
+        patch.setattr(operating, "commands_in", None)
+        assert yard.operator.obey() == []
