@@ -40,8 +40,9 @@ class Operator:
         # Where the database stood when no command waited; None: look again.
         self._idle: int | None = None
 
-    def obey(self) -> list[CommandRow]:
-        """Carry out every command that waits; those that were looked at."""
+    def obey(self, taken: Taken | None = None) -> list[CommandRow]:
+        """Carry out every command that waits, those of a look among them; what was tried."""
+        self._tell_heard(taken or Taken())
         mark = self._store.change_mark()
         if self._idle == mark:
             return []
@@ -51,13 +52,6 @@ class Operator:
         for command in waiting:
             self._attempt(command)
         return waiting
-
-    def heard(self, taken: Taken) -> None:
-        """Tell the log which commands have come."""
-        for one in taken.heard:
-            for effect in one.decision.effects:
-                if isinstance(effect, Note | Refuse):
-                    self._tell_heard(effect)
 
     def _attempt(self, command: CommandRow) -> None:
         """One command; whatever happens to it keeps no other one from its turn."""
@@ -111,7 +105,14 @@ class Operator:
         with self._store.read() as tx:
             return age(parse_stamp(command.created_at), tx.now()) >= PATIENCE
 
-    def _tell_heard(self, effect: Note | Refuse) -> None:
+    def _tell_heard(self, taken: Taken) -> None:
+        """Tell the log which commands have come."""
+        for one in taken.heard:
+            for effect in one.decision.effects:
+                if isinstance(effect, Note | Refuse):
+                    self._tell(effect)
+
+    def _tell(self, effect: Note | Refuse) -> None:
         said = effect.remark.row
         if self._log is None:
             return

@@ -18,6 +18,8 @@ from hostler.intake import Taken, Watch
 from hostler.model import RepoName
 from hostler.service.desks import Desks, House
 from hostler.service.observing import Observer, nobody
+from hostler.service.operating import Operator
+from hostler.service.verb_targets import Post
 from hostler.store.held import rows_to_look_at
 from hostler.store.tasks import SCOPE as TASKS
 from hostler.telemetry.logs import Log
@@ -68,6 +70,7 @@ class RepoOrchestrator:
         self._clock = clock
         self._observe = observe
         self._poller = Poller(self._tap(window, log), plan_of(house, watch.project))
+        self._operator = Operator(Post(house, watch), log)
         # Where the database stood when nothing was worth a look; None: look again.
         self._heard: int | None = None
         self._active = False
@@ -109,6 +112,7 @@ class RepoOrchestrator:
         # What is in the inbox already is heard, whatever GitHub does not tell now.
         taken = self._take_in()
         self._observe("heard", self.project)
+        self._operator.obey(taken)
         others = [RepoName(repo.owner, repo.name) for repo in house.settings.repo.values()]
         if error is None:
             refresh_dependencies(house.store, house.hub.repo, self.watch, others)
@@ -195,11 +199,13 @@ def stretch_of(hub: object, repo: RepoName, *, active: bool) -> float:
 def plan_of(house: House, project: str) -> Plan:
     """How a repository is polled, by the settings."""
     runtime, github = house.settings.runtime, house.settings.github
+    repo = house.settings.repo[project]
     return Plan(
         feeds=runtime.feeds,
         incremental=runtime.enable_incremental_comment_fetch,
         idle_every=github.idle_feed_every_polls,
-        runs=house.settings.repo[project].pr_actions_feedback_policy != "never",
+        runs=repo.pr_actions_feedback_policy != "never",
+        operations=repo.operations_issue_number,
     )
 
 
