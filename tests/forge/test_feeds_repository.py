@@ -16,7 +16,6 @@ from hostler.forge.feeds.chains import unpack
 from hostler.model import Surface
 from hostler.sandbox.pull_entities import Review
 from hostler.store.feeds import find_chain, pulls_moved
-from hostler.store.inbox import pending_inbox_rows
 from hostler.store.pulls import PullStatus
 from hostler.telemetry.logs import Logging
 
@@ -207,7 +206,7 @@ def test_a_cursor_that_cannot_be_believed_is_set_back_and_told(house, store, col
     assert poller.poll().reset == ()
 
 
-def test_completed_runs_of_our_heads_wait_for_whoever_wants_them(git_house, house, store):
+def test_completed_runs_of_our_heads_wait_in_the_inbox(git_house, house, store):
     yard = Yard(house, store, runs=True)
     number, other = house.pull("topic"), house.pull("other")
     yard.follow(number)
@@ -228,8 +227,7 @@ def test_completed_runs_of_our_heads_wait_for_whoever_wants_them(git_house, hous
         house.control("POST", "/actions/finish", **ended)
     yard.poll()
     with store.read() as tx:
-        assert [row.kind for row in pending(tx, house.name) if row.kind == "workflow_run"] == []
-        rows = [r for r in pending_inbox_rows(tx, house.name) if r.kind == "workflow_run"]
+        rows = [row for row in pending(tx, house.name) if row.kind == "workflow_run"]
     assert [(row.scope_number, row.object_id) for row in rows] == [(number, runs[0])]
     yard.settle()
     assert len(yard.keys("workflow_run")) == 1

@@ -140,7 +140,9 @@ def watches(house: Opened) -> dict[RepoName, Watch]:
     """The watched repositories."""
     from hostler.intake import watch
 
-    found = [watch(project, repo) for project, repo in house.settings.repo.items()]
+    found = [
+        watch(project, repo, house.settings.tasks) for project, repo in house.settings.repo.items()
+    ]
     return {one.repo: one for one in found}
 
 

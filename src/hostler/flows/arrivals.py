@@ -11,13 +11,16 @@ from hostler.forge.outbox.sender import SCOPE as OUTBOX
 from hostler.forge.port import Blocking, Forge, Issue
 from hostler.intake import (
     Taken,
+    Unfinished,
     Watch,
     ask_blocked_by,
     ask_labellers,
+    ask_runs,
     blocked_by_of,
     labellers_of,
     request,
     take,
+    unfinished_of,
     waiting_events,
 )
 from hostler.store import Store
@@ -32,9 +35,11 @@ def take_in(store: Store, forge: Forge, watch: Watch) -> Taken:
     """Decide about everything in the inbox of a repository. The network is asked before."""
     with store.read() as tx:
         strangers, blocked = ask_labellers(tx, watch), ask_blocked_by(tx, watch)
+        heads = ask_runs(tx, watch)
     labellers = labellers_of(forge, strangers)
     # Asked before a task begins: afterwards, its agent might be started first.
-    return take_what_waits(store, watch, labellers, blocked_by_of(forge, blocked))
+    blockers = blocked_by_of(forge, blocked)
+    return take_what_waits(store, watch, labellers, blockers, unfinished_of(forge, heads))
 
 
 def take_what_waits(
@@ -42,6 +47,7 @@ def take_what_waits(
     watch: Watch,
     labellers: Mapping[int, dict[str, str]] | None = None,
     blockers: Mapping[int, tuple[Blocking, ...]] | None = None,
+    unfinished: Unfinished | None = None,
 ) -> Taken:
     """The same by what is known already; what GitHub would have to be asked about waits on.
 
@@ -54,7 +60,7 @@ def take_what_waits(
     for start in range(0, len(keys), AT_ONCE):
         with store.write(SCOPE, OUTBOX) as tx:
             some = keys[start : start + AT_ONCE]
-            taken += _take_some(tx, watch, labellers or {}, blockers or {}, some)
+            taken += _take_some(tx, watch, labellers or {}, blockers or {}, some, unfinished)
     return taken
 
 
@@ -64,8 +70,9 @@ def _take_some(
     labellers: Mapping[int, dict[str, str]],
     blockers: Mapping[int, tuple[Blocking, ...]],
     keys: Collection[str],
+    unfinished: Unfinished | None,
 ) -> Taken:
-    taken = take(tx, watch, labellers, blockers, keys)
+    taken = take(tx, watch, labellers, blockers, keys, unfinished)
     for place, task in enumerate(taken.changed, start=1):
         publish(tx, untangle(tx, require_task(tx, task), taken.changed[place:]))
     note_blocking(tx, blockers.values())

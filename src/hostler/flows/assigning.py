@@ -9,9 +9,10 @@ from typing import Any
 
 from hostler.agents.launch import Assignment, Limits
 from hostler.config.settings import Repo, Tasks
+from hostler.flows.ci import Failure
 from hostler.flows.material import Material
 from hostler.flows.rendering import quoted, render
-from hostler.flows.turns import Turn, design_path, turn_of
+from hostler.flows.turns import Turn, design_path, is_feedback, turn_of
 from hostler.forge.port import ItemKind
 from hostler.intake import Remark
 from hostler.store.tasks import Flow, Task
@@ -60,8 +61,8 @@ def assignment_for(
 
 def prompt_for(task: Task, material: Material, repo: Repo | None) -> str:
     """The whole prompt: the work, what was said, what to mend, and the rules."""
-    feedback = task.pr_number is not None and bool(material.remarks)
-    parts = [_feedback(task, material) if feedback else _work(task, material)]
+    feedback = is_feedback(task, material)
+    parts = _feedback(task, material) if feedback else [_work(task, material)]
     if task.question and material.remarks and not feedback:
         parts.append(
             render("answer", question=quoted("you", task.question), remarks=_said(material.remarks))
@@ -81,7 +82,7 @@ def prompt_for(task: Task, material: Material, repo: Repo | None) -> str:
 
 def context_for(task: Task, material: Material) -> dict[str, Any]:
     """The same for programs."""
-    feedback = task.pr_number is not None and bool(material.remarks)
+    feedback = is_feedback(task, material)
     issue = material.issue
     return {
         "flow": "feedback" if feedback else task.flow.value,
@@ -99,6 +100,7 @@ def context_for(task: Task, material: Material) -> dict[str, Any]:
             "body": issue.body if issue else "",
             "author": task.author,
         },
+        "failures": [_failure(one) for one in material.failures],
         "comments": [_comment(remark) for remark in material.remarks],
         "conversation": [_comment(remark) for remark in material.conversation],
         "history": list(material.history),
@@ -117,6 +119,19 @@ def _comment(said: Remark) -> dict[str, Any]:
     }
 
 
+def _failure(failure: Failure) -> dict[str, Any]:
+    run = failure.seen.run
+    return {
+        "run": run.id,
+        "check": run.check,
+        "conclusion": run.conclusion,
+        "url": run.url,
+        "jobs": [
+            {"name": log.job, "conclusion": log.conclusion, "log": log.text} for log in failure.logs
+        ],
+    }
+
+
 def _work(task: Task, material: Material) -> str:
     if task.flow is Flow.TASK:
         return render("task", task=task.prompt.strip())
@@ -129,14 +144,33 @@ def _work(task: Task, material: Material) -> str:
     )
 
 
-def _feedback(task: Task, material: Material) -> str:
-    return render(
-        "feedback",
-        repo=task.repo_full_name or task.project,
-        pull=task.pr_number,
-        remarks=_said(material.remarks),
-        issue=_issue(task, material),
-    )
+def _feedback(task: Task, material: Material) -> list[str]:
+    """What people said on the pull request, and what CI did; either may be nothing."""
+    common = {
+        "repo": task.repo_full_name or task.project,
+        "pull": task.pr_number,
+        "issue": _issue(task, material),
+    }
+    parts = []
+    if material.remarks:
+        parts.append(render("feedback", remarks=_said(material.remarks), **common))
+    if material.failures:
+        parts.append(render("ci", failures=_failed(material.failures), **common))
+    return parts
+
+
+def _failed(failures: Iterable[Failure]) -> str:
+    return "\n\n".join(_run(one) for one in failures) + "\n"
+
+
+def _run(failure: Failure) -> str:
+    run = failure.seen.run
+    logs = [
+        quoted(f"end of the log of the job {log.job}, which ended as {log.conclusion}", log.text)
+        for log in failure.logs
+    ]
+    named = quoted(f"workflow run {run.id}, which ended as {run.conclusion}", run.check)
+    return "\n".join([named, *logs])
 
 
 def _endings(history: Iterable[str]) -> str:
@@ -176,7 +210,7 @@ def _heading(said: Remark) -> str:
 def _wall_minutes(task: Task, turn: Turn, limits: Tasks) -> int:
     if task.wall_limit_minutes:
         return task.wall_limit_minutes
-    if turn is Turn.FEEDBACK or (turn is Turn.REPAIR and task.pr_number is not None):
+    if turn in (Turn.FEEDBACK, Turn.CI) or (turn is Turn.REPAIR and task.pr_number is not None):
         return limits.feedback_wall_limit_minutes
     design = task.flow is Flow.DESIGN
     return limits.design_wall_limit_minutes if design else limits.direct_wall_limit_minutes

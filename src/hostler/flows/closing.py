@@ -82,10 +82,12 @@ def close_run(
 
     def rule(tx: Transaction, present: Task, facts: Facts) -> Step:
         pull = _pull(tx, present)
+        material = gather(tx, present)
         delivery = Delivery(
             work,
             verdict,
-            gather(tx, present).remarks,
+            material.remarks,
+            material.failures,
             more=_unheard(tx, present),
             last_head=pull.last_seen_head_sha if pull else "",
         )

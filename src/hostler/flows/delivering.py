@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from hostler.agents.outcomes import Outcome
 from hostler.agents.verdict import Verdict
 from hostler.config.settings import Tasks
+from hostler.flows.ci import Failure, suspected
 from hostler.flows.finishing import Work
 from hostler.flows.outcomes import Facts, after_run
 from hostler.flows.steps import Answered, Effect, PullStands, Step
@@ -30,6 +31,7 @@ class Delivery:
     work: Work
     verdict: Verdict
     remarks: tuple[Remark, ...] = ()
+    failures: tuple[Failure, ...] = ()
     more: bool = False
     last_head: str = ""
 
@@ -39,16 +41,27 @@ def after_work(task: Task, delivery: Delivery, facts: Facts, limits: Tasks) -> S
     if task.state is not TaskState.RUNNING:
         return Step(task)
     answered = task.pr_number is not None and _says_something(delivery)
-    if not delivery.work.any and not answered:
+    if not answered and (delivery.failures or not delivery.work.any):
         return _nothing(task, delivery, facts, limits)
     effects: list[Effect] = []
     if task.pr_number is None:
         effects.append(open_pull(task, delivery.verdict.result, delivery.work.base_branch))
     else:
-        effects.append(PullStands(PullStatus.AWAITING_FEEDBACK, delivery.work.head))
+        alone = bool(delivery.failures) and not delivery.remarks
+        head = delivery.work.head
+        effects.append(PullStands(PullStatus.AWAITING_FEEDBACK, head, without_person=alone))
+        effects += _unmended(delivery)
     effects += replies(task, delivery.remarks, delivery.verdict.result, _changed(delivery))
     effects.append(Answered(task.turn_keys))
     return Step(_delivered(task, delivery, facts), tuple(effects))
+
+
+def _unmended(delivery: Delivery) -> list[Effect]:
+    """CI that the agent has looked at and left as it is may be a flake."""
+    if _changed(delivery):
+        return []
+    result = delivery.verdict.result
+    return suspected(delivery.failures, result.summary if result else "")
 
 
 def _delivered(task: Task, delivery: Delivery, facts: Facts) -> Task:

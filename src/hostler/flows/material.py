@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from hostler.agents.outcomes import Outcome
+from hostler.flows.ci import Failure, still_fails
 from hostler.forge.port import Forge, Item, ItemKind
-from hostler.intake import IssueSeen, Remark, Watch, read
+from hostler.intake import IssueSeen, Remark, RunSeen, Watch, read
 from hostler.intake.preview import row_of
 from hostler.intake.takeover import thread_of
 from hostler.store.instants import normal_stamp
@@ -26,20 +27,22 @@ REMEMBERED = 3
 class Material:
     """Everything foreign that a prompt may hold.
 
-    `remarks` wait for an answer; `conversation` is what else was said on the issue by people
-    who are allowed to; `history` says how the last attempts ended, if they came to nothing.
-    What was said before `heard_from` is not for agents.
+    `remarks` wait for an answer, `failures` of CI for mending; `conversation` is what else was
+    said on the issue by people who are allowed to; `history` says how the last attempts ended, if
+    they came to nothing. What was said before `heard_from` is not for agents.
     """
 
     issue: IssueSeen | None = None
     remarks: tuple[Remark, ...] = ()
+    failures: tuple[Failure, ...] = ()
     conversation: tuple[Remark, ...] = ()
     history: tuple[str, ...] = ()
     heard_from: str = ""
 
     @property
     def keys(self) -> tuple[str, ...]:
-        return tuple(remark.row.event_key for remark in self.remarks)
+        rows = [remark.row for remark in self.remarks] + [one.seen.row for one in self.failures]
+        return tuple(row.event_key for row in rows)
 
 
 def gather(tx: Transaction, task: Task, keys: Iterable[str] | None = None) -> Material:
@@ -52,7 +55,8 @@ def gather(tx: Transaction, task: Task, keys: Iterable[str] | None = None) -> Ma
     issue = next((seen for seen in signals if isinstance(seen, IssueSeen)), None)
     remarks = tuple(seen for seen in signals if isinstance(seen, Remark))
     floors = comment_floors(tx, task.repo, thread_of(task))
-    return Material(issue, remarks, history=history, heard_from=floors.heard_from)
+    failures = tuple(Failure(seen) for seen in signals if isinstance(seen, RunSeen))
+    return Material(issue, remarks, failures, history=history, heard_from=floors.heard_from)
 
 
 def endings(runs: Sequence[Run]) -> tuple[str, ...]:
@@ -88,11 +92,16 @@ def with_conversation(material: Material, watch: Watch, thread: Iterable[Item]) 
 
 def still_there(forge: Forge, material: Material) -> tuple[Material, tuple[str, ...]]:
     """The same without what was taken back meanwhile, and the keys of that. Asks the network."""
+    passed = [one for one in material.failures if not still_fails(forge, one)]
     gone = [one for one in material.remarks if not _exists(forge, one)]
     for number in sorted({one.row.scope_number for one in gone}):
         forge.issue(number)  # Where all is hidden from us, nothing was taken back: this raises.
-    left = tuple(one for one in material.remarks if one not in gone)
-    return replace(material, remarks=left), tuple(one.row.event_key for one in gone)
+    left = replace(
+        material,
+        remarks=tuple(one for one in material.remarks if one not in gone),
+        failures=tuple(one for one in material.failures if one not in passed),
+    )
+    return left, tuple(key for key in material.keys if key not in left.keys)
 
 
 def _exists(forge: Forge, said: Remark) -> bool:

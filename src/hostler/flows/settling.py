@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hostler.flows.status import PREFIX, publish
-from hostler.forge.deeds import OpenPull, unpack
+from hostler.forge.deeds import OpenPull, RerunFailedJobs, unpack
 from hostler.store.outbox import OutboxRow, WriteState
-from hostler.store.pulls import PullRow, PullStatus, add_pull
+from hostler.store.pulls import PullRow, PullStatus, add_pull, change_pull, find_pull
 from hostler.store.tasks import Task, TaskState, change_task, find_task
 from hostler.store.transaction import Transaction
 
 
 def settled(tx: Transaction, row: OutboxRow) -> None:
     """Called once for each write, in the transaction that stores its end."""
+    if row.kind == RerunFailedJobs.kind and row.state is WriteState.FAILED:
+        _not_repeated(tx, row)
+        return
     purpose, _, rest = row.token.partition(":")
     task = find_task(tx, rest.rpartition(":")[0]) if purpose in ("pull", PREFIX) else None
     if task is None:
@@ -33,6 +36,18 @@ def _pull_settled(tx: Transaction, task: Task, row: OutboxRow) -> Task:
         f"{row.last_error or 'it gave no reason'}"
     )
     return change_task(tx, task, replace(task, state=TaskState.BLOCKED, reason=why[:2000]))
+
+
+def _not_repeated(tx: Transaction, row: OutboxRow) -> None:
+    """A failed check that cannot be run once more stays failed: somebody has to look at it."""
+    pull = find_pull(tx, row.repo, row.scope_number)
+    task = find_task(tx, pull.task) if pull else None
+    if pull is None or pull.final or task is None or task.state is not TaskState.AWAITING_FEEDBACK:
+        return
+    why = f"GitHub did not run the failed check once more: {row.last_error or 'it gave no reason'}"
+    blocked = replace(task, state=TaskState.BLOCKED, reason=why[:2000])
+    change_pull(tx, pull, replace(pull, status=PullStatus.BLOCKED))
+    publish(tx, change_task(tx, task, blocked))
 
 
 def _opened(tx: Transaction, task: Task, row: OutboxRow, number: int) -> Task:

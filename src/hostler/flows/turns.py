@@ -24,6 +24,7 @@ class Turn(StrEnum):
 
     WORK = "work"
     FEEDBACK = "feedback"
+    CI = "ci"
     ANSWER = "answer"
     REPAIR = "repair"
 
@@ -32,9 +33,14 @@ def turn_of(task: Task, material: Material) -> Turn:
     """Which turn this is. Something to mend comes before everything else."""
     if task.note:
         return Turn.REPAIR
-    if task.pr_number is not None and material.remarks:
-        return Turn.FEEDBACK
+    if is_feedback(task, material):
+        return Turn.FEEDBACK if material.remarks else Turn.CI
     return Turn.ANSWER if task.question and material.remarks else Turn.WORK
+
+
+def is_feedback(task: Task, material: Material) -> bool:
+    """Whether a turn is about work that is on a pull request already."""
+    return task.pr_number is not None and bool(material.remarks or material.failures)
 
 
 def begin_turn(tx: Transaction, task: Task) -> Task:

@@ -10,6 +10,7 @@ from hostler.forge.deeds import (
     OpenIssue,
     OpenPull,
     Reply,
+    RerunFailedJobs,
     Unlabel,
     UpdatePull,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "Reconciler",
     "Reply",
     "Repository",
+    "RerunFailedJobs",
     "Scanned",
     "Sender",
     "Settled",

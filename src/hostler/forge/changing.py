@@ -112,6 +112,13 @@ def runs_of(data: Any) -> Any:
     return data.get("workflow_runs")
 
 
+def jobs_of(data: Any) -> Any:
+    """The list inside a list of jobs."""
+    if not isinstance(data, dict):
+        raise ServerFailed("a request for the jobs of a workflow run", 200)
+    return data.get("jobs")
+
+
 def reading_of(feed: Feed, number: int, found: Listed) -> Reading:
     """A list as events."""
     return Reading(

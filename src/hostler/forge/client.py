@@ -12,7 +12,7 @@ from hostler.forge import payloads
 from hostler.forge.credentials import Credentials
 from hostler.forge.limits import Budget
 from hostler.forge.refusals import moved, repository_of
-from hostler.forge.wire import Answer, Request, Wire
+from hostler.forge.wire import FOUND, Answer, Request, Wire
 from hostler.model import RepoName
 
 MOST_HOPS = 3
@@ -73,6 +73,15 @@ class Client:
         """Change something. Sent once: what became of an unclear one is the caller's question."""
         return self._authorised(Request(method, self.wire.absolute(path), body))
 
+    def stored(self, path: str) -> str:
+        """The end of a text that GitHub keeps elsewhere: it tells where, and that needs no token.
+
+        That address is a secret for a while, and is named to nobody.
+        """
+        request = Request("GET", self.wire.absolute(path), urgent=self._urgent, stored=True)
+        answer = self._authorised(request)
+        return self.wire.tail(answer.redirect, request.words)
+
     def learn(self) -> Answer:
         """Read the repository itself, and with it the number that a rename leaves alone."""
         answer = self.read(self.path())
@@ -101,7 +110,7 @@ class Client:
             self.requests += 1
             answer = self.wire.send(request)
             self.budget = answer.budget
-            if not answer.redirect:
+            if not answer.redirect or answer.status == FOUND:
                 return replace(answer, repository_id=number)
             number = self._target(request, answer)
             if not learning:

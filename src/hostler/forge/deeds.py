@@ -126,6 +126,17 @@ class CreateLabel:
     number: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class RerunFailedJobs:
+    """Run what failed in a workflow run once more; `attempt` is the one that failed."""
+
+    kind: ClassVar[str] = "rerun_failed_jobs"
+    scope_kind: ClassVar[ScopeKind] = ScopeKind.PR
+    number: int
+    run_id: int
+    attempt: int
+
+
 Deed = (
     Comment
     | Reply
@@ -137,6 +148,7 @@ Deed = (
     | Label
     | Unlabel
     | CreateLabel
+    | RerunFailedJobs
 )
 KINDS: dict[str, type[Deed]] = {
     deed.kind: deed
@@ -151,6 +163,7 @@ KINDS: dict[str, type[Deed]] = {
         Label,
         Unlabel,
         CreateLabel,
+        RerunFailedJobs,
     )
 }
 

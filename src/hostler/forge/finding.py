@@ -19,6 +19,7 @@ from hostler.forge.deeds import (
     OpenIssue,
     OpenPull,
     Reply,
+    RerunFailedJobs,
     Unlabel,
     UpdatePull,
 )
@@ -47,6 +48,8 @@ def find(hub: GitHub, deed: Deed, key: str, since: datetime) -> Made | None:
             return _updated(hub, deed, key)
         case CreateLabel():
             return find_label(hub, deed)
+        case RerunFailedJobs():
+            return find_rerun(hub, deed)
         case CloseIssue() | Label() | Unlabel():
             return _as_wanted(hub, deed)
         case _:
@@ -77,6 +80,14 @@ def find_label(hub: GitHub, deed: CreateLabel) -> Made | None:
         return payloads.made(hub.client.read(path).data)
     except NotFound:
         return None
+
+
+def find_rerun(hub: GitHub, deed: RerunFailedJobs) -> Made | None:
+    """The run, if it has begun another attempt than the one that failed."""
+    found = hub.workflow_run(deed.run_id)
+    if found is None:
+        raise NotFound(f"GET actions/runs/{deed.run_id}", 404, "Not Found")
+    return Made(id=found.id) if payloads.run_of(found.payload).attempt > deed.attempt else None
 
 
 def _marked(hub: GitHub, items: Iterable[Item], key: str) -> Made | None:

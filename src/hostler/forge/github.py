@@ -9,7 +9,8 @@ from typing import Any
 
 from hostler.errors import Gone, NotFound
 from hostler.forge import payloads
-from hostler.forge.changing import changes, since_text
+from hostler.forge.changing import changes, jobs_of, reading_of, runs_of, since_text
+from hostler.forge.ci import Job
 from hostler.forge.client import Client
 from hostler.forge.deeds import Deed
 from hostler.forge.finding import find
@@ -110,6 +111,28 @@ class GitHub:
         return changes(
             self, feed, since, number=number, only_open=only_open, known=known, one_page=one_page
         )
+
+    def workflow_run(self, run_id: int) -> Item | None:
+        try:
+            return payloads.item(ItemKind.WORKFLOW_RUN, self.get(f"actions/runs/{run_id}").data)
+        except (NotFound, Gone):
+            return None
+
+    def runs_of(self, head_sha: str, *, known: Chain = ()) -> Reading:
+        found = self.numbered(
+            "actions/runs", known, one_page=True, unwrap=runs_of, head_sha=head_sha
+        )
+        return reading_of(Feed.WORKFLOW_RUNS, 0, found)
+
+    def failed_jobs(self, run_id: int) -> list[Job]:
+        found = self.numbered(f"actions/runs/{run_id}/jobs", unwrap=jobs_of)
+        return [job for job in map(payloads.job_of, found.items) if job.failed]
+
+    def job_log(self, job_id: int) -> str:
+        try:
+            return self.client.stored(self.client.path(f"actions/jobs/{job_id}/logs"))
+        except (NotFound, Gone):
+            return ""
 
     def make(self, deed: Deed, *, key: str) -> Made:
         return make(self, deed, key)

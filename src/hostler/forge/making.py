@@ -17,10 +17,11 @@ from hostler.forge.deeds import (
     OpenIssue,
     OpenPull,
     Reply,
+    RerunFailedJobs,
     Unlabel,
     UpdatePull,
 )
-from hostler.forge.finding import find_label, find_pull
+from hostler.forge.finding import find_label, find_pull, find_rerun
 from hostler.forge.markers import marked, titled
 from hostler.forge.port import Made
 
@@ -37,6 +38,8 @@ def make(hub: GitHub, deed: Deed, key: str) -> Made:
             return _create_label(hub, deed)
         case Unlabel():
             return _unlabel(hub, deed)
+        case RerunFailedJobs():
+            return _rerun(hub, deed)
         case _:
             return _send(hub, *_request(deed, key))
 
@@ -115,6 +118,15 @@ def _unlabel(hub: GitHub, deed: Unlabel) -> Made:
         # The issue has no such label, unless there is no such issue.
         hub.issue(deed.number)
         return Made()
+
+
+def _rerun(hub: GitHub, deed: RerunFailedJobs) -> Made:
+    """Once: a run that has gone on since its failure is not repeated again."""
+    found = find_rerun(hub, deed)
+    if found is not None:
+        return found
+    _send(hub, "POST", f"actions/runs/{deed.run_id}/rerun-failed-jobs", None)
+    return Made(id=deed.run_id)
 
 
 def _send(hub: GitHub, method: str, path: str, body: Any) -> Made:

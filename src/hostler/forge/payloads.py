@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from hostler.errors import ServerFailed
+from hostler.forge.ci import Job, Run
 from hostler.forge.port import Blocking, Issue, Item, ItemKind, Made, Pull, Repository
 from hostler.model import RepoName
 
@@ -127,6 +128,40 @@ def pull_of(payload: Payload) -> Pull:
         base=str(payload["base"]["ref"]),
         mergeable=payload.get("mergeable"),
         updated_at=str(payload["updated_at"]),
+        url=text(payload, "html_url"),
+    )
+
+
+@strict
+def run_of(payload: Payload) -> Run:
+    """A workflow run."""
+    return Run(
+        id=int(payload["id"]),
+        name=text(payload, "name") or f"workflow {payload.get('workflow_id', '')}".strip(),
+        event=text(payload, "event"),
+        head_sha=str(payload["head_sha"]),
+        status=str(payload["status"]),
+        conclusion=text(payload, "conclusion"),
+        attempt=int(payload.get("run_attempt") or 1),
+        branch=text(payload, "head_branch"),
+        foreign=_is_foreign(payload),
+        url=text(payload, "html_url"),
+    )
+
+
+def _is_foreign(payload: Payload) -> bool:
+    here = (payload.get("repository") or {}).get("full_name")
+    there = (payload.get("head_repository") or {}).get("full_name")
+    return bool(here and there) and str(here).lower() != str(there).lower()
+
+
+@strict
+def job_of(payload: Payload) -> Job:
+    """A job of a workflow run."""
+    return Job(
+        id=int(payload["id"]),
+        name=str(payload["name"]),
+        conclusion=text(payload, "conclusion"),
         url=text(payload, "html_url"),
     )
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
+from hostler.forge.ci import Job
 from hostler.forge.deeds import Deed
 from hostler.forge.limits import Budget
 from hostler.model import RepoName
@@ -227,6 +228,22 @@ class Forge(Protocol):
         items of those that are as they were are left out. Reviews are read from the first known
         page on; `one_page`: that one alone.
         """
+        ...
+
+    def workflow_run(self, run_id: int) -> Item | None:
+        """One workflow run as it is now, as an event; None if it is gone."""
+        ...
+
+    def runs_of(self, head_sha: str, *, known: Chain = ()) -> Reading:
+        """The newest workflow runs of a commit, over or not; `known`: as with `changes`."""
+        ...
+
+    def failed_jobs(self, run_id: int) -> list[Job]:
+        """The jobs that failed in a run's present attempt."""
+        ...
+
+    def job_log(self, job_id: int) -> str:
+        """The end of a job's log; empty if the host has none any more."""
         ...
 
     def make(self, deed: Deed, *, key: str) -> Made:

@@ -18,7 +18,14 @@ import httpx
 
 from hostler import __version__
 from hostler.clock import Clock
-from hostler.errors import ForgeError, RateLimited, ServerFailed, Unclear, Unreachable
+from hostler.errors import (
+    ForgeError,
+    NotFound,
+    RateLimited,
+    ServerFailed,
+    Unclear,
+    Unreachable,
+)
 from hostler.forge.budget import Accounts, Kind
 from hostler.forge.budget.accounts import Turn
 from hostler.forge.limits import Budget, read_budget, read_refusal
@@ -26,8 +33,12 @@ from hostler.forge.refusals import moved, refusal, said
 
 READS = ("GET", "HEAD")
 REDIRECTS = (301, 307, 308)
+# What is asked for is kept elsewhere, for a while.
+FOUND = 302
 # A pooled connection that waits long for its turn, or a host that does not even connect.
 CONNECT_SECONDS = 10.0
+# So much of a text that is kept elsewhere is of use.
+LONGEST_TAIL = 256 * 1024
 # After so long without a word, GitHub's time is asked for again.
 STALE_SECONDS = 60.0
 _NEXT = re.compile(r'<([^>]+)>\s*;[^,]*rel="?(next|last)"?')
@@ -55,7 +66,8 @@ MAYBE_SENT: dict[type[httpx.RequestError], bool] = {
 class Request:
     """What is asked. `safe` says that repeating it does no harm, as with every read.
 
-    `account` is who pays for it; `urgent` marks a read that a write waits for.
+    `account` is who pays for it; `urgent` marks a read that a write waits for;
+    `stored` one whose answer says where a text is kept.
     """
 
     method: str
@@ -66,6 +78,7 @@ class Request:
     safe: bool = False
     account: str = ""
     urgent: bool = False
+    stored: bool = False
 
     @property
     def reading(self) -> bool:
@@ -162,10 +175,28 @@ class Wire:
             data = _data(response)
             if response.status_code < 300 or response.status_code == 304:
                 return self._answer(request, response, headers, budget, data)
-            if response.status_code in REDIRECTS:
+            if response.status_code in REDIRECTS or (
+                request.stored and response.status_code == FOUND
+            ):
                 target = urljoin(request.url, headers.get("location", ""))
                 return Answer(response.status_code, None, budget, redirect=target)
             raise self._error(request, response.status_code, headers, data, turn)
+
+    def tail(self, url: str, words: str) -> str:
+        """The end of a text that is kept elsewhere. Nobody is told who asks, or where."""
+        end = b""
+        try:
+            with self._http.stream("GET", url) as response:
+                if response.status_code in (404, 410):
+                    raise NotFound(words, response.status_code, "Not Found")
+                if not response.is_success:
+                    raise ServerFailed(words, response.status_code)
+                for part in response.iter_bytes():
+                    end = (end + part)[-LONGEST_TAIL:]
+        except (httpx.RequestError, httpx.InvalidURL) as error:
+            # Its text may hold the address.
+            raise Unreachable(words, type(error).__name__) from None
+        return end.decode("utf-8", "replace")
 
     def now(self) -> datetime:
         """GitHub's time, from its last answer; asked for where that is too long ago."""

@@ -5,7 +5,8 @@ from hostler.intake.byhand import request
 from hostler.intake.effects import Decision
 from hostler.intake.people import Watch, watch
 from hostler.intake.preview import Preview, open_issues, preview
-from hostler.intake.signals import IssueSeen, Remark, read
+from hostler.intake.running import Unfinished, ask_runs, unfinished_of
+from hostler.intake.signals import IssueSeen, Remark, RunSeen, read
 from hostler.intake.taking import (
     Heard,
     Taken,
@@ -23,10 +24,13 @@ __all__ = [
     "IssueSeen",
     "Preview",
     "Remark",
+    "RunSeen",
     "Taken",
+    "Unfinished",
     "Watch",
     "ask_blocked_by",
     "ask_labellers",
+    "ask_runs",
     "blocked_by_of",
     "hear_since",
     "labellers_of",
@@ -35,6 +39,7 @@ __all__ = [
     "read",
     "request",
     "take",
+    "unfinished_of",
     "waiting_events",
     "watch",
 ]

@@ -9,7 +9,9 @@ from typing import assert_never
 from hostler.forge.deeds import Comment
 from hostler.forge.outbox import enqueue
 from hostler.forge.port import ItemKind
+from hostler.intake.applying_ci import apply_ci
 from hostler.intake.effects import (
+    AskAboutCi,
     Begin,
     Effect,
     Hear,
@@ -18,8 +20,11 @@ from hostler.intake.effects import (
     PullIs,
     Redirect,
     Refuse,
+    Repeat,
     Reword,
+    Stick,
     TakeOver,
+    TellOfRuns,
 )
 from hostler.intake.issues import VOID_QUESTION
 from hostler.intake.looking import redirect_token
@@ -76,14 +81,20 @@ def apply(tx: Transaction, watch: Watch, effect: Effect) -> str | None:
         case TakeOver():
             take_over(tx, effect.task)
             return None
-        case Note():
-            note_command(tx, watch, effect)
+        case Note() | Refuse():
+            _command(tx, watch, effect)
             return None
-        case Refuse():
-            refuse_command(tx, watch, effect)
-            return None
+        case TellOfRuns() | AskAboutCi() | Repeat() | Stick():
+            return apply_ci(tx, watch, effect)
         case _:
             assert_never(effect)
+
+
+def _command(tx: Transaction, watch: Watch, effect: Note | Refuse) -> None:
+    if isinstance(effect, Note):
+        note_command(tx, watch, effect)
+    else:
+        refuse_command(tx, watch, effect)
 
 
 def _begin(tx: Transaction, watch: Watch, begin: Begin) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from hostler.intake.ci import on_run
 from hostler.intake.effects import Decision, Known
 from hostler.intake.issues import on_issue, waits_no_more
 from hostler.intake.people import Watch, flow_of, is_ignored
 from hostler.intake.pulls import on_pull
 from hostler.intake.remarks import on_remark
-from hostler.intake.signals import IssueSeen, PullSeen, Remark, Signal
+from hostler.intake.signals import IssueSeen, PullSeen, Remark, RunSeen, Signal
 from hostler.store.tasks import Task
 
 
@@ -20,6 +21,8 @@ def decide(signal: Signal, known: Known, watch: Watch) -> Decision:
             return on_pull(signal, known, watch)
         case Remark():
             return on_remark(signal, known, watch)
+        case RunSeen():
+            return on_run(signal, known, watch)
         case _:
             return Decision("GitHub's words about it could not be read.")
 

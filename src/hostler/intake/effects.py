@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hostler.forge.deeds import RerunFailedJobs
 from hostler.intake.operator import Asked, Misspoken
 from hostler.intake.references import Named
-from hostler.intake.signals import IssueSeen, Remark
+from hostler.intake.signals import IssueSeen, Remark, RunSeen
 from hostler.store.pulls import Floors, PullRow, PullStatus
 from hostler.store.tasks import Flow, Task, TaskState
 
@@ -97,7 +99,45 @@ class Refuse:
     asked: Asked | Misspoken
 
 
-Effect = Begin | Move | Reword | Hear | Redirect | PullIs | TakeOver | Note | Refuse
+@dataclass(frozen=True, slots=True)
+class TellOfRuns:
+    """Failed runs are work for a task."""
+
+    task: Task
+    runs: tuple[RunSeen, ...]
+    pull: int
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A failed run is suspected to be a flake: it is run once more, and people are told."""
+
+    task: Task
+    run: RunSeen
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskAboutCi:
+    """Failed runs are work for a task, but a person has to say first how it goes on."""
+
+    task: Task
+    runs: tuple[RunSeen, ...]
+    pull: int
+    question: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stick:
+    """It cannot go on by itself; its work is on its pull request."""
+
+    task: Task
+    pull: PullRow
+    why: str
+
+
+CiEffect = TellOfRuns | Repeat | AskAboutCi | Stick
+Effect = Begin | Move | Reword | Hear | Redirect | PullIs | TakeOver | Note | Refuse | CiEffect
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +155,21 @@ class Decision:
     @property
     def acts(self) -> bool:
         return bool(self.effects)
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What is known of the CI of a pull request's present head.
+
+    `seen`: every attempt that is over, oldest first; `told`: event keys of those that went to an
+    agent; `repeated`: by check, the run that we had repeated, as it was then; `unfinished`: whether
+    the host shows runs that are not over, None where it was not asked.
+    """
+
+    seen: tuple[RunSeen, ...] = ()
+    told: frozenset[str] = frozenset()
+    repeated: Mapping[str, RerunFailedJobs] = field(default_factory=dict)
+    unfinished: bool | None = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +196,7 @@ class Known:
     told: bool = False
     redirected: bool = False
     operations_begun: bool = False
+    checks: Checks = field(default_factory=Checks)
 
     @property
     def present(self) -> Task | None:

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from hostler.forge.outbox import token_of
 from hostler.forge.port import Blocking, ItemKind
 from hostler.intake.deciding import asks_for_blockers
-from hostler.intake.effects import Known
+from hostler.intake.effects import Checks, Known
 from hostler.intake.people import Watch
-from hostler.intake.signals import IssueSeen, PullSeen, Remark, Signal, read
+from hostler.intake.running import Unfinished, checks_of
+from hostler.intake.signals import IssueSeen, PullSeen, Remark, RunSeen, Signal, read
 from hostler.model import Surface
 from hostler.store.outbox import open_writes
-from hostler.store.pulls import comment_floors, find_pull
+from hostler.store.pulls import PullRow, comment_floors, find_pull
 from hostler.store.references import IssueRef
 from hostler.store.remarks import is_first, is_newest, rows_of_thread, was_told
 from hostler.store.repo import Repo
@@ -30,6 +31,7 @@ def look(
     signal: Signal,
     labellers: Labellers,
     blockers: Blockers | None = None,
+    unfinished: Unfinished | None = None,
 ) -> Known:
     """Everything that a decision about this event rests on. None: GitHub's lists do not count."""
     number = signal.row.scope_number
@@ -54,6 +56,7 @@ def look(
         told=said is not None and was_told(tx, watch.repo, issue, said.row),
         redirected=said is not None and _redirected(tx, watch, said),
         operations_begun=number == watch.operations_issue and _begun(tx, watch),
+        checks=_checks(tx, watch, signal, pull, unfinished),
     )
 
 
@@ -61,6 +64,18 @@ def _begun(tx: Transaction, watch: Watch) -> bool:
     """Whether the feeds have read the operations issue, and told its history from its news."""
     where = (Surface.ISSUE_OPERATOR_COMMANDS, watch.operations_issue)
     return Repo(watch.repo).get_poll_cursor(tx, *where) is not None
+
+
+def _checks(
+    tx: Transaction,
+    watch: Watch,
+    signal: Signal,
+    pull: PullRow | None,
+    unfinished: Unfinished | None,
+) -> Checks:
+    if pull is None or not isinstance(signal, RunSeen):
+        return Checks()
+    return checks_of(tx, watch, pull, unfinished)
 
 
 def _redirected(tx: Transaction, watch: Watch, said: Remark) -> bool:

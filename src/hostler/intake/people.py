@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Literal
 
-from hostler.config.settings import Labels, Repo
+from hostler.config.settings import Labels, Repo, Tasks
 from hostler.model import RepoName
 from hostler.store.tasks import Flow
 
@@ -14,7 +15,10 @@ BOT = "[bot]"
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What the operator said about one repository."""
+    """What the operator said about one repository.
+
+    `ci`: when failing CI becomes work; `turns_without_person`: how often by itself.
+    """
 
     repo: RepoName
     project: str
@@ -25,6 +29,8 @@ class Watch:
     # Who may give commands, and the issue that takes them without a task; 0: none.
     operators: frozenset[str] = frozenset()
     operations_issue: int = 0
+    ci: Literal["never", "first_fail", "all_complete"] = "never"
+    turns_without_person: int = 10
 
     def allows(self, login: str) -> bool:
         """Whether this person's words cause work. GitHub reads names without regard to case."""
@@ -43,7 +49,7 @@ class Watch:
         )
 
 
-def watch(project: str, repo: Repo) -> Watch:
+def watch(project: str, repo: Repo, limits: Tasks | None = None) -> Watch:
     """A repository's settings, as far as they matter here."""
     return Watch(
         RepoName(repo.owner, repo.name),
@@ -54,6 +60,8 @@ def watch(project: str, repo: Repo) -> Watch:
         repo.agent,
         lowered(repo.operator_logins),
         repo.operations_issue_number,
+        repo.pr_actions_feedback_policy,
+        (limits or Tasks()).pr_turns_without_person,
     )
 
 

@@ -9,7 +9,8 @@ from hashlib import sha256
 from typing import Any
 
 from hostler.errors import ServerFailed
-from hostler.forge.payloads import blocker_count, issue, pull_of, text
+from hostler.forge.ci import Run
+from hostler.forge.payloads import blocker_count, issue, pull_of, run_of, text
 from hostler.forge.port import ItemKind
 from hostler.intake.operator import command_lines
 from hostler.store.inbox import InboxRow
@@ -74,13 +75,21 @@ class Remark:
 
 
 @dataclass(frozen=True, slots=True)
+class RunSeen:
+    """One attempt of a workflow run that is over."""
+
+    row: InboxRow
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
 class Unreadable:
     """An event whose content is not as GitHub documents it."""
 
     row: InboxRow
 
 
-Signal = IssueSeen | PullSeen | Remark | Unreadable
+Signal = IssueSeen | PullSeen | Remark | RunSeen | Unreadable
 
 
 def read(row: InboxRow) -> Signal:
@@ -123,12 +132,17 @@ def _remark(row: InboxRow, payload: dict[str, Any]) -> Remark:
     )
 
 
+def _run(row: InboxRow, payload: dict[str, Any]) -> RunSeen:
+    return RunSeen(row, run_of(payload))
+
+
 _READERS: dict[ItemKind, Callable[[InboxRow, dict[str, Any]], Signal]] = {
     ItemKind.ISSUE: _issue,
     ItemKind.PULL: _pull,
     ItemKind.ISSUE_COMMENT: _remark,
     ItemKind.REVIEW_COMMENT: _remark,
     ItemKind.REVIEW: _remark,
+    ItemKind.WORKFLOW_RUN: _run,
 }
 # What is read here; events of other kinds are not for us.
 KINDS = tuple(kind.value for kind in _READERS)

@@ -13,6 +13,7 @@ from hostler.intake.deciding import asks_for_blockers, asks_for_labeller, decide
 from hostler.intake.effects import Decision, Known
 from hostler.intake.looking import Blockers, Labellers, look
 from hostler.intake.people import Watch
+from hostler.intake.running import Unfinished
 from hostler.intake.signals import KINDS, Signal, read
 from hostler.store.held import hold, rows_to_look_at
 from hostler.store.inbox import InboxRow
@@ -60,6 +61,7 @@ def take(
     labellers: Labellers,
     blockers: Blockers | None = None,
     keys: Collection[str] | None = None,
+    unfinished: Unfinished | None = None,
 ) -> Taken:
     """Decide about every event that waits, and make it so. The order of arrival does not matter.
 
@@ -70,7 +72,8 @@ def take(
     rows = _pending(tx, watch) if keys is None else rows_by_key(tx, watch.repo, keys)
     for row in in_order(row for row in rows if row.consumed_at is None):
         signal = read(row)
-        decision = decide(signal, look(tx, watch, signal, labellers, blockers), watch)
+        known = look(tx, watch, signal, labellers, blockers, unfinished)
+        decision = decide(signal, known, watch)
         heard.append(_heard(row, decision))
         if decision.held:
             hold(tx, row)

@@ -85,7 +85,7 @@ class Desks:
         know_by_number(house.store, house.hub, settings, name, house.home)
         return Desk(
             store=house.store,
-            watch=watch(project, repo),
+            watch=watch(project, repo, settings.tasks),
             settings=repo,
             mirror=open_mirror(house.mirrors, name),
             remote=remote_of(house, name),

@@ -185,7 +185,13 @@ def _orchestrators(ground: Ground, desks: Desks) -> list[RepoOrchestrator]:
     reach, log = window(settings.runtime), ground.journal.log
     return [
         RepoOrchestrator(
-            house, desks, watch(project, repo), ground.clock, reach, ground.observe, log
+            house,
+            desks,
+            watch(project, repo, house.settings.tasks),
+            ground.clock,
+            reach,
+            ground.observe,
+            log,
         )
         for project, repo in settings.repo.items()
     ]

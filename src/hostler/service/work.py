@@ -30,6 +30,7 @@ from hostler.flows import (
     with_conversation,
 )
 from hostler.flows.byhand import CHILDREN, so_many
+from hostler.flows.ci import with_logs
 from hostler.flows.folder import footprint
 from hostler.flows.lineage import active_children
 from hostler.flows.pools import give_up_place
@@ -241,6 +242,9 @@ class Work:
                 task = forget(tx, require_task(tx, task.id), gone)
             if task.state is not TaskState.RUNNING:
                 raise NotLaunched(Outcome.INTERRUPTED, task.reason)
+        if material.failures:
+            lines = self._house.settings.tasks.ci_log_tail_lines
+            material = replace(material, failures=with_logs(forge, material.failures, lines))
         if task.by_hand:
             return material, task
         return with_conversation(material, desk.watch, forge.thread(task.number)), task

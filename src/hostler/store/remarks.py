@@ -56,6 +56,17 @@ def was_told(tx: Transaction, repo: RepoName, issue: int, row: InboxRow) -> bool
     )
 
 
+def told_keys(tx: Transaction, repo: RepoName, keys: Collection[str]) -> set[str]:
+    """Which of these events were for an agent, answered or not."""
+    found: set[str] = set()
+    for batch in _batches(sorted(set(keys))):
+        chosen = and_(
+            feedback_events.c.repo_full_name == str(repo), feedback_events.c.event_key.in_(batch)
+        )
+        found |= set(tx.execute(select(feedback_events.c.event_key).where(chosen)).scalars())
+    return found
+
+
 def rows_of_thread(tx: Transaction, repo: RepoName, number: int, kind: str) -> list[InboxRow]:
     """Everything of one kind that one thread has shown, oldest version first."""
     return _rows(

@@ -43,7 +43,9 @@ def phase_of(name: str, every: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """One thing to sweep: page 0 is the pull request itself, others are pages of its reviews."""
+    """One thing to sweep: page 0 is the pull request itself, others are pages of its reviews,
+    or the workflow runs of its head.
+    """
 
     number: int
     page: int
@@ -51,13 +53,20 @@ class Spot:
 
 # The page of reviews where new ones turn up.
 NEWEST = -1
+# The workflow runs of a head.
+RUNS = -2
 
 
-def next_spot(last: Spot | None, pages: int, numbers: Sequence[int]) -> Spot | None:
+def next_spot(
+    last: Spot | None, pages: int, numbers: Sequence[int], *, runs: bool = False
+) -> Spot | None:
     """What to sweep after the last, round and round; `pages` of reviews has the last one."""
     if not numbers:
         return None
-    if last is not None and last.number in numbers and last.page < max(pages, 1):
-        return Spot(last.number, last.page + 1)
+    if last is not None and last.number in numbers and last.page != RUNS:
+        if last.page < max(pages, 1):
+            return Spot(last.number, last.page + 1)
+        if runs:
+            return Spot(last.number, RUNS)
     behind = [number for number in numbers if last is not None and number > last.number]
     return Spot(min(behind or numbers), 0)

@@ -25,9 +25,8 @@ from hostler.store.outbox import OutboxRow, WriteState, find_write, recorded_ids
 from hostler.store.repo import Repo
 from hostler.store.transaction import Transaction
 
-# Kinds of events that are kept for somebody else than intake.
-UNHEARD = (ItemKind.WORKFLOW_RUN.value,)
-HEARD = tuple(kind.value for kind in ItemKind if kind.value not in UNHEARD)
+# Kinds of events that are looked at.
+HEARD = tuple(kind.value for kind in ItemKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,7 @@ def summed(sifted: Sifted, new: Sequence[str]) -> Ingested:
 
 def pending(tx: Transaction, repo: RepoName, number: int | None = None) -> list[InboxRow]:
     """Events that had no effect yet, oldest first; of one issue or pull request, if named."""
-    return pending_inbox_rows(tx, repo, number, UNHEARD)
+    return pending_inbox_rows(tx, repo, number)
 
 
 def consume(tx: Transaction, repo: RepoName, keys: Sequence[str]) -> None:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from hostler.errors import GitHubPollingError, RateLimited, Refused, ServerFailed, Unauthorized
-from hostler.forge.feeds.cadence import REST, TRIPWIRE, Pulse, after, phase_of, rest_due
+from hostler.forge.feeds.cadence import REST, RUNS, TRIPWIRE, Pulse, after, phase_of, rest_due
 from hostler.forge.feeds.full import FULL, scan_full
 from hostler.forge.feeds.inbox import Ingested
 from hostler.forge.feeds.operations import begin_operations
 from hostler.forge.feeds.pulls import PULL, Fetched, fetch, sweep
-from hostler.forge.feeds.runs import draw_runs
+from hostler.forge.feeds.runs import draw_runs, sweep_runs
 from hostler.forge.feeds.shadow import Shadow
 from hostler.forge.feeds.standing import Standing, issue_threads, stand
 from hostler.forge.feeds.surfaces import Drawn, draw
@@ -121,7 +121,7 @@ class Poller:
         self._pulse = Pulse(phase=phase_of(str(tap.repo), self._plan.idle_every))
         self._shadow = Shadow()
         self._heads: Mapping[str, int] | None = None
-        self._sweeper = Sweeper()
+        self._sweeper = Sweeper(runs=self._plan.runs)
 
     def poll(self) -> Scanned:
         """Read what changed. Raises `GitHubPollingError`."""
@@ -219,6 +219,11 @@ class Poller:
         found.drawn(draw_runs(self._tap, place, standing.heads, same_heads=same))
         self._heads = standing.heads
 
+    def _sweep_runs(self, standing: Standing, number: int) -> Ingested:
+        """One that is repeated keeps its creation, and is beyond the watermark by then."""
+        head = next((sha for sha, pull in standing.heads.items() if pull == number), None)
+        return sweep_runs(self._tap, number, head) if head is not None else Ingested()
+
     # -- threads ------------------------------------------------------------------------------
 
     def _threads(self, standing: Standing, found: Gathered) -> None:
@@ -254,7 +259,10 @@ class Poller:
 
     def _sweep(self, standing: Standing, found: Gathered) -> None:
         spot = self._sweeper.next(standing.followed, self._tap.forge.now())
-        if spot is not None:
+        if spot is not None and spot.page == RUNS:
+            found.ingested += self._sweep_runs(standing, spot.number)
+            self._sweeper.swept(spot, 1)
+        elif spot is not None:
             swept = sweep(self._tap, spot)
             self._sweeper.swept(spot, swept.pages)
             found.fetched(spot.number, swept)

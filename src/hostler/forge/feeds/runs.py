@@ -1,4 +1,4 @@
-"""Workflow runs of our own heads, kept for whoever makes work of failing CI."""
+"""Workflow runs of our own heads: what is new in the list, and one head at a time."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from hostler.forge.feeds.chains import pack, unpack
 from hostler.forge.feeds.cursors import Mark, is_same
-from hostler.forge.feeds.inbox import ingest
+from hostler.forge.feeds.inbox import Ingested, ingest
 from hostler.forge.feeds.surfaces import Drawn, Place, advance, ask, keep, told
 from hostler.forge.feeds.tap import Tap
 from hostler.forge.payloads import strict
 from hostler.forge.port import Item
 from hostler.model import parse_stamp
+from hostler.store.feeds import find_chain, save_chain
+
+# The list of one head's runs has a chain and no cursor.
+HEAD_RUNS = "head_runs"
 
 
 def draw_runs(tap: Tap, place: Place, heads: Mapping[str, int], *, same_heads: bool) -> Drawn:
@@ -30,6 +35,28 @@ def draw_runs(tap: Tap, place: Place, heads: Mapping[str, int], *, same_heads: b
             keep(tx, tap, place, found.reading)
     told(tap, found, mark)
     return found
+
+
+def sweep_runs(tap: Tap, number: int, head: str) -> Ingested:
+    """The runs of one head, in case an old one was repeated and nothing said so."""
+    with tap.store.read() as tx:
+        chain = unpack(find_chain(tx, tap.repo, HEAD_RUNS, number))
+    with tap.polling(HEAD_RUNS):
+        # An ETag is of one address, and the head is part of it.
+        known = tuple(replace(page, anchor="") for page in chain if page.anchor == head)
+        reading = tap.forge.runs_of(head, known=known)
+        me = tap.forge.myself()
+    tap.observe("read", HEAD_RUNS)
+    ingested = Ingested()
+    if not reading.unchanged:
+        ours = of_heads(reading.items, {head: number})
+        with tap.store.write(*tap.scopes) as tx:
+            ingested = ingest(tx, tap.repo, me, [run for run in ours if _is_over(run)], tap.settled)
+            of_head = tuple(replace(page, anchor=head) for page in reading.chain)
+            save_chain(tx, tap.repo, HEAD_RUNS, number, pack(of_head))
+    tap.observe("stored", HEAD_RUNS)
+    tap.meter.read(HEAD_RUNS, reading, ingested)
+    return ingested
 
 
 def _ask(tap: Tap, place: Place, *, same_heads: bool) -> Drawn:

@@ -11,7 +11,9 @@ from hostler.forge.feeds.cadence import NEWEST, Spot, next_spot
 class Sweeper:
     """Remembers where the round is. A new one begins at the first pull request."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, runs: bool = False) -> None:
+        """`runs`: whether workflow runs are of use to anybody."""
+        self._runs = runs
         self._last: Spot | None = None
         self._pages = 1
         # Pull requests that moved, and until when their reviews may still turn up.
@@ -28,7 +30,7 @@ class Sweeper:
         self._warm = {number: known[number] for number in known if number in followed}
         self._round = not self._round or not self._warm
         if self._round:
-            return next_spot(self._last, self._pages, followed)
+            return next_spot(self._last, self._pages, followed, runs=self._runs)
         number, until = next(iter(self._warm.items()))
         # To the end of the line.
         del self._warm[number]

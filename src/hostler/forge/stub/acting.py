@@ -17,6 +17,7 @@ from hostler.forge.deeds import (
     OpenIssue,
     OpenPull,
     Reply,
+    RerunFailedJobs,
     Unlabel,
     UpdatePull,
 )
@@ -48,6 +49,8 @@ def act(world: World, me: str, deed: Deed, key: str) -> Made:
         case CreateLabel():
             world.known_labels.setdefault(deed.name, {"name": deed.name})
             return Made()
+        case RerunFailedJobs():
+            return _rerun(world, deed)
         case UpdatePull() | CloseIssue() | Label() | Unlabel():
             return _set(world, me, deed, key)
         case _:
@@ -67,6 +70,9 @@ def look(world: World, me: str, deed: Deed, key: str, since: str) -> Made | None
             return _pull(world, me, deed, key)
         case CreateLabel():
             return Made() if deed.name in world.known_labels else None
+        case RerunFailedJobs():
+            again = world.one(world.runs, deed.run_id)["run_attempt"] > deed.attempt
+            return Made(id=deed.run_id) if again else None
         case UpdatePull() | CloseIssue() | Label() | Unlabel():
             return Made(number=deed.number) if _is_so(world, deed, key) else None
         case _:
@@ -103,6 +109,12 @@ def _pull(world: World, me: str, deed: OpenPull, key: str) -> Made | None:
         if pull["state"] == "open" and pull["base"]["ref"] == deed.base:
             return payloads.made(pull)
     return None
+
+
+def _rerun(world: World, deed: RerunFailedJobs) -> Made:
+    if world.one(world.runs, deed.run_id)["run_attempt"] <= deed.attempt:
+        world.rerun(deed.run_id)
+    return Made(id=deed.run_id)
 
 
 def _set(world: World, me: str, deed: UpdatePull | CloseIssue | Label | Unlabel, key: str) -> Made:

@@ -30,6 +30,7 @@ class Asked:
     only_open: bool = False
     known: Chain = ()
     one_page: bool = False
+    head_sha: str = ""
 
 
 def listed(world: World, asked: Asked, count: Callable[[], None]) -> Reading:
@@ -96,7 +97,8 @@ def _everything(world: World, asked: Asked) -> list[Payload]:
         world.one(world.pulls, number)
         return world.verdicts.get(number, [])
     if feed is Feed.WORKFLOW_RUNS:
-        return list(world.runs.values())
+        runs = world.runs.values()
+        return [run for run in runs if asked.head_sha in ("", run["head_sha"])]
     if feed in (Feed.ISSUE_COMMENTS, Feed.THREAD_COMMENTS):
         remarks, parent = world.comments, "issue_url"
     else:

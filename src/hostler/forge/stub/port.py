@@ -8,6 +8,7 @@ from datetime import datetime
 from hostler.errors import ForgeError
 from hostler.forge import payloads
 from hostler.forge.changing import since_text
+from hostler.forge.ci import Job
 from hostler.forge.deeds import Deed
 from hostler.forge.port import (
     Blocking,
@@ -96,6 +97,22 @@ class Stub(World):
     ) -> Reading:
         asked = Asked(feed, since_text(since), number, only_open, known, one_page)
         return listed(self, asked, self._count)
+
+    def workflow_run(self, run_id: int) -> Item | None:
+        found = self.runs.get(run_id)
+        return payloads.item(ItemKind.WORKFLOW_RUN, dict(found)) if found else None
+
+    def runs_of(self, head_sha: str, *, known: Chain = ()) -> Reading:
+        asked = Asked(Feed.WORKFLOW_RUNS, known=known, one_page=True, head_sha=head_sha)
+        return listed(self, asked, self._count)
+
+    def failed_jobs(self, run_id: int) -> list[Job]:
+        run = self.one(self.runs, run_id)
+        job = Job(run_id, "build", str(run["conclusion"] or ""))
+        return [job] if job.failed else []
+
+    def job_log(self, job_id: int) -> str:
+        return self.logs.get(job_id, "")
 
     def _count(self) -> None:
         self.requests += 1

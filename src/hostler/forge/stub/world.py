@@ -33,6 +33,8 @@ class World:
     labelled: dict[tuple[int, str], str] = field(default_factory=dict)
     blockers: dict[int, list[Payload]] = field(default_factory=dict)
     runs: dict[int, Payload] = field(default_factory=dict)
+    # Logs of the only jobs of runs, by the runs' ids, which are the jobs' too.
+    logs: dict[int, str] = field(default_factory=dict)
     # Ids of what is not shown yet, and from when on it is.
     late: dict[int, datetime] = field(default_factory=dict)
     branches: dict[str, str] = field(default_factory=lambda: {"main": "0" * 40})
@@ -102,22 +104,34 @@ class World:
         self.touch(number)
         return int(made["id"])
 
-    def run(self, sha: str, *, by: str, conclusion: str | None = None) -> int:
-        """A workflow run of a commit, over if it has a conclusion; its id."""
+    def run(
+        self, sha: str, *, by: str, conclusion: str | None = None, name: str = "CI", log: str = ""
+    ) -> int:
+        """A workflow run of a commit with one job, over if it has a conclusion; its id."""
         made = {
             **self._new(by, ""),
+            "name": name,
+            "event": "push",
             "head_sha": sha,
             "status": "completed" if conclusion else "in_progress",
             "conclusion": conclusion,
             "run_attempt": 1,
         }
         self.runs[made["id"]] = made
+        self.logs[made["id"]] = log
         return int(made["id"])
 
-    def end_run(self, run: int, conclusion: str) -> None:
+    def end_run(self, run: int, conclusion: str, log: str = "") -> None:
         """A workflow run is over."""
         ended = {"status": "completed", "conclusion": conclusion, "updated_at": self.moment()}
         self.one(self.runs, run).update(ended)
+        self.logs[run] = log
+
+    def rerun(self, run: int) -> None:
+        """A workflow run begins another attempt."""
+        found = self.one(self.runs, run)
+        again = {"status": "queued", "conclusion": None, "updated_at": self.moment()}
+        found |= again | {"run_attempt": found["run_attempt"] + 1}
 
     def hide(self, which: int, seconds: float) -> None:
         """Show something later, as a host of many machines does."""
