@@ -87,9 +87,9 @@ def close_run(
             work,
             verdict,
             material.remarks,
-            material.failures,
             more=_unheard(tx, present),
             last_head=pull.last_seen_head_sha if pull else "",
+            failures=material.failures,
         )
         return after_work(present, delivery, facts, desk.limits)
 

@@ -31,9 +31,9 @@ class Delivery:
     work: Work
     verdict: Verdict
     remarks: tuple[Remark, ...] = ()
-    failures: tuple[Failure, ...] = ()
     more: bool = False
     last_head: str = ""
+    failures: tuple[Failure, ...] = ()
 
 
 def after_work(task: Task, delivery: Delivery, facts: Facts, limits: Tasks) -> Step:
