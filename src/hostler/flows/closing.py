@@ -39,13 +39,7 @@ class Ending:
     def store(self, tx: Transaction) -> Task:
         """Move the task as it is now; one that was stopped meanwhile stays so."""
         present = require_task(tx, self.task)
-        pull = _pull(tx, present)
-        facts = replace(
-            self.facts,
-            now=tx.now(),
-            turns_without_person=pull.turns_without_person if pull else 0,
-        )
-        step = self.rule(tx, present, facts)
+        step = self.rule(tx, present, _now(tx, present, self.facts))
         if present.state is TaskState.RUNNING and _unheard(tx, present):
             step = hear_first(step)
         return store_step(tx, present, step)
@@ -114,12 +108,22 @@ def _after_run(desk: Desk, verdict: Verdict) -> Rule:
 
 
 def _ending(desk: Desk, task: Task, rule: Rule, facts: Facts) -> Ending:
-    """Work that is about to be blocked is kept on a branch first."""
+    """Work that is about to wait for a person, and is not on GitHub, is kept on a branch first."""
     with desk.store.read() as tx:
-        foreseen = rule(tx, require_task(tx, task.id), facts)
-    if foreseen.task.state is TaskState.BLOCKED and task.state is not TaskState.BLOCKED:
+        present = require_task(tx, task.id)
+        foreseen = rule(tx, present, _now(tx, present, facts))
+    after = foreseen.task.state
+    asks_unpushed = after is TaskState.NEEDS_INPUT and facts.finishing
+    if (after is TaskState.BLOCKED or asks_unpushed) and task.state is not after:
         facts = replace(facts, kept=keep(desk, task))
     return Ending(task.id, rule, facts)
+
+
+def _now(tx: Transaction, task: Task, facts: Facts) -> Facts:
+    """The facts, with what only the database knows."""
+    pull = _pull(tx, task)
+    turns = pull.turns_without_person if pull else 0
+    return replace(facts, now=tx.now(), turns_without_person=turns)
 
 
 def _unheard(tx: Transaction, task: Task) -> bool:

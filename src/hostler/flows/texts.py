@@ -15,6 +15,10 @@ from hostler.store.outbox import Lane
 from hostler.store.tasks import Flow, Task
 
 LONGEST_BODY = 4000
+BLOCKED_QUESTION = (
+    "How shall it go on? Say it here with a comment, or change what stands in the way. "
+    "It is taken up when an operator says `/hostler unblock`."
+)
 _CLOSING = r"(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)(?=:?\s+#{number}\b)"
 
 
@@ -75,7 +79,7 @@ def question(task: Task, text: str) -> Write:
 def blocked(task: Task, why: str, kept: str) -> Write:
     """Say that the work cannot go on, and where it is."""
     where = f"\n\nThe work so far is on the branch `{kept}`." if kept else ""
-    body = f"The work cannot go on by itself:\n\n{why.strip()}{where}"
+    body = f"The work cannot go on by itself:\n\n{why.strip()}{where}\n\n{BLOCKED_QUESTION}"
     token = token_of("blocked", task.id, task.attempt, why)
     return Write(Comment(_thread(task), body), token, Lane.FEEDBACK, "blocked")
 

@@ -145,7 +145,8 @@ def _repair(task: Task, error: HostlerError, facts: Facts, limits: Tasks) -> Ste
         return block(task, f"{sentences(error)} {rounds}\n\n{_tail(error)}".strip(), facts.kept)
     if facts.turns_without_person >= limits.pr_turns_without_person:
         turns = f"{facts.turns_without_person} turns passed without a person's word."
-        return ask(task, f"{sentences(error)} {turns} How shall it go on?")
+        kept = f" What was not taken is on the branch `{facts.kept}`." if facts.kept else ""
+        return ask(task, f"{sentences(error)} {turns}{kept} How shall it go on?")
     mending = replace(
         task,
         state=TaskState.RETRYING,
