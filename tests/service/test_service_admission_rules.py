@@ -29,6 +29,7 @@ from hostler.store.tasks import Flow, Task, TaskState
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PROJECTS = ("barn", "stable", "field")
+EMPTY = Held(Gate.BUDGET, "It is used up.", "Raise it.")
 NEEDS = Held(Gate.DEPENDENCIES, "It waits for t9.", "Wait.")
 
 
@@ -226,6 +227,7 @@ def test_a_wait_that_began_in_the_future_is_over(ahead, wait):
         ({"places": {}}, Gate.WATCHED),
         ({"places": {"t1": place(ready=False)}}, Gate.READY),
         ({"places": {"t1": place(paused="By ann.")}}, Gate.PAUSED),
+        ({"empty": {"t1": EMPTY}}, Gate.BUDGET),
         ({"needs": {"t1": NEEDS}}, Gate.DEPENDENCIES),
         ({"running": 2, "max_root_tasks": 2}, Gate.ROOT_TASKS),
         ({"runs": 2, "max_runs": 2}, Gate.RUNS),

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from hostler.flows.dependencies import note_arrivals, note_blocking, untangle
+from hostler.flows.receipt import leave_receipt
 from hostler.flows.status import publish
 from hostler.forge.outbox.sender import SCOPE as OUTBOX
 from hostler.forge.port import Blocking, Forge, Issue
@@ -74,7 +75,9 @@ def _take_some(
 ) -> Taken:
     taken = take(tx, watch, labellers, blockers, keys, unfinished)
     for place, task in enumerate(taken.changed, start=1):
-        publish(tx, untangle(tx, require_task(tx, task), taken.changed[place:]))
+        after = publish(tx, untangle(tx, require_task(tx, task), taken.changed[place:]))
+        if watch.receipt:
+            leave_receipt(tx, after)
     note_blocking(tx, blockers.values())
     note_arrivals(tx, watch, taken)
     return taken

@@ -17,7 +17,8 @@ BOT = "[bot]"
 class Watch:
     """What the operator said about one repository.
 
-    `ci`: when failing CI becomes work; `turns_without_person`: how often by itself.
+    `ci`: when failing CI becomes work; `turns_without_person`: how often by itself;
+    `receipt`: whether a merged pull request is told what it took.
     """
 
     repo: RepoName
@@ -31,6 +32,7 @@ class Watch:
     operations_issue: int = 0
     ci: Literal["never", "first_fail", "all_complete"] = "never"
     turns_without_person: int = 10
+    receipt: bool = False
 
     def allows(self, login: str) -> bool:
         """Whether this person's words cause work. GitHub reads names without regard to case."""
@@ -62,6 +64,7 @@ def watch(project: str, repo: Repo, limits: Tasks | None = None) -> Watch:
         repo.operations_issue_number,
         repo.pr_actions_feedback_policy,
         (limits or Tasks()).pr_turns_without_person,
+        repo.receipt_comment,
     )
 
 

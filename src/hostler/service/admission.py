@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from hostler.config.settings import Settings
+from hostler.config.settings import Budget, Settings
 from hostler.flows import begin_turn, gather, resume_finishing, turn_of
 from hostler.flows.lineage import belongs
 from hostler.governor import Ask, Denied, Here, Policy, acquire, preview, take_back
@@ -27,7 +27,9 @@ from hostler.service.candidates import (
 )
 from hostler.service.needs import needs_of
 from hostler.service.places import place_of
+from hostler.service.purses import empty, purses
 from hostler.service.queueing import QueuedRuns
+from hostler.service.spending import spendings
 from hostler.service.waits import roots_waiting_for
 from hostler.store import Store, Transaction
 from hostler.store.pauses import pauses
@@ -149,6 +151,7 @@ class Admission:
             waiting=tuple(waiting),
             places=self._places(tx, [*waiting, *running.values()]),
             needs=needs_of(tx, waiting),
+            empty=empty_of(tx, office.settings.budget, waiting),
             busy=frozenset(busy),
             parents=frozenset(
                 task.parent_task
@@ -214,6 +217,19 @@ class Admission:
         paused, ready = pauses(tx), self.office.ready()
         found = {task.id: place_of(self.office.settings, task, paused, ready) for task in tasks}
         return {name: place for name, place in found.items() if place is not None}
+
+
+def empty_of(tx: Transaction, budget: Budget, waiting: Sequence[Task]) -> dict[str, Held]:
+    """By task, the budget that is used up."""
+    spent = spendings(tx, budget, [task.id for task in waiting])
+    found = {
+        task.id: empty(purses(task.id, task.project, budget, spent, tx.now())) for task in waiting
+    }
+    return {
+        name: Held(Gate.BUDGET, purse.sentence, purse.remedy, until=purse.until)
+        for name, purse in found.items()
+        if purse is not None
+    }
 
 
 def gates_of(seen: Survey, full: Held | None) -> dict[str, str]:

@@ -36,6 +36,7 @@ class Gate(StrEnum):
     WATCHED = "watched"
     READY = "ready"
     PAUSED = "paused"
+    BUDGET = "budget"
     DEPENDENCIES = "dependencies"
     ROOT_TASKS = "root_tasks"
     WORKERS = "workers"
@@ -75,16 +76,17 @@ class Held:
 class Yard:
     """Everything that admission counts, at one moment. Limits of 0 or less are none.
 
-    `waiting` are the tasks that could be next. `places` and `needs` are by task: where it runs,
-    and what it still depends on; `parents` are tasks whose children are at work; `awaited` counts,
-    by task, the root tasks under way that wait for it with their places lent; `served` says when
-    each project had its last turn.
+    `waiting` are the tasks that could be next. `places`, `needs` and `empty` are by task: where it
+    runs, what it still depends on, and which budget is used up; `parents` are tasks whose children
+    are at work; `awaited` counts, by task, the root tasks under way that wait for it with their
+    places lent; `served` says when each project had its last turn.
     """
 
     now: datetime
     places: Mapping[str, Place]
     waiting: tuple[Task, ...] = ()
     needs: Mapping[str, Held] = field(default_factory=dict)
+    empty: Mapping[str, Held] = field(default_factory=dict)
     busy: frozenset[str] = frozenset()
     parents: frozenset[str] = frozenset()
     awaited: Mapping[str, int] = field(default_factory=dict)
@@ -198,6 +200,11 @@ def _paused(task: Task, yard: Yard) -> Held | None:
     return Held(Gate.PAUSED, paused, "See `hostler unpause`.") if paused else None
 
 
+def _budget(task: Task, yard: Yard) -> Held | None:
+    # What is left of a finished run is ours, and costs nothing.
+    return None if task.finishing else yard.empty.get(task.id)
+
+
 def _dependencies(task: Task, yard: Yard) -> Held | None:
     # Work that has begun is not taken back because somebody adds a dependency later.
     return None if task.attempt > 0 or task.finishing else yard.needs.get(task.id)
@@ -232,6 +239,7 @@ _GATES: tuple[Callable[[Task, Yard], Held | None], ...] = (
     _watched,
     _ready,
     _paused,
+    _budget,
     _dependencies,
     _root_tasks,
     _runs,

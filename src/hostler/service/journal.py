@@ -10,6 +10,7 @@ from hostler.runs import Found
 from hostler.service.crew import Job
 from hostler.service.limiter import GlobalWorkLimiter
 from hostler.service.orchestrator import Look, cause_of
+from hostler.service.purses import Purse
 from hostler.store.outbox import OutboxRow
 from hostler.store.runs import Run
 from hostler.store.tasks import Task
@@ -38,6 +39,14 @@ class Journal:
 
     def started(self, home: object, repos: int, workers: int) -> None:
         self._log.event(names.SERVICE_STARTED, home=str(home), repos=repos, workers=workers)
+
+    def spent(self, task: str, purse: Purse) -> None:
+        """A budget is low, or used up."""
+        used, limit = round(purse.spent.usd, 4), purse.limit
+        self._log.event(
+            names.BUDGET_LOW, task=task, setting=purse.setting, used_usd=used, limit_usd=limit
+        )
+        self._tell(f"{task}: {purse.sentence}")
 
     def left(self, *, agents: int) -> None:
         self._log.event(names.SERVICE_LEFT, agents=agents)

@@ -81,7 +81,15 @@ def assemble(ground: Ground) -> Parts:
     dispatcher = _dispatcher(ground, observe)
     office = _office(ground, desks, policies)
     questions = Questions(house.store, bulletin, journal.broke)
-    work = Work(house, desks, bulletin, questions, observe=ground.observe, broke=journal.broke)
+    work = Work(
+        house,
+        desks,
+        bulletin,
+        questions,
+        observe=ground.observe,
+        broke=journal.broke,
+        spent=journal.spent,
+    )
     return Parts(
         limiter=GlobalWorkLimiter(house.settings.runtime.worker_count),
         io=io,

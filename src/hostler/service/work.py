@@ -53,8 +53,10 @@ from hostler.service.hand import (
 )
 from hostler.service.marks import is_made, last_run, mark_of
 from hostler.service.observing import Observer, nobody
+from hostler.service.purses import Purse
 from hostler.service.questions import Questions
 from hostler.service.speaking import has_spoken
+from hostler.service.spending import Treasurer
 from hostler.store import Transaction
 from hostler.store.runs import Run, RunState, last_fence
 from hostler.store.tasks import Task, TaskState, change_task, require_task
@@ -87,11 +89,13 @@ class Work:
         *,
         observe: Observer = nobody,
         broke: Callable[[Exception], None] = lambda _: None,
+        spent: Callable[[str, Purse], None] = lambda _task, _purse: None,
     ) -> None:
         self._house = house
         self._desks = desks
         self._bulletin = bulletin
         self._questions = questions
+        self._treasurer = Treasurer(house, bulletin, spent)
         self._observe = observe
         self._broke = broke
 
@@ -134,6 +138,7 @@ class Work:
         if _was_leaving(run) and task.state is TaskState.RUNNING:
             return self.requeue
         task = self._with_words(run, task)
+        self._treasurer.look(task)
         ending = self._ending(task, verdict, run)
 
         def store(tx: Transaction, ended: Run) -> None:

@@ -13,6 +13,7 @@ REVISIONS = (
     *("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0011"),
     "0012",
     "0013",
+    "0014",
 )
 HEAD = REVISIONS[-1]
 # Alembic's own note of where a database stands.

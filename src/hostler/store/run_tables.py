@@ -60,4 +60,5 @@ runs = Table(
         postgresql_where=NOT_ENDED,
     ),
     Index("ix_runs_state", "state"),
+    Index("ix_runs_exited_at", "exited_at"),
 )

@@ -9,6 +9,7 @@ from hostler.store.feed_tables import feed_chains, moved_pulls
 from hostler.store.forge_tables import feedback_events, inbox, outbox
 from hostler.store.lease_tables import demand, leases, pools
 from hostler.store.metadata import metadata
+from hostler.store.notice_tables import notices
 from hostler.store.operator_tables import operator_commands, runtime_operations
 from hostler.store.pause_tables import pauses
 from hostler.store.run_tables import runs
@@ -31,6 +32,7 @@ __all__ = [
     "leases",
     "metadata",
     "moved_pulls",
+    "notices",
     "operator_commands",
     "outbox",
     "pauses",

@@ -93,6 +93,13 @@ OPERATOR_COMMAND_REFUSED = Event(
     ("repo", "number", "actor", "key"),
 )
 
+BUDGET_LOW = Event(
+    "budget_low",
+    Level.WARNING,
+    "A budget runs low, or is used up.",
+    ("task", "setting", "used_usd", "limit_usd"),
+)
+
 SERVICE_STARTED = Event(
     "service_started", Level.INFO, "A service works on a home.", ("home", "repos", "workers")
 )
@@ -215,6 +222,7 @@ EVENTS = (
     OPERATOR_COMMAND_APPLIED,
     OPERATOR_COMMAND_FAILED,
     OPERATOR_COMMAND_REFUSED,
+    BUDGET_LOW,
     SERVICE_STARTED,
     SERVICE_LEFT,
     SERVICE_REPO_POLLED,

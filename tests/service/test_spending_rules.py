@@ -1,0 +1,103 @@
+"""The rule of money, under any amounts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostler.config.settings import Budget
+from hostler.service.purses import Level, Purse, Spendings, empty, level, midnight, purses
+from hostler.service.spending import cause, words
+from hostler.store.spending import Spent
+from hostler.store.tasks import Flow, Task, TaskState
+
+NOW = datetime(2026, 3, 1, 23, 59, 58, tzinfo=UTC)
+amounts = st.floats(0, 1000, allow_nan=False)
+spents = st.builds(Spent, amounts, st.integers(0, 5))
+budgets = st.builds(
+    Budget,
+    per_task_usd=amounts,
+    per_repo_daily_usd=amounts,
+    per_day_usd=amounts,
+    warn_at_percent=st.integers(1, 100),
+)
+TASK = Task(
+    id="t1",
+    project="stable",
+    repo_full_name="octo/stable",
+    issue_number=1,
+    flow=Flow.BUGFIX,
+    title="Crash",
+    author="ann",
+    state=TaskState.QUEUED,
+    state_since="",
+    order=1,
+)
+
+
+@given(budgets, spents, spents, spents)
+def test_a_task_is_held_exactly_when_a_budget_with_a_limit_is_used_up(budget, task, here, there):
+    spent = Spendings({"t1": task}, {"stable": here, "barn": there})
+    found = purses("t1", "stable", budget, spent, NOW)
+    used = {
+        "per_task_usd": (task.usd, budget.per_task_usd),
+        "per_repo_daily_usd": (here.usd, budget.per_repo_daily_usd),
+        "per_day_usd": ((here + there).usd, budget.per_day_usd),
+    }
+    over = {name for name, (usd, limit) in used.items() if limit > 0 and usd >= limit}
+    holds = empty(found)
+    assert (holds is not None) == bool(over)
+    if holds is not None:
+        assert holds.setting in over
+        # What opens by itself is named only where nothing else holds.
+        assert (holds.until is None) == ("per_task_usd" in over)
+    assert all(budget.warn_at_percent and purse.limit > 0 for purse in found)
+
+
+@given(spents, st.floats(0.01, 1000), st.integers(1, 100))
+def test_levels_rise_with_what_is_spent(spent, limit, percent):
+    purse = Purse("per_task_usd", "This task", limit, spent)
+    more = Purse("per_task_usd", "This task", limit, spent + Spent(1.0))
+    order = list(Level)
+    assert order.index(level(more, percent)) >= order.index(level(purse, percent))
+    if level(purse, percent) is Level.FINE:
+        assert spent.usd < limit
+    if spent.usd >= limit:
+        assert level(purse, percent) is Level.USED_UP
+
+
+@given(st.integers(0, 5))
+def test_what_cannot_be_told_is_said(unpriced):
+    sentence = Purse("per_task_usd", "This task", 20, Spent(3.5, unpriced)).sentence
+    assert "3.50 of 20.00 USD" in sentence
+    assert ("named no cost" in sentence) == (unpriced > 0)
+
+
+def test_a_day_is_full_again_at_midnight_and_a_task_is_not():
+    budget = Budget(per_task_usd=1, per_repo_daily_usd=1, per_day_usd=1)
+    task, repo, day = purses("t1", "stable", budget, Spendings(), NOW)
+    assert task.until is None
+    assert repo.until == day.until == midnight(NOW) + timedelta(days=1)
+    assert "midnight" in day.remedy and "midnight" not in task.remedy
+
+
+def test_a_cause_is_a_limit_of_a_task_or_a_day():
+    task = Purse("per_task_usd", "This task", 20, Spent(16))
+    raised = Purse("per_task_usd", "This task", 30, Spent(16))
+    assert cause(TASK, task, Level.LOW) != cause(TASK, task, Level.USED_UP)
+    assert cause(TASK, task, Level.LOW) != cause(TASK, raised, Level.LOW)
+    assert cause(TASK, task, Level.LOW) == cause(
+        TASK, Purse("per_task_usd", "This task", 20, Spent(17)), Level.LOW
+    )
+    day = Purse("per_day_usd", "Today, everything", 20, Spent(25), NOW)
+    later = Purse("per_day_usd", "Today, everything", 20, Spent(25), NOW + timedelta(days=1))
+    assert cause(TASK, day, Level.LOW) != cause(TASK, later, Level.LOW)
+    assert "t1" not in cause(TASK, day, Level.LOW)
+
+
+def test_used_up_is_a_question_and_low_is_not():
+    purse = Purse("per_task_usd", "This task", 20, Spent(21))
+    assert "?" in words(purse, Level.USED_UP) and "`[budget] per_task_usd`" in purse.remedy
+    assert "?" not in words(purse, Level.LOW)
