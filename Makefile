@@ -54,6 +54,7 @@ bench: setup ## Measure; BENCH=name for one benchmark
 
 soak: setup ## Long campaigns of the tests, for hours
 	$(BIN)/python -m pytest -m soak --timeout 0 -p no:xdist
+	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout 0
 
 clean: ## Remove what `make` built
 	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/results

@@ -14,10 +14,14 @@ from hypothesis import HealthCheck, settings
 from hostler_program import run_hostler
 
 # Timing on shared machines is noise: examples may be slow, and failures repeat from their print.
-settings.register_profile(
-    "hostler", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("hostler")
+PLAIN = {
+    "deadline": None,
+    "print_blob": True,
+    "suppress_health_check": [HealthCheck.too_slow],
+}
+settings.register_profile("hostler", max_examples=50, **PLAIN)
+settings.register_profile("soak", max_examples=1000, **PLAIN)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "hostler"))
 
 # A shell's background jobs ignore Ctrl-C, and so would every program that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)

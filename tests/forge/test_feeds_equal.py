@@ -113,7 +113,7 @@ class Stream:
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(moves)
 def test_all_feeds_find_what_the_full_scan_finds(database_template, played):

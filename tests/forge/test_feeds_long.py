@@ -20,7 +20,7 @@ def long_thread(git_house, house):
     return number
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_thread_beyond_the_last_page_is_read_whole(house, long_thread):
     reading = house.forge.changes(Feed.THREAD_COMMENTS, None, number=long_thread)
     assert reading.complete

@@ -92,14 +92,14 @@ def outcome(batches: list[list[Item]]) -> object:
         )
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(arrivals())
 def test_tasks_and_words_do_not_depend_on_how_events_arrive(given_):
     history, batches = given_
     assert outcome(batches) == outcome([history])
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(arrivals())
 def test_without_anybody_allowed_there_is_never_a_task(given_):
     _, batches = given_

@@ -365,4 +365,4 @@ def test_the_queue_under_anything(template):
         pass
 
     Here.template = template
-    run_state_machine_as_test(Here, settings=settings(max_examples=20, stateful_step_count=30))
+    run_state_machine_as_test(Here, settings=settings(max_examples=12, stateful_step_count=30))

@@ -126,7 +126,7 @@ def targets(draw) -> tuple[str, str]:
     return draw(METHODS) if chance == 1 else method, "/".join(parts) or "/"
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(targets(), QUERIES, HEADERS, BODIES), min_size=1, max_size=12))
 @example([(("POST", "/repos/alice/demo/issues"), {}, {}, b'{"title": "\\ud800"}')])
 def test_no_request_gives_a_500(requests):
@@ -220,7 +220,7 @@ def furnish(local: Local) -> dict[str, str]:
     return shas | {"MAIN": start, "TOPIC": commit["sha"]}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(
         st.tuples(git_targets(), GIT_QUERIES, bodies(GIT_FIELDS, GIT_VALUES)),

@@ -148,5 +148,5 @@ def _state(pull: dict[str, Any]) -> str:
     return "merged" if pull["merged_at"] else str(pull["state"])
 
 
-PullLife.TestCase.settings = settings(max_examples=12, stateful_step_count=14, deadline=None)
+PullLife.TestCase.settings = settings(max_examples=8, stateful_step_count=14, deadline=None)
 TestPullLife = PullLife.TestCase

@@ -1,4 +1,4 @@
-"""Ten thousand old rows of each kind go in bounded transactions; others write in between."""
+"""Many old rows of each kind go in bounded transactions; others write in between."""
 
 from __future__ import annotations
 
@@ -16,13 +16,18 @@ from hostler.store.runs import Run, RunState
 from hostler.store.task_tables import tasks
 
 pytestmark = pytest.mark.slow
-MANY = 10_000
 TABLES = (tasks, runs, inbox, outbox)
 # So many rows of all kinds together one transaction may take away.
 BOUND = 400
 
 
-def fill(yard):
+@pytest.fixture(params=[1500, pytest.param(10_000, marks=pytest.mark.soak)])
+def many(request):
+    """As many as it takes for several transactions."""
+    return request.param
+
+
+def fill(yard, many):
     task = {
         "project": "stable",
         "flow": "task",
@@ -39,7 +44,7 @@ def fill(yard):
         task |= {"state_since": tx.stamp(), "created_at": tx.stamp(), **now}
         event |= {"received_at": tx.stamp(), "consumed_at": tx.stamp(), **now}
         write |= {"state": "sent", "not_before": tx.stamp(), "created_at": tx.stamp(), **now}
-        names = [f"t{number:05}" for number in range(MANY)]
+        names = [f"t{number:05}" for number in range(many)]
         rows = [
             Run(f"r-{name}", name, "stable", 1, 1, "work", "a", "c", "p", f"f/{name}", tx.stamp())
             for name in names
@@ -66,8 +71,8 @@ def counts(yard):
         return [tx.execute(select(func.count()).select_from(table)).scalar() for table in TABLES]
 
 
-def test_ten_thousand_rows_go_in_bounded_transactions(yard):
-    fill(yard)
+def test_many_rows_go_in_bounded_transactions(yard, many):
+    fill(yard, many)
     yard.age()
     yard.issue(999_999, "open")
     yard.cursors()
@@ -81,15 +86,15 @@ def test_ten_thousand_rows_go_in_bounded_transactions(yard):
             seen.append(counts(yard))
 
     found = yard.gc(observe=observe)
-    assert len(found[Kind.TASKS].gone) == len(found[Kind.OUTBOX].gone) == MANY
-    assert len(found[Kind.INBOX].gone) == MANY // 2
+    assert len(found[Kind.TASKS].gone) == len(found[Kind.OUTBOX].gone) == many
+    assert len(found[Kind.INBOX].gone) == many // 2
     assert counts(yard) == [0, 0, 1, 0]
     steps = [sum(a) - sum(b) for a, b in pairwise(seen)]
-    assert sum(steps) == 4 * MANY and max(steps) <= BOUND
+    assert sum(steps) == 4 * many and max(steps) <= BOUND
 
 
-def test_ten_thousand_rows_that_stay_are_read_and_told_of(yard):
-    fill(yard)
+def test_many_rows_that_stay_are_read_and_told_of(yard, many):
+    fill(yard, many)
     with yard.store.write() as tx:
         tx.constant("UPDATE tasks SET state = 'queued'")
         tx.constant("UPDATE outbox SET state = 'queued'")
@@ -98,6 +103,6 @@ def test_ten_thousand_rows_that_stay_are_read_and_told_of(yard):
     before = counts(yard)
     stored = []
     found = yard.gc(observe=lambda step, _about: stored.append(step))
-    assert [len(found[kind].kept) for kind in (Kind.TASKS, Kind.OUTBOX)] == [MANY, MANY]
-    assert len(found[Kind.INBOX].kept) == MANY // 2
+    assert [len(found[kind].kept) for kind in (Kind.TASKS, Kind.OUTBOX)] == [many, many]
+    assert len(found[Kind.INBOX].kept) == many // 2
     assert counts(yard) == before and not stored

@@ -79,7 +79,14 @@ def finish(walk):
     all_is_well(walk)
 
 
-@pytest.mark.parametrize("row", range(len(IN_A_ROW)), ids=[" ".join(row) for row in IN_A_ROW])
+# Every second row in every run, and every single cut in a long campaign.
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(row, id=" ".join(steps), marks=pytest.mark.soak if row % 2 else ())
+        for row, steps in enumerate(IN_A_ROW)
+    ],
+)
 def test_services_killed_at_successive_steps(walk, row):
     walk.file(*cuts(IN_A_ROW[row], "pull:"))
     walk.say(*cuts(IN_A_ROW[row], "reply-"))
@@ -97,7 +104,9 @@ def test_shims_killed_before_they_have_an_agent(walk, victims):
     finish(walk)
 
 
-@pytest.mark.parametrize("victims", ["shim", "agent", "service and shim"])
+@pytest.mark.parametrize(
+    "victims", ["agent", "service and shim", pytest.param("shim", marks=pytest.mark.soak)]
+)
 def test_agents_killed_at_work(walk, victims):
     walk.file(*cuts(["go"], victims=victims))
     walk.say(*cuts(["go", "go"], victims=victims))

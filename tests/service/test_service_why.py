@@ -192,7 +192,7 @@ def fill(stage: Stage, wanted) -> None:
         made.append(task)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     caps=CAPS,
     wanted=TASKS,

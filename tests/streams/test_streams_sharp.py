@@ -81,8 +81,15 @@ BROKEN = (
 )
 
 
+# Two of them in every run; the others belong to the long campaigns.
+USUAL = (no_late_visibility, versions_without_a_digest)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("sabotage", BROKEN)
+@pytest.mark.parametrize(
+    "sabotage",
+    [pytest.param(one, marks=() if one in USUAL else pytest.mark.soak) for one in BROKEN],
+)
 def test_what_is_broken_shows(sabotage):
     assert campaign(SEEDS, sabotage=sabotage).failures
