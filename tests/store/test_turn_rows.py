@@ -24,3 +24,13 @@ def test_a_turn_that_was_undone_was_none(store):
         pass
     with store.read() as tx:
         assert turns(tx) == {}
+
+
+def test_a_heavy_project_has_shorter_turns(store):
+    with store.write("admission") as tx:
+        for _ in range(3):
+            take_turn(tx, "barn", weight=4)
+        take_turn(tx, "stable")
+    with store.read() as tx:
+        found = turns(tx)
+    assert set(found) == {"barn", "stable"} and found["barn"] < found["stable"]

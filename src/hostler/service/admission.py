@@ -115,7 +115,7 @@ class Admission:
         with self.office.store.write(*SCOPES) as tx:
             granted = self._back(tx, policy, here) or self._new(tx, policy, here)
             if granted is not None:
-                take_turn(tx, granted.task.project)
+                take_turn(tx, granted.task.project, self._weight(granted.task.project))
         return granted
 
     def note_gates(self, seen: Survey, full: Held | None) -> Outlook:
@@ -206,6 +206,10 @@ class Admission:
         if isinstance(answer, Denied):
             raise RuntimeError(f"a place was refused after it was promised: {answer.what}")
         return Granted(require_task(tx, run.task_id), regain_place(tx, run), back=True)
+
+    def _weight(self, project: str) -> int:
+        repo = self.office.settings.repo.get(project)
+        return repo.weight if repo else 1
 
     def _waiting(self, tx: Transaction) -> list[Task]:
         found = tasks_in(tx, WAITING)

@@ -79,7 +79,7 @@ class Yard:
     `waiting` are the tasks that could be next. `places`, `needs` and `empty` are by task: where it
     runs, what it still depends on, and which budget is used up; `parents` are tasks whose children
     are at work; `awaited` counts, by task, the root tasks under way that wait for it with their
-    places lent; `served` says when each project had its last turn.
+    places lent; `served` says where the last turn of each project ended.
     """
 
     now: datetime

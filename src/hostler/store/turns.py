@@ -1,13 +1,18 @@
-"""When each project had its last turn: a number that grows with every start."""
+"""Whose turn it is: where each project's last turn ended, on a line that grows with every start."""
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Table, Text, func, select
+from sqlalchemy import Column, Table, Text, select
 
 from hostler.store.columns import BIG
 from hostler.store.metadata import metadata
 from hostler.store.transaction import Transaction
 from hostler.store.upserts import insert_or_update
+
+# The length of a turn of weight 1.
+TURN = 1_000_000
+# The row of the present: where the last turn began. No project has an empty name.
+PRESENT = ""
 
 table = Table(
     "turns",
@@ -17,13 +22,29 @@ table = Table(
 )
 
 
-def take_turn(tx: Transaction, project: str) -> None:
+def after_turn(ended: int, present: int, weight: int) -> tuple[int, int]:
+    """Where a turn that begins now ends, and the present after it began.
+
+    Who was idle begins at the present, and has no claim to the past. The present always moves,
+    so that of two with the same claim the one who was served longer ago is next.
+    """
+    begins = max(ended, present + 1)
+    return begins + TURN // max(weight, 1), begins
+
+
+def take_turn(tx: Transaction, project: str, weight: int = 1) -> None:
     """This project has its turn now."""
-    last = tx.execute(select(func.max(table.c.turn))).scalar_one() or 0
-    insert_or_update(tx, table, {"project": project, "turn": last + 1})
+    known = _rows(tx)
+    ends, present = after_turn(known.get(project, 0), known.get(PRESENT, 0), weight)
+    insert_or_update(tx, table, {"project": project, "turn": ends})
+    insert_or_update(tx, table, {"project": PRESENT, "turn": present})
 
 
 def turns(tx: Transaction) -> dict[str, int]:
-    """The last turn of every project that had one."""
+    """Where the last turn of every project ended that had one; the lowest is next."""
+    return {project: turn for project, turn in _rows(tx).items() if project != PRESENT}
+
+
+def _rows(tx: Transaction) -> dict[str, int]:
     rows = tx.execute(select(table)).mappings()
     return {row["project"]: row["turn"] for row in rows}
