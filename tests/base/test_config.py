@@ -237,7 +237,8 @@ def test_the_schema_describes_every_key_and_its_restart():
     for section in TABLES.values():
         properties = definitions[section.__name__]["properties"]
         assert set(properties) == set(section.model_fields)
-    assert definitions["Runtime"]["properties"]["worker_count"]["restart"] is True
+    assert definitions["Runtime"]["properties"]["database_url"]["restart"] is True
+    assert definitions["Runtime"]["properties"]["worker_count"]["restart"] is False
     assert definitions["Runtime"]["properties"]["poll_interval_seconds"]["restart"] is False
     assert definitions["Runtime"]["additionalProperties"] is False
 

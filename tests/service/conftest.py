@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from gc_yard import Fields, Yard
 from rough_town import MakeTown, Plot, RoughTown
+from scheduler_fleet import Fleet, MakeFleet, fleet_of
 from service_town import Town, github
 
 from hostler.clock import FakeClock, SystemClock
@@ -57,5 +58,18 @@ def rough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeTown]
             hub = stack.enter_context(github())
             runtime = {"worker_count": 8, "stop_grace_seconds": 1}
             return RoughTown(hub, tmp_path, plots=list(plots), runtime=runtime, **settings)
+
+        yield found
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeFleet]:
+    """A service for several repositories, without network and processes."""
+    with ExitStack() as stack:
+
+        def found(*projects: str, **runtime: Any) -> Fleet:
+            return stack.enter_context(
+                fleet_of(tmp_path / "fleet", monkeypatch, *projects, **runtime)
+            )
 
         yield found

@@ -10,7 +10,8 @@ from service_town import ALICE, REPO
 
 from hostler.errors import GitHubPollingError, HostlerError, RateLimited
 from hostler.model import RepoName
-from hostler.service.orchestrator import LONGEST_PAUSE, backing_off, own_pause, stretch_of
+from hostler.service.looking import stretch_of
+from hostler.service.orchestrator import LONGEST_PAUSE, backing_off, own_pause
 from hostler.store.remarks import rows_of_thread
 from hostler.store.tasks import TaskState
 from hostler.telemetry import names

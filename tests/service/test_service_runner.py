@@ -78,7 +78,7 @@ def test_a_task_with_a_worker_is_never_called_lost(town: Town):
         service.until(lambda: service.runs(first))
         with service.house.store.write(*SCOPES) as tx:
             old = require_task(tx, first.id)
-        assert service.runner._minder.lost() == [] and old.state is TaskState.RUNNING
+        assert service.runner._parts.minder.lost() == [] and old.state is TaskState.RUNNING
         (town.root / "folder" / "go").touch()
         reach(service, first, TaskState.DONE)
         assert logged(service, "task_found_lost") == []
@@ -142,11 +142,11 @@ def test_a_turn_that_fails_pauses_longer_each_time_and_begins_anew_after_a_good_
         raise RuntimeError("a full disk")
 
     with monkeypatch.context() as patch:
-        patch.setattr(idle._minder, "look", broken)
+        patch.setattr(idle._parts.minder, "look", broken)
         assert [idle._turn() for _ in range(8)] == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
     idle._turn()
     with monkeypatch.context() as patch:
-        patch.setattr(idle._minder, "look", broken)
+        patch.setattr(idle._parts.minder, "look", broken)
         assert idle._turn() == 2.0
 
 
@@ -163,7 +163,7 @@ def test_a_live_agent_whose_lease_was_lost_has_it_again(idle: ServiceRunner, tow
         (run,) = service.until(lambda: [r for r in service.runs(task) if r.state == "running"])
         with service.house.store.write("admission") as tx:
             assert remove_lease(tx, run.run)
-        service.runner._minder.hold_place(run)
+        service.runner._parts.minder.hold_place(run)
         with service.house.store.read() as tx:
             found = find_lease(tx, run.run)
         assert found is not None and found.attached_at
@@ -179,7 +179,7 @@ def test_while_the_governor_holds_somebody_it_is_asked_again_soon(idle: ServiceR
     assert (idle._shortest(None) or 0.0) > GOVERNED_SECONDS
     caps = town.home / "governor.json"
     caps.write_text('{"pools": {"anthropic": {"max_global_agents": 1}}}')
-    store = idle._house.store
+    store = idle.house.store
     with store.write("admission") as tx:
         acquire(tx, Ask("other", "field"), read_policy(town.home, town.settings()), look_around())
     with store.write(*SCOPES) as tx:

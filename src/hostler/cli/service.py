@@ -9,12 +9,12 @@ import typer
 
 from hostler.cli.logbook import logbook
 from hostler.cli.output import DIM, coloured, note, say, say_json
-from hostler.cli.state import Globals, globals_of, hand_on, settings_of
+from hostler.cli.state import Globals, globals_of, hand_on, read_again, settings_of
 
 if TYPE_CHECKING:
-    from hostler.config import Settings
+    from hostler.config import Loaded, Settings
     from hostler.intake import Preview
-    from hostler.service import House, ServiceRunner
+    from hostler.service import House, Journal, ServiceRunner
     from hostler.service.webhooks import Receiver
 
 
@@ -23,6 +23,9 @@ commands = typer.Typer(name="service", rich_markup_mode=None, invoke_without_com
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
+    from hostler.cli import service_restart
+
+    commands.command("restart")(service_restart.restart)
     app.add_typer(commands)
 
 
@@ -35,6 +38,9 @@ def service(
     stop_agents: Annotated[
         bool, typer.Option("--stop-agents", help="End the agents too when it is asked to leave.")
     ] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="One look at each repository; end when its work is over.")
+    ] = False,
     json: Annotated[
         bool, typer.Option("--json", help="With --dry-run: print JSON for programs.")
     ] = False,
@@ -43,13 +49,15 @@ def service(
 
     Tasks by hand (`hostler task submit`) are taken too, also where no repository is watched.
     It works in the foreground. Ctrl-C or SIGTERM: it leaves within seconds, agents go on, and
-    the next start takes them over. A second Ctrl-C leaves at once.
+    the next start takes them over. A second Ctrl-C leaves at once. A settings file that changes
+    is read again (SIGHUP: at once); what needs a restart is named.
 
     \b
     Example:
       hostler service --dry-run
       hostler service
       hostler service --stop-agents
+      hostler service --once
     """
     if context.invoked_subcommand is not None:
         return
@@ -63,7 +71,7 @@ def service(
         raise typer.BadParameter("it belongs to --dry-run", param_hint="--json")
     _require(loaded.settings, repository=False)
     hand_on(loaded)
-    _serve(given, loaded.settings, stop_agents=stop_agents)
+    _serve(given, loaded, stop_agents=stop_agents, once=once)
 
 
 def _require(settings: Settings, *, repository: bool) -> None:
@@ -84,41 +92,71 @@ def _require(settings: Settings, *, repository: bool) -> None:
         )
 
 
-def _serve(given: Globals, settings: Settings, *, stop_agents: bool) -> None:
+def _serve(given: Globals, loaded: Loaded, *, stop_agents: bool, once: bool) -> NoReturn:
     from hostler.checkouts.git import version as require_git
+    from hostler.checkouts.process import unhalt
     from hostler.clock import SystemClock
-    from hostler.service import Journal, ServiceRunner
-    from hostler.service.following import Follower
-    from hostler.service.opening import opened
-    from hostler.service.presence import SERVICE
-    from hostler.service.webhooks import webhooks
-    from hostler.store.homelock import home_lock
+    from hostler.service import Journal
+    from hostler.service.opening import entered
+    from hostler.service.restarting import inherited, restart
 
-    clock = SystemClock()
+    came, clock, settings = inherited(), SystemClock(), loaded.settings
     if settings.repo:
         require_git()
     with (
         logbook(given, settings, "service") as log,
-        opened(given.home_folder, settings, clock) as house,
-        home_lock(given.home_folder, clock, SERVICE),
+        entered(given.home_folder, settings, clock, came) as (house, lock),
     ):
         journal = Journal(log, tell)
-        runner = ServiceRunner(house, clock, journal)
-        follower = Follower(house.store, tell)
-        names = ", ".join(f"{repo.owner}/{repo.name}" for repo in settings.repo.values())
-        none = "no repository: only tasks by hand are taken"
-        tell(f"Watching {names or none}. Ctrl-C to leave; agents go on.")
-        leave_on_signals(runner, stop_agents=stop_agents)
-
-        def look() -> bool:
-            follower.look()
-            return False
-
-        with webhooks(settings.github, runner.look_at, journal.knocked) as receiver:
-            _tell_of_webhooks(settings, receiver)
-            runner.run(look)
+        while True:
+            runner = _work(house, loaded, journal, stop_agents=stop_agents, once=once)
+            if not runner.restarting:
+                break
+            # What is started from here on is not ended any more because we left.
+            unhalt()
+            restart(runner.house, lock, loaded.path, journal)
+            house = runner.house
         say_farewell(house)
-    end_now(0)
+    end_now(1 if once and runner.unreached() else 0)
+
+
+def _work(
+    house: House, loaded: Loaded, journal: Journal, *, stop_agents: bool, once: bool
+) -> ServiceRunner:
+    """One service from its start to its end."""
+    from hostler.clock import SystemClock
+    from hostler.service import Duty, ServiceRunner
+    from hostler.service.following import Follower
+    from hostler.service.reloading import SettingsFile
+    from hostler.service.webhooks import webhooks
+
+    clock, settings, file = SystemClock(), house.settings, None
+    if loaded.path is not None:
+        path = loaded.path.absolute()
+        file = SettingsFile(path, settings, lambda: read_again(path), clock)
+    runner = ServiceRunner(house, clock, journal, Duty(once=once), settings_file=file)
+    follower = Follower(house.store, tell)
+    _say_hello(settings, once=once)
+    leave_on_signals(runner, stop_agents=stop_agents)
+    reload_on_signal(runner)
+
+    def look() -> bool:
+        follower.look()
+        return False
+
+    with webhooks(settings.github, runner.look_at, journal.knocked) as receiver:
+        _tell_of_webhooks(settings, receiver)
+        runner.run(look)
+    return runner
+
+
+def _say_hello(settings: Settings, *, once: bool) -> None:
+    names = ", ".join(f"{repo.owner}/{repo.name}" for repo in settings.repo.values())
+    none = "no repository: only tasks by hand are taken"
+    if once:
+        tell(f"One look at {names or none}.")
+    else:
+        tell(f"Watching {names or none}. Ctrl-C to leave; agents go on.")
 
 
 def _tell_of_webhooks(settings: Settings, receiver: Receiver | None) -> None:
@@ -152,7 +190,7 @@ def note_time(text: str) -> None:
 
 
 def leave_on_signals(runner: ServiceRunner, *, stop_agents: bool) -> None:
-    """The first signal asks to leave; the second leaves: whatever is cut off is taken up again."""
+    """The first signal asks to leave; the second leaves now: what is cut off is taken up again."""
     import os
     import signal
     import threading
@@ -165,11 +203,23 @@ def leave_on_signals(runner: ServiceRunner, *, stop_agents: bool) -> None:
             os._exit(128 + number)
         asked = True
         # From another thread: here we may have interrupted the very lock that is needed.
-        leaving = threading.Thread(target=runner.leave, kwargs={"stop_agents": stop_agents})
-        leaving.start()
+        threading.Thread(target=leave, args=(number,)).start()
+
+    def leave(number: int) -> None:
+        if number == signal.SIGINT and sys.stdin.isatty():
+            ends = "agents are ended" if stop_agents else "agents at work go on"
+            note(f"Leaving; {ends}. Ctrl-C once more: leave now, whatever is under way.")
+        runner.leave(stop_agents=stop_agents)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, handle)
+
+
+def reload_on_signal(runner: ServiceRunner) -> None:
+    """SIGHUP: the settings are read again."""
+    import signal
+
+    signal.signal(signal.SIGHUP, lambda _number, _frame: runner.reload())
 
 
 def say_farewell(house: House) -> None:

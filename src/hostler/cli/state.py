@@ -12,7 +12,7 @@ import typer
 from hostler.errors import HostlerError
 
 if TYPE_CHECKING:
-    from hostler.config import Loaded
+    from hostler.config import Loaded, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +48,30 @@ def folder(path: Path) -> Path:
 def settings_of(given: Globals) -> Loaded:
     """The settings; from here on, the secrets they name are hidden in all we write."""
     from hostler.config import load
-    from hostler.config.secrets import named_secrets
-    from hostler.telemetry.redact import remember_secret
 
     if given.config is None and os.environ.get("HOSTLER_RUN"):
         loaded = _inside_a_run(given.home_folder)
     else:
         loaded = load(given.home_folder, given.config)
-    for secret in named_secrets(loaded.settings, os.environ):
-        remember_secret(secret)
+    _hide(loaded.settings)
     return loaded
+
+
+def read_again(path: Path) -> Settings:
+    """The settings of a file that has changed; the secrets they name are hidden too."""
+    from hostler.config import read
+
+    settings = read(path).settings
+    _hide(settings)
+    return settings
+
+
+def _hide(settings: Settings) -> None:
+    from hostler.config.secrets import named_secrets
+    from hostler.telemetry.redact import remember_secret
+
+    for secret in named_secrets(settings, os.environ):
+        remember_secret(secret)
 
 
 def _inside_a_run(home: Path) -> Loaded:

@@ -20,8 +20,8 @@ def key(default: Any, meaning: str, *, restart: bool = False, **limits: Any) -> 
 
 
 def required(meaning: str, **limits: Any) -> Any:
-    """A key that has no default."""
-    return Field(description=meaning, json_schema_extra={"restart": True}, **limits)
+    """A key that has no default. Its table comes and goes without a restart."""
+    return Field(description=meaning, json_schema_extra={"restart": False}, **limits)
 
 
 def many(meaning: str, *, restart: bool = False) -> Any:

@@ -27,7 +27,7 @@ class Runtime(Section):
     """The service: how it polls, how much runs at once, where it keeps things."""
 
     worker_count: int = key(
-        4, "Agents that may work at once, over all repositories.", restart=True, ge=1, le=1024
+        4, "Agents that may work at once, over all repositories.", ge=1, le=1024
     )
     poll_interval_seconds: int = key(30, "Pause between polls.", ge=5, le=DAY)
     poll_cadence: Literal["repo", "turn"] = key(
@@ -37,6 +37,12 @@ class Runtime(Section):
         900, "How long a restart waits for running work before it gives up.", ge=1, le=DAY
     )
     restart_command: list[str] = many("Program and arguments that update Hostler on a restart.")
+    restart_command_timeout_seconds: int = key(
+        600, "How long that command, and the one that undoes it, may take.", ge=1, le=DAY
+    )
+    restart_rollback_command: list[str] = many(
+        "Program and arguments that undo an update which does not pass its own check."
+    )
     stop_grace_seconds: int = key(
         10, "Time an agent gets between the request to stop and the kill.", ge=0, le=3600
     )
@@ -56,7 +62,11 @@ class Runtime(Section):
         DAY, "How far back to read again when a cursor turns out invalid.", ge=60, le=31 * DAY
     )
     action_token_unobserved_seconds: int = key(
-        120, "When a comment we wrote is looked for, if no feed has shown it.", ge=1, le=DAY
+        120,
+        "When a comment we wrote is looked for, if no feed has shown it.",
+        restart=True,
+        ge=1,
+        le=DAY,
     )
     max_global_agents: int = key(
         8, "Cap of an agent pool that `governor.json` does not name.", ge=1, le=1024
@@ -81,8 +91,10 @@ class Runtime(Section):
         "PostgreSQL instead of the embedded database: `postgresql://user@host/name`, no password.",
         restart=True,
     )
-    log_level: Literal["debug", "info", "warning", "error"] = key("info", "Least level to log.")
-    log_retention_days: int = key(14, "Days of logs to keep.", ge=1, le=3650)
+    log_level: Literal["debug", "info", "warning", "error"] = key(
+        "info", "Least level to log.", restart=True
+    )
+    log_retention_days: int = key(14, "Days of logs to keep.", restart=True, ge=1, le=3650)
     otel: bool = key(False, "Send traces as the `OTEL_*` variables say.", restart=True)
 
 
@@ -92,25 +104,39 @@ class GitHub(Section):
     api_url: HttpUrl = key("https://api.github.com", "Address of the REST API.", restart=True)
     web_url: HttpUrl = key("https://github.com", "Address of git and of the pages.", restart=True)
     auth: Literal["auto", "token", "gh", "app"] = key(
-        "auto", "`auto`: the App if set, else the token, else what `gh auth token` says."
+        "auto",
+        "`auto`: the App if set, else the token, else what `gh auth token` says.",
+        restart=True,
     )
-    token_env: EnvName = key("GITHUB_TOKEN", "Environment variable that holds the token.")
-    token_file: str = key("", "File that holds the token (readable by you alone).")
-    app_id: int = key(0, "Number of the GitHub App; 0: none.", ge=0)
-    app_installation_id: int = key(0, "The App's installation; 0: found by repository.", ge=0)
-    app_private_key_file: str = key("", "File with the App's private key (PEM).")
-    webhook_secret_env: EnvName = key("", "Environment variable with the webhook secret.")
-    webhook_secret_file: str = key("", "File with the webhook secret.")
+    token_env: EnvName = key(
+        "GITHUB_TOKEN", "Environment variable that holds the token.", restart=True
+    )
+    token_file: str = key("", "File that holds the token (readable by you alone).", restart=True)
+    app_id: int = key(0, "Number of the GitHub App; 0: none.", ge=0, restart=True)
+    app_installation_id: int = key(
+        0, "The App's installation; 0: found by repository.", ge=0, restart=True
+    )
+    app_private_key_file: str = key("", "File with the App's private key (PEM).", restart=True)
+    webhook_secret_env: EnvName = key(
+        "", "Environment variable with the webhook secret.", restart=True
+    )
+    webhook_secret_file: str = key("", "File with the webhook secret.", restart=True)
     webhook_listen: Listen = key(
         "", "Where webhooks are taken, as `host:port`; empty: nowhere.", restart=True
     )
-    api_version: Date = key("2022-11-28", "API version sent with every request.")
-    request_timeout_seconds: int = key(30, "Longest wait for one answer.", ge=1, le=600)
-    budget_percent: int = key(80, "Share of GitHub's limits that may be used.", ge=1, le=100)
+    api_version: Date = key("2022-11-28", "API version sent with every request.", restart=True)
+    request_timeout_seconds: int = key(
+        30, "Longest wait for one answer.", ge=1, le=600, restart=True
+    )
+    budget_percent: int = key(
+        80, "Share of GitHub's limits that may be used.", ge=1, le=100, restart=True
+    )
     idle_feed_every_polls: int = key(
         5, "A quiet repository reads its comment feeds every so many polls.", ge=1, le=1000
     )
-    seconds_between_writes: float = key(1.0, "Least pause between two writes.", ge=1.0, le=60.0)
+    seconds_between_writes: float = key(
+        1.0, "Least pause between two writes.", ge=1.0, le=60.0, restart=True
+    )
 
 
 class Labels(Section):
@@ -207,11 +233,17 @@ class Tasks(Section):
         15, "Silence, with no tool running, after which a run is stalled.", ge=1, le=1440
     )
     ci_log_tail_lines: int = key(500, "Lines of a failed CI log that an agent sees.", ge=1)
-    bus_sync: bool = key(False, "Messages survive a power cut too (slower).")
-    bus_lock_timeout_seconds: float = key(10.0, "Longest wait for the bus's lock.", gt=0, le=600)
-    bus_max_retries: int = key(3, "Attempts to append a message.", ge=1, le=100)
-    bus_retry_backoff_seconds: float = key(0.1, "First pause between them; doubles.", ge=0, le=60)
-    bus_max_mb: int = key(8, "Size at which a bus goes on in a new file.", ge=1, le=1024)
+    bus_sync: bool = key(False, "Messages survive a power cut too (slower).", restart=True)
+    bus_lock_timeout_seconds: float = key(
+        10.0, "Longest wait for the bus's lock.", gt=0, le=600, restart=True
+    )
+    bus_max_retries: int = key(3, "Attempts to append a message.", ge=1, le=100, restart=True)
+    bus_retry_backoff_seconds: float = key(
+        0.1, "First pause between them; doubles.", ge=0, le=60, restart=True
+    )
+    bus_max_mb: int = key(
+        8, "Size at which a bus goes on in a new file.", ge=1, le=1024, restart=True
+    )
 
 
 class Budget(Section):

@@ -57,15 +57,24 @@ class Granted:
     cleared: bool = False
 
 
+def open_house(_tx: Transaction) -> str:
+    """Work may begin."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Office:
-    """What admission stands on. `ready`: projects that were reached; `look`: this machine now."""
+    """What admission stands on.
+
+    `ready`: projects that were reached; `look`: this machine now; `closed`: why nothing begins.
+    """
 
     store: Store
     settings: Settings
     policy: Callable[[], Policy]
     ready: Callable[[], Collection[str]]
     look: Callable[[], Here]
+    closed: Callable[[Transaction], str] = open_house
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +100,15 @@ class Outlook:
 class Admission:
     """Admits tasks one by one. `only`: just these, and what comes from them."""
 
-    def __init__(self, office: Office, only: Collection[str] | None = None) -> None:
+    def __init__(
+        self,
+        office: Office,
+        only: Collection[str] | None = None,
+        queued: QueuedRuns | None = None,
+    ) -> None:
         self.office = office
         self._only = only
-        self.queued = QueuedRuns()
+        self.queued = queued or QueuedRuns()
 
     def survey(self) -> Survey:
         """Who would start now, what holds the others, and what is wanted: one look at the rows."""
@@ -164,6 +178,7 @@ class Admission:
             max_runs=limits.max_concurrent_runs,
             max_root_tasks=limits.max_concurrent_root_tasks,
             served=turns(tx),
+            closed=office.closed(tx),
             joins_first=timedelta(seconds=limits.waiting_joins_first_class_seconds),
         )
 

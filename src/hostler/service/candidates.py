@@ -36,6 +36,7 @@ class Gate(StrEnum):
     WATCHED = "watched"
     READY = "ready"
     PAUSED = "paused"
+    DRAIN = "drain"
     BUDGET = "budget"
     DEPENDENCIES = "dependencies"
     ROOT_TASKS = "root_tasks"
@@ -79,7 +80,8 @@ class Yard:
     `waiting` are the tasks that could be next. `places`, `needs` and `empty` are by task: where it
     runs, what it still depends on, and which budget is used up; `parents` are tasks whose children
     are at work; `awaited` counts, by task, the root tasks under way that wait for it with their
-    places lent; `served` says where the last turn of each project ended.
+    places lent; `served` says where the last turn of each project ended; `closed` why nothing
+    begins, if so.
     """
 
     now: datetime
@@ -95,6 +97,7 @@ class Yard:
     max_runs: int = 0
     max_root_tasks: int = 0
     served: Mapping[str, int] = field(default_factory=dict)
+    closed: str = ""
     joins_first: timedelta = timedelta(minutes=15)
 
 
@@ -200,6 +203,10 @@ def _paused(task: Task, yard: Yard) -> Held | None:
     return Held(Gate.PAUSED, paused, "See `hostler unpause`.") if paused else None
 
 
+def _drain(_task: Task, yard: Yard) -> Held | None:
+    return Held(Gate.DRAIN, yard.closed, "Wait: it is over by itself.") if yard.closed else None
+
+
 def _budget(task: Task, yard: Yard) -> Held | None:
     # What is left of a finished run is ours, and costs nothing.
     return None if task.finishing else yard.empty.get(task.id)
@@ -239,6 +246,7 @@ _GATES: tuple[Callable[[Task, Yard], Held | None], ...] = (
     _watched,
     _ready,
     _paused,
+    _drain,
     _budget,
     _dependencies,
     _root_tasks,

@@ -46,7 +46,8 @@ class Crew:
         self._troubled = troubled
         self._freed = freed
         self._lock = threading.Lock()
-        self._pending: dict[str, Future[None]] = {}
+        # Everybody at work, and those who are through and not reaped yet.
+        self._pending: dict[str, tuple[str, Future[None]]] = {}
         self._lent: set[str] = set()
         self._later: dict[str, tuple[float, Job]] = {}
 
@@ -55,7 +56,7 @@ class Crew:
         try:
             with self._lock:
                 future = self._pool.submit(self._work, job)
-                self._pending[job.name] = future
+                self._pending[job.name] = (job.project, future)
         except BaseException:
             self._limiter.release()
             raise
@@ -69,7 +70,7 @@ class Crew:
     def lend(self, name: str) -> bool:
         """Whoever works on this waits for others: its token is free; whether that is new."""
         with self._lock:
-            if name in self._lent or name not in self._pending:
+            if name in self._lent or not self._is_at_work(name):
                 return False
             self._lent.add(name)
         self._limiter.release()
@@ -95,6 +96,22 @@ class Crew:
         with self._lock:
             return min((at - now for at, _ in self._later.values()), default=None)
 
+    def reap(self, project: str | None = None) -> int:
+        """Count who is through no more, of one project or of all; how many there were."""
+        with self._lock:
+            through = [
+                name
+                for name, (of, future) in self._pending.items()
+                if project in (None, of) and future.done()
+            ]
+            for name in through:
+                del self._pending[name]
+        return len(through)
+
+    def pending(self) -> int:
+        """What is worked on, will be again, or is not reaped yet."""
+        return len(self.names())
+
     def names(self) -> set[str]:
         """Everything that is worked on, or will be again."""
         with self._lock:
@@ -103,7 +120,11 @@ class Crew:
     def futures(self) -> list[Future[None]]:
         """Everybody at work."""
         with self._lock:
-            return list(self._pending.values())
+            return [future for _, future in self._pending.values()]
+
+    def _is_at_work(self, name: str) -> bool:
+        found = self._pending.get(name)
+        return found is not None and not found[1].done()
 
     def _work(self, job: Job) -> None:
         try:
@@ -125,8 +146,8 @@ class Crew:
             self._later[job.name] = (at, replace(job, tries=min(job.tries + 1, 20)))
 
     def _over(self, job: Job, _done: Future[None]) -> None:
+        # Its token is free at once; it is pending until the scheduler has seen that it is over.
         with self._lock:
-            self._pending.pop(job.name, None)
             lent = job.name in self._lent
             self._lent.discard(job.name)
         if not lent:

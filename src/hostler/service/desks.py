@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from hostler.agents.environment import agent_environment, secret_names, with_tools
@@ -72,6 +73,17 @@ class Desks:
         with self._lock:
             return frozenset(self._made)
 
+    def renewed(self, house: House) -> Desks:
+        """The desks by other settings. Whose name stays the same needs nothing of GitHub."""
+        after = Desks(house)
+        with self._lock:
+            made = dict(self._made)
+        for project, desk in made.items():
+            repo = house.settings.repo.get(project)
+            if repo is not None and RepoName(repo.owner, repo.name) == desk.watch.repo:
+                after._made[project] = replace(desk, **_by_settings(house, project))
+        return after
+
     def _make(self, project: str) -> Desk:
         house, settings = self._house, self._house.settings
         if project not in settings.repo or agent_for(settings, project) is None:
@@ -85,15 +97,23 @@ class Desks:
         know_by_number(house.store, house.hub, settings, name, house.home)
         return Desk(
             store=house.store,
-            watch=watch(project, repo, settings.tasks),
-            settings=repo,
             mirror=open_mirror(house.mirrors, name),
             remote=remote_of(house, name),
             checkouts=house.checkouts,
             identity=identity_of(house.hub.credentials.login(), settings.github.web_url),
-            limits=settings.tasks,
-            env=command_environment(house, project),
+            **_by_settings(house, project),
         )
+
+
+def _by_settings(house: House, project: str) -> dict[str, Any]:
+    """What of a desk only the settings say."""
+    repo = house.settings.repo[project]
+    return {
+        "watch": watch(project, repo, house.settings.tasks),
+        "settings": repo,
+        "limits": house.settings.tasks,
+        "env": command_environment(house, project),
+    }
 
 
 def remote_of(house: House, name: RepoName) -> Remote:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from hostler.config.changes import Change
 from hostler.errors import HostlerError
 from hostler.model import RepoName
 from hostler.runs import Found
@@ -19,6 +20,12 @@ from hostler.telemetry.logs import Log
 from hostler.telemetry.metrics import metrics
 
 Tell = Callable[[str], None]
+_DRAINS = {
+    "started": names.SERVICE_RESTART_DRAIN_STARTED,
+    "progress": names.SERVICE_RESTART_DRAIN_PROGRESS,
+    "completed": names.SERVICE_RESTART_DRAIN_COMPLETED,
+    "timeout": names.SERVICE_RESTART_DRAIN_TIMEOUT,
+}
 
 
 class Journal:
@@ -31,6 +38,8 @@ class Journal:
         self._renamed: dict[str, RepoName] = {}
         self._said: dict[str, dict[str, int]] = {}
         self._wide: set[tuple[str, str]] = set()
+        self._refused = ""
+        self._capacity: tuple[int, int] | None = None
 
     @property
     def log(self) -> Log:
@@ -94,11 +103,50 @@ class Journal:
             self._tell(f"{repo} is now {present}: change its name in {where}, and keep that id.")
 
     def capacity(self, limiter: GlobalWorkLimiter) -> None:
-        self._log.event(
-            names.SERVICE_GLOBAL_CAPACITY,
-            in_flight=limiter.in_flight(),
-            capacity=limiter.capacity(),
-        )
+        """How many workers are busy, if that has changed."""
+        found = (limiter.in_flight(), limiter.capacity())
+        if found != self._capacity:
+            self._capacity = found
+            log = self._log.bind(capacity=found[1])
+            log.event(names.SERVICE_GLOBAL_CAPACITY, in_flight=found[0])
+
+    def drain(self, act: str, pending: int, seconds: float) -> None:
+        """How far a drain has come."""
+        self._log.event(_DRAINS[act], pending=pending, seconds=round(seconds, 3))
+        many = f"{pending} task{'' if pending == 1 else 's'} at work"
+        if act == "started":
+            self._tell(f"A restart was asked for: nothing begins any more, {many}.")
+        elif act == "timeout":
+            self._tell(f"No restart: {many} after {seconds:.0f} s. Work goes on as before.")
+
+    def restarted(self, version: str, by: str) -> None:
+        self._log.event(names.SERVICE_RESTARTED, version=version, requested_by=by)
+        self._tell(f"Restarted: Hostler {version}.")
+
+    def restart_failed(self, why: str) -> None:
+        self._log.event(names.SERVICE_RESTART_FAILED, why=why)
+        self._tell(f"The restart failed. {why}")
+
+    def updating(self, step: str, code: int | None, output: str) -> None:
+        """A command of an update has ended; None: its time ran out."""
+        self._log.event(names.SERVICE_UPDATE, step=step, exit_code=code, output=output)
+
+    def settings_changed(self, change: Change) -> None:
+        """Other settings are in force; those that need a restart are not."""
+        taken, waiting = ", ".join(change.taken), ", ".join(change.waiting)
+        self._refused = ""
+        self._log.event(names.SERVICE_SETTINGS_CHANGED, taken=taken, waiting=waiting)
+        self._tell(f"The settings were read again: {taken or 'nothing else'} changed.")
+        if waiting:
+            self._tell(f"Only after a restart: {waiting}.")
+
+    def settings_refused(self, error: HostlerError) -> None:
+        """A settings file with mistakes changes nothing; the same mistakes are told once."""
+        words = " ".join(error.lines())
+        if words != self._refused:
+            self._refused = words
+            self._log.event(names.SERVICE_SETTINGS_REFUSED, why=words)
+            self._tell(f"The settings stay as they were. {words}")
 
     def admitted(self, task: Task, run: Run | None) -> None:
         self._log.event(

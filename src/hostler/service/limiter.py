@@ -9,11 +9,16 @@ class GlobalWorkLimiter:
     """Tokens for work. Adopted work takes one by force; then nobody gets one until it is repaid."""
 
     def __init__(self, capacity: int) -> None:
-        if capacity < 1:
-            raise ValueError(f"a capacity of {capacity} would let nothing run")
-        self._capacity = capacity
         self._taken = 0
         self._lock = threading.Lock()
+        self.resize(capacity)
+
+    def resize(self, capacity: int) -> None:
+        """So many tokens from now on. Those in use stay; nobody gets one until below."""
+        if capacity < 1:
+            raise ValueError(f"a capacity of {capacity} would let nothing run")
+        with self._lock:
+            self._capacity = capacity
 
     def try_acquire(self) -> bool:
         """A token, if there is one."""
@@ -42,4 +47,5 @@ class GlobalWorkLimiter:
 
     def capacity(self) -> int:
         """Tokens in all."""
-        return self._capacity
+        with self._lock:
+            return self._capacity

@@ -1,42 +1,25 @@
-"""One repository: looks at GitHub when it is due, on a thread of its own, and backs off alone."""
+"""One repository: when it is looked at, what of it is over, and that its work is enqueued."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
-from dataclasses import dataclass, field
+from concurrent.futures import Future
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from hostler.clock import Clock
 from hostler.errors import GitHubPollingError, HostlerError, RateLimited
-from hostler.flows import refresh_dependencies, settled, take_in
-from hostler.forge import Forge, Meter, Plan, Poller, Scanned, Tap, Window
-from hostler.forge.feeds.inbox import HEARD
-from hostler.forge.outbox.sender import SCOPE as OUTBOX
-from hostler.intake import Taken, Watch
-from hostler.model import RepoName
-from hostler.service.desks import Desks, House
-from hostler.service.observing import Observer, nobody
-from hostler.service.operating import Operator
-from hostler.service.verb_targets import Post
-from hostler.store.held import rows_to_look_at
-from hostler.store.tasks import SCOPE as TASKS
-from hostler.telemetry.logs import Log
+from hostler.intake import Watch
+from hostler.service.looking import Looked
 
 LONGEST_PAUSE = 600.0
 # GitHub's hour: no budget is spent for longer.
 LONGEST_REFUSAL = 3600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Looked:
-    """What one look at a repository came to."""
-
-    scanned: Scanned = field(default_factory=Scanned)
-    taken: Taken = field(default_factory=Taken)
-    # Some of it could not be read.
-    error: GitHubPollingError | None = None
+# Whose look takes longer hangs, and is looked at where it delays only its like.
+SLOW_SECONDS = 5.0
+# Of the interval: the least pause after a look that took longer than that.
+LEAST_PAUSE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,163 +33,148 @@ class Look:
     failures: int = 0
 
 
-class RepoOrchestrator:
-    """Lives as long as the service. `poll_once` never waits."""
+class Pool(Protocol):
+    """The workers of all repositories."""
 
-    def __init__(
-        self,
-        house: House,
-        desks: Desks,
-        watch: Watch,
-        clock: Clock,
-        window: Window,
-        observe: Observer = nobody,
-        log: Log | None = None,
-    ) -> None:
-        self.project = watch.project
-        self.watch = watch
-        self._house = house
-        self._desks = desks
-        self._clock = clock
-        self._observe = observe
-        self._poller = Poller(self._tap(window, log), plan_of(house, watch.project))
-        self._operator = Operator(Post(house, watch), log)
-        # Where the database stood when nothing was worth a look; None: look again.
-        self._heard: int | None = None
-        self._active = False
-        self._looking: Future[Looked] | None = None
-        self._due = clock.monotonic()
-        self._hastened = False
-        self._failures = 0
+    def reap(self, project: str) -> int:
+        """Count finished futures of a project no more; how many there were."""
+        ...
+
+
+class Looks(Protocol):
+    """Who looks at one repository."""
 
     @property
-    def forge(self) -> Forge:
-        """The repository on GitHub."""
-        return self._house.hub.repo(self.watch.repo)
+    def watch(self) -> Watch: ...
+    def look(self) -> Looked: ...
+    def stretch(self) -> float: ...
 
-    def poll_once(self, pool: Executor, wake: Callable[[], None]) -> Look | None:
-        """Collect a look that is over, and begin the next when it is due."""
+
+class Threads(Protocol):
+    """Where looks take their time."""
+
+    def look(self, act: Callable[[], Looked], *, slow: bool) -> Future[Looked]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """How often it is looked at; `by_turns`: whenever it is called."""
+
+    interval: float
+    by_turns: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Staff:
+    """Whom all repositories share. `wake`: have another turn; `enqueue`: start what has a place."""
+
+    threads: Threads
+    wake: Callable[[], None]
+    enqueue: Callable[[], None]
+
+
+class RepoOrchestrator:
+    """Lives as long as its repository is watched. `poll_once` never waits."""
+
+    def __init__(self, looker: Looks, rhythm: Rhythm, staff: Staff, clock: Clock) -> None:
+        self.project = looker.watch.project
+        self.watch = looker.watch
+        self.rhythm = rhythm
+        self._looker = looker
+        self._staff = staff
+        self._clock = clock
+        self._looking: Future[Looked] | None = None
+        self._begun = self._due = clock.monotonic()
+        self._asked = False
+        self._slow = False
+        self._failures = 0
+        # How many looks are over, well or not.
+        self.looks_over = 0
+
+    def poll_once(self, pool: Pool, *, allow_enqueue: bool = True) -> Look | None:
+        """Reap, take up a look that is over, begin one that is due, enqueue; then return."""
+        pool.reap(self.project)
         over = self._collect()
-        if self._looking is None and (self._hastened or self._clock.monotonic() >= self._due):
-            self._hastened = False
-            self._looking = pool.submit(self._look)
-            self._looking.add_done_callback(lambda _: wake())
+        if self._looking is None and self._is_due():
+            self._begin()
+        if allow_enqueue:
+            self._staff.enqueue()
         return over
 
     def seconds_left(self) -> float | None:
-        """Until the next look is due; None while one is under way, which wakes us by itself."""
+        """Until the next look is due; None while nobody but an event leads to one."""
         if self._looking is not None:
             return None
-        return 0.0 if self._hastened else max(self._due - self._clock.monotonic(), 0.0)
+        if self._asked:
+            return 0.0
+        return None if self.rhythm.by_turns else max(self._due - self._clock.monotonic(), 0.0)
 
     def hasten(self) -> None:
         """Look again at once; after the look that is under way, if there is one."""
-        self._hastened = True
+        self._asked = True
 
-    def _look(self) -> Looked:
-        """On an I/O thread: GitHub into the inbox, the inbox into tasks."""
-        self._desks.of(self.project)
-        house = self._house
-        scanned, error = self._polled()
-        self._observe("scanned", self.project)
-        # What is in the inbox already is heard, whatever GitHub does not tell now.
-        taken = self._take_in()
-        self._observe("heard", self.project)
-        self._operator.obey(taken)
-        others = [RepoName(repo.owner, repo.name) for repo in house.settings.repo.values()]
-        if error is None:
-            refresh_dependencies(house.store, house.hub.repo, self.watch, others)
-        return Looked(scanned, taken, error)
+    @property
+    def failing(self) -> bool:
+        """Whether its last look went wrong."""
+        return self._failures > 0
 
-    def _polled(self) -> tuple[Scanned, GitHubPollingError | None]:
-        try:
-            return self._poller.poll(), None
-        except GitHubPollingError as error:
-            return Scanned(active=self._active), error
+    def can_look(self) -> bool:
+        """Whether its turn would be of use: no look is under way, and it does not back off."""
+        return self._looking is None and self._clock.monotonic() >= self._due
 
-    def _take_in(self) -> Taken:
-        """Hear what is in the inbox, if anything there is worth a look."""
-        store = self._house.store
-        # Before the look: whatever is committed meanwhile, by whomever, leads to another one.
-        mark = store.change_mark()
-        if self._heard == mark:
-            return Taken()
-        with store.read() as tx:
-            waiting = bool(rows_to_look_at(tx, self.watch.repo, HEARD))
-        self._heard = None if waiting else mark
-        return take_in(store, self.forge, self.watch) if waiting else Taken()
+    def succeed(self, before: RepoOrchestrator) -> None:
+        """Go on for the one that watched this repository by the settings before."""
+        self._looking, self._begun = before._looking, before._begun
+        self._slow, self._failures = before._slow, before._failures
+        self.looks_over = before.looks_over
+        if self.watch == before.watch:
+            self._due, self._asked = before._due, before._asked
+        if before._looking is not None:
+            before._looking.add_done_callback(lambda _: self._staff.wake())
 
-    def _tap(self, window: Window, log: Log | None) -> Tap:
-        house = self._house
-        interval = float(house.settings.runtime.poll_interval_seconds)
-        return Tap(
-            house.store,
-            self.forge,
-            self.watch.repo,
-            window,
-            settled,
-            (OUTBOX, TASKS),
-            log,
-            Meter(str(self.watch.repo), interval),
-        )
+    def _is_due(self) -> bool:
+        return self._asked or (not self.rhythm.by_turns and self._clock.monotonic() >= self._due)
 
-    def _interval(self) -> float:
-        """From one look to the next; longer where GitHub's limits are near."""
-        interval = float(self._house.settings.runtime.poll_interval_seconds)
-        return interval * stretch_of(self._house.hub, self.watch.repo, active=self._active)
+    def _begin(self) -> None:
+        self._asked = False
+        self._begun = self._clock.monotonic()
+        self._looking = self._staff.threads.look(self._looker.look, slow=self._slow)
+        self._looking.add_done_callback(lambda _: self._staff.wake())
 
     def _collect(self) -> Look | None:
         if self._looking is None or not self._looking.done():
             return None
         done, self._looking = self._looking, None
+        self.looks_over += 1
         broke = done.exception()
         if broke is not None and not isinstance(broke, Exception):
             raise broke
         found = None if broke is not None else done.result()
         error = broke or (found.error if found else None)
-        if error is None and found is not None:
-            self._active = found.scanned.active
-            self._failures, self._due = 0, self._clock.monotonic() + self._interval()
-            return Look(self.project, self.watch, found)
-        assert error is not None
-        return self._failed(found, error)
+        self._slow = self._clock.monotonic() - self._begun > SLOW_SECONDS
+        if error is not None:
+            return self._failed(found, error)
+        self._failures, self._due = 0, self._next_look()
+        return Look(self.project, self.watch, found)
+
+    def _next_look(self) -> float:
+        """One interval after the last began; where looks take long, a pause lies between."""
+        now, rhythm = self._clock.monotonic(), self.rhythm
+        if rhythm.by_turns:
+            return now
+        interval = rhythm.interval * self._looker.stretch()
+        return max(self._begun + interval, now + LEAST_PAUSE * interval)
 
     def _failed(self, found: Looked | None, error: Exception) -> Look | None:
         """Look again later; what was heard all the same is told."""
         if (wait := own_pause(error, self._clock.now())) is not None:
             self._due = self._clock.monotonic() + wait
             return None if found is None else Look(self.project, self.watch, found)
-        self._failures += 1
-        pause = backing_off(self._interval(), self._failures, error, self._clock.now())
+        self._failures, self._slow = self._failures + 1, True
+        interval = self.rhythm.interval * self._looker.stretch()
+        pause = backing_off(interval, self._failures, error, self._clock.now())
         self._due = self._clock.monotonic() + pause
         return Look(self.project, self.watch, found, error, self._failures)
-
-
-class Stretching(Protocol):
-    """Who knows how much of GitHub's limits is left."""
-
-    def stretch(self, active: bool, repo: RepoName | None = None) -> float:
-        """By how much to stretch the pause between two looks at a repository, at least 1."""
-        ...
-
-
-def stretch_of(hub: object, repo: RepoName, *, active: bool) -> float:
-    """By how much a look waits longer, if the hub keeps a budget."""
-    budget: Stretching | None = getattr(hub, "budget", None)
-    return 1.0 if budget is None else max(budget.stretch(active, repo), 1.0)
-
-
-def plan_of(house: House, project: str) -> Plan:
-    """How a repository is polled, by the settings."""
-    runtime, github = house.settings.runtime, house.settings.github
-    repo = house.settings.repo[project]
-    return Plan(
-        feeds=runtime.feeds,
-        incremental=runtime.enable_incremental_comment_fetch,
-        idle_every=github.idle_feed_every_polls,
-        runs=repo.pr_actions_feedback_policy != "never",
-        operations=repo.operations_issue_number,
-    )
 
 
 def backing_off(interval: float, failures: int, error: Exception, now: datetime) -> float:

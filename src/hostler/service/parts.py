@@ -1,107 +1,170 @@
-"""A service put together: every part made once, from the house and the duty."""
+"""A service put together: what lasts as long as it does, and what other settings make anew."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 
 from hostler.clock import Clock
 from hostler.config.settings import Runtime
-from hostler.errors import HostlerError
 from hostler.flows import settled
 from hostler.forge import Pace, Reconciler, Sender, Window
 from hostler.governor import attach, look_around
 from hostler.intake import watch
-from hostler.model import RepoName
 from hostler.runs import LocalDispatcher, Supervisor
 from hostler.service.admission import Admission, Office
 from hostler.service.bulletin import Bulletin
 from hostler.service.chores import Chores
+from hostler.service.crew import Crew
 from hostler.service.demanding import Demander
 from hostler.service.desks import Desks, House
+from hostler.service.enqueueing import Enqueuer, Jobs
 from hostler.service.journal import Journal
+from hostler.service.lanes import Lanes
 from hostler.service.limiter import GlobalWorkLimiter
+from hostler.service.looking import Looker
+from hostler.service.minding import Minder
 from hostler.service.observing import Observer
-from hostler.service.orchestrator import RepoOrchestrator
+from hostler.service.orchestrator import RepoOrchestrator, Rhythm, Staff
 from hostler.service.outgoing import Outgoing
 from hostler.service.policies import Policies
 from hostler.service.questions import Questions
+from hostler.service.queueing import QueuedRuns
 from hostler.service.work import Work
 from hostler.store.tasks import SCOPE as TASKS
+from hostler.store.transaction import Transaction
 
-IO_WORKERS = 4
+# Who waits for others keeps a thread, not a place: the limiter says how many work.
+MOST_THREADS = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Duty:
-    """What a service does: `polls` repositories; `only` these tasks, if named."""
+    """What a service does: `polls` repositories, perhaps `once`; `only` these tasks, if named."""
 
     polls: bool = True
     only: Collection[str] | None = None
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What the parts of a service stand on. `observe` is told of every step."""
+    """What the parts of a service stand on. `observe` is told of every step.
+
+    `wake` has another turn; `enqueue` starts what has a place; `closed` says why nothing begins;
+    `leaving` whether we are.
+    """
 
     house: House
     clock: Clock
     journal: Journal
     duty: Duty
     observe: Observer
+    wake: Callable[[], None]
+    enqueue: Callable[[], None]
+    closed: Callable[[Transaction], str]
+    leaving: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """The parts that stay, whatever the settings become."""
+
+    limiter: GlobalWorkLimiter
+    lanes: Lanes
+    crew: Crew
+    pool: ThreadPoolExecutor
+    bulletin: Bulletin
+    questions: Questions
+    observe: Observer
+    dispatcher: LocalDispatcher
+    outgoing: Outgoing
+    queued: QueuedRuns
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of one service."""
+    """The parts by one state of the settings."""
 
-    limiter: GlobalWorkLimiter
-    io: ThreadPoolExecutor
-    observe: Observer
+    house: House
+    desks: Desks
     chores: Chores
-    dispatcher: LocalDispatcher
     work: Work
-    supervisor: Supervisor
-    admission: Admission
+    jobs: Jobs
+    minder: Minder
     demander: Demander
-    outgoing: Outgoing
+    enqueuer: Enqueuer
     orchestrators: tuple[RepoOrchestrator, ...]
 
 
-def assemble(ground: Ground) -> Parts:
-    """Make the parts. Nothing runs yet."""
+def assemble(ground: Ground) -> Lasting:
+    """Make the parts that stay. Nothing runs yet."""
     house, journal = ground.house, ground.journal
-    desks = Desks(house)
-    policies = Policies(house.home, house.settings, journal.broke)
     bulletin = Bulletin(house, ground.clock, journal.broke)
     observe = both(ground.observe, bulletin.heard)
-    io = ThreadPoolExecutor(IO_WORKERS, thread_name_prefix="io")
-    dispatcher = _dispatcher(ground, observe)
-    office = _office(ground, desks, policies)
-    questions = Questions(house.store, bulletin, journal.broke)
-    work = Work(
-        house,
-        desks,
-        bulletin,
-        questions,
-        observe=ground.observe,
-        broke=journal.broke,
-        spent=journal.spent,
-    )
-    return Parts(
-        limiter=GlobalWorkLimiter(house.settings.runtime.worker_count),
-        io=io,
+    limiter = GlobalWorkLimiter(house.settings.runtime.worker_count)
+    pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="worker")
+    return Lasting(
+        limiter=limiter,
+        lanes=Lanes(),
+        crew=_crew(ground, pool, limiter),
+        pool=pool,
+        bulletin=bulletin,
+        questions=Questions(house.store, bulletin, journal.broke),
         observe=observe,
-        chores=_chores(ground, desks, bulletin, questions, io, policies),
-        dispatcher=dispatcher,
-        work=work,
-        supervisor=_supervisor(house, dispatcher, work, observe),
-        admission=Admission(office, ground.duty.only),
-        demander=Demander(office, journal.too_wide),
+        dispatcher=_dispatcher(ground, observe),
         outgoing=_outgoing(ground),
-        orchestrators=tuple(_orchestrators(ground, desks)),
+        queued=QueuedRuns(),
+    )
+
+
+def furnish(ground: Ground, lasting: Lasting, before: Parts | None = None) -> Parts:
+    """Make the others by the settings of the house; what those `before` them know goes on."""
+    house, journal = ground.house, ground.journal
+    desks = before.desks.renewed(house) if before else Desks(house)
+    policies = Policies(house.home, house.settings, journal.broke)
+    office = _office(ground, desks, policies)
+    work = _work(ground, lasting, desks)
+    jobs = Jobs(_supervisor(house, lasting, work), work)
+    chores = _chores(ground, lasting, desks, policies)
+    demander = Demander(office, journal.too_wide)
+    return Parts(
+        house=house,
+        desks=desks,
+        chores=chores,
+        work=work,
+        jobs=jobs,
+        minder=Minder(
+            house, journal, lasting.dispatcher, lasting.limiter, lasting.crew, ground.clock
+        ),
+        demander=demander,
+        enqueuer=Enqueuer(
+            Admission(office, ground.duty.only, lasting.queued),
+            demander,
+            jobs,
+            lasting.crew,
+            lasting.limiter,
+            chores,
+            journal,
+            lasting.observe,
+            ground.clock,
+            ground.leaving,
+        ),
+        orchestrators=tuple(_orchestrators(ground, lasting, desks, before)),
+    )
+
+
+def _crew(ground: Ground, pool: ThreadPoolExecutor, limiter: GlobalWorkLimiter) -> Crew:
+    journal = ground.journal
+    return Crew(
+        pool,
+        limiter,
+        ground.clock,
+        ended=journal.ended,
+        troubled=journal.troubled,
+        freed=ground.wake,
     )
 
 
@@ -117,36 +180,39 @@ def _dispatcher(ground: Ground, observe: Observer) -> LocalDispatcher:
     )
 
 
-def _chores(
-    ground: Ground,
-    desks: Desks,
-    bulletin: Bulletin,
-    questions: Questions,
-    io: Executor,
-    policies: Policies,
-) -> Chores:
+def _work(ground: Ground, lasting: Lasting, desks: Desks) -> Work:
+    return Work(
+        ground.house,
+        desks,
+        lasting.bulletin,
+        lasting.questions,
+        observe=ground.observe,
+        broke=ground.journal.broke,
+        spent=ground.journal.spent,
+    )
+
+
+def _chores(ground: Ground, lasting: Lasting, desks: Desks, policies: Policies) -> Chores:
     return Chores(
         ground.house,
         desks,
-        bulletin,
-        questions,
+        lasting.bulletin,
+        lasting.questions,
         ground.journal,
-        io,
+        lasting.lanes.chores,
         ground.clock,
         policies.current,
     )
 
 
-def _supervisor(
-    house: House, dispatcher: LocalDispatcher, work: Work, observe: Observer
-) -> Supervisor:
+def _supervisor(house: House, lasting: Lasting, work: Work) -> Supervisor:
     return Supervisor(
         house.home,
         house.store,
-        dispatcher,
+        lasting.dispatcher,
         work.hooks(),
         grace_seconds=house.settings.runtime.stop_grace_seconds,
-        observer=observe,
+        observer=lasting.observe,
     )
 
 
@@ -155,7 +221,7 @@ def _office(ground: Ground, desks: Desks, policies: Policies) -> Office:
     # Whoever asks for one task has just spoken with GitHub about it.
     everything = frozenset(house.settings.repo)
     ready = desks.ready if ground.duty.polls else lambda: everything
-    return Office(house.store, house.settings, policies.current, ready, look_around)
+    return Office(house.store, house.settings, policies.current, ready, look_around, ground.closed)
 
 
 def _outgoing(ground: Ground) -> Outgoing:
@@ -169,7 +235,6 @@ def _outgoing(ground: Ground) -> Outgoing:
         settled=settled,
         observe=ground.observe,
         scopes=(TASKS,),
-        payer=lambda row: payer_of(house, row.repo),
     )
     patience = timedelta(seconds=house.settings.runtime.action_token_unobserved_seconds)
     reconciler = Reconciler(
@@ -178,31 +243,35 @@ def _outgoing(ground: Ground) -> Outgoing:
     return Outgoing(sender, reconciler, ground.clock, ground.journal.broke)
 
 
-def payer_of(house: House, repo: RepoName) -> str:
-    """The account that writes to a repository; one that cannot be told is held for its own."""
-    try:
-        return house.hub.credentials.account(repo)
-    except HostlerError:
-        return str(repo)
-
-
-def _orchestrators(ground: Ground, desks: Desks) -> list[RepoOrchestrator]:
+def _orchestrators(
+    ground: Ground, lasting: Lasting, desks: Desks, before: Parts | None
+) -> list[RepoOrchestrator]:
     if not ground.duty.polls:
         return []
     house, settings = ground.house, ground.house.settings
     reach, log = window(settings.runtime), ground.journal.log
-    return [
+    staff = Staff(lasting.lanes, ground.wake, ground.enqueue)
+    made = [
         RepoOrchestrator(
-            house,
-            desks,
-            watch(project, repo, house.settings.tasks),
+            Looker(
+                house,
+                desks,
+                watch(project, repo, settings.tasks),
+                reach,
+                ground.observe,
+                log,
+            ),
+            rhythm_of(settings.runtime),
+            staff,
             ground.clock,
-            reach,
-            ground.observe,
-            log,
         )
         for project, repo in settings.repo.items()
     ]
+    known = {one.project: one for one in before.orchestrators} if before else {}
+    for one in made:
+        if one.project in known:
+            one.succeed(known[one.project])
+    return made
 
 
 def both(first: Observer, second: Observer) -> Observer:
@@ -213,6 +282,11 @@ def both(first: Observer, second: Observer) -> Observer:
         second(step, run)
 
     return observe
+
+
+def rhythm_of(runtime: Runtime) -> Rhythm:
+    """How often repositories are looked at."""
+    return Rhythm(float(runtime.poll_interval_seconds), runtime.poll_cadence == "turn")
 
 
 def window(runtime: Runtime) -> Window:

@@ -5,27 +5,31 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import wait
 from contextlib import suppress
+from dataclasses import replace
 
 from hostler.checkouts.process import halt, own_children, sweep_children
 from hostler.clock import Clock
-from hostler.errors import StoreError
-from hostler.service.admission import Granted, Outlook
-from hostler.service.candidates import Gate, Held
-from hostler.service.crew import Crew, Job
+from hostler.config.changes import Change
+from hostler.errors import HostlerError, StoreError
+from hostler.service.cadence import Rota
+from hostler.service.closing import ONCE, closed_for_restart
 from hostler.service.desks import House
+from hostler.service.draining import RestartDrain
 from hostler.service.journal import Journal
-from hostler.service.limiter import GlobalWorkLimiter
-from hostler.service.minding import Minder
 from hostler.service.observing import Observer, nobody
+from hostler.service.once import unsent
 from hostler.service.orchestrator import Look
-from hostler.service.parts import Duty, Ground, assemble
+from hostler.service.parts import Duty, Ground, assemble, furnish
 from hostler.service.queueing import QueuedRuns
+from hostler.service.reloading import SettingsFile
 from hostler.service.starting import left_behind
 from hostler.service.work import LEAVING
-from hostler.store.runs import Run, live_runs
-from hostler.store.tasks import Task, TaskState, tasks_in
+from hostler.store.outbox import open_writes
+from hostler.store.runs import live_runs
+from hostler.store.tasks import TaskState, tasks_in
+from hostler.store.transaction import Transaction
 
 # How long the watcher waits before it looks whether we are leaving.
 WATCH_SECONDS = 1.0
@@ -34,15 +38,16 @@ LONGEST_PAUSE = 60.0
 LEAVE_SECONDS = 15.0
 # How often it is looked whether the governor says something else: nobody may tell us.
 GOVERNED_SECONDS = 2.0
-# Who waits for others keeps a thread, not a place: the limiter says how many work.
-MOST_THREADS = 1024
 QUEUED = (TaskState.QUEUED,)
 RUNNING = (TaskState.RUNNING,)
 WAITING = (TaskState.RETRYING, TaskState.PARKED)
 
 
 class ServiceRunner:
-    """One service on one home, whose lock the caller holds. `run` returns after `leave`."""
+    """One service on one home, whose lock the caller holds. `run` returns after `leave`.
+
+    `restarting`: it has left because a restart was asked for and all work is over.
+    """
 
     def __init__(
         self,
@@ -52,29 +57,34 @@ class ServiceRunner:
         duty: Duty | None = None,
         *,
         observe: Observer = nobody,
+        settings_file: SettingsFile | None = None,
     ) -> None:
-        self._house = house
         self._clock = clock
         self._journal = journal
         self._duty = duty or Duty()
-        self._parts = assemble(Ground(house, clock, journal, self._duty, observe))
-        self._limiter = self._parts.limiter
-        self._pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="worker")
-        self._crew = Crew(
-            self._pool,
-            self._limiter,
-            clock,
-            ended=journal.ended,
-            troubled=journal.troubled,
-            freed=self.wake,
-        )
-        dispatcher = self._parts.dispatcher
-        self._minder = Minder(house, journal, dispatcher, self._limiter, self._crew, clock)
+        self._settings_file = settings_file
         self._news = clock.wakeup()
         self._leaving = threading.Event()
+        self._ground = Ground(
+            house,
+            clock,
+            journal,
+            self._duty,
+            observe,
+            wake=self.wake,
+            enqueue=self._enqueue,
+            closed=self._closed,
+            leaving=self._leaving.is_set,
+        )
+        self._lasting = assemble(self._ground)
+        self._parts = furnish(self._ground, self._lasting)
+        self._drain = RestartDrain(house.store, journal, clock)
+        self._rota = Rota(clock)
+        self._changes: list[Change] = []
         self._stop_agents = False
+        self._looked_once = False
         self._failures = 0
-        self._outlook = Outlook()
+        self.restarting = False
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Work until told to leave, or until `until` says so after a turn."""
@@ -86,7 +96,8 @@ class ServiceRunner:
                 seconds = self._turn()
                 if self._asked(until):
                     break
-                self._news.wait(seconds)
+                if not self._leaving.is_set():
+                    self._news.wait(seconds)
         finally:
             self._end()
 
@@ -108,10 +119,20 @@ class ServiceRunner:
         """Have another turn."""
         self._news.set()
 
+    def reload(self) -> None:
+        """Read the settings again soon."""
+        if self._settings_file is not None:
+            self._settings_file.ask()
+
+    @property
+    def house(self) -> House:
+        """What it stands on now."""
+        return self._parts.house
+
     @property
     def queued(self) -> QueuedRuns:
         """How many wait for a run slot."""
-        return self._parts.admission.queued
+        return self._lasting.queued
 
     def look_at(self, repo: str) -> None:
         """Look at one repository at once, by its name in lower case; another one is no news."""
@@ -126,29 +147,37 @@ class ServiceRunner:
             orchestrator.hasten()
         self.wake()
 
+    def unreached(self) -> list[str]:
+        """Repositories whose last look failed."""
+        return [str(one.watch.repo) for one in self._parts.orchestrators if one.failing]
+
     # -- beginning ----------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        house = self._house
+        house, lasting = self.house, self._lasting
         own_children(str(house.home))
         # What a killed service left of setup and test commands would work beside the next ones.
         sweep_children(str(house.home))
         left = left_behind(house.home, house.store)
-        self._journal.started(house.home, len(self._parts.orchestrators), self._limiter.capacity())
+        repos, workers = len(self._parts.orchestrators), lasting.limiter.capacity()
+        self._journal.started(house.home, repos, workers)
         for found in left.runs:
             self._journal.adopted(found)
-            self._minder.hold_place(found.run)
-            self._crew.adopt(self._resuming(found.run))
+            self._parts.minder.hold_place(found.run)
+            lasting.crew.adopt(self._parts.jobs.resuming(found.run))
         for task in left.tasks:
-            self._crew.adopt(self._finishing(task))
-        self._parts.outgoing.start()
-        threading.Thread(target=self._watch_commits, name="watcher", daemon=True).start()
+            lasting.crew.adopt(self._parts.jobs.finishing(task))
+        lasting.outgoing.start()
+        threading.Thread(target=self._watch, name="watcher", daemon=True).start()
         if self._duty.polls:
+            self._drain.came_back()
             self._parts.chores.clean_leftovers()
+        if self._duty.once:
+            self.look_now()
 
-    def _watch_commits(self) -> None:
-        """Other processes' commits, and our own, are news for everybody here."""
-        store = self._house.store
+    def _watch(self) -> None:
+        """Other processes' commits, our own, and changed settings are news for everybody here."""
+        store = self.house.store
         mark = -1
         while not self._leaving.is_set():
             try:
@@ -160,19 +189,37 @@ class ServiceRunner:
             if seen != mark:
                 mark = seen
                 self._news.set()
-                self._parts.outgoing.wake()
+                self._lasting.outgoing.wake()
+            self._watch_settings()
+
+    def _watch_settings(self) -> None:
+        if self._settings_file is None:
+            return
+        try:
+            found = self._settings_file.look()
+        except HostlerError as error:
+            self._journal.settings_refused(error)
+            return
+        if found is not None:
+            self._changes.append(found)
+            self._news.set()
 
     # -- one turn -----------------------------------------------------------------------------
 
     def _turn(self) -> float | None:
         """Everything that can be done now; in how many seconds the next turn is due by itself."""
         try:
-            again = self._crew.start_due()
+            self._take_up_settings()
+            again = self._lasting.crew.start_due()
             self._poll()
+            self._lasting.crew.reap()
             self._parts.chores.do()
-            self._minder.look()
+            self._parts.minder.look()
             self._find_lost()
-            self._admit()
+            # By itself it only gives lent places back while nothing may begin.
+            self._enqueue()
+            self._journal.capacity(self._lasting.limiter)
+            self._come_to_an_end()
             self._failures = 0
             return self._shortest(again)
         except Exception as error:
@@ -182,113 +229,120 @@ class ServiceRunner:
             self._failures = min(self._failures + 1, 10)
             return min(WATCH_SECONDS * float(1 << self._failures), LONGEST_PAUSE)
 
+    def _take_up_settings(self) -> None:
+        """Swap everything that the settings say, in one step; nobody at work is interrupted."""
+        while self._changes:
+            change = self._changes[0]
+            ground = replace(self._ground, house=replace(self.house, settings=change.settings))
+            try:
+                parts = furnish(ground, self._lasting, self._parts)
+            except HostlerError as error:
+                # The caps cannot be read, for one: tried again, and meanwhile work goes on.
+                self._journal.broke(error)
+                return
+            del self._changes[0]
+            # What is wanted is said anew, by the next pass.
+            self._parts.demander.drop()
+            self._ground, self._parts = ground, parts
+            self._lasting.limiter.resize(change.settings.runtime.worker_count)
+            self._journal.settings_changed(change)
+
     def _poll(self) -> None:
-        for orchestrator in self._parts.orchestrators:
-            look = orchestrator.poll_once(self._parts.io, self.wake)
+        parts = self._parts
+        self._rota.call(parts.orchestrators)
+        parts.enqueuer.news()
+        allowed = not self._draining()
+        for orchestrator in parts.orchestrators:
+            look = orchestrator.poll_once(self._lasting.crew, allow_enqueue=allowed)
             if look is not None:
                 self._journal.looked(look, self._counts(look))
-                self._parts.chores.after(look)
+                parts.chores.after(look)
+                parts.enqueuer.news()
+
+    def _enqueue(self) -> None:
+        self._parts.enqueuer.enqueue()
+
+    def _draining(self) -> bool:
+        """Whether nothing may begin."""
+        return self._looked_once or (self._restarts and self._drain.wanted())
+
+    @property
+    def _restarts(self) -> bool:
+        return self._duty.polls and not self._duty.once
+
+    def _closed(self, tx: Transaction) -> str:
+        if self._looked_once:
+            return ONCE
+        return closed_for_restart(tx) if self._restarts else ""
 
     def _find_lost(self) -> None:
         """A worker that gave up, and nobody after it: as at a start, somebody sees to the task."""
-        for task in self._minder.lost():
+        for task in self._parts.minder.lost():
             self._journal.lost(task)
-            self._crew.adopt(self._finishing(task))
+            self._lasting.crew.adopt(self._parts.jobs.finishing(task))
 
-    def _admit(self) -> None:
-        seen = self._parts.admission.survey()
-        self._parts.demander.say(self._clock.monotonic(), seen.yard)
-        while not self._leaving.is_set() and self._limiter.try_acquire():
-            try:
-                granted = self._parts.admission.next(seen)
-            except BaseException:
-                self._limiter.release()
-                raise
-            if granted is None:
-                self._limiter.release()
-                self._outlook = self._parts.admission.note_gates(seen, None)
-                return
-            self._start(granted)
-            seen = self._parts.admission.survey()
-        self._outlook = self._parts.admission.note_gates(seen, workers_busy(self._limiter))
-
-    def _start(self, granted: Granted) -> None:
-        if granted.back and granted.run is not None:
-            self._crew.regain(granted.run.run)
+    def _come_to_an_end(self) -> None:
+        """Whether all work is over, if that is what we wait for."""
+        pending = self._lasting.crew.pending()
+        if self._duty.once:
+            if self._looked_once and not pending and not self._unsent():
+                self.leave()
+            # After this turn, in which work of the last look has begun.
+            self._looked_once = all(one.looks_over for one in self._parts.orchestrators)
             return
-        self._journal.admitted(granted.task, granted.run)
-        if granted.cleared:
-            self._parts.chores.tell_clear(granted.task)
-        self._parts.observe("admitted", granted.run.run if granted.run else granted.task.id)
-        run = granted.run
-        self._crew.start(self._supervising(run) if run else self._finishing(granted.task))
-        self._journal.capacity(self._limiter)
+        timeout = float(self.house.settings.runtime.restart_drain_timeout_seconds)
+        if self._restarts and self._drain.look(pending, timeout):
+            self.restarting = True
+            self.leave()
+
+    def _unsent(self) -> bool:
+        with self.house.store.read() as tx:
+            return unsent(open_writes(tx))
 
     def _shortest(self, again: float | None) -> float | None:
-        waits: list[float | None] = [one.seconds_left() for one in self._parts.orchestrators]
-        waits.append(self._parts.chores.seconds_left())
-        waits.append(self._minder.seconds_left())
-        opens = self._outlook.opens
-        if opens is not None:
-            waits.append(max((opens - self._clock.now()).total_seconds(), 0.01))
-        if self._outlook.governed:
+        parts = self._parts
+        waits: list[float | None] = [one.seconds_left() for one in parts.orchestrators]
+        waits += [again, parts.chores.seconds_left(), parts.minder.seconds_left()]
+        waits += [self._rota.seconds_left(parts.orchestrators), self._drain.seconds_left()]
+        outlook = parts.enqueuer.outlook
+        if outlook.opens is not None:
+            waits.append(max((outlook.opens - self._clock.now()).total_seconds(), 0.01))
+        if outlook.governed:
             waits.append(GOVERNED_SECONDS)
-        return min((one for one in (*waits, again) if one is not None), default=None)
+        if self._looked_once:
+            waits.append(WATCH_SECONDS)
+        return min((one for one in waits if one is not None), default=None)
 
     def _counts(self, look: Look) -> dict[str, int]:
         states = {"queued": QUEUED, "running": RUNNING, "waiting": WAITING}
-        with self._house.store.read() as tx:
+        with self.house.store.read() as tx:
             found = tasks_in(tx, [state for group in states.values() for state in group])
         counted = Counter(task.state for task in found if task.project == look.project)
         return {name: sum(counted[state] for state in group) for name, group in states.items()}
 
-    # -- jobs ---------------------------------------------------------------------------------
-
-    def _supervising(self, run: Run) -> Job:
-        boss = self._parts.supervisor
-        return Job(run.run, run.project, lambda: boss.supervise(run), lambda: boss.resume(run))
-
-    def _resuming(self, run: Run) -> Job:
-        def resume() -> object:
-            return self._parts.supervisor.resume(run)
-
-        return Job(run.run, run.project, resume, resume)
-
-    def _finishing(self, task: Task) -> Job:
-        def finish() -> None:
-            self._parts.work.finish_again(task)
-
-        return Job(task.id, task.project, finish, finish)
-
     # -- leaving ------------------------------------------------------------------------------
 
     def _end(self) -> None:
+        lasting = self._lasting
         self._leaving.set()
         self._parts.chores.leave()
         if self._stop_agents:
             self._end_agents()
-        self._parts.outgoing.leave(LEAVE_SECONDS)
+        lasting.outgoing.leave(LEAVE_SECONDS)
         with suppress(StoreError):
             self._parts.demander.drop()
         self.queued.clear()
         halt()
-        self._parts.dispatcher.close()
-        self._parts.io.shutdown(wait=False, cancel_futures=True)
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        wait(self._crew.futures(), LEAVE_SECONDS)
-        with self._house.store.read() as tx:
+        lasting.dispatcher.close()
+        lasting.lanes.close()
+        lasting.pool.shutdown(wait=False, cancel_futures=True)
+        wait(lasting.crew.futures(), LEAVE_SECONDS)
+        with self.house.store.read() as tx:
             agents = len(live_runs(tx))
         self._journal.left(agents=agents)
 
     def _end_agents(self) -> None:
         """Ask all to stop, and see them out; each task goes back to its place."""
-        self._minder.stop_all(LEAVING)
-        grace = self._house.settings.runtime.stop_grace_seconds
-        wait(self._crew.futures(), grace + LEAVE_SECONDS)
-
-
-def workers_busy(limiter: GlobalWorkLimiter) -> Held:
-    """Why nobody starts while all workers are busy."""
-    busy, all_ = limiter.in_flight(), limiter.capacity()
-    why = f"{busy} of {all_} workers are busy."
-    return Held(Gate.WORKERS, why, "Wait until one is free, or raise `[runtime] worker_count`.")
+        self._parts.minder.stop_all(LEAVING)
+        grace = self.house.settings.runtime.stop_grace_seconds
+        wait(self._lasting.crew.futures(), grace + LEAVE_SECONDS)

@@ -12,8 +12,9 @@ from hostler.governor import Gate as GovernorGate
 from hostler.governor import Here, Policy
 from hostler.model import parse_stamp, stamp
 from hostler.planner import Blocker, blockers_of
-from hostler.service.admission import Admission, Office, governed, returning
+from hostler.service.admission import Admission, Office, governed, open_house, returning
 from hostler.service.candidates import BEFORE_WORKERS, WAITING, Gate, Held, choose
+from hostler.service.closing import closed_for_restart
 from hostler.service.next_steps import NextStep, next_step
 from hostler.service.presence import Presence
 from hostler.store import Store, Transaction
@@ -126,6 +127,8 @@ def office_of(tx: Transaction, inquiry: Inquiry) -> Office:
         lambda: inquiry.policy,
         lambda: ready,
         lambda: inquiry.here,
+        # Only a service drains; whoever works on one task does not restart.
+        closed_for_restart if inquiry.presence.takes_tasks else open_house,
     )
 
 

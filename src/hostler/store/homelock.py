@@ -55,15 +55,18 @@ class HomeLock:
             file.close()
 
     @classmethod
-    def inherit(cls, home: Path, descriptor: int, clock: Clock) -> HomeLock:
+    def inherit(cls, home: Path, descriptor: int, clock: Clock, purpose: str = "") -> HomeLock:
         """Go on holding the lock that the program before us handed over."""
-        file = os.fdopen(descriptor, "r+b", buffering=0)
         path = home / FILE_NAME
+        try:
+            file = os.fdopen(descriptor, "r+b", buffering=0)
+        except OSError as error:
+            raise HomeLocked(home, read_holder(path)) from error
         if not _is_still(path, file) or not try_lock(file):
             file.close()
             raise HomeLocked(home, read_holder(path))
         os.set_inheritable(descriptor, False)
-        write_holder(descriptor, myself(clock.now()))
+        write_holder(descriptor, myself(clock.now(), purpose))
         return cls(file)
 
     def hand_over(self) -> int:
@@ -90,7 +93,13 @@ class HomeLock:
 @contextmanager
 def home_lock(home: Path, clock: Clock, purpose: str = "") -> Iterator[HomeLock]:
     """Hold the lock for the length of a block; `purpose` tells others what for."""
-    lock = HomeLock.take(home, clock, purpose)
+    with held(HomeLock.take(home, clock, purpose)) as lock:
+        yield lock
+
+
+@contextmanager
+def held(lock: HomeLock) -> Iterator[HomeLock]:
+    """Release a lock at the end of a block."""
     try:
         yield lock
     finally:

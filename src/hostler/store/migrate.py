@@ -61,19 +61,34 @@ def upgrade(
     plan: Plan | None = None,
 ) -> Upgrade:
     """Create the database, or bring it to this program's layout, all or nothing."""
-    plan = plan or Plan()
     with home_lock(home, clock):
-        before = present_revision(place, clock, patience)
-        if before == plan.to:
-            return Upgrade(before, before, None)
-        if before is not None:
-            require_known(before, place)
-        backup = None
-        if before is not None and plan.with_backup:
-            path = backup_path(home, place, before, clock)
-            backup = take_backup(place, path, before, progress)
-        with _failing(before, plan, backup), _migrating(place, clock, patience) as connection:
-            _migrate(connection, place, before, plan, clock)
+        return upgrade_under_lock(
+            home, place, clock=clock, patience=patience, progress=progress, plan=plan
+        )
+
+
+def upgrade_under_lock(
+    home: Path,
+    place: Place,
+    *,
+    clock: Clock,
+    patience: Patience,
+    progress: Progress,
+    plan: Plan | None = None,
+) -> Upgrade:
+    """The same for a caller who holds the lock of the home."""
+    plan = plan or Plan()
+    before = present_revision(place, clock, patience)
+    if before == plan.to:
+        return Upgrade(before, before, None)
+    if before is not None:
+        require_known(before, place)
+    backup = None
+    if before is not None and plan.with_backup:
+        path = backup_path(home, place, before, clock)
+        backup = take_backup(place, path, before, progress)
+    with _failing(before, plan, backup), _migrating(place, clock, patience) as connection:
+        _migrate(connection, place, before, plan, clock)
     return Upgrade(before, plan.to, backup)
 
 

@@ -118,6 +118,61 @@ SERVICE_GLOBAL_CAPACITY = Event(
     "How many workers are busy, of how many.",
     ("in_flight", "capacity"),
 )
+_DRAIN_FIELDS = ("pending", "seconds")
+SERVICE_RESTART_DRAIN_STARTED = Event(
+    "service_restart_drain_started",
+    Level.INFO,
+    "A restart was asked for: nothing begins in any repository.",
+    _DRAIN_FIELDS,
+)
+SERVICE_RESTART_DRAIN_PROGRESS = Event(
+    "service_restart_drain_progress",
+    Level.INFO,
+    "Another number of futures is pending over all repositories.",
+    _DRAIN_FIELDS,
+)
+SERVICE_RESTART_DRAIN_COMPLETED = Event(
+    "service_restart_drain_completed",
+    Level.INFO,
+    "No future is pending: the restart begins.",
+    _DRAIN_FIELDS,
+)
+SERVICE_RESTART_DRAIN_TIMEOUT = Event(
+    "service_restart_drain_timeout",
+    Level.WARNING,
+    "Work went on for too long: there is no restart, and work begins again.",
+    _DRAIN_FIELDS,
+)
+SERVICE_RESTARTED = Event(
+    "service_restarted",
+    Level.INFO,
+    "The service is back after a restart.",
+    ("version", "requested_by"),
+)
+SERVICE_RESTART_FAILED = Event(
+    "service_restart_failed",
+    Level.ERROR,
+    "An update or its check failed; what the service is now is said.",
+    ("why",),
+)
+SERVICE_UPDATE = Event(
+    "service_update",
+    Level.INFO,
+    "A command of an update has ended; the end of what it printed.",
+    ("step", "exit_code", "output"),
+)
+SERVICE_SETTINGS_CHANGED = Event(
+    "service_settings_changed",
+    Level.INFO,
+    "Other settings are in force; some wait for a restart.",
+    ("taken", "waiting"),
+)
+SERVICE_SETTINGS_REFUSED = Event(
+    "service_settings_refused",
+    Level.WARNING,
+    "The settings file has mistakes: those in force stay.",
+    ("why",),
+)
 SERVICE_TROUBLED = Event(
     "service_troubled",
     Level.WARNING,
@@ -227,6 +282,15 @@ EVENTS = (
     SERVICE_LEFT,
     SERVICE_REPO_POLLED,
     SERVICE_GLOBAL_CAPACITY,
+    SERVICE_RESTART_DRAIN_STARTED,
+    SERVICE_RESTART_DRAIN_PROGRESS,
+    SERVICE_RESTART_DRAIN_COMPLETED,
+    SERVICE_RESTART_DRAIN_TIMEOUT,
+    SERVICE_RESTARTED,
+    SERVICE_RESTART_FAILED,
+    SERVICE_UPDATE,
+    SERVICE_SETTINGS_CHANGED,
+    SERVICE_SETTINGS_REFUSED,
     SERVICE_TROUBLED,
     SERVICE_DEFECT,
     REPO_POLL_FAILED,

@@ -1,0 +1,102 @@
+"""`hostler service restart`: ask the service that works on this home to be replaced."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hostler.cli.output import note, say, say_json
+from hostler.cli.state import globals_of, settings_of
+
+if TYPE_CHECKING:
+    from hostler.store import Store
+    from hostler.store.runtime_operations import Operation
+
+# A commit wakes us; this is for a service that was killed, which says nothing.
+LOOK_SECONDS = 5.0
+
+
+def restart(
+    context: typer.Context,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until it is back; exit code 1: it failed.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Ask the service to restart as soon as all work is over; nothing begins until then.
+
+    With `[runtime] restart_command` it is updated first, and rolled back if the new version does
+    not pass `hostler doctor --quick`. Work that goes on for longer than
+    `restart_drain_timeout_seconds` is never interrupted: there is no restart then.
+
+    \b
+    Example:
+      hostler service restart
+      hostler service restart --wait --json
+    """
+    from hostler.store import open_store
+
+    given = globals_of(context)
+    settings = settings_of(given).settings
+    with closing(open_store(given.home_folder, settings.runtime.database_url or None)) as store:
+        _require_service(given.home_folder)
+        asked = _ask(store)
+        if not asked:
+            note("A restart is under way already.")
+        found = _wait(store) if wait else _last(store)
+    if json:
+        say_json({**asdict(found), "status": found.status.value, "asked": asked})
+    else:
+        say(_sentence(found))
+    raise typer.Exit(1 if wait and found.status == "failed" else 0)
+
+
+def _require_service(home: Path) -> None:
+    from hostler.errors import HostlerError
+    from hostler.service.presence import presence
+
+    if not presence(home).takes_tasks:
+        raise HostlerError(
+            "No service works on this home.",
+            safe="Nothing was asked for.",
+            remedy="Start one: hostler service",
+        )
+
+
+def _ask(store: Store) -> bool:
+    from hostler.cli.who import who
+    from hostler.flows.operations import SCOPES, request_restart
+
+    with store.write(*SCOPES) as tx:
+        return request_restart(tx, who())
+
+
+def _last(store: Store) -> Operation:
+    from hostler.store.runtime_operations import RESTART, find_operation
+
+    with store.read() as tx:
+        found = find_operation(tx, RESTART)
+    assert found is not None
+    return found
+
+
+def _wait(store: Store) -> Operation:
+    while True:
+        mark = store.change_mark()
+        found = _last(store)
+        if not found.under_way:
+            return found
+        store.wait_for_change(mark, LOOK_SECONDS)
+
+
+def _sentence(found: Operation) -> str:
+    if found.status == "pending":
+        return "Asked for: it restarts as soon as all work is over; nothing begins until then."
+    if found.status == "running":
+        return "It restarts now."
+    word = "Restarted." if found.status == "done" else "The restart failed."
+    return f"{word} {found.detail}".strip()

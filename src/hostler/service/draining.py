@@ -1,0 +1,114 @@
+"""A drain: nothing begins in any repository until all work is over; then comes the restart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from hostler import __version__
+from hostler.clock import Clock
+from hostler.flows.operations import (
+    SCOPES,
+    current_operation,
+    finish_operation,
+    start_operation,
+)
+from hostler.service.journal import Journal
+from hostler.store import Store
+from hostler.store.runtime_operations import OperationStatus
+
+# The end of the last work wakes us; this is for what happens without an event.
+TICK_SECONDS = 1.0
+
+
+class Act(StrEnum):
+    """What there is to do or to say about a drain."""
+
+    STARTED = "started"
+    PROGRESS = "progress"
+    COMPLETED = "completed"
+    TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Since when, on the monotonic clock, and how many were pending when it was last told."""
+
+    started_at: float
+    told: int
+
+
+def step(
+    drain: Drain | None, wanted: bool, pending: int, now: float, timeout: float
+) -> tuple[Drain | None, tuple[Act, ...]]:
+    """What one look at a drain leads to. Touches nothing."""
+    if not wanted:
+        return None, ()
+    begun = drain or Drain(now, pending)
+    first = () if drain else (Act.STARTED,)
+    if pending == 0:
+        return begun, (*first, Act.COMPLETED)
+    if now - begun.started_at >= timeout:
+        return None, (*first, Act.TIMEOUT)
+    if pending != begun.told:
+        return replace(begun, told=pending), (*first, Act.PROGRESS)
+    return begun, first
+
+
+class RestartDrain:
+    """The one drain of a process: its row says whether, its timer since when."""
+
+    def __init__(self, store: Store, journal: Journal, clock: Clock) -> None:
+        self._store = store
+        self._journal = journal
+        self._clock = clock
+        self._drain: Drain | None = None
+
+    @property
+    def started_at_monotonic(self) -> float | None:
+        """Since when it drains; None while it does not."""
+        return self._drain.started_at if self._drain else None
+
+    def wanted(self) -> bool:
+        """Whether a restart is pending or running: then nothing may begin."""
+        with self._store.read() as tx:
+            return current_operation(tx) is not None
+
+    def look(self, pending: int, timeout: float) -> bool:
+        """So many futures are pending after a reap of all; whether to restart now."""
+        now = self._clock.monotonic()
+        after, acts = step(self._drain, self.wanted(), pending, now, timeout)
+        seconds = now - (self._drain or after or Drain(now, 0)).started_at
+        restart = Act.COMPLETED in acts and self._start()
+        if Act.TIMEOUT in acts:
+            self._give_up(pending, seconds)
+        # Only now: what could not be stored is tried again with the next look.
+        self._drain = after
+        for act in acts:
+            self._journal.drain(act.value, pending, seconds)
+        return restart
+
+    def seconds_left(self) -> float | None:
+        """Until it must look again by itself."""
+        return TICK_SECONDS if self._drain is not None else None
+
+    def came_back(self) -> None:
+        """A restart that was running when we started is over: here we are."""
+        with self._store.read() as tx:
+            found = current_operation(tx)
+        if found is None or found.status is not OperationStatus.RUNNING:
+            return
+        with self._store.write(*SCOPES) as tx:
+            over = finish_operation(tx, True, f"Hostler {__version__} is at work.")
+        if over is not None:
+            self._journal.restarted(__version__, over.requested_by)
+
+    def _start(self) -> bool:
+        with self._store.write(*SCOPES) as tx:
+            return start_operation(tx) is not None
+
+    def _give_up(self, pending: int, seconds: float) -> None:
+        many = f"{pending} task{'s were' if pending > 1 else ' was'}"
+        why = f"{many} still at work after {seconds:.0f} s. Nothing was interrupted."
+        with self._store.write(*SCOPES) as tx:
+            finish_operation(tx, False, why)
