@@ -116,7 +116,8 @@ def threads_commanded(tx: Transaction, threads: Collection[Thread]) -> set[Threa
     where = (table.c.repo_full_name, table.c.thread_number)
     still = table.c.status.in_([status.value for status in OPEN])
     chosen = select(*where).where(tuple_(*where).in_(list(threads)), still).distinct()
-    return {(repo, int(number)) for repo, number in tx.execute(chosen)}
+    rows = tx.execute(chosen).mappings()
+    return {(row["repo_full_name"], row["thread_number"]) for row in rows}
 
 
 def remove_commands(tx: Transaction, threads: Collection[Thread]) -> None:
