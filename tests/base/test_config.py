@@ -378,3 +378,12 @@ def test_what_cannot_be_looked_at_counts_as_present(tmp_path):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     closed.chmod(0o700)
     assert not present(closed / "hostler.toml")
+
+
+def test_an_operations_issue_that_nobody_may_command_on_is_a_mistake(written):
+    path = written(REPO + "operations_issue_number = 3\n")
+    with pytest.raises(ConfigError) as raised:
+        read(path)
+    assert [problem.key for problem in raised.value.problems] == ["repo.hello.operator_logins"]
+    path.write_text(path.read_text() + "operator_logins = ['ann']\n")
+    assert read(path).settings.repo["hello"].operations_issue_number == 3

@@ -19,6 +19,12 @@ from hostler.model import Surface, parse_stamp
 from hostler.service.gc import Kind, Why
 from hostler.service.gc import tasks as tasks_module
 from hostler.store.inbox import pending_inbox_rows
+from hostler.store.operator_commands import (
+    CommandRow,
+    CommandStatus,
+    add_command,
+    find_command,
+)
 from hostler.store.outbox import WriteState, find_write
 from hostler.store.pulls import PullStatus, find_pull
 from hostler.store.runs import RunState, find_run, runs_of
@@ -389,6 +395,30 @@ def test_why_threads_stay(yard):
         "octo/stable#10": Why.OPEN_THREAD,
     }
     assert threads(yard) == [1, 2, 3, 5, 6, 10, 999]
+
+
+@pytest.mark.parametrize("status", CommandStatus)
+def test_commands_go_with_their_thread_unless_somebody_waits_for_an_answer(yard, status):
+    yard.issue(7)
+    key = yard.event(7)
+    row = CommandRow(key, str(HERE), 7, 1, "ann", "stop", yard.now(), status=status)
+    with yard.store.write() as tx:
+        add_command(tx, row)
+    past(yard)
+    swept = yard.gc()[Kind.INBOX]
+    with yard.store.read() as tx:
+        assert (find_command(tx, key) is not None) is row.open
+    assert reasons(swept).get("octo/stable#7") == (Why.COMMANDED if row.open else None)
+
+
+def test_the_operations_issue_stays_even_when_it_is_closed(yard):
+    repo = yard.settings.repo["stable"]
+    commanded = repo.model_copy(update={"operations_issue_number": 7})
+    yard.settings = yard.settings.model_copy(update={"repo": {"stable": commanded}})
+    yard.issue(7)
+    yard.event(7)
+    past(yard)
+    assert reasons(yard.gc()[Kind.INBOX])["octo/stable#7"] is Why.OPERATIONS
 
 
 def test_what_a_feed_may_show_again_stays(yard):

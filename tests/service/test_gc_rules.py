@@ -85,6 +85,8 @@ threads = some.builds(
     truths,
     truths,
     some.lists(states, max_size=3).map(tuple),
+    truths,
+    truths,
 )
 writes = some.builds(
     WriteFacts,
@@ -147,6 +149,7 @@ def test_no_thread_goes_that_is_open_unheard_of_use_or_shown_again(thread, floor
     if judge_thread(thread, LIMIT, floors) is None:
         assert not young(thread.stamps)
         assert not thread.pending and not thread.watched_pull and thread.open is not True
+        assert not thread.commanded and not thread.operations
         assert all(state is TaskState.DONE for state in thread.tasks)
         assert not thread.words or thread.tasks
         for kind, newest in thread.shown.items():
@@ -265,6 +268,8 @@ def test_reasons_of_mirrors(change, why):
         ({}, None),
         ({"stamps": (YOUNG,)}, Why.YOUNG),
         ({"pending": True}, Why.PENDING),
+        ({"commanded": True}, Why.COMMANDED),
+        ({"operations": True}, Why.OPERATIONS),
         ({"tasks": (TaskState.DONE, TaskState.QUEUED)}, Why.UNFINISHED),
         ({"tasks": (TaskState.STOPPED,)}, Why.AGAIN),
         ({"tasks": (TaskState.FAILED,)}, Why.AGAIN),

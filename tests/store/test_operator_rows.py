@@ -16,6 +16,8 @@ from hostler.store.operator_commands import (
     change_command,
     commands_in,
     find_command,
+    remove_commands,
+    threads_commanded,
 )
 from hostler.store.repo import Repo
 from hostler.store.runtime_operations import (
@@ -83,6 +85,17 @@ def test_commands_and_operations_follow_a_renamed_repository(store):
         Repo(THERE).add(tx, 1)
         assert [one.command_key for one in commands_in(tx, THERE, OPEN)] == ["k1"]
         assert find_operation(tx, RESTART).repo_full_name == str(THERE)
+
+
+def test_commands_go_with_their_thread_and_open_ones_are_told(store):
+    with store.write() as tx:
+        add_command(tx, said("done", status=CommandStatus.APPLIED))
+        add_command(tx, replace(said("open"), thread_number=8))
+        add_command(tx, replace(said("asked", status=CommandStatus.WAITING), thread_number=9))
+        threads = [(str(HERE), number) for number in (7, 8, 9)]
+        assert threads_commanded(tx, [*threads, (str(THERE), 8)]) == set(threads[1:])
+        remove_commands(tx, [threads[0], (str(THERE), 8)])
+        assert [find_command(tx, key) is None for key in ("done", "open")] == [True, False]
 
 
 def test_one_operation_of_a_kind_is_under_way(store, clock):

@@ -46,6 +46,7 @@ def _repositories(repos: Mapping[str, Repo], agents: Mapping[str, Agent]) -> Ite
         elif not repo.agent and len(agents) > 1:
             yield Problem(f"repo.{name}.agent", "nothing", _names(agents))
         yield from _labels(name, repo)
+        yield from _operators(name, repo)
 
 
 def _is_owner(text: str) -> bool:
@@ -61,6 +62,16 @@ def _labels(name: str, repo: Repo) -> Iterator[Problem]:
     labels = [repo.labels.design, repo.labels.bugfix, repo.labels.small_job, repo.labels.ignore]
     if len({label.lower() for label in labels}) < len(labels):
         yield Problem(f"repo.{name}.labels", "one label twice", "four different labels")
+
+
+def _operators(name: str, repo: Repo) -> Iterator[Problem]:
+    if repo.operations_issue_number and not repo.operator_logins:
+        yield Problem(
+            f"repo.{name}.operator_logins",
+            "nobody",
+            f"who may command on issue {repo.operations_issue_number}",
+            "Name at least one login, or set operations_issue_number = 0.",
+        )
 
 
 def _agent(name: str, agent: Agent, agents: Mapping[str, Agent]) -> Iterator[Problem]:

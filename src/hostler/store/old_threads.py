@@ -10,6 +10,7 @@ from sqlalchemy import and_, case, delete, func, select, tuple_
 from hostler.store.forge_tables import feedback_events, inbox
 from hostler.store.inbox import InboxRow
 from hostler.store.old_tasks import Thread, rows_of, threads_with_words
+from hostler.store.operator_commands import remove_commands, threads_commanded
 from hostler.store.pulls import WATCHED
 from hostler.store.task_tables import pull_requests, tasks
 from hostler.store.tasks import TaskState
@@ -24,7 +25,8 @@ class OldThread:
     """What the inbox holds about one issue or pull request.
 
     `shown`: by kind, GitHub's newest moment; `last`: when anything of it happened here; `telling`:
-    its newest versions as an issue and as a pull request; `tasks`: the tasks that it belongs to.
+    its newest versions as an issue and as a pull request; `tasks`: the tasks that it belongs to;
+    `commanded`: an operator's command there has no answer yet.
     """
 
     thread: Thread
@@ -37,6 +39,7 @@ class OldThread:
     tasks: dict[str, TaskState] = field(default_factory=dict)
     watched_pull: bool = False
     words: bool = False
+    commanded: bool = False
 
 
 def threads_after(tx: Transaction, after: Thread, most: int) -> list[Thread]:
@@ -56,6 +59,8 @@ def look_at_threads(tx: Transaction, threads: Collection[Thread]) -> list[OldThr
     _add_tasks(tx, found)
     for key in threads_with_words(tx, list(found)):
         found[key] = replace(found[key], words=True)
+    for key in threads_commanded(tx, list(found)):
+        found[key] = replace(found[key], commanded=True)
     return list(found.values())
 
 
@@ -79,6 +84,7 @@ def remove_threads(tx: Transaction, threads: Collection[Thread]) -> None:
     keys = select(inbox.c.repo_full_name, inbox.c.event_key).where(chosen)
     words = tuple_(feedback_events.c.repo_full_name, feedback_events.c.event_key).in_(keys)
     tx.execute(delete(feedback_events).where(words))
+    remove_commands(tx, threads)
     tx.execute(delete(inbox).where(chosen))
 
 

@@ -8,13 +8,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import and_, select, update
+from sqlalchemy import and_, delete, select, tuple_, update
 
 from hostler.errors import StoreConflict
 from hostler.model import RepoName
 from hostler.store.operator_tables import operator_commands as table
 from hostler.store.transaction import Transaction
 from hostler.store.upserts import insert_if_new
+
+# A repository, and the number of an issue or pull request.
+Thread = tuple[str, int]
 
 
 class CommandStatus(StrEnum):
@@ -106,6 +109,21 @@ def change_command(
     values = {"status": status.value, "result": result, "updated_at": tx.stamp()}
     if tx.execute(update(table).where(same).values(values)).rowcount != 1:
         raise StoreConflict(f"The command {before.command_key} is no longer {before.status}.")
+
+
+def threads_commanded(tx: Transaction, threads: Collection[Thread]) -> set[Thread]:
+    """Which of these threads hold a command that has no answer yet."""
+    where = (table.c.repo_full_name, table.c.thread_number)
+    still = table.c.status.in_([status.value for status in OPEN])
+    chosen = select(*where).where(tuple_(*where).in_(list(threads)), still).distinct()
+    rows = tx.execute(chosen).mappings()
+    return {(row["repo_full_name"], row["thread_number"]) for row in rows}
+
+
+def remove_commands(tx: Transaction, threads: Collection[Thread]) -> None:
+    """Forget the commands of these threads."""
+    where = tuple_(table.c.repo_full_name, table.c.thread_number)
+    tx.execute(delete(table).where(where.in_(list(threads))))
 
 
 def _row(values: dict[str, Any]) -> CommandRow:

@@ -50,6 +50,8 @@ class Why(StrEnum):
     BORROWED = "checkouts borrow from it"
     KEPT_WORK = "it keeps work that is nowhere else"
     PENDING = "an event waits to be heard"
+    COMMANDED = "an operator's command has no answer yet"
+    OPERATIONS = "it takes operator commands"
     SHOWN_AGAIN = "GitHub may show it again"
     OPEN_THREAD = "it is open on GitHub, as far as we know"
     OURS = "it says which comments are ours"
@@ -218,7 +220,8 @@ class ThreadFacts:
     """Everything in the inbox about one issue or pull request.
 
     `shown`: by kind, the newest moment by GitHub's time; `open`: as last seen, None if it was
-    never said; `tasks`: the states of the tasks that it belongs to.
+    never said; `tasks`: the states of the tasks that it belongs to; `operations`: the settings
+    name it as the issue for commands.
     """
 
     stamps: tuple[str | None, ...]
@@ -228,6 +231,8 @@ class ThreadFacts:
     watched_pull: bool = False
     words: bool = False
     tasks: tuple[TaskState, ...] = ()
+    commanded: bool = False
+    operations: bool = False
 
 
 def judge_thread(thread: ThreadFacts, limit: str, floors: Mapping[str, str]) -> Why | None:
@@ -237,6 +242,8 @@ def judge_thread(thread: ThreadFacts, limit: str, floors: Mapping[str, str]) -> 
         return Why.YOUNG
     held = {
         Why.PENDING: thread.pending,
+        Why.COMMANDED: thread.commanded,
+        Why.OPERATIONS: thread.operations,
         Why.UNFINISHED: any(state not in OVER for state in undone),
         Why.AGAIN: bool(undone),
         Why.WORDS: thread.words and not thread.tasks,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hostler.config.repos import full_name
 from hostler.forge.feeds.cadence import REST, TRIPWIRE
 from hostler.forge.port import ItemKind
 from hostler.intake.signals import IssueSeen, PullSeen, read
@@ -81,7 +82,13 @@ class Inbox:
                 for task, state in old.tasks.items()
                 if not self.at.going.has(Kind.TASKS, task)
             ),
+            commanded=old.commanded,
+            operations=old.thread in self._operations(),
         )
+
+    def _operations(self) -> set[Thread]:
+        repos = self.at.settings.repo.values()
+        return {(str(full_name(repo)), repo.operations_issue_number) for repo in repos}
 
     def _floors(self, tx: Transaction, repo: str) -> Mapping[str, str]:
         if repo not in self.floors:
