@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import threading
 from collections.abc import Iterator
@@ -214,3 +215,26 @@ def test_a_restart_that_nobody_can_carry_out_is_refused(lone: Lone):
     said = lone.call("service", "restart")
     assert (said.returncode, "No service works on this home." in said.stderr) == (1, True)
     assert lone.operation() is None
+
+
+def test_a_changed_file_and_a_signal_are_taken_up_at_work(lone: Lone):
+    service = lone.start()
+    lone.heard(service, "Watching")
+    lone.rewrite("worker_count = 7\nlog_retention_days = 3\n")
+    lone.heard(service, "runtime.worker_count changed.")
+    lone.heard(service, "Only after a restart: runtime.log_retention_days.")
+    lone.rewrite("worker_count = 0\n")
+    service.send_signal(signal.SIGHUP)
+    lone.heard(service, "The settings stay as they were.")
+    assert service.poll() is None
+    lone.end(service)
+    assert service.returncode == 0
+
+
+def test_once_ends_when_its_work_is_over(lone: Lone):
+    lone.submit()
+    lone.let_go()
+    said = lone.call("service", "--once")
+    assert said.returncode == 0, said.stderr
+    assert "One look at no repository" in said.stdout and "Left." in said.stdout
+    assert [task.state for task in lone.tasks()] == ["done"]

@@ -202,6 +202,22 @@ def test_r0_criterion_6_a_pending_restart_halts_every_enqueue(fleet: MakeFleet):
     assert town.looks.count("barn") >= 2
 
 
+def test_a_service_killed_after_it_was_replaced_says_that_it_is_back(fleet: MakeFleet):
+    town = fleet()
+    first = town.service()
+    town.ask_restart("octo/barn")
+    town.turn(first)
+    assert first.restarting and town.operation().status == "running"
+    # Killed before it could say so, twice.
+    for _ in range(2):
+        town.service()
+    last = town.service()
+    last._begin()
+    assert (town.operation().status, town.command()) == ("done", "applied")
+    assert town.replies() == [("octo/barn", 7)]
+    assert "Hostler" in town.operation().detail
+
+
 def test_events_of_r0_have_their_fields(fleet: MakeFleet):
     town = fleet(worker_count=1)
     service = town.service()

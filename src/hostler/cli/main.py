@@ -41,7 +41,7 @@ from hostler.errors import HostlerError
 app = typer.Typer(
     name="hostler",
     rich_markup_mode=None,
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -110,6 +110,10 @@ def root(
         # For what we start, and for the log of a defect, which is written outside any command.
         os.environ["HOSTLER_HOME"] = str(folder(home))
     context.obj = Globals(home=home, config=config, debug=debug)
+    if context.invoked_subcommand is None:
+        from hostler.cli.bare import bare
+
+        bare(context, context.obj)
 
 
 def run() -> None:

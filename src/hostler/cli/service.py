@@ -69,6 +69,13 @@ def service(
         return
     if json:
         raise typer.BadParameter("it belongs to --dry-run", param_hint="--json")
+    start(given, loaded, stop_agents=stop_agents, once=once)
+
+
+def start(
+    given: Globals, loaded: Loaded, *, stop_agents: bool = False, once: bool = False
+) -> NoReturn:
+    """Work in the foreground until it is asked to leave."""
     _require(loaded.settings, repository=False)
     hand_on(loaded)
     _serve(given, loaded, stop_agents=stop_agents, once=once)
