@@ -143,9 +143,10 @@ def _work(
         file = SettingsFile(path, settings, lambda: read_again(path), clock)
     runner = ServiceRunner(house, clock, journal, Duty(once=once), settings_file=file)
     follower = Follower(house.store, tell)
-    _say_hello(settings, once=once)
+    # Before anybody is told how to end it.
     leave_on_signals(runner, stop_agents=stop_agents)
     reload_on_signal(runner)
+    _say_hello(settings, once=once)
 
     def look() -> bool:
         follower.look()
