@@ -73,7 +73,7 @@ class Bench(Yard):
         self.tick()
         self.poller.poll()
         taken = take_in(self.store, self.hub, self.watch)
-        self.operator.obey()
+        self.operator.obey(taken)
         return taken
 
     def command(self, number: int, text: str, by: str = OLGA) -> int:

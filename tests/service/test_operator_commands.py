@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from hostler.store.operator_commands import CommandStatus
 from hostler.store.pauses import ALL, pause, pauses
 from hostler.store.pulls import PullStatus
 from hostler.store.tasks import TaskState
+from hostler.telemetry.logs import Logging
 from hostler.telemetry.metrics import metrics
 from hostler.telemetry.names import OPERATOR_COMMANDS_APPLIED, OPERATOR_COMMANDS_SEEN
 
@@ -376,6 +378,23 @@ def test_a_busy_database_leaves_the_command_for_the_next_look(yard, monkeypatch)
     assert [row.status for row in yard.rows()] == ["seen"]
     yard.look()
     assert outcome(yard)[0] == "applied"
+
+
+def test_the_log_tells_of_every_command(yard):
+    lines = StringIO()
+    yard.operator = operating.Operator(yard.post, Logging(yard.clock, None, terminal=lines).log)
+    for who, text in ((OLGA, "pause"), (OLGA, "stop"), (OLGA, "stop now"), (STRANGER, "stop")):
+        yard.command(yard.operations, f"/hostler {text}", by=who)
+    told = [line.split("operator_command_")[1].split()[0] for line in lines.getvalue().splitlines()]
+    assert told == ["seen", "applied", "seen", "failed", "refused", "refused"]
+
+
+def test_a_command_on_a_line_of_a_pull_request_is_answered_in_its_conversation(yard):
+    pull = with_pull(yard)
+    yard.tick()
+    yard.hub.review_line(pull, "/hostler why", by=OLGA)
+    yard.look()
+    assert (outcome(yard)[0], yard.row().thread_number) == ("applied", pull)
 
 
 def test_an_idle_operator_reads_nothing(yard, monkeypatch):
