@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from feeds_yard import Yard, chatter
 
+from hostler.forge import reading
 from hostler.forge.feeds.polling import MOST_SCANS
 from hostler.store.pulls import PullStatus
 
@@ -42,6 +43,37 @@ def test_a_quiet_poll_of_ten_pull_requests_with_a_thousand_comments_each(git_hou
         # Not even the time is asked for.
         assert len(ledger) == len(asked)
         assert sum(row["primary"] for row in ledger) == 0
+
+
+def test_what_fills_pages_at_once_is_not_asked_for_again_and_again(house, yard, monkeypatch):
+    monkeypatch.setattr(reading, "PAGE", 5)
+    numbers = [house.issue() for _ in range(4)]
+    house.pass_time(HOUR)
+    yard.settle()
+    for place in range(24):
+        house.say(numbers[place % 4], f"word {place}")
+    house.tune(visibility_delay=290)
+    house.say(numbers[0], "seen late")
+    yard.poll()
+    house.tune(visibility_delay=0)
+    house.pass_time(60)
+    assert len(yard.asked()) > 5
+    assert "seen late" not in yard.bodies("issue_comment")
+    # As long as something may turn up late, all of it is looked through.
+    for _ in range(8):
+        house.pass_time(60)
+        yard.poll()
+    assert "seen late" in yard.bodies("issue_comment")
+    yard.wake()
+    yard.poll()
+    for _ in range(6):
+        house.pass_time(60)
+        asked = yard.asked()
+        assert len(asked) <= 3 and {status for _, status in asked} == {304}
+    house.say(numbers[1], "the next")
+    yard.poll()
+    assert yard.bodies("issue_comment")[-1] == "the next"
+    assert len(yard.bodies("issue_comment")) == 26
 
 
 @pytest.mark.parametrize("comments", [100, 1000])

@@ -116,7 +116,7 @@ def test_the_rest_is_read_at_least_every_so_many_polls(polls, every):
         assert due or not (active or touched or place == 0)
         quiet = 0 if due else quiet + 1
         assert quiet < every
-        pulse = cadence.after(pulse, rest=due)
+        pulse = cadence.after(pulse)
 
 
 def test_a_rest_that_is_owed_is_read_by_the_next_poll():
@@ -125,18 +125,31 @@ def test_a_rest_that_is_owed_is_read_by_the_next_poll():
 
 @given(st.integers(1, 50), st.integers(1, 50))
 def test_repositories_that_begin_together_rest_apart(every, repos):
-    """Each reads everything once at the beginning, and then again every so many polls."""
+    """Each reads everything at the beginning, when touched, and then every so many polls."""
     names = [f"octo/repo{number}" for number in range(repos)]
     for name in names:
         pulse, rests = Pulse(phase=cadence.phase_of(name, every)), []
         for poll in range(4 * every):
-            rest = cadence.rest_due(pulse, active=False, touched=False, every=every)
+            # All of them are touched by what they have just been told for the first time.
+            rest = cadence.rest_due(pulse, active=False, touched=poll == 1, every=every)
             rests += [poll] if rest else []
-            pulse = cadence.after(pulse, rest=rest)
-        assert rests[0] == 0 and rests[1] <= every
-        assert all(later - earlier == every for earlier, later in pairwise(rests[1:]))
+            pulse = cadence.after(pulse)
+        assert rests[:2] == [0, 1]
+        assert {poll % every for poll in rests[2:]} == {-cadence.phase_of(name, every) % every}
+        assert all(later - earlier == every for earlier, later in pairwise(rests[2:]))
     if every > 1:
         assert len({cadence.phase_of(f"octo/repo{number}", every) for number in range(500)}) > 1
+
+
+@given(st.integers(0, 10**6), st.integers(0, 400))
+def test_what_is_behind_the_mark_is_all_that_can_still_come(at, later):
+    """Whatever changed up to the mark is visible when a reading is settled."""
+    mark, window = Mark(NOW + timedelta(milliseconds=at), 1), Window()
+    now = mark.at + timedelta(seconds=later)
+    newest = mark.at.replace(microsecond=999_000)
+    assert cursors.behind(mark) > mark.at and cursors.behind(mark).microsecond == 0
+    if cursors.is_settled(mark, now, window):
+        assert newest + window.late_visibility < now
 
 
 # -- sweep ------------------------------------------------------------------------------------

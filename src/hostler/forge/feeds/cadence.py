@@ -14,26 +14,25 @@ REST = (Surface.REPO_ISSUE_COMMENTS, Surface.REPO_REVIEW_COMMENTS)
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """Where a repository's rhythm stands. A new one owes everything.
+    """Where a repository's rhythm stands, after so many polls. A new one owes everything.
 
-    `phase`: how far into its rhythm it is after its first poll, so that many repositories which
-    begin together do not all read everything in the same poll.
+    `phase`: at which poll of the rhythm it reads everything, whatever it has read in between, so
+    that many repositories which begin together, or are touched together, do not do it at once.
     """
 
-    polls_without_rest: int = 0
+    polls: int = 0
     owed: bool = True
     phase: int = 0
 
 
 def rest_due(pulse: Pulse, *, active: bool, touched: bool, every: int) -> bool:
     """Whether this poll reads more than the tripwire."""
-    return active or touched or pulse.owed or pulse.polls_without_rest + 1 >= every
+    return active or touched or pulse.owed or (pulse.polls + pulse.phase) % every == 0
 
 
-def after(pulse: Pulse, *, rest: bool) -> Pulse:
+def after(pulse: Pulse) -> Pulse:
     """The rhythm after a poll that came through."""
-    polls = pulse.phase if rest else pulse.polls_without_rest + 1
-    return Pulse(polls, owed=False, phase=0 if rest else pulse.phase)
+    return Pulse(pulse.polls + 1, owed=False, phase=pulse.phase)
 
 
 def phase_of(name: str, every: int) -> int:

@@ -59,6 +59,16 @@ def since(mark: Mark, window: Window) -> datetime:
     return max(mark.at - window.overlap - window.late_visibility, EPOCH)
 
 
+def behind(mark: Mark) -> datetime:
+    """From when to read what comes after the mark. GitHub's moments are whole seconds."""
+    return mark.at.replace(microsecond=0) + timedelta(seconds=1)
+
+
+def is_settled(mark: Mark, now: datetime, window: Window) -> bool:
+    """Whether nothing up to the mark can turn up late any more, by GitHub's time of a reading."""
+    return now >= behind(mark) + window.overlap + window.late_visibility
+
+
 def moved(mark: Mark, items: Sequence[Item], *, complete: bool) -> Mark:
     """The watermark after a reading: never back, unless a first reading was cut short."""
     seen = [(parse_stamp(item.updated_at), item.id) for item in items]

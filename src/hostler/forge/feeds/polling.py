@@ -191,9 +191,9 @@ class Poller:
             with found.going_on():
                 self._runs(standing, found)
             if found.error is None:
-                self._pulse = after(self._pulse, rest=True)
+                self._pulse = after(self._pulse)
         else:
-            self._pulse = after(self._pulse, rest=False)
+            self._pulse = after(self._pulse)
         if threads:
             self._threads(standing, found)
         else:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from hostler.errors import Gone
+from hostler.forge.changing import since_text
 from hostler.forge.feeds.chains import kept, pack, unpack
-from hostler.forge.feeds.cursors import Mark, is_same, moved, since, start, stored
+from hostler.forge.feeds.cursors import (
+    Mark,
+    behind,
+    is_same,
+    is_settled,
+    moved,
+    since,
+    start,
+    stored,
+)
 from hostler.forge.feeds.inbox import Ingested, ingest
 from hostler.forge.feeds.tap import Tap
 from hostler.forge.port import Chain, Feed, Reading
@@ -29,6 +39,10 @@ FEEDS: dict[Surface, Feed] = {
     Surface.ISSUE_POST_PR_REDIRECTS: Feed.THREAD_COMMENTS,
     Surface.ISSUE_OPERATOR_COMMANDS: Feed.THREAD_COMMENTS,
 }
+
+
+# Feeds of a whole repository, in the order of change.
+WIDE = (Surface.REPO_ISSUES, Surface.REPO_ISSUE_COMMENTS, Surface.REPO_REVIEW_COMMENTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +86,27 @@ def find(tx: Transaction, tap: Tap, surface: Surface, number: int = 0) -> Place:
     return Place(surface, number, cursor, unpack(find_chain(tx, tap.repo, surface, number)))
 
 
+def begins_behind(place: Place, mark: Mark) -> bool:
+    """Whether the last reading began behind the mark, because nothing before it can change."""
+    known = place.surface in WIDE and place.chain and not (mark.fresh or mark.invalid or place.back)
+    return bool(known) and place.chain[0].anchor == since_text(behind(mark))
+
+
+def _settled(tap: Tap, found: Drawn) -> Drawn:
+    """Read on from behind the mark, where so much happened last that it fills several pages.
+
+    They would be asked for in each poll until something else happens.
+    """
+    reading, mark = found.reading, found.after
+    long = found.place.surface in WIDE and reading.complete and len(reading.chain) > 1
+    if not long or found.mark.fresh or not is_settled(mark, tap.forge.now(), tap.window):
+        return found
+    more = tap.forge.changes(FEEDS[found.place.surface], behind(mark))
+    asked, pages = reading.asked + more.asked, reading.pages + more.pages
+    items = (*reading.items, *more.items)
+    return replace(found, reading=replace(more, items=items, asked=asked, pages=pages))
+
+
 def ask(tap: Tap, place: Place) -> Drawn:
     """Read a surface on from where it stands. GitHub's answer tells whether that can be."""
     mark = stored(place.cursor) or start(place.cursor, tap.forge.now(), tap.window)
@@ -87,7 +122,7 @@ def ask(tap: Tap, place: Place) -> Drawn:
 def draw(tap: Tap, place: Place) -> Drawn:
     """Read a surface, and store what it gave together with its cursor."""
     with tap.polling(place.surface):
-        found = ask(tap, place)
+        found = _settled(tap, ask(tap, place))
         me = tap.forge.myself()
     if not found.quiet:
         with tap.store.write(*tap.scopes) as tx:
@@ -175,6 +210,8 @@ def _from(tap: Tap, place: Place, mark: Mark) -> datetime | None:
     if place.surface in PULL_SURFACES and mark.fresh:
         # Resumed: what was said meanwhile, but not the whole of a long pause.
         return max(since(mark, tap.window), tap.forge.now() - tap.window.safe_backfill)
+    if begins_behind(place, mark):
+        return behind(mark)
     return max(since(mark, tap.window) - place.back, EPOCH)
 
 
