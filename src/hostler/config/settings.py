@@ -269,15 +269,19 @@ class Web(Section):
 class Notify(Section):
     """Where to call when a person is needed."""
 
-    url_env: EnvName = key("", "Environment variable with the address to post to.")
-    url_file: str = key("", "File with that address (it is a secret).")
-    shape: Literal["generic", "slack", "ntfy"] = key("generic", "Form of the message.")
-    secret_env: EnvName = key("", "Environment variable with the key that signs messages.")
-    secret_file: str = key("", "File with that key.")
+    url_env: EnvName = key("", "Environment variable with the address to post to.", restart=True)
+    url_file: str = key("", "File with that address (it is a secret).", restart=True)
+    shape: Literal["generic", "slack", "ntfy"] = key(
+        "generic", "Form of the message.", restart=True
+    )
+    secret_env: EnvName = key(
+        "", "Environment variable with the key that signs messages.", restart=True
+    )
+    secret_file: str = key("", "File with that key.", restart=True)
     events: list[Occasion] = Field(
         default_factory=lambda: list(get_args(Occasion)),
         description="What to call for.",
-        json_schema_extra={"restart": False},
+        json_schema_extra={"restart": True},
     )
 
 

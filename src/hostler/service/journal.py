@@ -12,6 +12,7 @@ from hostler.service.crew import Job
 from hostler.service.limiter import GlobalWorkLimiter
 from hostler.service.orchestrator import Look, cause_of
 from hostler.service.purses import Purse
+from hostler.store.notices import Notice, NoticeState
 from hostler.store.outbox import OutboxRow
 from hostler.store.runs import Run
 from hostler.store.tasks import Task
@@ -56,6 +57,17 @@ class Journal:
             names.BUDGET_LOW, task=task, setting=purse.setting, used_usd=used, limit_usd=limit
         )
         self._tell(f"{task}: {purse.sentence}")
+
+    def called(self, notice: Notice) -> None:
+        """What became of a call for people."""
+        result = "later" if notice.state is NoticeState.QUEUED else notice.state.value
+        metrics.count(names.NOTICES, 1, occasion=notice.occasion, result=result)
+        if notice.state is NoticeState.SENT:
+            self._log.event(names.NOTICE_SENT, occasion=notice.occasion, key=notice.key)
+        elif notice.state is NoticeState.FAILED:
+            why = notice.last_error
+            self._log.event(names.NOTICE_FAILED, occasion=notice.occasion, key=notice.key, why=why)
+            self._tell(f"Nobody could be called ({notice.occasion}): {why}.")
 
     def left(self, *, agents: int) -> None:
         self._log.event(names.SERVICE_LEFT, agents=agents)

@@ -5,11 +5,43 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import datetime
+from typing import Protocol
 
 from hostler.clock import Clock
 from hostler.forge import Reconciler, Sender
 
 PAUSE_AFTER_TROUBLE = 5.0
+
+
+class Messenger(Protocol):
+    """Somebody who sends in a thread of its own."""
+
+    def start(self) -> None: ...
+    def wake(self) -> None: ...
+    def leave(self, timeout: float) -> bool: ...
+
+
+class Messengers:
+    """All who send, as one."""
+
+    def __init__(self, *messengers: Messenger) -> None:
+        self._all = messengers
+
+    def start(self) -> None:
+        """Begin to send."""
+        for one in self._all:
+            one.start()
+
+    def wake(self) -> None:
+        """There may be something new to send."""
+        for one in self._all:
+            one.wake()
+
+    def leave(self, timeout: float) -> bool:
+        """End; whether all have ended in time."""
+        # Each is asked, whatever the one before has said.
+        left = [one.leave(timeout) for one in self._all]
+        return all(left)
 
 
 class Outgoing:

@@ -26,9 +26,10 @@ from hostler.service.lanes import Lanes
 from hostler.service.limiter import GlobalWorkLimiter
 from hostler.service.looking import Looker
 from hostler.service.minding import Minder
+from hostler.service.notify import Notifier
 from hostler.service.observing import Observer
 from hostler.service.orchestrator import RepoOrchestrator, Rhythm, Staff
-from hostler.service.outgoing import Outgoing
+from hostler.service.outgoing import Messengers, Outgoing
 from hostler.service.policies import Policies
 from hostler.service.questions import Questions
 from hostler.service.queueing import QueuedRuns
@@ -80,7 +81,7 @@ class Lasting:
     questions: Questions
     observe: Observer
     dispatcher: LocalDispatcher
-    outgoing: Outgoing
+    outgoing: Messengers
     queued: QueuedRuns
 
 
@@ -115,7 +116,7 @@ def assemble(ground: Ground) -> Lasting:
         questions=Questions(house.store, bulletin, journal.broke),
         observe=observe,
         dispatcher=_dispatcher(ground, observe),
-        outgoing=_outgoing(ground),
+        outgoing=Messengers(_outgoing(ground), _notifier(ground)),
         queued=QueuedRuns(),
     )
 
@@ -241,6 +242,18 @@ def _outgoing(ground: Ground) -> Outgoing:
         house.store, house.hub.urgent, ground.clock, patience, ground.journal.never_seen
     )
     return Outgoing(sender, reconciler, ground.clock, ground.journal.broke)
+
+
+def _notifier(ground: Ground) -> Notifier:
+    house, journal = ground.house, ground.journal
+    return Notifier(
+        house.store,
+        house.settings,
+        ground.clock,
+        house.environment,
+        told=journal.called,
+        troubled=journal.broke,
+    )
 
 
 def _orchestrators(

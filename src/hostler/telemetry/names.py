@@ -100,6 +100,11 @@ BUDGET_LOW = Event(
     ("task", "setting", "used_usd", "limit_usd"),
 )
 
+NOTICE_SENT = Event("notice_sent", Level.INFO, "Somebody was called.", ("occasion", "key"))
+NOTICE_FAILED = Event(
+    "notice_failed", Level.WARNING, "A call was given up.", ("occasion", "key", "why")
+)
+
 SERVICE_STARTED = Event(
     "service_started", Level.INFO, "A service works on a home.", ("home", "repos", "workers")
 )
@@ -278,6 +283,8 @@ EVENTS = (
     OPERATOR_COMMAND_FAILED,
     OPERATOR_COMMAND_REFUSED,
     BUDGET_LOW,
+    NOTICE_SENT,
+    NOTICE_FAILED,
     SERVICE_STARTED,
     SERVICE_LEFT,
     SERVICE_REPO_POLLED,
@@ -451,6 +458,12 @@ SLO_LAG = Metric(
     "From a comment's last change to our inbox, 95th percentile of the last 200 comments.",
     ("repo",),
 )
+NOTICES = Metric(
+    "notices_total",
+    MetricKind.COUNTER,
+    "Calls for people, by what became of each attempt: sent, later, failed.",
+    ("occasion", "result"),
+)
 SLO_LAG_TARGET = Metric(
     "slo_comment_ingest_lag_target_seconds",
     MetricKind.GAUGE,
@@ -468,6 +481,7 @@ METRICS = (
     QUEUED_RUNS,
     OPERATOR_COMMANDS_SEEN,
     OPERATOR_COMMANDS_APPLIED,
+    NOTICES,
     WEBHOOK_DELIVERIES,
     GITHUB_BUDGET_LIMIT,
     GITHUB_BUDGET_REMAINING,
