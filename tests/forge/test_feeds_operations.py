@@ -86,10 +86,13 @@ def test_a_missing_issue_is_named_and_keeps_nothing_from_being_read(house, store
     scanned = yard.poll()
     assert scanned.gone == (999,)
     assert any(key.startswith("issue:") for key in yard.keys("issue"))
-    house.pass_time(30)
+    yard.settle()
+    quiet = yard.asked()
+    assert all("999" not in path for path, _ in quiet)
     house.say(issue, "hello")
     yard.poll()
     assert yard.bodies("issue_comment") == ["hello"]
+    assert "issues/999/comments" in [path for path, _ in yard.asked()]
 
 
 def test_a_failing_first_reading_is_repeated(house, store):

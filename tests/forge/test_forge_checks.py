@@ -23,12 +23,12 @@ def findings(house, tmp_path, monkeypatch):
     monkeypatch.setenv("GITHUB_TOKEN", token_for("bot"))
     monkeypatch.setenv("PATH", "")
 
-    def look(name="", github=""):
+    def look(name="", github="", repo=""):
         file = tmp_path / "hostler.toml"
         text = TOML.format(
             url=house.sandbox.url, github=github, owner="alice", name=name or house.name.name
         )
-        file.write_text(text)
+        file.write_text(text + repo)
         found = list(github_answers(Context(tmp_path, file, house.clock)))
         return [(finding.status, finding.evidence, finding.remedy) for finding in found]
 
@@ -44,6 +44,16 @@ def test_all_is_well(house, findings):
 def test_a_repository_that_is_not_there_is_named(findings):
     status, evidence, remedy = findings("nothing")[-1]
     assert (status, "alice/nothing" in evidence, bool(remedy)) == (Status.FAILED, True, True)
+
+
+def test_an_operations_issue_that_is_closed_or_not_there_is_named(house, findings):
+    number = house.issue("Operations")
+    named = 'operator_logins = ["ann"]\noperations_issue_number = {}\n'
+    assert {status for status, _, _ in findings(repo=named.format(number))} == {Status.OK}
+    house.do("PATCH", f"issues/{number}", state="closed")
+    for which, what in ((number, "is closed"), (999, "is not there for us")):
+        status, evidence, remedy = findings(repo=named.format(which))[-1]
+        assert (status, what in evidence, bool(remedy)) == (Status.WARNING, True, True)
 
 
 def test_a_token_without_rights_is_named(findings, monkeypatch):

@@ -12,6 +12,7 @@ from hostler.errors import (
     ForgeError,
     NotFound,
     RateLimited,
+    Refused,
     StoreError,
 )
 from hostler.forge.outbox import checks as _outbox  # noqa: F401 - it registers its own
@@ -68,8 +69,10 @@ def _ask(hub: Hub, settings: Settings, context: Context) -> Iterator[Finding]:
     if abs(skew) > MOST_SKEW:
         evidence = f"this machine's clock differs from GitHub's by {skew:.0f} s"
         yield Finding(NAME, Status.WARNING, evidence, "Set the clock (NTP).")
-    names = [RepoName(repo.owner, repo.name) for repo in settings.repo.values()]
-    found = [finding for name in names for finding in _repository(hub, name)]
+    found: list[Finding] = []
+    for repo in settings.repo.values():
+        name = RepoName(repo.owner, repo.name)
+        found += [*_repository(hub, name), *_operations(hub, name, repo.operations_issue_number)]
     for standing in hub.budget.standings():
         yield from _budget(hub, standing)
     yield from found
@@ -96,6 +99,22 @@ def _repository(hub: Hub, name: RepoName) -> Iterator[Finding]:
         yield Finding(NAME, Status.FAILED, f"{name}: we may not push", remedy)
         return
     yield Finding(NAME, Status.OK, f"{name}: we may push")
+
+
+def _operations(hub: Hub, name: RepoName, number: int) -> Iterator[Finding]:
+    """The issue that takes commands is there, and open."""
+    if not number:
+        return
+    remedy = "Set operations_issue_number to an open issue, or to 0."
+    try:
+        issue = hub.urgent(name).issue(number)
+    except Refused:
+        evidence = f"{name}#{number}, the operations issue, is not there for us"
+        yield Finding(NAME, Status.WARNING, evidence, remedy)
+        return
+    if issue.state != "open":
+        evidence = f"{name}#{number}, the operations issue, is {issue.state}"
+        yield Finding(NAME, Status.WARNING, evidence, remedy)
 
 
 def _budget(hub: Hub, standing: Standing) -> Iterator[Finding]:

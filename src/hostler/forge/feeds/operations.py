@@ -18,6 +18,31 @@ from hostler.store.transaction import Transaction
 SURFACE = Surface.ISSUE_OPERATOR_COMMANDS
 
 
+class Operations:
+    """Asks for the first reading of a repository's operations issue until it has come through.
+
+    One that is not there is asked for again when anything of the repository has changed.
+    """
+
+    def __init__(self, tap: Tap, number: int) -> None:
+        self._tap = tap
+        self._number = number
+        self._asks = bool(number)
+        self._missing = False
+
+    def begin(self) -> ThreadRead:
+        """Read it for the first time, if that is to be done."""
+        if not self._asks or self._missing:
+            return ThreadRead(gone=self._missing)
+        found = begin_operations(self._tap, self._number)
+        self._asks, self._missing = found.gone, found.gone
+        return found
+
+    def touched(self) -> None:
+        """Something of the repository has changed."""
+        self._missing = False
+
+
 def begin_operations(tap: Tap, number: int) -> ThreadRead:
     """Read the whole issue once, store all of it as heard, and begin its cursor at the newest."""
     with tap.store.read() as tx:

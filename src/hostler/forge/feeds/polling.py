@@ -11,7 +11,7 @@ from hostler.errors import GitHubPollingError, RateLimited, Refused, ServerFaile
 from hostler.forge.feeds.cadence import REST, RUNS, TRIPWIRE, Pulse, after, phase_of, rest_due
 from hostler.forge.feeds.full import FULL, scan_full
 from hostler.forge.feeds.inbox import Ingested
-from hostler.forge.feeds.operations import begin_operations
+from hostler.forge.feeds.operations import Operations
 from hostler.forge.feeds.pulls import PULL, Fetched, fetch, sweep
 from hostler.forge.feeds.runs import draw_runs, sweep_runs
 from hostler.forge.feeds.shadow import Shadow
@@ -122,6 +122,7 @@ class Poller:
         self._shadow = Shadow()
         self._heads: Mapping[str, int] | None = None
         self._sweeper = Sweeper(runs=self._plan.runs)
+        self._operations = Operations(tap, self._plan.operations)
 
     def poll(self) -> Scanned:
         """Read what changed. Raises `GitHubPollingError`."""
@@ -133,8 +134,10 @@ class Poller:
         tap.meter.followed = standing.followed
         differences: tuple[str, ...] = ()
         # Before anything else shows its history as news.
-        self._begin_operations(found)
+        with found.going_on():
+            found.read(self._plan.operations, self._operations.begin())
         if self._plan.incremental is False:
+            self._operations.touched()
             found.ingested += scan_full(tap, standing.followed, self._issues())
         else:
             self._incremental(standing, found)
@@ -172,16 +175,11 @@ class Poller:
             found.setdefault(self._plan.operations, Surface.ISSUE_OPERATOR_COMMANDS)
         return found
 
-    def _begin_operations(self, found: Gathered) -> None:
-        if self._plan.operations:
-            with found.going_on():
-                found.read(
-                    self._plan.operations, begin_operations(self._tap, self._plan.operations)
-                )
-
     def _incremental(self, standing: Standing, found: Gathered) -> None:
         # Any content counts: a comment in its issue's very second makes no new version of it.
         touched = self._draw(standing, TRIPWIRE, found).reading.pages > 0
+        if touched:
+            self._operations.touched()
         threads = self._plan.feeds == "threads"
         if self._rest_is_due(standing, touched=touched):
             self._pulse = replace(self._pulse, owed=True)
