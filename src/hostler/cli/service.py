@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from hostler.config import Loaded, Settings
     from hostler.intake import Preview
     from hostler.service import House, Journal, ServiceRunner
+    from hostler.service.systemd import Systemd
     from hostler.service.webhooks import Receiver
 
 
@@ -23,9 +26,10 @@ commands = typer.Typer(name="service", rich_markup_mode=None, invoke_without_com
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    from hostler.cli import service_restart
+    from hostler.cli import service_install, service_restart
 
     commands.command("restart")(service_restart.restart)
+    commands.command("install")(service_install.install)
     app.add_typer(commands)
 
 
@@ -106,19 +110,22 @@ def _serve(given: Globals, loaded: Loaded, *, stop_agents: bool, once: bool) -> 
     from hostler.service import Journal
     from hostler.service.opening import entered
     from hostler.service.restarting import inherited, restart
+    from hostler.service.systemd import Systemd
 
     came, clock, settings = inherited(), SystemClock(), loaded.settings
+    systemd = Systemd(os.environ, clock)
     if settings.repo:
         require_git()
     with (
         logbook(given, settings, "service") as log,
         entered(given.home_folder, settings, clock, came) as (house, lock),
     ):
-        journal = Journal(log, tell)
+        journal = Journal(log, tell, reloaded=systemd.ready)
         while True:
-            runner = _work(house, loaded, journal, stop_agents=stop_agents, once=once)
+            runner = _work(house, loaded, journal, systemd, stop_agents=stop_agents, once=once)
             if not runner.restarting:
                 break
+            systemd.updating()
             # What is started from here on is not ended any more because we left.
             unhalt()
             restart(runner.house, lock, loaded.path, journal)
@@ -128,13 +135,20 @@ def _serve(given: Globals, loaded: Loaded, *, stop_agents: bool, once: bool) -> 
 
 
 def _work(
-    house: House, loaded: Loaded, journal: Journal, *, stop_agents: bool, once: bool
+    house: House,
+    loaded: Loaded,
+    journal: Journal,
+    systemd: Systemd,
+    *,
+    stop_agents: bool,
+    once: bool,
 ) -> ServiceRunner:
     """One service from its start to its end."""
     from hostler.clock import SystemClock
     from hostler.service import Duty, ServiceRunner
     from hostler.service.following import Follower
     from hostler.service.reloading import SettingsFile
+    from hostler.service.systemd import Watchdog
     from hostler.service.webhooks import webhooks
 
     clock, settings, file = SystemClock(), house.settings, None
@@ -144,16 +158,25 @@ def _work(
     runner = ServiceRunner(house, clock, journal, Duty(once=once), settings_file=file)
     follower = Follower(house.store, tell)
     # Before anybody is told how to end it.
-    leave_on_signals(runner, stop_agents=stop_agents)
-    reload_on_signal(runner)
+    leave_on_signals(runner, stop_agents=stop_agents, told=systemd.stopping)
+    reload_on_signal(runner, told=systemd.reloading if file is not None else lambda: None)
     _say_hello(settings, once=once)
+    # Once, after the first turn: from then on it really works.
+    greetings = [systemd.ready]
 
-    def look() -> bool:
-        follower.look()
-        return False
-
-    with webhooks(settings.github, runner.look_at, journal.knocked) as receiver:
+    with (
+        webhooks(settings.github, runner.look_at, journal.knocked) as receiver,
+        Watchdog(systemd, clock, runner.wake) as watchdog,
+    ):
         _tell_of_webhooks(settings, receiver)
+
+        def look() -> bool:
+            while greetings:
+                greetings.pop()(f"At work on {len(settings.repo)} repositories.")
+            watchdog.turned()
+            follower.look()
+            return False
+
         runner.run(look)
     return runner
 
@@ -179,7 +202,6 @@ def _tell_of_webhooks(settings: Settings, receiver: Receiver | None) -> None:
 
 def tell(text: str) -> None:
     """A line with its time, at once."""
-    import os
     from datetime import datetime
 
     try:
@@ -197,9 +219,10 @@ def note_time(text: str) -> None:
     note(f"{coloured(f'{datetime.now().astimezone():%H:%M:%S}', DIM, sys.stderr)}  {text}")
 
 
-def leave_on_signals(runner: ServiceRunner, *, stop_agents: bool) -> None:
+def leave_on_signals(
+    runner: ServiceRunner, *, stop_agents: bool, told: Callable[[], None] = lambda: None
+) -> None:
     """The first signal asks to leave; the second leaves now: what is cut off is taken up again."""
-    import os
     import signal
     import threading
 
@@ -210,6 +233,7 @@ def leave_on_signals(runner: ServiceRunner, *, stop_agents: bool) -> None:
         if asked:
             os._exit(128 + number)
         asked = True
+        told()
         # From another thread: here we may have interrupted the very lock that is needed.
         threading.Thread(target=leave, args=(number,)).start()
 
@@ -223,11 +247,15 @@ def leave_on_signals(runner: ServiceRunner, *, stop_agents: bool) -> None:
         signal.signal(number, handle)
 
 
-def reload_on_signal(runner: ServiceRunner) -> None:
-    """SIGHUP: the settings are read again."""
+def reload_on_signal(runner: ServiceRunner, told: Callable[[], None] = lambda: None) -> None:
+    """SIGHUP: the settings are read again; `told` hears it first."""
     import signal
 
-    signal.signal(signal.SIGHUP, lambda _number, _frame: runner.reload())
+    def handle(_number: int, _frame: Any) -> None:
+        told()
+        runner.reload()
+
+    signal.signal(signal.SIGHUP, handle)
 
 
 def say_farewell(house: House) -> None:
@@ -245,8 +273,6 @@ def say_farewell(house: House) -> None:
 
 def end_now(code: int) -> NoReturn:
     """End the process: a thread that still waits for a network must not keep us."""
-    import os
-
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -32,9 +32,16 @@ _DRAINS = {
 class Journal:
     """Every sentence in one place. `tell` is for people at a terminal."""
 
-    def __init__(self, log: Log, tell: Tell = lambda _: None) -> None:
+    def __init__(
+        self,
+        log: Log,
+        tell: Tell = lambda _: None,
+        reloaded: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`reloaded`: hears that the settings were read again, whatever came of it."""
         self._log = log
         self._tell = tell
+        self._reloaded = reloaded
         self._failing: dict[str, str] = {}
         self._renamed: dict[str, RepoName] = {}
         self._said: dict[str, dict[str, int]] = {}
@@ -151,6 +158,7 @@ class Journal:
         self._tell(f"The settings were read again: {taken or 'nothing else'} changed.")
         if waiting:
             self._tell(f"Only after a restart: {waiting}.")
+        self._reloaded()
 
     def settings_refused(self, error: HostlerError) -> None:
         """A settings file with mistakes changes nothing; the same mistakes are told once."""
@@ -159,6 +167,7 @@ class Journal:
             self._refused = words
             self._log.event(names.SERVICE_SETTINGS_REFUSED, why=words)
             self._tell(f"The settings stay as they were. {words}")
+        self._reloaded()
 
     def admitted(self, task: Task, run: Run | None) -> None:
         self._log.event(
