@@ -397,6 +397,26 @@ def test_a_command_on_a_line_of_a_pull_request_is_answered_in_its_conversation(y
     assert (outcome(yard)[0], yard.row().thread_number) == ("applied", pull)
 
 
+@pytest.mark.parametrize("text", ["pause", "status", "unblock"])
+def test_two_looks_at_once_carry_out_and_answer_a_command_once(yard, monkeypatch, text):
+    """Settings that change are taken up while a look under the old ones is not over."""
+    pull = with_pull(yard)
+    block(yard, pull)
+    yard.say(pull, f"/hostler {text}", by=OLGA)
+
+    def overtaken(word):
+        """Between reading the row and acting on it, the other look does all of it."""
+        with monkeypatch.context() as patch:
+            patch.setattr(operating, "Verb", Verb)
+            operating.Operator(yard.post).obey()
+        return Verb(word)
+
+    monkeypatch.setattr(operating, "Verb", overtaken)
+    yard.look()
+    assert outcome(yard)[0] == "applied"
+    assert len(yard.replies()) == len(yard.rows()) == 1
+
+
 def test_an_idle_operator_reads_nothing(yard, monkeypatch):
     yard.operator.obey()
     with monkeypatch.context() as patch:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from hostler.errors import ForgeError, HostlerError, StoreError
+from hostler.errors import ForgeError, HostlerError, StoreConflict, StoreError
 from hostler.intake import Taken
 from hostler.intake.answering import answer
 from hostler.intake.effects import Note, Refuse
@@ -22,6 +22,7 @@ from hostler.store.operator_commands import (
     CommandStatus,
     change_command,
     commands_in,
+    find_command,
 )
 from hostler.telemetry import names
 from hostler.telemetry.logs import Log
@@ -54,7 +55,17 @@ class Operator:
         return waiting
 
     def _attempt(self, command: CommandRow) -> None:
-        """One command; whatever happens to it keeps no other one from its turn."""
+        """One command; a look that began under other settings may have been faster."""
+        try:
+            self._try(command)
+        except StoreConflict:
+            with self._store.read() as tx:
+                present = find_command(tx, command.command_key)
+            if present is None or present.status is CommandStatus.SEEN:
+                raise
+
+    def _try(self, command: CommandRow) -> None:
+        """Whatever happens to it keeps no other one from its turn."""
         try:
             self._carry_out(command)
         except StoreError:
