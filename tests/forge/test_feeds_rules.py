@@ -141,7 +141,7 @@ def test_repositories_that_begin_together_rest_apart(every, repos):
         assert len({cadence.phase_of(f"octo/repo{number}", every) for number in range(500)}) > 1
 
 
-@given(st.integers(0, 10**6), st.integers(0, 400))
+@given(st.integers(0, 10**6), st.integers(0, 500))
 def test_what_is_behind_the_mark_is_all_that_can_still_come(at, later):
     """Whatever changed up to the mark is visible when a reading is settled."""
     mark, window = Mark(NOW + timedelta(milliseconds=at), 1), Window()

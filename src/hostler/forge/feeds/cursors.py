@@ -66,7 +66,7 @@ def behind(mark: Mark) -> datetime:
 
 def is_settled(mark: Mark, now: datetime, window: Window) -> bool:
     """Whether nothing up to the mark can turn up late any more, by GitHub's time of a reading."""
-    return now >= behind(mark) + window.overlap + window.late_visibility
+    return now >= behind(mark) + window.overlap + window.late_visibility + TOLERANCE
 
 
 def moved(mark: Mark, items: Sequence[Item], *, complete: bool) -> Mark:

@@ -92,14 +92,22 @@ def begins_behind(place: Place, mark: Mark) -> bool:
     return bool(known) and place.chain[0].anchor == since_text(behind(mark))
 
 
-def _settled(tap: Tap, found: Drawn) -> Drawn:
+def _may_settle(tap: Tap, place: Place) -> datetime | None:
+    """When a reading begins that may be long, by GitHub's time; None: it is as short as can be."""
+    known = place.surface in WIDE and place.cursor is not None
+    return tap.forge.now() if known and len(place.chain) != 1 else None
+
+
+def _settled(tap: Tap, found: Drawn, begun: datetime | None) -> Drawn:
     """Read on from behind the mark, where so much happened last that it fills several pages.
 
     They would be asked for in each poll until something else happens.
     """
     reading, mark = found.reading, found.after
-    long = found.place.surface in WIDE and reading.complete and len(reading.chain) > 1
-    if not long or found.mark.fresh or not is_settled(mark, tap.forge.now(), tap.window):
+    if begun is None or found.mark.fresh or not reading.complete or len(reading.chain) < 2:
+        return found
+    # By its beginning: what is shown late may have come after its first page was read.
+    if not is_settled(mark, begun, tap.window):
         return found
     more = tap.forge.changes(FEEDS[found.place.surface], behind(mark))
     asked, pages = reading.asked + more.asked, reading.pages + more.pages
@@ -122,7 +130,8 @@ def ask(tap: Tap, place: Place) -> Drawn:
 def draw(tap: Tap, place: Place) -> Drawn:
     """Read a surface, and store what it gave together with its cursor."""
     with tap.polling(place.surface):
-        found = _settled(tap, ask(tap, place))
+        begun = _may_settle(tap, place)
+        found = _settled(tap, ask(tap, place), begun)
         me = tap.forge.myself()
     if not found.quiet:
         with tap.store.write(*tap.scopes) as tx:
