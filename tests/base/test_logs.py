@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hostler.clock import FakeClock
-from hostler.telemetry.logfile import DailyFile
+from hostler.telemetry.logfile import Caps, DailyFile
 from hostler.telemetry.logs import Logging, for_people
 from hostler.telemetry.metrics import metrics
 from hostler.telemetry.names import COMMAND_FAILED, LOG_LINES, LOG_LINES_LOST, STORE_UPGRADED, Level
@@ -246,3 +246,31 @@ def test_a_forked_child_is_not_held_up_by_its_parents_locks(tmp_path):
     done.set()
     thread.join()
     assert [line["command"] for line in read(tmp_path)["2026-03-01.jsonl"]] == ["child"]
+
+
+def test_the_file_of_a_day_ends_at_its_cap_and_the_next_day_tells_of_the_rest(tmp_path):
+    clock = FakeClock(START)
+    logs = Logging(clock, tmp_path, caps=Caps(day=1000))
+    for number in range(50):
+        logs.log.event(COMMAND_FAILED, command=str(number))
+    first = tmp_path / "2026-03-01.jsonl"
+    assert first.stat().st_size <= 1000 and not logs.complete
+    clock.advance(86_400)
+    logs.log.event(COMMAND_FAILED, command="next")
+    logs.close()
+    days = read(tmp_path)
+    told = sum(line.get("count", 0) for lines in days.values() for line in lines)
+    kept = [line for lines in days.values() for line in lines if "command" in line]
+    assert len(kept) - 1 + told == 50 and days["2026-03-02.jsonl"][-1]["command"] == "next"
+
+
+def test_all_files_together_stay_below_their_cap(tmp_path):
+    for day in ("2026-02-26", "2026-02-27", "2026-02-28"):
+        (tmp_path / f"{day}.jsonl").write_text("x" * 400)
+    (tmp_path / "notes.txt").write_text("x" * 4000)
+    file = DailyFile(tmp_path, FakeClock(START), 14, Caps(total=900))
+    file.write("{}")
+    file.close()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"2026-02-27.jsonl", "2026-02-28.jsonl", "2026-03-01.jsonl", "notes.txt"}
+    assert Caps.of_mb(0, 0) == Caps() and Caps.of_mb(1, 2) == Caps(1 << 20, 2 << 20)

@@ -227,6 +227,7 @@ def test_a_wait_that_began_in_the_future_is_over(ahead, wait):
         ({"places": {}}, Gate.WATCHED),
         ({"places": {"t1": place(ready=False)}}, Gate.READY),
         ({"places": {"t1": place(paused="By ann.")}}, Gate.PAUSED),
+        ({"full": Held(Gate.DISK, "It is full.", "Free some.")}, Gate.DISK),
         ({"empty": {"t1": EMPTY}}, Gate.BUDGET),
         ({"needs": {"t1": NEEDS}}, Gate.DEPENDENCIES),
         ({"running": 2, "max_root_tasks": 2}, Gate.ROOT_TASKS),

@@ -20,6 +20,7 @@ def logbook(given: Globals, settings: Settings, command: str) -> Iterator[Log]:
     """The log of one command, with `--debug` on the terminal too; and its trace."""
     from hostler.clock import SystemClock
     from hostler.telemetry import tracing
+    from hostler.telemetry.logfile import Caps
     from hostler.telemetry.logs import Logging
     from hostler.telemetry.names import Level
 
@@ -30,6 +31,7 @@ def logbook(given: Globals, settings: Settings, command: str) -> Iterator[Log]:
         SystemClock(),
         given.home_folder / "logs",
         retention_days=runtime.log_retention_days,
+        caps=Caps.of_mb(runtime.log_max_mb_per_day, runtime.log_max_mb),
         least=Level(runtime.log_level),
         terminal=sys.stderr if given.debug else None,
     )

@@ -10,7 +10,7 @@ import typer
 from hostler.cli.looks import age, cut, moment, plain, visible, width
 from hostler.cli.output import DIM, RED, YELLOW, coloured, say, say_json
 from hostler.cli.state import globals_of
-from hostler.cli.task import Json, opened
+from hostler.cli.task import Json, Opened, opened
 
 if TYPE_CHECKING:
     from hostler.governor.status import PoolStatus
@@ -42,7 +42,7 @@ def status(context: typer.Context, json: Json = False) -> None:
         with opened(context) as house:
             policy = read_policy(house.home, house.settings)
             with house.store.read() as tx:
-                seen = overview(tx, found, policy, here)
+                seen = overview(tx, found, policy, here, _full(house))
     except StoreMissing:
         _without_database(found.sentence(), json=json)
         return
@@ -51,6 +51,14 @@ def status(context: typer.Context, json: Json = False) -> None:
         return
     for line in _lines(seen):
         say(line)
+
+
+def _full(house: Opened) -> str:
+    from hostler.service.space import rooms_of, sentence, too_full
+
+    floor = house.settings.runtime.disk_floor_mb
+    room = too_full(rooms_of(house.home), floor)
+    return sentence(room, floor) if room is not None else ""
 
 
 def _without_database(sentence: str, *, json: bool) -> None:
@@ -63,6 +71,8 @@ def _without_database(sentence: str, *, json: bool) -> None:
 
 def _lines(seen: Overview) -> Iterator[str]:
     yield _line("service", _service(seen))
+    if seen.full:
+        yield _line("disk", seen.full, RED)
     yield from _paused(seen)
     yield from _at_work(seen)
     counts = ", ".join(

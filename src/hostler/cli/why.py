@@ -50,11 +50,12 @@ def inquiry_of(house: Opened) -> Inquiry:
     """What `why` asks with, from here."""
     from hostler.governor import look_around, read_policy
     from hostler.service.presence import presence
+    from hostler.service.space import rooms_of
     from hostler.service.why import Inquiry
 
     policy = read_policy(house.home, house.settings)
     found = presence(house.home)
-    return Inquiry(house.store, house.settings, policy, look_around(), found)
+    return Inquiry(house.store, house.settings, policy, look_around(), found, rooms_of(house.home))
 
 
 def _lines(found: Why, seconds: float) -> Iterator[str]:

@@ -77,6 +77,13 @@ class Runtime(Section):
     memory_floor_mb: int = key(
         1024, "No agent starts while less memory than this is free; 0: off.", ge=0, le=1 << 24
     )
+    disk_floor_mb: int = key(
+        512,
+        "Nothing starts while a disk of the home has less room than this, or than 5 % of itself, "
+        "whichever is less; 0: off.",
+        ge=0,
+        le=1 << 30,
+    )
     demand_ttl_seconds: int = key(
         600, "How long a project's wish for slots counts without being renewed.", ge=1, le=DAY
     )
@@ -95,6 +102,8 @@ class Runtime(Section):
         "info", "Least level to log.", restart=True
     )
     log_retention_days: int = key(14, "Days of logs to keep.", restart=True, ge=1, le=3650)
+    log_max_mb_per_day: int = key(256, "Largest log of one day; 0: no cap.", ge=0, le=1 << 20)
+    log_max_mb: int = key(1024, "Largest size of all logs; the oldest go; 0: no cap.", ge=0)
     otel: bool = key(False, "Send traces as the `OTEL_*` variables say.", restart=True)
 
 

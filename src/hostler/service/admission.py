@@ -29,6 +29,7 @@ from hostler.service.needs import needs_of
 from hostler.service.places import place_of
 from hostler.service.purses import empty, purses
 from hostler.service.queueing import QueuedRuns
+from hostler.service.space import REMEDY, Room, sentence, too_full
 from hostler.service.spending import spendings
 from hostler.service.waits import roots_waiting_for
 from hostler.store import Store, Transaction
@@ -39,6 +40,8 @@ from hostler.store.turns import take_turn, turns
 
 # Gates that stand behind all of ours.
 GOVERNED = frozenset(gate.value for gate in GovernorGate)
+# Those that open without anybody's word, or a commit.
+SILENT = GOVERNED | {Gate.DISK.value}
 # The gates, the task's rows and the writes that tell people.
 SCOPES = ("admission", "outbox", "tasks")
 
@@ -66,7 +69,8 @@ def open_house(_tx: Transaction) -> str:
 class Office:
     """What admission stands on.
 
-    `ready`: projects that were reached; `look`: this machine now; `closed`: why nothing begins.
+    `ready`: projects that were reached; `look`: this machine now; `closed`: why nothing begins;
+    `rooms`: the disks that are written to.
     """
 
     store: Store
@@ -75,6 +79,7 @@ class Office:
     ready: Callable[[], Collection[str]]
     look: Callable[[], Here]
     closed: Callable[[Transaction], str] = open_house
+    rooms: Callable[[], tuple[Room, ...]] = tuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +152,7 @@ class Admission:
                     note_gate(tx, name, gate)
         held = seen.choice.held.values()
         opens = min((one.until for one in held if one.until), default=None)
-        return Outlook(opens, seen.back or any(one.gate in GOVERNED for one in held))
+        return Outlook(opens, seen.back or any(one.gate in SILENT for one in held))
 
     def yard(self, tx: Transaction) -> Yard:
         """Everything that is counted, at this moment."""
@@ -165,6 +170,7 @@ class Admission:
             waiting=tuple(waiting),
             places=self._places(tx, [*waiting, *running.values()]),
             needs=needs_of(tx, waiting),
+            full=full_of(office.rooms(), office.settings.runtime.disk_floor_mb),
             empty=empty_of(tx, office.settings.budget, waiting),
             busy=frozenset(busy),
             parents=frozenset(
@@ -236,6 +242,12 @@ class Admission:
         paused, ready = pauses(tx), self.office.ready()
         found = {task.id: place_of(self.office.settings, task, paused, ready) for task in tasks}
         return {name: place for name, place in found.items() if place is not None}
+
+
+def full_of(rooms: Iterable[Room], floor_mb: int) -> Held | None:
+    """The disk on which there is too little room."""
+    room = too_full(rooms, floor_mb)
+    return Held(Gate.DISK, sentence(room, floor_mb), REMEDY) if room is not None else None
 
 
 def empty_of(tx: Transaction, budget: Budget, waiting: Sequence[Task]) -> dict[str, Held]:

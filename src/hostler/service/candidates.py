@@ -37,6 +37,7 @@ class Gate(StrEnum):
     READY = "ready"
     PAUSED = "paused"
     DRAIN = "drain"
+    DISK = "disk"
     BUDGET = "budget"
     DEPENDENCIES = "dependencies"
     ROOT_TASKS = "root_tasks"
@@ -78,10 +79,10 @@ class Yard:
     """Everything that admission counts, at one moment. Limits of 0 or less are none.
 
     `waiting` are the tasks that could be next. `places`, `needs` and `empty` are by task: where it
-    runs, what it still depends on, and which budget is used up; `parents` are tasks whose children
-    are at work; `awaited` counts, by task, the root tasks under way that wait for it with their
-    places lent; `served` says where the last turn of each project ended; `closed` why nothing
-    begins, if so.
+    runs, what it still depends on, and which budget is used up; `full`: a disk is. `parents` are
+    tasks whose children are at work; `awaited` counts, by task, the root tasks under way that wait
+    for it with their places lent; `served` says where the last turn of each project ended;
+    `closed` why nothing begins, if so.
     """
 
     now: datetime
@@ -89,6 +90,7 @@ class Yard:
     waiting: tuple[Task, ...] = ()
     needs: Mapping[str, Held] = field(default_factory=dict)
     empty: Mapping[str, Held] = field(default_factory=dict)
+    full: Held | None = None
     busy: frozenset[str] = frozenset()
     parents: frozenset[str] = frozenset()
     awaited: Mapping[str, int] = field(default_factory=dict)
@@ -207,6 +209,10 @@ def _drain(_task: Task, yard: Yard) -> Held | None:
     return Held(Gate.DRAIN, yard.closed, "Wait: it is over by itself.") if yard.closed else None
 
 
+def _disk(task: Task, yard: Yard) -> Held | None:
+    return None if task.finishing else yard.full
+
+
 def _budget(task: Task, yard: Yard) -> Held | None:
     # What is left of a finished run is ours, and costs nothing.
     return None if task.finishing else yard.empty.get(task.id)
@@ -247,6 +253,7 @@ _GATES: tuple[Callable[[Task, Yard], Held | None], ...] = (
     _ready,
     _paused,
     _drain,
+    _disk,
     _budget,
     _dependencies,
     _root_tasks,

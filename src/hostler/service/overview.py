@@ -57,6 +57,7 @@ class Overview:
     needy: tuple[Needy, ...]
     governor: Status
     unsent: int
+    full: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
@@ -90,11 +91,14 @@ class Overview:
             ],
             "governor": self.governor.as_json(),
             "unsent_writes": self.unsent,
+            "disk_full": self.full or None,
         }
 
 
-def overview(tx: Transaction, presence: Presence, policy: Policy, here: Here) -> Overview:
-    """Everything as it is now."""
+def overview(
+    tx: Transaction, presence: Presence, policy: Policy, here: Here, full: str = ""
+) -> Overview:
+    """Everything as it is now; `full`: why nothing begins for want of room."""
     now = tx.now()
     return Overview(
         now=now,
@@ -107,6 +111,7 @@ def overview(tx: Transaction, presence: Presence, policy: Policy, here: Here) ->
         needy=tuple(_needy(tx, now)),
         governor=governor_status(tx, policy, here),
         unsent=len(open_writes(tx)),
+        full=full,
     )
 
 

@@ -33,6 +33,7 @@ from hostler.service.outgoing import Messengers, Outgoing
 from hostler.service.policies import Policies
 from hostler.service.questions import Questions
 from hostler.service.queueing import QueuedRuns
+from hostler.service.space import rooms_of
 from hostler.service.work import Work
 from hostler.store.tasks import SCOPE as TASKS
 from hostler.store.transaction import Transaction
@@ -222,7 +223,15 @@ def _office(ground: Ground, desks: Desks, policies: Policies) -> Office:
     # Whoever asks for one task has just spoken with GitHub about it.
     everything = frozenset(house.settings.repo)
     ready = desks.ready if ground.duty.polls else lambda: everything
-    return Office(house.store, house.settings, policies.current, ready, look_around, ground.closed)
+    return Office(
+        house.store,
+        house.settings,
+        policies.current,
+        ready,
+        look_around,
+        ground.closed,
+        lambda: rooms_of(house.home),
+    )
 
 
 def _outgoing(ground: Ground) -> Outgoing:

@@ -27,6 +27,7 @@ from hostler.service.hand import write_task_file
 from hostler.service.naming import task_meant
 from hostler.service.ordering import Wish, order_for
 from hostler.service.presence import Presence
+from hostler.service.space import rooms_of
 from hostler.service.why import Inquiry, holds
 from hostler.store import Store, Transaction
 from hostler.store.references import IssueRef
@@ -78,7 +79,7 @@ def _seen(store: Store, at: Context, task: Task) -> Taken:
     asked: Inquiry | HostlerError
     try:
         policy = read_policy(at.home, at.settings)
-        asked = Inquiry(store, at.settings, policy, look_around(), at.presence)
+        asked = Inquiry(store, at.settings, policy, look_around(), at.presence, rooms_of(at.home))
     except HostlerError as error:
         asked = error
     with store.read() as tx:

@@ -22,6 +22,7 @@ from hostler.service.following import UNFINISHED, state_words
 from hostler.service.operator_texts import Scene, changed_text, name, status_text, why_text
 from hostler.service.places import paused_words
 from hostler.service.presence import presence
+from hostler.service.space import rooms_of
 from hostler.service.verb_targets import NotSaid, Post, of_issue, of_pull, pull_meant_by, task_of
 from hostler.service.why import Inquiry, why
 from hostler.store.operator_commands import CommandRow, CommandStatus
@@ -54,7 +55,14 @@ def _status(tx: Transaction, post: Post, _command: CommandRow) -> str:
 def _why(tx: Transaction, post: Post, command: CommandRow) -> str:
     house = post.house
     policy = read_policy(house.home, house.settings)
-    inquiry = Inquiry(house.store, house.settings, policy, look_around(), presence(house.home))
+    inquiry = Inquiry(
+        house.store,
+        house.settings,
+        policy,
+        look_around(),
+        presence(house.home),
+        rooms_of(house.home),
+    )
     return why_text(why(tx, inquiry, task_of(tx, post, command)))
 
 

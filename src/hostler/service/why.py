@@ -17,6 +17,7 @@ from hostler.service.candidates import BEFORE_WORKERS, WAITING, Gate, Held, choo
 from hostler.service.closing import closed_for_restart
 from hostler.service.next_steps import NextStep, next_step
 from hostler.service.presence import Presence
+from hostler.service.space import Room
 from hostler.store import Store, Transaction
 from hostler.store.instants import not_after
 from hostler.store.runs import open_runs
@@ -44,6 +45,7 @@ class Inquiry:
     policy: Policy
     here: Here
     presence: Presence
+    rooms: tuple[Room, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,7 @@ def office_of(tx: Transaction, inquiry: Inquiry) -> Office:
         lambda: inquiry.here,
         # Only a service drains; whoever works on one task does not restart.
         closed_for_restart if inquiry.presence.takes_tasks else open_house,
+        rooms=lambda: inquiry.rooms,
     )
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import threading
+from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -16,6 +18,19 @@ from hostler.telemetry.names import LOG_LINES_LOST
 _DAY_FILE = re.compile(r"^(\d{4}-\d{2}-\d{2})\.jsonl$")
 
 
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """How many bytes the file of a day may hold, and all files together."""
+
+    day: int = sys.maxsize
+    total: int = sys.maxsize
+
+    @classmethod
+    def of_mb(cls, day: int, total: int) -> Caps:
+        """The same in MB; 0: no cap."""
+        return cls(day * 1024 * 1024 or sys.maxsize, total * 1024 * 1024 or sys.maxsize)
+
+
 class DailyFile:
     """Appends lines to `<folder>/YYYY-MM-DD.jsonl`. Any number of processes may share a folder.
 
@@ -23,7 +38,14 @@ class DailyFile:
     A line that cannot be written is counted and dropped: logging never stops the work.
     """
 
-    def __init__(self, folder: Path, clock: Clock, retention_days: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        clock: Clock,
+        retention_days: int,
+        caps: Caps | None = None,
+    ) -> None:
+        self._caps = caps or Caps()
         self._folder = folder
         self._clock = clock
         self._retention = timedelta(days=retention_days)
@@ -54,6 +76,8 @@ class DailyFile:
             self._release()
 
     def _append(self, data: bytes) -> None:
+        if os.fstat(self._descriptor).st_size + len(data) > self._caps.day:
+            raise OSError("the day's file is full")
         written = os.write(self._descriptor, data)
         if written < len(data):
             # The disk filled up in the middle: take the torn piece back, so that the next
@@ -72,12 +96,23 @@ class DailyFile:
         self._descriptor = os.open(self._folder / f"{today.isoformat()}.jsonl", flags, 0o600)
         self._day = today
         self._remove_older_than(today - self._retention)
+        self._remove_oldest(today)
 
     def _remove_older_than(self, oldest: date) -> None:
         for path in self._folder.iterdir():
             match = _DAY_FILE.match(path.name)
             if match and match[1] < oldest.isoformat():
                 path.unlink(missing_ok=True)
+
+    def _remove_oldest(self, today: date) -> None:
+        """Until all days together are no more than they may be; today's file stays."""
+        days = sorted(path for path in self._folder.iterdir() if _DAY_FILE.match(path.name))
+        sizes = {path: path.stat().st_size for path in days}
+        for path in days:
+            if sum(sizes.values()) <= self._caps.total or path.stem >= today.isoformat():
+                return
+            path.unlink(missing_ok=True)
+            del sizes[path]
 
     def _release(self) -> None:
         if self._descriptor >= 0:

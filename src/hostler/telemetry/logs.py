@@ -15,7 +15,7 @@ import structlog
 
 from hostler.clock import Clock
 from hostler.model import stamp
-from hostler.telemetry.logfile import DailyFile
+from hostler.telemetry.logfile import Caps, DailyFile
 from hostler.telemetry.metrics import metrics
 from hostler.telemetry.names import FOREIGN_LOG, LOG_LINES, LOG_LINES_DROPPED, Event, Level
 from hostler.telemetry.redact import clean, redact
@@ -55,11 +55,12 @@ class Logging:
         folder: Path | None,
         *,
         retention_days: int = 14,
+        caps: Caps | None = None,
         least: Level = Level.INFO,
         terminal: TextIO | None = None,
     ) -> None:
         self._clock = clock
-        self._file = DailyFile(folder, clock, retention_days) if folder else None
+        self._file = DailyFile(folder, clock, retention_days, caps) if folder else None
         self._terminal = terminal
         bound = structlog.wrap_logger(
             _Sink(self._write), processors=[self._stamped], wrapper_class=structlog.BoundLoggerBase
