@@ -233,3 +233,22 @@ def test_only_what_waits_for_a_place_has_a_gate(store, state):
         assert (after.gate, bool(after.gate_since)) == (("time", True) if waits else ("", False))
         note_gate(tx, "t1", "cap")
         assert require_task(tx, "t1").gate == ("cap" if waits else "")
+
+
+def test_who_read_a_task_before_a_rename_does_not_rename_it_back(store):
+    new = RepoName("octo", "meadow")
+    with store.write() as tx:
+        add_repository(tx, REPO, 1)
+        waits = f"{REPO}#9"
+        old = task(tx, depends_on=(waits, "another-task", "octo/other#9"))
+        by_hand = task(tx, issue=None, flow=Flow.TASK, id="by-hand")
+        for made in (old, by_hand):
+            add_task(tx, made)
+        rename_repository(tx, REPO, new)
+        with pytest.raises(StoreConflict):
+            change_task(tx, old, replace(old, state=TaskState.RUNNING))
+        found = require_task(tx, old.id)
+        assert found.repo_full_name == str(new)
+        assert found.depends_on == (f"{new}#9", "another-task", "octo/other#9")
+        change_task(tx, found, replace(found, state=TaskState.RUNNING))
+        change_task(tx, by_hand, replace(by_hand, state=TaskState.RUNNING))

@@ -196,12 +196,14 @@ def change_task(tx: Transaction, before: Task, after: Task) -> Task:
         values |= {"gate": "", "gate_since": None}
     same = and_(
         tasks.c.id == before.id,
+        # Renamed meanwhile, it has to be read again.
+        tasks.c.repo_full_name.is_not_distinct_from(before.repo_full_name),
         tasks.c.state == before.state.value,
         tasks.c.attempt == before.attempt,
         tasks.c.turn == before.turn,
     )
     if tx.execute(update(tasks).where(same).values(values)).rowcount != 1:
-        raise StoreConflict(f"The task {before.id} is no longer {before.state}.")
+        raise StoreConflict(f"The task {before.id} is no longer {before.state}, or was renamed.")
     return require_task(tx, before.id)
 
 
