@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from hostler.config.settings import Notify
 from hostler.errors import HostlerError
+from hostler.telemetry.redact import remember_secret
 
 LARGEST = 8192
 SAFE = "Nothing was sent."
@@ -29,9 +30,11 @@ def address_of(notify: Notify, environment: Mapping[str, str]) -> Address | None
         return None
     url = _value("url", notify.url_env, notify.url_file, environment)
     require_address(url)
+    remember_secret(url)
     secret = ""
     if notify.secret_env or notify.secret_file:
         secret = _value("secret", notify.secret_env, notify.secret_file, environment)
+        remember_secret(secret)
     return Address(url, secret)
 
 

@@ -1,0 +1,128 @@
+"""What is put together for people who help: numbers, versions, settings; no words of anybody."""
+
+from __future__ import annotations
+
+import io
+import json
+import platform
+import re
+import sqlite3
+import tarfile
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from hostler import __version__
+from hostler.telemetry.redact import clean, redact
+
+MOST_LINES = 2_000
+LARGEST_LOG = 8 * 1024 * 1024
+LONGEST_VALUE = 200
+# Texts that people, agents or hosts have written.
+WORDS = frozenset({"why", "error", "output", "message", "reason", "title", "body", "text", "found"})
+_LIBRARIES = ("pydantic", "sqlalchemy", "alembic", "httpx", "typer", "structlog", "psutil")
+_FILE_LINE = re.compile(r'^  File "[^"]*?([^/"]+)", line (\d+), in (\S+)')
+MANIFEST = "MANIFEST.txt"
+NEVER = """\
+Never inside: secrets, prompts, code, titles, comments, answers of agents, paths of checkouts.
+Look through it before you pass it on: names of repositories, agents and accounts are in it.
+"""
+
+
+def versions() -> dict[str, Any]:
+    """What runs here."""
+    return {
+        "hostler": __version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "sqlite": sqlite3.sqlite_version,
+        "libraries": {name: _version(name) for name in _LIBRARIES},
+    }
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def log_lines(folder: Path, most: int = MOST_LINES) -> list[str]:
+    """The last lines of the logs, without anybody's words."""
+    kept: list[str] = []
+    for path in sorted(folder.glob("????-??-??.jsonl"), reverse=True):
+        lines = _tail(path).splitlines()
+        kept = [*lines[-(most - len(kept)) :], *kept] if len(kept) < most else kept
+    return [told for line in kept if (told := without_words(line))]
+
+
+def _tail(path: Path) -> str:
+    with path.open("rb") as file:
+        file.seek(max(file.seek(0, io.SEEK_END) - LARGEST_LOG, 0))
+        return file.read().decode("utf-8", "replace")
+
+
+def without_words(line: str) -> str:
+    """A log line that says what happened and when, and nothing that anybody has written. Pure."""
+    try:
+        fields = json.loads(line)
+    except ValueError:
+        return ""
+    if not isinstance(fields, dict):
+        return ""
+    told = {str(name): _told(str(name), value) for name, value in fields.items()}
+    return redact(json.dumps(told, ensure_ascii=True))
+
+
+def _told(name: str, value: object) -> object:
+    if name == "traceback":
+        return steps(str(value))
+    if isinstance(value, bool | int | float) or value is None:
+        return value
+    text = str(value)
+    if name in WORDS or len(text) > LONGEST_VALUE or "\n" in text:
+        return f"({len(text)} characters)"
+    return text
+
+
+def steps(traceback: str) -> list[str]:
+    """Where a defect happened: files, lines, functions, and the kind of error. Pure."""
+    lines = traceback.splitlines()
+    found = [f"{m[1]}:{m[2]} {m[3]}" for line in lines if (m := _FILE_LINE.match(line))]
+    last = next((line for line in reversed(lines) if line and not line.startswith(" ")), "")
+    kind = last.partition(":")[0]
+    return [*found, kind] if kind.replace(".", "").replace("_", "").isalnum() else found
+
+
+def as_json(value: object) -> str:
+    """Plain JSON without any secret."""
+    return json.dumps(clean(value), indent=2, ensure_ascii=True) + "\n"
+
+
+def manifest(parts: Mapping[str, str], about: Mapping[str, str]) -> str:
+    """What is inside, file by file."""
+    rows = [
+        f"{name:<16} {about.get(name, '')}  ({len(text):,} characters)"
+        for name, text in parts.items()
+    ]
+    return "\n".join(["What is inside:", "", *rows, "", NEVER])
+
+
+def packed(parts: Mapping[str, str], folder: str) -> bytes:
+    """The archive; the same parts make the same bytes but for the time of packing."""
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w:gz") as archive:
+        for name, text in parts.items():
+            data = text.encode("utf-8", "backslashreplace")
+            entry = tarfile.TarInfo(f"{folder}/{name}")
+            entry.size, entry.mode = len(data), 0o600
+            archive.addfile(entry, io.BytesIO(data))
+    return whole.getvalue()
+
+
+def findings(found: Iterable[Any]) -> list[dict[str, str]]:
+    """What doctor says, one by one."""
+    return [
+        {"check": one.check, "status": str(one.status), "evidence": one.evidence} for one in found
+    ]
