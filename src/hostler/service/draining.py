@@ -63,6 +63,8 @@ class RestartDrain:
         self._journal = journal
         self._clock = clock
         self._drain: Drain | None = None
+        # Where the database stood when it was last asked, and what it said.
+        self._known: tuple[int, bool] | None = None
 
     @property
     def started_at_monotonic(self) -> float | None:
@@ -71,8 +73,11 @@ class RestartDrain:
 
     def wanted(self) -> bool:
         """Whether a restart is pending or running: then nothing may begin."""
-        with self._store.read() as tx:
-            return current_operation(tx) is not None
+        mark = self._store.change_mark()
+        if self._known is None or self._known[0] != mark:
+            with self._store.read() as tx:
+                self._known = (mark, current_operation(tx) is not None)
+        return self._known[1]
 
     def look(self, pending: int, timeout: float) -> bool:
         """So many futures are pending after a reap of all; whether to restart now."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import wait
 from contextlib import suppress
@@ -20,15 +19,14 @@ from hostler.service.draining import RestartDrain
 from hostler.service.journal import Journal
 from hostler.service.observing import Observer, nobody
 from hostler.service.once import unsent
-from hostler.service.orchestrator import Look
 from hostler.service.parts import Duty, Ground, assemble, furnish
 from hostler.service.queueing import QueuedRuns
 from hostler.service.reloading import SettingsFile
+from hostler.service.rows import Counts, Rows
 from hostler.service.starting import left_behind
 from hostler.service.work import LEAVING
 from hostler.store.outbox import open_writes
 from hostler.store.runs import live_runs
-from hostler.store.tasks import TaskState, tasks_in
 from hostler.store.transaction import Transaction
 
 # How long the watcher waits before it looks whether we are leaving.
@@ -38,9 +36,6 @@ LONGEST_PAUSE = 60.0
 LEAVE_SECONDS = 15.0
 # How often it is looked whether the governor says something else: nobody may tell us.
 GOVERNED_SECONDS = 2.0
-QUEUED = (TaskState.QUEUED,)
-RUNNING = (TaskState.RUNNING,)
-WAITING = (TaskState.RETRYING, TaskState.PARKED)
 
 
 class ServiceRunner:
@@ -80,6 +75,8 @@ class ServiceRunner:
         self._parts = furnish(self._ground, self._lasting)
         self._drain = RestartDrain(house.store, journal, clock)
         self._rota = Rota(clock)
+        self._rows = Rows(house.store, clock, lambda: self._parts.desks.ready())
+        self._counts = Counts(house.store)
         self._changes: list[Change] = []
         self._stop_agents = False
         self._looked_once = False
@@ -210,24 +207,38 @@ class ServiceRunner:
         """Everything that can be done now; in how many seconds the next turn is due by itself."""
         try:
             self._take_up_settings()
-            again = self._lasting.crew.start_due()
+            crew = self._lasting.crew
+            again = crew.start_due()
+            # A worker that is through has freed its place, whether or not it stored anything.
+            news = self._rows.look() or crew.any_through()
+            if news:
+                self._parts.enqueuer.news()
             self._poll()
-            self._lasting.crew.reap()
-            self._parts.chores.do()
-            self._parts.minder.look()
-            self._find_lost()
-            # By itself it only gives lent places back while nothing may begin.
-            self._enqueue()
-            self._journal.capacity(self._lasting.limiter)
-            self._come_to_an_end()
+            crew.reap()
+            if news:
+                self._look_at_rows()
             self._failures = 0
             return self._shortest(again)
         except Exception as error:
             # A busy or full database, or a defect: what was stored is stored, and those who are
             # at work go on. Later each time, so that weeks of it do not fill the disk.
             self._journal.broke(error)
+            self._rows.forget()
             self._failures = min(self._failures + 1, 10)
             return min(WATCH_SECONDS * float(1 << self._failures), LONGEST_PAUSE)
+
+    def _look_at_rows(self) -> None:
+        """What follows from rows and from the time: a look that brought nothing changes neither."""
+        parts = self._parts
+        parts.enqueuer.news()
+        parts.chores.do()
+        parts.minder.look()
+        self._find_lost()
+        # In a drain it only gives lent places back.
+        self._enqueue()
+        self._journal.capacity(self._lasting.limiter)
+        self._come_to_an_end()
+        self._rows.due_in(self._rows_left())
 
     def _take_up_settings(self) -> None:
         """Swap everything that the settings say, in one step; nobody at work is interrupted."""
@@ -244,20 +255,19 @@ class ServiceRunner:
             # What is wanted is said anew, by the next pass.
             self._parts.demander.drop()
             self._ground, self._parts = ground, parts
+            self._rows.forget()
             self._lasting.limiter.resize(change.settings.runtime.worker_count)
             self._journal.settings_changed(change)
 
     def _poll(self) -> None:
-        parts = self._parts
+        parts, crew = self._parts, self._lasting.crew
         self._rota.call(parts.orchestrators)
-        parts.enqueuer.news()
         allowed = not self._draining()
         for orchestrator in parts.orchestrators:
-            look = orchestrator.poll_once(self._lasting.crew, allow_enqueue=allowed)
+            look = orchestrator.poll_once(crew, allow_enqueue=allowed)
             if look is not None:
-                self._journal.looked(look, self._counts(look))
+                self._journal.looked(look, self._counts.of(look.project))
                 parts.chores.after(look)
-                parts.enqueuer.news()
 
     def _enqueue(self) -> None:
         self._parts.enqueuer.enqueue()
@@ -300,25 +310,24 @@ class ServiceRunner:
             return unsent(open_writes(tx))
 
     def _shortest(self, again: float | None) -> float | None:
+        orchestrators = self._parts.orchestrators
+        waits = [one.seconds_left() for one in orchestrators]
+        waits += [again, self._rota.seconds_left(orchestrators), self._rows.seconds_left()]
+        return min((one for one in waits if one is not None), default=None)
+
+    def _rows_left(self) -> float | None:
+        """Until rows are to be looked at again though nobody commits anything."""
         parts = self._parts
-        waits: list[float | None] = [one.seconds_left() for one in parts.orchestrators]
-        waits += [again, parts.chores.seconds_left(), parts.minder.seconds_left()]
-        waits += [self._rota.seconds_left(parts.orchestrators), self._drain.seconds_left()]
+        waits = [parts.chores.seconds_left(), parts.minder.seconds_left()]
+        waits.append(self._drain.seconds_left())
         outlook = parts.enqueuer.outlook
         if outlook.opens is not None:
             waits.append(max((outlook.opens - self._clock.now()).total_seconds(), 0.01))
         if outlook.governed:
             waits.append(GOVERNED_SECONDS)
-        if self._looked_once:
+        if self._duty.once:
             waits.append(WATCH_SECONDS)
         return min((one for one in waits if one is not None), default=None)
-
-    def _counts(self, look: Look) -> dict[str, int]:
-        states = {"queued": QUEUED, "running": RUNNING, "waiting": WAITING}
-        with self.house.store.read() as tx:
-            found = tasks_in(tx, [state for group in states.values() for state in group])
-        counted = Counter(task.state for task in found if task.project == look.project)
-        return {name: sum(counted[state] for state in group) for name, group in states.items()}
 
     # -- leaving ------------------------------------------------------------------------------
 
