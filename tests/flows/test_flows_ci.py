@@ -14,6 +14,7 @@ from hostler.flows.assigning import context_for, prompt_for
 from hostler.flows.ci import LEFT_OUT, NO_LOG, with_logs
 from hostler.forge import Plan, Poller, Tap
 from hostler.forge.ci import Job
+from hostler.store.held import count_held
 from hostler.store.pulls import PullStatus
 from hostler.store.tasks import Task, TaskState, require_task
 
@@ -246,3 +247,14 @@ def test_many_failed_jobs_are_named_and_a_few_logs_are_read(shop: Shop, farm: Fa
     hub.failed_jobs = lambda run: [Job(n, f"job {n}", "failure") for n in range(8)]
     (failure,) = with_logs(hub, shop.material(task).failures, 10)
     assert [log.text for log in failure.logs] == [NO_LOG] * 5 + [LEFT_OUT] * 3
+
+
+def test_ci_of_a_blocked_task_waits_and_is_told_when_it_goes_on(shop: Shop, farm: Farm):
+    farm.set(shop.task, state=TaskState.BLOCKED)
+    shop.fail()
+    assert shop.look().state is TaskState.BLOCKED
+    with farm.store.read() as tx:
+        # It is no word of anybody's.
+        assert count_held(tx, farm.name, [PULL]) == 0
+    farm.set(shop.task, state=TaskState.AWAITING_FEEDBACK)
+    assert shop.look().state is TaskState.QUEUED

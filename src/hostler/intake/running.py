@@ -55,7 +55,8 @@ def checks_of(
     tx: Transaction, watch: Watch, pull: PullRow, unfinished: Unfinished | None
 ) -> Checks:
     """The CI of a pull request's present head."""
-    rows = rows_of_thread(tx, watch.repo, pull.pr_number, ItemKind.WORKFLOW_RUN.value)
+    kind, head = ItemKind.WORKFLOW_RUN.value, pull.last_seen_head_sha
+    rows = rows_of_thread(tx, watch.repo, pull.pr_number, kind, naming=head)
     signals = [read(row) for row in rows]
     seen = tuple(one for one in signals if isinstance(one, RunSeen) and _is_of(one.run, pull))
     keys = [one.row.event_key for one in seen]

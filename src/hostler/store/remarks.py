@@ -67,13 +67,19 @@ def told_keys(tx: Transaction, repo: RepoName, keys: Collection[str]) -> set[str
     return found
 
 
-def rows_of_thread(tx: Transaction, repo: RepoName, number: int, kind: str) -> list[InboxRow]:
-    """Everything of one kind that one thread has shown, oldest version first."""
+def rows_of_thread(
+    tx: Transaction, repo: RepoName, number: int, kind: str, *, naming: str = ""
+) -> list[InboxRow]:
+    """Everything of one kind that one thread has shown, oldest version first.
+
+    `naming`: only what holds this text, so that a long history need not be read.
+    """
     return _rows(
         tx,
         inbox.c.repo_full_name == str(repo),
         inbox.c.scope_number == number,
         inbox.c.kind == kind,
+        *([inbox.c.payload.contains(naming, autoescape=True)] if naming else []),
     )
 
 
