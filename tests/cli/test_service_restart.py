@@ -180,6 +180,16 @@ def test_a_service_killed_in_the_middle_of_its_update_comes_back(lone: Lone):
     lone.end(again)
 
 
+def test_a_service_asked_to_leave_in_the_middle_of_its_update_leaves(lone: Lone):
+    lone.rewrite(f'restart_command = ["sh", "-c", "touch {lone.root}/begun; sleep 600"]\n')
+    service = lone.start()
+    lone.heard(service, "Watching")
+    assert lone.call("service", "restart").returncode == 0
+    lone.until(lambda: (lone.root / "begun").exists(), "the update")
+    assert "Left." in lone.end(service)
+    assert service.returncode == 0 and len(lone.events("service_started")) == 1
+
+
 BREAK = "cp {config} {config}.old && echo 'nonsense = 1' >> {config}"
 MEND = "mv {config}.old {config}"
 

@@ -122,13 +122,17 @@ def _serve(given: Globals, loaded: Loaded, *, stop_agents: bool, once: bool) -> 
     ):
         journal = Journal(log, tell, reloaded=systemd.ready)
         while True:
-            runner = _work(house, loaded, journal, systemd, stop_agents=stop_agents, once=once)
-            if not runner.restarting:
+            runner, leaves = _work(
+                house, loaded, journal, systemd, stop_agents=stop_agents, once=once
+            )
+            if not runner.restarting or leaves():
                 break
             systemd.updating()
             # What is started from here on is not ended any more because we left.
             unhalt()
-            restart(runner.house, lock, loaded.path, journal)
+            restart(runner.house, lock, loaded.path, journal, leaves)
+            if leaves():
+                break
             house = runner.house
         say_farewell(house)
     end_now(1 if once and runner.unreached() else 0)
@@ -142,8 +146,8 @@ def _work(
     *,
     stop_agents: bool,
     once: bool,
-) -> ServiceRunner:
-    """One service from its start to its end."""
+) -> tuple[ServiceRunner, Callable[[], bool]]:
+    """One service from its start to its end; and whether it was asked to leave."""
     from hostler.clock import SystemClock
     from hostler.service import Duty, ServiceRunner
     from hostler.service.following import Follower
@@ -158,7 +162,7 @@ def _work(
     runner = ServiceRunner(house, clock, journal, Duty(once=once), settings_file=file)
     follower = Follower(house.store, tell)
     # Before anybody is told how to end it.
-    leave_on_signals(runner, stop_agents=stop_agents, told=systemd.stopping)
+    leaves = leave_on_signals(runner, stop_agents=stop_agents, told=systemd.stopping)
     reload_on_signal(runner, told=systemd.reloading if file is not None else lambda: None)
     _say_hello(settings, once=once)
     # Once, after the first turn: from then on it really works.
@@ -178,7 +182,7 @@ def _work(
             return False
 
         runner.run(look)
-    return runner
+    return runner, leaves
 
 
 def _say_hello(settings: Settings, *, once: bool) -> None:
@@ -221,8 +225,11 @@ def note_time(text: str) -> None:
 
 def leave_on_signals(
     runner: ServiceRunner, *, stop_agents: bool, told: Callable[[], None] = lambda: None
-) -> None:
-    """The first signal asks to leave; the second leaves now: what is cut off is taken up again."""
+) -> Callable[[], bool]:
+    """The first signal asks to leave; the second leaves now: what is cut off is taken up again.
+
+    The answer says whether there was one.
+    """
     import signal
     import threading
 
@@ -245,6 +252,9 @@ def leave_on_signals(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, handle)
+    # The program before us held them back for us while it was replaced.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
+    return lambda: asked
 
 
 def reload_on_signal(runner: ServiceRunner, told: Callable[[], None] = lambda: None) -> None:

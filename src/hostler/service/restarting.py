@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hostler.agents.environment import agent_environment, secret_names
-from hostler.checkouts.process import Child, Tail, run
+from hostler.checkouts.process import Child, Halted, Tail, run
 from hostler.config.settings import Runtime
 from hostler.flows.operations import SCOPES, finish_operation
 from hostler.service.desks import House
@@ -25,6 +25,7 @@ UPDATED_VARIABLE = "HOSTLER_UPDATED"
 # Whoever needs longer than this to find nothing broken is broken.
 CHECK_SECONDS = 60.0
 KEPT_OUTPUT = 16_384
+LEAVING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # `doctor` says with this exit code, or a higher one, that something is broken.
 BROKEN = 2
 # A step, its exit code (None: its time ran out), and the end of what it printed.
@@ -138,8 +139,17 @@ def inherited() -> Inherited | None:
     return Inherited(int(lock), bool(updated)) if lock.isdigit() else None
 
 
-def restart(house: House, lock: HomeLock, config: Path | None, journal: Journal) -> None:
-    """Update if that is wanted, and become the new program. Returns only if the old one goes on."""
+def restart(
+    house: House,
+    lock: HomeLock,
+    config: Path | None,
+    journal: Journal,
+    leaves: Callable[[], bool],
+) -> None:
+    """Update if that is wanted, and become the new program.
+
+    Returns only if the old one goes on, or leaves because it was asked to.
+    """
     runtime = house.settings.runtime
     names = secret_names(house.settings)
     updater = Updater(
@@ -150,15 +160,21 @@ def restart(house: House, lock: HomeLock, config: Path | None, journal: Journal)
         own=house.environment,
         told=journal.updating,
     )
-    became = updater.update()
+    try:
+        became = updater.update()
+    except Halted:
+        return  # whoever starts next is what came of it
     if became.failed:
         _failed(house.store, journal, became.failed)
-    if became.replace:
+    # From here on a signal is for the next program, which hears it as soon as it can.
+    signal.pthread_sigmask(signal.SIG_BLOCK, LEAVING_SIGNALS)
+    if became.replace and not leaves():
         try:
             replace_process(lock.hand_over(), updated=bool(runtime.restart_command))
         except OSError as error:
             why = f"The new program could not be started ({error.strerror}): the old one goes on."
             _failed(house.store, journal, why)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, LEAVING_SIGNALS)
 
 
 def _failed(store: Store, journal: Journal, why: str) -> None:

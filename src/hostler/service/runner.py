@@ -107,8 +107,10 @@ class ServiceRunner:
             return False
 
     def leave(self, *, stop_agents: bool = False) -> None:
-        """End `run` soon."""
+        """End `run` soon; after it, end the update that a restart has begun."""
         self._stop_agents = self._stop_agents or stop_agents
+        if self.restarting:
+            halt()
         self._leaving.set()
         self._news.set()
 
@@ -302,8 +304,8 @@ class ServiceRunner:
             return
         timeout = float(self.house.settings.runtime.restart_drain_timeout_seconds)
         if self._restarts and self._drain.look(pending, timeout):
-            self.restarting = True
             self.leave()
+            self.restarting = True
 
     def _unsent(self) -> bool:
         with self.house.store.read() as tx:
