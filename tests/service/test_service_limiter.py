@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from hostler.service import GlobalWorkLimiter
 
-MOVES = st.lists(st.sampled_from(["try", "force", "release"]), max_size=60)
+# A number is a new capacity.
+MOVES = st.lists(st.sampled_from(["try", "force", "release"]) | st.integers(1, 5), max_size=60)
 
 
 @given(st.integers(1, 5), MOVES)
@@ -23,6 +24,8 @@ def test_no_token_is_given_at_or_above_the_capacity(capacity, moves):
         elif move == "force":
             limiter.force()
             taken += 1
+        elif isinstance(move, int):
+            limiter.resize(capacity := move)
         elif taken:
             limiter.release()
             taken -= 1

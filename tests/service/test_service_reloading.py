@@ -16,7 +16,7 @@ from hostler.config.changes import change
 from hostler.config.keys import needs_restart
 from hostler.config.settings import PLAIN_TABLES, Runtime, Settings
 from hostler.errors import ConfigError
-from hostler.service import ServiceRunner
+from hostler.service import Desks, House, ServiceRunner
 from hostler.service.reloading import LOOK_SECONDS, SettingsFile
 from hostler.store.tasks import TaskState
 
@@ -220,3 +220,37 @@ def test_wrong_settings_are_told_once_and_end_nothing(fleet: MakeFleet, tmp_path
     service._watch_settings()
     town.turn(service)
     assert service._lasting.limiter.capacity() == 3 and not service.house.settings.repo
+
+
+class Credentials:
+    def login(self) -> str:
+        return "bot"
+
+
+class Hub:
+    credentials = Credentials()
+
+
+def test_desks_are_renewed_without_asking_github_where_the_name_stays(tmp_path, monkeypatch):
+    asked: list[str] = []
+    known = "hostler.service.desks.know_by_number"
+    monkeypatch.setattr(known, lambda _s, _h, _t, name, _home: asked.append(str(name)))
+
+    def house(settings: Settings) -> House:
+        return House(tmp_path, settings, store=None, hub=Hub(), environment={"PATH": "/bin"})
+
+    desks = Desks(house(settings_of("barn", "stable", "field")))
+    made = {name: desks.of(name) for name in ("barn", "stable", "field")}
+    repos = settings_of("barn", "stable").repo
+    wanted = {
+        "barn": repos["barn"].model_copy(update={"required_tests": ["make test"]}),
+        "stable": repos["stable"].model_copy(update={"name": "renamed"}),
+    }
+    after = desks.renewed(house(settings_of("barn").model_copy(update={"repo": wanted})))
+    # A renamed one is asked about before anything of it is done; one that went is gone.
+    assert after.ready() == {"barn"} and len(asked) == 3
+    barn = after.of("barn")
+    assert barn.settings.required_tests == ["make test"] and barn.mirror is made["barn"].mirror
+    # Whoever is at work goes on with the desk it has.
+    assert made["barn"].settings.required_tests == [] and desks.of("barn") is made["barn"]
+    assert len(asked) == 3

@@ -7,8 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from hostler.config.settings import Runtime
-from hostler.service.restarting import Updater, check_command, inherited
+from hostler.clock import FakeClock
+from hostler.config.settings import Runtime, Settings
+from hostler.errors import HomeLocked, StoreOutdated
+from hostler.service.opening import entered
+from hostler.service.restarting import Inherited, Updater, check_command, inherited
+from hostler.store import Patience
+from hostler.store.homelock import HomeLock
+from hostler.store.migrate import Plan, upgrade
+from hostler.store.place import find_place
+from hostler.store.revision import REVISIONS
+from hostler.store.runtime_operations import find_operation
 
 OK, WARNS, BROKEN = (["sh", "-c", f"exit {code}"] for code in (0, 1, 2))
 MISSING = ["/nowhere/at/all"]
@@ -89,6 +98,50 @@ def test_the_check_asks_the_program_on_the_disk_with_the_same_settings(tmp_path)
     asked = check_command(tmp_path / "home", tmp_path / "hostler.toml")
     assert asked[1:3] == ["-m", "hostler"] and asked[-2:] == ["doctor", "--quick"]
     assert str(tmp_path / "home") in asked and str(tmp_path / "hostler.toml") in asked
+
+
+@pytest.fixture
+def old_home(tmp_path: Path) -> Path:
+    """A home whose database has the layout of an earlier version."""
+    home = tmp_path / "home"
+    upgrade(
+        home,
+        find_place(home),
+        clock=FakeClock(),
+        patience=Patience(),
+        progress=lambda _done, _all: None,
+        plan=Plan(to=REVISIONS[-2]),
+    )
+    return home
+
+
+def test_after_an_update_the_database_is_brought_up_to_date_under_the_inherited_lock(old_home):
+    clock = FakeClock()
+    came = Inherited(HomeLock.take(old_home, clock).hand_over(), updated=True)
+    with entered(old_home, Settings(), clock, came) as (house, _lock):
+        with house.store.read() as tx:
+            assert find_operation(tx, "restart") is None
+        with pytest.raises(HomeLocked) as refused:
+            HomeLock.take(old_home, clock)
+        assert refused.value.holder is not None and refused.value.holder.purpose == "service"
+        assert list((old_home / "backups").iterdir())
+    HomeLock.take(old_home, clock).release()
+
+
+def test_without_an_update_an_old_database_is_not_touched(old_home):
+    clock = FakeClock()
+    came = Inherited(HomeLock.take(old_home, clock).hand_over(), updated=False)
+    with pytest.raises(StoreOutdated), entered(old_home, Settings(), clock, came):
+        pass
+    assert not (old_home / "backups").exists()
+    # Who could not enter holds nothing.
+    HomeLock.take(old_home, clock).release()
+
+
+def test_a_lock_that_was_not_handed_over_is_refused(old_home):
+    clock, came = FakeClock(), Inherited(987, updated=False)
+    with pytest.raises(HomeLocked), entered(old_home, Settings(), clock, came):
+        pass
 
 
 def test_what_was_handed_over_is_taken_out_of_the_environment(monkeypatch):
