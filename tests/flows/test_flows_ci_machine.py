@@ -184,4 +184,4 @@ class Ci(RuleBasedStateMachine):
 
 
 def test_ci_in_any_order():
-    run_state_machine_as_test(Ci, settings=settings(max_examples=20, stateful_step_count=30))
+    run_state_machine_as_test(Ci, settings=settings(max_examples=8, stateful_step_count=30))
