@@ -49,9 +49,14 @@ def update(tmp_path: Path) -> Update:
     return Update(tmp_path)
 
 
-def test_without_a_command_the_program_is_only_replaced(update):
+def test_without_a_command_the_program_is_only_looked_at(update):
     became = update.run([])
-    assert (became.failed, became.replace, update.steps) == ("", True, [])
+    assert (became.failed, became.replace, update.steps) == ("", True, [("check", 0)])
+
+
+def test_a_program_that_would_not_start_replaces_nothing(update):
+    became = update.run([], BROKEN)
+    assert "the old program goes on" in became.failed and not became.replace
 
 
 @pytest.mark.parametrize("check", [OK, WARNS])

@@ -28,6 +28,7 @@ KEPT_OUTPUT = 16_384
 LEAVING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # `doctor` says with this exit code, or a higher one, that something is broken.
 BROKEN = 2
+NOT_SOUND = "`hostler doctor --quick` finds something broken: the old program goes on."
 # A step, its exit code (None: its time ran out), and the end of what it printed.
 Told = Callable[[str, int | None, str], None]
 
@@ -55,10 +56,13 @@ class Updater:
     told: Told
 
     def update(self) -> Updated:
-        """Update, or go back. Without an update to make, the program is only replaced."""
+        """Update, or go back. Without an update to make, the program is only looked at.
+
+        Settings that were broken while we worked, for one, would let no program start.
+        """
         command = self.runtime.restart_command
         if not command:
-            return Updated()
+            return Updated() if self._check() else Updated(NOT_SOUND, False)
         if not self._run("update", command):
             return self._back("The update failed.")
         if not self._check():
