@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from itertools import pairwise
 
 import pytest
 
-from hostler.errors import StoreConflict
-from hostler.forge import Comment, EditComment, Label, OpenPull, Reply, enqueue, scan, token_of
+from hostler.errors import RateLimited, StoreConflict, Unreachable
+from hostler.forge import (
+    Comment,
+    EditComment,
+    Label,
+    Made,
+    OpenPull,
+    Reply,
+    Sender,
+    enqueue,
+    scan,
+    token_of,
+)
 from hostler.forge.markers import marker, tokens_in
-from hostler.model import TokenStatus
+from hostler.model import RepoName, TokenStatus
 from hostler.store.outbox import Lane, WriteState, find_write
 
 
@@ -221,3 +233,41 @@ def test_a_renamed_repository_takes_its_rows_along(house, post, store):
         store.repo(house.name).add(tx, 1)
         store.repo(house.name).rename(tx, found.renamed_to)
         assert find_write(tx, found.renamed_to, "t1").state is WriteState.SENT
+
+
+class Road:
+    """A forge that makes everything, or meets the limit of its account."""
+
+    def __init__(self, clock, *, limited):
+        self._clock, self._limited, self.made = clock, limited, []
+
+    def now(self):
+        return self._clock.now()
+
+    def make(self, deed, *, key):
+        if self._limited:
+            until = self.now() + timedelta(minutes=30)
+            raise RateLimited("POST /issues", 403, until, "secondary")
+        self.made.append(key)
+        return Made(id=len(self.made), number=0, url="")
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_an_account_that_met_a_limit_leaves_the_others_their_writes(store, clock, shared):
+    here, there = RepoName("octo", "here"), RepoName("octo", "there")
+    roads = {here: Road(clock, limited=True), there: Road(clock, limited=False)}
+
+    def account(repo):
+        if not shared and repo == here:
+            # As of an App whose installation cannot be asked for now.
+            raise Unreachable("GET /repos/octo/here/installation", "it is away")
+        return "ours"
+
+    sender = Sender(store, roads.get, clock, account=account)
+    with store.write("outbox") as tx:
+        for repo in (here, there):
+            enqueue(tx, repo, Comment(1, "text"), token="t", lane=Lane.STATUS, source="test")
+    sender.send_due()
+    clock.advance(5)
+    sender.send_due()
+    assert roads[there].made == ([] if shared else ["t"])

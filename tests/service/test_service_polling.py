@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from service_town import ALICE, REPO
 
-from hostler.errors import GitHubPollingError, HostlerError, RateLimited
+from hostler.clock import FakeClock
+from hostler.errors import GitHubPollingError, HostlerError, RateLimited, ServerFailed
+from hostler.forge import Scanned, Sender
+from hostler.intake import Watch
 from hostler.model import RepoName
-from hostler.service.looking import stretch_of
-from hostler.service.orchestrator import LONGEST_PAUSE, backing_off, own_pause
+from hostler.service.looking import Looked, stretch_of
+from hostler.service.orchestrator import (
+    LONGEST_PAUSE,
+    RepoOrchestrator,
+    Rhythm,
+    Staff,
+    backing_off,
+    own_pause,
+)
 from hostler.store.remarks import rows_of_thread
 from hostler.store.tasks import TaskState
 from hostler.telemetry import names
@@ -210,3 +222,62 @@ def test_an_issue_closed_before_its_task_began_is_no_trouble(found_town):
         service.look()
         service.task(waits, TaskState.STOPPED)
     assert not [line for line in service.told if "defect" in line]
+
+
+class Failing:
+    """Whose every look fails; in part, or as a whole."""
+
+    watch = Watch(RepoName("alice", "stable"), "stable", frozenset())
+
+    def __init__(self, *, partly):
+        cause = ServerFailed("GET /repos/alice/stable/pulls/comments", 502)
+        error = GitHubPollingError("alice/stable", "repo_review_comments", cause)
+        self.result = Looked(Scanned(error=error if partly else None), error=error)
+        self.looks = 0
+
+    def look(self):
+        self.looks += 1
+        return self.result
+
+    def stretch(self):
+        return 1.0
+
+
+class AtOnce:
+    """Threads that are done before anybody looks; workers of whom nobody is done."""
+
+    def look(self, act, *, slow):
+        done = Future()
+        done.set_result(act())
+        return done
+
+    def reap(self, project):
+        return 0
+
+
+@pytest.mark.parametrize("partly", [True, False])
+def test_only_a_look_that_fails_as_a_whole_makes_the_next_one_later(partly):
+    clock, looker, threads = FakeClock(), Failing(partly=partly), AtOnce()
+    staff = Staff(threads, lambda: None, lambda: None)
+    repo = RepoOrchestrator(looker, Rhythm(30.0), staff, clock)
+    told = []
+    for _ in range(3600):
+        over = repo.poll_once(threads)
+        told += [over] if over else []
+        clock.advance(1)
+    assert repo.failing and all(look.error is not None for look in told)
+    assert looker.looks >= 115 if partly else looker.looks <= 15
+
+
+def test_the_service_holds_a_limit_against_the_account_that_met_it(found_town, monkeypatch):
+    asked = []
+
+    class Known(Sender):
+        def __init__(self, *args, account, **more):
+            asked.append(account)
+            super().__init__(*args, account=account, **more)
+
+    monkeypatch.setattr("hostler.service.parts.Sender", Known)
+    with found_town().service() as service:
+        repo = RepoName.parse(REPO)
+        assert asked[0](repo) == service.house.hub.credentials.account(repo) == "token"

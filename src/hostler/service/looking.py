@@ -27,8 +27,13 @@ class Looked:
 
     scanned: Scanned = field(default_factory=Scanned)
     taken: Taken = field(default_factory=Taken)
-    # Some of it could not be read.
+    # Some of it could not be read, or all of it.
     error: GitHubPollingError | None = None
+
+    @property
+    def partly(self) -> bool:
+        """Whether it failed, but not as a whole."""
+        return self.error is not None and self.scanned.error is not None
 
 
 class Looker:
@@ -82,7 +87,7 @@ class Looker:
         except GitHubPollingError as error:
             return Scanned(active=self._active), error
         self._active = scanned.active
-        return scanned, None
+        return scanned, scanned.error
 
     def _take_in(self) -> Taken:
         """Hear what is in the inbox, if anything there is worth a look."""

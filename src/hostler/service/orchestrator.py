@@ -170,6 +170,10 @@ class RepoOrchestrator:
         if (wait := own_pause(error, self._clock.now())) is not None:
             self._due = self._clock.monotonic() + wait
             return None if found is None else Look(self.project, self.watch, found)
+        if found is not None and found.partly:
+            # One list that fails, for weeks maybe, makes nobody deaf to the others.
+            self._failures, self._due = self._failures + 1, self._next_look()
+            return Look(self.project, self.watch, found, error, self._failures)
         self._failures, self._slow = self._failures + 1, True
         interval = self.rhythm.interval * self._looker.stretch()
         pause = backing_off(interval, self._failures, error, self._clock.now())

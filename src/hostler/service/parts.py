@@ -245,6 +245,7 @@ def _outgoing(ground: Ground) -> Outgoing:
         settled=settled,
         observe=ground.observe,
         scopes=(TASKS,),
+        account=house.hub.credentials.account,
     )
     patience = timedelta(seconds=house.settings.runtime.action_token_unobserved_seconds)
     reconciler = Reconciler(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -26,6 +27,8 @@ from hostler.telemetry import names
 
 # Whole threads that are scanned in one poll.
 MOST_SCANS = 3
+# So many parts that fail, and none that comes through: GitHub is away.
+ENOUGH_FAILURES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ class Scanned:
     active: bool = False
     # Keys of events that a full scan shows and the feeds lack.
     differences: tuple[str, ...] = ()
+    # Why some of it could not be read, if that was not all of it.
+    error: GitHubPollingError | None = None
 
 
 class Gathered:
@@ -68,8 +73,9 @@ class Gathered:
         self.unfinished: list[Surface] = []
         self.reset: list[Surface] = []
         self.gone: list[int] = []
-        # The first part that could not be read.
+        # The first part that could not be read; how many could not, and how many could.
         self.error: GitHubPollingError | None = None
+        self.failed = self.parts = 0
 
     @contextmanager
     def going_on(self) -> Iterator[None]:
@@ -84,21 +90,31 @@ class Gathered:
             if not one or isinstance(error.cause, RateLimited | Unauthorized):
                 raise
             self.error = self.error or error
+            self.failed += 1
+            if not self.parts and self.failed >= ENOUGH_FAILURES:
+                raise
 
     def drawn(self, found: Drawn) -> None:
         """A surface was read."""
+        self.parts += 1
         self.ingested += found.ingested
         self.unfinished += () if found.reading.complete else (found.place.surface,)
         self.reset += (found.place.surface,) if found.mark.invalid else ()
 
     def read(self, number: int, found: ThreadRead) -> None:
         """A thread was read."""
+        self.parts += 1
+        self.noted(number, found)
+
+    def noted(self, number: int, found: ThreadRead) -> None:
+        """A thread was read, if that was due."""
         self.ingested += found.ingested
         self.reset += found.reset
         self.gone += (number,) if found.gone else ()
 
     def fetched(self, number: int, found: Fetched) -> None:
         """A pull request was fetched."""
+        self.parts += 1
         self.ingested += found.ingested
         self.gone += (number,) if found.gone else ()
 
@@ -123,9 +139,11 @@ class Poller:
         self._heads: Mapping[str, int] | None = None
         self._sweeper = Sweeper(runs=self._plan.runs)
         self._operations = Operations(tap, self._plan.operations)
+        # How often the first scan of a thread has failed.
+        self._stumbled: Counter[int] = Counter()
 
     def poll(self) -> Scanned:
-        """Read what changed. Raises `GitHubPollingError`."""
+        """Read what changed. Raises `GitHubPollingError` where nothing of it could be read."""
         tap, found = self._tap, Gathered()
         before = tap.forge.cost().requests
         tap.say(names.INCREMENTAL_SCAN_STARTED)
@@ -135,15 +153,15 @@ class Poller:
         differences: tuple[str, ...] = ()
         # Before anything else shows its history as news.
         with found.going_on():
-            found.read(self._plan.operations, self._operations.begin())
+            found.noted(self._plan.operations, self._operations.begin())
         if self._plan.incremental is False:
             self._operations.touched()
             found.ingested += scan_full(tap, standing.followed, self._issues())
         else:
             self._incremental(standing, found)
-        if found.error is not None:
+        if found.error is not None and not found.parts:
             raise found.error
-        if self._plan.incremental == "shadow":
+        if self._plan.incremental == "shadow" and found.error is None:
             with tap.polling(FULL):
                 differences = self._shadow.compare(tap, standing.awaiting, self._issues())
         scanned = Scanned(
@@ -155,6 +173,7 @@ class Poller:
             tap.forge.cost().requests - before,
             standing.active,
             differences,
+            found.error,
         )
         self._told(scanned)
         return scanned
@@ -176,20 +195,12 @@ class Poller:
         return found
 
     def _incremental(self, standing: Standing, found: Gathered) -> None:
-        # Any content counts: a comment in its issue's very second makes no new version of it.
-        touched = self._draw(standing, TRIPWIRE, found).reading.pages > 0
+        touched = self._is_touched(standing, found)
         if touched:
             self._operations.touched()
         threads = self._plan.feeds == "threads"
         if self._rest_is_due(standing, touched=touched):
-            self._pulse = replace(self._pulse, owed=True)
-            for surface in () if threads else REST:
-                with found.going_on():
-                    self._draw(standing, surface, found)
-            with found.going_on():
-                self._runs(standing, found)
-            if found.error is None:
-                self._pulse = after(self._pulse)
+            self._rest(standing, found, () if threads else REST)
         else:
             self._pulse = after(self._pulse)
         if threads:
@@ -199,6 +210,26 @@ class Poller:
             if touched or standing.owed:
                 self._pulls(found)
             self._sweep(standing, found)
+
+    def _is_touched(self, standing: Standing, found: Gathered) -> bool:
+        """Whether anything may have happened; it may, where that cannot be told."""
+        with found.going_on():
+            # Any content counts: a comment in its issue's very second makes no new version of it.
+            return self._draw(standing, TRIPWIRE, found).reading.pages > 0
+        return True
+
+    def _rest(self, standing: Standing, found: Gathered, surfaces: Sequence[Surface]) -> None:
+        """What else is read; it stays owed where a part of it failed."""
+        self._pulse = replace(self._pulse, owed=True)
+        earlier, found.error = found.error, None
+        for surface in surfaces:
+            with found.going_on():
+                self._draw(standing, surface, found)
+        with found.going_on():
+            self._runs(standing, found)
+        if found.error is None:
+            self._pulse = after(self._pulse)
+        found.error = earlier or found.error
 
     def _rest_is_due(self, standing: Standing, *, touched: bool) -> bool:
         active = standing.active or self._plan.incremental == "shadow"
@@ -240,9 +271,13 @@ class Poller:
             with self._tap.store.write(*self._tap.scopes) as tx:
                 forget_threads(tx, self._tap.repo, standing.lapsed & standing.blocked)
                 lapse_threads(tx, self._tap.repo, over)
-        for number in standing.unscanned[:MOST_SCANS]:
+        # Those that failed come after those that did not.
+        waiting = sorted(standing.unscanned, key=lambda number: self._stumbled[number])
+        for number in waiting[:MOST_SCANS]:
+            self._stumbled[number] += 1
             with found.going_on():
                 found.read(number, scan_thread(self._tap, number))
+                del self._stumbled[number]
 
     # -- pull requests ------------------------------------------------------------------------
 
@@ -257,10 +292,14 @@ class Poller:
 
     def _sweep(self, standing: Standing, found: Gathered) -> None:
         spot = self._sweeper.next(standing.followed, self._tap.forge.now())
-        if spot is not None and spot.page == RUNS:
-            found.ingested += self._sweep_runs(standing, spot.number)
-            self._sweeper.swept(spot, 1)
-        elif spot is not None:
+        if spot is None:
+            return
+        # Passed over, should it fail: the next poll asks about the next one.
+        self._sweeper.swept(spot, 1)
+        with found.going_on():
+            if spot.page == RUNS:
+                found.ingested += self._sweep_runs(standing, spot.number)
+                return
             swept = sweep(self._tap, spot)
             self._sweeper.swept(spot, swept.pages)
             found.fetched(spot.number, swept)

@@ -116,7 +116,7 @@ def choose(
         if head.dependency not in (None, WriteState.SENT):
             continue
         sending = head.state is WriteState.QUEUED
-        free = paused.get(payer(head), now) if paused else now
+        free = paused.get(payer(head), now)
         due = max(_due(head, now), free, written if sending else now)
         if due <= now:
             return Send(head) if sending else Look(head)
@@ -192,11 +192,16 @@ def look_since(row: OutboxRow, pace: Pace) -> datetime:
     return parse_stamp(row.intent_at or row.not_before) - pace.overlap
 
 
+def is_limited(row: OutboxRow) -> bool:
+    """Whether a write met a limit of its account when it was last tried."""
+    return row.error_kind == LIMITED
+
+
 def _paused(rows: Iterable[OutboxRow], now: datetime, payer: Payer) -> dict[str, datetime]:
     """Until when each account that met a limit leaves GitHub alone."""
     paused: dict[str, datetime] = {}
     for row in rows:
-        if row.error_kind == LIMITED:
+        if is_limited(row):
             paused[payer(row)] = max(_due(row, now), paused.get(payer(row), now))
     return paused
 

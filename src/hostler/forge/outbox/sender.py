@@ -24,6 +24,7 @@ from hostler.forge.outbox.rules import (
     broken,
     choose,
     everybody,
+    is_limited,
     look_since,
     mark,
 )
@@ -38,6 +39,8 @@ SCOPE = "outbox"
 Forges = Callable[[RepoName], Forge | None]
 # Which tokens a sender is for; the others wait for another one.
 Only = Callable[[str], bool]
+# Which account writes to a repository. It may ask GitHub.
+Account = Callable[[RepoName], str]
 
 
 class Act(StrEnum):
@@ -60,6 +63,11 @@ def every_token(_token: str) -> bool:
     return True
 
 
+def one_account(_repo: RepoName) -> str:
+    """All writes are of one account."""
+    return ""
+
+
 class Sender:
     """Sends what is due. One at a time per home; it needs no recovery of its own after a crash."""
 
@@ -73,10 +81,10 @@ class Sender:
         only: Only = every_token,
         observe: Observer = nobody,
         scopes: tuple[str, ...] = (),
-        payer: Payer = everybody,
+        account: Account = one_account,
     ) -> None:
-        """`scopes`: what `settled` writes beside the outbox; `payer`: whose limit a write meets."""
-        self._payer = payer
+        """`scopes`: what `settled` writes beside the outbox; `account`: who writes to where."""
+        self._account = account
         self._scopes = (SCOPE, *scopes)
         self._store = store
         self._forges = forges
@@ -92,13 +100,28 @@ class Sender:
         while True:
             with self._store.read() as tx:
                 rows = [row for row in open_writes(tx) if self._is_ours(row)]
-            match choose(rows, self._clock.now(), self._last_write, self._pace, self._payer):
+            payer = self._payer(rows)
+            match choose(rows, self._clock.now(), self._last_write, self._pace, payer):
                 case Wait(until):
                     return until
                 case Abandon(row):
                     self._end(abandoned(row))
                 case Send(row) | Look(row) as choice:
                     self._act(row, looking=isinstance(choice, Look))
+
+    def _payer(self, rows: list[OutboxRow]) -> Payer:
+        """Whose limit each write would meet; asked for only where somebody has met one."""
+        if not any(is_limited(row) for row in rows):
+            return everybody
+        accounts = {row.repo: self._account_of(row.repo) for row in rows}
+        return lambda row: accounts[row.repo]
+
+    def _account_of(self, repo: RepoName) -> str:
+        try:
+            return self._account(repo)
+        except ForgeError:
+            # Who it would be cannot be told: it is held back by itself alone.
+            return str(repo)
 
     def _is_ours(self, row: OutboxRow) -> bool:
         return self._forges(row.repo) is not None and self._only(row.token)
