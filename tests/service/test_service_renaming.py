@@ -6,14 +6,15 @@ import pytest
 from intake_yard import database
 from service_town import ALICE, BOB, REPO, US
 
+from hostler.checkouts.moving import move_mirror
 from hostler.clock import FakeClock
 from hostler.config.settings import Repo, Settings
-from hostler.errors import StoreConflict
+from hostler.flows.submitting import Order, submit
 from hostler.model import RepoName
-from hostler.service.renaming import SameRepository, know_by_number, move_mirror
+from hostler.service.renaming import Names, SameRepository
 from hostler.store.repositories import known_repositories
 from hostler.store.tables import tables_with_a_repository
-from hostler.store.tasks import TaskState, tasks_in
+from hostler.store.tasks import TaskState, require_task, tasks_in
 
 NEW = "alice/meadow"
 
@@ -61,7 +62,40 @@ def test_after_a_rename_nothing_is_done_twice_and_nothing_is_lost(found_town):
         service.look()
         service.task(number, TaskState.DONE)
     assert (town.home / "mirrors/alice/meadow.git").is_dir()
-    assert (town.home / "mirrors/alice/stable.git").is_symlink()
+    assert not (town.home / "mirrors/alice/stable.git").exists()
+
+
+def test_a_new_repository_under_the_old_name_is_a_stranger(found_town):
+    """Both are in the settings: each has its own tasks and its own mirror."""
+    town = found_town()
+    number = town.person(ALICE).file("Notes", "agent:small-job")
+    with town.service() as service:
+        service.task(number, TaskState.AWAITING_FEEDBACK)
+    rename(town)
+    made = town.hub.client(ALICE).post("/user/repos", json={"name": "stable", "auto_init": True})
+    assert made.is_success
+    invited = town.hub.client(ALICE).put(f"/repos/{REPO}/collaborators/{US}", json={})
+    assert invited.is_success, invited.text
+    again = {"meadow": renamed()["stable"], "stable": town_section()}
+    places = [town.home / "mirrors" / f"alice/{name}.git" for name in ("stable", "meadow")]
+    with town.service(more=again) as service:
+        # Its section means the stranger now, and nothing of it is done there.
+        task = service.task(number, TaskState.STOPPED)
+        assert task.repo_full_name == NEW
+        assert "does not mean alice/meadow any more" in task.reason
+        service.until(lambda: len(known(service)) == 2)
+        service.until(lambda: all(place.is_dir() for place in places))
+    assert not any(place.is_symlink() for place in places)
+
+
+def town_section():
+    owner, name = REPO.split("/")
+    return {"owner": owner, "name": name, "allowed_users": [ALICE, BOB]}
+
+
+def known(service):
+    with service.house.store.read() as tx:
+        return known_repositories(tx)
 
 
 def test_both_names_in_the_settings_are_told_of_and_the_old_one_goes_on(found_town):
@@ -86,70 +120,117 @@ class Numbered:
     def __init__(self, **numbers):
         self.numbers = numbers
         self.asked = []
+        self._name = ""
 
     def repo(self, name):
-        self.asked.append(str(name))
+        self._name = name.name
         return self
 
     def repository(self):
+        self.asked.append(self._name)
         return self
 
     @property
     def id(self):
-        return self.numbers[self.asked[-1].split("/")[1]]
+        return self.numbers[self._name]
+
+    def name_of(self, number):
+        found = [name for name, one in self.numbers.items() if one == number]
+        return RepoName("a", found[0]) if found else None
 
 
-def named(*names):
-    return Settings(repo={name: Repo(owner="a", name=name) for name in names})
+def named(**names):
+    """Settings: sections and the names they give."""
+    return Settings(repo={id: Repo(owner="a", name=name) for id, name in names.items()})
 
 
 @pytest.fixture
 def knows(tmp_path):
     with database(FakeClock()) as store:
 
-        def know(hub, settings, name):
-            know_by_number(store, hub, settings, RepoName("a", name), tmp_path)
+        def know(hub, settings, *projects):
+            for project in projects:
+                Names(store, hub, settings, tmp_path).know(project)
             with store.read() as tx:
                 return {one.name.name: one.github_id for one in known_repositories(tx)}
 
+        know.store = store
         yield know
 
 
-def test_github_is_asked_once_for_each_name(knows):
-    hub = Numbered(x=1, y=2)
-    assert knows(hub, named("x", "y"), "x") == {"x": 1}
-    assert knows(hub, named("x", "y"), "x") == {"x": 1}
-    assert knows(hub, named("x", "y"), "y") == {"x": 1, "y": 2}
-    assert hub.asked == ["a/x", "a/y"]
-
-
 def test_rows_follow_there_and_back(knows):
+    assert knows(Numbered(x=1), named(p="x"), "p", "p") == {"x": 1}
     hub = Numbered(x=1, y=1)
-    knows(hub, named("x"), "x")
-    assert knows(hub, named("y"), "y") == {"y": 1}
-    assert knows(hub, named("x"), "x") == {"x": 1}
+    assert knows(hub, named(p="y"), "p") == {"y": 1}
+    assert knows(hub, named(p="x"), "p") == {"x": 1}
     with pytest.raises(SameRepository, match="a/x and a/y are one repository"):
-        knows(hub, named("x", "y"), "y")
-    assert knows(hub, named("x"), "x") == {"x": 1}
+        knows(hub, named(p="x", q="y"), "q")
+    assert knows(hub, named(p="x"), "p") == {"x": 1}
 
 
-def test_another_repository_under_a_name_of_ours_gets_none_of_its_rows(knows):
-    knows(Numbered(x=1), named("x"), "x")
-    with pytest.raises(StoreConflict, match="was repository 1 and is now 2"):
-        knows(Numbered(X=2), named("X"), "X")
+def test_a_name_that_was_watched_before_and_is_another_repository_now(knows):
+    assert knows(Numbered(x=1, y=2), named(p="x", q="y"), "p", "q") == {"x": 1, "y": 2}
+    # The second was deleted, and the first has its name.
+    assert knows(Numbered(y=1), named(p="y"), "p") == {"y": 1, "y.former-2": 2}
+
+
+@pytest.mark.parametrize("order", [("p", "q"), ("q", "p")])
+def test_one_is_renamed_and_a_new_one_has_its_name(knows, order):
+    knows(Numbered(x=1), named(p="x"), "p")
+    found = knows(Numbered(y=1, x=3), named(p="y", q="x"), *order)
+    assert found == {"y": 1, "x": 3}
+
+
+@pytest.mark.parametrize("order", [("p", "q"), ("q", "p")])
+def test_two_that_change_names_keep_their_rows(knows, order):
+    knows(Numbered(x=1, y=2), named(p="x", q="y"), "p", "q")
+    found = knows(Numbered(x=2, y=1), named(p="x", q="y"), *order)
+    assert found == {"x": 2, "y": 1}
+
+
+def test_tasks_of_another_repository_are_stopped_when_a_section_changes_its_meaning(knows):
+    knows(Numbered(x=1), named(p="x"), "p")
+    with knows.store.write("tasks", "outbox", "admission") as tx:
+        theirs = submit(tx, Order("p", "job", "ann", repo_full_name="a/x"))
+        folder = submit(tx, Order("p", "job", "ann", cwd="/x"))
+    knows(Numbered(z=9), named(p="z"), "p")
+    with knows.store.read() as tx:
+        states = [require_task(tx, task.id).state for task in (theirs, folder)]
+    assert states == [TaskState.STOPPED, TaskState.QUEUED]
+
+
+def borrow(root, project, name):
+    """A checkout that takes its objects from a mirror."""
+    file = root / "checkouts" / project / "t" / ".git/objects/info/alternates"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"{root / 'mirrors' / name / 'objects'}\n")
+    return file
+
+
+def mirror(root, name, text):
+    (root / "mirrors" / name).mkdir(parents=True)
+    (root / "mirrors" / name / "HEAD").write_text(text)
+
+
+def test_a_mirror_moves_and_its_checkouts_follow(tmp_path):
+    old, new = RepoName("a", "x"), RepoName("b", "y")
+    mirror(tmp_path, "a/x.git", "ours")
+    mirror(tmp_path, "b/y.git", "an old one")
+    ours, other = borrow(tmp_path, "p", "a/x.git"), borrow(tmp_path, "q", "b/y.git")
+    for _ in range(2):
+        move_mirror(tmp_path / "mirrors", tmp_path / "checkouts", old, new)
+        assert (tmp_path / "mirrors/b/y.git/HEAD").read_text() == "ours"
+        assert not (tmp_path / "mirrors/a/x.git").exists()
+        assert ours.read_text() == f"{tmp_path / 'mirrors/b/y.git/objects'}\n"
+        assert other.read_text() == f"{tmp_path / 'mirrors/b/y.former-1.git/objects'}\n"
+        assert (tmp_path / "mirrors/b/y.former-1.git/HEAD").read_text() == "an old one"
 
 
 def test_a_mirror_that_was_moved_by_half_is_found(tmp_path):
+    """Cut off after the folder has moved, and before its checkouts were told."""
     old, new = RepoName("a", "x"), RepoName("b", "y")
-    (tmp_path / "a/x.git").mkdir(parents=True)
-    (tmp_path / "a/x.git/HEAD").write_text("ref")
-    for _ in range(2):
-        move_mirror(tmp_path, old, new)
-        assert (tmp_path / "b/y.git/HEAD").read_text() == "ref"
-        assert (tmp_path / "a/x.git").is_symlink() and (tmp_path / "a/x.git/HEAD").exists()
-    (tmp_path / "a/x.git").unlink()
-    move_mirror(tmp_path, old, new)
-    assert (tmp_path / "a/x.git/HEAD").read_text() == "ref"
-    move_mirror(tmp_path, new, old)
-    assert (tmp_path / "b/y.git").is_symlink() and not (tmp_path / "a/x.git").is_symlink()
-    assert (tmp_path / "b/y.git/HEAD").read_text() == "ref"
+    mirror(tmp_path, "b/y.git", "ours")
+    file = borrow(tmp_path, "p", "a/x.git")
+    file.write_text(file.read_text() + f"{tmp_path / 'mirrors/b/y.git/objects'}\n")
+    move_mirror(tmp_path / "mirrors", tmp_path / "checkouts", old, new)
+    assert file.read_text() == f"{tmp_path / 'mirrors/b/y.git/objects'}\n"

@@ -138,18 +138,9 @@ def require_objects(path: Path, mirror_objects: Path) -> Path:
     if total > OBJECTS_LIMIT:
         raise CheckoutTampered(path, f"its objects have {total} bytes")
     borrowed = _text(path, "objects", "info", "alternates")
-    if borrowed != str(mirror_objects) and not _was_named_so(borrowed, mirror_objects):
+    if borrowed != str(mirror_objects):
         raise CheckoutTampered(path, "its objects are borrowed from elsewhere")
     return path / ".git" / "objects"
-
-
-def _was_named_so(borrowed: str | None, mirror_objects: Path) -> bool:
-    """Whether a mirror had this name when the checkout was made: its repository was renamed."""
-    if not borrowed or "\0" in borrowed:
-        return False
-    place, mirrors = Path(borrowed), mirror_objects.parents[2]
-    inside = place.is_relative_to(mirrors) and len(place.parts) == len(mirror_objects.parts)
-    return inside and ".." not in place.parts and place.resolve() == mirror_objects.resolve()
 
 
 def _packed(path: Path, *git_dir: str) -> dict[str, Sha]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from hostler.errors import Gone, NotFound
+from hostler.errors import Gone, Moved, NotFound
 from hostler.forge import payloads
 from hostler.forge.changing import changes, jobs_of, reading_of, runs_of, since_text
 from hostler.forge.ci import Job
@@ -37,6 +37,7 @@ from hostler.forge.reading import (
     tags,
 )
 from hostler.forge.wire import Answer
+from hostler.model import RepoName
 
 _ONE = {
     ItemKind.ISSUE_COMMENT: "issues/comments",
@@ -64,6 +65,12 @@ class GitHub:
 
     def repository(self) -> Repository:
         return payloads.repository(self.client.learn().data)
+
+    def name_of(self, number: int) -> RepoName | None:
+        try:
+            return payloads.repository(self.client.read(f"/repositories/{number}").data).name
+        except (NotFound, Gone, Moved):
+            return None
 
     def issue(self, number: int) -> Issue:
         return payloads.issue(self.get(f"issues/{number}").data)

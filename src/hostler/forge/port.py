@@ -180,6 +180,10 @@ class Forge(Protocol):
         """The repository itself."""
         ...
 
+    def name_of(self, number: int) -> RepoName | None:
+        """What the repository of a number is called now; None if we cannot see any such."""
+        ...
+
     def issue(self, number: int) -> Issue:
         """One issue as it is now."""
         ...

@@ -22,7 +22,7 @@ from hostler.forge import Hub
 from hostler.intake import watch
 from hostler.model import RepoName
 from hostler.service.places import agent_for
-from hostler.service.renaming import know_by_number
+from hostler.service.renaming import Names
 from hostler.store import Store
 
 
@@ -94,7 +94,7 @@ class Desks:
             )
         repo = settings.repo[project]
         name = RepoName(repo.owner, repo.name)
-        know_by_number(house.store, house.hub, settings, name, house.home)
+        Names(house.store, house.hub, settings, house.home).know(project)
         return Desk(
             store=house.store,
             mirror=open_mirror(house.mirrors, name),

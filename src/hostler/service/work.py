@@ -112,7 +112,7 @@ class Work:
             raise NotLaunched(Outcome.INTERRUPTED, f"The task is {task.state}.")
         self._require_undone(run, task)
         in_folder = task.repo_full_name is None
-        desk = None if in_folder else self._desks.of(task.project)
+        desk = None if in_folder else self._desk_of(task)
         try:
             if desk is None:
                 launch, seen = launch_in_folder(self._house, run, task), footprint(Path(task.cwd))
@@ -162,6 +162,17 @@ class Work:
         self._desks.of(task.project)
         with self._house.store.read() as tx:
             return require_task(tx, run.task_id)
+
+    def _desk_of(self, task: Task) -> Desk:
+        """The desk of a task's project, if that still means the task's repository."""
+        desk = self._desks.of(task.project)
+        if str(desk.watch.repo) != task.repo_full_name:
+            raise NotWatched(
+                f"[repo.{task.project}] means {desk.watch.repo}, not {task.repo_full_name}.",
+                safe="Nothing was brought there.",
+                remedy=f"Name {task.repo_full_name} in that section again, or stop the task.",
+            )
+        return desk
 
     def _with_words(self, run: Run, task: Task) -> Task:
         """The task, with what its agent was told on the bus as words of this turn."""
@@ -265,7 +276,7 @@ class Work:
             with self._house.store.read() as tx:
                 require_ours(tx, run)
 
-        desk = replace(self._desks.of(task.project), permit=permit)
+        desk = replace(self._desk_of(task), permit=permit)
 
         def observe(stage: Stage) -> None:
             self._observe(stage.value, run.run)

@@ -25,6 +25,7 @@ from hostler.forge.port import (
 from hostler.forge.stub.acting import act, look
 from hostler.forge.stub.listing import Asked, listed
 from hostler.forge.stub.world import World
+from hostler.model import RepoName
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,9 @@ class Stub(World):
 
     def repository(self) -> Repository:
         return Repository(1, self.name, "main", private=False, can_push=True)
+
+    def name_of(self, number: int) -> RepoName | None:
+        return self.name if number == self.repository().id else None
 
     def issue(self, number: int) -> Issue:
         return payloads.issue(self.one(self.issues, number))
