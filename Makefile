@@ -13,6 +13,9 @@ CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 JOBS ?= $(shell echo $$((2 * $(CORES))))
 BENCH ?=
 
+# Whatever is started hundreds of times must not be compiled each time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check lint types layers unit bench soak clean
 

@@ -166,6 +166,7 @@ def test_a_killed_service_ends_the_story_at_once(place, environment):
     assert kept_folder(demo).is_dir()
 
 
+@pytest.mark.soak
 def test_a_killed_keeper_ends_the_story_at_once(place, environment):
     demo = Demo(place, environment, *LONG)
     demo.until("starts an agent")
@@ -187,6 +188,7 @@ def kept_folder(demo: Demo) -> Path:
     return Path(found[1])
 
 
+@pytest.mark.soak
 def test_too_little_time_names_what_is_missing_and_where_the_logs_are(place, environment):
     demo = Demo(place, environment, "--timeout", "4")
     assert demo.rest() == 1
@@ -241,6 +243,7 @@ def test_what_is_kept_can_be_looked_at_until_ctrl_c(place, environment):
     nothing_is_left(place)
 
 
+@pytest.mark.soak
 def test_a_reader_who_leaves_early_ends_it(place, environment):
     demo = Demo(place, environment, *LONG, "--plain")
     demo.until("files")

@@ -49,7 +49,8 @@ def found(store, name):
 
 
 @pytest.mark.slow
-def test_every_step_can_be_the_last(git_house, house, store, database, tmp_path):
+@pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.soak)])
+def test_every_step_can_be_the_last(git_house, house, store, database, tmp_path, stride):
     yard = Yard(house, store, **PLAN)
     first, second = house.pull("first"), house.pull("second")
     yard.follow(first)
@@ -65,7 +66,7 @@ def test_every_step_can_be_the_last(git_house, house, store, database, tmp_path)
     wanted = found(store, house.name)
     assert wanted[1:] == ([], {first, second})
     reached = []
-    for step in count(1):
+    for step in count(1, stride):
         home = tmp_path / f"home{step}"
         home.mkdir()
         for path in snapshot:
@@ -79,5 +80,6 @@ def test_every_step_can_be_the_last(git_house, house, store, database, tmp_path)
             assert found(after, house.name) == wanted, reached[-1]
         if reached[-1] == "reached the end":
             break
-    assert len(reached) > 20
-    assert {"read repo_issues", "stored pull", "stored thread"} <= set(reached)
+    assert len(reached) > 20 // stride
+    if stride == 1:
+        assert {"read repo_issues", "stored pull", "stored thread"} <= set(reached)

@@ -28,7 +28,7 @@ def test_a_thread_beyond_the_last_page_is_read_whole(house, long_thread):
     assert reading.items[-1].body == "the last word"
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_poll_that_begins_with_such_a_thread_comes_through(house, store, long_thread):
     yard = Yard(house, store)
     yard.follow(long_thread)

@@ -25,13 +25,13 @@ def drive(crowd: Crowd, *, rounds: int) -> None:
 def test_32_processes_killed_at_random_never_exceed_a_cap_and_leak_nothing(
     sqlite_database, tmp_path
 ):
-    drive(Crowd(sqlite_database, tmp_path / "places", 32, SEED), rounds=12)
+    drive(Crowd(sqlite_database, tmp_path / "places", 32, SEED), rounds=6)
 
 
 @pytest.mark.slow
 @pytest.mark.postgres
 def test_the_same_on_a_server(postgres_database, tmp_path):
-    drive(Crowd(postgres_database, tmp_path / "places", 12, SEED), rounds=6)
+    drive(Crowd(postgres_database, tmp_path / "places", 12, SEED), rounds=4)
 
 
 @pytest.mark.soak

@@ -17,7 +17,7 @@ from hostler.config.settings import Agent, Repo, Settings
 from hostler.flows import settled, take_in
 from hostler.forge import Hub, Plan, Poller, Tap
 from hostler.intake import Taken
-from hostler.service.desks import House
+from hostler.service.house import House
 from hostler.service.operating import Operator
 from hostler.service.verb_targets import Post
 from hostler.store import Store

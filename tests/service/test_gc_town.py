@@ -163,6 +163,7 @@ def test_what_went_does_not_come_back(times):
             assert rows.all() == []
 
 
+@pytest.mark.soak
 def test_a_task_whose_label_was_taken_off_is_forgotten_and_not_begun_anew(times):
     times = times()
     town, alice = times.town, times.town.person(ALICE)
@@ -217,6 +218,7 @@ def _live(service: Service, state: str) -> list[object]:
         return [run for run in live_runs(tx) if run.state == state]
 
 
+@pytest.mark.soak
 def test_rounds_beside_a_service_that_works_all_the_time(times):
     """Issues come and go while one round follows the other; every issue still comes to its end."""
     play = PLAY.replace('"notes.md"', '"notes-{{ issue.number }}.md"')

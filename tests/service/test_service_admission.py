@@ -63,7 +63,9 @@ def test_no_cap_is_exceeded_and_a_freed_place_is_used(found_town, settings, cap)
         town.person(ALICE)("PATCH", f"/issues/{numbers[0]}", state="closed")
         service.look()
         service.task(numbers[-2], TaskState.RUNNING)
-        assert len(live(service)) <= cap
+        # A place is free when its agent is gone, maybe before that is stored.
+        at_work = [r for r in live(service) if not (town.home / r.folder / "exit.json").exists()]
+        assert len(at_work) <= cap
 
 
 def test_a_pause_holds_what_is_new_and_lets_go_again(town):

@@ -120,6 +120,7 @@ RESULTS = {
 }
 
 
+@pytest.mark.soak
 def test_whatever_stands_in_the_place_of_a_result_becomes_a_question(yard: Yard) -> None:
     with yard.town.service() as service:
         yard.file(*RESULTS, "works")
@@ -187,6 +188,7 @@ TAMPERED = {
 }
 
 
+@pytest.mark.soak
 def test_a_checkout_that_is_not_as_we_made_it_is_blocked_and_can_be_started_anew(
     yard: Yard,
 ) -> None:
@@ -259,6 +261,7 @@ BRANCHES = {
 }
 
 
+@pytest.mark.soak
 def test_a_broken_branch_is_sent_back_and_then_blocked_with_its_work_kept(yard: Yard) -> None:
     with yard.town.service() as service:
         yard.file(*BRANCHES, "works")

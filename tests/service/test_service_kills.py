@@ -115,6 +115,7 @@ def test_agents_killed_at_work(walk, victims):
     finish(walk)
 
 
+@pytest.mark.soak
 def test_agents_killed_after_their_result_have_done_their_work(walk):
     walk.file(Cut(RESULT, victims="agent"))
     walk.say(Cut(RESULT, victims="shim"))
@@ -152,6 +153,7 @@ def test_services_that_slept_change_nothing_while_the_next_agent_works(walk):
     finish(walk)
 
 
+@pytest.mark.soak
 def test_services_that_slept_until_all_was_over_change_nothing(walk):
     walk.file(Cut("go", victims="sleep"))
     walk.say(Cut("tested", victims="sleep"))

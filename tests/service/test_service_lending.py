@@ -165,6 +165,7 @@ def test_who_stops_the_parent_stops_its_children(stead):
     stead.end(service)
 
 
+@pytest.mark.soak
 def test_a_wait_that_takes_too_long_has_its_place_back_too(stead):
     service, held = stead.start(), stead.pipe("held")
     prompt = f"""
@@ -184,6 +185,7 @@ done()
     stead.end(service)
 
 
+@pytest.mark.soak
 def test_a_family_of_three_generations_waits_for_each_other(stead):
     low = "done()"
     middle = f"assert hostler('task', 'submit', '--wait', {low!r}).returncode == 0; done()"
@@ -198,6 +200,7 @@ def test_a_family_of_three_generations_waits_for_each_other(stead):
     stead.end(service)
 
 
+@pytest.mark.soak
 def test_of_two_that_want_to_wait_for_each_other_one_is_told(stead):
     prompt = """
 first, second = open('ids').read().split()
@@ -251,6 +254,7 @@ def test_why_names_what_an_agent_waits_for(stead):
     stead.end(service)
 
 
+@pytest.mark.soak
 def test_nobody_waits_for_a_task_above_its_own(stead):
     """A task ends after its children: neither would ever end."""
     child = """

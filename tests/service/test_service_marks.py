@@ -18,7 +18,7 @@ from hostler.config.settings import Settings
 from hostler.flows import commands
 from hostler.flows.submitting import Order
 from hostler.planner import blockers_of
-from hostler.service.desks import House
+from hostler.service.house import House
 from hostler.service.marks import Marks
 from hostler.service.opening import open_or_make
 from hostler.store import Store, Transaction

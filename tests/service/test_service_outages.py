@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 from broken_road import answer
 from rough_town import (
     REVIEW,
@@ -84,6 +85,7 @@ def test_a_github_that_is_down_or_talks_nonsense_and_comes_back(
         require_no_defect(service)
 
 
+@pytest.mark.soak
 def test_a_storm_of_failing_answers_makes_nothing_twice(rough: MakeTown) -> None:
     names = ("field", "meadow", "brook")
     town = rough(*(Plot(name) for name in names))

@@ -18,6 +18,7 @@ from hostler.config.settings import PLAIN_TABLES, Runtime, Settings
 from hostler.errors import ConfigError
 from hostler.service import Desks, House, ServiceRunner
 from hostler.service.reloading import LOOK_SECONDS, SettingsFile
+from hostler.service.renaming import Names
 from hostler.store.tasks import TaskState
 
 numbers = st.fixed_dictionaries(
@@ -233,8 +234,7 @@ class Hub:
 
 def test_desks_are_renewed_without_asking_github_where_the_name_stays(tmp_path, monkeypatch):
     asked: list[str] = []
-    known = "hostler.service.desks.know_by_number"
-    monkeypatch.setattr(known, lambda _s, _h, _t, name, _home: asked.append(str(name)))
+    monkeypatch.setattr(Names, "know", lambda names, project: asked.append(project))
 
     def house(settings: Settings) -> House:
         return House(tmp_path, settings, store=None, hub=Hub(), environment={"PATH": "/bin"})

@@ -6,6 +6,7 @@ import base64
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
 from rough_town import (
     REVIEW,
     Gate,
@@ -129,6 +130,7 @@ def mend(town: RoughTown, ready: Path, program: Path) -> None:
 # -- what people do on GitHub while an agent works
 
 
+@pytest.mark.soak
 def test_what_is_taken_away_while_an_agent_works(rough: MakeTown, tmp_path: Path) -> None:
     names = ("deleted", "transferred", "renamed", "demoted", "archived", "removed", "fine")
     gates = {name: Gate(tmp_path, name) for name in names}
@@ -177,6 +179,7 @@ def test_what_is_taken_away_while_an_agent_works(rough: MakeTown, tmp_path: Path
         require_no_defect(service)
 
 
+@pytest.mark.soak
 def test_a_pull_request_that_a_person_ends_while_its_agent_works(
     rough: MakeTown, tmp_path: Path
 ) -> None:

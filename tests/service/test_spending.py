@@ -14,7 +14,7 @@ from hostler.governor import Here, Policy
 from hostler.service.admission import Admission, Office
 from hostler.service.bulletin import Bulletin
 from hostler.service.candidates import Gate
-from hostler.service.desks import House
+from hostler.service.house import House
 from hostler.service.spending import Treasurer
 from hostler.service.why import Inquiry, why
 from hostler.store.outbox import open_writes

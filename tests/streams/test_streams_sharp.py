@@ -81,8 +81,8 @@ BROKEN = (
 )
 
 
-# Two of them in every run; the others belong to the long campaigns.
-USUAL = (no_late_visibility, versions_without_a_digest)
+# One of them in every run; the others belong to the long campaigns.
+USUAL = (versions_without_a_digest,)
 
 
 @pytest.mark.slow

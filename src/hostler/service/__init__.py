@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from hostler.lazily import parts_of
+
 if TYPE_CHECKING:
-    from hostler.service.desks import Desks, House
+    from hostler.service.desks import Desks
+    from hostler.service.house import House
     from hostler.service.journal import Journal
     from hostler.service.limiter import GlobalWorkLimiter
     from hostler.service.orchestrator import RepoOrchestrator
@@ -23,19 +25,15 @@ __all__ = [
     "ServiceRunner",
 ]
 
-_HOMES = {
-    "Desks": "desks",
-    "Duty": "parts",
-    "GlobalWorkLimiter": "limiter",
-    "House": "desks",
-    "Journal": "journal",
-    "RepoOrchestrator": "orchestrator",
-    "ServiceRunner": "runner",
-}
-
-
-def __getattr__(name: str) -> object:
-    """Load a part when it is asked for: who only reads must not wait for a whole service."""
-    if name not in _HOMES:
-        raise AttributeError(name)
-    return getattr(import_module(f"hostler.service.{_HOMES[name]}"), name)
+__getattr__ = parts_of(
+    __name__,
+    {
+        "Desks": "desks",
+        "Duty": "parts",
+        "GlobalWorkLimiter": "limiter",
+        "House": "house",
+        "Journal": "journal",
+        "RepoOrchestrator": "orchestrator",
+        "ServiceRunner": "runner",
+    },
+)

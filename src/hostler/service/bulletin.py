@@ -15,7 +15,7 @@ from hostler.clock import Clock
 from hostler.intake.effects import Hear
 from hostler.intake.taking import Heard
 from hostler.runs import Step
-from hostler.service.desks import House
+from hostler.service.house import House
 from hostler.store.runs import LIVE, Run, find_run, open_runs
 from hostler.store.tasks import Task, TaskState, find_task, require_task
 

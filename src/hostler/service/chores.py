@@ -11,7 +11,8 @@ from hostler.governor import Policy, look_around, prune
 from hostler.planner import News, in_words
 from hostler.service.bulletin import Bulletin
 from hostler.service.cleaning import clean_up, leftovers
-from hostler.service.desks import Desks, House
+from hostler.service.desks import Desks
+from hostler.service.house import House
 from hostler.service.journal import Journal
 from hostler.service.marks import Marks
 from hostler.service.needs import note_needs

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from hostler.checkouts.cleaning import keep_and_clean
 from hostler.errors import HostlerError
-from hostler.service.desks import Desks, House
+from hostler.service.desks import Desks
+from hostler.service.house import House
 from hostler.store.runs import open_runs
 from hostler.store.tasks import Task, TaskState, find_task
 

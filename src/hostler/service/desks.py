@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,38 +12,17 @@ from hostler.agents.prepare import TOOLS
 from hostler.checkouts.mirror import open_mirror
 from hostler.checkouts.place import Identity
 from hostler.checkouts.remote import Remote
-from hostler.config.settings import Settings
 from hostler.errors import HostlerError
 from hostler.flows import Desk
-from hostler.forge import Hub
 from hostler.intake import watch
 from hostler.model import RepoName
+from hostler.service.house import House
 from hostler.service.places import agent_for
 from hostler.service.renaming import Names
-from hostler.store import Store
 
 
 class NotWatched(HostlerError):
     """A task belongs to a repository, or an agent, that the settings do not name any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class House:
-    """What everything in a service stands on."""
-
-    home: Path
-    settings: Settings
-    store: Store
-    hub: Hub
-    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
-
-    @property
-    def mirrors(self) -> Path:
-        return self.home / "mirrors"
-
-    @property
-    def checkouts(self) -> Path:
-        return self.home / "checkouts"
 
 
 class Desks:

@@ -17,7 +17,8 @@ from hostler.flows.outcomes import wants_finishing
 from hostler.flows.steps import Step
 from hostler.flows.trouble import after_trouble
 from hostler.model import EPOCH
-from hostler.service.desks import House, NotWatched
+from hostler.service.desks import NotWatched
+from hostler.service.house import House
 from hostler.service.speaking import has_spoken
 from hostler.store import Transaction
 from hostler.store.runs import Run

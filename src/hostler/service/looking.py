@@ -12,7 +12,8 @@ from hostler.forge.feeds.inbox import HEARD
 from hostler.forge.outbox.sender import SCOPE as OUTBOX
 from hostler.intake import Taken, Watch
 from hostler.model import RepoName
-from hostler.service.desks import Desks, House
+from hostler.service.desks import Desks
+from hostler.service.house import House
 from hostler.service.observing import Observer, nobody
 from hostler.service.operating import Operator
 from hostler.service.verb_targets import Post

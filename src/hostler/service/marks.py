@@ -17,7 +17,7 @@ from hostler.flows.byhand import AT_A_LOSS, WAITING, Around, when_marked
 from hostler.flows.lineage import active_children
 from hostler.flows.steps import Step
 from hostler.flows.storing import store_step
-from hostler.service.desks import House
+from hostler.service.house import House
 from hostler.store import Transaction
 from hostler.store.dependencies import waiting_dependents
 from hostler.store.hand_tasks import HandTask, any_by_hand, by_hand, by_hand_named

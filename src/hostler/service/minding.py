@@ -13,7 +13,7 @@ from hostler.planner import stale
 from hostler.runs import LocalDispatcher, request_stop
 from hostler.runs.errors import RunError
 from hostler.service.crew import Crew
-from hostler.service.desks import House
+from hostler.service.house import House
 from hostler.service.journal import Journal
 from hostler.service.limiter import GlobalWorkLimiter
 from hostler.store.runs import LIVE, Run, RunState, live_runs, open_runs, regain_place

@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hostler.clock import Clock
 from hostler.config.settings import Settings
 from hostler.errors import StoreMissing, StoreOutdated
-from hostler.forge import open_hub
-from hostler.service.desks import House
+from hostler.service.house import House
 from hostler.service.presence import SERVICE
-from hostler.service.restarting import Inherited
 from hostler.store import Store, open_store
 from hostler.store.homelock import HomeLock, held, home_lock
 from hostler.store.place import find_place
 from hostler.store.writers import Patience
 
+if TYPE_CHECKING:
+    from hostler.service.restarting import Inherited
+
 
 @contextmanager
 def opened(home: Path, settings: Settings, clock: Clock) -> Iterator[House]:
     """A house for the length of a block."""
+    # Here alone: whoever only wants the database need not wait for what speaks with GitHub.
+    from hostler.forge import open_hub
+
     store = open_or_make(home, settings.runtime.database_url or None, clock)
     try:
         hub = open_hub(settings.github, clock)

@@ -19,8 +19,9 @@ from hostler.service.bulletin import Bulletin
 from hostler.service.chores import Chores
 from hostler.service.crew import Crew
 from hostler.service.demanding import Demander
-from hostler.service.desks import Desks, House
+from hostler.service.desks import Desks
 from hostler.service.enqueueing import Enqueuer, Jobs
+from hostler.service.house import House
 from hostler.service.journal import Journal
 from hostler.service.lanes import Lanes
 from hostler.service.limiter import GlobalWorkLimiter

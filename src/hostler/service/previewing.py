@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hostler.intake import Preview, open_issues, preview, watch
 from hostler.model import RepoName
-from hostler.service.desks import House
+from hostler.service.house import House
 
 
 def preview_of(house: House, project: str) -> list[Preview]:

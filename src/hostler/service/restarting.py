@@ -13,7 +13,7 @@ from hostler.agents.environment import agent_environment, secret_names
 from hostler.checkouts.process import Child, Halted, Tail, run
 from hostler.config.settings import Runtime
 from hostler.flows.operations import SCOPES, finish_operation
-from hostler.service.desks import House
+from hostler.service.house import House
 from hostler.service.journal import Journal
 from hostler.store import Store
 from hostler.store.homelock import HomeLock

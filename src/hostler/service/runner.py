@@ -14,8 +14,8 @@ from hostler.config.changes import Change
 from hostler.errors import HostlerError, StoreError
 from hostler.service.cadence import Rota
 from hostler.service.closing import ONCE, closed_for_restart
-from hostler.service.desks import House
 from hostler.service.draining import RestartDrain
+from hostler.service.house import House
 from hostler.service.journal import Journal
 from hostler.service.observing import Observer, nobody
 from hostler.service.once import unsent

@@ -11,7 +11,7 @@ from hostler.flows import start_now
 from hostler.flows.byhand import awaits_children
 from hostler.intake import watch
 from hostler.model import RepoName
-from hostler.service.desks import House
+from hostler.service.house import House
 from hostler.service.resting import rested
 from hostler.store import Store
 from hostler.store.outbox import OutboxRow, open_writes

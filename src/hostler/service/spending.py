@@ -9,7 +9,7 @@ from hostler.forge.deeds import Comment
 from hostler.forge.outbox import enqueue, token_of
 from hostler.model import stamp
 from hostler.service.bulletin import Bulletin
-from hostler.service.desks import House
+from hostler.service.house import House
 from hostler.service.purses import Level, Purse, Spendings, level, midnight, purses
 from hostler.store import Transaction
 from hostler.store.notices import first_time

@@ -8,7 +8,7 @@ from hostler.errors import HostlerError
 from hostler.forge import Forge
 from hostler.intake import Watch
 from hostler.intake.effects import Known
-from hostler.service.desks import House
+from hostler.service.house import House
 from hostler.store.operator_commands import CommandRow
 from hostler.store.pulls import find_pull
 from hostler.store.tasks import Task, find_task, tasks_of_issue

@@ -42,7 +42,7 @@ from hostler.runs.ending import NEVER_STARTED
 from hostler.runs.errors import FenceLost, NotLaunched, RunError
 from hostler.runs.hooks import InTransaction
 from hostler.service.bulletin import Bulletin
-from hostler.service.desks import Desks, House, NotWatched
+from hostler.service.desks import Desks, NotWatched
 from hostler.service.hand import (
     children_first,
     close_in_folder,
@@ -51,6 +51,7 @@ from hostler.service.hand import (
     launch_in_folder,
     write_task_file,
 )
+from hostler.service.house import House
 from hostler.service.marks import is_made, last_run, mark_of
 from hostler.service.observing import Observer, nobody
 from hostler.service.purses import Purse
