@@ -21,6 +21,7 @@ from hostler.store.pulls import (
     find_pull,
     pulls_in,
     raise_floors,
+    watched_heads,
 )
 from hostler.store.remarks import is_newest, rows_by_key, rows_of_thread, supersede, waiting_keys
 from hostler.store.repositories import add_repository, rename_repository
@@ -175,8 +176,9 @@ def test_pull_requests_and_their_statuses(store):
     with store.write("tasks") as tx:
         assert add_pull(tx, row) and not add_pull(tx, replace(row, branch="other"))
         assert find_pull(tx, REPO, 12) == row and pulls_in(tx, REPO) == [row]
+        assert watched_heads(tx, REPO) == [(12, PullStatus.AWAITING_FEEDBACK, "")]
         change_pull(tx, row, replace(row, status=PullStatus.MERGED))
-        assert pulls_in(tx, REPO) == []
+        assert pulls_in(tx, REPO) == [] == watched_heads(tx, REPO)
         assert find_pull(tx, REPO, 12).final
     with pytest.raises(StoreConflict), store.write("tasks") as tx:
         change_pull(tx, row, replace(row, status=PullStatus.CLOSED))

@@ -92,6 +92,17 @@ def pulls_in(
     return [_pull(dict(row)) for row in rows.mappings()]
 
 
+def watched_heads(tx: Transaction, repo: RepoName) -> list[tuple[int, PullStatus, str]]:
+    """Number, status and head of the pull requests that are watched: asked for in every poll."""
+    table = pull_requests.c
+    chosen = and_(
+        table.repo_full_name == str(repo),
+        table.status.in_([status.value for status in WATCHED]),
+    )
+    rows = tx.execute(select(table.pr_number, table.status, table.last_seen_head_sha).where(chosen))
+    return [(row.pr_number, PullStatus(row.status), row.last_seen_head_sha) for row in rows]
+
+
 def change_pull(tx: Transaction, before: PullRow, after: PullRow) -> None:
     """Store what became of a pull request; refused if somebody else has moved it meanwhile."""
     same = and_(

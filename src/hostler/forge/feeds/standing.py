@@ -11,7 +11,7 @@ from hostler.forge.feeds.surfaces import Place
 from hostler.forge.feeds.tap import Tap
 from hostler.model import Surface
 from hostler.store.feeds import chains_at, cursors_at, pulls_moved, threads_in_step
-from hostler.store.pulls import PullStatus, pulls_in
+from hostler.store.pulls import PullStatus, watched_heads
 from hostler.store.tasks import OVER, TaskState, tasks_in
 from hostler.store.transaction import Transaction
 
@@ -56,14 +56,12 @@ class Standing:
 
 def stand(tx: Transaction, tap: Tap) -> Standing:
     """How a repository stands."""
-    pulls = pulls_in(tx, tap.repo)
-    blocked = {pull.pr_number for pull in pulls if pull.status is PullStatus.BLOCKED}
+    pulls = watched_heads(tx, tap.repo)
+    blocked = frozenset(number for number, status, _ in pulls if status is PullStatus.BLOCKED)
     return Standing(
-        awaiting=frozenset(pull.pr_number for pull in pulls) - blocked,
-        blocked=frozenset(blocked),
-        heads={
-            pull.last_seen_head_sha: pull.pr_number for pull in pulls if pull.last_seen_head_sha
-        },
+        awaiting=frozenset(number for number, _, _ in pulls) - blocked,
+        blocked=blocked,
+        heads={head: number for number, _, head in sorted(pulls) if head},
         in_step=frozenset(threads_in_step(tx, tap.repo)),
         places=_places(tx, tap),
         owed=bool(pulls_moved(tx, tap.repo)),
