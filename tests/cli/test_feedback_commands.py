@@ -107,6 +107,7 @@ def ready(town: Program, *states: str) -> Task:
     return town.until(seen, f"{states}")
 
 
+@pytest.mark.soak
 def test_a_reopened_pull_request_goes_on_beside_a_service(program):
     town = program()
     alice = with_pull(town)

@@ -124,6 +124,7 @@ def reasons(swept: Swept) -> dict[str, Why | None]:
     return {one.name: one.why for one in swept.kept}
 
 
+@pytest.mark.soak
 def test_what_went_does_not_come_back(times):
     times = times()
     town, alice = times.town, times.town.person(ALICE)

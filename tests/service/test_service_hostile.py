@@ -63,6 +63,7 @@ SETTINGS = (
 )
 
 
+@pytest.mark.soak
 def test_no_setting_of_an_agent_runs_its_code_as_us_or_sends_our_work_elsewhere(yard: Yard) -> None:
     alice, bob = yard.person, yard.town.person(BOB)
     with yard.town.service() as service:
