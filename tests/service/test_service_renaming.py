@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from intake_yard import database
+from rough_town import Gate
 from service_town import ALICE, BOB, REPO, US
 
 from hostler.checkouts.moving import move_mirror
 from hostler.clock import FakeClock
+from hostler.config.changes import change
 from hostler.config.settings import Repo, Settings
 from hostler.flows.submitting import Order, submit
 from hostler.model import RepoName
@@ -96,6 +98,41 @@ def town_section():
 def known(service):
     with service.house.store.read() as tx:
         return known_repositories(tx)
+
+
+def test_a_rename_is_taken_up_while_an_agent_works(found_town, tmp_path):
+    gate = Gate(tmp_path, "stable")
+    town = found_town(agent=gate.agent())
+    number = town.person(ALICE).file("Notes", "agent:small-job")
+    with town.service() as service:
+        with gate.held():
+            service.task(number, TaskState.RUNNING)
+            rename(town)
+            new = change(service.house.settings, town.settings(renamed()))
+            service.runner._changes.append(new)
+            service.look()
+            service.until(lambda: [str(one.name) for one in known(service)] == [NEW])
+        assert service.task(number, TaskState.AWAITING_FEEDBACK).repo_full_name == NEW
+        service.until(lambda: town.person(ALICE, NEW).pulls())
+
+
+def test_a_section_that_means_another_repository_when_an_agent_is_done(found_town, tmp_path):
+    """Its work is brought nowhere, and its run comes to an end all the same."""
+    gate = Gate(tmp_path, "stable")
+    town = found_town(agent=gate.agent())
+    number = town.person(ALICE).file("Notes", "agent:small-job")
+    barn = {"stable": {"owner": "alice", "name": "barn", "allowed_users": [ALICE]}}
+    with town.service() as service:
+        with gate.held():
+            service.task(number, TaskState.RUNNING)
+            new = change(service.house.settings, town.settings(barn))
+            service.runner._changes.append(new)
+            service.look()
+            service.until(lambda: len(known(service)) == 2)
+        task = service.task(number, TaskState.STOPPED)
+        assert task.reason == f"[repo.stable] means alice/barn now, not {REPO}."
+        service.rested()
+    assert town.person(ALICE, "alice/barn").pulls() == town.person(ALICE).pulls() == []
 
 
 def test_both_names_in_the_settings_are_told_of_and_the_old_one_goes_on(found_town):

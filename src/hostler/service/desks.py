@@ -12,6 +12,7 @@ from hostler.agents.prepare import TOOLS
 from hostler.checkouts.mirror import open_mirror
 from hostler.checkouts.place import Identity
 from hostler.checkouts.remote import Remote
+from hostler.config.repos import full_name
 from hostler.errors import HostlerError
 from hostler.flows import Desk
 from hostler.intake import watch
@@ -32,9 +33,15 @@ class Desks:
         self._house = house
         self._lock = threading.Lock()
         self._made: dict[str, Desk] = {}
+        # Those that were made by later settings.
+        self._newer: Desks | None = None
 
     def of(self, project: str) -> Desk:
         """A project's desk. Asks GitHub for our name and its number, the first time."""
+        newer = self._newer
+        if newer is not None and self._was_renamed(project, newer):
+            # Whoever began by the old settings brings its work to where the repository is now.
+            return newer.of(project)
         with self._lock:
             made = self._made.get(project)
         if made is not None:
@@ -58,7 +65,14 @@ class Desks:
             repo = house.settings.repo.get(project)
             if repo is not None and RepoName(repo.owner, repo.name) == desk.watch.repo:
                 after._made[project] = replace(desk, **_by_settings(house, project))
+        self._newer = after
         return after
+
+    def _was_renamed(self, project: str, newer: Desks) -> bool:
+        """Whether later settings know the project, under another name."""
+        before = self._house.settings.repo.get(project)
+        after = newer._house.settings.repo.get(project)
+        return after is not None and (before is None or full_name(before) != full_name(after))
 
     def _make(self, project: str) -> Desk:
         house, settings = self._house, self._house.settings

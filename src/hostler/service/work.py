@@ -31,9 +31,11 @@ from hostler.flows import (
 )
 from hostler.flows.byhand import CHILDREN, so_many
 from hostler.flows.ci import with_logs
+from hostler.flows.closing import Rule
 from hostler.flows.folder import footprint
 from hostler.flows.lineage import active_children
 from hostler.flows.pools import give_up_place
+from hostler.flows.steps import Step
 from hostler.flows.turns import hear_in_turn
 from hostler.flows.workplace import progress
 from hostler.model import EPOCH
@@ -113,7 +115,9 @@ class Work:
             raise NotLaunched(Outcome.INTERRUPTED, f"The task is {task.state}.")
         self._require_undone(run, task)
         in_folder = task.repo_full_name is None
-        desk = None if in_folder else self._desk_of(task)
+        desk, task = (None, task) if in_folder else self._at_desk(task)
+        if desk is not None and (why := misplaced(desk, task)):
+            raise NotLaunched(Outcome.CONFIG, why)
         try:
             if desk is None:
                 launch, seen = launch_in_folder(self._house, run, task), footprint(Path(task.cwd))
@@ -164,16 +168,12 @@ class Work:
         with self._house.store.read() as tx:
             return require_task(tx, run.task_id)
 
-    def _desk_of(self, task: Task) -> Desk:
-        """The desk of a task's project, if that still means the task's repository."""
+    def _at_desk(self, task: Task) -> tuple[Desk, Task]:
+        """The desk of a task's project, and the task under the name its repository has now."""
         desk = self._desks.of(task.project)
-        if str(desk.watch.repo) != task.repo_full_name:
-            raise NotWatched(
-                f"[repo.{task.project}] means {desk.watch.repo}, not {task.repo_full_name}.",
-                safe="Nothing was brought there.",
-                remedy=f"Name {task.repo_full_name} in that section again, or stop the task.",
-            )
-        return desk
+        with self._house.store.read() as tx:
+            present = require_task(tx, task.id)
+        return desk, replace(task, repo_full_name=present.repo_full_name)
 
     def _with_words(self, run: Run, task: Task) -> Task:
         """The task, with what its agent was told on the bus as words of this turn."""
@@ -277,7 +277,10 @@ class Work:
             with self._house.store.read() as tx:
                 require_ours(tx, run)
 
-        desk = replace(self._desk_of(task), permit=permit)
+        desk, task = self._at_desk(task)
+        if why := misplaced(desk, task):
+            return Ending(task.id, stopping(why), Facts(EPOCH))
+        desk = replace(desk, permit=permit)
 
         def observe(stage: Stage) -> None:
             self._observe(stage.value, run.run)
@@ -303,6 +306,24 @@ class Work:
             return error
         self._broke(error)
         return Defect(error)
+
+
+def misplaced(desk: Desk, task: Task) -> str:
+    """Why nothing of a task may be brought to its project's desk; empty if it may."""
+    if str(desk.watch.repo) == task.repo_full_name:
+        return ""
+    return f"[repo.{task.project}] means {desk.watch.repo} now, not {task.repo_full_name}."
+
+
+def stopping(why: str) -> Rule:
+    """The end of a task whose work belongs nowhere any more; its checkout stays."""
+
+    def rule(_tx: Transaction, present: Task, _facts: Facts) -> Step:
+        if present.state is not TaskState.RUNNING:
+            return Step(present)
+        return Step(replace(present, state=TaskState.STOPPED, reason=why, finishing=False))
+
+    return rule
 
 
 def require_ours(tx: Transaction, run: Run) -> None:
