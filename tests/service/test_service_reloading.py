@@ -15,7 +15,7 @@ from hostler.config import read
 from hostler.config.changes import change
 from hostler.config.keys import needs_restart
 from hostler.config.settings import PLAIN_TABLES, Runtime, Settings
-from hostler.errors import ConfigError
+from hostler.errors import ConfigError, StoreError
 from hostler.service import Desks, House, ServiceRunner
 from hostler.service.reloading import LOOK_SECONDS, SettingsFile
 from hostler.service.renaming import Names
@@ -201,6 +201,23 @@ def test_a_swap_that_cannot_be_made_leaves_everything_as_it_was(fleet: MakeFleet
     caps.unlink()
     town.turn(service)
     assert list(service.house.settings.repo) == ["field"]
+
+
+def test_a_change_outlasts_a_busy_database(fleet: MakeFleet, monkeypatch):
+    town = fleet("barn", worker_count=1)
+    service = town.service()
+    town.turn(service)
+    busy = StoreError("The database is busy.")
+
+    def refuse() -> None:
+        raise busy
+
+    with monkeypatch.context() as patch:
+        patch.setattr(service._parts.demander, "drop", refuse)
+        swap(town, service, settings_of("barn", worker_count=5))
+        assert service._lasting.limiter.capacity() == 1
+    town.turn(service)
+    assert service._lasting.limiter.capacity() == 5
 
 
 def test_wrong_settings_are_told_once_and_end_nothing(fleet: MakeFleet, tmp_path: Path):

@@ -58,9 +58,14 @@ class Mirror:
         return Git(self.path, self.path)
 
 
+def place_of(mirrors: Path, repo: RepoName) -> Path:
+    """Where the mirror of a repository is, or would be."""
+    return mirrors / repo.owner / f"{repo.name}.git"
+
+
 def open_mirror(mirrors: Path, repo: RepoName) -> Mirror:
     """The mirror of a repository; an empty one is made where there is none."""
-    mirror = Mirror(mirrors / repo.owner / f"{repo.name}.git", repo)
+    mirror = Mirror(place_of(mirrors, repo), repo)
     if not mirror.path.is_dir():
         new = mirror.path.with_name(f".{repo.name}.{uuid4().hex}")
         with minding_space(mirrors):

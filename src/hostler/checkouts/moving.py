@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hostler.checkouts import beneath
 from hostler.checkouts.errors import CheckoutTampered
+from hostler.checkouts.mirror import place_of
 from hostler.model import RepoName
 
 _ALTERNATES = (".git", "objects", "info", "alternates")
@@ -33,11 +34,6 @@ def move_mirror(mirrors: Path, checkouts: Path, old: RepoName, new: RepoName) ->
         source.rename(target)
     for checkout in borrowers if target.is_dir() else ():
         _point(checkout, target)
-
-
-def place_of(mirrors: Path, repo: RepoName) -> Path:
-    """Where the mirror of a repository is, or would be."""
-    return mirrors / repo.owner / f"{repo.name}.git"
 
 
 def _borrowing(checkouts: Path, mirror: Path) -> Iterator[Path]:

@@ -253,9 +253,9 @@ class ServiceRunner:
                 # The caps cannot be read, for one: tried again, and meanwhile work goes on.
                 self._journal.broke(error)
                 return
-            del self._changes[0]
-            # What is wanted is said anew, by the next pass.
+            # What is wanted is said anew, by the next pass. Should it fail, the change stays.
             self._parts.demander.drop()
+            del self._changes[0]
             self._ground, self._parts = ground, parts
             self._rows.forget()
             self._lasting.limiter.resize(change.settings.runtime.worker_count)

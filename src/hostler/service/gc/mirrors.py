@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hostler.checkouts import beneath
-from hostler.checkouts.mirror import Mirror
+from hostler.checkouts.mirror import Mirror, place_of
 from hostler.checkouts.place import KEPT, PUSHED
 from hostler.config.repos import full_name
 from hostler.errors import HostlerError
@@ -89,7 +89,7 @@ class Mirrors:
 
 def mirror_of(home: Path, repo: RepoName) -> Mirror:
     """Where a repository's mirror is, if there is one. Makes nothing."""
-    return Mirror(home / "mirrors" / repo.owner / f"{repo.name}{SUFFIX}", repo)
+    return Mirror(place_of(home / "mirrors", repo), repo)
 
 
 def _named(path: Path) -> Mirror | None:
