@@ -303,6 +303,7 @@ def _serve(pipe: Connection, order: Order) -> None:
 
     from hostler.clock import SystemClock
     from hostler.service import Journal, ServiceRunner
+    from hostler.service.following import Follower
     from hostler.service.opening import opened
     from hostler.service.webhooks import webhooks
     from hostler.telemetry.logs import Logging
@@ -318,6 +319,8 @@ def _serve(pipe: Connection, order: Order) -> None:
         def _turn(self) -> float | None:
             before = time.thread_time()
             seconds = super()._turn()
+            # As `hostler service` does after each turn.
+            follower.look()
             turns.append(time.thread_time() - before)
             return seconds
 
@@ -329,6 +332,7 @@ def _serve(pipe: Connection, order: Order) -> None:
         def observe(step: str, about: str) -> None:
             steps.append((time.monotonic(), step, about))
 
+        follower = Follower(house.store, lambda _: None)
         runner = Measured(house, clock, Journal(logging.log), observe=observe)
         thread = threading.Thread(target=runner.run)
         with webhooks(settings.github, runner.look_at, lambda _: None) as receiver:

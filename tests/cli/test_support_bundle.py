@@ -135,3 +135,15 @@ def test_a_traceback_says_where_and_not_what():
         "ValueError: Rewrite the secret sauce.\n"
     )
     assert steps(text) == ["work.py:7 finish", "ValueError"]
+
+
+def test_the_kind_of_an_error_is_told_and_no_line_of_what_it_said():
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "/home/ann/hostler/work.py", line 7, in finish\n'
+        "    raise ValueError(prompt)\n"
+        "hostler.errors.Odd: Rewrite this:\n"
+        "sauce\n"
+        "\n"
+    )
+    assert steps(text) == ["work.py:7 finish", "hostler.errors.Odd"]

@@ -17,7 +17,12 @@ from hostler.forge.port import ItemKind
 from hostler.intake.answering import reply_token
 from hostler.intake.operator import Verb, parse
 from hostler.service import operating
+from hostler.service.admission import GOVERNED
+from hostler.service.candidates import Gate, Held
+from hostler.service.operator_texts import why_text
+from hostler.service.presence import Presence
 from hostler.service.verbs import ASKING, CHANGING, LOOKING
+from hostler.service.why import TURN, Why
 from hostler.store.operator_commands import CommandStatus
 from hostler.store.pauses import ALL, pause, pauses
 from hostler.store.pulls import PullStatus
@@ -106,6 +111,15 @@ def test_why_tells_what_holds_the_task_of_the_thread(yard):
     yard.set(yard.task(), state=TaskState.NEEDS_INPUT, question="Which one?")
     yard.command(number, "/hostler why")
     assert "Which one?" in outcome(yard)[1]
+
+
+@pytest.mark.parametrize("gate", [TURN, Gate.DISK, Gate.BUDGET, *sorted(GOVERNED)])
+def test_why_names_no_folder_sum_account_or_other_work_where_all_can_read_it(yard, gate):
+    with_task(yard)
+    held = Held(gate, "secret:account has spent 12 USD in /home/ann.", "Ask /home/ann.")
+    text = why_text(Why(yard.task(), Presence(), waits=True, held=held))
+    assert f"- gate: `{gate}`" in text
+    assert not any(word in text for word in ("secret", "USD", "ann"))
 
 
 def test_stop_is_final_until_a_person_says_otherwise(yard):

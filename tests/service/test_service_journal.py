@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from io import StringIO
 
 import pytest
 
 from hostler.clock import SystemClock
-from hostler.errors import StoreFull
+from hostler.errors import GitHubPollingError, RateLimited, StoreFull
+from hostler.intake import Watch
+from hostler.model import RepoName
 from hostler.service.crew import Job
 from hostler.service.journal import Journal
+from hostler.service.looking import Looked
+from hostler.service.orchestrator import Look
 from hostler.telemetry.logs import Logging
 
 FULL = StoreFull("No space is left.", remedy="Free some.")
@@ -62,3 +67,35 @@ def test_a_defect_is_told_each_time_and_logged_with_its_traceback(journal, told,
         journal.broke(ZeroDivisionError("by zero"))
     assert len(told) == 2 and "defect" in told[0]
     assert "service_defect" in lines.getvalue()
+
+
+WATCH = Watch(RepoName("alice", "stable"), "stable", frozenset())
+
+
+def held(minute: int) -> Look:
+    until = datetime(2026, 3, 1, 12, minute, tzinfo=UTC)
+    cause = RateLimited("GET /x", 0, until, "secondary")
+    error = GitHubPollingError("alice/stable", "issues", cause)
+    return Look("stable", WATCH, Looked(error=error), error, held=True)
+
+
+def test_a_look_that_we_held_back_is_told_once_and_is_not_called_reached(journal, told, lines):
+    for minute in range(5):
+        journal.looked(held(minute), {})
+    assert len(told) == 1 and "alice/stable: GitHub was not asked" in told[0]
+    assert lines.getvalue().count("repo_poll_held") == 1
+    assert "service_repo_polled" not in lines.getvalue()
+    journal.looked(Look("stable", WATCH, Looked()), {})
+    assert told[1:] == ["alice/stable: reached again."]
+
+
+def test_a_full_disk_is_told_once_and_so_is_that_it_has_room_again(journal, told, lines):
+    for free in (3, 2, 1):
+        journal.full(f"The disk has {free} MB free.")
+    for _ in range(2):
+        journal.full("")
+    assert told == [
+        "The disk has 3 MB free.",
+        "There is room on disk again: work begins as before.",
+    ]
+    assert lines.getvalue().count("disk_low") == lines.getvalue().count("disk_free") == 1

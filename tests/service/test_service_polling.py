@@ -265,8 +265,101 @@ def test_only_a_look_that_fails_as_a_whole_makes_the_next_one_later(partly):
         over = repo.poll_once(threads)
         told += [over] if over else []
         clock.advance(1)
-    assert repo.failing and all(look.error is not None for look in told)
+    assert repo.unread and all(look.error is not None for look in told)
     assert looker.looks >= 115 if partly else looker.looks <= 15
+
+
+class Queue:
+    """Threads that take up looks when a test says so."""
+
+    def __init__(self):
+        self.waiting, self.slow = [], []
+
+    def look(self, act, *, slow):
+        self.slow.append(slow)
+        self.waiting.append((Future(), act))
+        return self.waiting[-1][0]
+
+    def reap(self, project):
+        return 0
+
+    def work(self):
+        future, act = self.waiting.pop(0)
+        try:
+            future.set_result(act())
+        except HostlerError as error:
+            future.set_exception(error)
+
+
+def queued(looker):
+    clock, threads = FakeClock(), Queue()
+    staff = Staff(threads, lambda: None, lambda: None)
+    return clock, threads, RepoOrchestrator(looker, Rhythm(30.0), staff, clock)
+
+
+class Well(Failing):
+    """Whose looks see everything, and take as long as a test says."""
+
+    def __init__(self, clock=None, seconds=0.0):
+        super().__init__(partly=False)
+        self.result, self.clock, self.seconds = Looked(), clock, seconds
+
+    def look(self):
+        if self.seconds:
+            self.clock.advance(self.seconds)
+        return super().look()
+
+
+def test_waiting_for_a_thread_is_no_hanging():
+    """Many that failed at a start wait long for the few slow threads, and are well again."""
+    clock, threads, repo = queued(Failing(partly=False))
+    repo.poll_once(threads)
+    threads.work()
+    repo.poll_once(threads)
+    repo._looker = Well()
+    clock.advance(3600)
+    repo.poll_once(threads)
+    clock.advance(600)
+    threads.work()
+    repo.poll_once(threads)
+    clock.advance(3600)
+    repo.poll_once(threads)
+    assert threads.slow == [False, True, False]
+
+
+def test_a_look_that_itself_takes_long_is_slow_the_next_time():
+    clock, threads, repo = queued(Well())
+    repo._looker = Well(clock, 6.0)
+    for _ in range(2):
+        repo.poll_once(threads)
+        threads.work()
+        repo.poll_once(threads)
+        clock.advance(3600)
+    assert threads.slow == [False, True]
+
+
+def refused_by_ourselves(clock):
+    until = clock.now() + timedelta(seconds=40)
+    cause = RateLimited("GET /x", 0, until, "secondary")
+    return GitHubPollingError("alice/stable", "issues", cause)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_look_that_our_own_budget_cut_short_has_not_seen_everything(whole):
+    clock, threads, repo = queued(Well())
+    error = refused_by_ourselves(clock)
+    repo._looker.result = Looked(Scanned(error=None if whole else error), error=error)
+    repo.poll_once(threads)
+    threads.work()
+    over = repo.poll_once(threads)
+    assert over.held and over.error is error and over.failures == 0
+    assert repo.unread and repo.looks_over == 1 and repo.seconds_left() == 40.0
+    repo._looker.result = Looked()
+    clock.advance(40)
+    repo.poll_once(threads)
+    threads.work()
+    over = repo.poll_once(threads)
+    assert not over.held and not repo.unread
 
 
 def test_the_service_holds_a_limit_against_the_account_that_met_it(found_town, monkeypatch):

@@ -12,6 +12,7 @@ from service_town import REPO, Service, Town
 from test_service_tasks import SAY_DONE, agent, order, outcomes, put, reach
 
 from hostler.clock import SystemClock
+from hostler.errors import StoreBusy
 from hostler.flows.submitting import submit
 from hostler.governor import Ask, acquire, look_around, read_policy
 from hostler.service import Duty, Journal, ServiceRunner
@@ -208,3 +209,55 @@ def test_when_all_workers_are_busy_the_gates_before_them_are_still_named(town: T
         service.until(lambda: gates() == ["dependencies", "workers"], "the gates")
         (town.root / "folder" / "go").touch()
         reach(service, next_, TaskState.DONE)
+
+
+def test_a_start_that_fails_half_way_leaves_nobody_at_work(town: Town, monkeypatch):
+    """Whoever has the lock after us must be alone."""
+    agent(town, SAY_DONE)
+    told: list[str] = []
+    with opened(town.home, town.settings(), SystemClock()) as house:
+        journal = Journal(Logging(SystemClock(), None, terminal=StringIO()).log, told.append)
+        runner = ServiceRunner(house, SystemClock(), journal)
+
+        def fail() -> None:
+            raise StoreBusy("the database", 5.0)
+
+        monkeypatch.setattr(runner._drain, "came_back", fail)
+        with pytest.raises(StoreBusy):
+            runner.run()
+        assert runner._lasting.outgoing.leave(0)
+        assert runner._leaving.is_set()
+        with pytest.raises(RuntimeError):
+            runner._lasting.pool.submit(print)
+
+
+def test_a_start_that_fails_before_anybody_works_can_be_left(town: Town, monkeypatch):
+    agent(town, SAY_DONE)
+    with opened(town.home, town.settings(), SystemClock()) as house:
+        journal = Journal(Logging(SystemClock(), None, terminal=StringIO()).log)
+        runner = ServiceRunner(house, SystemClock(), journal)
+        busy = StoreBusy("the database", 5.0)
+
+        def fail(*_: object) -> None:
+            raise busy
+
+        monkeypatch.setattr("hostler.service.runner.left_behind", fail)
+        with pytest.raises(StoreBusy):
+            runner.run()
+
+
+def test_whoever_watches_for_news_survives_a_defect(town: Town, monkeypatch):
+    agent(town, SAY_DONE)
+    broken = iter([RuntimeError("a defect"), OSError("no such disk")])
+    with town.service() as service:
+        look = service.runner._watch_settings
+
+        def watch() -> None:
+            for error in broken:
+                raise error
+            look()
+
+        monkeypatch.setattr(service.runner, "_watch_settings", watch)
+        reach(service, put(service, order(town)), TaskState.DONE)
+        service.until(lambda: "no such disk" in service.lines.getvalue())
+        reach(service, put(service, order(town)), TaskState.DONE)

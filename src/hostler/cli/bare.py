@@ -41,15 +41,15 @@ def plan(settings: Settings) -> list[str]:
     runtime, budget = settings.runtime, settings.budget
     agents = ", ".join(f"{name} ({agent.kind})" for name, agent in settings.agent.items())
     repos = [f"{repo.owner}/{repo.name}" for repo in settings.repo.values()]
-    caps = [f"{runtime.worker_count} agents at once"]
-    for usd, what in ((budget.per_task_usd, "task"), (budget.per_day_usd, "day")):
-        caps.append(f"{usd:g} USD per {what}" if usd else f"no limit per {what}")
+    purses = ((budget.per_task_usd, "task"), (budget.per_day_usd, "day"))
+    caps = [f"{usd:g} USD per {what}" if usd else f"no limit per {what}" for usd, what in purses]
     return [
         "The service would watch "
         + (", ".join(repos) or "no repository, only tasks by hand")
         + ".",
         f"Issues with a label of ours, by people you allow, start agents: {agents}.",
-        f"Agents spend money. Never more than: {', '.join(caps)}.",
+        f"Agents spend money: at most {runtime.worker_count} agents at once; {', '.join(caps)} "
+        "(counted when an agent ends: what runs then goes on).",
         "See first what it would pick up: hostler service --dry-run",
     ]
 

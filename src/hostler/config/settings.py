@@ -102,8 +102,12 @@ class Runtime(Section):
         "info", "Least level to log.", restart=True
     )
     log_retention_days: int = key(14, "Days of logs to keep.", restart=True, ge=1, le=3650)
-    log_max_mb_per_day: int = key(256, "Largest log of one day; 0: no cap.", ge=0, le=1 << 20)
-    log_max_mb: int = key(1024, "Largest size of all logs; the oldest go; 0: no cap.", ge=0)
+    log_max_mb_per_day: int = key(
+        256, "Largest log of one day; 0: no cap.", restart=True, ge=0, le=1 << 20
+    )
+    log_max_mb: int = key(
+        1024, "Largest size of all logs; the oldest go; 0: no cap.", restart=True, ge=0
+    )
     otel: bool = key(False, "Send traces as the `OTEL_*` variables say.", restart=True)
 
 

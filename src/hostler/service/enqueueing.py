@@ -91,6 +91,7 @@ class Enqueuer:
         admission, limiter = self._admission, self._limiter
         seen = admission.survey()
         self._demander.say(self._clock.monotonic(), seen.yard)
+        self._journal.full(seen.yard.full.why if seen.yard.full else "")
         while not self._leaving() and limiter.try_acquire():
             try:
                 granted = admission.next(seen)

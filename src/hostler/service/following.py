@@ -50,21 +50,27 @@ class Follower:
         self._tell = tell
         self._only = only
         self._known: dict[str, Task] = {}
+        self._mark: int | None = None
 
     def look(self) -> None:
-        """Tell what is new since the last look."""
-        with self._store.read() as tx:
-            found = {task.id: task for task in tasks_in(tx, UNFINISHED)}
-            wanted = set(self._known) | set(self._only or ())
-            for name in wanted - set(found):
-                task = find_task(tx, name)
-                if task is not None:
-                    found[name] = task
-        if self._only is not None:
-            found = {name: task for name, task in found.items() if name in self._only}
+        """Tell what is new since the last look. Where nobody has committed, no row is read."""
+        # Before reading: what is committed meanwhile leads to another look.
+        mark = self._store.change_mark()
+        if mark == self._mark:
+            return
+        found = self._found()
         for line in differences(self._known, found):
             self._tell(line)
         # What is over was told of, and does not come back by itself.
-        self._known = {name: task for name, task in found.items() if not task.over}
-        if self._only is not None:
-            self._known = found
+        kept = self._only is not None
+        self._known = {name: task for name, task in found.items() if kept or not task.over}
+        self._mark = mark
+
+    def _found(self) -> dict[str, Task]:
+        """Those that are told of, as they are now; what ended since the last look too."""
+        with self._store.read() as tx:
+            unfinished = tasks_in(tx, UNFINISHED) if self._only is None else []
+            found = {task.id: task for task in unfinished}
+            others = [*self._known, *(self._only or ())]
+            named = [find_task(tx, name) for name in others if name not in found]
+        return found | {task.id: task for task in named if task is not None}

@@ -29,6 +29,10 @@ _DRAINS = {
 }
 
 
+# Instead of a sentence: that a look is held back by ourselves.
+_HELD = "held"
+
+
 class Journal:
     """Every sentence in one place. `tell` is for people at a terminal."""
 
@@ -48,6 +52,7 @@ class Journal:
         self._wide: set[tuple[str, str]] = set()
         self._refused = ""
         self._capacity: tuple[int, int] | None = None
+        self._full = False
 
     @property
     def log(self) -> Log:
@@ -81,30 +86,46 @@ class Journal:
 
     def looked(self, look: Look, counts: Mapping[str, int]) -> None:
         """One look at a repository is over. The same trouble is told to people once."""
-        repo = str(look.watch.repo)
-        if look.found is not None and look.error is None:
-            scanned, taken = look.found.scanned, look.found.taken
-            facts = {"new": len(taken.heard), "changed": len(taken.changed), **counts}
-            # A quiet repository says so once: weeks of silence are no news.
-            if self._said.get(repo) != facts:
-                self._said[repo] = facts
-                log = self._log.bind(**facts)
-                log.event(names.SERVICE_REPO_POLLED, repo=repo, requests=scanned.requests)
-            self._failing.pop("", None)
-            if self._failing.pop(repo, None):
-                self._tell(f"{repo}: reached again.")
-            self._tell_name(look, scanned.renamed_to)
-            return
-        assert look.error is not None
-        known = isinstance(look.error, HostlerError)
+        if look.error is None:
+            self._saw(look, counts)
+        elif look.held:
+            self._held_back(str(look.watch.repo), cause_of(look.error))
+        else:
+            self._unseen(str(look.watch.repo), look.error, look.failures)
+
+    def _saw(self, look: Look, counts: Mapping[str, int]) -> None:
+        """A look that saw everything."""
+        assert look.found is not None
+        repo, scanned, taken = str(look.watch.repo), look.found.scanned, look.found.taken
+        facts = {"new": len(taken.heard), "changed": len(taken.changed), **counts}
+        # A quiet repository says so once: weeks of silence are no news.
+        if self._said.get(repo) != facts:
+            self._said[repo] = facts
+            log = self._log.bind(**facts)
+            log.event(names.SERVICE_REPO_POLLED, repo=repo, requests=scanned.requests)
+        self._failing.pop("", None)
+        if self._failing.pop(repo, None):
+            self._tell(f"{repo}: reached again.")
+        self._tell_name(look, scanned.renamed_to)
+
+    def _held_back(self, repo: str, error: Exception) -> None:
+        """Our own budget held a look back; told when it begins, as its end moves each time."""
+        if self._failing.get(repo) != _HELD:
+            self._failing[repo] = _HELD
+            self._log.event(names.REPO_POLL_HELD, repo=repo, why=str(error))
+            self._tell(f"{repo}: {_sentence(error)}")
+
+    def _unseen(self, repo: str, error: Exception, failures: int) -> None:
+        """A look that failed, or a part of it."""
+        known = isinstance(error, HostlerError)
         self._log.event(
             names.REPO_POLL_FAILED,
-            error=None if known else look.error,
+            error=None if known else error,
             repo=repo,
-            why=str(look.error),
-            failures=look.failures,
+            why=str(error),
+            failures=failures,
         )
-        self._tell_once(repo, repo, cause_of(look.error))
+        self._tell_once(repo, repo, cause_of(error))
 
     def _tell_once(self, of: str, name: str, error: BaseException) -> None:
         """The same trouble of the same thing, again and again, is no news."""
@@ -128,6 +149,16 @@ class Journal:
             self._capacity = found
             log = self._log.bind(capacity=found[1])
             log.event(names.SERVICE_GLOBAL_CAPACITY, in_flight=found[0])
+
+    def full(self, why: str) -> None:
+        """A disk has too little room for new work (its numbers change), or has room again."""
+        before, self._full = self._full, bool(why)
+        if why and not before:
+            self._log.event(names.DISK_LOW, why=why)
+            self._tell(why)
+        elif before and not why:
+            self._log.event(names.DISK_FREE)
+            self._tell("There is room on disk again: work begins as before.")
 
     def drain(self, act: str, pending: int, seconds: float) -> None:
         """How far a drain has come."""

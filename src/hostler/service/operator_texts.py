@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from hostler.errors import HostlerError
 from hostler.intake.operator import quoted
+from hostler.service.admission import GOVERNED
+from hostler.service.candidates import Gate
 from hostler.service.following import state_words
 from hostler.service.overview import PERSON
 from hostler.service.why import TURN, Why
@@ -20,6 +22,16 @@ from hostler.store.tasks import Task, TaskState
 MOST_LISTED = 10
 LONGEST_WORDS = 300
 DEFECT = "Something broke here that should not. Nothing was changed; the log has the details."
+
+# Of these gates the whole sentence names folders, sums, accounts or other people's work: what it
+# says on GitHub, everybody can read.
+PUBLIC: dict[str, str] = {
+    TURN: "Another task goes first.",
+    Gate.DISK: "A disk of the machine has too little room.",
+    Gate.BUDGET: "A budget is used up.",
+    **dict.fromkeys(GOVERNED, "The machine or a provider takes no more agents now."),
+}
+ELSEWHERE = "Wait, or see `hostler why` on the machine."
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +91,12 @@ def _why(found: Why) -> Iterator[str]:
         yield "- Nothing holds it: it starts now."
     else:
         yield f"- gate: `{found.held.gate}`"
-        # Which one that is may be nobody's business here.
-        first = "Another task goes first." if found.held.gate == TURN else found.held.why
-        yield f"- why: {_words(first or found.task.reason)}"
+        told = PUBLIC.get(found.held.gate)
+        yield f"- why: {_words(told or found.held.why or found.task.reason)}"
         until = found.held.until
         yield f"- opens: {f'{until:%Y-%m-%d %H:%M} UTC' if until else 'not known'}"
-        yield f"- do: {_words(found.held.remedy or 'Wait.')}"
+        remedy = ELSEWHERE if told else found.held.remedy
+        yield f"- do: {_words(remedy or 'Wait.')}"
 
 
 def changed_text(what: str, tasks: Iterable[Task]) -> str:

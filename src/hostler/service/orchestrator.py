@@ -31,6 +31,16 @@ class Look:
     found: Looked | None
     error: Exception | None = None
     failures: int = 0
+    # Our own budget cut it short: GitHub refused nothing, but not all was seen.
+    held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """What a look found, and how long it took; waiting for a thread is no part of it."""
+
+    found: Looked
+    seconds: float
 
 
 class Pool(Protocol):
@@ -53,7 +63,7 @@ class Looks(Protocol):
 class Threads(Protocol):
     """Where looks take their time."""
 
-    def look(self, act: Callable[[], Looked], *, slow: bool) -> Future[Looked]: ...
+    def look(self, act: Callable[[], Timed], *, slow: bool) -> Future[Timed]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +93,12 @@ class RepoOrchestrator:
         self._looker = looker
         self._staff = staff
         self._clock = clock
-        self._looking: Future[Looked] | None = None
+        self._looking: Future[Timed] | None = None
         self._begun = self._due = clock.monotonic()
         self._asked = False
         self._slow = False
         self._failures = 0
+        self._held = False
         # How many looks are over, well or not.
         self.looks_over = 0
 
@@ -114,9 +125,9 @@ class RepoOrchestrator:
         self._asked = True
 
     @property
-    def failing(self) -> bool:
-        """Whether its last look went wrong."""
-        return self._failures > 0
+    def unread(self) -> bool:
+        """Whether its last look went wrong, or was cut short by our own budget."""
+        return self._failures > 0 or self._held
 
     def can_look(self) -> bool:
         """Whether its turn would be of use: no look is under way, and it does not back off."""
@@ -125,7 +136,7 @@ class RepoOrchestrator:
     def succeed(self, before: RepoOrchestrator) -> None:
         """Go on for the one that watched this repository by the settings before."""
         self._looking, self._begun = before._looking, before._begun
-        self._slow, self._failures = before._slow, before._failures
+        self._slow, self._failures, self._held = before._slow, before._failures, before._held
         self.looks_over = before.looks_over
         if self.watch == before.watch:
             self._due, self._asked = before._due, before._asked
@@ -138,8 +149,13 @@ class RepoOrchestrator:
     def _begin(self) -> None:
         self._asked = False
         self._begun = self._clock.monotonic()
-        self._looking = self._staff.threads.look(self._looker.look, slow=self._slow)
+        self._looking = self._staff.threads.look(self._look, slow=self._slow)
         self._looking.add_done_callback(lambda _: self._staff.wake())
+
+    def _look(self) -> Timed:
+        """On a thread of its own."""
+        begun = self._clock.monotonic()
+        return Timed(self._looker.look(), self._clock.monotonic() - begun)
 
     def _collect(self) -> Look | None:
         if self._looking is None or not self._looking.done():
@@ -149,12 +165,13 @@ class RepoOrchestrator:
         broke = done.exception()
         if broke is not None and not isinstance(broke, Exception):
             raise broke
-        found = None if broke is not None else done.result()
-        error = broke or (found.error if found else None)
-        self._slow = self._clock.monotonic() - self._begun > SLOW_SECONDS
-        if error is not None:
-            return self._failed(found, error)
-        self._failures, self._due = 0, self._next_look()
+        if broke is not None:
+            return self._failed(None, broke)
+        found = done.result().found
+        self._slow = done.result().seconds > SLOW_SECONDS
+        if found.error is not None:
+            return self._failed(found, found.error)
+        self._failures, self._held, self._due = 0, False, self._next_look()
         return Look(self.project, self.watch, found)
 
     def _next_look(self) -> float:
@@ -165,11 +182,12 @@ class RepoOrchestrator:
         interval = rhythm.interval * self._looker.stretch()
         return max(self._begun + interval, now + LEAST_PAUSE * interval)
 
-    def _failed(self, found: Looked | None, error: Exception) -> Look | None:
+    def _failed(self, found: Looked | None, error: Exception) -> Look:
         """Look again later; what was heard all the same is told."""
         if (wait := own_pause(error, self._clock.now())) is not None:
-            self._due = self._clock.monotonic() + wait
-            return None if found is None else Look(self.project, self.watch, found)
+            self._held, self._due = True, self._clock.monotonic() + wait
+            return Look(self.project, self.watch, found, error, held=True)
+        self._held = False
         if found is not None and found.partly:
             # One list that fails, for weeks maybe, makes nobody deaf to the others.
             self._failures, self._due = self._failures + 1, self._next_look()

@@ -74,7 +74,8 @@ class Outgoing:
         """End; whether it has ended in time."""
         self._leaving = True
         self._news.set()
-        self._thread.join(timeout)
+        if self._thread.is_alive():
+            self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def _run(self) -> None:

@@ -85,8 +85,9 @@ class ServiceRunner:
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:
         """Work until told to leave, or until `until` says so after a turn."""
-        self._begin()
         try:
+            # Inside: should it fail half-way, whoever has begun to work is asked to leave too.
+            self._begin()
             while not self._leaving.is_set():
                 # Cleared before looking: what happens meanwhile causes one more turn.
                 self._news.clear()
@@ -147,8 +148,8 @@ class ServiceRunner:
         self.wake()
 
     def unreached(self) -> list[str]:
-        """Repositories whose last look failed."""
-        return [str(one.watch.repo) for one in self._parts.orchestrators if one.failing]
+        """Repositories of which the last look did not see everything."""
+        return [str(one.watch.repo) for one in self._parts.orchestrators if one.unread]
 
     # -- beginning ----------------------------------------------------------------------------
 
@@ -181,15 +182,15 @@ class ServiceRunner:
         while not self._leaving.is_set():
             try:
                 seen = store.wait_for_change(mark, WATCH_SECONDS)
-            except StoreError as error:
+                if seen != mark:
+                    mark = seen
+                    self._news.set()
+                    self._lasting.outgoing.wake()
+                self._watch_settings()
+            except Exception as error:
+                # Without this thread the service would be deaf, and nobody would know.
                 self._journal.broke(error)
                 self._leaving.wait(WATCH_SECONDS)
-                continue
-            if seen != mark:
-                mark = seen
-                self._news.set()
-                self._lasting.outgoing.wake()
-            self._watch_settings()
 
     def _watch_settings(self) -> None:
         if self._settings_file is None:
@@ -348,9 +349,8 @@ class ServiceRunner:
         lasting.lanes.close()
         lasting.pool.shutdown(wait=False, cancel_futures=True)
         wait(lasting.crew.futures(), LEAVE_SECONDS)
-        with self.house.store.read() as tx:
-            agents = len(live_runs(tx))
-        self._journal.left(agents=agents)
+        with suppress(StoreError), self.house.store.read() as tx:
+            self._journal.left(agents=len(live_runs(tx)))
 
     def _end_agents(self) -> None:
         """Ask all to stop, and see them out; each task goes back to its place."""

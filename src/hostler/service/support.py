@@ -89,10 +89,13 @@ def _told(name: str, value: object) -> object:
 def steps(traceback: str) -> list[str]:
     """Where a defect happened: files, lines, functions, and the kind of error. Pure."""
     lines = traceback.splitlines()
-    found = [f"{m[1]}:{m[2]} {m[3]}" for line in lines if (m := _FILE_LINE.match(line))]
-    last = next((line for line in reversed(lines) if line and not line.startswith(" ")), "")
-    kind = last.partition(":")[0]
-    return [*found, kind] if kind.replace(".", "").replace("_", "").isalnum() else found
+    found = {place: m for place, line in enumerate(lines) if (m := _FILE_LINE.match(line))}
+    frames = [f"{m[1]}:{m[2]} {m[3]}" for m in found.values()]
+    # What was said may have lines of its own: only the first begins with the kind.
+    after = lines[max(found, default=-1) + 1 :]
+    said = next((line for line in after if line and not line.startswith(" ")), "")
+    kind = said.partition(":")[0]
+    return [*frames, kind] if kind.replace(".", "").replace("_", "").isalnum() else frames
 
 
 def as_json(value: object) -> str:

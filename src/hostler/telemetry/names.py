@@ -119,7 +119,7 @@ SERVICE_REPO_POLLED = Event(
 )
 SERVICE_GLOBAL_CAPACITY = Event(
     "service_global_capacity",
-    Level.DEBUG,
+    Level.INFO,
     "How many workers are busy, of how many.",
     ("in_flight", "capacity"),
 )
@@ -193,6 +193,19 @@ REPO_POLL_FAILED = Event(
     "A repository could not be looked at; it is tried again, later each time.",
     ("repo", "why", "failures"),
 )
+REPO_POLL_HELD = Event(
+    "repo_poll_held",
+    Level.WARNING,
+    "A repository is looked at later, as our own GitHub budget is spent.",
+    ("repo", "why"),
+)
+DISK_LOW = Event(
+    "disk_low",
+    Level.WARNING,
+    "A disk has too little room: nothing new starts.",
+    ("why",),
+)
+DISK_FREE = Event("disk_free", Level.INFO, "The disk has room again: work begins as before.")
 TASK_ADMITTED = Event(
     "task_admitted",
     Level.INFO,
@@ -301,6 +314,9 @@ EVENTS = (
     SERVICE_TROUBLED,
     SERVICE_DEFECT,
     REPO_POLL_FAILED,
+    REPO_POLL_HELD,
+    DISK_LOW,
+    DISK_FREE,
     TASK_ADMITTED,
     RUN_ADOPTED,
     RUN_STOP_ASKED,

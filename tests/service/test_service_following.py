@@ -1,0 +1,93 @@
+"""Lines about tasks: each change once, and no row is read while nobody commits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from intake_yard import database
+from test_service_why import Stage
+
+from hostler.clock import FakeClock
+from hostler.errors import StoreBusy
+from hostler.service.following import Follower
+from hostler.store.tasks import TaskState, change_task, require_task
+
+
+class Watched:
+    """A store that counts how often it is read."""
+
+    def __init__(self, store):
+        self._store = store
+        self.reads = 0
+        self.busy = False
+
+    def change_mark(self):
+        return self._store.change_mark()
+
+    def read(self):
+        self.reads += 1
+        if self.busy:
+            raise StoreBusy("the database", 5.0)
+        return self._store.read()
+
+
+@pytest.fixture
+def stage():
+    clock = FakeClock()
+    with database(clock) as store:
+        yield Stage(store, clock)
+
+
+def become(stage, name, state):
+    with stage.store.write("tasks") as tx:
+        task = require_task(tx, name)
+        change_task(tx, task, replace(task, state=state))
+
+
+def test_without_a_commit_no_row_is_read(stage):
+    told, store = [], Watched(stage.store)
+    follower = Follower(store, told.append)
+    task = stage.put()
+    for _ in range(5):
+        follower.look()
+    assert store.reads == 1 and len(told) == 1 and task.id in told[0]
+    become(stage, task.id, TaskState.RUNNING)
+    for _ in range(5):
+        follower.look()
+    assert store.reads == 2 and "at work" in told[1]
+
+
+def test_a_look_that_failed_is_made_again(stage):
+    told, store = [], Watched(stage.store)
+    follower = Follower(store, told.append)
+    stage.put()
+    store.busy = True
+    with pytest.raises(StoreBusy):
+        follower.look()
+    store.busy = False
+    follower.look()
+    assert len(told) == 1
+
+
+def test_the_end_of_a_task_is_told_once(stage):
+    told = []
+    follower = Follower(stage.store, told.append)
+    task, other = stage.put(), stage.put()
+    follower.look()
+    become(stage, task.id, TaskState.DONE)
+    follower.look()
+    become(stage, other.id, TaskState.RUNNING)
+    follower.look()
+    assert told[2:] == [f"{task.id}  task: done", f"{other.id}  task: at work"]
+
+
+def test_only_those_that_are_named_are_told_of(stage):
+    told = []
+    task, other = stage.put(), stage.put()
+    follower = Follower(stage.store, told.append, {task.id})
+    follower.look()
+    become(stage, other.id, TaskState.DONE)
+    become(stage, task.id, TaskState.DONE)
+    follower.look()
+    assert len(told) == 2 and all(line.startswith(f"{task.id} ") for line in told)
