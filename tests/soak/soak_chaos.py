@@ -1,0 +1,136 @@
+"""What goes wrong: kill -9 of services, shims and agents, and a GitHub that fails."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from typing import Any
+
+from service_kill_processes import gone, kill
+from soak_town import OWNER, Town
+
+from hostler.shim import tree
+from hostler.store.runs import Run, live_runs
+
+# Paths as the service asks for them: people use others, and are spared.
+ANY = f"/repos/{OWNER}/*"
+COMMENTS, PULLS, REPLIES = f"{ANY}/issues/*/comments", f"{ANY}/pulls", f"{ANY}/replies"
+EDITS = f"{ANY}/issues/comments/*"
+# Longer than the service waits for an answer.
+LONG = 2.5
+FAULTS: tuple[dict[str, Any], ...] = (
+    {"kind": "fail_before", "method": "GET", "route": ANY, "status": 502},
+    {"kind": "status", "method": "GET", "route": ANY, "status": 503},
+    {"kind": "cut", "when": "before", "method": "GET", "route": ANY},
+    {"kind": "cut", "when": "body", "method": "GET", "route": ANY},
+    {"kind": "delay", "seconds": 0.3, "method": "GET", "route": ANY},
+    {"kind": "delay", "seconds": LONG, "method": "GET", "route": ANY},
+    {"kind": "limit", "status": 403, "method": "GET", "route": ANY},
+    {"kind": "limit", "status": 429, "method": "POST", "route": ANY},
+    *(
+        {**fault, "method": "POST", "route": route}
+        for route in (COMMENTS, PULLS, REPLIES)
+        for fault in (
+            {"kind": "fail_before", "status": 502},
+            {"kind": "fail_after", "status": 502},
+            {"kind": "cut", "when": "before"},
+            {"kind": "cut", "when": "after"},
+            {"kind": "cut", "when": "body"},
+            {"kind": "delay", "seconds": LONG},
+            {"kind": "hide", "seconds": 120},
+        )
+    ),
+    {"kind": "fail_before", "method": "PATCH", "route": EDITS, "status": 502},
+    {"kind": "fail_after", "method": "PATCH", "route": EDITS, "status": 502},
+)
+VICTIMS = ("service",) * 4 + ("shim",) * 3 + ("agent",) * 3
+# Rules that wait for a request at one time: more would only stand in each other's way.
+MOST_WAITING = 12
+
+
+class Chaos:
+    """Strikes as often as is due; counts what really happened."""
+
+    def __init__(self, town: Town, dice: random.Random) -> None:
+        self._town = town
+        self._dice = dice
+        self.kills: Counter[str] = Counter()
+        self._struck_before: Counter[str] = Counter()
+
+    # -- GitHub -------------------------------------------------------------------------------
+
+    def trouble(self, due: int, *, reads_alone: bool) -> None:
+        """Add rules until so many have struck or wait; at the end only reads are sure to come."""
+        plan = self._town.hub.app.pipeline.faults
+        choice = [one for one in FAULTS if not reads_alone or one["method"] == "GET"]
+        routes = {(one["method"], one["route"]) for one in choice}
+        listed = self._town.look(lambda _: plan.listed())
+        waiting = sum(not r["struck"] and (r["method"], r["route"]) in routes for r in listed)
+        missing = due - sum(self.faults().values()) - waiting
+        for _ in range(max(0, min(missing, MOST_WAITING - waiting))):
+            fault = self._dice.choice(choice)
+            self._town.look(lambda _, fault=fault: plan.add(fault))
+
+    def calm(self) -> None:
+        """No more faults."""
+        self._struck_before = self.faults()
+        plan = self._town.hub.app.pipeline.faults
+        self._town.look(lambda _: plan.remove())
+
+    def faults(self) -> Counter[str]:
+        """How often each kind has struck."""
+        plan = self._town.hub.app.pipeline.faults
+        listed = self._town.look(lambda _: plan.listed())
+        struck = Counter(self._struck_before)
+        for rule in listed:
+            struck[rule["kind"]] += rule["struck"]
+        return struck
+
+    # -- processes ----------------------------------------------------------------------------
+
+    def strike(self) -> None:
+        """Kill somebody, if there is one of the kind that the dice want."""
+        victim = self._dice.choice(VICTIMS)
+        if victim == "service":
+            self._town.kill_service()
+            self.kills[victim] += 1
+            self._town.start(self._skew())
+            return
+        run = self._choose_run()
+        process = run and (self._shim(run) if victim == "shim" else self._agent(run))
+        if run and process and self._kill(process):
+            self._town.note(word="killed", run=run.run, what=victim)
+            self.kills[victim] += 1
+
+    def replace_service(self) -> None:
+        """Leave in peace, and come back."""
+        self._town.leave()
+        self._town.start(self._skew())
+
+    def _skew(self) -> float:
+        return self._dice.uniform(-self._town.size.skew, self._town.size.skew)
+
+    def _choose_run(self) -> Run | None:
+        with self._town.store.read() as tx:
+            runs = live_runs(tx)
+        return self._dice.choice(runs) if runs else None
+
+    def _shim(self, run: Run) -> tree.Process | None:
+        return tree.look(json.loads(run.shim)["pid"]) if run.shim else None
+
+    def _agent(self, run: Run) -> tree.Process | None:
+        begun = [s for s in self._town.stamps() if s["word"] == "begin" and s["run"] == run.run]
+        return tree.look(begun[-1]["pid"]) if begun else None
+
+    def _kill(self, process: tree.Process) -> bool:
+        """Only if it is what it was taken for: numbers of processes come again."""
+        if process.zombie or process.key not in {one.key for one in self._town.left()}:
+            return False
+        if gone(process):
+            return False
+        try:
+            kill(process)
+        except (AssertionError, ProcessLookupError):
+            return False
+        return True

@@ -1,0 +1,41 @@
+"""The whole program for a long time: people, kills, faults, and what must hold after all of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from soak_campaign import campaign
+from soak_evidence import gathered
+from soak_invariants import violations
+from soak_sizes import FULL, SEED_VARIABLE, SMALL, Size, seed
+
+
+def played(root, size: Size) -> None:
+    """Play, print what happened, and require that enough happened and nothing went wrong."""
+    chosen = seed()
+    hint = f"{SEED_VARIABLE}={chosen}; the evidence is in {root}"
+    print(f"\n{size.name} campaign: {hint}", flush=True)
+    with campaign(root, size, chosen) as life:
+        try:
+            life.play()
+        except AssertionError as error:
+            pytest.fail(f"{error}\n{hint}")
+        found = violations(gathered(life))
+        counts = life.counts()
+    for name, value in counts.items():
+        print(f"{name:>14}  {value}")
+    (root / "violations.json").write_text(json.dumps(found, indent=1))
+    assert not found, f"{json.dumps(found, indent=1)[:20_000]}\n{hint}"
+    for name in ("repositories", "tasks", "kills", "faults", "restarts"):
+        assert counts[name] >= getattr(size, name), f"too few {name}: {counts}\n{hint}"
+
+
+@pytest.mark.timeout(300)
+def test_a_small_campaign_violates_nothing(tmp_path):
+    played(tmp_path, SMALL)
+
+
+@pytest.mark.soak
+def test_a_full_campaign_violates_nothing(tmp_path):
+    played(tmp_path, FULL)
