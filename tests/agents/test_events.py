@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hostler.agents.command import Command
 from hostler.agents.events import (
     Cost,
+    Fault,
     Finished,
     LimitSignal,
     Noise,
@@ -33,7 +34,8 @@ amounts = st.floats(0, 1e9)
 events = st.one_of(
     st.builds(Started, st.text(), st.text(), st.text()),
     st.builds(Session, st.text()),
-    st.builds(Text, st.text()),
+    st.builds(Text, st.text(), st.booleans()),
+    st.builds(Fault, st.sampled_from(Outcome), counts),
     st.builds(ToolUse, st.text(), st.text()),
     st.builds(Retrying, st.sampled_from(Outcome), amounts, counts),
     st.builds(Usage, counts, counts, counts, st.booleans()),
@@ -105,7 +107,7 @@ def test_a_tool_that_quotes_a_limit_is_no_limit():
 
 def test_a_command_speaks_free_text():
     assert Command().events(Line(Stream.STDOUT, "429")) == [Text("429")]
-    assert Command().events(Line(Stream.STDERR, "warning")) == [Noise("warning")]
+    assert Command().events(Line(Stream.STDERR, "warning")) == [Noise("warning", aside=True)]
 
 
 def test_a_retry_is_a_state_that_output_takes_back():
@@ -127,5 +129,29 @@ def test_usage_and_cost_add_up_unless_they_are_totals():
     assert state.usage == Usage(11, 22, 33, total=True)
     assert state.usd == 0.75
     assert tally([Usage(5, total=True), Cost(2.0, total=True)], state) == Tally(
-        usage=Usage(5, total=True), usd=2.0
+        usage=Usage(5, total=True), usd=2.0, said=True
     )
+
+
+def test_what_is_said_again_of_the_same_message_replaces_what_was_said_before():
+    first, again, other = Usage(10, 1, of="a"), Usage(10, 7, of="a"), Usage(5, 2, of="b")
+    assert tally([first, again, other]).usage == Usage(15, 9, total=True)
+    assert tally([first, other, Usage(99, 9, total=True)]).usage == Usage(99, 9, total=True)
+
+
+def test_pieces_of_a_text_are_one_text_until_a_tool_is_used():
+    said = tally([Text("All ", delta=True), Text("done.", delta=True)])
+    assert said.last_text == "All done."
+    assert said.after(ToolUse("edit")).after(Text("No.", delta=True)).last_text == "No."
+
+
+def test_a_failed_request_stands_until_the_next_word_of_the_model():
+    failed = tally([Fault(Outcome.AUTH, 401)])
+    assert failed.fault == Fault(Outcome.AUTH, 401)
+    assert failed.after(Text("on")).fault is None
+
+
+def test_what_is_said_beside_a_stream_is_no_stream():
+    state = tally([Noise("  ", aside=True), Noise("first", aside=True), Noise("2", aside=True)])
+    assert (state.said, state.aside) == (False, "first")
+    assert tally([Noise("garbage")]).said

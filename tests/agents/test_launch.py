@@ -146,8 +146,8 @@ def test_a_folder_that_cannot_be_written_is_a_clear_refusal(work, ours):
 
 def test_a_kind_that_is_not_there_yet_is_named():
     with pytest.raises(UnknownKind) as refused:
-        kind_of(Agent(kind="claude"))
-    assert "claude" in refused.value.what
+        kind_of(Agent.model_construct(kind="later"))
+    assert "later" in refused.value.what
     assert "command" in refused.value.remedy
 
 

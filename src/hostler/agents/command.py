@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 
 from hostler.agents.events import Event, Noise, Text
 from hostler.agents.exitcodes import by_exit_code
 from hostler.agents.launch import Assignment, Launch
 from hostler.agents.lines import Line, Stream
+from hostler.agents.program import missing_program
 from hostler.agents.prompt import with_prompt
 from hostler.agents.tally import Tally
 from hostler.agents.verdict import Verdict
@@ -18,6 +18,8 @@ from hostler.errors import Problem
 
 class Command:
     """A program that knows the contract, or at least how to exit."""
+
+    program = None
 
     def mistakes(self, agent: Agent, path: str) -> Sequence[Problem]:
         if not agent.command:
@@ -31,16 +33,7 @@ class Command:
         return Launch(argv, str(work.checkout), env, stdin)
 
     def events(self, line: Line) -> Sequence[Event]:
-        return [Text(line.text) if line.stream is Stream.STDOUT else Noise(line.text)]
+        return [Text(line.text) if line.stream is Stream.STDOUT else Noise(line.text, aside=True)]
 
     def own_word(self, exit_code: int | None, _: Tally, /) -> Verdict:
         return by_exit_code(exit_code)
-
-
-def missing_program(program: str, path: str) -> list[Problem]:
-    """A mistake if there is no such program. One named from the checkout cannot be known yet."""
-    in_the_checkout = "/" in program and not program.startswith("/")
-    if in_the_checkout or shutil.which(program, path=path):
-        return []
-    hint = "Install it, or write its whole path."
-    return [Problem("command", f'"{program}"', "a program on PATH", hint)]

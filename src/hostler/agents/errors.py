@@ -7,7 +7,8 @@ HostlerError
     ├── RunFilesFailed    the files of a run could not be written
     ├── ScriptError       a script for the scripted agent has mistakes (all of them, at once)
     ├── NotInRun          a word for a run was said outside of one
-    └── BadWord           what an agent wants to say breaks the contract
+    ├── BadWord           what an agent wants to say breaks the contract
+    └── RecordingUnreadable   a recorded stream that is to be judged cannot be read
 """
 
 from __future__ import annotations
@@ -104,3 +105,15 @@ class BadWord(AgentError):
 
     def lines(self) -> list[str]:
         return [self.what, *self.problems, self.safe]
+
+
+class RecordingUnreadable(AgentError):
+    """A recorded stream that is to be judged cannot be read."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(
+            f"{path} cannot be read: {error.strerror or error}.",
+            safe="Nothing was changed.",
+            remedy="Name the files `stdout` and `stderr` of a run's folder.",
+        )
+        self.exit_code = 2

@@ -25,9 +25,10 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Something the agent says."""
+    """Something the agent says. `delta`: it goes on where the last one ended."""
 
     text: str
+    delta: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +50,17 @@ class Retrying:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens. `total`: of the whole run so far; otherwise in addition to earlier ones."""
+    """Tokens. `total`: of the whole run so far; otherwise in addition to earlier ones.
+
+    `of` names the message they were spent on: what is said of the same message again replaces
+    what was said before.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
     total: bool = False
+    of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +85,14 @@ class LimitSignal:
 
 
 @dataclass(frozen=True, slots=True)
+class Fault:
+    """What the program says of a request that failed for good. A state: its last word decides."""
+
+    reason: Outcome
+    status: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The last word of the agent's program. `outcome` is empty where it names no class."""
 
@@ -89,11 +103,25 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """A line that is not in the stream's form: kept for people, never judged."""
+    """A line that is not in the stream's form: kept for people, never judged.
+
+    `aside`: it was written beside the stream, on standard error.
+    """
 
     text: str
+    aside: bool = False
 
 
 Event = (
-    Started | Session | Text | ToolUse | Retrying | Usage | Cost | LimitSignal | Finished | Noise
+    Started
+    | Session
+    | Text
+    | ToolUse
+    | Retrying
+    | Usage
+    | Cost
+    | LimitSignal
+    | Fault
+    | Finished
+    | Noise
 )

@@ -8,6 +8,7 @@ from typing import Protocol
 from hostler.agents.events import Event
 from hostler.agents.launch import Assignment, Launch
 from hostler.agents.lines import Line
+from hostler.agents.program import Program
 from hostler.agents.tally import Tally
 from hostler.agents.verdict import Verdict
 from hostler.config.settings import Agent
@@ -15,7 +16,13 @@ from hostler.errors import Problem
 
 
 class AgentKind(Protocol):
-    """One kind of agent. All but `mistakes` are pure and keep no state between calls."""
+    """One kind of agent. All but `mistakes` are pure and keep no state between calls.
+
+    `program`: what is known of the one program behind it; None where it may be any.
+    """
+
+    @property
+    def program(self) -> Program | None: ...
 
     def mistakes(self, agent: Agent, path: str) -> Sequence[Problem]:
         """What in its settings or on this machine would keep it from starting."""

@@ -47,14 +47,16 @@ def plan(
     agent: Agent, work: Assignment, ours: Mapping[str, str], secrets: Collection[str]
 ) -> Launch:
     """How this agent is started for this work; nothing is written."""
-    words = work.words()
-    env = with_tools(agent_environment(ours, agent.env, words, secrets), TOOLS)
+    words, program = work.words(), kind_of(agent).program
+    listed = {*agent.env, *(program.variables if program else ())}
+    env = with_tools(agent_environment(ours, listed, words, secrets), TOOLS)
+    env = {**(program.settings if program else {}), **env}
     if agent.own_home:
         env = with_own_home(env, *own_folders(work))
     limits = work.limits
     if agent.wall_limit_minutes:
         limits = replace(limits, wall_seconds=agent.wall_limit_minutes * 60.0)
-    handed = set(agent.env) - {*words, *PLAIN}
+    handed = listed - {*words, *PLAIN}
     launch = kind_of(agent).launch(agent, work, env)
     return launch.sparing(handed).limited(limits, agent.nice)
 

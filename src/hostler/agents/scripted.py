@@ -6,13 +6,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from hostler.agents.command import missing_program
 from hostler.agents.errors import ScriptError
 from hostler.agents.events import Event, Noise
 from hostler.agents.exitcodes import by_exit_code
 from hostler.agents.launch import Assignment, Launch
 from hostler.agents.lines import Line, Stream
 from hostler.agents.outcomes import Outcome
+from hostler.agents.program import missing_program
 from hostler.agents.script import load
 from hostler.agents.tally import Tally
 from hostler.agents.verdict import DecidedBy, Verdict
@@ -27,6 +27,8 @@ PLAYER = (sys.executable, "-I", "-m", "hostler.agents.player")
 class Scripted:
     """The player, and its stream of our own events."""
 
+    program = None
+
     def mistakes(self, agent: Agent, path: str) -> Sequence[Problem]:
         try:
             load(_script(agent))
@@ -39,7 +41,7 @@ class Scripted:
         return Launch(argv, str(work.checkout), env, str(work.prompt_file))
 
     def events(self, line: Line) -> Sequence[Event]:
-        return [decode(line.text) if line.stream is Stream.STDOUT else Noise(line.text)]
+        return [decode(line.text) if line.stream is Stream.STDOUT else Noise(line.text, aside=True)]
 
     def own_word(self, exit_code: int | None, tally: Tally, /) -> Verdict:
         """Success needs the exit code and the last event; a failure is what the stream says."""

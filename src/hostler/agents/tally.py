@@ -9,8 +9,10 @@ from functools import reduce
 from hostler.agents.events import (
     Cost,
     Event,
+    Fault,
     Finished,
     LimitSignal,
+    Noise,
     Retrying,
     Session,
     Text,
@@ -19,13 +21,18 @@ from hostler.agents.events import (
 )
 from hostler.agents.outcomes import LIMITS
 
+# Of what comes piece by piece, this much is kept.
+LONGEST_TEXT = 64 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class Tally:
     """The state of a stream so far.
 
-    `limit` is the signal that stands: further output of the model takes it back, because the
-    program got through after all.
+    `limit` is the signal that stands, `fault` the request that failed: further output of the
+    model takes both back, because the program got through after all. `part` is what `usage` has
+    of the last message so far; `flowing`: its text goes on. `said`: there was a stream at all;
+    `aside`: the first line beside it.
     """
 
     session: str = ""
@@ -34,16 +41,30 @@ class Tally:
     limit: LimitSignal | None = None
     finished: Finished | None = None
     last_text: str = ""
+    fault: Fault | None = None
+    part: Usage | None = None
+    flowing: bool = False
+    said: bool = False
+    aside: str = ""
 
     def after(self, event: Event) -> Tally:
         """The state after one more event."""
+        if isinstance(event, Noise) and event.aside:
+            return replace(self, aside=self.aside or event.text.strip())
+        return replace(self._after(event), said=True)
+
+    def _after(self, event: Event) -> Tally:
         match event:
-            case Text(text=text):
-                return replace(self, limit=None, last_text=text)
+            case Text(text=text, delta=delta):
+                whole = self.last_text + text if delta and self.flowing else text
+                whole = whole[:LONGEST_TEXT]
+                return replace(self, limit=None, fault=None, last_text=whole, flowing=delta)
             case ToolUse():
-                return replace(self, limit=None)
+                return replace(self, limit=None, fault=None, flowing=False)
             case LimitSignal():
                 return replace(self, limit=event)
+            case Fault():
+                return replace(self, fault=event)
             case Retrying(reason=reason) if reason in LIMITS:
                 return replace(self, limit=LimitSignal(reason, event.status, event.seconds))
             case Finished():
@@ -51,15 +72,32 @@ class Tally:
             case Session(id=session):
                 return replace(self, session=session)
             case Usage():
-                return replace(self, usage=event if event.total else _sum(self.usage, event))
+                return self._spent(event)
             case Cost(usd=usd, total=total):
                 return replace(self, usd=usd if total else self.usd + usd)
         return self
+
+    def _spent(self, event: Usage) -> Tally:
+        if event.total:
+            return replace(self, usage=replace(event, of=""), part=None)
+        if not event.of:
+            return replace(self, usage=_sum(self.usage, event))
+        known = self.part if self.part and self.part.of == event.of else Usage()
+        return replace(self, usage=_sum(_less(self.usage, known), event), part=event)
 
 
 def tally(events: Iterable[Event], before: Tally | None = None) -> Tally:
     """The state after these events."""
     return reduce(Tally.after, events, before or Tally())
+
+
+def _less(whole: Usage, part: Usage) -> Usage:
+    return Usage(
+        max(whole.input_tokens - part.input_tokens, 0),
+        max(whole.output_tokens - part.output_tokens, 0),
+        max(whole.cached_tokens - part.cached_tokens, 0),
+        total=True,
+    )
 
 
 def _sum(before: Usage, more: Usage) -> Usage:

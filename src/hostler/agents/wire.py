@@ -13,6 +13,7 @@ from typing import Any
 from hostler.agents.events import (
     Cost,
     Event,
+    Fault,
     Finished,
     LimitSignal,
     Noise,
@@ -34,6 +35,7 @@ TYPES: dict[str, type[Any]] = {
     "usage": Usage,
     "cost": Cost,
     "limit": LimitSignal,
+    "fault": Fault,
     "result": Finished,
 }
 _NAMES = {kind: name for name, kind in TYPES.items()}

@@ -11,6 +11,7 @@ import typer
 
 from hostler.cli import (
     agent_words,
+    agents,
     bus,
     db,
     doctor,
@@ -49,6 +50,7 @@ app = typer.Typer(
 )
 for room in (
     agent_words,
+    agents,
     bus,
     config_commands,
     db,

@@ -200,6 +200,9 @@ class Agent(Section):
     model: str = key("", "Model to ask for; empty: the program's own default.")
     pool: str = key("", "Whose limits it shares: `provider` or `provider:account`.")
     extra_args: list[str] = many("Further arguments, as they are.")
+    permissions: Literal["all", "own"] = key(
+        "all", "`all`: it asks nobody before it acts; `own`: as its own settings say."
+    )
     env: list[EnvName] = many("Variables of ours that the agent may see.")
     fallback: str = key("", "Agent for new tasks while this one's pool is closed.")
     wall_limit_minutes: int = key(0, "Longest run; 0: as `[tasks]` says.", ge=0, le=10_080)

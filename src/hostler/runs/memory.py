@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, replace
 from typing import Any
 
-from hostler.agents.events import Finished, LimitSignal, Usage
+from hostler.agents.events import Fault, Finished, LimitSignal, Usage
 from hostler.agents.outcomes import Outcome
 from hostler.agents.tally import Tally
 from hostler.telemetry.redact import redact
@@ -33,6 +33,12 @@ def recall(text: str | None) -> Tally:
         limit=_limit(raw["limit"]),
         finished=_finished(raw["finished"]),
         last_text=raw["last_text"],
+        # Runs that were begun by an older version do not have these.
+        fault=_fault(raw.get("fault")),
+        part=Usage(**raw["part"]) if raw.get("part") else None,
+        flowing=raw.get("flowing", False),
+        said=raw.get("said", True),
+        aside=raw.get("aside", ""),
     )
 
 
@@ -46,6 +52,7 @@ def shortened(tally: Tally) -> Tally:
         session=printable(tally.session),
         finished=finished,
         last_text=printable(tally.last_text),
+        aside=printable(tally.aside),
     )
 
 
@@ -68,6 +75,10 @@ def recall_limit(text: str | None) -> LimitSignal | None:
 
 def _limit(raw: dict[str, Any] | None) -> LimitSignal | None:
     return LimitSignal(**{**raw, "reason": Outcome(raw["reason"])}) if raw else None
+
+
+def _fault(raw: dict[str, Any] | None) -> Fault | None:
+    return Fault(**{**raw, "reason": Outcome(raw["reason"])}) if raw else None
 
 
 def _finished(raw: dict[str, Any] | None) -> Finished | None:

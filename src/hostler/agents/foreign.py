@@ -1,0 +1,70 @@
+"""Looking into JSON of other programs, which may hold anything anywhere. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Any
+
+from hostler.agents.wire import LARGEST
+from hostler.model import stamp
+
+LONGEST_DETAIL = 200
+# Until the year 2100: what lies behind it is no time in seconds.
+_LAST_SECOND = 4_102_444_800
+
+
+def object_in(text: str) -> Mapping[str, Any] | None:
+    """The JSON object that a text is, from its first to its last character."""
+    begun = text.lstrip()
+    if not begun.startswith("{"):
+        return None
+    try:
+        found = json.loads(begun)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def inner(raw: object, *path: str) -> Mapping[str, Any]:
+    """The object at a path; an empty one where there is none."""
+    for name in path:
+        raw = raw.get(name) if isinstance(raw, dict) else None
+    return raw if isinstance(raw, dict) else {}
+
+
+def words(raw: Mapping[str, Any], name: str) -> str:
+    """A text; empty where there is none."""
+    found = raw.get(name)
+    return found if isinstance(found, str) else ""
+
+
+def whole(raw: Mapping[str, Any], name: str) -> int:
+    """A count; 0 where there is none."""
+    return int(amount(raw, name))
+
+
+def amount(raw: Mapping[str, Any], name: str) -> float:
+    """A number that is not negative; 0 where there is none."""
+    found = raw.get(name)
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return 0.0
+    return float(found) if 0 <= found <= LARGEST and isfinite(found) else 0.0
+
+
+def moment(raw: Mapping[str, Any], name: str) -> str:
+    """A time in seconds since 1970, as our stamp; empty where there is none."""
+    seconds = amount(raw, name)
+    if not 0 < seconds < _LAST_SECOND:
+        return ""
+    return stamp(datetime.fromtimestamp(int(seconds), UTC))
+
+
+def detail(raw: Mapping[str, Any]) -> str:
+    """What a tool is used for, in one line: its command, path or pattern; else its arguments."""
+    for name in ("command", "file_path", "filePath", "path", "pattern", "query", "url", "prompt"):
+        if found := words(raw, name):
+            return " ".join(found.split())[:LONGEST_DETAIL]
+    return json.dumps(dict(raw), ensure_ascii=False)[:LONGEST_DETAIL] if raw else ""

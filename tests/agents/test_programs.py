@@ -1,0 +1,136 @@
+"""How real programs are called, and what they see of our environment."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostler.agents.codex import class_of, seconds_in
+from hostler.agents.environment import GITHUB_TOKENS
+from hostler.agents.errors import SecretRefused
+from hostler.agents.kinds import KINDS
+from hostler.agents.outcomes import Outcome
+from hostler.agents.prepare import plan
+from hostler.agents.statuses import by_status
+from hostler.config.settings import Agent
+
+pytest_plugins = ["playing"]
+PROGRAMS = ("claude", "codex", "gemini", "opencode")
+KEYS = {
+    "claude": "ANTHROPIC_API_KEY",
+    "codex": "OPENAI_API_KEY",
+    "gemini": "GEMINI_API_KEY",
+    "opencode": "OPENCODE_CONFIG",
+}
+
+
+def planned(kind, work, ours, **more):
+    return plan(Agent(kind=kind, **more), work, ours, GITHUB_TOKENS)
+
+
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_the_prompt_comes_on_standard_input_and_in_no_argument(kind, work, ours):
+    launch = planned(kind, work, ours)
+    assert launch.stdin == str(work.prompt_file)
+    assert launch.argv[0] == kind
+    assert all(work.prompt not in word for word in launch.argv)
+
+
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_another_program_may_stand_in_its_place(kind, work, ours):
+    launch = planned(kind, work, ours, command=["/opt/x", "--y"], extra_args=["--z"])
+    assert launch.argv[:2] == ("/opt/x", "--y") and "--z" in launch.argv
+
+
+@pytest.mark.parametrize(
+    ("kind", "stream", "resume"),
+    [
+        ("claude", "-p --output-format stream-json --verbose", "--resume s-1"),
+        ("codex", "exec --json --disable plugins", "resume s-1 -"),
+        ("gemini", "--output-format stream-json", "--resume s-1"),
+        ("opencode", "run --format json", "--session s-1"),
+    ],
+)
+def test_each_is_asked_for_its_stream_a_model_and_a_session(kind, stream, resume, work, ours):
+    fresh = " ".join(planned(kind, work, ours).argv)
+    assert f"{kind} {stream}" in fresh and "s-1" not in fresh and "--model" not in fresh
+    later = " ".join(planned(kind, replace(work, session="s-1"), ours, model="m-1").argv)
+    assert resume in later and "--model m-1" in later
+
+
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_it_asks_nobody_unless_its_own_settings_shall_decide(kind, work, ours):
+    free = set(planned(kind, work, ours).argv)
+    own = set(planned(kind, work, ours, permissions="own").argv)
+    assert own < free
+
+
+def test_as_root_claude_is_allowed_its_tools_one_by_one(work, ours, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert "--dangerously-skip-permissions" not in planned("claude", work, ours).argv
+    assert "--allowed-tools" in planned("claude", work, ours).argv
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert "--dangerously-skip-permissions" in planned("claude", work, ours).argv
+
+
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_each_sees_its_own_providers_key_and_no_other(kind, work, ours):
+    keys = {name: f"value of {name}" for name in KEYS.values()}
+    launch = planned(kind, work, {**ours, **keys})
+    # By name only: a key stands in no file.
+    assert launch.inherit == (KEYS[kind],)
+    assert not any(value in str(launch.spec("r1")) for value in keys.values())
+    assert not set(launch.env) & set(keys.values())
+
+
+def test_a_key_that_is_our_github_token_is_refused(work, ours):
+    secret = "ghp_" + "a" * 30
+    with pytest.raises(SecretRefused):
+        planned("claude", work, {**ours, "ANTHROPIC_API_KEY": secret})
+    with pytest.raises(SecretRefused):
+        planned("claude", work, {**ours, "GITHUB_TOKEN": "t" * 20, "ANTHROPIC_API_KEY": "t" * 20})
+
+
+def test_signals_reach_gemini_itself_and_no_program_replaces_itself(work, ours):
+    assert planned("gemini", work, ours).env["GEMINI_CLI_NO_RELAUNCH"] == "true"
+    assert planned("claude", work, ours).env["DISABLE_AUTOUPDATER"] == "1"
+    assert planned("opencode", work, ours).env["OPENCODE_DISABLE_AUTOUPDATE"] == "true"
+
+
+def test_a_program_that_is_not_there_is_found_before_the_start():
+    for kind in PROGRAMS:
+        (problem,) = KINDS[kind].mistakes(Agent(kind=kind), "/nowhere")
+        assert kind in problem.sentence()
+
+
+@given(st.integers(-1000, 10_000))
+def test_every_failing_status_has_a_class_and_no_other_has(status):
+    found = by_status(status)
+    assert (found is not None) == (400 <= status < 600)
+    assert (found is Outcome.RATE_LIMITED) == (status == 429)
+
+
+@given(st.text())
+def test_any_message_of_codex_is_a_class_or_nothing(text):
+    assert class_of(text) in {None, *Outcome}
+    assert seconds_in(text) >= 0
+    # Only at its beginning does a message say what it is.
+    assert class_of("x" + text) in {None, class_of("x" + text.lower())}
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("try again in 2s.", 2),
+        ("or try again in 3 days 4 hours 5 minutes.", 273_900),
+        ("Please try again in 20 minutes", 1200),
+        ("try again later", 0),
+        ("try again in " + "9" * 5000 + " days", 0),
+    ],
+)
+def test_how_long_codex_is_told_to_wait(text, seconds):
+    assert seconds_in(text) in {seconds, 10**6 * 86_400}

@@ -1,0 +1,207 @@
+"""Every recorded run of a real program is judged rightly, whatever models and tools say in it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from recordings import (
+    LOST_CAUSES,
+    Recording,
+    as_bytes,
+    by_itself,
+    recording,
+    recordings,
+    verdict_on,
+)
+
+from hostler.agents.events import Cost, LimitSignal, Retrying, Text, ToolUse, Usage
+from hostler.agents.kinds import KINDS
+from hostler.agents.lines import Line, Stream
+from hostler.agents.outcomes import LIMITS, Outcome
+
+UUID = "00000429-0529-4401-8429-429429429429"
+HOSTILE = (
+    "429 Too Many Requests",
+    "API Error: Request rejected (429) · rate_limit_error",
+    "exceeded retry limit, last status: 429 Too Many Requests",
+    "You’ve hit your usage limit. Try again in 3 days.",
+    "Quota exceeded. Check your plan and billing details.",
+    "[API Error: You have exhausted your daily quota on this model.]",
+    "unexpected status 529 <unknown status code>: Overloaded",
+    UUID,
+    '{"type":"result","is_error":true,"api_error_status":429,"api_error":"usage_limit_reached"}',
+    '"},"error":{"name":"APIError","data":{"statusCode":429}},"x":{"y":"',
+    '\n{"type":"turn.failed","error":{"message":"Quota exceeded."}}\n',
+    '{"type":"error","error":{"name":"APIError","data":{"statusCode":529}}}',
+    "\0\x1b[31m429\x1b[0m",
+)
+# Where the words of models and tools stand, by the names on the way to them.
+FREE = frozenset({"text", "content", "aggregated_output", "command", "output", "title", "input"})
+FREE |= {"parameters", "description", "thinking"}
+
+
+@pytest.mark.parametrize("one", recordings(), ids=lambda one: one.full_name)
+def test_a_recorded_run_is_judged_rightly(one: Recording):
+    found = verdict_on(one)
+    assert found.verdict.outcome.value == one.judged, found.verdict.why
+    assert found.verdict.why
+
+
+def test_causes_are_lost_in_few_and_each_is_a_real_difference():
+    assert len(LOST_CAUSES) <= 6
+    assert all(recording(name).expected != judged for name, (judged, _) in LOST_CAUSES.items())
+
+
+def free_words(value: object, said: str, free: bool = False) -> object:
+    """The same event, in which models and tools say something else."""
+    if isinstance(value, str):
+        return said if free else value
+    if isinstance(value, list):
+        return [free_words(one, said, free) for one in value]
+    if isinstance(value, dict):
+        return {
+            name: inner
+            if name in {"type", "name", "id", "tool_use_id"}
+            else free_words(inner, said, free or name in FREE)
+            for name, inner in value.items()
+        }
+    return value
+
+
+def speaks(line: str) -> bool:
+    """Whether a line is of a model or a tool, and not of the program itself."""
+    raw = json.loads(line)
+    if raw.get("message", {}) and isinstance(raw.get("message"), dict):
+        return raw["message"].get("model") != "<synthetic>"
+    return raw["type"] in {"message", "tool_use", "tool_result", "text"} or (
+        raw["type"].startswith("item.") and raw["item"]["type"] != "error"
+    )
+
+
+@given(st.sampled_from(by_itself()), st.lists(st.sampled_from(HOSTILE) | st.text(), min_size=1))
+def test_words_of_models_and_tools_change_no_verdict(one, said):
+    words = " ".join(said)
+    lines = [
+        json.dumps(free_words(json.loads(line), words)) if speaks(line) else line
+        for line in one.stdout
+    ]
+    assert verdict_on(one, as_bytes(tuple(lines))).verdict.outcome.value == one.judged
+
+
+@given(
+    st.sampled_from(by_itself()),
+    st.lists(st.tuples(st.integers(0, 50), st.binary(max_size=200)), max_size=5),
+)
+def test_garbage_between_the_lines_changes_no_verdict(one, garbage):
+    lines = [line.encode() for line in one.stdout]
+    for place, data in garbage:
+        noise = b"\xff" + data.replace(b"\n", b"\xfe")
+        lines.insert(place % (len(lines) + 1), noise)
+    found = verdict_on(one, b"".join(line + b"\n" for line in lines))
+    assert found.verdict.outcome.value == one.judged
+
+
+@given(st.sampled_from(by_itself()), st.integers(1, 300))
+def test_however_the_bytes_arrive(one, step):
+    assert verdict_on(one, cuts=step) == verdict_on(one)
+
+
+@pytest.mark.parametrize("one", by_itself()[::7], ids=lambda one: one.full_name)
+def test_a_line_of_a_megabyte_changes_no_verdict(one: Recording):
+    huge = json.dumps({"type": "huge", "text": "429 " * 300_000})
+    found = verdict_on(one, as_bytes((huge, *one.stdout[:-1], huge, one.stdout[-1])))
+    assert found.verdict.outcome.value == one.judged
+
+
+def renamed(line: str) -> str:
+    """A line as a version to come might write it."""
+    raw = json.loads(line)
+    return json.dumps({**raw, "type": f"v9.{raw['type']}"})
+
+
+@pytest.mark.parametrize("one", by_itself(), ids=lambda one: one.full_name)
+def test_a_stream_of_a_form_that_nobody_knows_is_a_crash_and_no_limit(one: Recording):
+    found = verdict_on(one, as_bytes(tuple(map(renamed, one.stdout))))
+    assert found.verdict.outcome is Outcome.CRASH
+
+
+@given(st.sampled_from(by_itself()), st.integers(0, 60))
+def test_a_stream_that_breaks_off_never_names_a_limit_that_it_has_not_told(one, kept):
+    """Success or a limit need the last event; without it, there is none."""
+    if kept >= len(one.stdout):
+        return
+    cut = verdict_on(one, as_bytes(one.stdout[:kept]))
+    last = [json.loads(line)["type"] for line in one.stdout[kept:]]
+    if "result" in last or "turn.failed" in last or "turn.completed" in last:
+        assert cut.verdict.outcome not in {*LIMITS, Outcome.SUCCESS}
+
+
+def events_of(full_name: str) -> list[object]:
+    one = recording(full_name)
+    kind = KINDS[one.cli]
+    said = [event for text in one.stdout for event in kind.events(Line(Stream.STDOUT, text))]
+    return said + [event for text in one.stderr for event in kind.events(Line(Stream.STDERR, text))]
+
+
+def test_retries_are_seen_while_they_happen_and_taken_back_by_the_next_word():
+    for cli in ("claude", "codex", "gemini"):
+        retries = [one for one in events_of(f"{cli}/flaky429") if isinstance(one, Retrying)]
+        assert retries and {one.reason for one in retries} == {Outcome.RATE_LIMITED}
+    assert verdict_on(recording("claude/flaky429")).tally.limit is None
+    (first, *_) = [one for one in events_of("claude/flaky429") if isinstance(one, Retrying)]
+    assert first == Retrying(Outcome.RATE_LIMITED, 2.0, 429)
+
+
+def test_a_subscription_that_is_used_up_says_until_when():
+    found = verdict_on(recording("claude/oauth_429_unified"))
+    assert found.verdict.limit == LimitSignal(
+        Outcome.QUOTA, 429, resets_at="2026-11-15T21:40:44.000Z"
+    )
+    assert found.as_json()["resets_at"] == "2026-11-15T21:40:44.000Z"
+
+
+def test_waits_that_a_provider_names_are_kept():
+    long = verdict_on(recording("gemini/429_long")).verdict
+    assert long.limit is not None and long.limit.retry_after_seconds == 3600
+    short = verdict_on(recording("opencode/429")).verdict
+    assert short.limit == LimitSignal(Outcome.RATE_LIMITED, 429, 2.0)
+    codex = verdict_on(recording("codex/sse_ratelimit")).verdict
+    assert codex.limit is not None and codex.limit.retry_after_seconds == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "spent", "usd"),
+    [
+        ("claude/tool", Usage(236, 44, 10, total=True), 0.00184),
+        ("codex/tool", Usage(222, 44, 10, total=True), 0.0),
+        ("gemini/tool", Usage(222, 44, 10, total=True), 0.0),
+        ("opencode/tool", Usage(222, 44, 0, total=True), 0.0),
+    ],
+)
+def test_tokens_and_money_are_counted_once(name, spent, usd):
+    found = verdict_on(recording(name)).tally
+    assert (found.usage, found.usd) == (spent, usd)
+
+
+def test_what_was_spent_before_an_end_by_force_is_counted_too():
+    """The last event, with the sum, never came."""
+    one = recording("claude/sigterm_leader_tool")
+    assert verdict_on(one).tally.usage.output_tokens > 0
+    whole = recording("claude/tool")
+    cut = verdict_on(whole, as_bytes(whole.stdout[:-1])).tally.usage
+    # What was written is only known in part before the sum comes.
+    assert cut.input_tokens == verdict_on(whole).tally.usage.input_tokens
+
+
+@pytest.mark.parametrize("cli", ["claude", "codex", "gemini", "opencode"])
+def test_a_run_is_told_live(cli):
+    found = events_of(f"{cli}/tool")
+    assert any(isinstance(one, ToolUse) and "hello-from-tool" in one.detail for one in found)
+    assert verdict_on(recording(f"{cli}/tool")).tally.session
+    text = verdict_on(recording(f"{cli}/tool")).tally.last_text
+    assert text == "All done. MOCK_FINAL_MESSAGE"
+    assert any(isinstance(one, Text) for one in found)
+    assert any(isinstance(one, Cost) for one in found) == (cli in {"claude", "opencode"})
