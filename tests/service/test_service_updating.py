@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from restart_bench import BROKEN, OK, WARNS, play
 
-from hostler.clock import FakeClock
-from hostler.config.settings import Runtime, Settings
-from hostler.errors import HomeLocked, StoreOutdated
-from hostler.service.opening import entered
-from hostler.service.restarting import Inherited, Updater, check_command, inherited
-from hostler.store import Patience
-from hostler.store.homelock import HomeLock
-from hostler.store.migrate import Plan, upgrade
-from hostler.store.place import find_place
-from hostler.store.revision import REVISIONS
-from hostler.store.runtime_operations import find_operation
+from hostler.checkouts.process import Child, Tail
+from hostler.config.settings import Runtime
+from hostler.service.updating import CHECK_SECONDS, Updater, longest_seconds
+from hostler.store.runtime_operations import Step
 
-OK, WARNS, BROKEN = (["sh", "-c", f"exit {code}"] for code in (0, 1, 2))
 MISSING = ["/nowhere/at/all"]
 
 
 class Update:
-    """One update, and the steps that were told."""
+    """One update, the commands that were told, and the steps that were begun."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.begun: list[Step] = []
         self.steps: list[tuple[str, int | None]] = []
         self.said = ""
+        # What the program says each time that it is asked, if that differs.
+        self.checks: list[list[str]] = []
+
+    def play(self, child: Child, out: Tail) -> int | None:
+        answer = self.checks.pop(0) if child.argv == ["asked"] else child.argv
+        return play(replace(child, argv=answer), out)
 
     def run(self, update, check=OK, rollback=(), **runtime):
         settings = Runtime(
@@ -37,7 +38,10 @@ class Update:
         )
         env = {"PATH": os.environ["PATH"]}
         own = {**env, "GITHUB_TOKEN": "ours"}
-        return Updater(settings, check, self.folder, env, own, self.told).update()
+        begins = self.begun.append
+        return Updater(
+            settings, check, self.folder, env, own, begins, self.told, self.play
+        ).update()
 
     def told(self, step: str, code: int | None, output: str) -> None:
         self.steps.append((step, code))
@@ -61,26 +65,22 @@ def test_a_program_that_would_not_start_replaces_nothing(update):
 
 @pytest.mark.parametrize("check", [OK, WARNS])
 def test_an_update_that_passes_its_check_is_taken(update, check):
-    became = update.run(["sh", "-c", "echo done"], check)
+    became = update.run(OK, check)
     assert (became.failed, became.replace) == ("", True)
-    assert [step for step, _ in update.steps] == ["update", "check"] and update.said == "done\n"
+    assert [step for step, _ in update.steps] == ["update", "check"]
 
 
-@pytest.mark.parametrize(
-    ("command", "check"),
-    [(BROKEN, OK), (OK, BROKEN), (OK, ["sh", "-c", "kill -9 $$"]), (MISSING, OK), (OK, MISSING)],
-)
-def test_whatever_fails_is_rolled_back_if_that_can_be(update, tmp_path, command, check):
-    mark = tmp_path / "rolled-back"
-    # After the way back the program passes again.
-    either = ["sh", "-c", f"test -e {mark} || exec {' '.join(map(_quoted, check))}"]
-    became = update.run(command, either, ["sh", "-c", f"touch {mark}"])
+@pytest.mark.parametrize(("command", "check"), [(BROKEN, OK), (OK, BROKEN), (MISSING, OK)])
+def test_whatever_fails_is_rolled_back_if_that_can_be(update, command, check):
+    update.checks = [check, OK] if check is BROKEN else [OK]
+    became = update.run(command, ["asked"], OK)
     assert became.failed.endswith("It was rolled back.") and became.replace
-    assert mark.exists() and update.steps[-1] == ("check", 0)
+    assert update.steps[-2:] == [("rollback", 0), ("check", 0)]
 
 
-def _quoted(word: str) -> str:
-    return f"'{word}'"
+@pytest.mark.parametrize("check", [["sh", "-c", "kill -9 $$"], MISSING])
+def test_a_program_that_cannot_be_asked_is_not_taken(update, check):
+    assert not update.run(OK, check).replace
 
 
 @pytest.mark.parametrize("rollback", [(), BROKEN, MISSING])
@@ -94,66 +94,52 @@ def test_an_update_that_hangs_is_ended(update):
     assert update.steps[0] == ("update", None) and became.failed.startswith("The update failed.")
 
 
-def test_the_update_sees_no_secret_and_our_own_check_does(update):
-    update.run(["sh", "-c", "echo update=$GITHUB_TOKEN"], ["sh", "-c", "echo check=$GITHUB_TOKEN"])
-    assert update.said == "update=\ncheck=ours\n"
+@pytest.mark.parametrize(
+    ("update_", "check", "rollback", "begun"),
+    [
+        ((), OK, (), [Step.LOOK, Step.READY]),
+        ((), BROKEN, (), [Step.LOOK]),
+        (OK, OK, (), [Step.UPDATE, Step.UPDATED]),
+        (OK, BROKEN, (), [Step.UPDATE]),
+        (BROKEN, OK, OK, [Step.UPDATE, Step.ROLLBACK]),
+        (OK, BROKEN, OK, [Step.UPDATE, Step.ROLLBACK]),
+    ],
+)
+def test_each_step_is_named_before_it_is_begun(update, update_, check, rollback, begun):
+    update.run(update_, check, rollback)
+    assert update.begun == begun
 
 
-def test_the_check_asks_the_program_on_the_disk_with_the_same_settings(tmp_path):
-    asked = check_command(tmp_path / "home", tmp_path / "hostler.toml")
-    assert asked[1:3] == ["-m", "hostler"] and asked[-2:] == ["doctor", "--quick"]
-    assert str(tmp_path / "home") in asked and str(tmp_path / "hostler.toml") in asked
+def test_a_step_that_cannot_be_named_is_not_begun(tmp_path):
+    def refuse(step: Step) -> None:
+        raise RuntimeError(step)
+
+    ran = tmp_path / "ran"
+    runtime = Runtime(restart_command=["touch", str(ran)])
+    with pytest.raises(RuntimeError):
+        Updater(runtime, OK, tmp_path, {}, {}, refuse, lambda *_: None, play).update()
+    assert not ran.exists()
 
 
-@pytest.fixture
-def old_home(tmp_path: Path) -> Path:
-    """A home whose database has the layout of an earlier version."""
-    home = tmp_path / "home"
-    upgrade(
-        home,
-        find_place(home),
-        clock=FakeClock(),
-        patience=Patience(),
-        progress=lambda _done, _all: None,
-        plan=Plan(to=REVISIONS[-2]),
-    )
-    return home
+def test_the_update_stands_in_the_home_without_secrets_and_the_check_where_and_as_we_do(
+    update, tmp_path, monkeypatch
+):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    say = ["sh", "-c", "echo $(pwd) $GITHUB_TOKEN"]
+    update.run(say, say)
+    assert update.said.splitlines() == [str(tmp_path), f"{elsewhere} ours"]
 
 
-def test_after_an_update_the_database_is_brought_up_to_date_under_the_inherited_lock(old_home):
-    clock = FakeClock()
-    came = Inherited(HomeLock.take(old_home, clock).hand_over(), updated=True)
-    with entered(old_home, Settings(), clock, came) as (house, _lock):
-        with house.store.read() as tx:
-            assert find_operation(tx, "restart") is None
-        with pytest.raises(HomeLocked) as refused:
-            HomeLock.take(old_home, clock)
-        assert refused.value.holder is not None and refused.value.holder.purpose == "service"
-        assert list((old_home / "backups").iterdir())
-    HomeLock.take(old_home, clock).release()
+def test_a_folder_that_was_removed_is_no_reason_to_fail(update, tmp_path, monkeypatch):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    elsewhere.rmdir()
+    assert update.run([], OK).failed == ""
 
 
-def test_without_an_update_an_old_database_is_not_touched(old_home):
-    clock = FakeClock()
-    came = Inherited(HomeLock.take(old_home, clock).hand_over(), updated=False)
-    with pytest.raises(StoreOutdated), entered(old_home, Settings(), clock, came):
-        pass
-    assert not (old_home / "backups").exists()
-    # Who could not enter holds nothing.
-    HomeLock.take(old_home, clock).release()
-
-
-def test_a_lock_that_was_not_handed_over_is_refused(old_home):
-    clock, came = FakeClock(), Inherited(987, updated=False)
-    with pytest.raises(HomeLocked), entered(old_home, Settings(), clock, came):
-        pass
-
-
-def test_what_was_handed_over_is_taken_out_of_the_environment(monkeypatch):
-    monkeypatch.setenv("HOSTLER_INHERITED_LOCK", "7")
-    monkeypatch.setenv("HOSTLER_UPDATED", "1")
-    came = inherited()
-    assert came is not None and (came.lock, came.updated) == (7, True)
-    assert inherited() is None and "HOSTLER_UPDATED" not in os.environ
-    monkeypatch.setenv("HOSTLER_INHERITED_LOCK", "nonsense")
-    assert inherited() is None
+def test_what_an_update_may_take_is_the_sum_of_its_commands():
+    runtime = Runtime(restart_command_timeout_seconds=7200)
+    assert longest_seconds(runtime) == 2 * 7200 + 2 * CHECK_SECONDS
