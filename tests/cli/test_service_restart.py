@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from service_program import Program
+from service_program import PATIENCE, Program
 
 from hostler.clock import SystemClock
 from hostler.errors import HomeLocked
 from hostler.store import open_store
 from hostler.store.homelock import HomeLock, who_works
 from hostler.store.runtime_operations import RESTART, Operation, find_operation
+from hostler_program import HOSTLER
 
 # Works until its folder has a file `go`, then says that it is done.
 AGENT = """
@@ -31,6 +32,13 @@ class Lone(Program):
     """A service without repositories: only tasks by hand."""
 
     more = ""
+    relative = False
+
+    def argv(self, *words: str) -> list[str]:
+        if not self.relative:
+            return super().argv(*words)
+        home, config = self.home.name, self.config.name
+        return [HOSTLER, "--home", home, "--config", config, *words]
 
     def settings(self) -> str:
         return f"""
@@ -63,6 +71,11 @@ pool = "p"
                 return find_operation(tx, RESTART)
         finally:
             store.close()
+
+    def where(self) -> tuple[str, str]:
+        found = self.operation()
+        assert found is not None
+        return found.status.value, found.detail
 
     def events(self, name: str) -> list[dict[str, object]]:
         lines = [
@@ -113,6 +126,8 @@ class Intruder:
 
 
 def test_a_restart_replaces_the_program_and_nobody_gets_in_between(lone: Lone):
+    # Paths that are not whole ones mean the same after it.
+    lone.relative = True
     service = lone.start()
     lone.heard(service, "Watching")
     with Intruder(lone.home) as intruder:
@@ -163,24 +178,7 @@ def test_a_service_killed_while_it_drains_drains_on_and_its_agent_is_adopted(lon
     lone.end(again)
 
 
-def test_a_service_killed_in_the_middle_of_its_update_comes_back(lone: Lone):
-    lone.rewrite(f'restart_command = ["sh", "-c", "touch {lone.root}/begun; sleep 600"]\n')
-    service = lone.start()
-    lone.heard(service, "Watching")
-    assert lone.call("service", "restart").returncode == 0
-    lone.until(lambda: (lone.root / "begun").exists(), "the update")
-    operation = lone.operation()
-    assert operation is not None and operation.status == "running"
-    service.kill()
-    service.wait()
-    again = lone.start()
-    lone.heard(again, "Restarted: Hostler")
-    operation = lone.operation()
-    assert operation is not None and operation.status == "done"
-    lone.end(again)
-
-
-def test_a_service_asked_to_leave_in_the_middle_of_its_update_leaves(lone: Lone):
+def test_a_service_asked_to_leave_in_the_middle_of_its_update_leaves_and_the_next_tells(lone: Lone):
     lone.rewrite(f'restart_command = ["sh", "-c", "touch {lone.root}/begun; sleep 600"]\n')
     service = lone.start()
     lone.heard(service, "Watching")
@@ -188,6 +186,43 @@ def test_a_service_asked_to_leave_in_the_middle_of_its_update_leaves(lone: Lone)
     lone.until(lambda: (lone.root / "begun").exists(), "the update")
     assert "Left." in lone.end(service)
     assert service.returncode == 0 and len(lone.events("service_started")) == 1
+    # How far it came is known, and nobody has said that it was restarted.
+    assert lone.where() == ("running", "update")
+    again = lone.start()
+    lone.heard(again, "The restart failed. The service ended before the update was made")
+    assert lone.where()[0] == "failed"
+    lone.end(again)
+    assert not lone.events("service_restarted")
+
+
+KILL = ["sh", "-c", "kill -9 $PPID"]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("commands", "failed"),
+    [
+        ({"restart_command": KILL}, "before the update was made"),
+        (
+            {"restart_command": ["false"], "restart_rollback_command": KILL},
+            "before it was rolled back",
+        ),
+    ],
+)
+def test_a_service_that_its_own_commands_kill_comes_back_and_says_so(lone: Lone, commands, failed):
+    lone.rewrite("".join(f"{key} = {json.dumps(words)}\n" for key, words in commands.items()))
+    service = lone.start()
+    lone.heard(service, "Watching")
+    assert lone.call("service", "restart").returncode == 0
+    assert service.wait(PATIENCE) == -signal.SIGKILL
+    assert who_works(lone.home) is None
+    again = lone.start()
+    lone.heard(again, failed)
+    lone.end(again)
+    third = lone.start()
+    lone.heard(third, "Watching")
+    lone.end(third)
+    assert len(lone.events("service_restart_failed")) == 1 and not lone.events("service_restarted")
 
 
 BREAK = "cp {config} {config}.old && echo 'nonsense = 1' >> {config}"

@@ -11,11 +11,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from intake_yard import database
 
 from hostler.clock import FakeClock
-from hostler.flows.operations import SCOPES, current_operation, request_restart
+from hostler.errors import StoreBusy
+from hostler.flows.operations import SCOPES, current_operation, note_step, request_restart
 from hostler.service import Journal
 from hostler.service.draining import Act, RestartDrain, step
 from hostler.store.operator_commands import CommandRow, CommandStatus, add_command, find_command
 from hostler.store.outbox import open_writes
+from hostler.store.runtime_operations import RESTART, Step, find_operation
 from hostler.telemetry.logs import Logging
 
 TIMEOUT = 900.0
@@ -62,16 +64,27 @@ class Draining(RuleBasedStateMachine):
         self.pending = 0
         self.asked = 0
         self.ends: dict[str, str] = {}
+        self.gone = False
         self.start()
 
     def teardown(self) -> None:
         self.stack.close()
 
     def start(self) -> None:
+        left = self._operation() if self.gone else None
         log = Logging(self.clock, None, terminal=StringIO()).log
         self.drain = RestartDrain(self.store, Journal(log), self.clock)
         self.drain.came_back()
+        if left is not None:
+            # Done only if the thing that was asked for has happened.
+            done = left.step in (Step.READY, Step.UPDATED)
+            found = self._operation()
+            assert found is not None and found.status == ("done" if done else "failed")
         self.gone = False
+
+    def _operation(self):
+        with self.store.read() as tx:
+            return find_operation(tx, RESTART)
 
     @rule()
     def somebody_asks(self) -> None:
@@ -104,6 +117,12 @@ class Draining(RuleBasedStateMachine):
             assert wanted and self.pending == 0
             self.gone = True
 
+    @precondition(lambda self: self.gone)
+    @rule(step=st.sampled_from(Step))
+    def the_restart_goes_on(self, step: Step) -> None:
+        with self.store.write(*SCOPES) as tx:
+            assert note_step(tx, step) is not None
+
     @rule()
     def killed_and_started_again(self) -> None:
         """In any stage; work that was under way is adopted."""
@@ -134,6 +153,31 @@ class Draining(RuleBasedStateMachine):
             assert found is not None and found.status == "running"
         else:
             assert found is None or found.status == "pending"
+
+
+def test_what_a_busy_database_keeps_from_being_told_is_told_later_and_nothing_begins(monkeypatch):
+    clock, told = FakeClock(), []
+    with database(clock) as store:
+        log = Logging(clock, None, terminal=StringIO()).log
+        drain = RestartDrain(store, Journal(log, told.append), clock)
+        with store.write(*SCOPES) as tx:
+            request_restart(tx, "ann")
+        assert drain.look(0, TIMEOUT)
+        again = RestartDrain(store, Journal(log, told.append), clock)
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "write", refuse)
+            again.came_back()
+        assert again.wanted() and "busy" in told[-1]
+        assert not again.look(0, TIMEOUT) and not again.wanted()
+        assert told[-1].startswith("The restart failed.")
+        # Told once, and no drain was begun for it.
+        again.look(0, TIMEOUT)
+        assert len([line for line in told if "restart failed" in line]) == 1
+        assert len([line for line in told if "was asked for" in line]) == 1
+
+
+def refuse(*_scopes: str) -> None:
+    raise StoreBusy("somebody", 15.0)
 
 
 TestDraining = Draining.TestCase

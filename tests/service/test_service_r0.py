@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from scheduler_fleet import MakeFleet
+from scheduler_fleet import OPERATIONS, MakeFleet
 
+from hostler.flows.operations import note_step
 from hostler.service import Duty
+from hostler.store.runtime_operations import Step
 from hostler.store.tasks import TaskState
 
 TIMEOUT = 900
@@ -208,6 +210,8 @@ def test_a_service_killed_after_it_was_replaced_says_that_it_is_back(fleet: Make
     town.ask_restart("octo/barn")
     town.turn(first)
     assert first.restarting and town.operation().status == "running"
+    with town.store.write(*OPERATIONS) as tx:
+        note_step(tx, Step.READY)
     # Killed before it could say so, twice.
     for _ in range(2):
         town.service()

@@ -82,8 +82,18 @@ def file(tmp_path: Path) -> File:
     return File(tmp_path)
 
 
-def test_a_file_that_stays_is_never_read(file):
-    assert [file.look() for _ in range(5)] == [None] * 5 and file.reads == 0
+def test_a_file_that_stays_is_read_once(file):
+    assert [file.look() for _ in range(5)] == [None] * 5 and file.reads == 1
+
+
+def test_what_was_written_before_anybody_looked_is_noticed(file):
+    """As after a restart that failed: other settings are in force than the file says."""
+    in_force = read(file.path).settings
+    file.write(12)
+    watched = SettingsFile(file.path, in_force, file.load, file.clock)
+    file.clock.advance(LOOK_SECONDS)
+    found = watched.look()
+    assert found is not None and found.taken == ("runtime.worker_count",)
 
 
 def test_a_file_that_changes_is_read_once_and_at_most_every_two_seconds(file):

@@ -1,159 +1,211 @@
-"""An update: what the operator named, the check of the new program, and the way back."""
+"""One restart: what is stored before which step, a busy database, an `exec` that fails, signals."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from restart_bench import BROKEN, OK, Bench, ended_by
 
-from hostler.clock import FakeClock
-from hostler.config.settings import Runtime, Settings
-from hostler.errors import HomeLocked, StoreOutdated
-from hostler.service.opening import entered
-from hostler.service.restarting import Inherited, Updater, check_command, inherited
-from hostler.store import Patience
+from hostler.errors import StoreBusy
+from hostler.service.draining import RestartDrain, verdict
+from hostler.service.replacing import (
+    LOCK_VARIABLE,
+    called,
+    check_command,
+    inherited,
+    replace_process,
+    signals_kept_for_the_next,
+)
+from hostler.service.restarting import Means, restart
+from hostler.store import Store
 from hostler.store.homelock import HomeLock
-from hostler.store.migrate import Plan, upgrade
-from hostler.store.place import find_place
-from hostler.store.revision import REVISIONS
-from hostler.store.runtime_operations import find_operation
-
-OK, WARNS, BROKEN = (["sh", "-c", f"exit {code}"] for code in (0, 1, 2))
-MISSING = ["/nowhere/at/all"]
+from hostler.store.runtime_operations import Step
+from hostler.store.transaction import Transaction
 
 
-class Update:
-    """One update, and the steps that were told."""
+class BusyStore(Store):
+    """Refuses the next writes."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.steps: list[tuple[str, int | None]] = []
-        self.said = ""
+    refusals = 0
 
-    def run(self, update, check=OK, rollback=(), **runtime):
-        settings = Runtime(
-            restart_command=list(update), restart_rollback_command=list(rollback), **runtime
-        )
-        env = {"PATH": os.environ["PATH"]}
-        own = {**env, "GITHUB_TOKEN": "ours"}
-        return Updater(settings, check, self.folder, env, own, self.told).update()
+    def __init__(self, store: Store) -> None:
+        self.__dict__.update(store.__dict__)
 
-    def told(self, step: str, code: int | None, output: str) -> None:
-        self.steps.append((step, code))
-        self.said += output
+    @contextmanager
+    def write(self, *scopes: str, relaxed: bool = False) -> Iterator[Transaction]:
+        if self.refusals:
+            self.refusals -= 1
+            raise StoreBusy("somebody", 15.0)
+        with super().write(*scopes, relaxed=relaxed) as tx:
+            yield tx
+
+
+class Scene:
+    """A restart that runs, the lock, and what the store refuses."""
+
+    def __init__(self, bench: Bench, store: Store) -> None:
+        self.bench = bench
+        self.store = BusyStore(store)
+        self.lock = HomeLock.take(bench.home, bench.clock)
+        self.became: list[int] = []
+        self.leaving = False
+
+    def restart(self, **means: Any) -> None:
+        self.carry_out(self.bench.means(**{"become": self.became.append, **means}))
+
+    def carry_out(self, means: Means) -> None:
+        restart(means, self.store, self.lock, self.bench.clock, lambda: self.leaving)
+
+    def row(self) -> tuple[str, str]:
+        found = self.bench.operation(self.store)
+        return found.status.value, found.detail
 
 
 @pytest.fixture
-def update(tmp_path: Path) -> Update:
-    return Update(tmp_path)
+def scene(tmp_path) -> Iterator[Scene]:
+    bench = Bench(tmp_path / "home").furnish()
+    with closing(bench.store()) as store:
+        bench.begin(store)
+        made = Scene(bench, store)
+        yield made
+        made.lock.release()
 
 
-def test_without_a_command_the_program_is_only_looked_at(update):
-    became = update.run([])
-    assert (became.failed, became.replace, update.steps) == ("", True, [("check", 0)])
+def test_the_program_is_replaced_with_the_lock_and_the_row_says_so(scene):
+    scene.restart()
+    assert len(scene.became) == 1 and os.get_inheritable(scene.became[0])
+    assert scene.row() == ("running", "ready")
 
 
-def test_a_program_that_would_not_start_replaces_nothing(update):
-    became = update.run([], BROKEN)
-    assert "the old program goes on" in became.failed and not became.replace
+def test_an_update_that_passes_is_in_the_row_before_the_program_is_replaced(scene):
+    rows = []
+    scene.restart(update=OK, become=lambda _: rows.append(scene.row()))
+    assert rows == [("running", "updated")]
 
 
-@pytest.mark.parametrize("check", [OK, WARNS])
-def test_an_update_that_passes_its_check_is_taken(update, check):
-    became = update.run(["sh", "-c", "echo done"], check)
-    assert (became.failed, became.replace) == ("", True)
-    assert [step for step, _ in update.steps] == ["update", "check"] and update.said == "done\n"
+@pytest.mark.parametrize("refusals", [1, 5])
+def test_the_last_word_about_an_update_is_stored_however_long_that_takes(scene, refusals):
+    def refuse(_step: str) -> None:
+        scene.store.refusals = refusals
+
+    scene.restart(update=OK, check=BROKEN, heard=refuse)
+    status, why = scene.row()
+    assert status == "failed" and why.startswith("The new version does not pass")
+    assert scene.store.refusals == 0 and scene.became == []
+    assert scene.bench.answer(scene.store) == ("failed", f"The restart failed: {why}")
+    # The program that goes on has nothing else to tell.
+    RestartDrain(scene.store, scene.bench.journal(), scene.bench.clock).came_back()
+    assert scene.row() == (status, why)
+
+
+def test_a_busy_database_lets_no_step_begin(scene, tmp_path):
+    ran = tmp_path / "ran"
+    scene.store.refusals = 10_000
+    scene.leaving = True
+    scene.restart(update=["touch", str(ran)])
+    assert not ran.exists() and scene.became == []
+    scene.store.refusals = 0
+    assert scene.row() == ("running", "")
+
+
+def test_whoever_is_asked_to_leave_before_the_end_is_not_replaced(scene):
+    scene.leaving = True
+    scene.restart()
+    assert scene.became == [] and scene.row() == ("running", "ready")
+
+
+def test_a_program_that_cannot_be_started_is_told_of_and_the_lock_stays(scene, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    before = signal.getsignal(signal.SIGTERM)
+    scene.restart(become=replace_process)
+    status, why = scene.row()
+    assert status == "failed" and "could not be started (No such file or directory)" in why
+    assert not os.get_inheritable(scene.lock._file.fileno())
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_a_secret_in_a_plain_variable_stops_the_update_and_nothing_else(scene):
+    secret = {"GITHUB_TOKEN": "12345678secret", "LANG": "12345678secret"}
+    means = replace(scene.bench.means(update=OK), environment=secret)
+    scene.carry_out(means)
+    status, why = scene.row()
+    assert status == "failed" and "LANG" in why and "12345678secret" not in why
+
+
+@given(st.sampled_from([None, *Step]))
+def test_only_what_was_asked_for_and_happened_is_done(step):
+    done, words = verdict(step, "1.2")
+    assert done == (step in (Step.READY, Step.UPDATED))
+    assert words.endswith("Hostler 1.2 is at work.") and done == (
+        words == "Hostler 1.2 is at work."
+    )
+
+
+# -- how the next program is called ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("command", "check"),
-    [(BROKEN, OK), (OK, BROKEN), (OK, ["sh", "-c", "kill -9 $$"]), (MISSING, OK), (OK, MISSING)],
+    ("whole", "ours", "found"),
+    [
+        (["python", "-m", "hostler", "service"], ["/x/__main__.py", "service"], ["-m", "hostler"]),
+        (["python", "-I", "-m", "hostler"], ["/x/__main__.py"], ["-I", "-m", "hostler"]),
+        (["python", __file__, "--home", "x"], [__file__, "--home", "x"], [__file__]),
+        (["python", "/gone", "--home", "x"], ["/gone", "--home", "x"], ["-m", "hostler"]),
+    ],
 )
-def test_whatever_fails_is_rolled_back_if_that_can_be(update, tmp_path, command, check):
-    mark = tmp_path / "rolled-back"
-    # After the way back the program passes again.
-    either = ["sh", "-c", f"test -e {mark} || exec {' '.join(map(_quoted, check))}"]
-    became = update.run(command, either, ["sh", "-c", f"touch {mark}"])
-    assert became.failed.endswith("It was rolled back.") and became.replace
-    assert mark.exists() and update.steps[-1] == ("check", 0)
+def test_the_next_program_is_called_as_we_were(whole, ours, found):
+    assert called(whole, ours) == found
 
 
-def _quoted(word: str) -> str:
-    return f"'{word}'"
-
-
-@pytest.mark.parametrize("rollback", [(), BROKEN, MISSING])
-def test_without_a_way_back_the_old_program_goes_on(update, rollback):
-    became = update.run(OK, BROKEN, rollback)
-    assert became.failed.endswith("the old program goes on.") and not became.replace
-
-
-def test_an_update_that_hangs_is_ended(update):
-    became = update.run(["sleep", "600"], OK, OK, restart_command_timeout_seconds=1)
-    assert update.steps[0] == ("update", None) and became.failed.startswith("The update failed.")
-
-
-def test_the_update_sees_no_secret_and_our_own_check_does(update):
-    update.run(["sh", "-c", "echo update=$GITHUB_TOKEN"], ["sh", "-c", "echo check=$GITHUB_TOKEN"])
-    assert update.said == "update=\ncheck=ours\n"
-
-
-def test_the_check_asks_the_program_on_the_disk_with_the_same_settings(tmp_path):
+def test_the_check_asks_the_program_that_takes_over_with_the_same_settings(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "orig_argv", ["python", __file__, "service"])
+    monkeypatch.setattr(sys, "argv", [__file__, "service"])
     asked = check_command(tmp_path / "home", tmp_path / "hostler.toml")
-    assert asked[1:3] == ["-m", "hostler"] and asked[-2:] == ["doctor", "--quick"]
+    assert asked[:2] == [sys.executable, __file__] and asked[-2:] == ["doctor", "--quick"]
     assert str(tmp_path / "home") in asked and str(tmp_path / "hostler.toml") in asked
 
 
-@pytest.fixture
-def old_home(tmp_path: Path) -> Path:
-    """A home whose database has the layout of an earlier version."""
-    home = tmp_path / "home"
-    upgrade(
-        home,
-        find_place(home),
-        clock=FakeClock(),
-        patience=Patience(),
-        progress=lambda _done, _all: None,
-        plan=Plan(to=REVISIONS[-2]),
-    )
-    return home
-
-
-def test_after_an_update_the_database_is_brought_up_to_date_under_the_inherited_lock(old_home):
-    clock = FakeClock()
-    came = Inherited(HomeLock.take(old_home, clock).hand_over(), updated=True)
-    with entered(old_home, Settings(), clock, came) as (house, _lock):
-        with house.store.read() as tx:
-            assert find_operation(tx, "restart") is None
-        with pytest.raises(HomeLocked) as refused:
-            HomeLock.take(old_home, clock)
-        assert refused.value.holder is not None and refused.value.holder.purpose == "service"
-        assert list((old_home / "backups").iterdir())
-    HomeLock.take(old_home, clock).release()
-
-
-def test_without_an_update_an_old_database_is_not_touched(old_home):
-    clock = FakeClock()
-    came = Inherited(HomeLock.take(old_home, clock).hand_over(), updated=False)
-    with pytest.raises(StoreOutdated), entered(old_home, Settings(), clock, came):
-        pass
-    assert not (old_home / "backups").exists()
-    # Who could not enter holds nothing.
-    HomeLock.take(old_home, clock).release()
-
-
-def test_a_lock_that_was_not_handed_over_is_refused(old_home):
-    clock, came = FakeClock(), Inherited(987, updated=False)
-    with pytest.raises(HomeLocked), entered(old_home, Settings(), clock, came):
-        pass
-
-
 def test_what_was_handed_over_is_taken_out_of_the_environment(monkeypatch):
-    monkeypatch.setenv("HOSTLER_INHERITED_LOCK", "7")
-    monkeypatch.setenv("HOSTLER_UPDATED", "1")
-    came = inherited()
-    assert came is not None and (came.lock, came.updated) == (7, True)
-    assert inherited() is None and "HOSTLER_UPDATED" not in os.environ
-    monkeypatch.setenv("HOSTLER_INHERITED_LOCK", "nonsense")
+    monkeypatch.setenv(LOCK_VARIABLE, "7")
+    assert inherited() == 7
+    assert inherited() is None and LOCK_VARIABLE not in os.environ
+    monkeypatch.setenv(LOCK_VARIABLE, "nonsense")
     assert inherited() is None
+
+
+# -- signals --------------------------------------------------------------------------------------
+
+
+def test_a_signal_while_we_are_replaced_waits_for_the_next():
+    heard: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
+    try:
+        with signals_kept_for_the_next():
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)
+            assert signal.SIGTERM in signal.sigpending() and heard == []
+        # Nobody took over: it is ours after all.
+        assert heard == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_signal_that_another_thread_gets_is_not_lost():
+    def act() -> None:
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+        with signals_kept_for_the_next():
+            os.kill(os.getpid(), signal.SIGTERM)
+            threading.Event().wait(30)
+
+    assert ended_by(act) == signal.SIGTERM

@@ -19,7 +19,7 @@ from hostler.cli.main import app
 from hostler.clock import FakeClock
 from hostler.errors import HostlerError
 from hostler.service.systemd import Systemd, Watchdog
-from hostler.service.unit import Plan, Unfit, path, quoted, unit_text
+from hostler.service.unit import Plan, Unfit, argument, executable, path, quoted, unit_text
 from hostler_program import HOSTLER
 
 PLAN = Plan(("/usr/bin/python3", "-m", "hostler"), Path("/home/ann/.hostler"), Path("/c.toml"))
@@ -46,14 +46,14 @@ def test_each_word_is_said_as_systemd_wants_it(systemd):
     assert systemd.heard() == ["RELOADING=1", f"MONOTONIC_USEC={int(clock.monotonic() * 10**6)}"]
     ours.stopping()
     assert systemd.heard() == ["STOPPING=1"]
-    ours.updating()
+    ours.updating(600)
     assert systemd.heard() == ["STATUS=Restarting."]
 
 
 def test_an_update_may_take_longer_than_the_watchdog_allows(systemd):
     ours = speaker(systemd, FakeClock(), WATCHDOG_USEC="3000000", WATCHDOG_PID=str(os.getpid()))
-    ours.updating()
-    assert "WATCHDOG_USEC=3600000000" in systemd.heard()
+    ours.updating(7200)
+    assert f"WATCHDOG_USEC={(7200 + 3600) * 10**6}" in systemd.heard()
     ours.ready()
     assert systemd.heard() == ["READY=1", "WATCHDOG_USEC=3000000"]
 
@@ -179,7 +179,22 @@ def test_no_word_can_break_out_of_its_quotes(word):
         return
     inside = found[1:-1].replace("\\\\", "").replace('\\"', "")
     assert '"' not in inside and "\n" not in found
-    assert "%" not in inside.replace("%%", "") and "$" not in inside.replace("$$", "")
+    assert "%" not in inside.replace("%%", "")
+    # An assignment says what it says; in a command a `$` stands for itself only if it is doubled.
+    assert inside.count("$") == word.count("$")
+    assert argument(word).count("$") == 2 * word.count("$")
+
+
+def test_a_dollar_is_a_dollar_in_the_environment_and_in_arguments():
+    plan = Plan(("/bin/hostler",), Path("/home/a$b"), environment={"PATH": "/bin:/opt/$x"})
+    unit = parsed(unit_text(plan))["Service"]
+    assert unit["Environment"] == '"PATH=/bin:/opt/$x"' and '"/home/a$$b"' in unit["ExecStart"]
+    assert unit["EnvironmentFile"] == "-/home/a$b/environment"
+
+
+def test_a_program_that_a_unit_cannot_name_is_refused():
+    with pytest.raises(Unfit):
+        executable("/opt/$x/python")
 
 
 @pytest.mark.parametrize("place", ["relative", "/with\nline", "/ends "])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hostler.cli.leaving import Ear
 from hostler.cli.output import note
-from hostler.cli.service import leave_on_signals, note_time
+from hostler.cli.service import note_time
 
 if TYPE_CHECKING:
     from hostler.clock import Clock
@@ -49,7 +50,9 @@ def _work(house: House, clock: Clock, log: Log, task: Task, follower: Follower) 
     if task.repo_full_name is not None:
         require_git()
     runner = ServiceRunner(house, clock, Journal(log, note_time), Duty(polls=False, only={task.id}))
-    leave_on_signals(runner, stop_agents=False)
+    ear = Ear()
+    ear.listen()
+    ear.attach(runner)
     lookout = Lookout(lambda: family_now(house.store, task.id), note_time)
 
     def rested() -> bool:

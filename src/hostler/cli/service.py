@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -14,11 +17,14 @@ from hostler.cli.output import DIM, coloured, note, say, say_json
 from hostler.cli.state import Globals, globals_of, hand_on, read_again, settings_of
 
 if TYPE_CHECKING:
+    from hostler.cli.leaving import Ear
     from hostler.config import Loaded, Settings
+    from hostler.errors import HostlerError
     from hostler.intake import Preview
     from hostler.service import House, Journal, ServiceRunner
     from hostler.service.systemd import Systemd
     from hostler.service.webhooks import Receiver
+    from hostler.store.homelock import HomeLock
 
 
 commands = typer.Typer(name="service", rich_markup_mode=None, invoke_without_command=True)
@@ -81,6 +87,9 @@ def start(
 ) -> NoReturn:
     """Work in the foreground until it is asked to leave."""
     _require(loaded.settings, repository=False)
+    if loaded.path is not None:
+        # Whoever starts the next program, wherever it stands, means the same file.
+        loaded = replace(loaded, path=loaded.path.absolute())
     hand_on(loaded)
     _serve(given, loaded, stop_agents=stop_agents, once=once)
 
@@ -105,37 +114,73 @@ def _require(settings: Settings, *, repository: bool) -> None:
 
 def _serve(given: Globals, loaded: Loaded, *, stop_agents: bool, once: bool) -> NoReturn:
     from hostler.checkouts.git import version as require_git
-    from hostler.checkouts.process import unhalt
+    from hostler.cli.leaving import Ear
     from hostler.clock import SystemClock
     from hostler.service import Journal
     from hostler.service.opening import entered
-    from hostler.service.restarting import inherited, restart
+    from hostler.service.presence import ONE_LOOK, SERVICE
+    from hostler.service.replacing import inherited
     from hostler.service.systemd import Systemd
 
-    came, clock, settings = inherited(), SystemClock(), loaded.settings
+    lock, clock, settings = inherited(), SystemClock(), loaded.settings
     systemd = Systemd(os.environ, clock)
+    ear = Ear(stop_agents=stop_agents, told=systemd.stopping)
+    # Before anything is started, which would otherwise be deaf as long as we are.
+    ear.listen()
     if settings.repo:
         require_git()
-    with (
-        logbook(given, settings, "service") as log,
-        entered(given.home_folder, settings, clock, came) as (house, lock),
-    ):
+    purpose = ONE_LOOK if once else SERVICE
+    with logbook(given, settings, "service") as log:
         journal = Journal(log, tell, reloaded=systemd.ready)
-        while True:
-            runner, leaves = _work(
-                house, loaded, journal, systemd, stop_agents=stop_agents, once=once
-            )
-            if not runner.restarting or leaves():
-                break
-            systemd.updating()
-            # What is started from here on is not ended any more because we left.
-            unhalt()
-            restart(runner.house, lock, loaded.path, journal, leaves)
-            if leaves():
-                break
-            house = runner.house
-        say_farewell(house)
+        unfit = partial(_go_back, given.home_folder, loaded, journal, ear)
+        entering = entered(given.home_folder, settings, clock, lock, purpose=purpose, unfit=unfit)
+        with entering as (house, lock_held):
+            runner = _work_and_restart(house, lock_held, loaded, journal, systemd, ear, once=once)
+            say_farewell(runner.house)
     end_now(1 if once and runner.unreached() else 0)
+
+
+def _go_back(
+    home: Path, loaded: Loaded, journal: Journal, ear: Ear, lock: HomeLock, error: HostlerError
+) -> None:
+    """The layout that an update needs cannot be had."""
+    from hostler.service.restarting import Means, undo_update
+
+    means = Means(home, loaded.settings, dict(os.environ), loaded.path, journal)
+    undo_update(means, lock, ear.leaves, error)
+
+
+def _work_and_restart(
+    house: House,
+    lock: HomeLock,
+    loaded: Loaded,
+    journal: Journal,
+    systemd: Systemd,
+    ear: Ear,
+    *,
+    once: bool,
+) -> ServiceRunner:
+    """Work until it is asked to leave. A restart that fails is no reason to; others end here."""
+    from hostler.checkouts.process import unhalt
+    from hostler.clock import SystemClock
+    from hostler.service.restarting import Means, restart
+    from hostler.service.updating import longest_seconds
+
+    while True:
+        runner = _work(house, loaded, journal, systemd, ear, once=once)
+        house = runner.house
+        if not runner.restarting or ear.asked:
+            return runner
+        # What is started from here on is not ended any more because we left.
+        unhalt()
+        # Once more: a signal from just before may have been undone with it.
+        if ear.asked:
+            return runner
+        systemd.updating(longest_seconds(house.settings.runtime))
+        means = Means(house.home, house.settings, house.environment, loaded.path, journal)
+        restart(means, house.store, lock, SystemClock(), ear.leaves)
+        if ear.asked:
+            return runner
 
 
 def _work(
@@ -143,11 +188,11 @@ def _work(
     loaded: Loaded,
     journal: Journal,
     systemd: Systemd,
+    ear: Ear,
     *,
-    stop_agents: bool,
     once: bool,
-) -> tuple[ServiceRunner, Callable[[], bool]]:
-    """One service from its start to its end; and whether it was asked to leave."""
+) -> ServiceRunner:
+    """One service from its start to its end."""
     from hostler.clock import SystemClock
     from hostler.service import Duty, ServiceRunner
     from hostler.service.following import Follower
@@ -157,12 +202,12 @@ def _work(
 
     clock, settings, file = SystemClock(), house.settings, None
     if loaded.path is not None:
-        path = loaded.path.absolute()
+        path = loaded.path
         file = SettingsFile(path, settings, lambda: read_again(path), clock)
     runner = ServiceRunner(house, clock, journal, Duty(once=once), settings_file=file)
     follower = Follower(house.store, tell)
     # Before anybody is told how to end it.
-    leaves = leave_on_signals(runner, stop_agents=stop_agents, told=systemd.stopping)
+    ear.attach(runner)
     reload_on_signal(runner, told=systemd.reloading if file is not None else lambda: None)
     _say_hello(settings, once=once)
     # Once, after the first turn: from then on it really works.
@@ -182,7 +227,7 @@ def _work(
             return False
 
         runner.run(look)
-    return runner, leaves
+    return runner
 
 
 def _say_hello(settings: Settings, *, once: bool) -> None:
@@ -221,40 +266,6 @@ def note_time(text: str) -> None:
     from datetime import datetime
 
     note(f"{coloured(f'{datetime.now().astimezone():%H:%M:%S}', DIM, sys.stderr)}  {text}")
-
-
-def leave_on_signals(
-    runner: ServiceRunner, *, stop_agents: bool, told: Callable[[], None] = lambda: None
-) -> Callable[[], bool]:
-    """The first signal asks to leave; the second leaves now: what is cut off is taken up again.
-
-    The answer says whether there was one.
-    """
-    import signal
-    import threading
-
-    asked = False
-
-    def handle(number: int, _frame: Any) -> None:
-        nonlocal asked
-        if asked:
-            os._exit(128 + number)
-        asked = True
-        told()
-        # From another thread: here we may have interrupted the very lock that is needed.
-        threading.Thread(target=leave, args=(number,)).start()
-
-    def leave(number: int) -> None:
-        if number == signal.SIGINT and sys.stdin.isatty():
-            ends = "agents are ended" if stop_agents else "agents at work go on"
-            note(f"Leaving; {ends}. Ctrl-C once more: leave now, whatever is under way.")
-        runner.leave(stop_agents=stop_agents)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, handle)
-    # The program before us held them back for us while it was replaced.
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
-    return lambda: asked
 
 
 def reload_on_signal(runner: ServiceRunner, told: Callable[[], None] = lambda: None) -> None:

@@ -13,11 +13,14 @@ from hostler.cli.output import note, say, say_json
 from hostler.cli.state import globals_of, settings_of
 
 if TYPE_CHECKING:
+    from hostler.clock import Clock
     from hostler.store import Store
     from hostler.store.runtime_operations import Operation
 
 # A commit wakes us; this is for a service that was killed, which says nothing.
 LOOK_SECONDS = 5.0
+# How long nobody may work on the home: a service that was killed is started again meanwhile.
+GONE_SECONDS = 30.0
 
 
 def restart(
@@ -38,6 +41,7 @@ def restart(
       hostler service restart
       hostler service restart --wait --json
     """
+    from hostler.clock import SystemClock
     from hostler.store import open_store
 
     given = globals_of(context)
@@ -47,7 +51,7 @@ def restart(
         asked = _ask(store)
         if not asked:
             note("A restart is under way already.")
-        found = _wait(store) if wait else _last(store)
+        found = _wait(store, given.home_folder, SystemClock()) if wait else _last(store)
     if json:
         say_json({**asdict(found), "status": found.status.value, "asked": asked})
     else:
@@ -59,11 +63,18 @@ def _require_service(home: Path) -> None:
     from hostler.errors import HostlerError
     from hostler.service.presence import presence
 
-    if not presence(home).takes_tasks:
+    found = presence(home)
+    if found.holder is None:
         raise HostlerError(
             "No service works on this home.",
             safe="Nothing was asked for.",
             remedy="Start one: hostler service",
+        )
+    if not found.takes_tasks:
+        raise HostlerError(
+            f"{found.holder} works on this home, and cannot be asked for a restart.",
+            safe="Nothing was asked for.",
+            remedy="Wait until it has ended.",
         )
 
 
@@ -84,12 +95,26 @@ def _last(store: Store) -> Operation:
     return found
 
 
-def _wait(store: Store) -> Operation:
+def _wait(store: Store, home: Path, clock: Clock) -> Operation:
+    """The restart, when it is over; an error if nobody is there to carry it out."""
+    from hostler.errors import HostlerError
+    from hostler.service.presence import presence
+
+    gone_since: float | None = None
     while True:
         mark = store.change_mark()
+        # Before the row: a service that has told its end may be gone a moment later.
+        there, now = presence(home).takes_tasks, clock.monotonic()
+        gone_since = None if there else (gone_since or now)
         found = _last(store)
         if not found.under_way:
             return found
+        if gone_since is not None and now - gone_since >= GONE_SECONDS:
+            raise HostlerError(
+                "The service has ended before it restarted.",
+                safe="The restart is still asked for: the next service tells what became of it.",
+                remedy="Start one: hostler service",
+            )
         store.wait_for_change(mark, LOOK_SECONDS)
 
 

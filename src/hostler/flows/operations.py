@@ -2,6 +2,7 @@
 
 ```
 (none) ── request ──▶ pending ── start ──▶ running ── finish ──▶ done | failed ── request ──▶ …
+                                          step ↺
 ```
 """
 
@@ -14,6 +15,7 @@ from hostler.store.runtime_operations import (
     RESTART,
     Operation,
     OperationStatus,
+    Step,
     begin_operation,
     change_operation,
     find_operation,
@@ -47,6 +49,14 @@ def start_operation(tx: Transaction) -> Operation | None:
     if found is None or found.status is not OperationStatus.PENDING:
         return None
     return change_operation(tx, found, OperationStatus.RUNNING)
+
+
+def note_step(tx: Transaction, step: Step) -> Operation | None:
+    """The restart that runs begins this now; None if none runs."""
+    found = current_operation(tx)
+    if found is None or found.status is not OperationStatus.RUNNING:
+        return None
+    return change_operation(tx, found, OperationStatus.RUNNING, step)
 
 
 def finish_operation(tx: Transaction, ok: bool, detail: str = "") -> Operation | None:

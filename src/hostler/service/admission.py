@@ -31,7 +31,7 @@ from hostler.service.purses import empty, purses
 from hostler.service.queueing import QueuedRuns
 from hostler.service.space import REMEDY, Room, sentence, too_full
 from hostler.service.spending import spendings
-from hostler.service.waits import roots_waiting_for
+from hostler.service.waits import roots_waiting_for, waited_for
 from hostler.store import Store, Transaction
 from hostler.store.pauses import pauses
 from hostler.store.runs import LIVE, Run, open_runs, regain_place
@@ -165,6 +165,7 @@ class Admission:
             running[name] = require_task(tx, name)
         limits = office.settings.tasks
         waiting = self._waiting(tx)
+        closed = office.closed(tx)
         return Yard(
             now=tx.now(),
             waiting=tuple(waiting),
@@ -184,7 +185,8 @@ class Admission:
             max_runs=limits.max_concurrent_runs,
             max_root_tasks=limits.max_concurrent_root_tasks,
             served=turns(tx),
-            closed=office.closed(tx),
+            closed=closed,
+            spared=waited_for(tx, found, waiting) if closed else frozenset(),
             joins_first=timedelta(seconds=limits.waiting_joins_first_class_seconds),
         )
 

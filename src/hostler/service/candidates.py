@@ -82,7 +82,7 @@ class Yard:
     runs, what it still depends on, and which budget is used up; `full`: a disk is. `parents` are
     tasks whose children are at work; `awaited` counts, by task, the root tasks under way that wait
     for it with their places lent; `served` says where the last turn of each project ended;
-    `closed` why nothing begins, if so.
+    `closed` why nothing begins, if so, but for those `spared`, whom somebody at work waits for.
     """
 
     now: datetime
@@ -100,6 +100,7 @@ class Yard:
     max_root_tasks: int = 0
     served: Mapping[str, int] = field(default_factory=dict)
     closed: str = ""
+    spared: frozenset[str] = frozenset()
     joins_first: timedelta = timedelta(minutes=15)
 
 
@@ -205,8 +206,10 @@ def _paused(task: Task, yard: Yard) -> Held | None:
     return Held(Gate.PAUSED, paused, "See `hostler unpause`.") if paused else None
 
 
-def _drain(_task: Task, yard: Yard) -> Held | None:
-    return Held(Gate.DRAIN, yard.closed, "Wait: it is over by itself.") if yard.closed else None
+def _drain(task: Task, yard: Yard) -> Held | None:
+    if not yard.closed or task.id in yard.spared:
+        return None
+    return Held(Gate.DRAIN, yard.closed, "Wait: it is over by itself.")
 
 
 def _disk(task: Task, yard: Yard) -> Held | None:

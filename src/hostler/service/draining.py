@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from hostler import __version__
 from hostler.clock import Clock
+from hostler.errors import StoreError
 from hostler.flows.operations import (
     SCOPES,
     current_operation,
@@ -15,8 +16,17 @@ from hostler.flows.operations import (
 )
 from hostler.service.journal import Journal
 from hostler.store import Store
-from hostler.store.runtime_operations import OperationStatus
+from hostler.store.runtime_operations import OperationStatus, Step
 
+# Where a restart that was running stood when the program before us ended, and what that means.
+# Without an entry, all that was asked for has happened.
+_BROKEN_OFF: dict[Step | None, str] = {
+    None: "The service ended before it was replaced.",
+    Step.LOOK: "The service ended before it was replaced.",
+    Step.UPDATE: "The service ended before the update was made and checked.",
+    Step.ROLLBACK: "The update failed, and the service ended before it was rolled back.",
+    Step.UNFIT: "The new version could not bring the database to its layout; the log says why.",
+}
 # The end of the last work wakes us; this is for what happens without an event.
 TICK_SECONDS = 1.0
 
@@ -55,6 +65,12 @@ def step(
     return begun, first
 
 
+def verdict(step: Step | None, version: str) -> tuple[bool, str]:
+    """Whether a restart that came so far is done, and what there is to tell about it."""
+    broken_off = _BROKEN_OFF.get(step, "")
+    return not broken_off, f"{broken_off} Hostler {version} is at work.".strip()
+
+
 class RestartDrain:
     """The one drain of a process: its row says whether, its timer since when."""
 
@@ -65,6 +81,7 @@ class RestartDrain:
         self._drain: Drain | None = None
         # Where the database stood when it was last asked, and what it said.
         self._known: tuple[int, bool] | None = None
+        self._untold = False
 
     @property
     def started_at_monotonic(self) -> float | None:
@@ -81,6 +98,8 @@ class RestartDrain:
 
     def look(self, pending: int, timeout: float) -> bool:
         """So many futures are pending after a reap of all; whether to restart now."""
+        if self._untold:
+            self._tell()
         now = self._clock.monotonic()
         after, acts = step(self._drain, self.wanted(), pending, now, timeout)
         seconds = now - (self._drain or after or Drain(now, 0)).started_at
@@ -99,14 +118,25 @@ class RestartDrain:
 
     def came_back(self) -> None:
         """A restart that was running when we started is over: here we are."""
+        self._untold = True
+        try:
+            self._tell()
+        except StoreError as error:
+            # A busy database is no reason to leave. Nothing begins until it is told.
+            self._journal.broke(error)
+
+    def _tell(self) -> None:
         with self._store.read() as tx:
             found = current_operation(tx)
-        if found is None or found.status is not OperationStatus.RUNNING:
-            return
-        with self._store.write(*SCOPES) as tx:
-            over = finish_operation(tx, True, f"Hostler {__version__} is at work.")
-        if over is not None:
-            self._journal.restarted(__version__, over.requested_by)
+        if found is not None and found.status is OperationStatus.RUNNING:
+            done, words = verdict(found.step, __version__)
+            with self._store.write(*SCOPES) as tx:
+                finish_operation(tx, done, words)
+            if done:
+                self._journal.restarted(__version__, found.requested_by)
+            else:
+                self._journal.restart_failed(words)
+        self._untold = False
 
     def _start(self) -> bool:
         with self._store.write(*SCOPES) as tx:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hostler.clock import Clock
 from hostler.config.settings import Settings
-from hostler.errors import StoreMissing, StoreOutdated
+from hostler.errors import HostlerError, StoreError, StoreMissing, StoreOutdated
 from hostler.service.house import House
 from hostler.service.presence import SERVICE
 from hostler.store import Store, open_store
-from hostler.store.homelock import HomeLock, held, home_lock
-from hostler.store.place import find_place
+from hostler.store.homelock import HomeLock, held
+from hostler.store.peeking import leave_step, peek_step
+from hostler.store.place import Place, find_place
+from hostler.store.runtime_operations import Step
 from hostler.store.writers import Patience
 
-if TYPE_CHECKING:
-    from hostler.service.restarting import Inherited
+# Steps of a restart after which the program that starts may be one that the operator asked for.
+MAY_CHANGE_LAYOUT = (Step.UPDATE, Step.UPDATED)
 
 
 @contextmanager
@@ -38,31 +40,62 @@ def opened(home: Path, settings: Settings, clock: Clock) -> Iterator[House]:
         store.close()
 
 
+# What to do if the layout that an update needs cannot be had; the error is raised after it.
+Unfit = Callable[[HomeLock, HostlerError], None]
+
+
+def no_way_back(_lock: HomeLock, _error: HostlerError) -> None:
+    """Only the error is raised."""
+
+
 @contextmanager
 def entered(
-    home: Path, settings: Settings, clock: Clock, came: Inherited | None
+    home: Path,
+    settings: Settings,
+    clock: Clock,
+    inherited: int | None = None,
+    *,
+    purpose: str = SERVICE,
+    unfit: Unfit = no_way_back,
 ) -> Iterator[tuple[House, HomeLock]]:
     """A house and its lock, which the program before us may have handed over."""
-    with ExitStack() as stack:
-        lock = None
-        if came is not None:
-            lock = HomeLock.inherit(home, came.lock, clock, SERVICE)
-            stack.enter_context(held(lock))
-            if came.updated:
-                bring_up_to_date(home, settings.runtime.database_url or None, clock)
-        house = stack.enter_context(opened(home, settings, clock))
-        yield house, lock or stack.enter_context(home_lock(home, clock, SERVICE))
+    if inherited is None:
+        lock = HomeLock.take(home, clock, purpose)
+    else:
+        lock = HomeLock.inherit(home, inherited, clock, purpose)
+    with held(lock):
+        prepare(home, settings.runtime.database_url or None, clock, partial(unfit, lock))
+        with opened(home, settings, clock) as house:
+            yield house, lock
 
 
-def bring_up_to_date(home: Path, database_url: str | None, clock: Clock) -> None:
-    """After an update, and with the lock held: the database gets this program's layout."""
+def prepare(
+    home: Path, database_url: str | None, clock: Clock, unfit: Callable[[HostlerError], None]
+) -> None:
+    """With the lock held: a database of our layout, if it is missing or an update asks for it."""
+    place = find_place(home, database_url)
     try:
         open_store(home, database_url, clock=clock).close()
+    except StoreMissing:
+        _upgrade(home, place, clock)
     except StoreOutdated:
-        from hostler.store.migrate import upgrade_under_lock
+        if peek_step(place, clock, Patience()) not in MAY_CHANGE_LAYOUT:
+            raise
+        try:
+            _upgrade(home, place, clock)
+        except HostlerError as error:
+            # Once: each attempt makes a copy of the database first.
+            with suppress(StoreError):
+                leave_step(place, clock, Patience(), Step.UNFIT)
+            unfit(error)
+            raise
 
-        place = find_place(home, database_url)
-        upgrade_under_lock(home, place, clock=clock, patience=Patience(), progress=unheard)
+
+def _upgrade(home: Path, place: Place, clock: Clock) -> None:
+    # Here alone: it brings Alembic along, which takes longer than all the rest.
+    from hostler.store.migrate import upgrade_under_lock
+
+    upgrade_under_lock(home, place, clock=clock, patience=Patience(), progress=unheard)
 
 
 def unheard(_done: int, _all: int) -> None:

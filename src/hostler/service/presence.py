@@ -10,7 +10,7 @@ from hostler.store.holders import Holder
 from hostler.store.homelock import who_works
 
 # What the lock of a home is held for. Only the first takes whatever is queued.
-SERVICE, ONE_TASK = "service", "run"
+SERVICE, ONE_LOOK, ONE_TASK = "service", "service --once", "run"
 NOBODY = "No service works on this home: nothing starts until one does (`hostler service`)."
 
 

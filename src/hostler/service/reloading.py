@@ -13,6 +13,8 @@ from hostler.config.settings import Settings
 # A file that somebody writes in two steps is read once more after this time.
 LOOK_SECONDS = 2.0
 Mark = tuple[int, int, int]
+# The first look reads: the file may have changed since what is in force was read from it.
+NEVER_READ: Mark = (0, 0, 0)
 
 
 class SettingsFile:
@@ -25,7 +27,7 @@ class SettingsFile:
         self._present = present
         self._load = load
         self._clock = clock
-        self._mark = mark_of(path)
+        self._mark: Mark | None = NEVER_READ
         self._look_at = clock.monotonic() + LOOK_SECONDS
         self._asked = threading.Event()
 

@@ -11,8 +11,8 @@ from contextlib import suppress
 from hostler.clock import Clock
 
 SOCKET, PERIOD, OWNER = "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"
-# An update may install and check things for as long as this, and nothing turns meanwhile.
-UPDATE_SECONDS = 3600.0
+# What the new program may need on top of an update, until it turns: the database may be large.
+BEGINNING_SECONDS = 3600.0
 # Three signs of life in each period: one may be late.
 SIGNS = 3
 
@@ -45,9 +45,9 @@ class Systemd:
         """We leave."""
         self._say("STOPPING=1", *_status(status))
 
-    def updating(self) -> None:
-        """We are about to be replaced: that may take longer than the watchdog's period."""
-        words = [f"WATCHDOG_USEC={int(UPDATE_SECONDS * 1_000_000)}"]
+    def updating(self, seconds: float) -> None:
+        """We are about to be replaced: nothing turns meanwhile, and an update may take so long."""
+        words = [f"WATCHDOG_USEC={int((seconds + BEGINNING_SECONDS) * 1_000_000)}"]
         self._say(*(words if self.watchdog_seconds else ()), *_status("Restarting."))
 
     def alive(self) -> None:

@@ -28,7 +28,8 @@ def unit_text(plan: Plan) -> str:
     given = ["--home", str(plan.home)]
     if plan.config is not None:
         given += ["--config", str(plan.config)]
-    command = " ".join(quoted(word) for word in (*plan.program, *given, "service"))
+    program, *words = plan.program
+    command = " ".join([executable(program), *map(argument, (*words, *given, "service"))])
     lines = [f"Environment={quoted(f'{k}={v}')}" for k, v in sorted(plan.environment.items())]
     return f"""\
 # Written by `hostler service install`. Your own changes belong into a drop-in:
@@ -67,11 +68,22 @@ def _block(lines: list[str]) -> str:
 
 
 def quoted(word: str) -> str:
-    """One word of a command or assignment, whatever it holds."""
+    """One word, whatever it holds. `%` means something to systemd everywhere."""
     _require_text(word)
     inside = word.replace("\\", "\\\\").replace('"', '\\"')
-    # `%` and `$` mean something to systemd.
-    return f'"{inside.replace("%", "%%").replace("$", "$$")}"'
+    return f'"{inside.replace("%", "%%")}"'
+
+
+def argument(word: str) -> str:
+    """One word of a command, where `$` means something too; in an assignment it does not."""
+    return quoted(word.replace("$", "$$"))
+
+
+def executable(word: str) -> str:
+    """The program of a command. systemd runs what is written, but names it with `$` replaced."""
+    if "$" in word:
+        raise Unfit(f"the path of the program has a $ in it: {word}")
+    return quoted(word)
 
 
 def path(place: Path) -> str:

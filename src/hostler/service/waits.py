@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 
+from hostler.flows.lineage import belongs
 from hostler.planner import graph_of
 from hostler.planner.queue import is_root
 from hostler.store import Transaction
@@ -49,6 +50,20 @@ def roots_waiting_for(
             for reached in _reach(graph, name):
                 counts[reached] = counts.get(reached, 0) + 1
     return counts
+
+
+def waited_for(tx: Transaction, runs: Collection[Run], tasks: Iterable[Task]) -> frozenset[str]:
+    """Which of these tasks somebody with a lent place may wait for.
+
+    Those that it names, what they depend on, and what came from any of them or from itself: who
+    waits for the first of several names none.
+    """
+    waits = waits_of(runs)
+    if not waits:
+        return frozenset()
+    graph = graph_with(tx, (), waits)
+    roots = set(waits).union(*(_reach(graph, name) for name in waits))
+    return frozenset(task.id for task in tasks if belongs(tx, task, roots))
 
 
 def _reach(graph: Waits, start: str) -> set[str]:

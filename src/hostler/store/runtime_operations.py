@@ -25,6 +25,17 @@ class OperationStatus(StrEnum):
     FAILED = "failed"
 
 
+class Step(StrEnum):
+    """What a running restart has begun last. It is the row's detail until the end has one."""
+
+    LOOK = "look"
+    READY = "ready"
+    UPDATE = "update"
+    UPDATED = "updated"
+    ROLLBACK = "rollback"
+    UNFIT = "unfit"
+
+
 UNDER_WAY = (OperationStatus.PENDING, OperationStatus.RUNNING)
 
 
@@ -45,6 +56,17 @@ class Operation:
     def under_way(self) -> bool:
         """Whether it was asked for and is not over."""
         return self.status in UNDER_WAY
+
+    @property
+    def step(self) -> Step | None:
+        """What was begun last; None before the first step, and after the end."""
+        return step_of(self.status, self.detail)
+
+
+def step_of(status: str, detail: str) -> Step | None:
+    """The step that a row names, whoever wrote it."""
+    named = status == OperationStatus.RUNNING and detail in frozenset(Step)
+    return Step(detail) if named else None
 
 
 def find_operation(tx: Transaction, name: str) -> Operation | None:
