@@ -99,7 +99,7 @@ class Campaign:
         due = math.ceil(self.size.faults * min(1.0, progress + 0.1))
         self.chaos.trouble(due, reads_alone=progress == 1.0)
         if sum(self.chaos.kills.values()) < math.ceil(self.size.kills * progress):
-            self.chaos.strike()
+            self.chaos.strike(anybody=self._told() == len(self.plan))
         if self.restarts < self.size.restarts * progress:
             self.restarts += 1
             self._restart()

@@ -44,7 +44,8 @@ FAULTS: tuple[dict[str, Any], ...] = (
     {"kind": "fail_before", "method": "PATCH", "route": EDITS, "status": 502},
     {"kind": "fail_after", "method": "PATCH", "route": EDITS, "status": 502},
 )
-VICTIMS = ("service",) * 4 + ("shim",) * 3 + ("agent",) * 3
+# In this order, again and again, so that each kind has its share.
+VICTIMS = ("agent", "service", "shim", "service", "agent", "shim", "service")
 # Rules that wait for a request at one time: more would only stand in each other's way.
 MOST_WAITING = 12
 
@@ -89,19 +90,24 @@ class Chaos:
 
     # -- processes ----------------------------------------------------------------------------
 
-    def strike(self) -> None:
-        """Kill somebody, if there is one of the kind that the dice want."""
-        victim = self._dice.choice(VICTIMS)
-        if victim == "service":
-            self._town.kill_service()
-            self.kills[victim] += 1
-            self._town.start(self._skew())
-            return
+    def strike(self, *, anybody: bool) -> None:
+        """Kill the next one, if there is one of its kind; a service always is (`anybody`)."""
+        victim = "service" if anybody else VICTIMS[sum(self.kills.values()) % len(VICTIMS)]
+        struck = self._strike_service() if victim == "service" else self._strike_run(victim)
+        self.kills[victim] += struck
+
+    def _strike_service(self) -> bool:
+        self._town.kill_service()
+        self._town.start(self._skew())
+        return True
+
+    def _strike_run(self, victim: str) -> bool:
         run = self._choose_run()
         process = run and (self._shim(run) if victim == "shim" else self._agent(run))
-        if run and process and self._kill(process):
-            self._town.note(word="killed", run=run.run, what=victim)
-            self.kills[victim] += 1
+        if not (run and process and self._kill(process)):
+            return False
+        self._town.note(word="killed", run=run.run, what=victim)
+        return True
 
     def replace_service(self) -> None:
         """Leave in peace, and come back."""
