@@ -21,6 +21,7 @@ from soak_sizes import Size
 from soak_town import OWNER, US, Town, founded
 
 from hostler.model import RepoName
+from hostler.store import Transaction
 from hostler.store.inbox import pending_inbox_rows
 from hostler.store.leases import all_leases
 from hostler.store.operator_commands import OPEN, commands_in
@@ -137,8 +138,7 @@ class Campaign:
         while True:
             mark = self.town.store.change_mark()
             if self._quiet():
-                looks = self._looks()
-                self._until_looked(looks)
+                self._until_looked(self._looks())
                 if self._quiet():
                     return
             self._wait(mark)
@@ -154,10 +154,8 @@ class Campaign:
 
     def _looks(self) -> Counter[str]:
         """How often the service has asked for each repository's issues."""
-        ledger = self.town.hub.app.pipeline.ledger
-        asked = self.town.look(lambda _: list(ledger._entries))
-        paths = [one.path for one in asked if one.login == US and one.path.endswith("/issues")]
-        return Counter("/".join(path.split("/")[2:4]) for path in paths)
+        asked = self.town.asked(login=US, method="GET", route="/repos/{owner}/{repo}/issues")
+        return Counter("/".join(one.path.split("/")[2:4]) for one in asked)
 
     def _quiet(self) -> bool:
         with self.town.store.read() as tx:
@@ -168,7 +166,7 @@ class Campaign:
                 or any(self._waits(tx, name) for name in self.town.ids)
             )
 
-    def _waits(self, tx, name: str) -> bool:
+    def _waits(self, tx: Transaction, name: str) -> bool:
         repo = RepoName.parse(f"{OWNER}/{name}")
         return bool(pending_inbox_rows(tx, repo) or commands_in(tx, repo, OPEN))
 
@@ -232,9 +230,7 @@ class Campaign:
 
     def write_down(self) -> None:
         """What a person needs to find out what happened, beside the home."""
-        ledger = self.town.hub.app.pipeline.ledger
-        asked = self.town.look(lambda _: [asdict(one) for one in ledger._entries])
-        lines = "".join(json.dumps(one) + "\n" for one in asked)
+        lines = "".join(json.dumps(asdict(one)) + "\n" for one in self.town.asked())
         (self.town.root / "ledger.jsonl").write_text(lines)
         (self.town.root / "counts.json").write_text(json.dumps(self.counts(), indent=1))
 

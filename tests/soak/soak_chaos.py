@@ -7,8 +7,7 @@ import random
 from collections import Counter
 from typing import Any
 
-from service_kill_processes import gone, kill
-from soak_town import OWNER, Town
+from soak_town import OWNER, Town, ended
 
 from hostler.shim import tree
 from hostler.store.runs import Run, live_runs
@@ -133,10 +132,4 @@ class Chaos:
         """Only if it is what it was taken for: numbers of processes come again."""
         if process.zombie or process.key not in {one.key for one in self._town.left()}:
             return False
-        if gone(process):
-            return False
-        try:
-            kill(process)
-        except (AssertionError, ProcessLookupError):
-            return False
-        return True
+        return ended(process)

@@ -16,7 +16,7 @@ from soak_town import OWNER, US, Town
 
 from hostler.model import RepoName
 from hostler.sandbox.auth import token_for
-from hostler.sandbox.entities import Comment, Issue
+from hostler.sandbox.entities import Comment, Issue, Repo
 from hostler.sandbox.ledger import Entry
 from hostler.sandbox.pull_entities import Pull, ReviewComment
 from hostler.sandbox.world import World
@@ -101,7 +101,7 @@ def gathered(campaign: Campaign) -> Evidence:
     _add_rows(town, evidence)
     evidence.tales = campaign.tales
     evidence.stamps = town.stamps()
-    evidence.ledger = town.look(lambda _: list(town.hub.app.pipeline.ledger._entries))
+    evidence.ledger = town.asked()
     evidence.homeless = campaign.samples.homeless
     evidence.processes = [f"{one.pid} {one.name}" for one in town.left()]
     evidence.surprises = town.surprises
@@ -112,7 +112,7 @@ def gathered(campaign: Campaign) -> Evidence:
 
 
 def _github(world: World) -> Evidence:
-    names = {repo.id: repo.full_name for repo in (world.truth.all(_repo_kind()))}
+    names = {repo.id: repo.full_name for repo in world.truth.all(Repo)}
     found = Evidence()
     for issue in world.truth.all(Issue):
         if issue.state == "closed":
@@ -128,12 +128,6 @@ def _github(world: World) -> Evidence:
         number = pulls[remark.pull_id].number
         found.said.append(Said(names[remark.repo_id], number, remark.user, remark.body))
     return found
-
-
-def _repo_kind() -> Any:
-    from hostler.sandbox.entities import Repo
-
-    return Repo
 
 
 def _request(repo: str, pull: Pull, issue: Issue) -> Request:

@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 
-from soak_evidence import Evidence
+from soak_evidence import Evidence, Request
 from soak_people import Tale
 from soak_town import ALLOWED, OPERATOR, STRANGER, US
 
 from hostler.forge.markers import tokens_in
+from hostler.sandbox.ledger import Entry
 from hostler.store.operator_commands import CommandStatus
 from hostler.store.tasks import TaskState
 
@@ -328,7 +329,7 @@ def _name(tale: Tale) -> str:
     return f"{tale.key[0]}#{tale.number} ({tale.story.kind})"
 
 
-def _pulls_of(seen: Evidence, tale: Tale) -> list:
+def _pulls_of(seen: Evidence, tale: Tale) -> list[Request]:
     repo, number = tale.key
     fixes = re.compile(rf"Fixes #{number}\b")
     return [pull for pull in seen.pulls if pull.repo == repo and fixes.search(pull.body)]
@@ -343,5 +344,5 @@ def _answers(seen: Evidence) -> Counter[tuple[str, str]]:
     )
 
 
-def _deletes(entry) -> bool:
+def _deletes(entry: Entry) -> bool:
     return entry.login == US and entry.method == "DELETE" and entry.status < 300

@@ -19,6 +19,12 @@ LABEL = "agent:small-job"
 # Kills can make any task ask; whoever does so more often than this is in a loop.
 MOST_ANSWERS = 12
 
+NOT_FOUND = 404
+
+
+class NotShown(Exception):
+    """GitHub does not show it to people yet."""
+
 
 @dataclass
 class Word:
@@ -91,7 +97,11 @@ class People:
         """Do or see the next step; whether the story went on."""
         if task is None:
             return False
-        if not self._done(tale, task, hung):
+        try:
+            done = self._done(tale, task, hung)
+        except NotShown:
+            return False
+        if not done:
             self._help(tale, task)
             return False
         if tale.step in ("stopped", "free"):
@@ -273,6 +283,8 @@ class People:
 
     def _do(self, login: str, repo: str, method: str, address: str, **body: Any) -> Any:
         answer = self._ask(login, repo, method, address, **body)
+        if answer.status_code == NOT_FOUND:
+            raise NotShown
         assert answer.is_success, f"{method} {address}: {answer.status_code} {answer.text}"
         return answer.json()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 SEED_VARIABLE = "HOSTLER_SOAK_SEED"
 
@@ -25,7 +25,7 @@ class Size:
     patience: float
     # Virtual seconds in a real one: for the service and for GitHub alike.
     speed: float = 30.0
-    poll_seconds: int = 90
+    poll_seconds: int = 180
     # Agents at once: over all repositories, and in one.
     together: int = 4
     in_one: int = 2
@@ -33,8 +33,21 @@ class Size:
     skew: float = 100.0
 
 
-FULL = Size("full", 20, 500, 100, 500, restarts=8, abreast=40, patience=7200.0)
-SMALL = Size("small", 4, 12, 4, 20, restarts=1, abreast=12, patience=240.0)
+FULL = Size("full", 20, 500, 100, 500, restarts=8, abreast=60, patience=7200.0)
+SMALL = replace(
+    FULL,
+    name="small",
+    repositories=4,
+    tasks=10,
+    kills=4,
+    faults=20,
+    restarts=1,
+    abreast=10,
+    patience=240.0,
+    # Few repositories can be looked at often, and most of its time would be waiting.
+    speed=40.0,
+    poll_seconds=40,
+)
 
 
 def seed() -> int:

@@ -23,7 +23,7 @@ from soak_time import Pace, SandboxClock
 from hostler.clock import SystemClock
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.entities import Repo
-from hostler.sandbox.ledger import Ledger
+from hostler.sandbox.ledger import Entry, Ledger
 from hostler.sandbox.server import Running, running
 from hostler.sandbox.world import World
 from hostler.service.opening import open_or_make
@@ -35,6 +35,7 @@ ALLOWED = (OPERATOR, SPEAKER)
 HERE = Path(__file__).parent
 # Beyond what GitHub's answers may take, and less than a `delay` of the fault plan.
 REQUEST_SECONDS = 2
+MOST_ENTRIES = 10**6
 T = TypeVar("T")
 
 
@@ -113,6 +114,12 @@ class Town:
         """Something about GitHub as it is, whatever it shows to others."""
         return self.hub.do(seen)
 
+    def asked(self, **filters: str) -> list[Entry]:
+        """What GitHub was asked for, oldest first."""
+        ledger = self.hub.app.pipeline.ledger
+        answer = self.look(lambda _: ledger.answer({"limit": str(MOST_ENTRIES), **filters}))
+        return [Entry(**one) for one in answer["entries"]]
+
     def stamps(self) -> list[dict[str, Any]]:
         """What agents, and those who killed them, have noted, in the order of events."""
         file = self.place / "stamps"
@@ -133,10 +140,18 @@ class Town:
             if process.poll() is None:
                 process.kill()
             process.wait()
-        for process in self.left():
-            if tree.send(process, 0):
-                kill(process)
+        for left in self.left():
+            ended(left)
         self.store.close()
+
+
+def ended(process: tree.Process) -> bool:
+    """kill -9; whether it was there to be killed."""
+    try:
+        kill(process)
+    except (AssertionError, ProcessLookupError):
+        return False
+    return True
 
 
 def settings(root: Path, hub: Running, size: Size) -> str:
@@ -189,7 +204,7 @@ def founded(root: Path, size: Size) -> Iterator[Town]:
     with running({"users": users, "repos": repos}, git=True, **NO_LIMITS) as hub:
         pace = Pace(time.time(), size.speed)
         hub.do(lambda world: setattr(world, "clock", SandboxClock(pace)))
-        hub.app.pipeline.ledger = Ledger(keep=10**6)
+        hub.app.pipeline.ledger = Ledger(keep=MOST_ENTRIES)
         town = _built(hub, root, size, pace)
         try:
             yield town
