@@ -142,6 +142,8 @@ def test_a_restart_replaces_the_program_and_nobody_gets_in_between(lone: Lone):
     holder = who_works(lone.home)
     assert holder is not None and (holder.pid, holder.purpose) == (service.pid, "service")
     assert service.poll() is None
+    words = Path(f"/proc/{service.pid}/cmdline").read_bytes().split(b"\0")
+    assert str(lone.config).encode() in words and str(lone.home).encode() in words
     # What it starts must not believe that a lock was handed to it.
     names = Path(f"/proc/{service.pid}/environ").read_bytes()
     assert b"HOSTLER_INHERITED_LOCK" in names

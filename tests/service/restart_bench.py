@@ -31,6 +31,7 @@ from hostler.telemetry.logs import Log, Logging
 SAID_AT = "2026-01-01T00:00:00.000Z"
 # Commands that are only played: looking for what a real one left takes its time.
 OK, WARNS, BROKEN = (["played", str(code)] for code in (0, 1, 2))
+AGAIN = ["hostler", "service"]
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
 
@@ -112,7 +113,7 @@ class Bench:
         update: Sequence[str] = (),
         check: Sequence[str] = OK,
         rollback: Sequence[str] = (),
-        become: Callable[[int], None] = lambda _lock: None,
+        become: Callable[[int], object] = lambda _lock: None,
         heard: Callable[[str], None] = lambda _step: None,
     ) -> Means:
         """Commands for each step; `heard` is told of each that has ended."""
@@ -121,10 +122,10 @@ class Bench:
             self.home,
             Settings(runtime=runtime),
             ENVIRONMENT,
-            None,
             self.journal(heard),
-            become,
-            lambda _home, _config: [*check],
+            check,
+            AGAIN,
+            lambda _again, lock: become(lock),
             play,
         )
 

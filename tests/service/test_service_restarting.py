@@ -21,8 +21,8 @@ from hostler.service.draining import RestartDrain, verdict
 from hostler.service.replacing import (
     LOCK_VARIABLE,
     called,
-    check_command,
     inherited,
+    program,
     replace_process,
     signals_kept_for_the_next,
 )
@@ -124,10 +124,10 @@ def test_whoever_is_asked_to_leave_before_the_end_is_not_replaced(scene):
     assert scene.became == [] and scene.row() == ("running", "ready")
 
 
-def test_a_program_that_cannot_be_started_is_told_of_and_the_lock_stays(scene, monkeypatch):
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+def test_a_program_that_cannot_be_started_is_told_of_and_the_lock_stays(scene):
     before = signal.getsignal(signal.SIGTERM)
-    scene.restart(become=replace_process)
+    means = replace(scene.bench.means(), become=replace_process, again=["/nowhere/python"])
+    scene.carry_out(means)
     status, why = scene.row()
     assert status == "failed" and "could not be started (No such file or directory)" in why
     assert not os.get_inheritable(scene.lock._file.fileno())
@@ -168,12 +168,20 @@ def test_the_next_program_is_called_as_we_were(whole, ours, found):
     assert called(whole, ours) == found
 
 
-def test_the_check_asks_the_program_that_takes_over_with_the_same_settings(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "orig_argv", ["python", __file__, "service"])
-    monkeypatch.setattr(sys, "argv", [__file__, "service"])
-    asked = check_command(tmp_path / "home", tmp_path / "hostler.toml")
-    assert asked[:2] == [sys.executable, __file__] and asked[-2:] == ["doctor", "--quick"]
-    assert str(tmp_path / "home") in asked and str(tmp_path / "hostler.toml") in asked
+def test_a_script_is_called_by_its_whole_path(tmp_path, monkeypatch):
+    (tmp_path / "hostler").touch()
+    monkeypatch.chdir(tmp_path)
+    words = ["hostler", "service"]
+    assert called(["python", *words], words) == [str(tmp_path / "hostler")]
+
+
+def test_the_program_is_called_for_the_same_home_and_settings(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "orig_argv", ["python", __file__, "--config", "x", "service"])
+    monkeypatch.setattr(sys, "argv", [__file__, "--config", "x", "service"])
+    home, config = tmp_path / "home", tmp_path / "hostler.toml"
+    plain = [sys.executable, __file__, "--home", str(home)]
+    assert program(home, None) == plain
+    assert program(home, config, debug=True) == [*plain, "--config", str(config), "--debug"]
 
 
 def test_what_was_handed_over_is_taken_out_of_the_environment(monkeypatch):

@@ -7,14 +7,17 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from hostler.cli.output import note
 
-if TYPE_CHECKING:
-    from hostler.service import ServiceRunner
-
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Worker(Protocol):
+    """Somebody who can be asked to leave."""
+
+    def leave(self, *, stop_agents: bool = False) -> None: ...
 
 
 class Ear:
@@ -28,7 +31,7 @@ class Ear:
     ) -> None:
         self._stop_agents = stop_agents
         self._told = told
-        self._runner: ServiceRunner | None = None
+        self._worker: Worker | None = None
         self.asked = False
 
     def listen(self) -> None:
@@ -37,12 +40,12 @@ class Ear:
             signal.signal(number, self._hear)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
-    def attach(self, runner: ServiceRunner) -> None:
+    def attach(self, worker: Worker) -> None:
         """This one is to leave when it is asked for."""
         # In this order: a signal in between finds one or the other.
-        self._runner = runner
+        self._worker = worker
         if self.asked:
-            runner.leave(stop_agents=self._stop_agents)
+            worker.leave(stop_agents=self._stop_agents)
 
     def leaves(self) -> bool:
         """Whether we were asked to leave."""
@@ -54,11 +57,11 @@ class Ear:
         self.asked = True
         self._told()
         # From another thread: here we may have interrupted the very lock that is needed.
-        threading.Thread(target=self._leave, args=(number, self._runner)).start()
+        threading.Thread(target=self._leave, args=(number, self._worker)).start()
 
-    def _leave(self, number: int, runner: ServiceRunner | None) -> None:
+    def _leave(self, number: int, worker: Worker | None) -> None:
         if number == signal.SIGINT and sys.stdin.isatty():
             ends = "agents are ended" if self._stop_agents else "agents at work go on"
             note(f"Leaving; {ends}. Ctrl-C once more: leave now, whatever is under way.")
-        if runner is not None:
-            runner.leave(stop_agents=self._stop_agents)
+        if worker is not None:
+            worker.leave(stop_agents=self._stop_agents)

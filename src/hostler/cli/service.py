@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from hostler.errors import HostlerError
     from hostler.intake import Preview
     from hostler.service import House, Journal, ServiceRunner
+    from hostler.service.restarting import Means
     from hostler.service.systemd import Systemd
     from hostler.service.webhooks import Receiver
     from hostler.store.homelock import HomeLock
@@ -132,21 +132,50 @@ def _serve(given: Globals, loaded: Loaded, *, stop_agents: bool, once: bool) -> 
     purpose = ONE_LOOK if once else SERVICE
     with logbook(given, settings, "service") as log:
         journal = Journal(log, tell, reloaded=systemd.ready)
-        unfit = partial(_go_back, given.home_folder, loaded, journal, ear)
-        entering = entered(given.home_folder, settings, clock, lock, purpose=purpose, unfit=unfit)
+        means = _means(given, loaded, journal, stop_agents=stop_agents)
+        entering = entered(
+            given.home_folder,
+            settings,
+            clock,
+            lock,
+            purpose=purpose,
+            unfit=partial(_go_back, means, ear),
+        )
         with entering as (house, lock_held):
-            runner = _work_and_restart(house, lock_held, loaded, journal, systemd, ear, once=once)
+            runner = _work_and_restart(house, lock_held, loaded, means, systemd, ear, once=once)
             say_farewell(runner.house)
     end_now(1 if once and runner.unreached() else 0)
 
 
-def _go_back(
-    home: Path, loaded: Loaded, journal: Journal, ear: Ear, lock: HomeLock, error: HostlerError
-) -> None:
-    """The layout that an update needs cannot be had."""
-    from hostler.service.restarting import Means, undo_update
+def _means(given: Globals, loaded: Loaded, journal: Journal, *, stop_agents: bool) -> Means:
+    from hostler.service.replacing import program
+    from hostler.service.restarting import Means
 
-    means = Means(home, loaded.settings, dict(os.environ), loaded.path, journal)
+    calling = program(given.home_folder, loaded.path, debug=given.debug)
+    return Means(
+        given.home_folder,
+        loaded.settings,
+        dict(os.environ),
+        journal,
+        check=[*calling, "doctor", "--quick"],
+        again=[*calling, "service", *(["--stop-agents"] if stop_agents else [])],
+    )
+
+
+class _Undoing:
+    """Is asked to leave while an update is undone: its command is ended."""
+
+    def leave(self, *, stop_agents: bool = False) -> None:  # noqa: ARG002
+        from hostler.checkouts.process import halt
+
+        halt()
+
+
+def _go_back(means: Means, ear: Ear, lock: HomeLock, error: HostlerError) -> None:
+    """The layout that an update needs cannot be had."""
+    from hostler.service.restarting import undo_update
+
+    ear.attach(_Undoing())
     undo_update(means, lock, ear.leaves, error)
 
 
@@ -154,7 +183,7 @@ def _work_and_restart(
     house: House,
     lock: HomeLock,
     loaded: Loaded,
-    journal: Journal,
+    means: Means,
     systemd: Systemd,
     ear: Ear,
     *,
@@ -163,11 +192,11 @@ def _work_and_restart(
     """Work until it is asked to leave. A restart that fails is no reason to; others end here."""
     from hostler.checkouts.process import unhalt
     from hostler.clock import SystemClock
-    from hostler.service.restarting import Means, restart
+    from hostler.service.restarting import restart
     from hostler.service.updating import longest_seconds
 
     while True:
-        runner = _work(house, loaded, journal, systemd, ear, once=once)
+        runner = _work(house, loaded, means.journal, systemd, ear, once=once)
         house = runner.house
         if not runner.restarting or ear.asked:
             return runner
@@ -177,7 +206,7 @@ def _work_and_restart(
         if ear.asked:
             return runner
         systemd.updating(longest_seconds(house.settings.runtime))
-        means = Means(house.home, house.settings, house.environment, loaded.path, journal)
+        means = replace(means, settings=house.settings)
         restart(means, house.store, lock, SystemClock(), ear.leaves)
         if ear.asked:
             return runner

@@ -14,35 +14,36 @@ LOCK_VARIABLE = "HOSTLER_INHERITED_LOCK"
 LEAVING_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-def replace_process(lock: int) -> None:
+def replace_process(words: Sequence[str], lock: int) -> None:
     """Become the program that is on the disk now. Returns only by raising `OSError`."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     environment = {**os.environ, LOCK_VARIABLE: str(lock)}
-    words = [sys.executable, *called(sys.orig_argv, sys.argv), *sys.argv[1:]]
     try:
         # A shell would lose the descriptor of the lock.
-        os.execve(sys.executable, words, environment)  # noqa: S606
+        os.execve(words[0], [*words], environment)  # noqa: S606
     finally:
         # We are still here: what we start must not keep the lock.
         os.set_inheritable(lock, False)
 
 
-def check_command(home: Path, config: Path | None) -> list[str]:
-    """How the program that is on the disk now is asked whether it would work."""
+def program(home: Path, config: Path | None, *, debug: bool = False) -> list[str]:
+    """How the program on the disk is called for this home: to be asked, and to take over.
+
+    By whole paths: who stands elsewhere, or in a folder that was made anew, means the same.
+    """
     settings = ["--config", str(config)] if config else []
-    program = [sys.executable, *called(sys.orig_argv, sys.argv)]
-    return [*program, "--home", str(home), *settings, "doctor", "--quick"]
+    python = [sys.executable, *called(sys.orig_argv, sys.argv)]
+    return [*python, "--home", str(home), *settings, *(["--debug"] if debug else [])]
 
 
 def called(whole: Sequence[str], ours: Sequence[str]) -> list[str]:
-    """What stood between Python and our own words; our name, if that script is gone.
-
-    A check that calls another program than the one that takes over would say nothing.
-    """
+    """What stood between Python and our own words; our name, if that script is gone."""
     between = list(whole[1 : len(whole) - len(ours) + 1])
-    if between and (between[0].startswith("-") or Path(between[0]).exists()):
+    if between and between[0].startswith("-"):
         return between
+    if between and Path(between[0]).exists():
+        return [str(Path(between[0]).absolute()), *between[1:]]
     return ["-m", "hostler"]
 
 

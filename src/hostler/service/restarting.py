@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from hostler.config.settings import Settings
 from hostler.errors import HostlerError, StoreError
 from hostler.flows.operations import SCOPES, finish_operation, note_step
 from hostler.service.journal import Journal
-from hostler.service.replacing import check_command, replace_process, signals_kept_for_the_next
+from hostler.service.replacing import replace_process, signals_kept_for_the_next
 from hostler.service.updating import Runs, Updater
 from hostler.store import Store, Transaction
 from hostler.store.homelock import HomeLock
@@ -26,30 +26,32 @@ BY_HAND = "Install the version before it; or mend the cause, and run: hostler db
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What one program is replaced with. `become` returns only by raising `OSError`."""
+    """What one program is replaced with.
+
+    `check` asks the program on the disk how it is, `again` starts it. `become` returns only by
+    raising `OSError`.
+    """
 
     home: Path
     settings: Settings
     environment: Mapping[str, str]
-    config: Path | None
     journal: Journal
-    become: Callable[[int], None] = replace_process
-    check: Callable[[Path, Path | None], list[str]] = check_command
+    check: Sequence[str]
+    again: Sequence[str]
+    become: Callable[[Sequence[str], int], None] = replace_process
     run: Runs = run
 
     def updater(self, begins: Callable[[Step], None]) -> Updater:
         """Whoever updates; its commands see no secret of ours."""
-        clean = agent_environment(self.environment, [], {}, secret_names(self.settings))
-        check = self.check(self.home, self.config)
-        told, runtime = self.journal.updating, self.settings.runtime
-        own = self.environment
-        return Updater(runtime, check, self.home, clean, own, begins, told, self.run)
+        own, told, runtime = self.environment, self.journal.updating, self.settings.runtime
+        clean = agent_environment(own, [], {}, secret_names(self.settings))
+        return Updater(runtime, self.check, self.home, clean, own, begins, told, self.run)
 
     def replace(self, lock: HomeLock, leaves: Callable[[], bool]) -> None:
         """Become the program on the disk, unless we are asked to leave."""
         with signals_kept_for_the_next():
             if not leaves():
-                self.become(lock.hand_over())
+                self.become(self.again, lock.hand_over())
 
 
 @dataclass(frozen=True, slots=True)
