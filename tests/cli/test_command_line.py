@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hostler import __version__
 from hostler.cli.main import app
+from hostler.cli.narrowing import narrowed
 from hostler_program import HOSTLER
 
 
@@ -66,6 +67,22 @@ def test_quick_help_says_what_the_full_road_says():
         quick = subprocess.run([HOSTLER, *path, "--help"], capture_output=True, text=True).stdout
         full = subprocess.run([HOSTLER, "--debug", *path, "--help"], capture_output=True, text=True)
         assert quick == full.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS[()].commands)
+def test_only_the_command_that_is_asked_for_is_read(name):
+    for before in ((), ("--debug",), ("--home", "gc"), ("--config=x", "--home", "--debug")):
+        less = typer.main.get_command(narrowed(app, [*before, name, "gc"]))
+        assert list(less.commands) == [name]
+        assert less.params[0].name == COMMANDS[()].params[0].name
+        assert less.commands[name].get_help(typer.Context(less)) == COMMANDS[(name,)].get_help(
+            typer.Context(less)
+        )
+
+
+@pytest.mark.parametrize("words", [(), ("--debug",), ("--home", "gc"), ("statsu", "gc"), ("--",)])
+def test_whoever_names_no_command_may_be_told_of_all(words):
+    assert narrowed(app, words) is app
 
 
 BAD_USAGE = [

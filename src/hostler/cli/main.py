@@ -34,6 +34,7 @@ from hostler.cli import config as config_commands
 from hostler.cli import init as init_command
 from hostler.cli import run as run_command
 from hostler.cli.demo import command as demo_command
+from hostler.cli.narrowing import narrowed
 from hostler.cli.output import emit, note, report
 from hostler.cli.quickhelp import quick_help
 from hostler.cli.state import Globals, folder
@@ -127,8 +128,9 @@ def run() -> None:
     debug = "--debug" in sys.argv[1:]
     try:
         with whole_output():
-            text = quick_help(app, sys.argv[1:])
-            app() if text is None else emit(text)
+            less = narrowed(app, sys.argv[1:])
+            text = quick_help(less, sys.argv[1:])
+            less() if text is None else emit(text)
     except KeyboardInterrupt:
         note("Stopped.")
         sys.exit(130)
