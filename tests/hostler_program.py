@@ -14,12 +14,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 HOSTLER = str(Path(sys.executable).with_name("hostler"))
 _WARM = str(Path(__file__).with_name("warm_program.py"))
-_LENGTH = struct.Struct("!I")
+_LENGTH, _CODE = struct.Struct("!I"), struct.Struct("!i")
+_PATIENCE = 60.0
 _asking = threading.Lock()
 
 
@@ -29,7 +31,7 @@ def run_hostler(
     cwd: Path,
     env: Mapping[str, str],
     stdin: str = "",
-    timeout: float = 60.0,
+    timeout: float = _PATIENCE,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, as `subprocess.run` would."""
     argv = [HOSTLER, *words]
@@ -52,6 +54,60 @@ def run_hostler(
     return subprocess.CompletedProcess(argv, code, *texts)
 
 
+class Started:
+    """A command that goes on, with what tests want of `subprocess.Popen`."""
+
+    def __init__(self, words: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> None:
+        self.args = [HOSTLER, *words]
+        self.returncode: int | None = None
+        self._line, theirs = socket.socketpair()
+        read, write = os.pipe()
+        self.stdout = os.fdopen(read)
+        with theirs, Path(os.devnull).open() as nothing:
+            _ask(self.args, cwd, env, [nothing.fileno(), write, write, theirs.fileno()])
+        os.close(write)
+        (self.pid,) = _LENGTH.unpack(_heard(self._line, _PATIENCE))
+
+    def poll(self) -> int | None:
+        """How it ended, if it has."""
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float = _PATIENCE) -> int:
+        if self.returncode is None:
+            try:
+                (self.returncode,) = _CODE.unpack(_heard(self._line, timeout))
+            except TimeoutError:
+                raise subprocess.TimeoutExpired(self.args, timeout) from None
+            self._line.close()
+        return self.returncode
+
+    def communicate(self, timeout: float = _PATIENCE) -> tuple[str, None]:
+        """The rest of what it says, when it has ended."""
+        watch = threading.Timer(timeout, self.kill)
+        watch.start()
+        try:
+            said = "" if self.stdout.closed else self.stdout.read()
+        finally:
+            watch.cancel()
+        self.stdout.close()
+        self.wait()
+        return said, None
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+
 def _ask(argv: list[str], cwd: Path, env: Mapping[str, str], descriptors: list[int]) -> None:
     text = json.dumps({"argv": argv, "cwd": str(cwd), "env": dict(env)}).encode()
     with _asking:
@@ -69,7 +125,7 @@ def _end(line: socket.socket, argv: list[str], timeout: float) -> int:
     except TimeoutError:
         os.kill(pid, signal.SIGKILL)
         raise subprocess.TimeoutExpired(argv, timeout) from None
-    return int(struct.unpack("!i", told)[0])
+    return int(_CODE.unpack(told)[0])
 
 
 def _heard(line: socket.socket, seconds: float) -> bytes:

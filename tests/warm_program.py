@@ -1,12 +1,13 @@
 """A process in which the program is loaded already, and which forks once for each command.
 
 Loading takes longer than most commands; everything else is as in a process of its own: arguments,
-environment, folder, standard streams, exit code, and the whole end of an interpreter.
+environment, folder, standard streams and exit code.
 """
 
 from __future__ import annotations
 
 import array
+import atexit
 import gc
 import importlib
 import json
@@ -16,6 +17,8 @@ import signal
 import socket
 import struct
 import sys
+import threading
+from collections.abc import Callable
 
 LENGTH = struct.Struct("!I")
 STREAMS = 3
@@ -71,6 +74,7 @@ def keep(request: dict[str, object], descriptors: list[int]) -> dict[str, object
         for place, descriptor in enumerate(streams):
             os.dup2(descriptor, place)
             os.close(descriptor)
+        reopen()
         return request
     for descriptor in streams:
         os.close(descriptor)
@@ -81,6 +85,14 @@ def keep(request: dict[str, object], descriptors: list[int]) -> dict[str, object
     os._exit(0)
 
 
+def reopen() -> None:
+    """Standard streams that know what they are now: a file, a pipe or a terminal."""
+    told = sys.stderr.errors
+    sys.stdin = sys.__stdin__ = os.fdopen(0, closefd=False)
+    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.__stderr__ = os.fdopen(2, "w", buffering=1, errors=told, closefd=False)
+
+
 def become(request: dict[str, object]) -> None:
     """Take on a command's circumstances, and do it."""
     environment, argv = request["env"], request["argv"]
@@ -88,11 +100,38 @@ def become(request: dict[str, object]) -> None:
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(str(request["cwd"]))
-    sys.argv = argv
+    # A service that is replaced starts the next one as it was started itself.
+    sys.argv, sys.orig_argv = argv, [sys.executable, *argv]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     from hostler.__main__ import main
 
-    sys.exit(main())
+    leave(told_by(main))
+
+
+def told_by(main: Callable[[], None]) -> int:
+    """The exit code of a program, by the rules of the interpreter."""
+    try:
+        main()
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        print(end.code, file=sys.stderr)
+        return 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
+def leave(code: int) -> None:
+    """End as an interpreter does, but for taking everything loaded apart, which takes longest."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+    except OSError:
+        code = 120
+    os._exit(code)
 
 
 if __name__ == "__main__":

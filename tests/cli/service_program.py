@@ -17,7 +17,7 @@ from hostler.sandbox.server import Running
 from hostler.store import open_store
 from hostler.store.runs import Run, live_runs
 from hostler.store.tasks import Task, TaskState, tasks_in
-from hostler_program import HOSTLER, run_hostler
+from hostler_program import HOSTLER, Started, run_hostler
 
 PATIENCE = 60.0
 T = TypeVar("T")
@@ -31,7 +31,7 @@ class Program:
     root: Path
     play: str
     environment: dict[str, str]
-    services: list[subprocess.Popen[str]] = field(default_factory=list)
+    services: list[Started] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.home.mkdir()
@@ -77,22 +77,15 @@ script = "{self.root}/play.toml"
         env = {**self.environment, **environment}
         return run_hostler(self.argv(*words)[1:], cwd=self.root, env=env, timeout=PATIENCE)
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *words: str) -> Started:
         """A service at work: it has said that it watches."""
-        process = subprocess.Popen(
-            self.argv(*(words or ("service",))),
-            cwd=self.root,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        given = self.argv(*(words or ("service",)))[1:]
+        process = Started(given, cwd=self.root, env=self.environment)
         self.services.append(process)
         return process
 
-    def heard(self, process: subprocess.Popen[str], text: str) -> str:
+    def heard(self, process: Started, text: str) -> str:
         """Lines of a service up to the first that holds a text."""
-        assert process.stdout is not None
         said = ""
         for line in process.stdout:
             said += line
@@ -100,7 +93,7 @@ script = "{self.root}/play.toml"
                 return said
         raise AssertionError(f"it ended without {text!r}: {said}")
 
-    def end(self, process: subprocess.Popen[str], number: int = signal.SIGTERM) -> str:
+    def end(self, process: Started, number: int = signal.SIGTERM) -> str:
         """Ask a service to leave; the rest of what it says."""
         process.send_signal(number)
         said, _ = process.communicate(timeout=PATIENCE)
@@ -111,8 +104,7 @@ script = "{self.root}/play.toml"
             if process.poll() is None:
                 process.kill()
             process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
+            process.stdout.close()
         if (self.home / "hostler.db").exists():
             for run in self.live():
                 shim = json.loads(run.shim or "{}").get("pid")

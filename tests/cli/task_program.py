@@ -21,7 +21,7 @@ from hostler.clock import SystemClock
 from hostler.store import open_store
 from hostler.store.runs import Run, live_runs, runs_of
 from hostler.store.tasks import Task, TaskState, find_task, require_task, tasks_in
-from hostler_program import HOSTLER, run_hostler
+from hostler_program import Started, run_hostler
 
 PATIENCE = 60.0
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class Home:
     root: Path
     environment: dict[str, str]
     tables: str = ""
-    processes: list[subprocess.Popen[str]] = field(default_factory=list)
+    processes: list[Started] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for folder in (self.home, self.yard):
@@ -100,24 +100,17 @@ class Home:
         """The id of a new task."""
         return self.ok("task", "submit", *words, prompt, **more).strip()
 
-    def start(self, *words: str, **environment: str) -> subprocess.Popen[str]:
+    def start(self, *words: str, **environment: str) -> Started:
         """A command that goes on; without words, a service that has said that it works."""
-        process = subprocess.Popen(
-            [HOSTLER, *(words or ("service",))],
-            cwd=self.yard,
-            env={**self.environment, "HOSTLER_HOME": str(self.home), **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        env = {**self.environment, "HOSTLER_HOME": str(self.home), **environment}
+        process = Started(words or ("service",), cwd=self.yard, env=env)
         self.processes.append(process)
         if not words:
             self.heard(process, "Watching")
         return process
 
-    def heard(self, process: subprocess.Popen[str], text: str) -> str:
+    def heard(self, process: Started, text: str) -> str:
         """Lines of a process up to the first that holds a text."""
-        assert process.stdout is not None
         said = ""
         for line in process.stdout:
             said += line
@@ -125,13 +118,13 @@ class Home:
                 return said
         raise AssertionError(f"it ended without {text!r}: {said}")
 
-    def end(self, process: subprocess.Popen[str], number: int = signal.SIGTERM) -> str:
+    def end(self, process: Started, number: int = signal.SIGTERM) -> str:
         """Ask a process to leave; the rest of what it says."""
         process.send_signal(number)
         said, _ = process.communicate(timeout=PATIENCE)
         return said
 
-    def kill(self, process: subprocess.Popen[str]) -> None:
+    def kill(self, process: Started) -> None:
         process.kill()
         process.communicate()
         self.processes.remove(process)
