@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from hostler_program import run_hostler
+from shared_statements import share_statements
 
 # Timing on shared machines is noise: examples may be slow, and failures repeat from their print.
 PLAIN = {
@@ -22,6 +23,8 @@ PLAIN = {
 settings.register_profile("hostler", max_examples=50, **PLAIN)
 settings.register_profile("soak", max_examples=1000, **PLAIN)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "hostler"))
+
+share_statements()
 
 # A shell's background jobs ignore Ctrl-C, and so would every program that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -20,13 +20,13 @@ from streams_host import Host
 from streams_oracle import LEDGER, Wrong
 from streams_script import PLANS, SHORT, Stream, stream_of
 from streams_stage import Broken, copy_home, in_the_middle, played, well_on_its_way
-from streams_warmth import warm_up
 
 from hostler.clock import SystemClock
 from hostler.forge import reading
 from hostler.store import Patience
 from hostler.store.migrate import upgrade
 from hostler.store.place import find_place
+from shared_statements import share_statements
 
 CONTEXT = multiprocessing.get_context("forkserver")
 # Plays that a failing stream is worth, to tell what of it matters.
@@ -60,7 +60,7 @@ def campaign(
 
 def _play_all(pipe: Connection, streams: list[Stream], sabotage: Sabotage | None) -> None:
     report = Report()
-    warm_up()
+    share_statements()
     with _bases() as (folder, bases):
         if sabotage is not None:
             sabotage()

@@ -1,4 +1,4 @@
-"""Statements compiled once for all lives: half of a short life would be spent on that."""
+"""Statements compiled once for all stores of a process: a short life is half spent on that."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from sqlalchemy import Engine, create_engine
 
 from hostler.store import sqlite
 
+# More than the program has; what is thrown out would be compiled again.
+MANY = 5000
 
-def warm_up() -> None:
+
+def share_statements() -> None:
     """From now on, all engines of this process and of its forks share what is compiled."""
-    warm = create_engine("sqlite://")
+    warm = create_engine("sqlite://", query_cache_size=MANY)
     warm.connect().close()
 
     def make(*given: Any, **named: Any) -> Engine:
