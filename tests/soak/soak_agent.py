@@ -118,9 +118,10 @@ def work():
         hang()
     if kind == "dies" or (kind == "fails" and os.environ["HOSTLER_ATTEMPT"] == "1"):
         sys.exit(1)
-    if kind == "blocks" and not freed:
+    feedback = context["flow"] == "feedback"
+    if (kind == "blocks" or (kind == "balks" and feedback)) and not freed:
         say(status="blocked", summary=f"There is no road to {number}.")
-    elif kind == "asks" and context["flow"] != "feedback" and not context["comments"]:
+    elif kind == "asks" and not feedback and not context["comments"]:
         say(status="needs_input", question=f"Which way to {number}?")
     else:
         finish()

@@ -222,7 +222,7 @@ class Campaign:
             "restarts": self.restarts,
             "services": len(self.town.processes),
             "runs": sum(one["word"] == "begin" for one in self.town.stamps()),
-            "most agents": self.samples.most_agents,
+            "together": self.samples.most_agents,
             "words": sum(len(word.versions) for tale in self.tales for word in tale.words),
             "commands": sum(len(tale.commands) for tale in self.tales),
             "rescues": sum(tale.rescues for tale in self.tales),

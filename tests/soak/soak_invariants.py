@@ -57,20 +57,26 @@ def every_issue_came_to_its_end(seen: Evidence) -> Violations:
 
 def people_were_told_the_end(seen: Evidence) -> Violations:
     """A question and a reason stand on the issue, a pull request is there, a merge closed it."""
-    wrong = []
-    for tale in _eligible(seen):
-        said = "\n".join(one.body for one in seen.ours() if (one.repo, one.thread) == tale.key)
-        pulls = _pulls_of(seen, tale)
-        end = tale.story.steps[-1]
-        told = {
-            "done": any(pull.merged for pull in pulls) and tale.key in seen.closed,
-            "stopped": "· stopped" in said,
-            "blocked": f"There is no road to {tale.number}." in said,
-            "question": "?" in said,
-        }.get(end, any(pull.open for pull in pulls))
-        if not told:
-            wrong.append(f"{_name(tale)} came to {end!r}, and nobody was told")
-    return wrong
+    return [
+        f"{_name(tale)} came to {tale.story.steps[-1]!r}, and nobody was told"
+        for tale in _eligible(seen)
+        if not _was_told(seen, tale)
+    ]
+
+
+def _was_told(seen: Evidence, tale: Tale) -> bool:
+    task, pulls = seen.task_of(tale), _pulls_of(seen, tale)
+    ours = [one.body for one in seen.ours() if (one.repo, one.thread) == tale.key]
+    status = "".join(body for body in ours if _is_status(body))
+    talk = "".join(body for body in ours if not _is_status(body))
+    asked = task.question.partition("\n")[0] if task else ""
+    told = {
+        "done": any(pull.merged for pull in pulls) and tale.key in seen.closed,
+        "stopped": "· stopped" in status,
+        "blocked": f"There is no road to {tale.number}." in talk,
+        "question": bool(asked) and asked in talk,
+    }
+    return told.get(tale.story.steps[-1], any(pull.open for pull in pulls))
 
 
 def every_word_was_heard_and_answered(seen: Evidence) -> Violations:
@@ -108,7 +114,7 @@ def nothing_was_made_twice(seen: Evidence) -> Violations:
     tokens = Counter((one.repo, token) for one in seen.ours() for token in tokens_in(one.body)[-1:])
     pulls = Counter(key for tale in seen.tales for key in [tale.key] * len(_pulls_of(seen, tale)))
     heads = Counter((pull.repo, pull.branch) for pull in seen.pulls)
-    statuses = Counter((o.repo, o.thread) for o in seen.ours() if o.body.startswith("**Hostler**"))
+    statuses = Counter((one.repo, one.thread) for one in seen.ours() if _is_status(one.body))
     found = {"token": tokens, "pull request": pulls, "branch": heads, "status": statuses}
     return [
         f"{what} {key} is there {count} times"
@@ -333,6 +339,10 @@ def _pulls_of(seen: Evidence, tale: Tale) -> list[Request]:
     repo, number = tale.key
     fixes = re.compile(rf"Fixes #{number}\b")
     return [pull for pull in seen.pulls if pull.repo == repo and fixes.search(pull.body)]
+
+
+def _is_status(body: str) -> bool:
+    return body.startswith("**Hostler**")
 
 
 def _answers(seen: Evidence) -> Counter[tuple[str, str]]:

@@ -15,7 +15,6 @@ from hostler.sandbox.pull_entities import Pull, ReviewComment
 from hostler.sandbox.world import World
 from hostler.store.tasks import Task, TaskState
 
-LABEL = "agent:small-job"
 # Kills can make any task ask; whoever does so more often than this is in a loop.
 MOST_ANSWERS = 12
 
@@ -89,7 +88,7 @@ class People:
     def file(self, story: Story) -> Tale:
         """An issue begins its story."""
         body = f"Please do {story.name}."
-        words = {"title": story.title, "body": body, "labels": [LABEL]}
+        words = {"title": story.title, "body": body, "labels": [story.label]}
         made = self._do(story.author, story.repo, "POST", "/issues", **words)
         return Tale(story, int(made["number"]))
 
@@ -213,7 +212,7 @@ class People:
     def _help(self, tale: Tale, task: Task) -> None:
         """What a person would do where a story stands still."""
         # Kills may bring any task to a question that its story did not mean.
-        if task.state is TaskState.NEEDS_INPUT:
+        if task.state is TaskState.NEEDS_INPUT and tale.step != "answer":
             tale.rescues += self._answer(tale, task)
         # A retry is refused while the stopped agent's run is not over.
         stuck = tale.step == "pull" and task.state in (TaskState.STOPPED, TaskState.BLOCKED)
@@ -231,10 +230,11 @@ class People:
 
     def _question(self, tale: Tale, task: Task) -> int:
         """The thread whose last word is the question; 0 while there is none."""
-        for thread in filter(None, (tale.number, task.pr_number)):
-            said = [one for one in self._thread(tale.story.repo, thread) if _is_plain(one)]
-            if said and said[-1].user == US and _first_line(task.question) in said[-1].body:
-                return thread
+        asked = task.question.partition("\n")[0]
+        for thread in (tale.number, task.pr_number) if asked else ():
+            said = [one for one in self._thread(tale.story.repo, thread or 0) if _is_plain(one)]
+            if said and said[-1].user == US and asked in said[-1].body:
+                return thread or 0
         return 0
 
     def _answered(self, tale: Tale, task: Task) -> bool:
@@ -270,7 +270,8 @@ class People:
     def _thread(self, repo: str, number: int) -> list[Comment]:
         def read(world: World) -> list[Comment]:
             issue = world.truth.find(Issue, self._town.ids[repo], number)
-            assert issue is not None
+            if issue is None:
+                return []
             return list(world.truth.group(Comment, "issue", issue.id).select())
 
         return self._town.look(read)
@@ -291,10 +292,6 @@ class People:
     def _ask(self, login: str, repo: str, method: str, address: str, **body: Any) -> httpx.Response:
         where = f"/repositories/{self._town.ids[repo]}{address}"
         return self._clients[login].request(method, where, json=body or None)
-
-
-def _first_line(text: str) -> str:
-    return text.partition("\n")[0][:60]
 
 
 def _is_plain(said: Comment) -> bool:

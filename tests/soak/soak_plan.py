@@ -26,6 +26,7 @@ ENDS: tuple[tuple[str, ...], ...] = (("merge", "done"),) * 4 + (("close", "stopp
 PULL, BY_ANSWER = ("pull",), ("question", "answer", "pull")
 STOPPED = ("hung", "command stop", "obeyed", "stopped")
 AGAIN = ("free", "command retry", "obeyed", "pull")
+BALKED = ("pull", "say", "blocked", "free", "command unblock", "obeyed", "answered")
 WAYS: dict[str, tuple[int, tuple[tuple[str, ...], ...]]] = {
     "plain": (6, (PULL,)),
     "commits": (4, (PULL,)),
@@ -34,9 +35,11 @@ WAYS: dict[str, tuple[int, tuple[tuple[str, ...], ...]]] = {
     "asks": (3, (BY_ANSWER,)),
     "hangs": (2, (STOPPED, (*STOPPED, *AGAIN))),
     "blocks": (2, (("blocked",), ("blocked", *AGAIN))),
+    "balks": (2, (BALKED,)),
     "dies": (1, (("question",),)),
 }
 STRANGERS = 0.08
+LABELS = ("agent:small-job", "agent:bugfix")
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Story:
     author: str
     kind: str
     steps: tuple[str, ...]
+    label: str = LABELS[0]
 
     @property
     def title(self) -> str:
@@ -76,9 +80,10 @@ def plan_of(seed: int, size: Size) -> list[Story]:
         eligible += 1
         kind = _kind(dice, eligible)
         steps = dice.choice(WAYS[kind][1])
-        if steps[-1] == "pull":
+        if "pull" in steps:
             steps = (*steps, *dice.choice(REVIEWS), *dice.choice(ENDS))
-        stories.append(Story(name, repo, dice.choice(["alice", "bob"]), kind, steps))
+        author, label = dice.choice(["alice", "bob"]), dice.choice(LABELS)
+        stories.append(Story(name, repo, author, kind, steps, label))
     return stories
 
 

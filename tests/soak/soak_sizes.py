@@ -47,6 +47,9 @@ SMALL = replace(
     # Few repositories can be looked at often, and most of its time would be waiting.
     speed=40.0,
     poll_seconds=40,
+    # So narrow that it is felt.
+    together=2,
+    in_one=1,
 )
 
 

@@ -27,6 +27,8 @@ def played(root, size: Size) -> None:
         print(f"{name:>14}  {value}")
     (root / "violations.json").write_text(json.dumps(found, indent=1))
     assert not found, f"{json.dumps(found, indent=1)[:20_000]}\n{hint}"
+    # A cap that nobody meets shows nothing.
+    assert counts["together"] >= size.together, f"{counts}\n{hint}"
     for name in ("repositories", "tasks", "kills", "faults", "restarts"):
         assert counts[name] >= getattr(size, name), f"too few {name}: {counts}\n{hint}"
 

@@ -99,6 +99,7 @@ def blocked_in_silence(seen):
 
 def asked_in_silence(seen):
     seen.tales = [tale("question", kind="dies")]
+    seen.tasks[:] = [replace(task(TaskState.NEEDS_INPUT), question="Which way?")]
 
 
 def stopped_in_silence(seen):
@@ -306,6 +307,12 @@ def test_a_stop_may_be_taken_back_and_a_stop_ends_an_agent(well):
     well.tales.append(tale("hung", "command stop", "obeyed", "stopped", kind="hangs"))
     well.stamps.append(stamp("term"))
     assert must.stopped_stays_stopped(well) == must.nobody_was_interrupted(well) == []
+
+
+def test_a_question_that_stands_on_the_issue_was_told(well):
+    asked_in_silence(well)
+    well.said.append(reply("> Which way?", ISSUE, "ask-1"))
+    assert must.people_were_told_the_end(well) == []
 
 
 def test_a_strangers_commands_have_one_refusal(well):
