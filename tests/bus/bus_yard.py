@@ -6,17 +6,14 @@ Children import this, fifty at a time: nothing heavy belongs here.
 from __future__ import annotations
 
 import json
-import multiprocessing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from hostler.bus import Bus, Message, MessageType, Sender
 from hostler.bus.wire import Draft, parse
+from loaded_children import CONTEXT
 
-# Fork alone would copy the test's own threads' locks; spawning imports everything every time.
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["hostler.bus"])
 # A child that never answers must fail the test, not hang it.
 PATIENCE = 60.0
 

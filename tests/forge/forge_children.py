@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
@@ -21,9 +20,8 @@ from hostler.forge.wire import Wire
 from hostler.model import RepoName
 from hostler.sandbox.auth import token_for
 from hostler.store import open_store
+from loaded_children import CONTEXT
 
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["hostler.forge", "hostler.store", "hostler.sandbox.auth"])
 # A child that never answers must fail the test, not hang it.
 PATIENCE = 60.0
 US = "bot"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
-from children import CONTEXT, PATIENCE, Child
+from children import PATIENCE, Child
 from database import Database
 from governor_yard import a_run
 
@@ -37,7 +37,6 @@ from hostler.store import Store
 from hostler.store.demand import all_demand
 from hostler.store.leases import all_leases
 
-CONTEXT.set_forkserver_preload(["hostler.governor", "governor_crowd"])
 POLICY = Policy(caps={"anthropic": 5, "openai": 4}, machine_max_agents=7, memory_floor_mb=0)
 PROJECTS = ("ant", "bee", "cat", "dog")
 OVER = "over"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 
 import pytest
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from hostler.config import load_pools
 from hostler.errors import ConfigError, HostlerError
 from hostler.governor.caps import changed, set_caps
+from loaded_children import CONTEXT
 
 NUMBER = "max_global_agents"
 
@@ -98,9 +98,7 @@ def set_many(home, pool):
 
 
 def test_two_who_write_at_once_lose_nothing(home):
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["hostler.governor.caps"])
-    writers = [context.Process(target=set_many, args=(home, f"pool-{n}")) for n in range(4)]
+    writers = [CONTEXT.Process(target=set_many, args=(home, f"pool-{n}")) for n in range(4)]
     for writer in writers:
         writer.start()
     for writer in writers:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from runs_house import PATIENCE, Service
 
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["runs_house"])
+from loaded_children import CONTEXT
 
 
 class Child:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-# Fork alone would copy the test's own threads' locks; spawning imports everything every time.
-CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["hostler.store", "hostler.store.migrate"])
+from loaded_children import CONTEXT
+
 # A child that never answers must fail the test, not hang it.
 PATIENCE = 60.0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import shutil
 import sqlite3
 import tempfile
@@ -26,9 +25,9 @@ from hostler.forge import reading
 from hostler.store import Patience
 from hostler.store.migrate import upgrade
 from hostler.store.place import find_place
+from loaded_children import CONTEXT
 from shared_statements import share_statements
 
-CONTEXT = multiprocessing.get_context("forkserver")
 # Plays that a failing stream is worth, to tell what of it matters.
 MOST_REPLAYS = 200
 Sabotage = Callable[[], Any]
