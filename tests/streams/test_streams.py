@@ -13,7 +13,7 @@ from streams_campaign import campaign
 from streams_script import LONG, PEOPLE, SHARES, US
 
 # Shares of the streams, so that all cores play.
-PARTS, EACH = 4, 50
+PARTS, EACH = 4, 20
 SOAK, FIRST = 10_000, 1_000_000
 
 
