@@ -55,16 +55,27 @@ def run_hostler(
 
 
 class Started:
-    """A command that goes on, with what tests want of `subprocess.Popen`."""
+    """A command that goes on, with what tests want of `subprocess.Popen`.
 
-    def __init__(self, words: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> None:
+    On a `terminal`, if it is given one; otherwise everything that it says is in `stdout`.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        terminal: int | None = None,
+    ) -> None:
         self.args = [HOSTLER, *words]
         self.returncode: int | None = None
         self._line, theirs = socket.socketpair()
         read, write = os.pipe()
         self.stdout = os.fdopen(read)
         with theirs, Path(os.devnull).open() as nothing:
-            _ask(self.args, cwd, env, [nothing.fileno(), write, write, theirs.fileno()])
+            streams = [nothing.fileno(), write, write] if terminal is None else [terminal] * 3
+            _ask(self.args, cwd, env, [*streams, theirs.fileno()])
         os.close(write)
         (self.pid,) = _LENGTH.unpack(_heard(self._line, _PATIENCE))
 

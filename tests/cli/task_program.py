@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -217,15 +217,13 @@ def let_go(pipe: Path) -> None:
 
 
 def on_terminal(
-    argv: list[str], environment: dict[str, str], cwd: Path, columns: int = 80, typed: str = ""
+    words: Sequence[str], environment: dict[str, str], cwd: Path, columns: int = 80, typed: str = ""
 ) -> str:
     """What a command shows on a terminal that is so wide, to somebody who types this."""
     main, other = pty.openpty()
     fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     seen = {name: value for name, value in environment.items() if name != "COLUMNS"}
-    process = subprocess.Popen(
-        argv, cwd=cwd, env={**seen, "TERM": "xterm"}, stdin=other, stdout=other, stderr=other
-    )
+    process = Started(words, cwd=cwd, env={**seen, "TERM": "xterm"}, terminal=other)
     os.close(other)
     os.write(main, typed.encode())
     shown = b""
@@ -236,5 +234,5 @@ def on_terminal(
         pass
     finally:
         os.close(main)
-        process.wait(PATIENCE)
+        process.communicate(PATIENCE)
     return shown.decode()

@@ -242,10 +242,10 @@ def test_reset_of_everything_asks_first_and_a_dry_run_changes_nothing(program):
     assert (dry.returncode, pull(town).status) == (0, "blocked")
     assert dry.stdout == "alice/stable#2 would go on; 0 words wait for it.\n"
     argv = town.argv("feedback", "blocked", "reset")
-    said = on_terminal(argv, town.environment, town.root, typed="n\n")
+    said = on_terminal(argv[1:], town.environment, town.root, typed="n\n")
     assert "Let 1 go on?" in said and "Nothing was changed." in said
     assert pull(town).status == "blocked"
-    said = on_terminal(argv, town.environment, town.root, typed="y\n")
+    said = on_terminal(argv[1:], town.environment, town.root, typed="y\n")
     assert "alice/stable#2 goes on: awaiting feedback." in said
     (task,) = town.tasks()
     assert (pull(town).status, task.state) == ("awaiting_feedback", "awaiting_feedback")

@@ -12,7 +12,6 @@ import pytest
 from task_program import Home, let_go, on_terminal
 
 from hostler.cli.looks import cells
-from hostler_program import HOSTLER
 
 DONE = "print('hello'); done()"
 ASK = "hostler('ask', 'Which colour?')"
@@ -549,7 +548,7 @@ def test_everything_fits_a_terminal_of_80_columns(stead):
     second = stead.submit("y " * 300, "--depends-on", first, "--title", f"\x1b[2J{title}")
     environment = {**stead.environment, "HOSTLER_HOME": str(stead.home)}
     for words in (["task", "list"], ["task", "show", second], ["why", second], ["status"]):
-        shown = on_terminal([HOSTLER, *words], environment, stead.yard, 80)
+        shown = on_terminal(words, environment, stead.yard, 80)
         lines = PLAIN.sub("", shown).split("\r\n")
         assert "\x1b[2J" not in shown
         assert len(lines) <= 24, words
@@ -557,7 +556,7 @@ def test_everything_fits_a_terminal_of_80_columns(stead):
             # A name is shown whole where somebody has to copy it, and never cut in the middle.
             whole = any(len(word) > 60 for word in line.split())
             assert cells(line) <= 80 or whole, line
-    listed = PLAIN.sub("", on_terminal([HOSTLER, "task", "list"], environment, stead.yard, 80))
+    listed = PLAIN.sub("", on_terminal(["task", "list"], environment, stead.yard, 80))
     assert all(cells(line) <= 80 for line in listed.split("\r\n"))
     assert first[:40] in listed
 
@@ -565,10 +564,10 @@ def test_everything_fits_a_terminal_of_80_columns(stead):
 def test_a_person_is_asked_on_a_terminal(stead):
     task = stead.submit("x")
     environment = {**stead.environment, "HOSTLER_HOME": str(stead.home)}
-    asked = on_terminal([HOSTLER, "stop-all"], environment, stead.yard, typed="n\n")
+    asked = on_terminal(["stop-all"], environment, stead.yard, typed="n\n")
     assert "Stop 1 task, and end their agents?" in asked and "Nothing was changed." in asked
     assert stead.task(task).state == "queued"
-    on_terminal([HOSTLER, "stop-all"], environment, stead.yard, typed="y\n")
+    on_terminal(["stop-all"], environment, stead.yard, typed="y\n")
     assert stead.task(task).state == "stopped"
-    asked = on_terminal([HOSTLER, "task", "delete", task], environment, stead.yard, typed="y\n")
+    asked = on_terminal(["task", "delete", task], environment, stead.yard, typed="y\n")
     assert f"Deleted {task}." in asked and stead.find(task) is None

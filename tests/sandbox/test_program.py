@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-HOSTLER = str(Path(sys.executable).with_name("hostler"))
+from hostler_program import HOSTLER, run_hostler
+
 PATIENCE = 60
 
 
@@ -53,13 +54,7 @@ def stop(child: subprocess.Popen, number: int = signal.SIGINT) -> int:
 
 
 def refused(*options: str) -> str:
-    done = subprocess.run(
-        [HOSTLER, "sandbox", *options],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    done = run_hostler(["sandbox", *options], cwd=Path.cwd(), env=os.environ)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     return done.stderr
