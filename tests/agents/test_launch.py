@@ -117,11 +117,11 @@ def test_a_prompt_that_cannot_be_written_as_utf8_is_written_nevertheless(work, o
     assert work.prompt_file.read_text() == "half ? pair"
 
 
-def test_a_home_of_its_own_is_made_in_the_run_folder(work, ours):
+def test_a_home_of_its_own_outlives_the_run_for_its_sessions(work, ours):
     env = prepare(command("sh", own_home=True), work, ours).env
-    for name in ("HOME", "TMPDIR"):
+    for name, parent in (("HOME", work.task_dir), ("TMPDIR", work.run_dir)):
         folder = Path(env[name])
-        assert folder.parent == work.run_dir
+        assert folder.parent == parent
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 

@@ -68,7 +68,7 @@ def test_a_command_that_fails_without_a_word_crashed(player):
 
 def test_a_home_of_its_own_is_where_the_agent_writes(player, work):
     player.run(shell("echo kept > ~/note; mktemp > /dev/null", own_home=True))
-    assert (work.run_dir / "home" / "note").read_text() == "kept\n"
+    assert (work.task_dir / "home" / "note").read_text() == "kept\n"
     assert len(list((work.run_dir / "tmp").iterdir())) == 1
 
 

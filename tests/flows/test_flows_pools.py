@@ -15,9 +15,10 @@ from hostler.agents.outcomes import LIMITS, Outcome
 from hostler.agents.verdict import DecidedBy, EndedBy, Verdict
 from hostler.clock import FakeClock
 from hostler.flows.outcomes import LONGEST_QUOTA
-from hostler.flows.pools import closed_until, give_up_place
+from hostler.flows.pools import CLOSING, closed_until, give_up_place, heed_limits
 from hostler.flows.submitting import Order, submit
 from hostler.governor import Ask, Denied, Granted, Here, Policy, acquire, preview, unpark
+from hostler.governor.parking import closed_pools
 from hostler.model import EPOCH, stamp
 from hostler.runs import NewRun, admit, ledger
 from hostler.runs.ending import Ending
@@ -133,4 +134,34 @@ def test_no_word_closes_a_pool_backwards_or_for_ever(outcome, seconds, resets):
     now = EPOCH + timedelta(days=20_000)
     limit = LimitSignal(Outcome.QUOTA, retry_after_seconds=seconds, resets_at=resets)
     until = closed_until(Verdict(outcome, DecidedBy.STREAM, "", limit=limit), now)
-    assert until is None or (outcome in LIMITS and now < until <= now + LONGEST_QUOTA)
+    assert until is None or (outcome in CLOSING and now < until <= now + LONGEST_QUOTA)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "limit"),
+    [
+        (Outcome.AUTH, None),
+        (Outcome.QUOTA, LimitSignal(Outcome.QUOTA, 400, person=True)),
+    ],
+)
+def test_a_refused_key_and_an_unpaid_bill_wait_for_an_operator(store, clock, outcome, limit):
+    end(store, begin(store), outcome, limit)
+    clock.advance(86_400 * 30)
+    with store.read() as tx:
+        assert isinstance(preview(tx, Ask("r2", "yard", "openai"), POLICY, HERE), Denied)
+    with store.write("admission") as tx:
+        assert unpark(tx, "openai")
+        assert preview(tx, Ask("r2", "yard", "openai"), POLICY, HERE) is None
+
+
+def test_a_wall_that_a_living_agent_met_closes_its_pool_at_once(store, clock):
+    run = begin(store)
+    until = stamp(clock.now() + HOUR)
+    with store.write("admission") as tx:
+        heed_limits(tx, run, [LimitSignal(Outcome.RATE_LIMITED, 429, 3600.0)])
+        assert closed_pools(tx) == frozenset()
+        heed_limits(tx, run, [LimitSignal(Outcome.QUOTA, 429, resets_at=until)])
+        assert closed_pools(tx) == {"openai"}
+    clock.advance(3601)
+    with store.read() as tx:
+        assert closed_pools(tx) == frozenset()

@@ -86,7 +86,7 @@ def end(outcome: Outcome, before: Task | None = None, **more: Any):
         (Outcome.RATE_LIMITED, TaskState.PARKED, timedelta(minutes=1)),
         (Outcome.OVERLOADED, TaskState.PARKED, timedelta(minutes=1)),
         (Outcome.QUOTA, TaskState.PARKED, timedelta(hours=1)),
-        (Outcome.AUTH, TaskState.PARKED, timedelta(minutes=10)),
+        (Outcome.AUTH, TaskState.PARKED, timedelta(minutes=1)),
         (Outcome.CONFIG, TaskState.PARKED, timedelta(minutes=10)),
         (Outcome.BAD_REQUEST, TaskState.BLOCKED, None),
         (Outcome.SERVER_ERROR, TaskState.RETRYING, timedelta(seconds=1)),

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-
-import pytest
 
 from hostler.store.notices import (
     Notice,
@@ -19,7 +16,7 @@ from hostler.store.notices import (
     queued_notices,
 )
 from hostler.store.runs import Run, RunState, add_run
-from hostler.store.spending import Spent, so_far, spent_by_tasks, spent_since
+from hostler.store.spending import Spent, spent_by_tasks, spent_since
 
 BASE = Run("r", "t", "stable", 1, 1, "work", "helper", "command", "p", "f", "2026-01-01")
 
@@ -46,17 +43,11 @@ def test_costs_are_summed_by_task_and_by_day(store):
 def test_an_agent_at_work_counts_with_what_it_said_so_far(store):
     with store.write() as tx:
         put(tx, "1", "a", 1.0)
-        tally = json.dumps({"usd": 0.5})
-        put(tx, "2", "a", 0.0, state=RunState.RUNNING, exited_at=None, tally=tally)
+        put(tx, "2", "a", 0.5, state=RunState.RUNNING, exited_at=None)
     with store.read() as tx:
         assert spent_by_tasks(tx, ["a"]) == {"a": Spent(1.5)}
         assert spent_since(tx, "2026-01-02T00:00:00.000Z") == {"stable": Spent(1.5)}
         assert spent_by_tasks(tx, []) == {}
-
-
-@pytest.mark.parametrize("tally", [None, "", "no json", "[1]", '{"usd": "much"}'])
-def test_what_cannot_be_read_costs_nothing(tally):
-    assert so_far(replace(BASE, tally=tally)) == 0.0
 
 
 def test_a_cause_is_told_of_once(store):

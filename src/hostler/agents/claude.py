@@ -77,6 +77,9 @@ def _assistant(raw: Mapping[str, Any]) -> Iterator[Event]:
         reason = by_word(words(raw, "error"))
         if reason is not None:
             yield Fault(reason, whole(raw, "api_error_status"))
+        if reason is Outcome.QUOTA:
+            # By a word of its own, and not by a window: somebody has to pay.
+            yield LimitSignal(reason, whole(raw, "api_error_status"), person=True)
         return
     content = message.get("content")
     for block in content if isinstance(content, list) else []:

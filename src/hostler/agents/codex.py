@@ -41,10 +41,11 @@ _RECONNECTING = re.compile(r"Reconnecting\.\.\. \d+/\d+ \((.*)\)\s*", re.DOTALL)
 _AGAIN_IN = re.compile(r"[Tt]ry again in ((?:\d+ ?(?:days?|hours?|minutes?|seconds?|s|m|h) ?)+)")
 _PART_OF_TIME = re.compile(r"(\d+) ?(d|h|m|s)")
 _SECONDS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
+_BILLING = "Quota exceeded"
 _CUT = "stream disconnected before completion"
 # The beginnings of its last error, in this order. Nothing else in its stream is ever read so.
 _BEGINNINGS = (
-    ("Quota exceeded", Outcome.QUOTA),
+    (_BILLING, Outcome.QUOTA),
     ("You\u2019ve hit your usage limit", Outcome.QUOTA),
     ("You've hit your usage limit", Outcome.QUOTA),
     ("rate limit exceeded:", Outcome.RATE_LIMITED),
@@ -114,7 +115,8 @@ def _failed(raw: Mapping[str, Any]) -> Iterator[Event]:
     message = words(inner(raw, "error"), "message")
     outcome = class_of(message)
     if outcome in LIMITS:
-        yield LimitSignal(outcome, _number(message), seconds_in(message))
+        person = message.startswith(_BILLING)
+        yield LimitSignal(outcome, _number(message), seconds_in(message), person=person)
     yield Finished(False, outcome, message)
 
 

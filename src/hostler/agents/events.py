@@ -75,13 +75,15 @@ class Cost:
 class LimitSignal:
     """The provider limits us: which way, and until when as far as it says.
 
-    `resets_at` is a UTC timestamp as everywhere; empty where the provider names none.
+    `resets_at` is a UTC timestamp as everywhere; empty where the provider names none. `person`:
+    only somebody who pays can open it again.
     """
 
     reason: Outcome
     status: int = 0
     retry_after_seconds: float = 0.0
     resets_at: str = ""
+    person: bool = False
 
 
 @dataclass(frozen=True, slots=True)

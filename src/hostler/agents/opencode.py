@@ -77,7 +77,8 @@ def _error(raw: Mapping[str, Any]) -> Iterator[Event]:
     outcome = class_of(words(error, "name"), data)
     if outcome in LIMITS:
         wait = _seconds(words(inner(data, "responseHeaders"), "retry-after"))
-        yield LimitSignal(outcome, whole(data, "statusCode"), wait)
+        person = outcome is Outcome.QUOTA and not wait
+        yield LimitSignal(outcome, whole(data, "statusCode"), wait, person=person)
     yield Finished(False, outcome, words(data, "message"))
 
 

@@ -62,8 +62,8 @@ def plan(
 
 
 def own_folders(work: Assignment) -> tuple[Path, Path]:
-    """HOME and TMPDIR of a run that has its own."""
-    return work.run_dir / "home", work.run_dir / "tmp"
+    """HOME of a task and TMPDIR of a run that have their own: sessions outlive runs."""
+    return work.task_dir / "home", work.run_dir / "tmp"
 
 
 def _write(path: Path, text: str) -> None:

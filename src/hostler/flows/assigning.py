@@ -63,6 +63,8 @@ def prompt_for(task: Task, material: Material, repo: Repo | None) -> str:
     """The whole prompt: the work, what was said, what to mend, and the rules."""
     feedback = is_feedback(task, material)
     parts = _feedback(task, material) if feedback else [_work(task, material)]
+    if feedback and not task.session:
+        parts.append(_earlier(material))
     if task.question and material.remarks and not feedback:
         parts.append(
             render("answer", question=quoted("you", task.question), remarks=_said(material.remarks))
@@ -157,6 +159,12 @@ def _feedback(task: Task, material: Material) -> list[str]:
     if material.failures:
         parts.append(render("ci", failures=_failed(material.failures), **common))
     return parts
+
+
+def _earlier(material: Material) -> str:
+    """For an agent that has no memory of its work on the pull request."""
+    told = quoted("you", material.summary) if material.summary else "(not known)"
+    return render("earlier", summary=told, conversation=_said(material.conversation))
 
 
 def _failed(failures: Iterable[Failure]) -> str:

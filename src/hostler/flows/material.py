@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from hostler.agents.outcomes import Outcome
+from hostler.agents.result import Result
 from hostler.flows.ci import Failure, still_fails
 from hostler.forge.port import Forge, Item, ItemKind
 from hostler.intake import IssueSeen, Remark, RunSeen, Watch, read
@@ -29,7 +30,8 @@ class Material:
 
     `remarks` wait for an answer, `failures` of CI for mending; `conversation` is what else was
     said on the issue by people who are allowed to; `history` says how the last attempts ended, if
-    they came to nothing. What was said before `heard_from` is not for agents.
+    they came to nothing, `summary` what the last good one said of its work. What was said before
+    `heard_from` is not for agents.
     """
 
     issue: IssueSeen | None = None
@@ -37,6 +39,7 @@ class Material:
     failures: tuple[Failure, ...] = ()
     conversation: tuple[Remark, ...] = ()
     history: tuple[str, ...] = ()
+    summary: str = ""
     heard_from: str = ""
 
     @property
@@ -47,16 +50,18 @@ class Material:
 
 def gather(tx: Transaction, task: Task, keys: Iterable[str] | None = None) -> Material:
     """The approved version of the issue, and the words of this turn (`task.turn_keys`)."""
-    history = endings(runs_of(tx, task.id))
+    runs = runs_of(tx, task.id)
+    history, summary = endings(runs), last_summary(runs)
     if task.repo_full_name is None:
-        return Material(history=history)
+        return Material(history=history, summary=summary)
     wanted = task.turn_keys if keys is None else tuple(keys)
     signals = [read(row) for row in rows_by_key(tx, task.repo, [task.issue_key, *wanted])]
     issue = next((seen for seen in signals if isinstance(seen, IssueSeen)), None)
     remarks = tuple(seen for seen in signals if isinstance(seen, Remark))
     floors = comment_floors(tx, task.repo, thread_of(task))
     failures = tuple(Failure(seen) for seen in signals if isinstance(seen, RunSeen))
-    return Material(issue, remarks, failures, history=history, heard_from=floors.heard_from)
+    known = Material(issue, remarks, failures, history=history, summary=summary)
+    return replace(known, heard_from=floors.heard_from)
 
 
 def endings(runs: Sequence[Run]) -> tuple[str, ...]:
@@ -67,6 +72,12 @@ def endings(runs: Sequence[Run]) -> tuple[str, ...]:
         f"Attempt {run.attempt} ended as {run.outcome}. {run.why or ''}".strip()
         for run in reversed(bad[:REMEMBERED])
     )
+
+
+def last_summary(runs: Sequence[Run]) -> str:
+    """What the newest run that said anything of its work said."""
+    told = (Result.model_validate_json(run.result).summary for run in reversed(runs) if run.result)
+    return next((text.strip() for text in told if text.strip()), "")
 
 
 def waiting(tx: Transaction, task: Task) -> list[str]:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from hostler.agents.events import LimitSignal
 from hostler.agents.outcomes import Next, Outcome, meaning
-from hostler.agents.verdict import Verdict
+from hostler.agents.verdict import DecidedBy, Verdict
 from hostler.config.settings import Tasks
 from hostler.flows.steps import Effect, PullStands, Step
 from hostler.flows.texts import blocked, often, question
@@ -62,9 +63,11 @@ def after_run(task: Task, verdict: Verdict, facts: Facts, limits: Tasks) -> Step
     # Neither changed files nor words make a result better that can never be read.
     progressed = progressed and verdict.outcome is not Outcome.BAD_RESULT
     idle = 0 if progressed else task.exits_without_progress
+    # Of a run that did not get so far as to work, there is no session to go on with.
+    heard = "" if verdict.outcome is Outcome.CONFIG else facts.session
     known = replace(
         task,
-        session=facts.session or task.session,
+        session=heard or task.session,
         progress=facts.progress or task.progress,
         finishing=False,
         exits_without_progress=idle + (meaning(verdict.outcome).counted and not progressed),
@@ -137,15 +140,29 @@ def _back_off(end: Ended) -> Step:
 
 
 def _park(end: Ended) -> Step:
-    now = end.facts.now
+    now, signal = end.facts.now, end.verdict.limit
+    if signal is not None and signal.person:
+        return _behind_the_pool(end)
     # An end that is past already would start it again at once, and again.
     until = max(limit_ends(end.verdict, now) or now + LONGEST_PARKING, now + FIRST_PARKING)
     return Step(later(end.task, TaskState.PARKED, end.verdict.why, until))
 
 
+def _behind_the_pool(end: Ended) -> Step:
+    """Its pool is closed until an operator opens it; then it goes on at once."""
+    at = end.facts.now + FIRST_PARKING
+    return Step(later(end.task, TaskState.PARKED, end.verdict.why, at))
+
+
 def _operator(end: Ended) -> Step:
     if end.verdict.outcome is Outcome.BAD_REQUEST:
         return block(end.task, end.verdict.why, end.facts.kept)
+    if end.verdict.outcome is Outcome.AUTH:
+        return _behind_the_pool(end)
+    if end.task.session and end.verdict.decided_by is not DecidedBy.NOT_STARTED:
+        # Perhaps only the session is gone: once more, from the beginning and at once.
+        fresh = replace(end.task, session="", attempt=max(end.task.attempt - 1, 0))
+        return Step(later(fresh, TaskState.RETRYING, end.verdict.why, end.facts.now))
     at = end.facts.now + doubled(FIRST_OPERATOR, end.task.requeues, LONGEST_PARKING)
     waiting = replace(end.task, requeues=end.task.requeues + 1)
     return Step(later(waiting, TaskState.PARKED, end.verdict.why, at))
@@ -213,9 +230,13 @@ def doubled(first: timedelta, times: int, longest: timedelta) -> timedelta:
 
 def limit_ends(verdict: Verdict, now: datetime) -> datetime | None:
     """When the provider says that its limit ends; never farther than limits really go."""
-    signal = verdict.limit
-    if signal is None:
-        return None
+    return ends_at(verdict.limit, now) if verdict.limit else None
+
+
+def ends_at(signal: LimitSignal, now: datetime) -> datetime | None:
+    """When a limit ends, as far as it says. What only a person can end is not waited for."""
+    if signal.person:
+        return now + LONGEST_QUOTA
     if signal.retry_after_seconds > 0:
         wait = min(signal.retry_after_seconds, LONGEST_QUOTA.total_seconds())
         return now + timedelta(seconds=wait)

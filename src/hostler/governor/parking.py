@@ -10,7 +10,7 @@ from hostler.governor.pools import pool_key
 from hostler.model import stamp
 from hostler.store import Transaction
 from hostler.store.instants import clamped_deadline, not_after
-from hostler.store.parked import Parked, park_pool, parked_pool, unpark_pool
+from hostler.store.parked import Parked, park_pool, parked_pool, parked_pools, unpark_pool
 
 # The longest windows of providers are months; nothing is closed for longer by one word.
 LONGEST = timedelta(days=31)
@@ -42,3 +42,9 @@ def closed(parked: Parked | None, now: datetime) -> Closed | None:
     if until <= now:
         return None
     return Closed(until, not_after(since, now) if since else None, parked.why)
+
+
+def closed_pools(tx: Transaction) -> frozenset[str]:
+    """All pools that are closed now."""
+    now = tx.now()
+    return frozenset(one.pool for one in parked_pools(tx) if closed(one, now) is not None)

@@ -10,6 +10,7 @@ from hostler.agents.outcomes import Next, Outcome, meaning
 from hostler.agents.result import Result
 from hostler.agents.tally import Tally
 from hostler.agents.verdict import DecidedBy, EndedBy, Verdict
+from hostler.runs.limits import Limit
 from hostler.runs.memory import printable, recall_limit, remember, remember_limit
 from hostler.store.runs import Run
 
@@ -37,6 +38,8 @@ class Ending:
     counted: bool
     tally: Tally = field(default_factory=Tally)
     offsets: Offsets = field(default_factory=Offsets)
+    # What was heard of limits since the row was last written.
+    limits: tuple[Limit, ...] = ()
 
 
 def without_agent(outcome: Outcome, why: str, by: DecidedBy = DecidedBy.NOT_STARTED) -> Ending:
@@ -53,26 +56,30 @@ def heeding_stop(verdict: Verdict, stop_why: str | None) -> Verdict:
     return replace(verdict, outcome=Outcome.INTERRUPTED, decided_by=DecidedBy.STOP, why=why)
 
 
-def heard(tally: Tally, offsets: Offsets) -> dict[str, Any]:
-    """Columns for what the streams said, and how far they were read."""
+def heard(tally: Tally, offsets: Offsets, own: Tally | None = None) -> dict[str, Any]:
+    """Columns for what the streams said, and how far they were read.
+
+    `own`: the tally without what was spent before, where the stream counts on.
+    """
+    spent = own or tally
     return {
         "stdout_offset": offsets.stdout,
         "stderr_offset": offsets.stderr,
         "tally": remember(tally),
-        "input_tokens": min(tally.usage.input_tokens, LARGEST_COUNT),
-        "output_tokens": min(tally.usage.output_tokens, LARGEST_COUNT),
-        "cached_tokens": min(tally.usage.cached_tokens, LARGEST_COUNT),
-        "usd": tally.usd,
+        "input_tokens": min(spent.usage.input_tokens, LARGEST_COUNT),
+        "output_tokens": min(spent.usage.output_tokens, LARGEST_COUNT),
+        "cached_tokens": min(spent.usage.cached_tokens, LARGEST_COUNT),
+        "usd": spent.usd,
         "session": printable(tally.session) or None,
     }
 
 
-def judged(ending: Ending, stop_why: str | None) -> dict[str, Any]:
+def judged(ending: Ending, stop_why: str | None, own: Tally | None = None) -> dict[str, Any]:
     """Columns for how a run ended."""
     verdict = heeding_stop(ending.verdict, stop_why)
     code = ending.exit.code
     return {
-        **heard(ending.tally, ending.offsets),
+        **heard(ending.tally, ending.offsets, own),
         "outcome": verdict.outcome.value,
         "decided_by": verdict.decided_by.value,
         "why": printable(verdict.why),

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from hostler.agents.events import LimitSignal
 from hostler.agents.launch import Launch
 from hostler.agents.verdict import Verdict
 from hostler.store import Transaction
 from hostler.store.runs import Run
 
 InTransaction = Callable[[Transaction, Run], None]
+Limited = Callable[[Transaction, Run, Sequence[LimitSignal]], None]
 
 
 def nothing(_tx: Transaction, _run: Run) -> None:
     """Does nothing."""
+
+
+def heedless(_tx: Transaction, _run: Run, _limits: Sequence[LimitSignal]) -> None:
+    """Does nothing about limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +32,7 @@ class Hooks:
     requeue   with the end of a run that never started: its task goes back to its old place.
     finish    while finishing: each step looks first whether it is done, as it may be called again.
               It returns what belongs in the last transaction, with `ended`.
+    limited   with the limits that a living agent was told of: its provider's pool may be closed.
     scopes    what the transactions of `requeue` and `finish` write beside runs.
     """
 
@@ -33,4 +40,5 @@ class Hooks:
     finish: Callable[[Run, Verdict], InTransaction]
     release: InTransaction = nothing
     requeue: InTransaction = nothing
+    limited: Limited = heedless
     scopes: tuple[str, ...] = ()

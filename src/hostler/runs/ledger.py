@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hostler.agents.tally import Tally
+from hostler.runs.carried import own_share
 from hostler.runs.ending import NEVER_STARTED, Ending, Offsets, heard, judged
 from hostler.runs.errors import FenceLost, RunStopped, TaskHasRun, UnknownRun
+from hostler.runs.limits import Limit, death_signals, live_signals
 from hostler.runs.memory import printable
 from hostler.runs.rules import BARRED_BY_A_STOP, MOVES, Move, run_folder, run_id
 from hostler.store import Transaction
@@ -25,6 +27,7 @@ from hostler.store.runs import (
     open_runs,
     set_stop,
 )
+from hostler.store.signals import add_signals
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +80,23 @@ def attach(tx: Transaction, run: Run) -> Run:
     return _move(tx, run, Move.GO)
 
 
-def progress(tx: Transaction, run: Run, tally: Tally, offsets: Offsets) -> Run:
+def progress(
+    tx: Transaction, run: Run, tally: Tally, offsets: Offsets, limits: Sequence[Limit] = ()
+) -> Run:
     """What the streams said, with how far they were read; one reader only."""
     only_if = {"stdout_offset": run.stdout_offset, "stderr_offset": run.stderr_offset}
-    return _change(tx, run, (RunState.RUNNING,), heard(tally, offsets), only_if)
+    values = heard(tally, offsets, own_share(tx, run, tally))
+    changed = _change(tx, run, (RunState.RUNNING,), values, only_if)
+    add_signals(tx, live_signals(run, limits))
+    return changed
 
 
 def exited(tx: Transaction, run: Run, ending: Ending) -> Run:
     """Nothing of the agent is left: its outcome, under whatever stop was asked for by now."""
-    return _move(tx, run, Move.OVER, judged(ending, current(tx, run).stop_why))
+    own = own_share(tx, run, ending.tally)
+    changed = _move(tx, run, Move.OVER, judged(ending, current(tx, run).stop_why, own))
+    add_signals(tx, [*live_signals(run, ending.limits), *death_signals(changed)])
+    return changed
 
 
 def never_started(tx: Transaction, run: Run) -> Run:

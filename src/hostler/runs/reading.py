@@ -11,8 +11,12 @@ from hostler.agents.lines import Line, Stream, Tail
 from hostler.agents.tally import tally
 from hostler.config.settings import Agent
 from hostler.runs.ending import Offsets
+from hostler.runs.limits import Limit, limit_in, with_limit
 from hostler.runs.memory import recall, shortened
 from hostler.store.runs import Run
+
+# Of one look at a stream, the newest so many are kept: an agent may print what it likes.
+MOST_LIMITS = 50
 
 
 class Reader:
@@ -23,6 +27,8 @@ class Reader:
         self._stdout = Tail(folder / Stream.STDOUT, Stream.STDOUT, run.stdout_offset)
         self._stderr = Tail(folder / Stream.STDERR, Stream.STDERR, run.stderr_offset)
         self.tally = recall(run.tally)
+        # Limits that were heard of since they were last taken.
+        self._limits: tuple[Limit, ...] = ()
 
     @property
     def offsets(self) -> Offsets:
@@ -36,6 +42,15 @@ class Reader:
         self._take(self._stderr.lines())
         return self.offsets != before
 
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """What was told of limits and is not stored yet."""
+        return self._limits[-MOST_LIMITS:]
+
+    def stored(self) -> None:
+        """What was heard so far is in the database."""
+        self._limits = ()
+
     def rest(self) -> None:
         """Take in all that is left, once nothing writes any more."""
         self._take(self._stdout.rest())
@@ -43,8 +58,11 @@ class Reader:
 
     def _take(self, lines: Iterable[Line]) -> None:
         for line in lines:
+            events = self._kind.events(line)
             # Shortened at once, so that an adopted run is judged like any other.
-            self.tally = shortened(tally(self._kind.events(line), self.tally))
+            self.tally = shortened(tally(events, self.tally))
+            for signal in filter(None, map(limit_in, events)):
+                self._limits = with_limit(self._limits, signal)
 
 
 def agent_of(run: Run) -> Agent:

@@ -124,9 +124,18 @@ class Supervisor:
             if watch.wait(self._read_seconds):
                 return self._fresh(run)
             if run.state is RunState.RUNNING and reader.read():
-                with self._store.write() as tx:
-                    run = ledger.progress(tx, run, reader.tally, reader.offsets)
+                run = self._store_progress(run, reader)
                 self._say(Step.READ, run)
+
+    def _store_progress(self, run: Run, reader: Reader) -> Run:
+        """The offset and what was heard up to it, in one: nothing is counted twice."""
+        limits = reader.limits
+        with self._store.write(*([SCOPE] if limits else [])) as tx:
+            run = ledger.progress(tx, run, reader.tally, reader.offsets, limits)
+            if limits:
+                self._hooks.limited(tx, run, [one.signal for one in limits])
+        reader.stored()
+        return run
 
     def _tell_to_stop(self, run: Run) -> bool:
         try:
@@ -149,7 +158,7 @@ class Supervisor:
         task = folder.parent.parent
         verdict = conclude(agent_of(run), folder, task, exit, reader.tally)
         counted = word is None or word.get("started_at") is not None
-        return Ending(verdict, exit, counted, reader.tally, reader.offsets)
+        return Ending(verdict, exit, counted, reader.tally, reader.offsets, reader.limits)
 
     def _sweep(self, run: Run, *, believed: bool) -> None:
         try:

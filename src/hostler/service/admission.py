@@ -11,6 +11,7 @@ from hostler.flows import begin_turn, gather, resume_finishing, turn_of
 from hostler.flows.lineage import belongs
 from hostler.governor import Ask, Denied, Here, Policy, acquire, preview, take_back
 from hostler.governor import Gate as GovernorGate
+from hostler.governor.parking import closed_pools
 from hostler.planner.queue import is_root
 from hostler.runs import NewRun, admit
 from hostler.service.candidates import (
@@ -26,7 +27,7 @@ from hostler.service.candidates import (
     gate_of,
 )
 from hostler.service.needs import needs_of
-from hostler.service.places import place_of
+from hostler.service.places import kept_by, place_of
 from hostler.service.purses import empty, purses
 from hostler.service.queueing import QueuedRuns
 from hostler.service.space import REMEDY, Room, sentence, too_full
@@ -202,7 +203,8 @@ class Admission:
         if task.finishing and task.state is TaskState.PARKED:
             return Granted(resume_finishing(tx, task), None)
         place = yard.places[task.id]
-        begun = begin_turn(tx, replace(task, blockers=""))
+        whose = kept_by(self.office.settings, task, place.agent)
+        begun = begin_turn(tx, replace(task, blockers="", agent=whose))
         run = admit(
             tx,
             NewRun(
@@ -241,8 +243,9 @@ class Admission:
         return [task for task in found if belongs(tx, task, self._only)]
 
     def _places(self, tx: Transaction, tasks: Iterable[Task]) -> dict[str, Place]:
-        paused, ready = pauses(tx), self.office.ready()
-        found = {task.id: place_of(self.office.settings, task, paused, ready) for task in tasks}
+        paused, ready, closed = pauses(tx), self.office.ready(), closed_pools(tx)
+        settings = self.office.settings
+        found = {task.id: place_of(settings, task, paused, ready, closed) for task in tasks}
         return {name: place for name, place in found.items() if place is not None}
 
 

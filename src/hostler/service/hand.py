@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from hostler.agents.environment import secret_names
@@ -19,9 +20,10 @@ from hostler.flows.trouble import after_trouble
 from hostler.model import EPOCH
 from hostler.service.desks import NotWatched
 from hostler.service.house import House
+from hostler.service.sessions import session_for
 from hostler.service.speaking import has_spoken
 from hostler.store import Transaction
-from hostler.store.runs import Run
+from hostler.store.runs import Run, runs_of
 from hostler.store.tasks import Task
 
 TASK_FILE = "TASK.md"
@@ -57,6 +59,7 @@ def launch_in_folder(house: House, run: Run, task: Task) -> Launch:
         raise NotWatched(f"There is no agent {run.agent} in the settings any more.")
     with house.store.read() as tx:
         material = gather(tx, task)
+        task = replace(task, session=session_for(task, run, runs_of(tx, task.id)))
     folders = folders_of(house, run, workplace)
     grace = settings.runtime.stop_grace_seconds
     work = assignment_for(task, material, run.run, folders, None, settings.tasks, grace)

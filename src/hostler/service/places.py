@@ -24,14 +24,18 @@ def agent_for(settings: Settings, project: str, named: str = "") -> tuple[str, A
 
 
 def place_of(
-    settings: Settings, task: Task, paused: Mapping[str, Pause], ready: Collection[str]
+    settings: Settings,
+    task: Task,
+    paused: Mapping[str, Pause],
+    ready: Collection[str],
+    closed: Collection[str] = (),
 ) -> Place | None:
-    """A task's place; None where the settings have none for it."""
+    """A task's place; None where the settings have none for it. `closed`: pools nobody may call."""
     repo = settings.repo.get(task.project)
     found = agent_for(settings, task.project, task.agent)
     if found is None or (task.repo_full_name is not None and repo is None):
         return None
-    name, agent = found
+    name, agent = found if has_begun(task) else instead_of(settings, *found, closed)
     return Place(
         project=task.project,
         agent=name,
@@ -42,6 +46,33 @@ def place_of(
         paused=paused_words(task.project, paused, in_settings=bool(repo and repo.paused)),
         ready=task.repo_full_name is None or task.project in ready,
     )
+
+
+def has_begun(task: Task) -> bool:
+    """Whether an agent has worked on a task: then it stays with that one."""
+    return bool(task.attempt or task.turn or task.session or task.pr_number)
+
+
+def instead_of(
+    settings: Settings, name: str, agent: Agent, closed: Collection[str]
+) -> tuple[str, Agent]:
+    """The first of an agent and its fallbacks whose pool is open; itself, if none is."""
+    tried, other = {name}, agent
+    while pool_of(other) in closed:
+        after = other.fallback
+        if after in tried or after not in settings.agent:
+            return name, agent
+        tried.add(after)
+        other = settings.agent[after]
+        if pool_of(other) not in closed:
+            return after, other
+    return name, agent
+
+
+def kept_by(settings: Settings, task: Task, agent: str) -> str:
+    """Whom a task names from its start on: a fallback that began it also goes on with it."""
+    usual = agent_for(settings, task.project, task.agent)
+    return task.agent if usual and usual[0] == agent else agent
 
 
 def paused_words(project: str, paused: Mapping[str, Pause], *, in_settings: bool) -> str:

@@ -237,7 +237,7 @@ class ServiceRunner:
         parts.chores.do()
         parts.minder.look()
         self._find_lost()
-        # In a drain it only gives lent places back.
+        # In a drain it gives lent places back, and starts what those who wait need.
         self._enqueue()
         self._journal.capacity(self._lasting.limiter)
         self._come_to_an_end()

@@ -34,7 +34,7 @@ from hostler.flows.ci import with_logs
 from hostler.flows.closing import Rule
 from hostler.flows.folder import footprint
 from hostler.flows.lineage import active_children
-from hostler.flows.pools import give_up_place
+from hostler.flows.pools import give_up_place, heed_limits
 from hostler.flows.steps import Step
 from hostler.flows.turns import hear_in_turn
 from hostler.flows.workplace import progress
@@ -58,10 +58,11 @@ from hostler.service.marks import is_made, last_run, mark_of
 from hostler.service.observing import Observer, nobody
 from hostler.service.purses import Purse
 from hostler.service.questions import Questions
+from hostler.service.sessions import session_for
 from hostler.service.speaking import has_spoken
 from hostler.service.spending import Treasurer
 from hostler.store import Transaction
-from hostler.store.runs import Run, RunState, last_fence
+from hostler.store.runs import Run, RunState, last_fence, runs_of
 from hostler.store.tasks import Task, TaskState, change_task, require_task
 
 # Why an agent is stopped when the service leaves with its agents; the task itself is not stopped.
@@ -105,7 +106,12 @@ class Work:
     def hooks(self) -> Hooks:
         """For the supervisor of runs."""
         return Hooks(
-            self.launch, self.finish, release=give_up_place, requeue=self.requeue, scopes=SCOPES
+            self.launch,
+            self.finish,
+            release=give_up_place,
+            requeue=self.requeue,
+            limited=heed_limits,
+            scopes=SCOPES,
         )
 
     def launch(self, run: Run) -> Launch:
@@ -226,6 +232,8 @@ class Work:
             ending.store(tx)
 
     def _launch(self, desk: Desk, run: Run, task: Task) -> Launch:
+        with self._house.store.read() as tx:
+            task = replace(task, session=session_for(task, run, runs_of(tx, task.id)))
         material, task = self._material(desk, task)
         set_up(desk, task)
         folders = folders_of(self._house, run, desk.checkout(task).path)
@@ -264,7 +272,11 @@ class Work:
             material = replace(material, failures=with_logs(forge, material.failures, lines))
         if task.by_hand:
             return material, task
-        return with_conversation(material, desk.watch, forge.thread(task.number)), task
+        said = [*forge.thread(task.number)]
+        if task.pr_number is not None and not task.session:
+            # Nobody remembers what was said there: the prompt does.
+            said += forge.thread(task.pr_number)
+        return with_conversation(material, desk.watch, said), task
 
     def _ending(self, task: Task, verdict: Verdict, run: Run | None) -> Ending:
         waiting = children_first(self._house, task, verdict)

@@ -14,6 +14,7 @@ REVISIONS = (
     "0012",
     "0013",
     "0014",
+    "0015",
 )
 HEAD = REVISIONS[-1]
 # Alembic's own note of where a database stands.

@@ -112,6 +112,17 @@ def counted_runs(tx: Transaction, task_id: str) -> int:
     return int(tx.execute(select(func.count()).where(chosen)).scalar_one())
 
 
+def spent_in_session(
+    tx: Transaction, task_id: str, session: str, before: int
+) -> tuple[int, int, int, float]:
+    """Tokens (in, out, cached) and money of a task's runs in one session before a fence."""
+    columns = (runs.c.input_tokens, runs.c.output_tokens, runs.c.cached_tokens, runs.c.usd)
+    chosen = and_(runs.c.task_id == task_id, runs.c.session == session, runs.c.fence < before)
+    found = tx.execute(select(*(func.sum(column) for column in columns)).where(chosen)).one()
+    tokens_in, tokens_out, cached, usd = (value or 0 for value in found)
+    return int(tokens_in), int(tokens_out), int(cached), float(usd)
+
+
 def change_run(
     tx: Transaction,
     run: str,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -62,8 +61,4 @@ def _sums(
 
 def so_far(run: Run) -> float:
     """What a run at work has cost until its stream was last looked at."""
-    try:
-        said = json.loads(run.tally or "{}").get("usd", 0.0)
-    except (ValueError, AttributeError):
-        return 0.0
-    return float(said) if isinstance(said, int | float) else 0.0
+    return run.usd

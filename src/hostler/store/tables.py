@@ -13,6 +13,7 @@ from hostler.store.notice_tables import notices
 from hostler.store.operator_tables import operator_commands, runtime_operations
 from hostler.store.pause_tables import pauses
 from hostler.store.run_tables import runs
+from hostler.store.signal_tables import limit_signals
 from hostler.store.task_tables import (
     issue_comment_cursors,
     issue_states,
@@ -30,6 +31,7 @@ __all__ = [
     "issue_comment_cursors",
     "issue_states",
     "leases",
+    "limit_signals",
     "metadata",
     "moved_pulls",
     "notices",

@@ -1,0 +1,144 @@
+"""What a stream tells of limits and money: stored once, with the offset, and whose it is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from intake_yard import database
+
+from hostler.agents.events import LimitSignal, Retrying, Usage
+from hostler.agents.exitword import Exit
+from hostler.agents.outcomes import LIMITS, Outcome
+from hostler.agents.tally import Tally
+from hostler.agents.verdict import DecidedBy, EndedBy, Verdict
+from hostler.clock import FakeClock
+from hostler.runs import NewRun, admit, ledger
+from hostler.runs.carried import less
+from hostler.runs.ending import Ending, Offsets
+from hostler.runs.limits import Limit, limit_in, with_limit
+from hostler.runs.reading import MOST_LIMITS, Reader
+from hostler.store.signals import Source, signals_of_pool
+
+BURST = LimitSignal(Outcome.RATE_LIMITED, 429, 2.0)
+
+
+@pytest.fixture
+def store():
+    with database(FakeClock()) as opened:
+        yield opened
+
+
+def begin(store, kind="claude", task="t1"):
+    with store.write() as tx:
+        run = admit(tx, NewRun(task, "yard", "work", "helper", kind, "anthropic"))
+        return ledger.attach(tx, ledger.begin(tx, run, {"pid": 1}))
+
+
+def end(store, run, outcome=Outcome.SUCCESS, tally=None, limit=None, limits=()):
+    verdict = Verdict(outcome, DecidedBy.STREAM, "It is over.", limit=limit)
+    ending = Ending(verdict, Exit(EndedBy.EXIT, 0), True, tally or Tally(), Offsets(), limits)
+    with store.write("admission") as tx:
+        over = ledger.exited(tx, run, ending)
+        return ledger.ended(tx, ledger.finishing(tx, over))
+
+
+def heard(store):
+    with store.read() as tx:
+        return [(one.source, one.reason, one.times) for one in signals_of_pool(tx, "anthropic")]
+
+
+def test_signals_are_stored_with_the_offset_and_never_twice(store):
+    run = begin(store)
+    with store.write() as tx:
+        ledger.progress(tx, run, Tally(), Offsets(10, 0), [Limit(BURST, 4)])
+    with pytest.raises(ledger.FenceLost), store.write() as tx:
+        # Somebody who read the same lines, and was late.
+        ledger.progress(tx, run, Tally(), Offsets(10, 0), [Limit(BURST, 4)])
+    assert heard(store) == [(Source.LIVE, "rate_limited", 4)]
+
+
+def test_a_death_is_another_signal_than_a_retry(store):
+    end(store, begin(store), Outcome.RATE_LIMITED, limit=BURST, limits=(Limit(BURST, 2),))
+    end(store, begin(store, task="t2"), Outcome.OVERLOADED)
+    end(store, begin(store, task="t3"), Outcome.CRASH, limit=BURST)
+    assert sorted(heard(store)) == [
+        (Source.DEATH, "overloaded", 1),
+        (Source.DEATH, "rate_limited", 1),
+        (Source.LIVE, "rate_limited", 2),
+    ]
+
+
+def test_a_reader_collects_limits_until_they_are_stored(store, tmp_path):
+    run = begin(store)
+    retry = {"type": "system", "subtype": "api_retry", "error_status": 429, "retry_delay_ms": 5}
+    other = {**retry, "error_status": 529}
+    wall = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": 9}}
+    lines = [retry, retry, other, wall]
+    (tmp_path / "stdout").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    reader = Reader(run, tmp_path)
+    assert reader.read()
+    assert [(one.signal.reason, one.times) for one in reader.limits] == [
+        (Outcome.RATE_LIMITED, 2),
+        (Outcome.OVERLOADED, 1),
+        (Outcome.QUOTA, 1),
+    ]
+    reader.stored()
+    assert reader.limits == ()
+
+
+def test_an_agent_that_prints_limits_without_end_fills_no_table(store, tmp_path):
+    both = [
+        {"type": "system", "subtype": "api_retry", "error_status": status}
+        for status in (429, 529) * 1000
+    ]
+    (tmp_path / "stdout").write_text("".join(json.dumps(line) + "\n" for line in both))
+    reader = Reader(begin(store), tmp_path)
+    reader.read()
+    assert len(reader.limits) == MOST_LIMITS
+
+
+@given(st.lists(st.sampled_from([BURST, LimitSignal(Outcome.OVERLOADED, 529)])))
+def test_counting_the_same_again_loses_none(signals):
+    known: tuple[Limit, ...] = ()
+    for signal in signals:
+        known = with_limit(known, signal)
+    assert [one.signal for one in known for _ in range(one.times)] == signals
+
+
+@given(st.sampled_from(Outcome))
+def test_only_retries_for_a_limit_are_limits(reason):
+    assert (limit_in(Retrying(reason, 1.0, 5)) is not None) == (reason in LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("kind", "usd", "tokens"),
+    [("claude", [1.0, 0.5, 0.25], [10, 30, 60]), ("codex", [1.0, 1.5, 1.75], [10, 20, 30])],
+)
+def test_what_a_session_counts_on_is_counted_once(store, kind, usd, tokens):
+    """Money of claude and tokens of codex are told for the whole session."""
+    spent = []
+    for money, used in ((1.0, 10), (1.5, 30), (1.75, 60)):
+        tally = Tally(session="s", usage=Usage(used, total=True), usd=money)
+        spent.append(end(store, begin(store, kind), tally=tally))
+    assert [run.usd for run in spent] == usd
+    assert [run.input_tokens for run in spent] == tokens
+
+
+def test_what_a_run_did_not_live_to_say_is_counted_by_the_next(store):
+    end(store, begin(store), Outcome.TIMEOUT, Tally(session="s"))
+    later = end(store, begin(store), tally=Tally(session="s", usd=3.0))
+    assert later.usd == 3.0
+    fresh = end(store, begin(store), tally=Tally(session="other", usd=1.0))
+    assert fresh.usd == 1.0
+
+
+usages = st.builds(Usage, *[st.integers(0, 100)] * 3)
+
+
+@given(usages, usages)
+def test_nothing_is_spent_backwards(total, before):
+    found = less(total, before)
+    assert min(found.input_tokens, found.output_tokens, found.cached_tokens) >= 0

@@ -1,0 +1,105 @@
+"""Sessions belong to their agents, and new tasks may begin with another one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from intake_yard import database
+from test_service_why import Stage
+
+from hostler.agents.outcomes import Outcome
+from hostler.agents.verdict import DecidedBy, Verdict
+from hostler.clock import FakeClock
+from hostler.config.settings import Agent, Settings, Tasks
+from hostler.flows.outcomes import Facts, after_run
+from hostler.governor import park
+from hostler.model import EPOCH
+from hostler.service.admission import Admission, Office
+from hostler.service.places import instead_of
+from hostler.service.sessions import session_for
+from hostler.store.runs import Run
+from hostler.store.tasks import Flow, Task, TaskState
+
+TASK = Task("t1", "p", "o/r", 1, Flow.BUGFIX, "T", "ann", TaskState.RUNNING, "", 1, session="s")
+
+
+def run(name, fence, agent="helper", kind="claude", session=None):
+    return Run(name, "t1", "p", fence, 1, "work", agent, kind, "x", "f", "", session=session)
+
+
+def test_a_session_goes_on_with_the_agent_that_has_it():
+    earlier = run("r1", 1, session="s")
+    now = run("r2", 2)
+    assert session_for(TASK, now, [earlier, now]) == "s"
+    assert session_for(replace(TASK, session=""), now, [earlier, now]) == ""
+
+
+@pytest.mark.parametrize("other", [{"agent": "spare"}, {"kind": "codex"}])
+def test_another_agent_begins_a_new_one(other):
+    now = run("r2", 2, **other)
+    assert session_for(TASK, now, [run("r1", 1, session="s"), now]) == ""
+    # Where nobody knows whose it was, it is nobody's.
+    assert session_for(TASK, now, [now]) == ""
+
+
+def ended(task, verdict):
+    return after_run(task, verdict, Facts(EPOCH), Tasks()).task
+
+
+GONE = Verdict(Outcome.CONFIG, DecidedBy.STREAM, "No conversation found.")
+
+
+def test_a_session_that_is_gone_is_begun_anew_at_once_and_once():
+    fresh = ended(replace(TASK, attempt=3), GONE)
+    assert (fresh.state, fresh.session, fresh.attempt) == (TaskState.RETRYING, "", 2)
+    again = ended(replace(fresh, state=TaskState.RUNNING), GONE)
+    assert again.state is TaskState.PARKED
+
+
+def test_a_launch_that_failed_says_nothing_about_the_session():
+    parked = ended(TASK, replace(GONE, decided_by=DecidedBy.NOT_STARTED))
+    assert (parked.state, parked.session) == (TaskState.PARKED, "s")
+
+
+AGENTS = {
+    "first": Agent(kind="claude", fallback="second"),
+    "second": Agent(kind="codex", fallback="third"),
+    "third": Agent(kind="gemini", fallback="first"),
+    "alone": Agent(kind="claude"),
+}
+
+
+@given(st.sampled_from(sorted(AGENTS)), st.sets(st.sampled_from(["anthropic", "openai", "google"])))
+def test_the_first_whose_pool_is_open_steps_in_and_circles_end(name, closed):
+    pools = {"first": "anthropic", "second": "openai", "third": "google", "alone": "anthropic"}
+    chain = ["alone"] if name == "alone" else ["first", "second", "third"] * 2
+    order = chain[chain.index(name) :][:3]
+    wanted = next((one for one in order if pools[one] not in closed), name)
+    found, agent = instead_of(Settings(agent=AGENTS), name, AGENTS[name], closed)
+    assert found == wanted and agent is AGENTS[wanted]
+
+
+@pytest.fixture
+def stage():
+    clock = FakeClock()
+    with database(clock) as store:
+        yield Stage(store, clock)
+
+
+def test_a_new_task_goes_to_the_fallback_and_stays_with_it(stage):
+    main = Agent(kind="command", command=["x"], pool="main", fallback="spare")
+    settings = stage.settings().model_copy(
+        update={"agent": {"main": main, "spare": main.model_copy(update={"pool": "other"})}}
+    )
+    task = stage.put(agent="main")
+    with stage.store.write("admission") as tx:
+        park(tx, "main", stage.clock.now() + timedelta(hours=1), "The window is spent.")
+    here = stage.here(1)
+    office = Office(stage.store, settings, stage.policy, lambda: set(settings.repo), lambda: here)
+    granted = Admission(office).next()
+    assert granted is not None and granted.task.id == task.id
+    assert (granted.run.agent, granted.run.pool, granted.task.agent) == ("spare", "other", "spare")
