@@ -160,9 +160,9 @@ def settle(service: Service, *projects: str, seconds: float = 60.0) -> dict[str,
     service.look()
 
     def seen() -> dict[str, Task] | None:
-        found = {name: task_in(service, name) for name in projects}
-        rested = [t for t in found.values() if t is not None and t.state in AT_REST]
-        return {task.project: task for task in rested} if len(rested) == len(found) else None
+        newest = {task.project: task for task in service.all_tasks() if task.project in projects}
+        rested = all(task.state in AT_REST for task in newest.values())
+        return newest if rested and len(newest) == len(set(projects)) else None
 
     tasks = service.until(seen, f"{projects} to rest", seconds)
     service.rested()

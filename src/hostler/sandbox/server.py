@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,12 @@ from hostler.sandbox.world import World
 
 T = TypeVar("T")
 PATIENCE = 30.0
+# A sandbox speaks without TLS, and reading all certificates for each client takes a while.
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def _client(url: str, **options: Any) -> httpx.Client:
+    return httpx.Client(base_url=url, timeout=PATIENCE, trust_env=False, verify=NO_TLS, **options)
 
 
 class Running:
@@ -30,7 +37,7 @@ class Running:
         self.app = app
         self.url = url
         self.loop = asyncio.new_event_loop()
-        self.control = httpx.Client(base_url=f"{url}/_sandbox", timeout=PATIENCE, trust_env=False)
+        self.control = _client(f"{url}/_sandbox")
 
     def client(self, login: str | None = None, *, token: str = "", **options: Any) -> httpx.Client:
         """An HTTP client that speaks for a user, a token, or nobody."""
@@ -38,9 +45,7 @@ class Running:
         headers = {"Accept": "application/vnd.github+json"}
         if secret:
             headers["Authorization"] = f"Bearer {secret}"
-        return httpx.Client(
-            base_url=self.url, headers=headers, timeout=PATIENCE, trust_env=False, **options
-        )
+        return _client(self.url, headers=headers, **options)
 
     def do(self, action: Callable[[World], T]) -> T:
         """Run something with the world, on its own thread."""
