@@ -131,6 +131,33 @@ def test_the_sweeper_spares_itself_and_those_above_it(stable: Stable):
     assert done.stdout.split() == ["0", "0"], done.stderr
 
 
+# To free so much takes the kernel longer than it takes to read the table.
+LARGE = """
+import mmap, signal
+room = mmap.mmap(-1, 1 << 29)
+for page in range(0, 1 << 29, 4096):
+    room[page] = 1
+print("here", flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("struck_before", [False, True])
+def test_one_that_needs_long_to_leave_is_waited_for(struck_before):
+    """Its environment is gone long before itself, its files and its locks."""
+    large = subprocess.Popen(
+        [sys.executable, "-ISc", LARGE], env={"HOSTLER_MARK": "large"}, stdout=subprocess.PIPE
+    )
+    with large:
+        process = tree.look(large.pid)
+        assert process is not None and large.stdout is not None
+        assert large.stdout.readline() == b"here\n"
+        if struck_before:
+            large.kill()
+        sweep.end("large", grace=0)
+        assert gone(process)
+
+
 def test_a_respawner_is_caught_without_its_shim(stable: Stable):
     code = """
 def respawn():

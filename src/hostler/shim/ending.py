@@ -59,6 +59,11 @@ class Ending:
         """How many processes did not leave when asked."""
         return len(self._killed)
 
+    def among(self, processes: Iterable[tree.Process]) -> list[tree.Process]:
+        """Those that were met before."""
+        met = self._asked | self._killed
+        return [process for process in processes if process.key in met]
+
     def hurry(self, grace: float) -> None:
         """Shorten the grace, counted from the beginning; it is never made longer."""
         self._deadline = min(self._deadline, self._began + grace)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 GRACE_SECONDS = 10.0
 # On a machine where processes come and go all the time, so many looks in vain are enough.
 MOST_DOUBTS = 20
+# How long each of these looks waits for those who are about to be gone: one may be of the run.
+LEAVING_SECONDS = 0.5
 
 
 class StillHeld(Exception):
@@ -68,13 +70,15 @@ def end(mark: str, grace: float = GRACE_SECONDS) -> Swept:
         for process in scan.carriers():
             # At once: who forks and goes is somebody else by the time the table is read.
             ending.strike([process], time.monotonic())
-        if alive := scan.alive():
+        # Nobody can see any more whose they are: those that we have struck are ours.
+        if alive := scan.alive() + ending.among(scan.leaving):
             doubts = 0
             _wait_for(alive, ending.strike(alive, time.monotonic()))
         elif scan.is_certain():
             break
         else:
             doubts += 1
+            _wait_for(scan.leaving, LEAVING_SECONDS)
     return Swept(ending.met, ending.killed)
 
 
@@ -96,6 +100,7 @@ class Scan:
         self._table: dict[int, tree.Process] = {}
         self._zombies: set[tuple[int, int]] = set()
         self._missed = False
+        self.leaving: list[tree.Process] = []
 
     def carriers(self) -> Iterator[tree.Process]:
         """Those that carry the mark, each as soon as it is seen."""
@@ -108,6 +113,8 @@ class Scan:
             self._table[pid] = process
             if process.zombie:
                 self._zombies.add(process.key)
+            elif process.leaving:
+                self.leaving.append(process)
             elif pid not in self._spared and _carries(pid, self._wanted):
                 self._found.append(process)
                 yield process
@@ -122,7 +129,7 @@ class Scan:
     def is_certain(self) -> bool:
         """Whether nobody ended during the pass, who might have left a child behind unseen."""
         known = self._before._zombies if self._before else set()
-        return not self._missed and self._zombies <= known
+        return not (self._missed or self.leaving) and self._zombies <= known
 
 
 def _our_line() -> set[int]:

@@ -12,10 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 
+# The kernel's own name for a process that is past its last instruction.
+PF_EXITING = 0x4
+
+
 class Process:
     """One row of the process table."""
 
-    __slots__ = ("group", "name", "parent", "pid", "reaped", "ticks", "zombie")
+    __slots__ = ("group", "leaving", "name", "parent", "pid", "reaped", "ticks", "zombie")
 
     def __init__(self, pid: int, stat: bytes) -> None:
         # The name stands in brackets and may itself contain brackets and spaces.
@@ -29,6 +33,8 @@ class Process:
         self.reaped = int(fields[8]) + int(fields[10])
         # A process whose first thread has ended looks like a zombie while others still run.
         self.zombie = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
+        # It has no memory any more, so no environment; its files and locks it may still have.
+        self.leaving = bool(int(fields[6]) & PF_EXITING) and fields[0] not in (b"Z", b"X")
         self.ticks = int(fields[19])
 
     @property
