@@ -19,13 +19,19 @@ from hostler.agents.events import (
     ToolUse,
     Usage,
 )
-from hostler.agents.foreign import amount, detail, inner, moment, whole, words
+from hostler.agents.foreign import amount, detail, inner, moment, object_in, whole, words
 from hostler.agents.launch import Assignment, Launch
 from hostler.agents.outcomes import Outcome
-from hostler.agents.program import Program
+from hostler.agents.program import Login, Program
 from hostler.agents.statuses import by_status, by_word
 from hostler.agents.streamed import Reading, Streamed, nothing
 from hostler.config.settings import Agent
+
+
+def _logged_in(_code: int, out: str, _err: str) -> bool | None:
+    told = (object_in(out) or {}).get("loggedIn")
+    return told if isinstance(told, bool) else None
+
 
 PROGRAM = Program(
     name="claude",
@@ -37,9 +43,10 @@ PROGRAM = Program(
         "CLAUDE_CODE_OAUTH_TOKEN",
         "CLAUDE_CONFIG_DIR",
     ),
+    keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
     # A program that replaces itself under a running agent would be another than was tried.
     settings={"DISABLE_AUTOUPDATER": "1"},
-    login=("auth", "status"),
+    login=Login(("auth", "status"), _logged_in),
     carried=frozenset({"usd"}),
 )
 STREAM = ("-p", "--output-format", "stream-json", "--verbose")

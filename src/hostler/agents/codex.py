@@ -21,16 +21,25 @@ from hostler.agents.events import (
 from hostler.agents.foreign import detail, inner, object_in, whole, words
 from hostler.agents.launch import Assignment, Launch
 from hostler.agents.outcomes import LIMITS, Outcome
-from hostler.agents.program import Program
+from hostler.agents.program import Login, Program
 from hostler.agents.statuses import by_status, by_word
 from hostler.agents.streamed import Reading, Streamed, nothing
 from hostler.config.settings import Agent
+
+
+def _logged_in(code: int, _out: str, err: str) -> bool | None:
+    if code == 0:
+        return True
+    return False if "Not logged in" in err.splitlines() else None
+
 
 PROGRAM = Program(
     name="codex",
     known="0.166.0",
     variables=("OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME"),
-    login=("login", "status"),
+    # It reads the other one only where its own settings name it.
+    keys=("CODEX_API_KEY",),
+    login=Login(("login", "status"), _logged_in),
     carried=frozenset({"usage"}),
 )
 # Plugins fetch from a git repository of their own, and take their time for it.

@@ -43,6 +43,7 @@ PROGRAM = Program(
         "GOOGLE_GEMINI_BASE_URL",
         "GOOGLE_GENAI_USE_VERTEXAI",
     ),
+    keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     # Otherwise it starts itself once more, and signals reach only the first of the two.
     settings={"GEMINI_CLI_NO_RELAUNCH": "true"},
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -19,10 +20,18 @@ from hostler.agents.events import (
 from hostler.agents.foreign import amount, detail, inner, object_in, whole, words
 from hostler.agents.launch import Assignment, Launch
 from hostler.agents.outcomes import LIMITS, Outcome
-from hostler.agents.program import Program
+from hostler.agents.program import Login, Program
 from hostler.agents.statuses import by_status, by_word
 from hostler.agents.streamed import Reading, Streamed
 from hostler.config.settings import Agent
+
+_LISTED = re.compile(r"\b(\d{1,9}) (?:credentials?|environment variables?)\b")
+
+
+def _logged_in(_code: int, out: str, _err: str) -> bool | None:
+    """Some of its models need nobody to be logged in, so it never says no."""
+    return True if any(int(count) for count in _LISTED.findall(out)) else None
+
 
 PROGRAM = Program(
     name="opencode",
@@ -30,7 +39,7 @@ PROGRAM = Program(
     # It calls any provider: whose key it sees is for its settings to say.
     variables=("OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
     settings={"OPENCODE_DISABLE_AUTOUPDATE": "true"},
-    login=("auth", "list"),
+    login=Login(("auth", "list"), _logged_in),
 )
 _NAMES = {
     "ProviderAuthError": Outcome.AUTH,

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hostler.config.settings import Agent
 from hostler.errors import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A question that a program answers without asking a model: is somebody logged in?
+
+    `answer` reads its exit code, output and errors: yes, no, or None where that cannot be told.
+    """
+
+    arguments: tuple[str, ...]
+    answer: Callable[[int, str, str], bool | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,19 +27,20 @@ class Program:
 
     variables  of ours that it sees without being listed: its own provider's key and addresses
     settings   variables that it always gets
+    keys       those of them that hold a key with which it needs no login
     known      the version whose output was recorded; of a newer one, some may not be understood
     version    arguments that print a version, and do nothing else
-    login      arguments that say whether somebody is logged in, without asking a model; empty:
-               there are none
+    login      how it is asked whether somebody is logged in; None: it cannot be asked
     carried    what it goes on counting when a session is taken up again: `usage`, `usd`
     """
 
     name: str
     known: str
     variables: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)
     version: tuple[str, ...] = ("--version",)
-    login: tuple[str, ...] = ()
+    login: Login | None = None
     carried: frozenset[str] = frozenset()
 
     def argv(self, agent: Agent) -> tuple[str, ...]:
@@ -40,10 +52,18 @@ class Program:
         return missing_program(self.argv(agent)[0], path)
 
 
+def found_program(program: str, path: str) -> str | None:
+    """Where a program is; None where it is not, or where that cannot be known yet."""
+    return None if _in_the_checkout(program) else shutil.which(program, path=path)
+
+
 def missing_program(program: str, path: str) -> list[Problem]:
     """A mistake if there is no such program. One named from the checkout cannot be known yet."""
-    in_the_checkout = "/" in program and not program.startswith("/")
-    if in_the_checkout or shutil.which(program, path=path):
+    if _in_the_checkout(program) or found_program(program, path):
         return []
     hint = "Install it, or write its whole path."
     return [Problem("command", f'"{program}"', "a program on PATH", hint)]
+
+
+def _in_the_checkout(program: str) -> bool:
+    return "/" in program and not program.startswith("/")

@@ -49,12 +49,14 @@ def doctor(
         say_json({"exit_code": health.verdict(findings), "findings": [asdict(f) for f in findings]})
     else:
         for finding in findings:
-            _show(finding)
+            show(finding)
     raise typer.Exit(health.verdict(findings))
 
 
-def _show(finding: Finding) -> None:
+def show(finding: Finding, whose: str = "") -> None:
+    """One finding, for people; `whose`, if it is about one of many."""
     status = coloured(f"{finding.status:<8}", _LOOK[finding.status])
-    say(f"{status} {finding.check}: {finding.evidence}")
+    about = f"{whose}.{finding.check}" if whose else finding.check
+    say(f"{status} {about}: {finding.evidence}")
     if finding.remedy:
         say(f"         {finding.remedy}")

@@ -1,0 +1,54 @@
+"""Whether an agent's program can call its provider, as far as that is known without spending."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from hostler.agents.asking import Answer, ask
+from hostler.agents.kinds import kind_of
+from hostler.agents.program import Program
+from hostler.config.settings import Agent
+from hostler.health import Finding, Status
+
+LOGIN = "login"
+
+
+def login(agent: Agent, env: Mapping[str, str], folder: Path) -> list[Finding]:
+    """A key in its environment, else what its program says of itself. May start the program."""
+    program = kind_of(agent).program
+    if program is None:
+        return []
+    if keys := [name for name in program.keys if env.get(name)]:
+        told = f"{keys[0]} is set; whether the provider takes it, only a trial shows"
+        return [Finding(LOGIN, Status.OK, told)]
+    if program.login is None:
+        return [_unknown(program, "it cannot be asked")]
+    answer = ask([*program.argv(agent), *program.login.arguments], env, folder)
+    return [meant(program, answer)]
+
+
+def meant(program: Program, answer: Answer) -> Finding:
+    """What its answer says. Pure."""
+    asked = program.login
+    if asked is None or answer.code is None:
+        return _unknown(program, answer.problem)
+    told = asked.answer(answer.code, answer.out, answer.err)
+    if told is None:
+        return _unknown(program, f"`{_question(program)}` does not say")
+    if told:
+        return Finding(LOGIN, Status.OK, f"`{_question(program)}` says yes")
+    return Finding(LOGIN, Status.FAILED, "nobody is logged in, and there is no key", _way(program))
+
+
+def _unknown(program: Program, why: str) -> Finding:
+    return Finding(LOGIN, Status.SKIPPED, f"not known: {why}", _way(program))
+
+
+def _question(program: Program) -> str:
+    return " ".join([program.name, *(program.login.arguments if program.login else ())])
+
+
+def _way(program: Program) -> str:
+    keys = f", or set {' or '.join(program.keys)}" if program.keys else ""
+    return f"Log in with {program.name} as the user that runs agents{keys}."
