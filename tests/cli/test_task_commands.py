@@ -368,6 +368,25 @@ def test_logs_of_any_run_from_the_end(stead):
     assert stead.call("task", "logs", task, "--lines", "0").returncode == 2
 
 
+def test_streams_of_events_are_told_in_words_as_printed_or_as_events(stead):
+    steps = [{"say": "Looking."}, {"tool": {"name": "Bash", "detail": "make"}}, {"cost": 0.5}]
+    play = stead.root / "play.json"
+    play.write_text(json.dumps({"steps": [*steps, {"mark_done": True}]}))
+    settings = f'[agent.player]\nkind = "scripted"\nscript = "{play}"\n'
+    (stead.home / "hostler.toml").write_text(settings)
+    task = stead.call("task", "submit", "--foreground", "x").stdout.split()[0]
+    words = ["Looking.", "-> Bash: make", "cost: 0.5000 USD", "result: success"]
+    assert stead.ok("task", "logs", task).splitlines()[-4:] == words
+    assert stead.ok("task", "tail", task).splitlines()[-4:] == words
+    raw = stead.ok("task", "logs", task, "--raw").splitlines()
+    for command in ("logs", "tail"):
+        printed = stead.ok("task", command, task, "--json").splitlines()
+        events = [json.loads(line) for line in printed]
+        assert [one["type"] for one in events][-4:] == ["text", "tool", "cost", "result"]
+        assert {one.pop("run") for one in events} == {stead.runs(task)[0].run}
+        assert events == [json.loads(line) for line in raw]
+
+
 # -- what people do with tasks ----------------------------------------------------------------
 
 

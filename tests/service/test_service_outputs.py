@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from recordings import as_bytes, recordings
 
-from hostler.agents.events import Cost, Finished, LimitSignal, Retrying, Session, Started, ToolUse
+from hostler.agents.events import (
+    Cost,
+    Fault,
+    Finished,
+    LimitSignal,
+    Retrying,
+    Session,
+    Started,
+    Text,
+    ToolUse,
+    Usage,
+)
+from hostler.agents.kinds import KINDS
 from hostler.agents.lines import Line, Stream, Tail
 from hostler.agents.outcomes import Outcome
 from hostler.agents.wire import encode
 from hostler.service import outputs
 from hostler.service.forest import forest
 from hostler.service.outputs import LastLines, last_lines
-from hostler.service.readable import readable
+from hostler.service.readable import LONGEST_PIECE, Readable, as_json, events_of
 from hostler.store.tasks import Flow, Task, TaskState
 
 PIECES = st.lists(st.sampled_from([b"\n", b"a", b"bcd\n", b"\xc3\xa4", b"\r\n", b"x" * 30]))
@@ -61,36 +75,87 @@ def test_other_things_than_files_have_no_lines(tmp_path, kind):
     assert last_lines(path, Stream.STDOUT, 5) == LastLines()
 
 
-def said(kind: str, text: str, stream: Stream = Stream.STDOUT) -> list[str]:
-    return list(readable(kind, Line(stream, text)))
+def said(kind: str, *texts: str, stream: Stream = Stream.STDOUT) -> list[str]:
+    words = Readable(kind)
+    told = [one for text in texts for one in words.of(Line(stream, text))]
+    return [*told, *words.rest()]
 
 
-def test_streams_are_told_in_words():
+IN_WORDS = [
+    (ToolUse("Bash", "make test"), ["-> Bash: make test"]),
+    (ToolUse("Think"), ["-> Think"]),
+    (Started("claude", "2.0"), ["started claude 2.0"]),
+    (Session("s-1"), ["session s-1"]),
+    (Retrying(Outcome.RATE_LIMITED, 2, 429), ["retrying after 2 s (429)"]),
+    (Retrying(Outcome.NETWORK), ["retrying (network)"]),
+    (LimitSignal(Outcome.QUOTA, resets_at="soon"), ["limit: quota until soon"]),
+    (LimitSignal(Outcome.QUOTA, person=True), ["limit: quota until a person acts"]),
+    (LimitSignal(Outcome.RATE_LIMITED, 429, 20), ["limit: rate_limited, again in 20 s"]),
+    (LimitSignal(Outcome.OVERLOADED), ["limit: overloaded"]),
+    (Fault(Outcome.AUTH, 401), ["request failed: auth (401)"]),
+    (Usage(1200, 80, 900, total=True), ["tokens: 1,200 in, 80 out, 900 from a cache"]),
+    (Usage(1, 2, of="m-1"), []),
+    (Cost(0.0123, total=True), ["cost: 0.0123 USD"]),
+    (Cost(0.0), []),
+    (Finished(True, text="Said before."), ["result: success"]),
+    (Finished(False, Outcome.AUTH, "No key."), ["result: auth. No key."]),
+    (Finished(False), ["result: failed"]),
+    (Text("two\nlines"), ["two", "lines"]),
+]
+
+
+@pytest.mark.parametrize(("event", "lines"), IN_WORDS, ids=str)
+def test_streams_are_told_in_words(event, lines):
+    assert said("scripted", encode(event)) == lines
+
+
+def test_what_is_in_no_form_is_shown_as_it_is():
     assert said("command", "hello") == ["hello"]
-    assert said("command", "oh", Stream.STDERR) == ["stderr: oh"]
+    assert said("command", "oh", stream=Stream.STDERR) == ["stderr: oh"]
     assert said("unknown", "hello") == ["hello"]
-    assert said("scripted", encode(ToolUse("bash", "ls"))) == ["· bash ls"]
-    assert said("scripted", encode(Started("claude", "2.0"))) == ["· started claude 2.0"]
-    assert said("scripted", encode(Session("s-1"))) == ["· session s-1"]
-    assert said("scripted", encode(Cost(1.0))) == []
-    assert said("scripted", encode(Retrying(Outcome.OVERLOADED, 5))) == [
-        "· waits 5 s and asks its provider again: overloaded"
-    ]
-    assert said("scripted", encode(LimitSignal(Outcome.QUOTA, resets_at="soon"))) == [
-        "· limited by its provider until soon: quota"
-    ]
-    assert said("scripted", encode(Finished(True))) == ["· ended well"]
-    assert said("scripted", encode(Finished(False, Outcome.AUTH, "No key."))) == [
-        "· ended: auth. No key."
-    ]
-    assert said("scripted", '{"type": "text", "text": "two\\nlines"}') == ["two", "lines"]
     assert said("scripted", "Segmentation fault") == ["Segmentation fault"]
 
 
-@given(st.sampled_from(["command", "scripted", "claude", ""]), st.text())
+def test_a_retry_that_is_told_beside_the_stream_is_told_once():
+    line = "Attempt 1 failed with status 429. Retrying with backoff..."
+    assert said("gemini", line, stream=Stream.STDERR) == ["retrying (429)"]
+
+
+@given(st.lists(st.text(max_size=30), max_size=8), st.booleans())
+def test_text_in_pieces_is_told_as_if_it_came_whole(pieces, with_tool):
+    texts = [encode(Text(piece, delta=True)) for piece in pieces]
+    tool = [encode(ToolUse("Bash", "ls"))] if with_tool else []
+    whole = "".join(pieces).split("\n")
+    told = said("scripted", *texts, *tool)
+    assert told == (whole if whole[-1] else whole[:-1]) + (["-> Bash: ls"] if tool else [])
+
+
+def test_an_endless_piece_is_not_held_back():
+    words = Readable("scripted")
+    piece = Line(Stream.STDOUT, encode(Text("x" * (3 * LONGEST_PIECE + 1), delta=True)))
+    assert [len(one) for one in words.of(piece)] == [LONGEST_PIECE] * 3
+    assert list(words.rest()) == ["x"] and list(words.rest()) == []
+
+
+@given(st.sampled_from(["command", "scripted", "claude", "codex", "gemini", ""]), st.text())
 def test_no_line_is_lost_or_breaks(kind, text):
     for one in said(kind, text.replace("\n", " ")):
         assert "\n" not in one
+
+
+@given(st.sampled_from([*KINDS, "unknown"]), st.sampled_from(list(Stream)), st.text())
+def test_every_line_is_an_event_for_programs_too(kind, stream, text):
+    told = [as_json("r1", event) for event in events_of(kind, Line(stream, text))]
+    assert json.loads(json.dumps(told)) == told
+    assert all(one["run"] == "r1" and one["type"] for one in told)
+
+
+def test_recorded_runs_are_told_without_a_line_of_json():
+    for one in recordings()[::5]:
+        words = Readable(one.cli)
+        lines = [Line(Stream.STDOUT, text) for text in as_bytes(one.stdout).decode().splitlines()]
+        told = [text for line in lines for text in words.of(line)]
+        assert all(not text.startswith('{"type"') for text in told), one.full_name
 
 
 def task(number: int, parent: int | None) -> Task:

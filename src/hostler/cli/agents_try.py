@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from hostler.agents.lines import Line
     from hostler.config.settings import Agent
+    from hostler.service.readable import Readable
     from hostler.service.trying import Trial, Tried
 
 _LONGEST_PROMPT = 20_000
@@ -53,6 +54,7 @@ def try_agent(
     from hostler.cli.agents import known, scratch_folder
     from hostler.cli.confirming import confirm
     from hostler.clock import SystemClock
+    from hostler.service.readable import Readable
     from hostler.service.trying import USUAL_PROMPT, Trial, make_repository, trial_work
 
     settings = settings_of(globals_of(context)).settings
@@ -65,9 +67,11 @@ def try_agent(
     with scratch_folder(keep=keep) as folder:
         make_repository(folder / "checkout", os.environ)
         work = trial_work(agent, settings, folder, text)
-        trial = Trial(agent, work, SystemClock(), _teller(agent, note if json else say))
+        words, tell = Readable(agent.kind), note if json else say
+        trial = Trial(agent, work, SystemClock(), _teller(words, tell))
         with _ended_by_signals(trial):
             tried = trial.run(settings, os.environ)
+        _tell_all(words.rest(), tell)
         _report(name, agent, tried, folder if keep else None, json=json)
     raise typer.Exit(_code(tried))
 
@@ -99,18 +103,21 @@ def _ended_by_signals(trial: Trial) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _teller(agent: Agent, tell: Callable[[str], None]) -> Callable[[Line], None]:
+def _teller(words: Readable, tell: Callable[[str], None]) -> Callable[[Line], None]:
     import sys
 
-    from hostler.cli.looks import visible
-    from hostler.service.readable import readable
-
     def heard(line: Line) -> None:
-        for text in readable(agent.kind, line):
-            tell(visible(text))
+        _tell_all(words.of(line), tell)
         sys.stdout.flush()
 
     return heard
+
+
+def _tell_all(texts: Iterable[str], tell: Callable[[str], None]) -> None:
+    from hostler.cli.looks import visible
+
+    for text in texts:
+        tell(visible(text))
 
 
 def _report(name: str, agent: Agent, tried: Tried, folder: Path | None, *, json: bool) -> None:
