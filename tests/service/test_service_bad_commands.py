@@ -140,7 +140,7 @@ def test_homes_that_cannot_be_written(desk: Desk, tmp_path: Path) -> None:
         fresh = ("--config", disk / "hostler.toml", "--home", disk / "fresh")
         assert desk.hostler("--home", disk, "db", "upgrade").code == 0
         with read_only(disk):
-            assert "cannot be written" in desk.refused("--home", disk, "service")
+            assert "Read-only file system" in desk.refused("--home", disk, "service")
             assert "Read-only" in desk.refused(*fresh, "run", "alice/stable#1")
     (tmp_path / "file").touch()
     config = ("--config", desk.home / "hostler.toml")

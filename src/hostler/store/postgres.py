@@ -20,6 +20,7 @@ from hostler.store.checkouts import connected
 from hostler.store.forks import PerProcess
 from hostler.store.listener import CHANNEL, Listener
 from hostler.store.place import CONNECT_SECONDS, PostgresPlace
+from hostler.store.run_tables import NOT_ENDED, runs
 from hostler.store.translate import Kind, kind_of, translated
 from hostler.store.writers import OneWritePerThread, Patience, Turn
 
@@ -57,10 +58,20 @@ def scope_keys(names: Iterable[str]) -> list[int]:
     return sorted({scope_key(name) for name in names})
 
 
+def _complete_tables() -> None:
+    """What tables need here alone; where they are made, it would load this dialect at every start.
+
+    One task never has two live agents: the database itself says no.
+    """
+    one_open = next(index for index in runs.indexes if index.name == "ix_runs_open")
+    one_open.dialect_options["postgresql"]["where"] = NOT_ENDED
+
+
 def make_engine(place: PostgresPlace, patience: Patience) -> Engine:
     """An engine whose waits for locks are bounded and whose connections say who we are."""
     if find_spec("psycopg") is None:
         raise MissingExtra("PostgreSQL", "postgres")
+    _complete_tables()
     milliseconds = int(patience.seconds * 1000)
     given = place.url.query.get("options", "")
     options = f"{given} -c lock_timeout={milliseconds} -c timezone=UTC".strip()
