@@ -33,6 +33,7 @@ from hostler.governor import (
 from hostler.model import parse_stamp
 from hostler.store.demand import all_demand
 from hostler.store.leases import Holder, find_lease
+from hostler.store.runs import RunState, add_run, change_run
 
 ME, SHIM, OTHER = process(1), process(2), process(3)
 
@@ -235,6 +236,38 @@ def test_a_lease_passes_to_the_shim_and_ends_with_it(yard):
         yard.dead.add(SHIM)
         assert [one.lease for one in prune(tx, yard.policy, yard.here(OTHER)).ended] == ["a"]
     assert yard.leases() == []
+
+
+def under_a_killed_shim(yard, *names) -> None:
+    """Runs that are not over, though nobody watches their agents any more."""
+    yard.take(*names)
+    with yard.write() as tx:
+        for name in names:
+            add_run(tx, replace(a_run(name, shim=SHIM), state=RunState.RUNNING))
+            attach(tx, a_run(name, shim=SHIM))
+    yard.dead.add(SHIM)
+
+
+def test_what_a_killed_shim_left_behind_keeps_its_place_until_its_run_is_over(yard):
+    under_a_killed_shim(yard, "a", "b")
+    with yard.write() as tx:
+        assert prune(tx, yard.policy, yard.here()).ended == ()
+    assert gate(yard.ask("c")) is Gate.CAP
+    with yard.write() as tx:
+        over = {"state": RunState.EXITED.value}
+        assert change_run(tx, "a", fence=1, states=[RunState.RUNNING], values=over)
+        release(tx, a_run("a"))
+    yard.take("c")
+    assert sorted(yard.leases()) == ["b", "c"]
+
+
+def test_a_run_that_nobody_takes_up_keeps_its_place_no_longer_than_the_ttl(yard, clock):
+    under_a_killed_shim(yard, "a", "b")
+    clock_of_the_yard(yard, clock, 290)
+    assert gate(yard.ask("c")) is Gate.CAP
+    clock_of_the_yard(yard, clock, 300)
+    yard.take("c", "d")
+    assert sorted(yard.leases()) == ["c", "d"]
 
 
 def test_no_agent_starts_whose_lease_is_gone(yard):

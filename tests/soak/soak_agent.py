@@ -36,7 +36,7 @@ def stamp(word, **more):
 
 
 def take(name, count):
-    """Hold one of so many locks for life; nobody else looks for one meanwhile."""
+    """Hold one of so many locks for life, and say which; nobody else looks meanwhile."""
     mutex = os.open(place / "locks" / f"{name}.mutex", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(mutex, fcntl.LOCK_EX)
     try:
@@ -44,10 +44,11 @@ def take(name, count):
             lock = os.open(place / "locks" / f"{name}.{slot}", os.O_RDWR | os.O_CREAT, 0o600)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
+                return slot
             except BlockingIOError:
                 os.close(lock)
         stamp("too many", what=name)
+        return count
     finally:
         os.close(mutex)
 
@@ -57,11 +58,11 @@ def live():
     signal.signal(signal.SIGTERM, asked_to_leave)
     mine = os.open(place / "alive" / run, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(mine, fcntl.LOCK_EX)
-    take("all", together)
+    slot = take("all", together)
     take(f"in-{project}", in_one)
     take(f"task-{task}", 1)
     heard = [[one["id"], one["author"], one["body"]] for one in context["comments"]]
-    stamp("begin", number=number, flow=context["flow"], heard=heard)
+    stamp("begin", number=number, flow=context["flow"], slot=slot, heard=heard)
     append(place / "environs", json.dumps(dict(os.environ)))
 
 
@@ -137,6 +138,6 @@ if kind == "forks":
     leave_a_child()
 print("at work", flush=True)
 # Long enough for others to be at work beside it, and to be struck.
-select.select([], [], [], random.Random(run).uniform(0.02, 0.5))
+select.select([], [], [], random.Random(run).uniform(0.1, 1.0))
 work()
 stamp("end")

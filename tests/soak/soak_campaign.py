@@ -30,8 +30,6 @@ from hostler.store.runs import live_runs, open_runs
 from hostler.store.tasks import Task, TaskState, tasks_in
 
 MOVING = (TaskState.QUEUED, TaskState.RUNNING, TaskState.RETRYING, TaskState.PARKED)
-# All kills and faults are due when so much of the stories is told: the rest ends in peace.
-WELL_ON = 0.85
 TABLE_EVERY = 8
 
 
@@ -43,7 +41,6 @@ class Samples:
     homeless: list[str] = field(default_factory=list)
     # Command lines of our processes, each once.
     argv: set[bytes] = field(default_factory=set)
-    most_agents: int = 0
     ticks: int = 0
 
 
@@ -96,7 +93,7 @@ class Campaign:
             self.tales.append(self.people.file(story))
 
     def _strike(self) -> None:
-        progress = min(1.0, self._told() / (WELL_ON * len(self.plan)))
+        progress = min(1.0, self._told() / (self.size.well_on * len(self.plan)))
         due = math.ceil(self.size.faults * min(1.0, progress + 0.1))
         self.chaos.trouble(due, reads_alone=progress == 1.0)
         if sum(self.chaos.kills.values()) < math.ceil(self.size.kills * progress):
@@ -121,7 +118,6 @@ class Campaign:
             homes = {run.run for run in live_runs(tx)} & {one.lease for one in all_leases(tx)}
         lasting = before & self._alive()
         self.samples.homeless += sorted(lasting - homes)
-        self.samples.most_agents = max(self.samples.most_agents, len(lasting))
         self.samples.ticks += 1
         # Reading the whole table costs more than all the rest of a tick.
         if self.samples.ticks % TABLE_EVERY == 0:
@@ -209,6 +205,7 @@ class Campaign:
     def counts(self) -> dict[str, object]:
         """What really happened."""
         faults = self.chaos.faults()
+        begun = [one for one in self.town.stamps() if one["word"] == "begin"]
         return {
             "seed": self.seed,
             "seconds": round(self.seconds or time.monotonic() - self._began),
@@ -221,8 +218,9 @@ class Campaign:
             "struck": dict(faults),
             "restarts": self.restarts,
             "services": len(self.town.processes),
-            "runs": sum(one["word"] == "begin" for one in self.town.stamps()),
-            "together": self.samples.most_agents,
+            "runs": len(begun),
+            # Whoever has the second lock has met somebody with the first.
+            "together": max((one["slot"] + 1 for one in begun), default=0),
             "words": sum(len(word.versions) for tale in self.tales for word in tale.words),
             "commands": sum(len(tale.commands) for tale in self.tales),
             "rescues": sum(tale.rescues for tale in self.tales),

@@ -61,14 +61,16 @@ class Chaos:
     # -- GitHub -------------------------------------------------------------------------------
 
     def trouble(self, due: int, *, reads_alone: bool) -> None:
-        """Add rules until so many have struck or wait; at the end only reads are sure to come."""
+        """Have rules until so many have struck or wait; at the end only reads are sure to come."""
         plan = self._town.hub.app.pipeline.faults
+        waiting = [rule for rule in self._town.look(lambda _: plan.listed()) if not rule["struck"]]
+        if reads_alone:
+            for rule in (rule for rule in waiting if rule["method"] != "GET"):
+                self._town.look(lambda _, rule=rule: plan.remove(rule["id"]))
+            waiting = [rule for rule in waiting if rule["method"] == "GET"]
         choice = [one for one in FAULTS if not reads_alone or one["method"] == "GET"]
-        routes = {(one["method"], one["route"]) for one in choice}
-        listed = self._town.look(lambda _: plan.listed())
-        waiting = sum(not r["struck"] and (r["method"], r["route"]) in routes for r in listed)
-        missing = due - sum(self.faults().values()) - waiting
-        for _ in range(max(0, min(missing, MOST_WAITING - waiting))):
+        missing = due - sum(self.faults().values()) - len(waiting)
+        for _ in range(max(0, min(missing, MOST_WAITING - len(waiting)))):
             fault = self._dice.choice(choice)
             self._town.look(lambda _, fault=fault: plan.add(fault))
 

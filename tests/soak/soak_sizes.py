@@ -29,6 +29,8 @@ class Size:
     # Agents at once: over all repositories, and in one.
     together: int = 4
     in_one: int = 2
+    # All kills and faults are due when so much of the stories is told: the rest ends in peace.
+    well_on: float = 0.85
     # Virtual seconds by which each new service's clock may be wrong.
     skew: float = 100.0
 
@@ -47,6 +49,7 @@ SMALL = replace(
     # Few repositories can be looked at often, and most of its time would be waiting.
     speed=40.0,
     poll_seconds=40,
+    well_on=0.5,
     # So narrow that it is felt.
     together=2,
     in_one=1,

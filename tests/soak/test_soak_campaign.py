@@ -11,7 +11,7 @@ from soak_invariants import violations
 from soak_sizes import FULL, SEED_VARIABLE, SMALL, Size, seed
 
 
-def played(root, size: Size) -> None:
+def played(root, size: Size) -> dict[str, object]:
     """Play, print what happened, and require that enough happened and nothing went wrong."""
     chosen = seed()
     hint = f"{SEED_VARIABLE}={chosen}; the evidence is in {root}"
@@ -27,10 +27,9 @@ def played(root, size: Size) -> None:
         print(f"{name:>14}  {value}")
     (root / "violations.json").write_text(json.dumps(found, indent=1))
     assert not found, f"{json.dumps(found, indent=1)[:20_000]}\n{hint}"
-    # A cap that nobody meets shows nothing.
-    assert counts["together"] >= size.together, f"{counts}\n{hint}"
     for name in ("repositories", "tasks", "kills", "faults", "restarts"):
         assert counts[name] >= getattr(size, name), f"too few {name}: {counts}\n{hint}"
+    return counts
 
 
 @pytest.mark.timeout(300)
@@ -40,4 +39,6 @@ def test_a_small_campaign_violates_nothing(tmp_path):
 
 @pytest.mark.soak
 def test_a_full_campaign_violates_nothing(tmp_path):
-    played(tmp_path, FULL)
+    counts = played(tmp_path, FULL)
+    # A cap that nobody meets shows nothing.
+    assert counts["together"] == FULL.together

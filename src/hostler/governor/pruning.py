@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -12,6 +12,7 @@ from hostler.governor.policy import Policy
 from hostler.store import Transaction
 from hostler.store.demand import Demand, all_demand, drop_demand, renew_demand
 from hostler.store.leases import Lease, all_leases, remove_lease_of, see_lease
+from hostler.store.runs import live_run_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,8 @@ NOTHING = Survey((), (), frozenset(), (), (), (), ())
 
 def survey(tx: Transaction, policy: Policy, here: Here) -> Survey:
     """Look at every holder. Writes nothing."""
-    return judged(all_leases(tx), all_demand(tx), tx.now(), policy, here.alive)
+    runs = live_run_names(tx)
+    return judged(all_leases(tx), all_demand(tx), tx.now(), policy, here.alive, runs)
 
 
 def prune(tx: Transaction, policy: Policy, here: Here) -> Survey:
@@ -66,9 +68,10 @@ def judged(
     now: datetime,
     policy: Policy,
     alive: Alive,
+    live_runs: Set[str] = frozenset(),
 ) -> Survey:
     """What becomes of leases and wishes, by whether their holders live."""
-    seen = [(lease, alive(lease.holder)) for lease in leases]
+    seen = [(lease, _lives(lease, alive, live_runs)) for lease in leases]
     stay = [(lease, lives) for lease, lives in seen if not lease_ended(lease, lives, now, policy)]
     wishes = [(wish, wish_ended(wish, alive(wish.holder), now, policy)) for wish in demand]
     return Survey(
@@ -80,6 +83,12 @@ def judged(
         ended_demand=tuple(wish for wish, ended in wishes if ended),
         renewed=tuple(w for w, ended in wishes if not ended and is_off(w.updated_at, now)),
     )
+
+
+def _lives(lease: Lease, alive: Alive, live_runs: Set[str]) -> bool | None:
+    """Whether its agent lives. A killed shim may have left some of it, which is to be ended yet."""
+    lives = alive(lease.holder)
+    return None if lives is False and lease.lease in live_runs else lives
 
 
 def lease_ended(lease: Lease, lives: bool | None, now: datetime, policy: Policy) -> bool:

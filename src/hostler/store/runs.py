@@ -95,6 +95,12 @@ def live_runs(tx: Transaction) -> list[Run]:
     return _rows(tx, runs.c.state.in_([state.value for state in LIVE]))
 
 
+def live_run_names(tx: Transaction) -> frozenset[str]:
+    """The names of runs that hold their places."""
+    chosen = runs.c.state.in_([state.value for state in LIVE])
+    return frozenset(tx.execute(select(runs.c.run).where(chosen)).scalars())
+
+
 def runs_of(tx: Transaction, task_id: str) -> list[Run]:
     """All runs of a task, oldest first."""
     return sorted(_rows(tx, runs.c.task_id == task_id), key=lambda run: run.fence)
