@@ -83,3 +83,27 @@ def test_without_limits_a_run_lasts(stable: Stable):
     stable.events.people("agent")
     shim.stop()
     assert shim.word()["ended_by"] == "stop"
+
+
+TAKES = """
+import mmap
+reserved = mmap.mmap(-1, 4 << 30, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ)
+def take():
+    try:
+        bytearray(256 << 20)
+    except MemoryError:
+        return 7
+    return 0
+pid = child(lambda: os._exit(take()))
+_, status = os.waitpid(pid, 0)
+print(take(), os.waitstatus_to_exitcode(status))
+"""
+
+
+def test_a_process_gets_no_more_memory_than_it_may_have(stable: Stable):
+    shim = stable.run(TAKES, memory_mb=128).run()
+    assert shim.word()["ended_by"] == "exit"
+    assert shim.output() == "7 7\n"
+    free = stable.run(TAKES, name="free").run()
+    free.wait()
+    assert free.output() == "0 0\n"

@@ -12,6 +12,7 @@ from hostler.agents.environment import agent_environment, secret_names
 from hostler.agents.errors import SecretRefused
 from hostler.agents.installed import path_of, version, version_of
 from hostler.agents.kinds import KINDS
+from hostler.agents.sandbox import sandbox
 from hostler.config.load import load
 from hostler.config.settings import Agent, Settings
 from hostler.errors import ConfigError
@@ -67,3 +68,6 @@ def _findings(name: str, agent: Agent, settings: Settings) -> Iterator[Finding]:
     kind = KINDS.get(agent.kind)
     for problem in kind.mistakes(agent, env["PATH"]) if kind else ():
         yield Finding(READY, Status.FAILED, f"{name}: {problem.sentence()}", f"Mend agent.{name}.")
+    for found in sandbox(agent.sandbox, os.environ):
+        if found.status is not Status.OK:
+            yield replace(found, check=READY, evidence=f"{name}: {found.evidence}")

@@ -3,6 +3,7 @@
 HostlerError
 └── AgentError            an agent cannot be launched, or a word of it cannot be taken
     ├── SecretRefused     its environment would hold a secret of ours
+    ├── SandboxMissing    it is to work in a sandbox, and there is none here
     ├── UnknownKind       nothing here drives this kind of agent
     ├── RunFilesFailed    the files of a run could not be written
     ├── ScriptError       a script for the scripted agent has mistakes (all of them, at once)
@@ -34,6 +35,18 @@ class SecretRefused(AgentError):
             f"An agent may not see {', '.join(self.names)}: that is a secret of Hostler's own.",
             safe="No agent was started.",
             remedy="Take the name out of the agent's `env`, or give that variable another value.",
+        )
+
+
+class SandboxMissing(AgentError):
+    """An agent is to work in a sandbox, and there is none here."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"bubblewrap does not work here: {why}",
+            safe="No agent was started.",
+            remedy="Install bubblewrap (bwrap), let users make namespaces, or set "
+            'sandbox = "none" in the agent\'s settings.',
         )
 
 

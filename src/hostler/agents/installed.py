@@ -12,7 +12,9 @@ from hostler.agents.program import Program, found_program
 from hostler.config.settings import Agent
 from hostler.health import Finding, Status
 
-INSTALLED, VERSION = "installed", "version"
+INSTALLED, VERSION, MEMORY = "installed", "version", "memory"
+# Of the programs that are known, some end at once with less.
+LEAST_MEMORY_MB = 1024
 # No version has more digits in one place; larger numbers are something else.
 _VERSION = re.compile(r"(?<![\d.])\d{1,9}(?:\.\d{1,9}){1,3}")
 
@@ -75,6 +77,15 @@ def version(agent: Agent, found: str) -> list[Finding]:
         remedy = f"Run `{' '.join([*known.argv(agent), *known.version])}` to see why."
         return [Finding(VERSION, Status.WARNING, "it does not say its version", remedy)]
     return [_compared(known, found)]
+
+
+def memory(agent: Agent) -> list[Finding]:
+    """Whether its limit of memory lets its program start. Pure."""
+    if kind_of(agent).program is None or not 0 < agent.memory_limit_mb < LEAST_MEMORY_MB:
+        return []
+    told = f"{agent.memory_limit_mb} MB may be too little to start"
+    remedy = f"Give it {LEAST_MEMORY_MB} or more, or 0 for no limit."
+    return [Finding(MEMORY, Status.WARNING, told, remedy)]
 
 
 def _compared(known: Program, found: str) -> Finding:

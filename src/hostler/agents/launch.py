@@ -25,6 +25,7 @@ class Assignment:
 
     `session` is the conversation to go on with, where the kind knows such a thing. `context` is
     what a flow hands over for programs, beside the prompt: the issue, the comments to answer.
+    `shared` is what its checkout needs of the rest of the house, to read.
     """
 
     run: str
@@ -39,6 +40,7 @@ class Assignment:
     limits: Limits = field(default_factory=Limits)
     session: str = ""
     context: Mapping[str, Any] = field(default_factory=dict)
+    shared: tuple[Path, ...] = ()
 
     @property
     def prompt_file(self) -> Path:
@@ -79,7 +81,8 @@ class Launch:
     """How the agent's process is started. An empty `stdin` is the empty device.
 
     `inherit` names variables that the supervisor hands on from its own environment: what an
-    agent is let see of ours may be its provider's key, and a key belongs in no file.
+    agent is let see of ours may be its provider's key, and a key belongs in no file. `wrappers`:
+    so many processes of a sandbox stand above the program.
     """
 
     argv: tuple[str, ...]
@@ -88,6 +91,8 @@ class Launch:
     stdin: str = ""
     inherit: tuple[str, ...] = ()
     nice: int = 0
+    memory_mb: int = 0
+    wrappers: int = 0
     wall_seconds: float = 0.0
     silence_seconds: float = 0.0
     grace_seconds: float = 10.0
@@ -103,6 +108,6 @@ class Launch:
         handed = tuple(sorted(name for name in names if name in self.env))
         return replace(self, env=kept, inherit=handed)
 
-    def limited(self, limits: Limits, nice: int) -> Launch:
+    def limited(self, limits: Limits, nice: int, memory_mb: int) -> Launch:
         """The same, under these limits."""
-        return replace(self, nice=nice, **asdict(limits))
+        return replace(self, nice=nice, memory_mb=memory_mb, **asdict(limits))

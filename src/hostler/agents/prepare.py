@@ -19,6 +19,7 @@ from hostler.agents.environment import (
 from hostler.agents.errors import RunFilesFailed
 from hostler.agents.kinds import kind_of
 from hostler.agents.launch import Assignment, Launch
+from hostler.agents.sandbox import enclosed, require_sandbox, view_of
 from hostler.config.settings import Agent
 
 # Where our own command stands, for agents that call `hostler done`.
@@ -34,13 +35,20 @@ def prepare(
 ) -> Launch:
     """Write the prompt and the context; the launch. A refused environment writes nothing."""
     launch = plan(agent, work, ours, secrets)
+    if agent.sandbox != "none":
+        require_sandbox(ours)
     _write(work.prompt_file, work.prompt)
     context = {"version": CONTEXT_VERSION, **work.context}
     _write(work.context_file, json.dumps(context, indent=2))
-    if agent.own_home:
+    make_folders(agent, work)
+    return launch
+
+
+def make_folders(agent: Agent, work: Assignment) -> None:
+    """HOME and TMPDIR of an agent that has its own."""
+    if has_own_home(agent):
         for folder in own_folders(work):
             _make(folder)
-    return launch
 
 
 def plan(
@@ -51,14 +59,21 @@ def plan(
     listed = {*agent.env, *(program.variables if program else ())}
     env = with_tools(agent_environment(ours, listed, words, secrets), TOOLS)
     env = {**(program.settings if program else {}), **env}
-    if agent.own_home:
+    if has_own_home(agent):
         env = with_own_home(env, *own_folders(work))
     limits = work.limits
     if agent.wall_limit_minutes:
         limits = replace(limits, wall_seconds=agent.wall_limit_minutes * 60.0)
     handed = listed - {*words, *PLAIN}
     launch = kind_of(agent).launch(agent, work, env)
-    return launch.sparing(handed).limited(limits, agent.nice)
+    if agent.sandbox != "none":
+        launch = enclosed(launch, view_of(agent, work, launch, ours), ours)
+    return launch.sparing(handed).limited(limits, agent.nice, agent.memory_limit_mb)
+
+
+def has_own_home(agent: Agent) -> bool:
+    """Whether its HOME is its task's: in a sandbox there is no other."""
+    return agent.own_home or agent.sandbox != "none"
 
 
 def own_folders(work: Assignment) -> tuple[Path, Path]:

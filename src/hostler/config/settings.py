@@ -208,7 +208,9 @@ class Agent(Section):
     wall_limit_minutes: int = key(0, "Longest run; 0: as `[tasks]` says.", ge=0, le=10_080)
     own_home: bool = key(False, "Give every task a HOME, and every run a TMPDIR, of its own.")
     nice: int = key(0, "Niceness of its processes.", ge=0, le=19)
-    memory_limit_mb: int = key(0, "Memory its processes may use; 0: no limit.", ge=0)
+    memory_limit_mb: int = key(
+        0, "Memory that each of its processes may use; 0: no limit.", ge=0, le=1 << 24
+    )
     sandbox: Literal["none", "bubblewrap"] = key("none", "What keeps it inside its checkout.")
 
 

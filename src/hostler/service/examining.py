@@ -11,7 +11,8 @@ from hostler.agents.environment import secret_names
 from hostler.agents.errors import SecretRefused
 from hostler.agents.launch import Assignment
 from hostler.agents.login import login
-from hostler.agents.prepare import prepare
+from hostler.agents.prepare import make_folders, plan
+from hostler.agents.sandbox import sandbox
 from hostler.config.settings import Agent, Settings
 from hostler.governor import pool_of
 from hostler.health import Finding, Status
@@ -81,6 +82,8 @@ def examine(
     if all(one.status is Status.OK for one in present):
         yield from installed.version(agent, installed.version_of(agent, env, folder))
         yield from login(agent, env, folder)
+    yield from installed.memory(agent)
+    yield from sandbox(agent.sandbox, ours)
     yield from fallbacks(settings, name)
 
 
@@ -88,7 +91,9 @@ def environment_of(
     agent: Agent, settings: Settings, ours: Mapping[str, str], folder: Path
 ) -> dict[str, str]:
     """As a launch in this folder would make it, with what the supervisor hands on."""
-    launch = prepare(agent, scratch_work(folder), ours, secret_names(settings))
+    work = scratch_work(folder)
+    launch = plan(agent, work, ours, secret_names(settings))
+    make_folders(agent, work)
     return {**launch.env, **{name: ours[name] for name in launch.inherit}}
 
 

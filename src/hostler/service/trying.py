@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from hostler.agents.lines import Line, Stream, Tail
 from hostler.agents.prepare import prepare
 from hostler.agents.tally import Tally, tally
 from hostler.agents.verdict import Verdict
-from hostler.bus.watching import watch
+from hostler.bus.watching import Watch, watch
 from hostler.clock import Clock
 from hostler.config.settings import Agent, Settings
 from hostler.errors import HostlerError
@@ -142,13 +143,11 @@ class Trial:
     def _see_out(self, spawned: Spawned, shim: int) -> None:
         """Until the shim has left."""
         with watch(self._clock, [self._work.run_dir]) as watching:
+            threading.Thread(target=_stop_with, args=[watching, shim], daemon=True).start()
             spawned.go()
-            while not _has_ended(shim, 0.0):
+            while not watching.stopped:
                 self._listen()
-                if last_word(self._work.run_dir) is not None:
-                    _has_ended(shim, None)  # all is said: it leaves
-                else:
-                    watching.wait()
+                watching.wait()
 
     def _let_go(self, spawned: Spawned) -> None:
         shim, self._shim = self._shim, None
@@ -176,7 +175,9 @@ class Trial:
         return Tried(verdict, self._tally, seconds if isinstance(seconds, float) else 0.0)
 
 
-def _has_ended(pidfd: int, seconds: float | None) -> bool:
+def _stop_with(watching: Watch, shim: int) -> None:
+    """Wake whoever watches when the shim has left."""
     poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(None if seconds is None else seconds * 1000))
+    poll.register(shim, select.POLLIN)
+    poll.poll()
+    watching.stop()

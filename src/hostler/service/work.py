@@ -247,6 +247,7 @@ class Work:
             desk.limits,
             settings.runtime.stop_grace_seconds,
         )
+        work = replace(work, shared=(desk.mirror.path,))
         _forget_done(work.done_file)
         agent = settings.agent.get(run.agent)
         if agent is None:

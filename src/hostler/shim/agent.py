@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import resource
 
 from . import kernel, signals, tree
 from .watch import Sight
@@ -23,12 +24,17 @@ class NotStarted(Exception):
 
 
 class Agent:
-    """The agent's process, and the files that it writes."""
+    """The agent's process, and the files that it writes.
 
-    def __init__(self, pid: int, outputs: tuple[int, int], helpers: frozenset[str]) -> None:
+    Its program may stand below `wrappers` processes of a sandbox, each the first child of the last.
+    """
+
+    def __init__(self, pid: int, outputs: tuple[int, int], spec: Spec) -> None:
         self.pid = pid
         self._outputs = outputs
-        self._helpers = helpers
+        self._helpers = spec.helpers
+        self._wrappers = spec.wrappers
+        self._program = pid
 
     def written(self) -> tuple[int, int]:
         """Bytes on stdout and stderr so far; also after somebody removed the files."""
@@ -38,12 +44,22 @@ class Agent:
     def sight(self, before: Sight) -> Sight:
         """Look at the agent; who writes is not searched for tools."""
         written = sum(self.written())
-        process = tree.look(self.pid)
+        self._find_program()
+        process = tree.look(self._program)
         reaped = process.reaped if process else 0
         return Sight(written, reaped, tool_runs=written == before.written and self._tool_runs())
 
     def _tool_runs(self) -> bool:
-        return any(process.name not in self._helpers for process in tree.living(self.pid))
+        return any(process.name not in self._helpers for process in tree.living(self._program))
+
+    def _find_program(self) -> None:
+        """Once it is there, it stays the same."""
+        while self._wrappers:
+            child = tree.first_child(self._program)
+            if child is None:
+                return
+            self._program = child.pid
+            self._wrappers -= 1
 
 
 def start(spec: Spec, environment: Mapping[str, str]) -> Agent:
@@ -66,7 +82,7 @@ def start(spec: Spec, environment: Mapping[str, str]) -> Agent:
     if problem:
         os.waitpid(pid, 0)
         raise NotStarted(problem)
-    return Agent(pid, outputs, spec.helpers)
+    return Agent(pid, outputs, spec)
 
 
 def _output(path: str) -> int:
@@ -91,6 +107,7 @@ def _child(
         for descriptor, standard in zip(files, (0, 1, 2), strict=True):
             os.dup2(descriptor, standard)
         os.nice(spec.nice)
+        _limit_memory(spec.memory)
         _prefer_for_oom(spec.oom_score_adj)
         _enter(spec.cwd)
         signals.release()
@@ -113,6 +130,14 @@ def _execute(argv: list[str], environment: Mapping[str, str]) -> None:
         os.execvpe(argv[0], argv, environment)  # noqa: S606 - no shell is wanted
     except OSError as error:
         raise NotStarted(f"cannot start {argv[0]}: {error.strerror}") from None
+
+
+def _limit_memory(size: int) -> None:
+    """What each process may write to of its own; addresses that are only reserved do not count."""
+    if size:
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        most = size if hard == resource.RLIM_INFINITY else min(size, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 def _prefer_for_oom(score: int) -> None:

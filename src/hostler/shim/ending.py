@@ -42,7 +42,9 @@ def step(alive: Set[Key], asked: Set[Key], killed: Set[Key], left: float, pause:
 class Ending:
     """The end of one tree, over as many looks as it takes."""
 
-    def __init__(self, now: float, grace: float) -> None:
+    def __init__(self, now: float, grace: float, spared: int = 0) -> None:
+        """`spared`: the pid of one whose end would take the others' grace; only killed."""
+        self._spared = spared
         self._began = now
         self._deadline = now + grace
         self._asked: set[Key] = set()
@@ -73,7 +75,8 @@ class Ending:
         by_key = {process.key: process for process in alive}
         what = step(by_key.keys(), self._asked, self._killed, self._deadline - now, self._pause)
         for key in what.ask:
-            tree.send(by_key[key], signal.SIGTERM)
+            if key[0] != self._spared:
+                tree.send(by_key[key], signal.SIGTERM)
             # One that is stopped hears SIGTERM only when it goes on.
             tree.send(by_key[key], signal.SIGCONT)
         for key in what.kill:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-import resource  # noqa: F401 - wait4 would load it later, when an upgrade may have moved it
 import signal
 import time
 
@@ -107,7 +106,9 @@ class Run:
         return self.word["exited_at"] is not None
 
     def _end_tree(self, grace: float) -> None:
-        ending = Ending(time.monotonic(), grace)
+        # With the outermost process of a sandbox, everything in it would be killed at once.
+        wrapper = self._agent.pid if self._agent and self._spec.wrappers else 0
+        ending = Ending(time.monotonic(), grace, spared=wrapper)
         while self._reap():
             alive = tree.living(os.getpid())
             signals.wait(ending.strike(alive, time.monotonic()))

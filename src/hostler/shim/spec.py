@@ -11,6 +11,8 @@ if TYPE_CHECKING:  # typing is not imported when the shim runs: it is slow to lo
 
 # Longer than any run: beyond it the kernel's own timers overflow.
 LONGEST_SECONDS = 366 * 86400.0
+LARGEST_MEMORY_MB = 1 << 24
+MOST_WRAPPERS = 8
 MARK = "HOSTLER_MARK"
 RUN = "HOSTLER_RUN"
 _NONE: list[str] = []
@@ -30,12 +32,14 @@ class Spec:
         "grace",
         "helpers",
         "inherit",
+        "memory",
         "nice",
         "oom_score_adj",
         "run",
         "silence",
         "stdin",
         "wall",
+        "wrappers",
     )
 
     def __init__(self, asked: Mapping[str, object]) -> None:
@@ -50,6 +54,8 @@ class Spec:
         self.silence = field.get("silence_seconds", seconds, 0.0)
         self.grace = field.get("grace_seconds", seconds, 10.0)
         self.helpers = frozenset(field.get("helpers", _texts, _NONE))
+        self.wrappers = field.get("wrappers", _between(0, MOST_WRAPPERS), 0)
+        self.memory = field.get("memory_mb", _between(0, LARGEST_MEMORY_MB), 0) << 20
         self.nice = field.get("nice", _between(0, 19), 0)
         self.oom_score_adj = field.get("oom_score_adj", _between(0, 1000), 0)
 

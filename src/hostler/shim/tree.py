@@ -82,6 +82,12 @@ def below(processes: Mapping[int, Process], roots: Iterable[int]) -> list[Proces
     return found
 
 
+def first_child(pid: int) -> Process | None:
+    """The child that was started first, of those that are there."""
+    children = [process for process in table().values() if process.parent == pid]
+    return min(children, key=lambda process: (process.ticks, process.pid), default=None)
+
+
 def living(root: int) -> list[Process]:
     """Everything below `root` that is alive now."""
     return [process for process in below(table(), [root]) if not process.zombie]

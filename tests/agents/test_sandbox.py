@@ -1,0 +1,180 @@
+"""What an agent in a sandbox sees of the machine, and that it is refused where there is none."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostler.agents.checks import agents_can_start
+from hostler.agents.environment import GITHUB_TOKENS
+from hostler.agents.errors import SandboxMissing
+from hostler.agents.launch import Launch
+from hostler.agents.prepare import plan, prepare
+from hostler.agents.sandbox import (
+    PRIVATE,
+    WALLS,
+    View,
+    enclosed,
+    outermost,
+    require_sandbox,
+    sandbox,
+    trouble,
+)
+from hostler.clock import SystemClock
+from hostler.config.settings import Agent
+from hostler.health import Context, Status
+from hostler.shim.spec import Spec
+
+pytest_plugins = ["playing"]
+PATHS = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(
+    lambda parts: Path("/", *parts)
+)
+VIEWS = st.builds(View, *[st.lists(PATHS, max_size=3).map(tuple)] * 3)
+
+
+def boxed(**more) -> Agent:
+    given = {"kind": "command", "command": ["sh", "-c", "true"], "sandbox": "bubblewrap", **more}
+    return Agent(**given)
+
+
+def planned(agent, work, ours):
+    return plan(agent, work, ours, GITHUB_TOKENS)
+
+
+def binds(launch, flag):
+    before = launch.argv[: launch.argv.index("--")]
+    return [before[n + 1] for n, word in enumerate(before) if word == flag]
+
+
+@pytest.fixture
+def at_home(work, ours, tmp_path):
+    """The work, in the home of a user that is not below the private folder."""
+    user = Path(ours["HOME"])
+    tool = user / "bin" / "tool"
+    tool.parent.mkdir()
+    package = user / "lib" / "node_modules" / "@maker" / "tool"
+    package.mkdir(parents=True)
+    (package / "cli.js").write_text("#!/bin/sh\n")
+    (package / "cli.js").chmod(0o700)
+    tool.symlink_to(package / "cli.js")
+    (user / ".ssh").mkdir()
+    (user / ".ssh" / "id_rsa").write_text("a key")
+    return user
+
+
+@given(st.lists(PATHS, max_size=6))
+def test_of_hidden_folders_the_outermost_are_enough(paths):
+    kept = outermost(paths)
+    assert all(any(one == path or one in path.parents for one in kept) for path in paths)
+    assert not any(one in other.parents for one in kept for other in kept)
+
+
+@given(VIEWS, st.lists(st.text(min_size=1), min_size=1, max_size=4))
+def test_the_program_comes_whole_after_the_walls(view, argv):
+    launch = enclosed(Launch(tuple(argv), "/work", {}), view, {"PATH": "/nowhere"})
+    assert launch.argv[1 : len(WALLS) + 1] == WALLS
+    cut = launch.argv.index("--")
+    assert launch.argv[cut + 1 :] == tuple(argv)
+    assert launch.argv[cut - 2 : cut] == ("--chdir", "/work")
+    # What is hidden comes first: a later mount covers an earlier one.
+    order = [word for word in launch.argv[len(WALLS) + 1 : cut] if word.startswith("--")]
+    assert order == sorted(order, key=["--tmpfs", "--ro-bind", "--bind", "--chdir"].index)
+
+
+def test_checkout_and_task_are_writable_and_nothing_else(work, ours):
+    launch = planned(boxed(), work, ours)
+    assert binds(launch, "--bind") == [str(work.task_dir), str(work.checkout)]
+    assert launch.env["HOME"] == str(work.task_dir / "home")
+    assert launch.env["TMPDIR"] == str(work.run_dir / "tmp")
+    assert Spec(launch.spec("r1")).wrappers == 2
+
+
+def test_homes_and_private_places_are_hidden(work, ours, at_home):
+    hidden = {PurePosixPath(one) for one in binds(planned(boxed(), work, ours), "--tmpfs")}
+    for path in (at_home, work.home, PRIVATE):
+        assert hidden & {path, *path.parents}
+
+
+def test_a_program_in_the_home_and_its_package_can_be_read(work, ours, at_home):
+    found = {**ours, "PATH": f"{at_home / 'bin'}:{ours['PATH']}"}
+    read = binds(planned(boxed(command=["tool"]), work, found), "--ro-bind")
+    assert {str(at_home / "bin"), str(at_home / "lib" / "node_modules")} <= set(read)
+    assert str(at_home) not in read and str(at_home / ".ssh") not in read
+
+
+def test_what_an_agent_said_earlier_opens_nothing(work, ours, at_home):
+    key = str(at_home / ".ssh" / "id_rsa")
+    agent = boxed(kind="claude", command=[])
+    read = binds(planned(agent, replace(work, session=key), ours), "--ro-bind")
+    assert not any(".ssh" in path for path in read)
+    # The operator's own words do, and open no more than they name.
+    read = binds(planned(boxed(extra_args=[key]), work, ours), "--ro-bind")
+    assert [path for path in read if ".ssh" in path] == [key]
+
+
+def test_the_root_of_everything_is_nobodys_home(work, ours):
+    assert "/" not in binds(planned(boxed(), work, {**ours, "HOME": "/"}), "--tmpfs")
+
+
+def test_the_mirror_of_a_checkout_can_be_read(work, ours):
+    mirror = work.home / "mirrors" / "o" / "r.git"
+    mirror.mkdir(parents=True)
+    read = binds(planned(boxed(), replace(work, shared=(mirror,)), ours), "--ro-bind")
+    assert str(mirror) in read
+
+
+def test_without_the_program_a_launch_is_refused_and_nothing_written(work, ours):
+    without = {**ours, "PATH": "/nowhere"}
+    with pytest.raises(SandboxMissing, match="no bwrap"):
+        prepare(boxed(), work, without)
+    assert not work.prompt_file.exists()
+    prepare(boxed(sandbox="none"), work, without)
+
+
+@pytest.fixture
+def fake(tmp_path):
+    """A bubblewrap that does as it is told, and counts how often."""
+
+    def make(body):
+        program = tmp_path / "fake" / "bwrap"
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f"#!/bin/sh\necho x >> {tmp_path}/tried\n{body}\n")
+        program.chmod(0o700)
+        return {"PATH": f"{program.parent}:/usr/bin:/bin"}
+
+    make.tried = tmp_path / "tried"
+    return make
+
+
+def test_one_that_is_not_allowed_here_is_refused_with_its_own_words(fake):
+    ours = fake("echo 'bwrap: No permissions to create a new namespace' >&2; exit 1")
+    assert "No permissions" in trouble(ours)
+    (found,) = sandbox("bubblewrap", ours)
+    assert found.status is Status.FAILED and "No permissions" in found.evidence and found.remedy
+
+
+def test_what_worked_is_tried_once_and_what_failed_again(fake):
+    ours = fake("exit 1")
+    for _ in range(2):
+        with pytest.raises(SandboxMissing):
+            require_sandbox(ours)
+    fake("exit 0")
+    for _ in range(3):
+        require_sandbox(ours)
+    assert fake.tried.read_text() == "x\n" * 3
+    assert sandbox("none", {"PATH": "/nowhere"}) == []
+
+
+def test_doctor_says_that_it_does_not_work(fake, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", fake("exit 1")["PATH"])
+    path = tmp_path / "hostler.toml"
+    agent = {"kind": "command", "command": ["sh"], "sandbox": "bubblewrap"}
+    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in agent.items())
+    path.write_text(f"[agent.a]\n{lines}")
+    (found,) = agents_can_start(Context(tmp_path / "home", path, SystemClock()))
+    assert found.status is Status.FAILED and found.evidence.startswith("a: bubblewrap")

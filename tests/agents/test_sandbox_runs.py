@@ -1,0 +1,161 @@
+"""Agents in a real sandbox, under the real supervisor."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hostler.agents.launch import Limits
+from hostler.agents.outcomes import Outcome
+from hostler.agents.sandbox import trouble
+from hostler.agents.verdict import DecidedBy
+from hostler.clock import SystemClock
+from hostler.config.settings import Agent, Settings
+from hostler.service.trying import Trial
+from hostler.shim import tree
+
+pytest_plugins = ["playing"]
+WHY = trouble(os.environ)
+pytestmark = pytest.mark.skipif(bool(WHY), reason=f"bubblewrap does not work here: {WHY}")
+
+LOOKS_AROUND = """
+echo in > "$HOSTLER_CHECKOUT/in.txt"
+echo kept > ~/note
+mktemp > /dev/null
+echo "home: $(ls -A "$USER_HOME" | tr '\\n' ' ')"
+echo "database: $(ls "$HOSTLER_HOME")"
+echo "tmp: $(ls /tmp | wc -l)"
+echo x > /tmp/free && echo "tmp written"
+(echo x > /etc/hostler-was-here) 2>/dev/null || echo "etc refused"
+ls /proc | grep -c '^[0-9][0-9]*$' | sed 's/^/processes: /'
+grep CapEff /proc/self/status
+git -c user.name=a -c user.email=a@b commit -q --allow-empty -m inside && echo committed
+hostler done --summary inside
+"""
+ENDS_WHEN_ASKED = """
+trap 'echo asked > asked; exit 3' TERM
+setsid sh -c 'trap "" TERM; while :; do sleep 60; done' &
+echo ready
+while :; do sleep 60 & wait $!; done
+"""
+
+
+@pytest.fixture
+def boxed(work, ours, tmp_path):
+    """Run a script in a sandbox, and hear its lines."""
+
+    def run(script, heard=lambda _trial, _line: None, **limits):
+        file = tmp_path / "bin" / "agent.sh"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(script)
+        agent = Agent(
+            kind="command", command=["sh", str(file)], sandbox="bubblewrap", env=["USER_HOME"]
+        )
+        seen = {**ours, "USER_HOME": ours["HOME"]}
+        asked = replace(work, limits=Limits(**{"wall_seconds": 60.0, **limits}))
+        lines = []
+
+        def hear(line):
+            lines.append(line.text)
+            heard(trial, line.text)
+
+        trial = Trial(agent, asked, SystemClock(), hear)
+        return trial.run(Settings(), seen), lines
+
+    return run
+
+
+def carriers(work):
+    """Living processes that carry the mark of the run."""
+    mark = json.loads((work.run_dir / "shim.json").read_text())["mark"].encode()
+    found = []
+    for pid in tree.pids():
+        try:
+            found += [pid] if mark in Path(f"/proc/{pid}/environ").read_bytes() else []
+        except OSError:
+            continue
+    return found
+
+
+def test_it_sees_its_work_and_nothing_of_the_house(boxed, work, repository, ours):
+    Path(ours["HOME"], ".secret").write_text("x")
+    (work.home / "hostler.db").write_text("x")
+    tried, lines = boxed(LOOKS_AROUND)
+    assert tried.verdict.outcome is Outcome.SUCCESS, lines
+    assert tried.verdict.result.summary == "inside"
+    assert (work.checkout / "in.txt").read_text() == "in\n"
+    assert (work.task_dir / "home" / "note").read_text() == "kept\n"
+    assert repository("log", "--format=%s") == "inside"
+    told = {line.strip() for line in lines}
+    assert {"home:", "database: projects", "tmp written", "etc refused", "committed"} <= told
+    assert "CapEff:\t0000000000000000" in told
+    (count,) = [int(line.split()[1]) for line in told if line.startswith("processes:")]
+    assert count < 8, "only its own"
+    assert not Path("/etc/hostler-was-here").exists() and not Path("/tmp/free").exists()
+
+
+def test_a_checkout_that_shares_a_mirror_can_commit(work, ours, environment, tmp_path):
+    mirror = work.home / "mirrors" / "r.git"
+    run = {"env": environment, "check": True, "capture_output": True}
+    subprocess.run(["git", "init", "-q", "--bare", mirror], **run)
+    work.checkout.rmdir()
+    subprocess.run(["git", "clone", "-q", "--shared", mirror, work.checkout], **run)
+    command = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git log -1"
+    agent = Agent(kind="command", command=["sh", "-c", command], sandbox="bubblewrap")
+    trial = Trial(agent, replace(work, shared=(mirror,)), SystemClock(), lambda _line: None)
+    assert trial.run(Settings(), ours).verdict.outcome is Outcome.SUCCESS
+
+
+def test_a_stop_leaves_it_its_grace_and_nothing_behind(boxed, work):
+    def stop(trial, line):
+        if line == "ready":
+            trial.stop()
+
+    tried, _ = boxed(ENDS_WHEN_ASKED, stop, grace_seconds=30.0)
+    assert tried.verdict.decided_by is DecidedBy.STOP
+    assert (work.checkout / "asked").read_text() == "asked\n"
+    assert carriers(work) == []
+
+
+def test_one_that_does_not_listen_is_killed(boxed, work):
+    def stop(trial, line):
+        if line == "ready":
+            trial.stop()
+
+    deaf = "trap '' TERM; echo ready; while :; do sleep 60; done"
+    tried, _ = boxed(deaf, stop, grace_seconds=0.2)
+    assert tried.verdict.decided_by is DecidedBy.STOP
+    assert carriers(work) == []
+
+
+def test_silence_is_that_of_the_program_below_the_walls(boxed, work):
+    tried, _ = boxed("exec sleep 600", silence_seconds=0.5, grace_seconds=0.2)
+    assert tried.verdict.outcome is Outcome.STALLED
+    assert carriers(work) == []
+
+
+def test_a_tool_at_work_is_no_silence(boxed):
+    tried, _ = boxed("sleep 2; exit 0", silence_seconds=0.8)
+    assert tried.verdict.outcome is Outcome.SUCCESS
+
+
+def test_with_its_supervisor_everything_inside_ends(boxed, work):
+    def kill(_trial, line):
+        if line == "ready":
+            shim = json.loads((work.run_dir / "shim.json").read_text())["pid"]
+            os.kill(shim, signal.SIGKILL)
+
+    tried, _ = boxed(ENDS_WHEN_ASKED, kill)
+    assert tried.verdict.decided_by is DecidedBy.LOST
+    assert carriers(work) == []
+
+
+def test_its_exit_code_comes_out(boxed):
+    tried, _ = boxed("exit 127")
+    assert tried.verdict.outcome is Outcome.CONFIG
