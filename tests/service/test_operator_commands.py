@@ -10,8 +10,10 @@ import pytest
 from intake_yard import BUGFIX, IGNORE
 from operator_bench import BOT, OLGA, STRANGER, Bench, bench
 
-from hostler.errors import StoreBusy, Unreachable
+from hostler.errors import ConfigError, StoreBusy, Unreachable
+from hostler.flows import settled
 from hostler.flows.operations import SCOPES, current_operation, finish_operation
+from hostler.forge import Plan, Poller, Tap
 from hostler.forge.markers import marked
 from hostler.forge.port import ItemKind
 from hostler.intake.answering import reply_token
@@ -270,6 +272,67 @@ def test_strangers_are_refused_once_per_thread(yard):
     assert [one.number for one in yard.replies()] == [number, pull]
     assert {(row.status, row.result) for row in yard.rows()} == {("refused", "Not an operator.")}
     assert yard.task().state is TaskState.AWAITING_FEEDBACK
+
+
+def test_other_words_of_somebody_who_gives_no_commands_are_heard(yard):
+    number = with_task(yard, state=TaskState.NEEDS_INPUT, question="Tabs?")
+    yard.command(number, "Please use tabs.\n\n/hostler retry", by="ann")
+    yard.command(number, "And never divide by zero.\n\n/hostler retry", by="ann")
+    assert len(yard.waiting(yard.task())) == 2 and yard.task().state is TaskState.QUEUED
+    assert [row.status for row in yard.rows()] == ["refused", "refused"]
+    assert len(yard.replies()) == 1
+    yard.command(number, "/hostler retry", by="ann")
+    assert len(yard.waiting(yard.task())) == 2
+
+
+def test_words_of_an_operator_beside_a_command_are_no_work(yard):
+    number = with_task(yard)
+    yard.command(number, "I wonder.\n\n/hostler status")
+    assert outcome(yard)[0] == "applied" and yard.waiting(yard.task()) == []
+
+
+@pytest.mark.parametrize("incremental", [True, False, "shadow"])
+def test_what_was_commanded_long_before_there_was_a_task_is_history(yard, incremental):
+    """Also where threads are read whole each time."""
+    tap = Tap(yard.store, yard.hub, yard.name, settled=settled, scopes=("outbox", "tasks"))
+    yard.poller = Poller(tap, Plan(operations=yard.operations, incremental=incremental))
+    number = yard.file("Crash", "ann")
+    for text in ("/hostler restart", "/hostler pause"):
+        yard.say(number, text, OLGA)
+    yard.look()
+    yard.clock.advance(400 * 86_400)
+    yard.label(number, BUGFIX, "ann")
+    for _ in range(3):
+        yard.look()
+    assert yard.task().state is TaskState.QUEUED and yard.rows() == []
+    yard.command(number, "/hostler pause")
+    assert outcome(yard)[0] == "applied"
+
+
+def test_a_command_said_with_the_label_counts(yard):
+    number = yard.file("Crash", "ann", BUGFIX)
+    yard.command(number, "/hostler status")
+    assert outcome(yard)[0] == "applied"
+
+
+def test_trouble_of_the_service_is_not_told_in_its_words_where_all_can_read(yard, monkeypatch):
+    number = with_task(yard)
+
+    def fail(*_):
+        raise ConfigError(Path("/home/ann/governor.json"), [])
+
+    monkeypatch.setitem(LOOKING, Verb.WHY, fail)
+    yard.command(number, "/hostler why")
+    status, text = outcome(yard)
+    assert status == "failed" and "/home" not in text and "hostler doctor" in text
+
+
+def test_a_restart_that_was_only_asked_for_is_not_called_applied(yard):
+    lines = StringIO()
+    yard.operator = operating.Operator(yard.post, Logging(yard.clock, None, terminal=lines).log)
+    yard.command(yard.operations, "/hostler restart")
+    assert "operator_command_seen" in lines.getvalue()
+    assert "operator_command_applied" not in lines.getvalue()
 
 
 @pytest.mark.parametrize("who", [BOT, "olga[bot]"])

@@ -19,7 +19,7 @@ from hostler.clock import FakeClock
 from hostler.forge.port import ItemKind
 from hostler.intake.answering import reply_token
 from hostler.intake.noting import refusal_token
-from hostler.intake.operator import Asked, Verb, parse
+from hostler.intake.operator import Asked, Verb, has_other_words, parse
 from hostler.service import operating
 from hostler.store import Transaction
 from hostler.store.operator_commands import CommandRow, CommandStatus
@@ -237,11 +237,12 @@ def effects(stream: Stream) -> set[str]:
 
 
 def check_words(stream: Stream) -> None:
-    """Only plain words of allowed people wait for an answer."""
+    """Only plain words of allowed people wait; commands do not, but for words beside them."""
     waiting = stream.bench.waiting(stream.bench.task())
     told = {int(key.split(":")[1]) for key in waiting}
     commands = set(stream.commands())
-    assert not told & commands
+    beside = {comment for comment in told & commands if has_other_words(stream.said[comment][2])}
+    assert told & commands == beside
     assert {stream.said[comment][1] for comment in told} <= {"ann"}
 
 

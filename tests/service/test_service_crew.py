@@ -150,3 +150,54 @@ def test_whoever_asks_which_desks_are_ready_waits_for_nobody(monkeypatch):
     maker.join(30)
     assert desks.ready() == {"stable"}
     assert desks.of("stable") == "the desk of stable"
+
+
+def without_threads(*_):
+    raise RuntimeError("can't start new thread")
+
+
+def test_work_for_which_no_thread_could_be_had_is_done_once_and_later(yard, monkeypatch):
+    """The executor queues it before it fails: a worker that finds it there must not begin it."""
+    gate, done = threading.Event(), []
+    yard.start(lambda: gate.wait(30))
+    assert yard.limiter.try_acquire()
+    with monkeypatch.context() as patch:
+        patch.setattr(yard.pool, "_adjust_thread_count", without_threads)
+        yard.crew.start(Job("r2", "stable", lambda: done.append("act"), lambda: done.append("2")))
+    # Its token is free, it is told, and a restart waits for it.
+    assert yard.limiter.in_flight() == 1 and len(yard.trouble) == 1
+    assert yard.crew.names() == {"r1", "r2"}
+    gate.set()
+    yard.over()
+    yard.pool.submit(lambda: None).result()
+    assert done == []
+    yard.clock.advance(yard.crew.start_due())
+    assert yard.crew.start_due() is None
+    yard.over()
+    assert done == ["2"] and yard.limiter.in_flight() == 0
+
+
+def test_one_that_cannot_be_tried_again_keeps_none_of_the_others_back(yard, monkeypatch):
+    for name in ("r1", "r2", "r3"):
+        yard.crew.adopt(Job(name, "stable", raising(ValueError(name)), lambda: None))
+    for _ in range(3):
+        yard.over()
+    yard.crew.reap()
+    yard.clock.advance(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(yard.pool, "submit", without_threads)
+        yard.crew.start_due()
+    assert yard.crew.names() == {"r1", "r2", "r3"} and yard.limiter.in_flight() == 0
+
+
+def test_what_is_through_and_not_reaped_is_pending_and_so_is_what_is_tried_again(yard):
+    yard.start(raising(ValueError("x")), lambda: None)
+    yard.over()
+    assert yard.limiter.in_flight() == 0
+    yard.crew.reap()
+    assert yard.crew.pending() == 1
+    yard.clock.advance(1)
+    yard.crew.start_due()
+    yard.over()
+    assert (yard.limiter.in_flight(), yard.crew.pending()) == (0, 1)
+    assert (yard.crew.reap(), yard.crew.pending()) == (1, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scheduler_fleet import OPERATIONS, MakeFleet
 
+from hostler.errors import StoreBusy
 from hostler.flows.operations import note_step
 from hostler.service import Duty
 from hostler.store.runtime_operations import Step
@@ -87,6 +88,44 @@ def test_r0_test_5_and_criterion_7_a_restart_waits_for_work_of_all_repositories(
     assert town.state(other) is TaskState.DONE
     assert town.logged("service_restart_drain_started") == 1
     assert town.logged("service_restart_drain_completed") == 1
+
+
+def test_r0_test_5_what_is_through_but_not_reaped_holds_a_restart_back(fleet: MakeFleet):
+    """In flight is nothing any more; pending is what the scheduler has not seen the end of."""
+    town = fleet(worker_count=1)
+    service = town.service()
+    task = town.put("barn")
+    town.turn(service)
+    town.started(1)
+    town.ask_restart("octo/barn")
+    town.turn(service)
+    town.let_go(service, task)
+    limiter, crew = service._lasting.limiter, service._lasting.crew
+    assert (limiter.in_flight(), crew.pending()) == (0, 1)
+    # As in a turn during which the last worker ends, after all were reaped.
+    service._come_to_an_end()
+    assert not service.restarting and town.operation().status == "pending"
+    assert crew.reap() == 1
+    service._come_to_an_end()
+    assert service.restarting and town.operation().status == "running"
+
+
+def test_r0_risk_1_an_admission_that_fails_gives_its_token_back(fleet: MakeFleet, monkeypatch):
+    town = fleet(worker_count=1)
+    service = town.service()
+    task = town.put("barn")
+    admission = service._parts.enqueuer._admission
+
+    def fail(*_: object) -> None:
+        raise StoreBusy("somebody", 5.0)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(admission, "next", fail)
+        town.turn(service, 3)
+    assert service._lasting.limiter.in_flight() == 0
+    town.turn(service)
+    town.started(1)
+    town.let_go(service, task)
 
 
 def test_r0_test_6_and_criterion_8_a_drain_that_takes_too_long_fails_once(fleet: MakeFleet):
@@ -235,8 +274,24 @@ def test_events_of_r0_have_their_fields(fleet: MakeFleet):
     lines = town.lines.getvalue()
     for event, fields in {
         "service_repo_polled": ("repo=", "queued=", "running=", "waiting="),
+        "service_global_capacity": ("in_flight=1", "capacity=1"),
         "service_restart_drain_started": ("pending=1", "seconds="),
         "service_restart_drain_completed": ("pending=0", "seconds="),
     }.items():
         (line, *_) = [one for one in lines.splitlines() if event in one]
         assert all(one in line for one in fields), line
+
+
+def test_the_progress_of_a_drain_is_logged(fleet: MakeFleet):
+    town = fleet(worker_count=2)
+    service = town.service()
+    first, second = town.put("barn"), town.put("stable")
+    town.turn(service)
+    town.started(2)
+    town.ask_restart()
+    town.turn(service)
+    town.let_go(service, first)
+    town.turn(service)
+    (line,) = [one for one in town.lines.getvalue().splitlines() if "drain_progress" in one]
+    assert "pending=1" in line and "seconds=" in line
+    town.let_go(service, second)

@@ -281,3 +281,28 @@ def test_desks_are_renewed_without_asking_github_where_the_name_stays(tmp_path, 
     # Whoever is at work goes on with the desk it has.
     assert made["barn"].settings.required_tests == [] and desks.of("barn") is made["barn"]
     assert len(asked) == 3
+
+
+class Late(threading.Event):
+    """Somebody asks just after it was looked whether anybody did."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.late = True
+
+    def is_set(self) -> bool:
+        found = super().is_set()
+        if self.late:
+            self.late = False
+            self.set()
+        return found
+
+
+def test_whoever_asks_while_it_is_looked_is_heard_at_the_next_look(tmp_path):
+    path, clock = tmp_path / "hostler.toml", FakeClock()
+    path.write_text("")
+    file = SettingsFile(path, Settings(), Settings, clock)
+    file._asked = Late()
+    clock.advance(LOOK_SECONDS)
+    assert file.look() is None
+    assert file.look() is not None

@@ -127,6 +127,19 @@ def test_a_used_up_day_opens_at_midnight(open_town):
     assert town.held(name) is None
 
 
+def test_a_used_up_day_is_asked_about_once_where_it_was_met(open_town):
+    town = open_town(per_task_usd=0, per_day_usd=5)
+    name, other = town.filed(), town.filed()
+    town.ran(name, 4.5)
+    town.look(name)
+    assert town.said() == []
+    town.ran(name, 1.0, 2)
+    for one in (name, other, name):
+        town.look(one)
+    (asked,) = town.said()
+    assert "5.50 of 5.00 USD" in asked and "Shall it go on?" in asked
+
+
 def test_people_are_told_once_at_each_level(open_town):
     town = open_town(per_task_usd=10)
     name = town.filed()

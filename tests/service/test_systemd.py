@@ -22,7 +22,8 @@ from hostler.service.systemd import Systemd, Watchdog
 from hostler.service.unit import Plan, Unfit, argument, executable, path, quoted, unit_text
 from hostler_program import HOSTLER
 
-PLAN = Plan(("/usr/bin/python3", "-m", "hostler"), Path("/home/ann/.hostler"), Path("/c.toml"))
+PROGRAM = ("/usr/bin/python3", "-m", "hostler")
+PLAN = Plan(PROGRAM, Path("/home/ann/.hostler"), Path("/home/ann"), Path("/c.toml"))
 
 
 @pytest.fixture
@@ -116,6 +117,11 @@ def test_a_real_service_says_when_it_works_lives_reloads_and_leaves(systemd, tmp
             service.send_signal(signal.SIGHUP)
             systemd.until("RELOADING=1")
             systemd.until("READY=1")
+            # Also after settings that cannot be taken: systemd would wait for the word for ever.
+            config.write_text("nonsense = true\n")
+            service.send_signal(signal.SIGHUP)
+            systemd.until("RELOADING=1")
+            systemd.until("READY=1")
             service.send_signal(signal.SIGTERM)
             systemd.until("STOPPING=1")
             assert service.wait(PATIENCE) == 0
@@ -155,7 +161,9 @@ def test_the_unit_says_what_it_must():
 def test_systemd_itself_takes_the_unit(tmp_path):
     strange = tmp_path / 'a "b" 100%$HOME'
     strange.mkdir()
-    plan = Plan((shutil.which("true") or "/bin/true",), strange, environment={"PATH": "/bin:%h/$x"})
+    plan = Plan(
+        (shutil.which("true") or "/bin/true",), strange, strange, environment={"PATH": "/bin:%h/$x"}
+    )
     file = tmp_path / "hostler.service"
     file.write_text(unit_text(plan))
     said = subprocess.run(
@@ -186,10 +194,17 @@ def test_no_word_can_break_out_of_its_quotes(word):
 
 
 def test_a_dollar_is_a_dollar_in_the_environment_and_in_arguments():
-    plan = Plan(("/bin/hostler",), Path("/home/a$b"), environment={"PATH": "/bin:/opt/$x"})
+    plan = Plan(
+        ("/bin/hostler",),
+        Path("/home/a$b"),
+        Path("/work/a b"),
+        environment={"PATH": "/bin:/opt/$x"},
+    )
     unit = parsed(unit_text(plan))["Service"]
     assert unit["Environment"] == '"PATH=/bin:/opt/$x"' and '"/home/a$$b"' in unit["ExecStart"]
     assert unit["EnvironmentFile"] == "-/home/a$b/environment"
+    # Names of files in the settings mean the same as where it was installed and tried.
+    assert unit["WorkingDirectory"] == "/work/a b"
 
 
 def test_a_program_that_a_unit_cannot_name_is_refused():

@@ -46,6 +46,7 @@ def install(
     plan = Plan(
         (sys.executable, "-m", "hostler"),
         given.home_folder.absolute(),
+        Path.cwd(),
         config,
         {"PATH": os.environ.get("PATH", os.defpath)},
     )

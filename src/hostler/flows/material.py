@@ -94,7 +94,11 @@ def with_conversation(material: Material, watch: Watch, thread: Iterable[Item]) 
     """
     known = {remark.row.object_id for remark in material.remarks}
     earlier = [read(row_of(watch, item)) for item in thread if watch.allows(item.author)]
-    said = (one for one in earlier if isinstance(one, Remark) and not one.is_command)
+    said = (
+        one
+        for one in earlier
+        if isinstance(one, Remark) and one.is_work(watch.obeys(one.row.author))
+    )
     heard = (one for one in said if normal_stamp(one.row.updated_at) >= material.heard_from)
     return replace(
         material, conversation=tuple(one for one in heard if one.row.object_id not in known)

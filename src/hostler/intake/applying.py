@@ -153,7 +153,9 @@ def _passed_over(
             said = read(row)
             if row.consumed_at is None or not isinstance(said, Remark):
                 continue
-            if said.is_command or said.is_empty or not watch.allows(row.author):
+            if said.is_empty or not watch.allows(row.author):
+                continue
+            if not said.is_work(watch.obeys(row.author)):
                 continue
             if is_newest(tx, row):
                 yield said

@@ -70,6 +70,11 @@ def command_lines(text: str) -> list[str]:
     return [line["rest"] or "" for line in found if line is not None]
 
 
+def has_other_words(text: str) -> bool:
+    """Whether something stands there beside commands."""
+    return any(line.strip() and not _LINE.fullmatch(line) for line in text.splitlines())
+
+
 def command_key(repo: RepoName, event_key: str) -> str:
     """One version of one comment of one repository."""
     return f"{repo}:{event_key}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hostler.forge.port import ItemKind
 from hostler.intake.effects import Decision, Hear, Known, Redirect
 from hostler.intake.operator import parse
@@ -19,8 +21,17 @@ def on_remark(said: Remark, known: Known, watch: Watch) -> Decision:
     if not known.newest:
         return Decision("It was changed since; the newer version counts.")
     asked = parse(said.body)
-    if asked is not None:
-        return on_command(said, asked, known, watch)
+    if asked is None:
+        return _on_words(said, known, watch)
+    decided = on_command(said, asked, known, watch)
+    if decided.waits or not said.is_work(watch.obeys(said.row.author)):
+        return decided
+    # Of somebody who gives no commands, the other words in it are heard like any.
+    heard = _on_words(said, known, watch)
+    return replace(heard, effects=(*decided.effects, *heard.effects))
+
+
+def _on_words(said: Remark, known: Known, watch: Watch) -> Decision:
     if not watch.allows(said.row.author):
         return Decision(refusal(said.row.author))
     if said.is_empty:

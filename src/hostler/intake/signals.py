@@ -12,7 +12,7 @@ from hostler.errors import ServerFailed
 from hostler.forge.ci import Run
 from hostler.forge.payloads import blocker_count, issue, pull_of, run_of, text
 from hostler.forge.port import ItemKind
-from hostler.intake.operator import command_lines
+from hostler.intake.operator import command_lines, has_other_words
 from hostler.store.inbox import InboxRow
 
 # Events in which somebody says something.
@@ -67,6 +67,10 @@ class Remark:
     def is_command(self) -> bool:
         """Words for the operator's desk are not work."""
         return bool(command_lines(self.body))
+
+    def is_work(self, operator: bool) -> bool:
+        """Whether it has words for an agent: no command, or one of somebody who gives none."""
+        return not self.is_command or (not operator and has_other_words(self.body))
 
     @property
     def is_empty(self) -> bool:

@@ -26,6 +26,15 @@ class Job:
     tries: int = 0
 
 
+class Ticket:
+    """What a worker needs to begin: an executor that fails may have queued the work even so."""
+
+    __slots__ = ("void",)
+
+    def __init__(self) -> None:
+        self.void = False
+
+
 class Crew:
     """Who works on what. The callbacks are called from the workers' threads."""
 
@@ -52,15 +61,29 @@ class Crew:
         self._later: dict[str, tuple[float, Job]] = {}
 
     def start(self, job: Job) -> None:
-        """Put somebody to work. The caller has taken a token of the limiter for it."""
+        """Put somebody to work. The caller has taken a token of the limiter for it.
+
+        If there is no thread to be had, the token is free again, and it is tried once more later.
+        """
+        ticket = Ticket()
         try:
             with self._lock:
-                future = self._pool.submit(self._work, job)
+                future = self._submit(job, ticket)
                 self._pending[job.name] = (job.project, future)
-        except BaseException:
+        except Exception as error:
             self._limiter.release()
-            raise
+            self._troubled(job, error)
+            self._again(job)
+            return
         future.add_done_callback(lambda done: self._over(job, done))
+
+    def _submit(self, job: Job, ticket: Ticket) -> Future[None]:
+        try:
+            return self._pool.submit(self._work, job, ticket)
+        except BaseException:
+            # The lock is ours: whoever finds it in the queue looks at the ticket after us.
+            ticket.void = True
+            raise
 
     def adopt(self, job: Job) -> None:
         """Put somebody to work on what is under way already: a token is taken by force."""
@@ -89,9 +112,9 @@ class Crew:
         now = self._clock.monotonic()
         with self._lock:
             due = [job for at, job in self._later.values() if at <= now]
-            for job in due:
-                del self._later[job.name]
         for job in due:
+            with self._lock:
+                del self._later[job.name]
             self.adopt(job)
         with self._lock:
             return min((at - now for at, _ in self._later.values()), default=None)
@@ -131,7 +154,10 @@ class Crew:
         found = self._pending.get(name)
         return found is not None and not found[1].done()
 
-    def _work(self, job: Job) -> None:
+    def _work(self, job: Job, ticket: Ticket) -> None:
+        with self._lock:
+            if ticket.void:
+                return
         try:
             job.again() if job.tries else job.act()
         except (WatchClosed, Halted):

@@ -13,7 +13,7 @@ from hostler.intake.answering import answer
 from hostler.intake.effects import Note, Refuse
 from hostler.intake.operator import Asked, Verb, command_key
 from hostler.model import parse_stamp
-from hostler.service.operator_texts import DEFECT, error_text
+from hostler.service.operator_texts import DEFECT, error_text, public_text
 from hostler.service.verb_targets import Post
 from hostler.service.verbs import ASKING, CHANGING, LOOKING, SCOPES
 from hostler.store.instants import age
@@ -67,7 +67,7 @@ class Operator:
     def _try(self, command: CommandRow) -> None:
         """Whatever happens to it keeps no other one from its turn."""
         try:
-            self._carry_out(command)
+            over = self._carry_out(command)
         except StoreError:
             raise  # nothing can be stored about it now; it waits
         except ForgeError as error:
@@ -75,31 +75,35 @@ class Operator:
                 return  # GitHub does not answer; it waits
             self._failed(command, error_text(error), error)
         except HostlerError as error:
-            self._failed(command, error_text(error), error)
+            self._failed(command, public_text(error), error)
         except Exception as error:
             self._failed(command, DEFECT, error)
         else:
-            self._say(names.OPERATOR_COMMAND_APPLIED, command)
+            if over:
+                self._say(names.OPERATOR_COMMAND_APPLIED, command)
 
-    def _carry_out(self, command: CommandRow) -> None:
+    def _carry_out(self, command: CommandRow) -> bool:
+        """Do it; whether it is over. A restart is only asked for, and says itself how it went."""
         verb = Verb(command.verb)
         if verb in ASKING:
             ASKING[verb](self._post, command)
-        elif verb in LOOKING:
+            return True
+        if verb in LOOKING:
             with self._store.read() as tx:
                 text = LOOKING[verb](tx, self._post, command)
             with self._store.write(*SCOPES) as tx:
                 answer(tx, command, CommandStatus.APPLIED, text)
-        else:
-            self._change(command, verb)
+            return True
+        return self._change(command, verb)
 
-    def _change(self, command: CommandRow, verb: Verb) -> None:
+    def _change(self, command: CommandRow, verb: Verb) -> bool:
         with self._store.write(*SCOPES) as tx:
             text = CHANGING[verb](tx, self._post, command)
             if text is None:
                 change_command(tx, command, CommandStatus.WAITING)
             else:
                 answer(tx, command, CommandStatus.APPLIED, text)
+        return text is not None
 
     def _failed(self, command: CommandRow, text: str, error: Exception) -> None:
         with self._store.write(*SCOPES) as tx:

@@ -11,16 +11,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hostler.errors import HostlerError
+from hostler.flows.commands import CommandRefused
+from hostler.flows.standing import NotResumed
 from hostler.intake.operator import quoted
 from hostler.service.admission import GOVERNED
 from hostler.service.candidates import Gate
 from hostler.service.following import state_words
 from hostler.service.overview import PERSON
+from hostler.service.verb_targets import NotSaid
 from hostler.service.why import TURN, Why
 from hostler.store.tasks import Task, TaskState
 
 MOST_LISTED = 10
 LONGEST_WORDS = 300
+# Errors whose words were written for those who command.
+MEANT_FOR_THEM = (CommandRefused, NotResumed, NotSaid)
+TROUBLE = "It could not be done: something is wrong with the service or its settings. Nothing was \
+changed; `hostler doctor` on the machine, and the log, say what."
 DEFECT = "Something broke here that should not. Nothing was changed; the log has the details."
 
 # Of these gates the whole sentence names folders, sums, accounts or other people's work: what it
@@ -107,6 +114,11 @@ def changed_text(what: str, tasks: Iterable[Task]) -> str:
 def error_text(error: HostlerError) -> str:
     """Why something was not done, and what to do."""
     return " ".join(error.lines())
+
+
+def public_text(error: HostlerError) -> str:
+    """The same, where everybody can read it: only what was meant for those who command."""
+    return error_text(error) if isinstance(error, MEANT_FOR_THEM) else TROUBLE
 
 
 def _words(text: str) -> str:

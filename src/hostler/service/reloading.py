@@ -41,7 +41,9 @@ class SettingsFile:
         if now < self._look_at and not asked:
             return None
         self._look_at = now + LOOK_SECONDS
-        self._asked.clear()
+        if asked:
+            # Only then: somebody may ask just now, and is heard at the next look.
+            self._asked.clear()
         mark = mark_of(self._path)
         if mark == self._mark and not asked:
             return None

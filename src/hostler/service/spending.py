@@ -57,7 +57,9 @@ class Treasurer:
         with self._house.store.write(*SCOPES) as tx:
             if not first_time(tx, cause(task, purse, how), OCCASION):
                 return
-            if purse.until is None and task.repo_full_name and (task.pr_number or task.number):
+            # A day that runs low is for the log; one that is used up holds people's work.
+            asks = purse.until is None or how is not Level.LOW
+            if asks and task.repo_full_name and (task.pr_number or task.number):
                 token = token_of("budget", cause(task, purse, how))
                 deed = Comment(task.pr_number or task.number, words(purse, how))
                 enqueue(tx, task.repo, deed, token=token, lane=Lane.STATUS, source="budget")

@@ -19,6 +19,8 @@ class Plan:
 
     program: tuple[str, ...]
     home: Path
+    # Where names of files in the settings begin that are not whole.
+    folder: Path
     config: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
@@ -41,6 +43,7 @@ StartLimitBurst=5
 
 [Service]
 Type=notify
+WorkingDirectory={path(plan.folder)}
 NotifyAccess=main
 ExecStart={command}
 ExecReload=/bin/kill -HUP $MAINPID
