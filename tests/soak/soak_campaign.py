@@ -9,7 +9,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -24,7 +24,7 @@ from hostler.model import RepoName
 from hostler.store import Transaction
 from hostler.store.inbox import pending_inbox_rows
 from hostler.store.leases import all_leases
-from hostler.store.operator_commands import OPEN, commands_in
+from hostler.store.operator_commands import OPEN, CommandRow, CommandStatus, commands_in
 from hostler.store.outbox import open_writes
 from hostler.store.runs import live_runs, open_runs
 from hostler.store.tasks import Task, TaskState, tasks_in
@@ -56,7 +56,8 @@ class Campaign:
         self.people = People(town)
         self.chaos = Chaos(town, random.Random(seed + 1))
         self.samples = Samples()
-        self.restarts = 0
+        # By a signal and a new start; and how often a restart was tried in either way.
+        self.replaced = self.restarts_tried = 0
         self._began = time.monotonic()
         self.seconds = 0.0
 
@@ -98,19 +99,35 @@ class Campaign:
         self.chaos.trouble(due, reads_alone=progress == 1.0)
         if sum(self.chaos.kills.values()) < math.ceil(self.size.kills * progress):
             self.chaos.strike(anybody=self._told() == len(self.plan))
-        if self.restarts < self.size.restarts * progress:
-            self.restarts += 1
+        due = self.restarts() < self.size.restarts * progress
+        # One that has just been started is not asked to leave: it could not hear it yet.
+        if due and not self._restarts_now() and self.town.at_work():
+            self.restarts_tried += 1
             self._restart()
 
     def _restart(self) -> None:
         """By a signal and a new start, or by an operator's word, which replaces the process."""
-        if self.restarts % 2 == 0:
+        if self.restarts_tried % 2 == 0:
             self.chaos.replace_service()
+            self.replaced += 1
             return
         tale = next((one for one in reversed(self.tales) if one.story.eligible), None)
         task = tale and self._tasks().get(tale.key)
         if tale and task:
             self.people.command(tale, task, "restart")
+
+    def restarts(self) -> int:
+        """Those that happened: a word that came to nothing, because somebody killed, is none."""
+        return self.replaced + len(self._restart_commands((CommandStatus.APPLIED,)))
+
+    def _restarts_now(self) -> bool:
+        return bool(self._restart_commands(OPEN))
+
+    def _restart_commands(self, states: Collection[CommandStatus]) -> list[CommandRow]:
+        with self.town.store.read() as tx:
+            repos = [RepoName.parse(f"{OWNER}/{name}") for name in self.town.ids]
+            found = [row for repo in repos for row in commands_in(tx, repo, tuple(states))]
+        return [row for row in found if row.verb == "restart"]
 
     def _sample(self) -> None:
         before = self._alive()
@@ -181,7 +198,8 @@ class Campaign:
         if len(self.tales) < len(self.plan) or self._told() < len(self.plan):
             return False
         struck = sum(self.chaos.faults().values()) >= self.size.faults
-        return struck and sum(self.chaos.kills.values()) >= self.size.kills
+        killed = sum(self.chaos.kills.values()) >= self.size.kills
+        return struck and killed and self.restarts() >= self.size.restarts
 
     def _wait(self, mark: int) -> None:
         """For the next commit; a campaign that does not end has failed."""
@@ -216,7 +234,7 @@ class Campaign:
             "killed": dict(self.chaos.kills),
             "faults": sum(faults.values()),
             "struck": dict(faults),
-            "restarts": self.restarts,
+            "restarts": self.restarts(),
             "services": len(self.town.processes),
             "runs": len(begun),
             # Whoever has the second lock has met somebody with the first.

@@ -268,6 +268,17 @@ def commands_were_answered_once(seen: Evidence) -> Violations:
     return wrong
 
 
+def restarts_failed_for_a_cause(seen: Evidence) -> Violations:
+    """Somebody killed the service, or an agent worked on for too long; nothing else is a cause."""
+    return [
+        f"a restart failed: {one.result}"
+        for one in seen.commands
+        if one.verb == "restart"
+        and one.status is CommandStatus.FAILED
+        and not any(words in one.result for words in RESTART_CAUSES)
+    ]
+
+
 def stopped_stays_stopped(seen: Evidence) -> Violations:
     """After a stop was seen nothing begins before a person says so."""
     wrong, stopped = [], set()
@@ -297,7 +308,10 @@ def no_service_broke(seen: Evidence) -> Violations:
     return [*seen.surprises, *broken]
 
 
+# How the causes of a restart that failed are told.
+RESTART_CAUSES = ("The service ended before", "still at work after", "already under way")
 INVARIANTS: tuple[Check, ...] = (
+    restarts_failed_for_a_cause,
     every_issue_came_to_its_end,
     people_were_told_the_end,
     every_word_was_heard_and_answered,

@@ -27,6 +27,7 @@ from hostler.sandbox.ledger import Entry, Ledger
 from hostler.sandbox.server import Running, running
 from hostler.sandbox.world import World
 from hostler.service.opening import open_or_make
+from hostler.service.presence import presence
 from hostler.shim import tree
 from hostler.store import Store
 
@@ -91,6 +92,11 @@ class Town:
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         user = {"HOME": str(self.root / "user"), "GITHUB_TOKEN": token_for(US), "TERM": "dumb"}
         return {**kept, **user}
+
+    def at_work(self) -> bool:
+        """Whether the service has the home: from then on it hears what it is asked."""
+        holder = presence(self.home).holder
+        return holder is not None and holder.pid == self.service.pid
 
     def kill_service(self) -> None:
         self._require_alive()

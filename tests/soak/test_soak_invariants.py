@@ -244,6 +244,13 @@ def defect(seen):
     seen.log = '{"event": "service_defect"}'
 
 
+def restart_without_a_cause(seen):
+    found = seen.commands[0]
+    why = "The restart failed: `doctor --quick` finds something broken."
+    broken = replace(found, verb="restart", status=CommandStatus.FAILED, result=why)
+    seen.commands.append(broken)
+
+
 CASES = [
     (no_task, must.every_issue_came_to_its_end),
     (parked, must.every_issue_came_to_its_end),
@@ -280,6 +287,7 @@ CASES = [
     (unanswered_command, must.commands_were_answered_once),
     (command_answered_twice, must.commands_were_answered_once),
     (unsettled_command, must.commands_were_answered_once),
+    (restart_without_a_cause, must.restarts_failed_for_a_cause),
     (begun_again, must.stopped_stays_stopped),
     (leak, must.no_secret_is_anywhere),
     (surprise, must.no_service_broke),
