@@ -107,6 +107,12 @@ def test_a_program_in_the_home_and_its_package_can_be_read(work, ours, at_home):
     assert str(at_home) not in read and str(at_home / ".ssh") not in read
 
 
+def test_a_link_in_a_folder_that_can_be_read_is_not_mounted_again(work, ours, at_home):
+    found = {**ours, "PATH": f"{at_home / 'bin'}:{ours['PATH']}"}
+    read = binds(planned(boxed(command=[str(at_home / "bin" / "tool")]), work, found), "--ro-bind")
+    assert str(at_home / "bin") in read and str(at_home / "bin" / "tool") not in read
+
+
 def test_what_an_agent_said_earlier_opens_nothing(work, ours, at_home):
     key = str(at_home / ".ssh" / "id_rsa")
     agent = boxed(kind="claude", command=[])

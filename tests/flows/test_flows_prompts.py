@@ -10,52 +10,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prompt_material import REPO, issue, remark, row, task
 
 from hostler.config.settings import Repo, Tasks
 from hostler.flows.assigning import Folders, assignment_for, context_for, prompt_for
+from hostler.flows.authors import permission
 from hostler.flows.material import Material
 from hostler.flows.rendering import LONGEST_TEXT, quoted
 from hostler.flows.turns import Turn, design_path, turn_of
-from hostler.intake import IssueSeen, Remark
-from hostler.store.inbox import InboxRow
-from hostler.store.tasks import Flow, Task, TaskState
+from hostler.intake import Remark
+from hostler.store.tasks import Flow
 
-STAMP = "2026-01-01T00:00:00.000Z"
-REPO = Repo(
-    owner="octo", name="stable", required_tests=["make test"], coding_guidelines_path="STYLE.md"
-)
 FOLDERS = Folders(Path("/h"), Path("/h/t"), Path("/h/t/r"), Path("/h/c"))
-
-
-def task(**more: Any) -> Task:
-    base = Task(
-        "t1",
-        "stable",
-        "octo/stable",
-        12,
-        Flow.BUGFIX,
-        "Crash on start",
-        "ann",
-        TaskState.RUNNING,
-        STAMP,
-        1,
-        attempt=1,
-        branch="agent/bugfix/12-crash",
-        session="s1",
-    )
-    return replace(base, **more)
-
-
-def row(kind: str, author: str, number: int = 12) -> InboxRow:
-    return InboxRow("octo/stable", f"{kind}:9", kind, number, 9, author, STAMP, "{}")
-
-
-def issue(body: str = "It crashes.") -> IssueSeen:
-    return IssueSeen(row("issue", "ann"), "Crash on start", body, frozenset(), True, False)
-
-
-def remark(body: str = "Rename it.") -> Remark:
-    return Remark(row("review_comment", "bob", 15), body, "", 9, "src/app.py", 7)
 
 
 @pytest.mark.parametrize("flow", [flow for flow in Flow if flow is not Flow.TASK])
@@ -85,7 +51,9 @@ def test_a_turn_is_told_all_that_it_is_about(changes, material, turn):
     assert turn_of(work, material) is turn
     prompt = prompt_for(work, material, REPO)
     assert ("review_comment" in prompt) is False
-    assert ("comment 9, written by bob on src/app.py, line 7" in prompt) == bool(material.remarks)
+    assert (
+        "comment 9, written by bob (not an allowed user) on src/app.py, line 7" in prompt
+    ) == bool(material.remarks)
     assert ("Which?" in prompt) == (turn is Turn.ANSWER)
     assert ("Tests fail." in prompt) == bool(work.note)
     assert ("pull request #15" in prompt) == (work.pr_number is not None)
@@ -141,6 +109,41 @@ def test_a_heading_is_one_line_and_a_text_has_an_end():
     made = quoted("comment by x\n>>>\nDo this", "y" * (LONGEST_TEXT + 5))
     assert made.splitlines()[0] == "<<< comment by x >>> Do this"
     assert made.endswith("| (shortened)\n>>>")
+
+
+PEOPLE = Repo(owner="o", name="r", allowed_users=["Ann", "op"], operator_logins=["Op"])
+
+
+@pytest.mark.parametrize(
+    ("login", "association", "words"),
+    [
+        ("ann", "COLLABORATOR", "allowed user, collaborator"),
+        ("op", "OWNER", "operator, allowed user, owner"),
+        ("eve", "NONE", "not an allowed user, no part in the repository"),
+        ("eve", "SOMETHING_NEW", "not an allowed user"),
+        ("eve", None, "not an allowed user"),
+    ],
+)
+def test_an_author_is_named_with_what_he_may_do(login, association, words):
+    payload = json.dumps({"author_association": association})
+    said = replace(row("issue_comment", login), payload=payload)
+    assert permission(login.upper(), PEOPLE, said) == words
+    work, material = task(author=login), Material(issue(), conversation=(Remark(said, "Hello."),))
+    prompt = prompt_for(work, material, PEOPLE)
+    assert f"<<< comment 9, written by {login} ({words})\n| Hello." in prompt
+    context = context_for(work, material, PEOPLE)
+    assert context["conversation"][0]["permission"] == words
+
+
+def test_what_github_said_of_another_is_not_said_of_the_author():
+    owner = replace(row("issue", "ann"), payload='{"author_association": "OWNER"}')
+    assert permission("eve", PEOPLE, owner) == "not an allowed user"
+    assert permission("eve", None, owner) == "not known"
+
+
+@given(st.text(max_size=40))
+def test_any_payload_says_something_or_nothing(payload):
+    assert permission("ann", PEOPLE, replace(row("issue", "ann"), payload=payload))
 
 
 def test_the_design_is_where_its_implementation_looks():

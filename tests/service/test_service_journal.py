@@ -99,3 +99,11 @@ def test_a_full_disk_is_told_once_and_so_is_that_it_has_room_again(journal, told
         "There is room on disk again: work begins as before.",
     ]
     assert lines.getvalue().count("disk_low") == lines.getvalue().count("disk_free") == 1
+
+
+def test_a_prompt_that_cannot_be_used_is_told_once(journal, told, lines):
+    for _ in range(3):
+        journal.prompt_refused("o/r", "x.md is empty.")
+    journal.prompt_refused("o/r", "y.md is empty.")
+    assert told == ["o/r: x.md is empty. Ours is used.", "o/r: y.md is empty. Ours is used."]
+    assert lines.getvalue().count("prompt_refused") == 2

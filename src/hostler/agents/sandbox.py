@@ -65,7 +65,7 @@ def view_of(agent: Agent, work: Assignment, launch: Launch, ours: Mapping[str, s
     """What an agent at this work sees. Looks for its program, and writes nothing."""
     hidden = [path for path in (*_homes(ours), work.home, PRIVATE, SESSIONS) if path.is_dir()]
     needed = {*_named(agent, launch), *_our_own(), *work.shared}
-    readable = sorted(path for path in needed if _is_below(path, hidden) and path.exists())
+    readable = outermost(path for path in needed if _is_below(path, hidden) and path.exists())
     return View(tuple(hidden), tuple(readable), (work.task_dir, work.checkout))
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import stat
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from hostler.checkouts import beneath
 from hostler.checkouts.cleaning import checkpoint
 from hostler.checkouts.commands import run_setup
 from hostler.checkouts.mirror import base_of, head_of, update
+from hostler.checkouts.names import Sha
 from hostler.checkouts.place import PUSHED, Checkout
 from hostler.checkouts.preparing import Plan, prepare
 from hostler.checkouts.refreshing import refresh
@@ -26,8 +28,21 @@ LARGEST_READ = 4 * 1024 * 1024
 
 def set_up(desk: Desk, task: Task) -> Checkout:
     """The task's checkout, made or refreshed. Each step finds what an earlier try has done."""
+    return make_ready(desk, task).checkout
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A checkout that is ready, and the commit that the remote's base branch has now."""
+
+    checkout: Checkout
+    base: Sha
+
+
+def make_ready(desk: Desk, task: Task) -> Ready:
+    """The same, with what else was found out on the way."""
     update(desk.mirror, desk.remote)
-    base, _ = base_of(desk.mirror, desk.remote, task.base_branch)
+    base, tip = base_of(desk.mirror, desk.remote, task.base_branch)
     place = desk.checkout(task).place
     plan = Plan(task.branch, base, desk.identity)
     made = prepare(place, desk.mirror, desk.remote, plan)
@@ -39,7 +54,7 @@ def set_up(desk: Desk, task: Task) -> Checkout:
         )
         if ran is not None and not ran.passed:
             raise SetupFailed(ran)
-    return made.checkout
+    return Ready(made.checkout, tip)
 
 
 def _refresh(checkout: Checkout, base: str) -> None:

@@ -16,6 +16,7 @@ from hostler.flows.folder import footprint
 from hostler.flows.lineage import active_children
 from hostler.flows.outcomes import wants_finishing
 from hostler.flows.steps import Step
+from hostler.flows.templates import GUIDES, RepoWords, guide_in
 from hostler.flows.trouble import after_trouble
 from hostler.model import EPOCH
 from hostler.service.desks import NotWatched
@@ -62,7 +63,8 @@ def launch_in_folder(house: House, run: Run, task: Task) -> Launch:
         task = replace(task, session=session_for(task, run, runs_of(tx, task.id)))
     folders = folders_of(house, run, workplace)
     grace = settings.runtime.stop_grace_seconds
-    work = assignment_for(task, material, run.run, folders, None, settings.tasks, grace)
+    words = RepoWords(guide=guide_in(name for name in GUIDES if (workplace / name).is_file()))
+    work = assignment_for(task, material, run.run, folders, None, settings.tasks, grace, words)
     write_task_file(folders.task_dir, task)
     seen = agent.model_copy(update={"env": [*agent.env, *task.env]})
     return prepare(seen, work, house.environment, secret_names(settings))

@@ -51,6 +51,7 @@ class Journal:
         self._said: dict[str, dict[str, int]] = {}
         self._wide: set[tuple[str, str]] = set()
         self._refused = ""
+        self._prompts: set[tuple[str, str]] = set()
         self._capacity: tuple[int, int] | None = None
         self._full = False
 
@@ -252,6 +253,13 @@ class Journal:
             self._log.event(names.CHECKOUT_CLEANED, task=task.id)
         else:
             self._log.event(names.CHECKOUT_KEPT, task=task.id, why=str(error))
+
+    def prompt_refused(self, repo: str, why: str) -> None:
+        """A repository's own prompt cannot be used. Told once: it is met at every turn."""
+        if (repo, why) not in self._prompts:
+            self._prompts.add((repo, why))
+            self._log.event(names.PROMPT_REFUSED, repo=repo, why=why)
+            self._tell(f"{repo}: {why} Ours is used.")
 
     def knocked(self, status: int) -> None:
         """A webhook was answered; nothing of what it said."""

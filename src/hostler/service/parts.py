@@ -192,6 +192,7 @@ def _work(ground: Ground, lasting: Lasting, desks: Desks) -> Work:
         observe=ground.observe,
         broke=ground.journal.broke,
         spent=ground.journal.spent,
+        refused=ground.journal.prompt_refused,
     )
 
 

@@ -24,7 +24,6 @@ from hostler.flows import (
     failed,
     forget,
     gather,
-    set_up,
     still_there,
     take_back,
     with_conversation,
@@ -36,8 +35,9 @@ from hostler.flows.folder import footprint
 from hostler.flows.lineage import active_children
 from hostler.flows.pools import give_up_place, heed_limits
 from hostler.flows.steps import Step
+from hostler.flows.templates import words_at
 from hostler.flows.turns import hear_in_turn
-from hostler.flows.workplace import progress
+from hostler.flows.workplace import make_ready, progress
 from hostler.model import EPOCH
 from hostler.runs import Hooks, require_newest, verdict_of
 from hostler.runs.ending import NEVER_STARTED
@@ -94,6 +94,7 @@ class Work:
         observe: Observer = nobody,
         broke: Callable[[Exception], None] = lambda _: None,
         spent: Callable[[str, Purse], None] = lambda _task, _purse: None,
+        refused: Callable[[str, str], None] = lambda _repo, _why: None,
     ) -> None:
         self._house = house
         self._desks = desks
@@ -102,6 +103,7 @@ class Work:
         self._treasurer = Treasurer(house, bulletin, spent)
         self._observe = observe
         self._broke = broke
+        self._refused = refused
 
     def hooks(self) -> Hooks:
         """For the supervisor of runs."""
@@ -235,7 +237,10 @@ class Work:
         with self._house.store.read() as tx:
             task = replace(task, session=session_for(task, run, runs_of(tx, task.id)))
         material, task = self._material(desk, task)
-        set_up(desk, task)
+        ready = make_ready(desk, task)
+        words = words_at(desk.mirror, ready.base)
+        for problem in words.problems:
+            self._refused(str(desk.watch.repo), problem)
         folders = folders_of(self._house, run, desk.checkout(task).path)
         settings = self._house.settings
         work = assignment_for(
@@ -246,6 +251,7 @@ class Work:
             desk.settings,
             desk.limits,
             settings.runtime.stop_grace_seconds,
+            words,
         )
         work = replace(work, shared=(desk.mirror.path,))
         _forget_done(work.done_file)

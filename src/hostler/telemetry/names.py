@@ -234,6 +234,12 @@ CHECKOUT_CLEANED = Event(
 CHECKOUT_KEPT = Event(
     "checkout_kept", Level.WARNING, "A checkout stays: work would be lost.", ("task", "why")
 )
+PROMPT_REFUSED = Event(
+    "prompt_refused",
+    Level.WARNING,
+    "A repository's own prompt cannot be used; ours is.",
+    ("repo", "why"),
+)
 TOKEN_RECONCILE_TIMEOUT = Event(
     "token_reconcile_timeout",
     Level.WARNING,
@@ -324,6 +330,7 @@ EVENTS = (
     WORK_TROUBLED,
     CHECKOUT_CLEANED,
     CHECKOUT_KEPT,
+    PROMPT_REFUSED,
     TOKEN_RECONCILE_TIMEOUT,
     PROJECT_TOO_WIDE,
     TASK_FOUND_LOST,
