@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from service_kill_processes import kill, living
+from service_kill_processes import PATIENCE, kill, living
 from service_town import LABELS, NO_LIMITS
 from soak_plan import repositories
 from soak_sizes import Size
@@ -53,6 +53,8 @@ class Town:
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     # What was seen of services that ended without being asked.
     surprises: list[str] = field(default_factory=list)
+    # How much all services before the present one had said.
+    _said_before: int = 0
 
     @property
     def home(self) -> Path:
@@ -77,6 +79,7 @@ class Town:
         words = [self.pace.anchor, self.pace.speed, skew, "--home", self.home]
         words += ["--config", self.root / "hostler.toml", "service"]
         with self.log.open("ab") as log:
+            self._said_before = log.tell()
             process = subprocess.Popen(
                 [sys.executable, str(HERE / "soak_hostler.py"), *map(str, words)],
                 cwd=self.root,
@@ -104,11 +107,20 @@ class Town:
         self.service.wait()
 
     def leave(self) -> None:
-        """Ask it to go; agents live on."""
+        """Ask it to go; agents live on. One that is not at work yet has no ear for it."""
+        self._until_at_work()
         self._require_alive()
         self.service.send_signal(signal.SIGTERM)
-        if (code := self.service.wait(60)) != 0:
+        if (code := self.service.wait(PATIENCE)) != 0:
             self.surprises.append(f"a service that was asked to leave ended with {code}")
+
+    def _until_at_work(self) -> None:
+        end = time.monotonic() + PATIENCE
+        while b"Watching" not in self.log.read_bytes()[self._said_before :]:
+            assert time.monotonic() < end, "the service does not begin to work"
+            if self.service.poll() is not None:
+                return
+            self.store.wait_for_change(self.store.change_mark(), 0.1)
 
     def _require_alive(self) -> None:
         if self.service.poll() is not None:
