@@ -70,5 +70,12 @@ def test_codex_does_not_work_with_the_key_of_others(tmp_path):
     assert found.status is UNKNOWN and "CODEX_API_KEY" in found.remedy
 
 
+def test_where_home_is_its_own_nobody_is_sent_to_log_in(tmp_path):
+    for more in ({"own_home": True}, {"sandbox": "bubblewrap"}):
+        agent = Agent(kind="gemini", command=["/no/such/program"], **more)
+        (found,) = login(agent, {"PATH": "/nowhere"}, tmp_path)
+        assert found.remedy.startswith("Set GEMINI_API_KEY or GOOGLE_API_KEY:")
+
+
 def test_of_any_command_nothing_is_asked(tmp_path):
     assert login(Agent(kind="command", command=["sh"]), {}, tmp_path) == []

@@ -123,6 +123,16 @@ def test_what_an_agent_said_earlier_opens_nothing(work, ours, at_home):
     assert [path for path in read if ".ssh" in path] == [key]
 
 
+def test_files_with_secrets_are_empty_whatever_way_leads_to_them(work, ours, tmp_path):
+    token, link = tmp_path / "token", tmp_path / "link"
+    token.write_text("t")
+    link.symlink_to(token)
+    private = replace(work, private=(link, tmp_path / "missing"))
+    argv = planned(boxed(), private, ours).argv
+    cut = argv.index("--chdir")
+    assert argv[cut - 3 : cut] == ("--ro-bind", "/dev/null", str(token))
+
+
 def test_the_root_of_everything_is_nobodys_home(work, ours):
     assert "/" not in binds(planned(boxed(), work, {**ours, "HOME": "/"}), "--tmpfs")
 

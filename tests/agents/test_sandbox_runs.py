@@ -100,15 +100,19 @@ def test_it_sees_its_work_and_nothing_of_the_house(boxed, work, repository, ours
     assert not Path("/etc/hostler-was-here").exists() and not Path("/tmp/free").exists()
 
 
-def test_a_checkout_that_shares_a_mirror_can_commit(work, ours, environment, tmp_path):
+def test_a_shared_checkout_can_commit_and_secrets_are_empty(work, ours, environment):
     mirror = work.home / "mirrors" / "r.git"
     run = {"env": environment, "check": True, "capture_output": True}
     subprocess.run(["git", "init", "-q", "--bare", mirror], **run)
     work.checkout.rmdir()
     subprocess.run(["git", "clone", "-q", "--shared", mirror, work.checkout], **run)
-    command = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git log -1"
+    token = work.checkout / "token"
+    token.write_text("a secret of ours")
+    commit = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x"
+    command = f"test ! -s token && {commit} && git log -1"
     agent = Agent(kind="command", command=["sh", "-c", command], sandbox="bubblewrap")
-    trial = Trial(agent, replace(work, shared=(mirror,)), SystemClock(), lambda _line: None)
+    seen = replace(work, shared=(mirror,), private=(token,))
+    trial = Trial(agent, seen, SystemClock(), lambda _line: None)
     assert trial.run(Settings(), ours).verdict.outcome is Outcome.SUCCESS
 
 

@@ -361,6 +361,15 @@ def test_the_secrets_that_settings_name_are_found_in_the_environment(written):
     assert set(named_secrets(settings, environment)) == {"one", "two", "three"}
 
 
+def test_files_with_secrets_are_known_by_their_keys(written):
+    from hostler.config.secrets import secret_files
+
+    github = "[github]\ntoken_file = '/a/token'\napp_private_key_file = '~/key.pem'\n"
+    settings = read(written(f"{github}[web]\ntoken_file = '/a/token'\n")).settings
+    assert secret_files(settings) == (Path("/a/token"), Path("~/key.pem").expanduser())
+    assert secret_files(Settings()) == ()
+
+
 def test_what_cannot_be_looked_at_counts_as_present(tmp_path):
     """In a child that has given up its rights, for root may look everywhere."""
     import os

@@ -25,7 +25,8 @@ class Assignment:
 
     `session` is the conversation to go on with, where the kind knows such a thing. `context` is
     what a flow hands over for programs, beside the prompt: the issue, the comments to answer.
-    `shared` is what its checkout needs of the rest of the house, to read.
+    `shared` is what its checkout needs of the rest of the house, to read; `private` are files that
+    no agent reads where that can be prevented.
     """
 
     run: str
@@ -41,6 +42,7 @@ class Assignment:
     session: str = ""
     context: Mapping[str, Any] = field(default_factory=dict)
     shared: tuple[Path, ...] = ()
+    private: tuple[Path, ...] = ()
 
     @property
     def prompt_file(self) -> Path:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from hostler.agents.asking import Answer, ask
 from hostler.agents.kinds import kind_of
+from hostler.agents.prepare import has_own_home
 from hostler.agents.program import Program
 from hostler.config.settings import Agent
 from hostler.health import Finding, Status
@@ -23,9 +25,13 @@ def login(agent: Agent, env: Mapping[str, str], folder: Path) -> list[Finding]:
         told = f"{keys[0]} is set; whether the provider takes it, only a trial shows"
         return [Finding(LOGIN, Status.OK, told)]
     if program.login is None:
-        return [_unknown(program, "it cannot be asked")]
-    answer = ask([*program.argv(agent), *program.login.arguments], env, folder)
-    return [meant(program, answer)]
+        found = _unknown(program, "it cannot be asked")
+    else:
+        argv = [*program.argv(agent), *program.login.arguments]
+        found = meant(program, ask(argv, env, folder))
+    if found.status is not Status.OK and has_own_home(agent):
+        found = replace(found, remedy=_own(program))
+    return [found]
 
 
 def meant(program: Program, answer: Answer) -> Finding:
@@ -50,5 +56,15 @@ def _question(program: Program) -> str:
 
 
 def _way(program: Program) -> str:
-    keys = f", or set {' or '.join(program.keys)}" if program.keys else ""
-    return f"Log in with {program.name} as the user that runs agents{keys}."
+    way = f"Log in with {program.name} as the user that runs agents."
+    return f"{way[:-1]}, or set {_keys(program)}." if program.keys else way
+
+
+def _own(program: Program) -> str:
+    """For one whose HOME is its task's."""
+    way = f"Set {_keys(program)}" if program.keys else "Name its provider's key in `env`"
+    return f"{way}: its HOME is its own, so a login elsewhere is not seen."
+
+
+def _keys(program: Program) -> str:
+    return " or ".join(program.keys)

@@ -35,11 +35,12 @@ _PROBE_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is hidden, and what of that can be read or written in spite of it."""
+    """What is hidden, what of that can be read or written in spite of it, and empty files."""
 
     hidden: tuple[Path, ...]
     readable: tuple[Path, ...]
     writable: tuple[Path, ...]
+    veiled: tuple[Path, ...] = ()
 
 
 def enclosed(launch: Launch, view: View, ours: Mapping[str, str]) -> Launch:
@@ -51,6 +52,8 @@ def enclosed(launch: Launch, view: View, ours: Mapping[str, str]) -> Launch:
         argv += ["--ro-bind", str(path), str(path)]
     for path in view.writable:
         argv += ["--bind", str(path), str(path)]
+    for path in view.veiled:
+        argv += ["--ro-bind", os.devnull, str(path)]
     argv += ["--chdir", launch.cwd, "--", *launch.argv]
     return replace(launch, argv=tuple(argv), wrappers=WRAPPERS)
 
@@ -66,7 +69,11 @@ def view_of(agent: Agent, work: Assignment, launch: Launch, ours: Mapping[str, s
     hidden = [path for path in (*_homes(ours), work.home, PRIVATE, SESSIONS) if path.is_dir()]
     needed = {*_named(agent, launch), *_our_own(), *work.shared}
     readable = outermost(path for path in needed if _is_below(path, hidden) and path.exists())
-    return View(tuple(hidden), tuple(readable), (work.task_dir, work.checkout))
+    # Whatever way leads to them, so not by the names of links.
+    veiled = sorted({path.resolve() for path in work.private if path.is_file()})
+    return View(
+        tuple(hidden), tuple(readable), (work.task_dir, work.checkout), veiled=tuple(veiled)
+    )
 
 
 def _homes(ours: Mapping[str, str]) -> Iterator[Path]:

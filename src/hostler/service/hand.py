@@ -9,6 +9,7 @@ from hostler.agents.environment import secret_names
 from hostler.agents.launch import Launch
 from hostler.agents.prepare import prepare
 from hostler.agents.verdict import Verdict
+from hostler.config.secrets import secret_files
 from hostler.errors import HostlerError
 from hostler.flows import Ending, Facts, Folders, assignment_for, gather
 from hostler.flows.byhand import CHILDREN, after_hand_run, await_children
@@ -65,6 +66,7 @@ def launch_in_folder(house: House, run: Run, task: Task) -> Launch:
     grace = settings.runtime.stop_grace_seconds
     words = RepoWords(guide=guide_in(name for name in GUIDES if (workplace / name).is_file()))
     work = assignment_for(task, material, run.run, folders, None, settings.tasks, grace, words)
+    work = replace(work, private=secret_files(settings))
     write_task_file(folders.task_dir, task)
     seen = agent.model_copy(update={"env": [*agent.env, *task.env]})
     return prepare(seen, work, house.environment, secret_names(settings))

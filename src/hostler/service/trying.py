@@ -23,6 +23,7 @@ from hostler.agents.tally import Tally, tally
 from hostler.agents.verdict import Verdict
 from hostler.bus.watching import Watch, watch
 from hostler.clock import Clock
+from hostler.config.secrets import secret_files
 from hostler.config.settings import Agent, Settings
 from hostler.errors import HostlerError
 from hostler.runs.evidence import last_word
@@ -89,7 +90,8 @@ def trial_work(agent: Agent, settings: Settings, folder: Path, prompt: str) -> A
         silence_seconds=settings.tasks.silence_limit_minutes * 60.0,
         grace_seconds=settings.runtime.stop_grace_seconds,
     )
-    return replace(scratch_work(folder, f"{prompt}\n{ENDING}"), limits=limits)
+    work = scratch_work(folder, f"{prompt}\n{ENDING}")
+    return replace(work, limits=limits, private=secret_files(settings))
 
 
 class Trial:

@@ -12,6 +12,7 @@ from hostler.agents.launch import Launch
 from hostler.agents.outcomes import Outcome
 from hostler.agents.prepare import prepare
 from hostler.agents.verdict import DecidedBy, Verdict
+from hostler.config.secrets import secret_files
 from hostler.errors import HostlerError, StoreError
 from hostler.flows import (
     Desk,
@@ -253,7 +254,7 @@ class Work:
             settings.runtime.stop_grace_seconds,
             words,
         )
-        work = replace(work, shared=(desk.mirror.path,))
+        work = replace(work, shared=(desk.mirror.path,), private=secret_files(settings))
         _forget_done(work.done_file)
         agent = settings.agent.get(run.agent)
         if agent is None:
