@@ -145,8 +145,9 @@ signal.pause()
 @pytest.mark.parametrize("struck_before", [False, True])
 def test_one_that_needs_long_to_leave_is_waited_for(struck_before):
     """Its environment is gone long before itself, its files and its locks."""
+    mark = f"large-{struck_before}-{os.getpid()}"
     large = subprocess.Popen(
-        [sys.executable, "-ISc", LARGE], env={"HOSTLER_MARK": "large"}, stdout=subprocess.PIPE
+        [sys.executable, "-ISc", LARGE], env={"HOSTLER_MARK": mark}, stdout=subprocess.PIPE
     )
     with large:
         process = tree.look(large.pid)
@@ -154,7 +155,7 @@ def test_one_that_needs_long_to_leave_is_waited_for(struck_before):
         assert large.stdout.readline() == b"here\n"
         if struck_before:
             large.kill()
-        sweep.end("large", grace=0)
+        sweep.end(mark, grace=0)
         assert gone(process)
 
 

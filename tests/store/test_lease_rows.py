@@ -92,16 +92,6 @@ def test_wishes_and_a_closing_are_counted_with_the_leases(store, boot_id):
         assert rows.standing(tx, "google", "x", boot_id) == Standing(0, 0, 0, 0, 0, None)
 
 
-def test_the_newest_is_found_by_pool_project_and_machine(store):
-    with store.write("admission") as tx:
-        rows.add_lease(tx, lease("a"))
-        rows.add_lease(tx, lease("b", "other", acquired_at=LATER))
-        assert rows.newest(tx, rows.NEWEST_IN_POOL, "anthropic") == LATER
-        assert rows.newest(tx, rows.NEWEST_OF_PROJECT, "stable") == AT
-        assert rows.newest(tx, rows.NEWEST_ON_MACHINE, "boot-1") == LATER
-        assert rows.newest(tx, rows.NEWEST_IN_POOL, "openai") is None
-
-
 def test_a_lease_is_lent_or_not_and_never_something_else(store):
     with store.write("admission") as tx:
         rows.add_lease(tx, lease("a"))

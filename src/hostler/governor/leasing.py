@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 
@@ -113,28 +114,39 @@ def _answer(
 ) -> tuple[Scene, Denied | None]:
     """The first closed gate. Holders are looked at only before a no: the dead only take up room."""
     scene = quick_scene(tx, ask, policy, here)
+    living: tuple[Lease, ...] = ()
     denied = decide(ask, scene, policy)
     if denied is not None and denied.gate in COUNTING:
         found = survey(tx, policy, here)
         if pruning:
             carry_out(tx, found)
-        scene = settled_scene(tx, ask, here, found)
+        scene, living = settled_scene(tx, ask, here, found), found.leases
         denied = decide(ask, scene, policy)
     if denied is None:
         return scene, None
-    return scene, replace(denied, since=denied.since or _since(tx, denied, scene, here))
+    since = denied.since or closed_since(denied, living, here, scene.now)
+    return scene, replace(denied, since=since)
 
 
-def _since(tx: Transaction, denied: Denied, scene: Scene, here: Here) -> datetime | None:
-    """Since when a gate is closed, as far as leases tell: it was the newest that closed it."""
-    asked = {
-        Gate.MACHINE: (rows.NEWEST_ON_MACHINE, here.holder.boot_id),
-        Gate.CAP: (rows.NEWEST_IN_POOL, denied.pool),
-        Gate.WIDTH: (rows.NEWEST_OF_PROJECT, denied.project),
-        Gate.SHARE: (rows.NEWEST_OF_PROJECT, denied.project),
-    }.get(denied.gate)
-    moment = readable(rows.newest(tx, *asked)) if asked else None
-    return not_after(moment, scene.now) if moment else None
+def closed_since(
+    denied: Denied, living: Iterable[Lease], here: Here, now: datetime
+) -> datetime | None:
+    """Since when a gate is closed, as far as leases tell: it was the newest that closed it.
+
+    Only those count that the gate has counted, so that a look says the same as a real question.
+    """
+    counted: dict[Gate, Callable[[Lease], bool]] = {
+        Gate.MACHINE: lambda lease: lease.holder.boot_id in {here.holder.boot_id, ""},
+        Gate.CAP: lambda lease: lease.pool == denied.pool,
+        Gate.WIDTH: lambda lease: lease.project == denied.project,
+        Gate.SHARE: lambda lease: lease.project == denied.project,
+    }
+    counts = counted.get(denied.gate)
+    if counts is None:
+        return None
+    newest = max((one.acquired_at for one in living if not one.lent and counts(one)), default="")
+    moment = readable(newest)
+    return not_after(moment, now) if moment else None
 
 
 def _lease(ask: Ask, holder: Holder, now: str, engine_pid: int) -> Lease:

@@ -96,9 +96,6 @@ _FROM = """
 _ON_MACHINE = "(SELECT count(*) FROM leases WHERE boot_id IN (?, '') AND lent = 0)"
 STAND = f"{_SELECT}, 0 {_FROM}"
 STAND_ON_MACHINE = f"{_SELECT}, {_ON_MACHINE} {_FROM}"
-NEWEST_IN_POOL = "SELECT max(acquired_at) FROM leases WHERE pool = ? AND lent = 0"
-NEWEST_OF_PROJECT = "SELECT max(acquired_at) FROM leases WHERE project = ? AND lent = 0"
-NEWEST_ON_MACHINE = "SELECT max(acquired_at) FROM leases WHERE boot_id IN (?, '') AND lent = 0"
 
 
 def add_lease(tx: Transaction, lease: Lease) -> None:
@@ -130,12 +127,6 @@ def standing(tx: Transaction, pool: str, project: str, boot_id: str | None) -> S
     in_pool, own_in_pool, own, wishes, at, until, why, on_machine = tuple(row)
     parked = None if until is None else Parked(pool, at or "", until, why)
     return Standing(in_pool, own_in_pool, own, on_machine, wishes, parked)
-
-
-def newest(tx: Transaction, statement: str, value: str) -> str | None:
-    """When the newest of some leases was taken; the statement is one of those above."""
-    found: str | None = tx.constant(statement, (value,)).scalar()
-    return found
 
 
 def give_lease(tx: Transaction, lease: str, holder: Holder, at: str) -> bool:
