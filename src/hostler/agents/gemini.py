@@ -47,7 +47,8 @@ PROGRAM = Program(
     # Otherwise it starts itself once more, and signals reach only the first of the two.
     settings={"GEMINI_CLI_NO_RELAUNCH": "true"},
 )
-FREE = ("--approval-mode", "yolo")
+# In a folder that nobody has called trusted, it would refuse to begin.
+FREE = ("--approval-mode", "yolo", "--skip-trust")
 _CODES = {
     41: Outcome.AUTH,
     42: Outcome.CONFIG,

@@ -1,0 +1,73 @@
+"""Real programs do the work of an issue, and go on with it when they are asked."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from model_api import Text
+from model_dialects import INPUT, OUTPUT
+from real_town import MORE, SUMMARY, WORK
+from service_town import US
+
+from hostler.store.tasks import TaskState
+
+ALL = ("claude", "codex", "gemini", "opencode")
+# Where each keeps its conversations, below HOME.
+SESSIONS = {"claude": ".claude/projects", "codex": ".codex/sessions"}
+
+
+def with_pull(real, service):
+    """An issue whose pull request waits for what people say."""
+    issue = real.file()
+    service.look()
+    task = real.reach(service, issue, TaskState.AWAITING_FEEDBACK)
+    service.rested()
+    (pull,) = real.alice.pulls()
+    return task, pull
+
+
+@pytest.mark.parametrize("kind", ALL)
+def test_it_opens_a_pull_request_and_goes_on_with_the_conversation(kind, live_in):
+    real = live_in(kind)
+    real.api.play(WORK, Text("The notes are there."), MORE, Text("The review is answered."))
+    with real.town.service() as service:
+        task, pull = with_pull(real, service)
+        assert (pull["title"], pull["user"]["login"]) == ("Add notes", US)
+        assert real.alice.read("notes.md", pull["head"]["ref"]) == "Real notes.\n"
+        (first,) = service.runs(task)
+        assert first.outcome == "success" and first.session
+        assert "Notes about mares" in real.api.asked[0]
+
+        real.alice.remark(pull["number"], "Say more of foals.")
+        service.look()
+        first, second = real.until_runs(service, task, 2)
+        assert second.outcome == "success" and second.session == first.session
+        assert "Say more of foals." in real.api.asked[2]
+        # The whole conversation came with it, and not its summary.
+        assert "The notes are there." in real.api.asked[2] and "Notes about mares" in real.api.asked[2]
+        service.rested()
+        assert real.alice.read("notes.md", pull["head"]["ref"]) == 2 * "Real notes.\n"
+        for run in (first, second):
+            assert (run.input_tokens, run.output_tokens) == (2 * INPUT, 2 * OUTPUT)
+            assert not real.alive(run)
+        # What a program counts through a conversation is counted once.
+        assert second.usd == pytest.approx(first.usd)
+        assert (kind == "claude") == (first.usd > 0)
+
+
+@pytest.mark.parametrize("kind", SESSIONS)
+def test_a_conversation_that_is_gone_is_begun_anew_with_what_was_done(kind, live_in):
+    real = live_in(kind)
+    real.api.play(WORK, Text("The notes are there."), MORE, Text("The review is answered."))
+    with real.town.service() as service:
+        task, pull = with_pull(real, service)
+        shutil.rmtree(real.user / SESSIONS[kind])
+        real.alice.remark(pull["number"], "Say more of foals.")
+        service.look()
+        first, refused, anew = real.until_runs(service, task, 3)
+        assert (refused.outcome, anew.outcome) == ("config", "success")
+        assert anew.session and anew.session != first.session
+        asked = real.api.asked[2]
+        assert "Say more of foals." in asked and SUMMARY in asked
+        assert "The notes are there." not in asked
