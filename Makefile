@@ -17,10 +17,10 @@ BENCH ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types layers unit bench soak clean
+.PHONY: help setup demo test check test-real-agents lint types layers unit bench soak clean
 
 help: ## Show what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 setup: $(READY)
 
@@ -40,7 +40,10 @@ test: lint types layers ## Everything that must pass: style, types, layers, test
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 check: lint types layers ## The fast part of `make test`
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not postgres and not soak"
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not postgres and not soak and not real_agents"
+
+test-real-agents: setup ## The real programs of agents from npm, against models of our own; skipped without npm
+	$(BIN)/python -m pytest -m real_agents -rs -p no:xdist tests/real_agents
 
 lint: setup
 	$(BIN)/ruff check .

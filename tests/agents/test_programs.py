@@ -101,6 +101,17 @@ def test_signals_reach_gemini_itself_and_no_program_replaces_itself(work, ours):
     assert planned("opencode", work, ours).env["OPENCODE_DISABLE_AUTOUPDATE"] == "true"
 
 
+def test_commands_of_codex_keep_the_path_that_they_were_given(work, ours):
+    for permissions in ("all", "own"):
+        argv = planned("codex", work, ours, permissions=permissions).argv
+        assert argv[argv.index("-c") + 1] == "allow_login_shell=false"
+
+
+def test_gemini_begins_in_a_folder_that_nobody_has_called_trusted(work, ours):
+    assert "--skip-trust" in planned("gemini", work, ours).argv
+    assert "--skip-trust" not in planned("gemini", work, ours, permissions="own").argv
+
+
 def test_a_program_that_is_not_there_is_found_before_the_start():
     for kind in PROGRAMS:
         (problem,) = KINDS[kind].mistakes(Agent(kind=kind), "/nowhere")

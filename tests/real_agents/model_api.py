@@ -189,7 +189,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(event)
             self.wfile.flush()
 
-    def _json(self, status: int, data: dict[str, Any], headers: dict[str, str] | None = None) -> None:
+    def _json(
+        self, status: int, data: dict[str, Any], headers: dict[str, str] | None = None
+    ) -> None:
         sent = json.dumps(data).encode()
         self.send_response(status)
         given = {"content-type": "application/json", "content-length": str(len(sent))}

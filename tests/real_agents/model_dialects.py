@@ -143,9 +143,7 @@ class GenerateContent:
             candidate["finishReason"] = reason
         usage = {"promptTokenCount": INPUT, "candidatesTokenCount": OUTPUT}
         usage |= {"totalTokenCount": INPUT + OUTPUT, "cachedContentTokenCount": CACHED}
-        return _event(
-            {"responseId": said.id, "candidates": [candidate], "usageMetadata": usage}
-        )
+        return _event({"responseId": said.id, "candidates": [candidate], "usageMetadata": usage})
 
     def refusal(self, status: int, word: str) -> Json:
         return {"error": {"code": status, "message": f"Refused: {status}", "status": word}}

@@ -87,7 +87,8 @@ def _ask_npm(wanted: str) -> None:
     quick = ("--fetch-retries", "0", "--fetch-timeout", str(1000 * ANSWER_SECONDS))
     done = _npm("view", wanted, "version", *quick, seconds=2 * ANSWER_SECONDS)
     if done.returncode != 0:
-        raise Unavailable(f"npm does not answer for {wanted}: {done.stderr.strip()[-300:]}")
+        said = [line for line in done.stderr.splitlines() if not line.startswith("npm warn")]
+        raise Unavailable(f"npm does not answer for {wanted}: {''.join(said[:1])}")
 
 
 def _npm(*argv: str, seconds: int = INSTALL_SECONDS) -> subprocess.CompletedProcess[str]:

@@ -22,7 +22,7 @@ PATIENCE = 100.0
 CLOSED = ("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY")
 NOTES = "echo Real notes. >> notes.md"
 SUMMARY = "Wrote the notes."
-DONE = f"hostler done --summary '{SUMMARY}' --pr-title 'Add notes'"
+DONE = f"hostler done --summary '{SUMMARY}' --title 'Add notes'"
 WORK = Shell(f"{NOTES} && {DONE}", "I write the notes now.")
 MORE = Shell(f"{NOTES} && {DONE}", "I answer the review now.")
 

@@ -35,8 +35,7 @@ def test_a_limit_is_heard_of_while_the_agent_lives_and_it_gets_through(
         real.api.until_asked(2)
         (run,) = service.runs(service.task(issue))
         (heard,) = service.until(lambda: real.signals(service, run), "a signal")
-        assert (heard.source, heard.reason, heard.pool) == (Source.LIVE, reason, run.pool)
-        assert heard.status in (refusal.status, 0)
+        assert (heard.source, heard.reason, heard.status) == (Source.LIVE, reason, refusal.status)
         answer.go.set()
         task = real.reach(service, issue, TaskState.AWAITING_FEEDBACK)
         (run,) = service.runs(task)
@@ -67,3 +66,17 @@ def test_a_refused_key_waits_for_a_person(kind, live_in):
         (run,) = real.until_runs(service, task, 1)
         assert (run.outcome, run.decided_by) == ("auth", "stream")
         assert not real.alive(run)
+
+
+def test_opencode_gives_up_at_a_limit_and_is_believed(live_in):
+    """It tries again without a word: nothing is heard of before its end."""
+    real = live_in("opencode")
+    real.api.play(*[TOO_MANY] * 50)
+    with real.town.service() as service:
+        issue = real.file()
+        service.look()
+        task = real.reach(service, issue, TaskState.PARKED)
+        (run,) = real.until_runs(service, task, 1)
+        assert (run.outcome, run.decided_by) == ("rate_limited", "stream")
+        heard = real.signals(service, run)[-1]
+        assert (heard.source, heard.reason, heard.status) == (Source.DEATH, "rate_limited", 429)

@@ -14,7 +14,12 @@ from hostler.store.tasks import TaskState
 
 ALL = ("claude", "codex", "gemini", "opencode")
 # Where each keeps its conversations, below HOME.
-SESSIONS = {"claude": ".claude/projects", "codex": ".codex/sessions"}
+SESSIONS = {
+    "claude": ".claude/projects",
+    "codex": ".codex/sessions",
+    "gemini": ".gemini/tmp",
+    "opencode": ".local/share/opencode",
+}
 
 
 def with_pull(real, service):
@@ -36,7 +41,7 @@ def test_it_opens_a_pull_request_and_goes_on_with_the_conversation(kind, live_in
         assert (pull["title"], pull["user"]["login"]) == ("Add notes", US)
         assert real.alice.read("notes.md", pull["head"]["ref"]) == "Real notes.\n"
         (first,) = service.runs(task)
-        assert first.outcome == "success" and first.session
+        assert (first.outcome, first.decided_by) == ("success", "result") and first.session
         assert "Notes about mares" in real.api.asked[0]
 
         real.alice.remark(pull["number"], "Say more of foals.")
@@ -45,7 +50,9 @@ def test_it_opens_a_pull_request_and_goes_on_with_the_conversation(kind, live_in
         assert second.outcome == "success" and second.session == first.session
         assert "Say more of foals." in real.api.asked[2]
         # The whole conversation came with it, and not its summary.
-        assert "The notes are there." in real.api.asked[2] and "Notes about mares" in real.api.asked[2]
+        assert (
+            "The notes are there." in real.api.asked[2] and "Notes about mares" in real.api.asked[2]
+        )
         service.rested()
         assert real.alice.read("notes.md", pull["head"]["ref"]) == 2 * "Real notes.\n"
         for run in (first, second):

@@ -44,6 +44,8 @@ PROGRAM = Program(
 )
 # Plugins fetch from a git repository of their own, and take their time for it.
 STREAM = ("--json", "--disable", "plugins", "--skip-git-repo-check")
+# A login shell would find its PATH anew, and neither `hostler` nor the programs of the operator.
+SHELL = ("-c", "allow_login_shell=false")
 FREE = ("--dangerously-bypass-approvals-and-sandbox",)
 _STATUS = re.compile(r"(?:exceeded retry limit, last status:|unexpected status) (\d{3})\b")
 _RECONNECTING = re.compile(r"Reconnecting\.\.\. \d+/\d+ \((.*)\)\s*", re.DOTALL)
@@ -158,7 +160,7 @@ class Codex(Streamed):
     }
 
     def launch(self, agent: Agent, work: Assignment, env: Mapping[str, str]) -> Launch:
-        argv = [*PROGRAM.argv(agent), "exec", *STREAM]
+        argv = [*PROGRAM.argv(agent), "exec", *STREAM, *SHELL]
         if agent.permissions == "all":
             argv += FREE
         if agent.model:
