@@ -78,5 +78,6 @@ def test_opencode_gives_up_at_a_limit_and_is_believed(live_in):
         task = real.reach(service, issue, TaskState.PARKED)
         (run,) = real.until_runs(service, task, 1)
         assert (run.outcome, run.decided_by) == ("rate_limited", "stream")
+        assert len(real.api.asked) > 1
         heard = real.signals(service, run)[-1]
         assert (heard.source, heard.reason, heard.status) == (Source.DEATH, "rate_limited", 429)
