@@ -155,3 +155,20 @@ def test_what_is_said_beside_a_stream_is_no_stream():
     state = tally([Noise("  ", aside=True), Noise("first", aside=True), Noise("2", aside=True)])
     assert (state.said, state.aside) == (False, "first")
     assert tally([Noise("garbage")]).said
+
+
+def test_a_last_word_is_the_last_only_if_nothing_follows():
+    over = tally([Finished(True)])
+    assert over.after(ToolUse("edit")).finished is None
+    assert over.after(Text("And now")).finished is None
+    assert over.after(Usage(1)).finished == Finished(True)
+
+
+def test_a_retry_that_is_read_after_the_last_word_changes_no_limit():
+    wall = LimitSignal(Outcome.QUOTA, 429, 3600.0)
+    state = tally([wall, Finished(False, Outcome.QUOTA), Retrying(Outcome.RATE_LIMITED, 1.0, 429)])
+    assert state.limit == wall
+
+
+def test_a_session_without_a_name_is_no_other_session():
+    assert tally([Session("s"), Session("")]).session == "s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 from hostler.agents.codex import class_of, seconds_in
 from hostler.agents.environment import GITHUB_TOKENS
 from hostler.agents.errors import SecretRefused
+from hostler.agents.events import LimitSignal
 from hostler.agents.kinds import KINDS
+from hostler.agents.lines import Line, Stream
 from hostler.agents.outcomes import Outcome
 from hostler.agents.prepare import plan
 from hostler.agents.statuses import by_status
@@ -145,3 +148,14 @@ def test_any_message_of_codex_is_a_class_or_nothing(text):
 )
 def test_how_long_codex_is_told_to_wait(text, seconds):
     assert seconds_in(text) in {seconds, 10**6 * 86_400}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Quota exceeded. Check", "Your workspace is out of credits. Ask", "You hit your spend cap."],
+)
+def test_what_only_money_can_end_waits_for_a_person(text):
+    line = json.dumps({"type": "turn.failed", "error": {"message": text}})
+    limit, ended = KINDS["codex"].events(Line(Stream.STDOUT, line))
+    assert limit == LimitSignal(Outcome.QUOTA, person=True)
+    assert ended.outcome is Outcome.QUOTA

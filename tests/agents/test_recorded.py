@@ -205,3 +205,15 @@ def test_a_run_is_told_live(cli):
     assert text == "All done. MOCK_FINAL_MESSAGE"
     assert any(isinstance(one, Text) for one in found)
     assert any(isinstance(one, Cost) for one in found) == (cli in {"claude", "opencode"})
+
+
+def test_failures_of_a_server_are_no_limits():
+    for name in ("gemini/500_maxattempts2", "gemini/502_html_maxattempts2"):
+        retries = [one for one in events_of(name) if isinstance(one, Retrying)]
+        assert {one.reason for one in retries} == {Outcome.SERVER_ERROR}
+
+
+def test_a_stream_that_nobody_knows_says_where_to_look():
+    one = recording("codex/429")
+    found = verdict_on(one, as_bytes(tuple(map(renamed, one.stdout))))
+    assert "hostler agents classify" in found.verdict.why

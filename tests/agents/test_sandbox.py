@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from hostler.agents.checks import agents_can_start
 from hostler.agents.environment import GITHUB_TOKENS
-from hostler.agents.errors import SandboxMissing
+from hostler.agents.errors import SandboxMissing, SandboxVoid
 from hostler.agents.launch import Launch
 from hostler.agents.prepare import plan, prepare
 from hostler.agents.sandbox import (
@@ -21,9 +21,11 @@ from hostler.agents.sandbox import (
     View,
     enclosed,
     outermost,
+    require_apart,
     require_sandbox,
     sandbox,
     trouble,
+    view_of,
 )
 from hostler.clock import SystemClock
 from hostler.config.settings import Agent
@@ -194,3 +196,21 @@ def test_doctor_says_that_it_does_not_work(fake, tmp_path, monkeypatch):
     path.write_text(f"[agent.a]\n{lines}")
     (found,) = agents_can_start(Context(tmp_path / "home", path, SystemClock()))
     assert found.status is Status.FAILED and found.evidence.startswith("a: bubblewrap")
+
+
+@pytest.mark.parametrize("where", ["user", "", "user/.hostler"])
+def test_a_folder_that_would_bring_back_what_is_hidden_is_refused(tmp_path, where):
+    home = tmp_path / "user" / ".hostler"
+    home.mkdir(parents=True)
+    with pytest.raises(SandboxVoid) as refused:
+        require_apart(tmp_path / where, home)
+    assert "No agent was started." in refused.value.lines()
+    require_apart(home / "checkouts" / "x", home)
+    require_apart(tmp_path / "work", home)
+
+
+def test_a_launch_in_ones_own_home_is_refused_in_a_sandbox(work, ours):
+    agent = Agent(kind="command", command=["sh"], sandbox="bubblewrap")
+    launch = plan(agent.model_copy(update={"sandbox": "none"}), work, ours, ())
+    with pytest.raises(SandboxVoid):
+        view_of(agent, work, launch, {**ours, "HOME": str(work.checkout)})

@@ -107,8 +107,6 @@ def test_a_short_word_after_a_long_one_changes_nothing(store, clock):
     [
         (Outcome.RATE_LIMITED, None),
         (Outcome.RATE_LIMITED, LimitSignal(Outcome.RATE_LIMITED)),
-        (Outcome.QUOTA, LimitSignal(Outcome.QUOTA, resets_at="tomorrow")),
-        (Outcome.QUOTA, LimitSignal(Outcome.QUOTA, resets_at="2006-01-01T00:00:00Z")),
         # The program met a limit, and ended for another reason.
         (Outcome.CRASH, LimitSignal(Outcome.QUOTA, retry_after_seconds=3600.0)),
         (Outcome.SUCCESS, LimitSignal(Outcome.QUOTA, retry_after_seconds=3600.0)),
@@ -161,6 +159,16 @@ def test_a_wall_that_a_living_agent_met_closes_its_pool_at_once(store, clock):
         heed_limits(tx, run, [LimitSignal(Outcome.RATE_LIMITED, 429, 3600.0)])
         assert closed_pools(tx) == frozenset()
         heed_limits(tx, run, [LimitSignal(Outcome.QUOTA, 429, resets_at=until)])
+        assert closed_pools(tx) == {"openai"}
+    clock.advance(3601)
+    with store.read() as tx:
+        assert closed_pools(tx) == frozenset()
+
+
+@pytest.mark.parametrize("resets_at", ["", "tomorrow", "2006-01-01T00:00:00Z"])
+def test_a_wall_without_a_time_is_tried_by_one_now_and_then(store, clock, resets_at):
+    end(store, begin(store), Outcome.QUOTA, LimitSignal(Outcome.QUOTA, resets_at=resets_at))
+    with store.read() as tx:
         assert closed_pools(tx) == {"openai"}
     clock.advance(3601)
     with store.read() as tx:

@@ -19,10 +19,12 @@ from hostler.flows.outcomes import Facts, after_run
 from hostler.governor import park
 from hostler.model import EPOCH
 from hostler.service.admission import Admission, Office
-from hostler.service.places import instead_of
+from hostler.service.hand import write_task_file
+from hostler.service.places import instead_of, place_of
 from hostler.service.sessions import session_for
+from hostler.service.work import Work
 from hostler.store.runs import Run
-from hostler.store.tasks import Flow, Task, TaskState
+from hostler.store.tasks import Flow, Task, TaskState, require_task
 
 TASK = Task("t1", "p", "o/r", 1, Flow.BUGFIX, "T", "ann", TaskState.RUNNING, "", 1, session="s")
 
@@ -103,3 +105,37 @@ def test_a_new_task_goes_to_the_fallback_and_stays_with_it(stage):
     granted = Admission(office).next()
     assert granted is not None and granted.task.id == task.id
     assert (granted.run.agent, granted.run.pool, granted.task.agent) == ("spare", "other", "spare")
+
+
+def test_begun_work_never_moves_to_another_agent(stage):
+    """Also where its attempt is not counted, because the service left with its agents."""
+    main = Agent(kind="command", command=["x"], pool="main", fallback="spare")
+    agents = {"main": main, "spare": main.model_copy(update={"pool": "other"})}
+    settings = stage.settings().model_copy(update={"agent": agents})
+    task = stage.put(agent="main", progress="clean-abc")
+    place = place_of(settings, task, {}, set(settings.repo), {"main"})
+    assert place is not None and place.agent == "main"
+    fresh = place_of(settings, replace(task, progress=""), {}, set(settings.repo), {"main"})
+    assert fresh is not None and fresh.agent == "spare"
+
+
+def test_a_conversation_outlives_a_service_that_leaves_with_its_agents(stage):
+    task = stage.put(state=TaskState.RUNNING, attempt=1)
+    work = Work.__new__(Work)
+    with stage.store.write("admission", "outbox", "tasks") as tx:
+        Work.requeue(work, tx, replace(run("r1", 1, session="sess-1"), task_id=task.id))
+        back = require_task(tx, task.id)
+    assert (back.state, back.attempt, back.session) == (TaskState.QUEUED, 0, "sess-1")
+
+
+def test_what_an_agent_put_in_the_place_of_its_task_file_is_replaced(tmp_path):
+    victim, folder = tmp_path / "bashrc", tmp_path / "task"
+    victim.write_text("mine")
+    folder.mkdir()
+    for name in ("TASK.md", ".TASK.md.new"):
+        (folder / name).symlink_to(victim)
+    write_task_file(folder, replace(TASK, prompt="Work."))
+    (folder / ".TASK.md.new").unlink()
+    write_task_file(folder, replace(TASK, prompt="Work."))
+    assert victim.read_text() == "mine"
+    assert (folder / "TASK.md").read_text() == "Work.\n"

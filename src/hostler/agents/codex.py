@@ -52,11 +52,12 @@ _RECONNECTING = re.compile(r"Reconnecting\.\.\. \d+/\d+ \((.*)\)\s*", re.DOTALL)
 _AGAIN_IN = re.compile(r"[Tt]ry again in ((?:\d+ ?(?:days?|hours?|minutes?|seconds?|s|m|h) ?)+)")
 _PART_OF_TIME = re.compile(r"(\d+) ?(d|h|m|s)")
 _SECONDS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
-_BILLING = "Quota exceeded"
+# Only somebody who pays can end these.
+_BILLING = ("Quota exceeded", "Your workspace is out of credits", "You hit your spend cap")
 _CUT = "stream disconnected before completion"
 # The beginnings of its last error, in this order. Nothing else in its stream is ever read so.
 _BEGINNINGS = (
-    (_BILLING, Outcome.QUOTA),
+    *((beginning, Outcome.QUOTA) for beginning in _BILLING),
     ("You\u2019ve hit your usage limit", Outcome.QUOTA),
     ("You've hit your usage limit", Outcome.QUOTA),
     ("rate limit exceeded:", Outcome.RATE_LIMITED),

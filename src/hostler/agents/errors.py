@@ -50,6 +50,17 @@ class SandboxMissing(AgentError):
         )
 
 
+class SandboxVoid(AgentError):
+    """A folder to work in holds what a sandbox is there to hide."""
+
+    def __init__(self, workplace: object, hidden: object) -> None:
+        super().__init__(
+            f"An agent in {workplace} would see all of {hidden}, which its sandbox must hide.",
+            safe="No agent was started.",
+            remedy="Let it work in a folder further inside, or without a sandbox.",
+        )
+
+
 class UnknownKind(AgentError):
     """Nothing here drives this kind of agent."""
 

@@ -64,6 +64,7 @@ _UNREACHED = frozenset({"terminated", "exception TypeError: fetch failed sending
 _NO_END = "Model stream ended without a finish reason."
 _AGAIN = re.compile(r"^Suggested retry after (\d{1,9})s\.", re.MULTILINE)
 _ATTEMPT = re.compile(r"Attempt \d+ failed(?: with status (\d{3}))?[.:] ")
+_GIVEN_UP = "Max attempts reached"
 
 
 def _init(raw: Mapping[str, Any]) -> Iterator[Event]:
@@ -115,7 +116,8 @@ def class_of(message: str) -> Outcome | None:
 
 def _retries(text: str) -> Iterator[Event]:
     """That it tries again is said beside its stream, and nowhere else."""
-    if found := _ATTEMPT.match(text):
+    found = _ATTEMPT.match(text)
+    if found and not text.rstrip().endswith(_GIVEN_UP):
         status = int(found[1] or 0)
         unknown = Outcome.RATE_LIMITED if ": " in found[0] else Outcome.NETWORK
         yield Retrying(by_status(status) or unknown, 0.0, status)

@@ -34,7 +34,13 @@ def last_word(exit_code: int | None, tally: Tally) -> Verdict:
         why = f"It exited with 0, but without its last event. {UNKNOWN}"
         return Verdict(Outcome.CRASH, DecidedBy.STREAM, why)
     found = by_exit_code(exit_code)
-    return found if ended is None else replace(found, why=f"{found.why} It had said it was done.")
+    if ended is not None:
+        return replace(found, why=f"{found.why} It had said it was done.")
+    return (
+        replace(found, why=f"{found.why} {UNKNOWN}")
+        if tally.said and (exit_code or 0) > 0
+        else found
+    )
 
 
 def _failed(tally: Tally, outcome: Outcome | None, text: str) -> Verdict:

@@ -37,9 +37,9 @@ def prepare(
     launch = plan(agent, work, ours, secrets)
     if agent.sandbox != "none":
         require_sandbox(ours)
-    _write(work.prompt_file, work.prompt)
+    write_whole(work.prompt_file, work.prompt)
     context = {"version": CONTEXT_VERSION, **work.context}
-    _write(work.context_file, json.dumps(context, indent=2))
+    write_whole(work.context_file, json.dumps(context, indent=2))
     make_folders(agent, work)
     return launch
 
@@ -81,7 +81,7 @@ def own_folders(work: Assignment) -> tuple[Path, Path]:
     return work.task_dir / "home", work.run_dir / "tmp"
 
 
-def _write(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
     """Whole or not at all, for us alone. A lone surrogate in a foreign text stops nobody."""
     temporary = path.with_name(f".{path.name}.new")
     try:

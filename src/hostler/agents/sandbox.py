@@ -13,7 +13,7 @@ from pathlib import Path
 
 import hostler
 from hostler.agents.asking import ask
-from hostler.agents.errors import SandboxMissing
+from hostler.agents.errors import SandboxMissing, SandboxVoid
 from hostler.agents.launch import Assignment, Launch
 from hostler.config.settings import Agent
 from hostler.health import Finding, Status
@@ -67,6 +67,8 @@ def outermost(paths: Iterable[Path]) -> list[Path]:
 def view_of(agent: Agent, work: Assignment, launch: Launch, ours: Mapping[str, str]) -> View:
     """What an agent at this work sees. Looks for its program, and writes nothing."""
     hidden = [path for path in (*_homes(ours), work.home, PRIVATE, SESSIONS) if path.is_dir()]
+    for path in hidden:
+        require_apart(work.checkout, path)
     needed = {*_named(agent, launch), *_our_own(), *work.shared}
     readable = outermost(path for path in needed if _is_below(path, hidden) and path.exists())
     # Whatever way leads to them, so not by the names of links.
@@ -74,6 +76,13 @@ def view_of(agent: Agent, work: Assignment, launch: Launch, ours: Mapping[str, s
     return View(
         tuple(hidden), tuple(readable), (work.task_dir, work.checkout), veiled=tuple(veiled)
     )
+
+
+def require_apart(workplace: Path, hidden: Path) -> None:
+    """Raise where work in a folder would bring back what is hidden: it is, or lies, inside."""
+    inside, around = hidden.resolve(), workplace.resolve()
+    if around == inside or around in inside.parents:
+        raise SandboxVoid(workplace, hidden)
 
 
 def _homes(ours: Mapping[str, str]) -> Iterator[Path]:

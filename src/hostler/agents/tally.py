@@ -58,18 +58,20 @@ class Tally:
             case Text(text=text, delta=delta):
                 whole = self.last_text + text if delta and self.flowing else text
                 whole = whole[:LONGEST_TEXT]
-                return replace(self, limit=None, fault=None, last_text=whole, flowing=delta)
+                on = replace(self, last_text=whole, flowing=delta)
+                return replace(on, limit=None, fault=None, finished=None)
             case ToolUse():
-                return replace(self, limit=None, fault=None, flowing=False)
+                return replace(self, limit=None, fault=None, finished=None, flowing=False)
             case LimitSignal():
                 return replace(self, limit=event)
             case Fault():
                 return replace(self, fault=event)
-            case Retrying(reason=reason) if reason in LIMITS:
+            # What is read beside the stream may be older than its last word.
+            case Retrying(reason=reason) if reason in LIMITS and self.finished is None:
                 return replace(self, limit=LimitSignal(reason, event.status, event.seconds))
             case Finished():
                 return replace(self, finished=event)
-            case Session(id=session):
+            case Session(id=session) if session:
                 return replace(self, session=session)
             case Usage():
                 return self._spent(event)

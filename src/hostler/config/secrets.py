@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from hostler.config.settings import Settings
 
+# A variable that is called so holds a secret; a short value would hide ordinary words.
+_SECRET_NAME = re.compile(r"(API_?KEY|AUTH_TOKEN|OAUTH_TOKEN|ACCESS_TOKEN|SECRET|PASSWORD)$")
+SHORTEST = 8
+
 
 def named_secrets(settings: Settings, environment: Mapping[str, str]) -> Iterator[str]:
-    """The values that must appear nowhere: of every `…_env` key, and libpq's password."""
-    for name in sorted({*_named(settings, "_env"), "PGPASSWORD"}):
-        if value := environment.get(name, ""):
+    """The values that must appear nowhere: of every `…_env` key, and of whatever is called so.
+
+    Keys of the agents' providers are among these: an agent may print its own.
+    """
+    ours = {*_named(settings, "_env"), "PGPASSWORD"}
+    called_so = {name for name in environment if _SECRET_NAME.search(name.upper())}
+    for name in sorted(ours | called_so):
+        value = environment.get(name, "")
+        if len(value) >= (1 if name in ours else SHORTEST):
             yield value
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from hostler.agents.events import LimitSignal
 from hostler.agents.outcomes import LIMITS, Outcome
 from hostler.agents.verdict import Verdict
-from hostler.flows.outcomes import ends_at, limit_ends
+from hostler.flows.outcomes import LONGEST_PARKING, ends_at, limit_ends
 from hostler.governor import park, release
 from hostler.governor.parking import LONGEST as LONGEST_QUOTA
 from hostler.runs import verdict_of
@@ -45,11 +45,14 @@ def heed_limits(tx: Transaction, run: Run, limits: Sequence[LimitSignal]) -> Non
 
 
 def closed_until(verdict: Verdict, now: datetime) -> datetime | None:
-    """Until when nobody should call the provider of such a run; None: it did not say.
+    """Until when nobody should call the provider of such a run; None: that is not known.
 
     A key that is refused, and a bill that is not paid, wait for an operator.
     """
     if verdict.outcome is Outcome.AUTH:
         return now + LONGEST_QUOTA
     until = limit_ends(verdict, now) if verdict.outcome in LIMITS else None
+    if verdict.outcome is Outcome.QUOTA and (until is None or until <= now):
+        # A wall without a time: one task tries now and then, not all of them.
+        return now + LONGEST_PARKING
     return until if until is not None and until > now else None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from hostler.agents.environment import secret_names
+from hostler.agents.errors import RunFilesFailed
 from hostler.agents.launch import Launch
-from hostler.agents.prepare import prepare
+from hostler.agents.prepare import prepare, write_whole
 from hostler.agents.verdict import Verdict
 from hostler.config.secrets import secret_files
 from hostler.errors import HostlerError
@@ -113,8 +115,6 @@ def children_first(house: House, task: Task, verdict: Verdict) -> Ending | None:
 
 def write_task_file(folder: Path, task: Task) -> None:
     """The prompt, for people who look into the folder. Nothing reads it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / TASK_FILE).write_text(f"{task.prompt.rstrip()}\n", "utf-8", "replace")
-    except OSError:
-        return
+    # An agent can write there: a link in its place is replaced, and leads nowhere.
+    with suppress(RunFilesFailed):
+        write_whole(folder / TASK_FILE, f"{task.prompt.rstrip()}\n")

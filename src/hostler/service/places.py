@@ -49,8 +49,11 @@ def place_of(
 
 
 def has_begun(task: Task) -> bool:
-    """Whether an agent has worked on a task: then it stays with that one."""
-    return bool(task.attempt or task.turn or task.session or task.pr_number)
+    """Whether an agent has worked on a task: then it stays with that one.
+
+    Its progress is noted when an agent begins, and stays when its attempt is not counted.
+    """
+    return bool(task.attempt or task.turn or task.session or task.pr_number or task.progress)
 
 
 def instead_of(

@@ -195,7 +195,11 @@ class Work:
 
     def requeue(self, tx: Transaction, run: Run) -> None:
         """The task goes back to its old place, as if this run had not been."""
-        take_back(tx, require_task(tx, run.task_id))
+        task = require_task(tx, run.task_id)
+        if run.session and run.session != task.session:
+            # Its conversation has begun, and goes on.
+            task = change_task(tx, task, replace(task, session=run.session))
+        take_back(tx, task)
 
     def finish_again(self, task: Task) -> None:
         """Our own part of a task whose agent was done: nothing else is repeated."""
