@@ -13,7 +13,7 @@ from real_town import WORK
 
 from hostler.store.tasks import TaskState
 
-KINDS = ("claude", "codex")
+KINDS = ("claude", "codex", "gemini", "opencode")
 
 
 class Workshop:
@@ -24,7 +24,8 @@ class Workshop:
         os.mkfifo(self.gate)
         # Each says its number when it is there.
         one = f"sh -c 'echo $$ > {self.gate}; exec tail -f /dev/null' </dev/null >/dev/null 2>&1"
-        self.command = Shell(f"{one} & setsid {one} & {one}")
+        # Not at the beginning: gemini takes a first `sh -c` away.
+        self.command = Shell(f"true; {one} & setsid {one} & {one}")
 
     def workers(self):
         """Their numbers, when all are at work."""
