@@ -56,9 +56,9 @@ def live_in(
     api: ModelApi,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[..., RealTown]:
-    """A town with one kind of agent, and further variables for it."""
+    """A town with one kind of agent; further settings and variables for it."""
 
-    def live(kind: str, **variables: str) -> RealTown:
-        return settle(kind, found_town, api, monkeypatch, variables)
+    def live(kind: str, agent: dict[str, Any] | None = None, **variables: str) -> RealTown:
+        return settle(kind, found_town, api, monkeypatch, agent or {}, variables)
 
     return live

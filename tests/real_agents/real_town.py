@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from model_api import ModelApi, Shell
@@ -74,13 +75,14 @@ def settle(
     found_town: Callable[..., Town],
     api: ModelApi,
     monkeypatch: pytest.MonkeyPatch,
+    settings: Mapping[str, Any],
     further: Mapping[str, str],
 ) -> RealTown:
     """A town with this kind of agent, and a user who owns nothing but its settings."""
     setup, programs = setup_of(kind, api.url), installed(kind)
     outside = dict(zip(CLOSED, (api.url, api.url, "127.0.0.1,localhost"), strict=True))
     variables = {**setup.variables, **outside, **further}
-    agent = {"kind": kind, "env": sorted(variables), **setup.agent}
+    agent = {"kind": kind, "env": sorted(variables), **setup.agent, **settings}
     town = found_town(agent=agent, tasks={"restart_delay_seconds": 0.0})
     user = town.root / "user"
     for name, text in setup.files.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import pytest
@@ -10,6 +11,7 @@ from model_dialects import INPUT, OUTPUT
 from real_town import MORE, SUMMARY, WORK
 from service_town import US
 
+from hostler.agents.sandbox import trouble
 from hostler.store.tasks import TaskState
 
 ALL = ("claude", "codex", "gemini", "opencode")
@@ -78,3 +80,19 @@ def test_a_conversation_that_is_gone_is_begun_anew_with_what_was_done(kind, live
         asked = real.api.asked[2]
         assert "Say more of foals." in asked and SUMMARY in asked
         assert "The notes are there." not in asked
+
+
+def test_in_a_sandbox_and_a_home_of_its_own_it_works_and_remembers(live_in):
+    if why := trouble(os.environ):
+        pytest.skip(f"bubblewrap does not work here: {why}")
+    real = live_in("claude", {"sandbox": "bubblewrap", "own_home": True})
+    real.api.play(WORK, Text("The notes are there."), MORE, Text("The review is answered."))
+    with real.town.service() as service:
+        task, pull = with_pull(real, service)
+        real.alice.remark(pull["number"], "Say more of foals.")
+        service.look()
+        first, second = real.until_runs(service, task, 2)
+        assert (first.decided_by, second.decided_by) == ("result", "result")
+        assert second.session == first.session and "The notes are there." in real.api.asked[2]
+        # It left nothing in the home of the user.
+        assert not any(real.user.iterdir())
