@@ -49,7 +49,7 @@ def installed(kind: str) -> Path:
     """The folder with this program, brought there if need be."""
     wanted = f"{PACKAGES[kind]}@{version_of(kind)}"
     place = _cache() / f"{kind}-{version_of(kind)}"
-    with _alone(place.with_suffix(".lock")):
+    with _alone(place.with_name(f"{place.name}.lock")):
         if not place.is_dir():
             _install(wanted, place)
     return place / "node_modules" / ".bin"
@@ -75,7 +75,7 @@ def _install(wanted: str, place: Path) -> None:
         if shutil.which(program) is None:
             raise Unavailable(f"{program} is not installed")
     _ask_npm(wanted)
-    half = place.with_suffix(".new")
+    half = place.with_name(f"{place.name}.new")
     shutil.rmtree(half, ignore_errors=True)
     half.mkdir(parents=True)
     done = _npm("install", "--prefix", str(half), "--no-audit", "--no-fund", wanted)
