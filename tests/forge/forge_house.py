@@ -160,5 +160,5 @@ class House:
 
     def _client(self, who: str) -> httpx.Client:
         if who not in self._clients:
-            self._clients[who] = self.sandbox.client(who, verify=False)
+            self._clients[who] = self.sandbox.client(who)
         return self._clients[who]

@@ -194,7 +194,7 @@ def test_a_vacuum_on_a_full_disk_says_so(disk):
     database = Database(disk / "home")
     database.upgrade()
     with closing(database.open()) as store:
-        put(store, "large", 700_000)
+        put(store, "large", 600_000)
     filler = fill(disk)
     with pytest.raises(StoreFull):
         vacuum(database.home, database.place, clock=SystemClock(), patience=PATIENT)
