@@ -1,0 +1,171 @@
+"""What is learned of a pool, what it is learned from, and what every policy answers. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+
+
+class Reason(StrEnum):
+    """What a provider refuses for: the first two ask for fewer agents, the others for a pause."""
+
+    BURST = "burst"
+    OVERLOAD = "overload"
+    QUOTA = "quota"
+    BILLING = "billing"
+
+
+CONGESTION = frozenset({Reason.BURST, Reason.OVERLOAD})
+
+
+class Source(StrEnum):
+    """Whether the agent that tells of it lives and tries again, or ended by it."""
+
+    LIVE = "live"
+    DEATH = "death"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Whose agent it is. Without a task, nobody can tell two agents of a project apart."""
+
+    project: str
+    task: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One limit that one agent met. `again_at` is the provider's own word, if it gave one."""
+
+    slot: Slot
+    source: Source
+    reason: Reason
+    again_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """What a provider says of its own limit ahead of any error: the part that is used up."""
+
+    slot: Slot
+    utilisation: float
+    resets_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """The operator's word on one pool. `hard_max` is in force as it stands here: never 0."""
+
+    max_global: int = 8
+    adaptive: bool = False
+    policy: str = "aimd"
+    hard_max: int = 16
+    settle_seconds: float = 120.0
+    break_seconds: float = 300.0
+    min_dispatch_interval_seconds: float = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What runs in a pool now, whether more would start if it could, and whose leases live."""
+
+    active: int
+    waiting: bool
+    slots: frozenset[Slot] = frozenset()
+
+
+class Breaker(StrEnum):
+    """Whether anybody may start at all."""
+
+    CLOSED = ""
+    OPEN = "open"
+    HALF_OPEN = "half-open"
+
+
+@dataclass(frozen=True, slots=True)
+class Shut:
+    """A gate that the overlay closes: which, since when, until when, and in words."""
+
+    gate: str
+    what: str
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A report that is remembered for a while."""
+
+    at: datetime
+    slot: Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """What is known of one pool beyond the operator's word. A cap of 0: nothing yet."""
+
+    dynamic_cap: int = 0
+    settle_until: datetime | None = None
+    last_decrease_at: datetime | None = None
+    last_rate_limit_at: datetime | None = None
+    last_probe_at: datetime | None = None
+    rate_limit_events: int = 0
+    recent_rate_limit_events: tuple[Seen, ...] = ()
+    recent_decreases: tuple[datetime, ...] = ()
+    breaker_state: Breaker = Breaker.CLOSED
+    breaker_open_at: datetime | None = None
+    breaker_break_seconds: float = 0.0
+    breaker_reopen_count: int = 0
+    probe: Slot | None = None
+    probe_admitted_at: datetime | None = None
+    last_dispatch_at: datetime | None = None
+    next_dispatch_at: datetime | None = None
+    gate_until: datetime | None = None
+    served: tuple[float, ...] = field(default=())
+
+
+class Control(Protocol):
+    """A policy: pure functions of the operator's word, what is known, and the moment.
+
+    With `adaptive` off every one of them leaves the overlay alone and closes nothing.
+    """
+
+    def cap(self, knobs: Knobs, overlay: Overlay) -> int:
+        """How many agents the pool takes, between 1 and the hard max."""
+        ...
+
+    def passed(self, knobs: Knobs, overlay: Overlay, now: datetime, load: Load) -> Overlay:
+        """What time alone changes: growth, a break that is over, a probe that vanished."""
+        ...
+
+    def shut(self, knobs: Knobs, overlay: Overlay, now: datetime) -> Shut | None:
+        """The gate that is closed for everybody in the pool, if one is."""
+        ...
+
+    def admitted(
+        self, knobs: Knobs, overlay: Overlay, now: datetime, slot: Slot, roll: float
+    ) -> Overlay:
+        """After a complete grant. `roll` in [0, 1) jitters the next start's moment."""
+        ...
+
+    def limited(self, knobs: Knobs, overlay: Overlay, now: datetime, report: Report) -> Overlay:
+        """After an agent met a limit."""
+        ...
+
+    def announced(self, knobs: Knobs, overlay: Overlay, now: datetime, word: Announced) -> Overlay:
+        """After a provider spoke of its limit without refusing anything."""
+        ...
+
+    def answered(
+        self, knobs: Knobs, overlay: Overlay, now: datetime, slot: Slot, requests: int
+    ) -> Overlay:
+        """After so many healthy responses to one agent."""
+        ...
+
+    def released(
+        self, knobs: Knobs, overlay: Overlay, now: datetime, slot: Slot, *, reached: bool
+    ) -> Overlay:
+        """After an agent's lease ended; `reached`: its provider ever answered it."""
+        ...
