@@ -1,0 +1,150 @@
+"""The policy `aimd`: one more after a quiet while, half as many after an agent died of a limit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from hostler.governor import breaker, spacing
+from hostler.governor.overlay import (
+    CONGESTION,
+    Announced,
+    Breaker,
+    Knobs,
+    Load,
+    Overlay,
+    Report,
+    Seen,
+    Shut,
+    Slot,
+    Source,
+)
+
+FLOOR = 1
+# One more agent after each such quiet while.
+PROBE_EVERY = timedelta(seconds=300)
+# So many different agents within so long were refused at once: it takes more than a halving.
+BURST_WINDOW = timedelta(seconds=30)
+BURST_SLOTS = 3
+FACTOR, BURST_FACTOR = 2, 4
+# So many decreases within so long mean that lowering does not help.
+DECREASES_WINDOW = timedelta(minutes=10)
+DECREASES_THAT_OPEN = 3
+# More agents than this need not be told apart to see a burst.
+REMEMBERED = 64
+
+
+class Aimd:
+    """Additive increase, multiplicative decrease, with settle windows and a breaker."""
+
+    def cap(self, knobs: Knobs, overlay: Overlay) -> int:
+        return effective_cap(knobs, overlay)
+
+    def passed(self, knobs: Knobs, overlay: Overlay, now: datetime, load: Load) -> Overlay:
+        return grown(knobs, breaker.waited(knobs, overlay, now, load), now)
+
+    def shut(self, knobs: Knobs, overlay: Overlay, now: datetime) -> Shut | None:  # noqa: ARG002
+        return breaker.shut(overlay, now) or spacing.shut(overlay, now)
+
+    def admitted(
+        self, knobs: Knobs, overlay: Overlay, now: datetime, slot: Slot, roll: float
+    ) -> Overlay:
+        return spacing.spaced(knobs, breaker.probing(overlay, now, slot), now, roll)
+
+    def limited(self, knobs: Knobs, overlay: Overlay, now: datetime, report: Report) -> Overlay:
+        if report.reason not in CONGESTION:
+            return overlay
+        overlay = counted(overlay, now)
+        if breaker.is_of_probe(overlay, report.slot):
+            return breaker.opened(knobs, overlay, now)
+        if report.source is Source.LIVE:
+            return overlay
+        return lowered(knobs, remembered(overlay, now, report.slot), now)
+
+    def announced(self, knobs: Knobs, overlay: Overlay, now: datetime, word: Announced) -> Overlay:  # noqa: ARG002
+        return overlay
+
+    def answered(
+        self,
+        knobs: Knobs,  # noqa: ARG002
+        overlay: Overlay,
+        now: datetime,  # noqa: ARG002
+        slot: Slot,  # noqa: ARG002
+        requests: int,  # noqa: ARG002
+    ) -> Overlay:
+        return overlay
+
+    def released(
+        self, knobs: Knobs, overlay: Overlay, now: datetime, slot: Slot, *, reached: bool
+    ) -> Overlay:
+        if overlay.probe is None or overlay.probe != slot:
+            return overlay
+        if not reached:
+            return breaker.given_back(overlay)
+        return changed(knobs, breaker.closed(overlay), now, FLOOR)
+
+
+def effective_cap(knobs: Knobs, overlay: Overlay) -> int:
+    """The cap in force: the learned one if there is one, within its bounds."""
+    return max(FLOOR, min(overlay.dynamic_cap or knobs.max_global, knobs.hard_max))
+
+
+def changed(knobs: Knobs, overlay: Overlay, now: datetime, cap: int) -> Overlay:
+    """Another cap. It settles: who started under the old one may be heard of for a while."""
+    settled = now + timedelta(seconds=max(0.0, knobs.settle_seconds))
+    return replace(overlay, dynamic_cap=cap, settle_until=settled)
+
+
+def settling(overlay: Overlay, now: datetime) -> bool:
+    """Whether the last change is too fresh for another one."""
+    return overlay.settle_until is not None and now < overlay.settle_until
+
+
+def counted(overlay: Overlay, now: datetime) -> Overlay:
+    """One more refusal that was heard of, whatever comes of it."""
+    events = overlay.rate_limit_events + 1
+    return replace(overlay, rate_limit_events=events, last_rate_limit_at=now)
+
+
+def remembered(overlay: Overlay, now: datetime, slot: Slot) -> Overlay:
+    """The agents that were refused lately: each once, however often it says so."""
+    kept = (
+        seen
+        for seen in overlay.recent_rate_limit_events
+        if seen.slot != slot and now - seen.at <= BURST_WINDOW
+    )
+    recent = (*kept, Seen(now, slot))[-REMEMBERED:]
+    return replace(overlay, recent_rate_limit_events=recent)
+
+
+def lowered(knobs: Knobs, overlay: Overlay, now: datetime) -> Overlay:
+    """Fewer agents, unless a change settles or nobody starts anyway; the breaker at the floor."""
+    if overlay.breaker_state is not Breaker.CLOSED or settling(overlay, now):
+        return overlay
+    cap = effective_cap(knobs, overlay)
+    if cap == FLOOR:
+        return breaker.opened(knobs, overlay, now)
+    burst = len(overlay.recent_rate_limit_events) >= BURST_SLOTS
+    lower = changed(knobs, overlay, now, max(FLOOR, cap // (BURST_FACTOR if burst else FACTOR)))
+    recent = tuple(at for at in overlay.recent_decreases if now - at <= DECREASES_WINDOW)
+    lower = replace(lower, last_decrease_at=now, recent_decreases=(*recent, now))
+    if len(lower.recent_decreases) < DECREASES_THAT_OPEN:
+        return lower
+    return breaker.opened(knobs, lower, now)
+
+
+def grown(knobs: Knobs, overlay: Overlay, now: datetime) -> Overlay:
+    """One agent more for each full quiet while since the last change settled."""
+    if overlay.breaker_state is not Breaker.CLOSED or settling(overlay, now):
+        return overlay
+    anchors = [at for at in (overlay.settle_until, overlay.last_probe_at) if at is not None]
+    if not anchors:
+        return replace(overlay, last_probe_at=now)
+    steps = (now - max(anchors)) // PROBE_EVERY
+    if steps < 1:
+        return overlay
+    # At the bound too: a bound that is raised later opens no backlog of steps.
+    overlay = replace(overlay, last_probe_at=now)
+    cap = effective_cap(knobs, overlay)
+    wider = min(cap + steps, max(FLOOR, knobs.hard_max))
+    return overlay if wider <= cap else changed(knobs, overlay, now, wider)

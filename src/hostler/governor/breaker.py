@@ -1,0 +1,100 @@
+"""Rules: when nobody may start, and the one agent that tries whether anybody may again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from hostler.governor.believed import longest_break
+from hostler.governor.overlay import Breaker, Knobs, Load, Overlay, Shut, Slot
+
+GATE = "breaker"
+# After this long without the probe's lease nobody waits for news of it.
+PROBE_TIMEOUT = timedelta(minutes=30)
+# Far beyond what fits below the longest break: a number may be damaged, a power may not overflow.
+MOST_DOUBLINGS = 30
+
+
+def opened(knobs: Knobs, overlay: Overlay, now: datetime) -> Overlay:
+    """Nobody starts for a while; each time in a row for twice as long."""
+    again = overlay.breaker_state is not Breaker.CLOSED
+    count = max(0, overlay.breaker_reopen_count) + 1 if again else 0
+    doubled = max(0.0, knobs.break_seconds) * 2.0 ** min(count, MOST_DOUBLINGS)
+    return replace(
+        overlay,
+        breaker_state=Breaker.OPEN,
+        breaker_open_at=now,
+        breaker_break_seconds=min(doubled, longest_break(knobs)),
+        breaker_reopen_count=count,
+        probe=None,
+        probe_admitted_at=None,
+        recent_decreases=(),
+    )
+
+
+def waited(knobs: Knobs, overlay: Overlay, now: datetime, load: Load) -> Overlay:
+    """A break that is over asks for a probe; a probe that vanished long ago counts as failed."""
+    overlay = ripened(overlay, now)
+    if overlay.probe is None or overlay.probe in load.slots:
+        return overlay
+    admitted = overlay.probe_admitted_at
+    if admitted is None or now - admitted < PROBE_TIMEOUT:
+        return overlay
+    return opened(knobs, overlay, now)
+
+
+def ripened(overlay: Overlay, now: datetime) -> Overlay:
+    """Half-open, once the break is over."""
+    if overlay.breaker_state is not Breaker.OPEN or now < _break_ends(overlay, now):
+        return overlay
+    return replace(overlay, breaker_state=Breaker.HALF_OPEN, probe=None, probe_admitted_at=None)
+
+
+def shut(overlay: Overlay, now: datetime) -> Shut | None:
+    """What stands before everybody while it is open, or while somebody tries."""
+    overlay = ripened(overlay, now)
+    if overlay.breaker_state is Breaker.OPEN:
+        until = _break_ends(overlay, now)
+        what = f"the provider refused too often, and nobody starts until {until:%H:%M:%S} UTC"
+        return Shut(GATE, what, overlay.breaker_open_at, until)
+    if overlay.probe is None:
+        return None
+    whose = " ".join(filter(None, (overlay.probe.project, overlay.probe.task)))
+    what = f"the provider refused too often, and one agent ({whose}) tries whether it answers again"
+    return Shut(GATE, what, overlay.probe_admitted_at)
+
+
+def probing(overlay: Overlay, now: datetime, slot: Slot) -> Overlay:
+    """Whoever starts first after a break is the probe."""
+    overlay = ripened(overlay, now)
+    if overlay.breaker_state is not Breaker.HALF_OPEN or overlay.probe is not None:
+        return overlay
+    return replace(overlay, probe=slot, probe_admitted_at=now)
+
+
+def is_of_probe(overlay: Overlay, slot: Slot) -> bool:
+    """Whether a report may be the probe's: one without a task may be of any agent there."""
+    probe = overlay.probe
+    return probe is not None and slot in (probe, Slot(probe.project))
+
+
+def given_back(overlay: Overlay) -> Overlay:
+    """The probe ended without a word from its provider: another one has to try."""
+    return replace(overlay, probe=None, probe_admitted_at=None)
+
+
+def closed(overlay: Overlay) -> Overlay:
+    """Everything as before the first refusal, but for the cap."""
+    return replace(
+        overlay,
+        breaker_state=Breaker.CLOSED,
+        breaker_open_at=None,
+        breaker_break_seconds=0.0,
+        breaker_reopen_count=0,
+        probe=None,
+        probe_admitted_at=None,
+    )
+
+
+def _break_ends(overlay: Overlay, now: datetime) -> datetime:
+    return (overlay.breaker_open_at or now) + timedelta(seconds=overlay.breaker_break_seconds)

@@ -1,0 +1,181 @@
+"""The breaker of `aimd`: what opens it, the one probe, and what closes it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from pool_traces import Pool
+
+from hostler.governor.breaker import PROBE_TIMEOUT
+from hostler.governor.controls import CONTROLS
+from hostler.governor.overlay import Breaker, Knobs, Reason, Report, Slot, Source
+
+AIMD = CONTROLS["aimd"]
+ANT, BEE = Slot("ant", "1"), Slot("bee", "1")
+DAY = timedelta(days=1)
+
+
+def pool(cap: int = 1, **more: float) -> Pool:
+    return Pool(AIMD, Knobs(max_global=cap, adaptive=True, **more))
+
+
+def half_open() -> Pool:
+    yard = pool()
+    yard.die(ANT)
+    yard.wait(300)
+    return yard
+
+
+def with_probe(slot: Slot = ANT) -> Pool:
+    yard = half_open()
+    assert yard.start(slot)
+    return yard
+
+
+def state(yard: Pool) -> Breaker:
+    return yard.overlay.breaker_state
+
+
+def break_of(yard: Pool) -> float:
+    return yard.overlay.breaker_break_seconds
+
+
+def test_opens_on_an_event_at_the_floor():
+    yard = pool()
+    yard.die(ANT)
+    assert state(yard) is Breaker.OPEN and break_of(yard) == 300
+    assert not yard.start(BEE)
+    shut = AIMD.shut(yard.knobs, yard.overlay, yard.now)
+    assert shut.gate == "breaker" and (shut.until - yard.now).total_seconds() == 300
+
+
+def test_opens_on_three_decreases_in_ten_minutes():
+    yard = pool(16)
+    for _ in range(3):
+        assert state(yard) is Breaker.CLOSED
+        yard.die(ANT)
+        yard.wait(200)
+    assert state(yard) is Breaker.OPEN
+
+
+def test_three_decreases_over_a_longer_time_do_not_open():
+    yard = pool(16)
+    for _ in range(3):
+        yard.die(ANT)
+        yard.wait(301)
+    assert state(yard) is Breaker.CLOSED and yard.cap == 2
+
+
+def test_an_event_at_the_floor_while_a_change_settles_does_not_open():
+    yard = pool(2)
+    yard.die(ANT)
+    yard.wait(60)
+    yard.die(BEE)
+    assert state(yard) is Breaker.CLOSED and yard.cap == 1
+
+
+def test_every_start_is_denied_until_the_break_is_over():
+    yard = pool(break_seconds=50.0)
+    yard.die(ANT)
+    yard.wait(49.9)
+    assert not yard.start(ANT) and not yard.start(BEE)
+    yard.wait(0.1)
+    assert yard.start(BEE)
+
+
+def test_half_open_admits_exactly_one():
+    yard = half_open()
+    assert yard.start(BEE)
+    yard.knobs = Knobs(max_global=8, adaptive=True)
+    assert not any(yard.start(slot) for slot in (ANT, BEE, Slot("cat")))
+    shut = AIMD.shut(yard.knobs, yard.overlay, yard.now)
+    assert shut.gate == "breaker" and "bee 1" in shut.what
+
+
+def test_closes_on_a_clean_release_of_the_probe_with_a_cap_of_one():
+    yard = pool(16)
+    for _ in range(3):
+        yard.die(ANT)
+        yard.wait(200)
+    yard.wait(300)
+    assert yard.start(BEE)
+    yard.end(BEE)
+    assert state(yard) is Breaker.CLOSED
+    assert (yard.cap, yard.overlay.breaker_reopen_count) == (1, 0)
+    assert yard.start(ANT)
+
+
+def test_the_release_of_another_lease_closes_nothing():
+    yard = half_open()
+    yard.live.append(BEE)
+    yard.knobs = Knobs(max_global=8, adaptive=True)
+    yard.start(ANT)
+    yard.end(BEE)
+    assert state(yard) is Breaker.HALF_OPEN and yard.overlay.probe == ANT
+
+
+@pytest.mark.parametrize("slot", [ANT, Slot("ant")])
+@pytest.mark.parametrize("source", Source)
+def test_reopens_doubled_on_a_report_for_the_probe(slot, source):
+    yard = with_probe(ANT)
+    yard.limit(Report(slot, source, Reason.OVERLOAD))
+    assert state(yard) is Breaker.OPEN
+    assert (break_of(yard), yard.overlay.breaker_reopen_count) == (600, 1)
+    yard.end(ANT)
+    assert state(yard) is Breaker.OPEN
+
+
+@pytest.mark.parametrize("slot", [BEE, Slot("bee"), Slot("ant", "2")])
+def test_reports_of_others_do_not_reopen(slot):
+    yard = with_probe(ANT)
+    yard.limit(Report(slot, Source.DEATH, Reason.BURST))
+    assert state(yard) is Breaker.HALF_OPEN and yard.overlay.probe == ANT
+
+
+def test_the_break_doubles_up_to_an_hour():
+    yard = pool()
+    yard.die(ANT)
+    breaks = [break_of(yard)]
+    for _ in range(6):
+        yard.wait(break_of(yard))
+        assert yard.start(ANT)
+        yard.die(ANT)
+        breaks.append(break_of(yard))
+    assert breaks == [300, 600, 1200, 2400, 3600, 3600, 3600]
+
+
+def test_a_crashed_probe_counts_as_failed_after_its_timeout():
+    yard = with_probe(ANT)
+    yard.vanish(ANT)
+    yard.wait(PROBE_TIMEOUT.total_seconds() - 1)
+    yard.look()
+    assert state(yard) is Breaker.HALF_OPEN and not yard.start(BEE)
+    yard.wait(1)
+    yard.look()
+    assert (state(yard), break_of(yard)) == (Breaker.OPEN, 600)
+
+
+def test_a_probe_that_lives_is_waited_for():
+    yard = with_probe(ANT)
+    yard.wait(DAY.total_seconds())
+    yard.look()
+    assert state(yard) is Breaker.HALF_OPEN and yard.overlay.probe == ANT
+
+
+def test_a_probe_that_never_reached_its_provider_closes_nothing_and_another_may_try():
+    yard = with_probe(ANT)
+    yard.end(ANT, reached=False)
+    assert state(yard) is Breaker.HALF_OPEN
+    assert yard.start(BEE) and not yard.start(ANT)
+    yard.end(BEE)
+    assert state(yard) is Breaker.CLOSED
+
+
+def test_a_break_from_the_future_ends_in_its_own_time():
+    yard = pool()
+    yard.die(ANT)
+    yard.wait(-DAY.total_seconds())
+    yard.look()
+    yard.wait(300)
+    assert yard.start(ANT)
