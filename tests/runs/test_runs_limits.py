@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from hostler.agents.outcomes import LIMITS, Outcome
 from hostler.agents.tally import Tally
 from hostler.agents.verdict import DecidedBy, EndedBy, Verdict
 from hostler.clock import FakeClock
+from hostler.model import parse_stamp
 from hostler.runs import NewRun, admit, ledger
 from hostler.runs.carried import less
 from hostler.runs.ending import Ending, Offsets
@@ -78,7 +80,7 @@ def test_a_reader_collects_limits_until_they_are_stored(store, tmp_path):
     wall = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": 9}}
     lines = [retry, retry, other, wall]
     (tmp_path / "stdout").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    reader = Reader(run, tmp_path)
+    reader = Reader(run, tmp_path, FakeClock())
     assert reader.read()
     assert [(one.signal.reason, one.times) for one in reader.limits] == [
         (Outcome.RATE_LIMITED, 2),
@@ -95,7 +97,7 @@ def test_an_agent_that_prints_limits_without_end_fills_no_table(store, tmp_path)
         for status in (429, 529) * 1000
     ]
     (tmp_path / "stdout").write_text("".join(json.dumps(line) + "\n" for line in both))
-    reader = Reader(begin(store), tmp_path)
+    reader = Reader(begin(store), tmp_path, FakeClock())
     reader.read()
     assert len(reader.limits) == MOST_LIMITS
 
@@ -142,3 +144,17 @@ usages = st.builds(Usage, *[st.integers(0, 100)] * 3)
 def test_nothing_is_spent_backwards(total, before):
     found = less(total, before)
     assert min(found.input_tokens, found.output_tokens, found.cached_tokens) >= 0
+
+
+def test_a_wall_with_a_time_of_day_is_stored_with_its_moment(store, tmp_path):
+    clock = FakeClock()
+    at = (clock.now() + timedelta(minutes=90)).astimezone()
+    wall = f"You've hit your usage limit. Try again at {at:%b} {at.day}th, {at:%Y %I:%M %p}."
+    line = json.dumps({"type": "turn.failed", "error": {"message": wall}})
+    (tmp_path / "stdout").write_text(line + "\n")
+    reader = Reader(begin(store, "codex"), tmp_path, clock)
+    reader.read()
+    (limit,) = reader.limits
+    until = parse_stamp(limit.signal.resets_at) - clock.now()
+    assert timedelta(minutes=89) < until <= timedelta(minutes=91)
+    assert reader.tally.limit == limit.signal

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from hostler.agents.clocktime import dated
 from hostler.agents.errors import RecordingUnreadable
 from hostler.agents.lines import CHUNK, Line, Splitter, Stream
 from hostler.agents.outcomes import meaning
@@ -43,12 +45,20 @@ class Classified:
 
 
 def classify(
-    kind: AgentKind, lines: Iterable[Line], exit_code: int | None, ended_by: EndedBy
+    kind: AgentKind,
+    lines: Iterable[Line],
+    exit_code: int | None,
+    ended_by: EndedBy,
+    said_at: datetime | None = None,
 ) -> Classified:
-    """How a run with these lines and this end is judged; files that an agent leaves aside. Pure."""
+    """How a run with these lines and this end is judged; files that an agent leaves aside. Pure.
+
+    `said_at`: when it was recorded, for times that it names by the clock.
+    """
     heard = Tally()
     for line in lines:
-        heard = tally(kind.events(line), heard)
+        events = kind.events(line)
+        heard = tally([dated(one, said_at) for one in events] if said_at else events, heard)
     return Classified(judge(End(ended_by, exit_code, heard), kind.own_word), heard)
 
 
@@ -57,6 +67,14 @@ def recorded(stdout: Path | None, stderr: Path | None) -> Iterator[Line]:
     for path, stream in ((stdout, Stream.STDOUT), (stderr, Stream.STDERR)):
         if path is not None:
             yield from _lines_of(path, stream)
+
+
+def recorded_at(stdout: Path | None) -> datetime | None:
+    """When the last line of a recording was written; None where that is not known."""
+    try:
+        return datetime.fromtimestamp(stdout.stat().st_mtime, UTC) if stdout else None
+    except (OSError, ValueError, OverflowError):
+        return None
 
 
 def _lines_of(path: Path, stream: Stream) -> Iterator[Line]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+from hostler.agents.clocktime import clock_time_in
 from hostler.agents.events import (
     Event,
     Finished,
@@ -128,7 +129,13 @@ def _failed(raw: Mapping[str, Any]) -> Iterator[Event]:
     outcome = class_of(message)
     if outcome in LIMITS:
         person = message.startswith(_BILLING)
-        yield LimitSignal(outcome, _number(message), seconds_in(message), person=person)
+        yield LimitSignal(
+            outcome,
+            _number(message),
+            seconds_in(message),
+            person=person,
+            clock_time=clock_time_in(message),
+        )
     yield Finished(False, outcome, message)
 
 

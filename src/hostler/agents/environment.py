@@ -9,8 +9,9 @@ from pathlib import Path
 from hostler.agents.errors import SecretRefused
 from hostler.config.settings import Settings
 
-# The last one says where the settings are, for an agent that calls us.
-PLAIN = ("PATH", "HOME", "LANG", "TERM", "TMPDIR", "USER", "SHELL", "HOSTLER_CONFIG")
+# TZ, because some name times by their clock, which must be ours. The last one says where the
+# settings are, for an agent that calls us.
+PLAIN = ("PATH", "HOME", "LANG", "TERM", "TZ", "TMPDIR", "USER", "SHELL", "HOSTLER_CONFIG")
 _LOCALE = "LC_"
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 # Every name under which git's and GitHub's own tools look for a token.

@@ -75,7 +75,8 @@ class Cost:
 class LimitSignal:
     """The provider limits us: which way, and until when as far as it says.
 
-    `resets_at` is a UTC timestamp as everywhere; empty where the provider names none. `person`:
+    `resets_at` is a UTC timestamp as everywhere; empty where the provider names none.
+    `clock_time`: when it ends by the clock of this machine, as the program wrote it. `person`:
     only somebody who pays can open it again.
     """
 
@@ -84,6 +85,7 @@ class LimitSignal:
     retry_after_seconds: float = 0.0
     resets_at: str = ""
     person: bool = False
+    clock_time: str = ""
 
 
 @dataclass(frozen=True, slots=True)

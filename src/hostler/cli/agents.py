@@ -179,12 +179,13 @@ def classify(
       hostler agents classify --kind codex --stdout out.jsonl --exit-code -15 --ended-by stall
     """
     from hostler.agents.classify import classify as judged
-    from hostler.agents.classify import recorded
+    from hostler.agents.classify import recorded, recorded_at
     from hostler.agents.kinds import KINDS
     from hostler.agents.verdict import EndedBy
 
     by = EndedBy(ended_by.value) if ended_by else EndedBy.EXIT
-    found = judged(KINDS[kind.value], recorded(stdout, stderr), exit_code, by)
+    lines, said_at = recorded(stdout, stderr), recorded_at(stdout)
+    found = judged(KINDS[kind.value], lines, exit_code, by, said_at)
     if json:
         say_json(found.as_json())
         return

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
+from hostler.agents.clocktime import dated
 from hostler.agents.kinds import kind_of
 from hostler.agents.lines import Line, Stream, Tail
 from hostler.agents.tally import tally
+from hostler.clock import Clock
 from hostler.config.settings import Agent
 from hostler.runs.ending import Offsets
 from hostler.runs.limits import Limit, limit_in, with_limit
@@ -22,7 +24,8 @@ MOST_LIMITS = 50
 class Reader:
     """What the streams have said so far."""
 
-    def __init__(self, run: Run, folder: Path) -> None:
+    def __init__(self, run: Run, folder: Path, clock: Clock) -> None:
+        self._clock = clock
         self._kind = kind_of(agent_of(run))
         self._stdout = Tail(folder / Stream.STDOUT, Stream.STDOUT, run.stdout_offset)
         self._stderr = Tail(folder / Stream.STDERR, Stream.STDERR, run.stderr_offset)
@@ -58,7 +61,8 @@ class Reader:
 
     def _take(self, lines: Iterable[Line]) -> None:
         for line in lines:
-            events = self._kind.events(line)
+            # As soon as it is read: a time without its day means little later.
+            events = [dated(one, self._clock.now()) for one in self._kind.events(line)]
             # Shortened at once, so that an adopted run is judged like any other.
             self.tally = shortened(tally(events, self.tally))
             for signal in filter(None, map(limit_in, events)):

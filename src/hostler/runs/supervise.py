@@ -7,6 +7,7 @@ from pathlib import Path
 from hostler.agents.conclude import conclude
 from hostler.agents.exitword import LOST, read_word
 from hostler.agents.outcomes import Outcome
+from hostler.clock import Clock, SystemClock
 from hostler.errors import HostlerError, StoreError
 from hostler.runs import ledger
 from hostler.runs.ending import Ending, verdict_of, without_agent
@@ -47,6 +48,7 @@ class Supervisor:
         read_seconds: float = READ_SECONDS,
         grace_seconds: float = GRACE_SECONDS,
         observer: Observer = nobody,
+        clock: Clock | None = None,
     ) -> None:
         self._home = home
         self._store = store
@@ -55,6 +57,7 @@ class Supervisor:
         self._read_seconds = read_seconds
         self._grace_seconds = grace_seconds
         self._observe = observer
+        self._clock = clock or SystemClock()
 
     def supervise(self, run: Run) -> Run:
         """See a run through that was just admitted."""
@@ -97,7 +100,7 @@ class Supervisor:
     def _see_out(self, run: Run, instead: Ending | None) -> Run:
         """Until nothing of it is left, and its row says how it ended."""
         folder = self._folder(run)
-        reader = Reader(run, folder)
+        reader = Reader(run, folder, self._clock)
         while True:
             with self._dispatcher.attach(run.run) as watch:
                 run = self._accompany(run, watch, reader)

@@ -130,7 +130,7 @@ def furnish(ground: Ground, lasting: Lasting, before: Parts | None = None) -> Pa
     policies = Policies(house.home, house.settings, journal.broke)
     office = _office(ground, desks, policies)
     work = _work(ground, lasting, desks)
-    jobs = Jobs(_supervisor(house, lasting, work), work)
+    jobs = Jobs(_supervisor(house, lasting, work, ground.clock), work)
     chores = _chores(ground, lasting, desks, policies)
     demander = Demander(office, journal.too_wide)
     return Parts(
@@ -209,7 +209,7 @@ def _chores(ground: Ground, lasting: Lasting, desks: Desks, policies: Policies) 
     )
 
 
-def _supervisor(house: House, lasting: Lasting, work: Work) -> Supervisor:
+def _supervisor(house: House, lasting: Lasting, work: Work, clock: Clock) -> Supervisor:
     return Supervisor(
         house.home,
         house.store,
@@ -217,6 +217,7 @@ def _supervisor(house: House, lasting: Lasting, work: Work) -> Supervisor:
         work.hooks(),
         grace_seconds=house.settings.runtime.stop_grace_seconds,
         observer=lasting.observe,
+        clock=clock,
     )
 
 

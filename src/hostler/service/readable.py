@@ -104,6 +104,8 @@ def _retrying(event: Retrying) -> str:
 def _limit(event: LimitSignal) -> str:
     if event.resets_at:
         return f"limit: {event.reason} until {event.resets_at}"
+    if event.clock_time:
+        return f"limit: {event.reason} until {event.clock_time}"
     if event.person:
         return f"limit: {event.reason} until a person acts"
     wait = f", again in {event.retry_after_seconds:.0f} s" if event.retry_after_seconds else ""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hostler.agents.asking import ask
+from hostler.agents.clocktime import dated
 from hostler.agents.conclude import conclude
 from hostler.agents.environment import secret_names
 from hostler.agents.exitword import LOST, read_word
@@ -162,7 +163,8 @@ class Trial:
     def _listen(self, *, rest: bool = False) -> None:
         for tail in self._tails:
             for line in tail.rest() if rest else tail.lines():
-                self._tally = tally(self._kind.events(line), self._tally)
+                events = [dated(one, self._clock.now()) for one in self._kind.events(line)]
+                self._tally = tally(events, self._tally)
                 self._heard(line)
 
     def _concluded(self, mark: str) -> Tried:
