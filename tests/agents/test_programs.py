@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from recordings import recordings
 
 from hostler.agents.codex import class_of, seconds_in
 from hostler.agents.environment import GITHUB_TOKENS
 from hostler.agents.errors import SecretRefused
-from hostler.agents.events import LimitSignal
+from hostler.agents.events import LimitSignal, Noise, Session
 from hostler.agents.kinds import KINDS
+from hostler.agents.launch import Assignment
 from hostler.agents.lines import Line, Stream
 from hostler.agents.outcomes import Outcome
 from hostler.agents.prepare import plan
 from hostler.agents.statuses import by_status
+from hostler.agents.tally import tally
 from hostler.config.settings import Agent
 
 pytest_plugins = ["playing"]
@@ -29,6 +33,11 @@ KEYS = {
     "gemini": "GEMINI_API_KEY",
     "opencode": "OPENCODE_CONFIG",
 }
+
+UUID, SES = "0199a213-81c0-7800-8aa1-bbab2a035a53", "ses_e1f4e936dffeEq7pUtTpN0yaip"
+SESSIONS = {"claude": UUID, "codex": UUID, "gemini": UUID, "opencode": SES}
+
+WORK = Assignment("r", "t", "p", 1, *[Path("/nowhere")] * 4, "Work.")
 
 
 def planned(kind, work, ours, **more):
@@ -52,17 +61,56 @@ def test_another_program_may_stand_in_its_place(kind, work, ours):
 @pytest.mark.parametrize(
     ("kind", "stream", "resume"),
     [
-        ("claude", "-p --output-format stream-json --verbose", "--resume s-1"),
-        ("codex", "exec --json --disable plugins", "resume s-1 -"),
-        ("gemini", "--output-format stream-json", "--resume s-1"),
-        ("opencode", "run --format json", "--session s-1"),
+        ("claude", "-p --output-format stream-json --verbose", f"--resume {UUID}"),
+        ("codex", "exec --json --disable plugins", f"resume {UUID} -"),
+        ("gemini", "--output-format stream-json", f"--resume {UUID}"),
+        ("opencode", "run --format json", f"--session {SES}"),
     ],
 )
 def test_each_is_asked_for_its_stream_a_model_and_a_session(kind, stream, resume, work, ours):
     fresh = " ".join(planned(kind, work, ours).argv)
-    assert f"{kind} {stream}" in fresh and "s-1" not in fresh and "--model" not in fresh
-    later = " ".join(planned(kind, replace(work, session="s-1"), ours, model="m-1").argv)
+    session = SESSIONS[kind]
+    assert f"{kind} {stream}" in fresh and session not in fresh and "--model" not in fresh
+    later = " ".join(planned(kind, replace(work, session=session), ours, model="m-1").argv)
     assert resume in later and "--model m-1" in later
+
+
+forged = st.sampled_from(["-c", "--help", f"-{UUID}", f"{UUID}\n", f"{UUID} x", "ses_", "last"])
+
+
+@given(st.sampled_from(PROGRAMS), forged | st.text() | st.text().map(lambda text: f"-{text}"))
+def test_words_that_name_no_session_come_into_no_argument(kind, words):
+    program = KINDS[kind].program
+    assert not program.names_session(words)
+    work = replace(WORK, session=words)
+    agent = Agent(kind=kind)
+    launched = KINDS[kind].launch(agent, work, {}).argv
+    assert launched == KINDS[kind].launch(agent, replace(WORK, session=""), {}).argv
+
+
+@pytest.mark.parametrize("one", recordings(), ids=lambda one: one.full_name)
+def test_every_recorded_session_has_the_form_that_is_known(one):
+    for text in one.stdout:
+        raw = json.loads(text)
+        events = KINDS[one.cli].events(Line(Stream.STDOUT, text))
+        named = raw.get("session_id") or raw.get("thread_id") or raw.get("sessionID")
+        assert all(event.id == named for event in events if isinstance(event, Session))
+        assert named is None or KINDS[one.cli].program.names_session(named)
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("claude", {"type": "system", "subtype": "init", "session_id": "--help"}),
+        ("codex", {"type": "thread.started", "thread_id": "-c model=x"}),
+        ("gemini", {"type": "init", "session_id": "latest"}),
+        ("opencode", {"type": "step_start", "sessionID": "ses_../x"}),
+    ],
+)
+def test_a_forged_session_in_a_stream_is_noise(kind, line):
+    events = KINDS[kind].events(Line(Stream.STDOUT, json.dumps(line)))
+    assert tally(events).session == ""
+    assert Noise(json.dumps(line)) in events
 
 
 @pytest.mark.parametrize("kind", PROGRAMS)

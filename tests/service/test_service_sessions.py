@@ -26,7 +26,8 @@ from hostler.service.work import Work
 from hostler.store.runs import Run
 from hostler.store.tasks import Flow, Task, TaskState, require_task
 
-TASK = Task("t1", "p", "o/r", 1, Flow.BUGFIX, "T", "ann", TaskState.RUNNING, "", 1, session="s")
+S = "0199a213-81c0-7800-8aa1-bbab2a035a53"
+TASK = Task("t1", "p", "o/r", 1, Flow.BUGFIX, "T", "ann", TaskState.RUNNING, "", 1, session=S)
 
 
 def run(name, fence, agent="helper", kind="claude", session=None):
@@ -34,18 +35,27 @@ def run(name, fence, agent="helper", kind="claude", session=None):
 
 
 def test_a_session_goes_on_with_the_agent_that_has_it():
-    earlier = run("r1", 1, session="s")
+    earlier = run("r1", 1, session=S)
     now = run("r2", 2)
-    assert session_for(TASK, now, [earlier, now]) == "s"
+    assert session_for(TASK, now, [earlier, now]) == S
     assert session_for(replace(TASK, session=""), now, [earlier, now]) == ""
 
 
 @pytest.mark.parametrize("other", [{"agent": "spare"}, {"kind": "codex"}])
 def test_another_agent_begins_a_new_one(other):
     now = run("r2", 2, **other)
-    assert session_for(TASK, now, [run("r1", 1, session="s"), now]) == ""
+    assert session_for(TASK, now, [run("r1", 1, session=S), now]) == ""
     # Where nobody knows whose it was, it is nobody's.
     assert session_for(TASK, now, [now]) == ""
+
+
+@pytest.mark.parametrize(
+    "forged", ["--dangerous", "-c", "s", f"{S} -c x", f"{S}\n", "ses_" + "a" * 26]
+)
+def test_a_name_that_the_program_gives_to_no_session_is_none(forged):
+    now = run("r2", 2)
+    task = replace(TASK, session=forged)
+    assert session_for(task, now, [run("r1", 1, session=forged), now]) == ""
 
 
 def ended(task, verdict):
@@ -64,7 +74,7 @@ def test_a_session_that_is_gone_is_begun_anew_at_once_and_once():
 
 def test_a_launch_that_failed_says_nothing_about_the_session():
     parked = ended(TASK, replace(GONE, decided_by=DecidedBy.NOT_STARTED))
-    assert (parked.state, parked.session) == (TaskState.PARKED, "s")
+    assert (parked.state, parked.session) == (TaskState.PARKED, S)
 
 
 AGENTS = {

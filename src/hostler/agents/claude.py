@@ -167,6 +167,6 @@ class Claude(Streamed):
             argv += FREE_AS_ROOT if os.geteuid() == 0 else FREE
         if agent.model:
             argv += ["--model", agent.model]
-        if work.session:
-            argv += ["--resume", work.session]
+        if session := PROGRAM.resumed(work):
+            argv += ["--resume", session]
         return Launch((*argv, *agent.extra_args), str(work.checkout), env, str(work.prompt_file))

@@ -174,7 +174,7 @@ class Codex(Streamed):
         if agent.model:
             argv += ["--model", agent.model]
         argv += agent.extra_args
-        if work.session:
-            argv += ["resume", work.session]
+        if session := PROGRAM.resumed(work):
+            argv += ["resume", session]
         # The prompt comes on standard input.
         return Launch((*argv, "-"), str(work.checkout), env, str(work.prompt_file))

@@ -142,8 +142,8 @@ class Gemini(Streamed):
             argv += FREE
         if agent.model:
             argv += ["--model", agent.model]
-        if work.session:
-            argv += ["--resume", work.session]
+        if session := PROGRAM.resumed(work):
+            argv += ["--resume", session]
         return Launch((*argv, *agent.extra_args), str(work.checkout), env, str(work.prompt_file))
 
     def aside(self, text: str) -> Iterator[Event]:

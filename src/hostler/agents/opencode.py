@@ -40,6 +40,7 @@ PROGRAM = Program(
     variables=("OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
     settings={"OPENCODE_DISABLE_AUTOUPDATE": "true"},
     login=Login(("auth", "list"), _logged_in),
+    session=r"ses_[0-9A-Za-z]{10,60}",
 )
 _NAMES = {
     "ProviderAuthError": Outcome.AUTH,
@@ -131,6 +132,6 @@ class Opencode(Streamed):
             argv += ["--auto"]
         if agent.model:
             argv += ["--model", agent.model]
-        if work.session:
-            argv += ["--session", work.session]
+        if session := PROGRAM.resumed(work):
+            argv += ["--session", session]
         return Launch((*argv, *agent.extra_args), str(work.checkout), env, str(work.prompt_file))

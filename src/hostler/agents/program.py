@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hostler.agents.launch import Assignment
 from hostler.config.settings import Agent
 from hostler.errors import Problem
+
+# How most of them name their sessions.
+UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,7 @@ class Program:
     known      the version whose output was recorded; of a newer one, some may not be understood
     version    arguments that print a version, and do nothing else
     login      how it is asked whether somebody is logged in; None: it cannot be asked
+    session    the form of its sessions' names: what is of another one was not said by it
     carried    what it goes on counting when a session is taken up again: `usage`, `usd`
     """
 
@@ -41,11 +47,20 @@ class Program:
     settings: Mapping[str, str] = field(default_factory=dict)
     version: tuple[str, ...] = ("--version",)
     login: Login | None = None
+    session: str = UUID
     carried: frozenset[str] = frozenset()
 
     def argv(self, agent: Agent) -> tuple[str, ...]:
         """How it is called: by its name, or as the settings say."""
         return tuple(agent.command) or (self.name,)
+
+    def names_session(self, name: str) -> bool:
+        """Whether a session of its can have this name. An agent may print any other."""
+        return re.fullmatch(self.session, name) is not None
+
+    def resumed(self, work: Assignment) -> str:
+        """The session to go on with, as an argument; empty: a new one."""
+        return work.session if self.names_session(work.session) else ""
 
     def mistakes(self, agent: Agent, path: str) -> Sequence[Problem]:
         """Whether it is there."""

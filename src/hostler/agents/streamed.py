@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from hostler.agents.events import Event, Noise
+from hostler.agents.events import Event, Noise, Session
 from hostler.agents.foreign import object_in, words
 from hostler.agents.lastword import last_word
 from hostler.agents.lines import Line, Stream
@@ -42,7 +42,15 @@ class Streamed:
             return [*self.aside(line.text), Noise(line.text, aside=True)]
         raw = object_in(line.text)
         read = self.READ.get(words(raw, "type")) if raw is not None else None
-        return [Noise(line.text)] if raw is None or read is None else list(read(raw))
+        if raw is None or read is None:
+            return [Noise(line.text)]
+        return [self._believed(event, line) for event in read(raw)]
+
+    def _believed(self, event: Event, line: Line) -> Event:
+        """A session's name becomes an argument one day; what has not its form is noise."""
+        if not isinstance(event, Session) or not event.id or self.PROGRAM.names_session(event.id):
+            return event
+        return Noise(line.text)
 
     def aside(self, _text: str) -> Iterator[Event]:
         """What a line beside the stream says."""
