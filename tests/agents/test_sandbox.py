@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -15,18 +16,8 @@ from hostler.agents.environment import GITHUB_TOKENS
 from hostler.agents.errors import SandboxMissing, SandboxVoid
 from hostler.agents.launch import Launch
 from hostler.agents.prepare import plan, prepare
-from hostler.agents.sandbox import (
-    PRIVATE,
-    WALLS,
-    View,
-    enclosed,
-    outermost,
-    require_apart,
-    require_sandbox,
-    sandbox,
-    trouble,
-    view_of,
-)
+from hostler.agents.sandbox import WALLS, enclosed, require_sandbox, sandbox, trouble
+from hostler.agents.view import PRIVATE, View, names_of, outermost, require_apart, view_of
 from hostler.clock import SystemClock
 from hostler.config.settings import Agent
 from hostler.health import Context, Status
@@ -69,6 +60,13 @@ def at_home(work, ours, tmp_path):
     return user
 
 
+@pytest.fixture
+def elsewhere():
+    """A folder outside of all that is hidden anyway."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield Path(folder).resolve()
+
+
 @given(st.lists(PATHS, max_size=6))
 def test_of_hidden_folders_the_outermost_are_enough(paths):
     kept = outermost(paths)
@@ -90,10 +88,63 @@ def test_the_program_comes_whole_after_the_walls(view, argv):
 
 def test_checkout_and_task_are_writable_and_nothing_else(work, ours):
     launch = planned(boxed(), work, ours)
-    assert binds(launch, "--bind") == [str(work.task_dir), str(work.checkout)]
+    folders = [work.task_dir, work.run_dir.parent, work.run_dir, work.checkout]
+    assert binds(launch, "--bind") == [str(folder) for folder in folders]
     assert launch.env["HOME"] == str(work.task_dir / "home")
     assert launch.env["TMPDIR"] == str(work.run_dir / "tmp")
     assert Spec(launch.spec("r1")).wrappers == 2
+
+
+def test_what_it_said_can_only_be_read(work, ours):
+    launch = planned(boxed(), work, ours)
+    streams = [str(work.run_dir / name) for name in ("stdout", "stderr")]
+    assert set(streams) <= set(binds(launch, "--ro-bind"))
+    # A later mount covers an earlier one.
+    assert launch.argv.index(streams[0]) > launch.argv.index(str(work.run_dir))
+
+
+def test_places_of_sockets_are_hidden_and_names_of_hosts_are_found(work, ours, tmp_path):
+    folder = tmp_path / "session"
+    folder.mkdir()
+    launch = planned(boxed(), work, {**ours, "XDG_RUNTIME_DIR": str(folder)})
+    hidden = {Path(one) for one in binds(launch, "--tmpfs")}
+    for path in (Path("/run"), Path("/var/run"), folder):
+        assert not path.is_dir() or hidden & {path.resolve(), *path.resolve().parents}
+    real = Path("/etc/resolv.conf").resolve()
+    assert not hidden & {*real.parents} or str(real) in binds(launch, "--ro-bind")
+
+
+def test_a_folder_behind_a_link_is_hidden_where_it_really_is(work, ours, elsewhere):
+    real, link = elsewhere / "real", elsewhere / "link"
+    real.mkdir()
+    link.symlink_to(real)
+    hidden = binds(planned(boxed(), work, {**ours, "HOME": str(link)}), "--tmpfs")
+    assert str(real) in hidden and str(link) not in hidden
+
+
+def test_a_link_does_not_bring_back_what_is_hidden_behind_it(work, ours, elsewhere, at_home):
+    """A folder of programs may be a link to anything."""
+    (elsewhere / "user").mkdir()
+    (at_home / "everything").symlink_to(elsewhere)
+    path = f"{at_home / 'everything'}:{ours['PATH']}"
+    found = {**ours, "PATH": path, "XDG_RUNTIME_DIR": str(elsewhere / "user")}
+    assert str(at_home / "everything") not in binds(planned(boxed(), work, found), "--ro-bind")
+
+
+@given(st.data())
+def test_a_path_is_mounted_where_it_is_and_where_it_is_looked_for(data):
+    """Of links that are hidden with their folder, by their names too."""
+    with tempfile.TemporaryDirectory() as made:
+        top = Path(made).resolve()
+        for name in ("home", "data"):
+            (top / name / "in").mkdir(parents=True)
+            to = top / data.draw(st.sampled_from(["home", "data"])) / "in"
+            (top / name / "link").symlink_to(to)
+        last = data.draw(st.sampled_from(["link", "in"]))
+        path = top / data.draw(st.sampled_from(["home", "data"])) / last / "file"
+        names = names_of(path, [top / "home"])
+        assert names[0] == path.resolve()
+        assert names[1:] == ([path] if path.parent == top / "home" / "link" else [])
 
 
 def test_homes_and_private_places_are_hidden(work, ours, at_home):

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
+import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -98,6 +101,65 @@ def test_it_sees_its_work_and_nothing_of_the_house(boxed, work, repository, ours
     (count,) = [int(line.split()[1]) for line in told if line.startswith("processes:")]
     assert count < 8, "only its own"
     assert not Path("/etc/hostler-was-here").exists() and not Path("/tmp/free").exists()
+
+
+FORGES = """
+cd "$HOSTLER_RUN_DIR"
+for name in stdout stderr; do
+    (echo forged >> $name) 2>/dev/null || echo "$name refused"
+    rm -f $name 2>/dev/null || echo "$name stays"
+done
+mv "$HOSTLER_RUN_DIR" "$HOSTLER_RUN_DIR.old" 2>/dev/null || echo "run stays"
+mv "$HOSTLER_TASK_DIR/runs" "$HOSTLER_TASK_DIR/old" 2>/dev/null || echo "runs stay"
+echo aside >&2
+echo "by descriptor" >> /dev/stdout
+hostler done --summary tried
+"""
+
+
+def test_what_it_said_cannot_be_written_by_path(boxed):
+    tried, lines = boxed(FORGES)
+    assert tried.verdict.result.summary == "tried", lines
+    told = set(lines)
+    assert {f"{name} refused" for name in ("stdout", "stderr")} <= told
+    assert {"stdout stays", "stderr stays", "run stays", "runs stay"} <= told
+    assert {"aside", "by descriptor"} <= told and "forged" not in told
+
+
+CONNECT = """
+import socket, sys
+try:
+    socket.socket(socket.AF_UNIX).connect(sys.argv[1])
+    print("reached")
+except OSError:
+    print("refused")
+"""
+
+
+def test_a_home_behind_a_link_is_hidden_and_a_named_socket_is_not_reached(work, ours, tmp_path):
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as made, socket.socket(socket.AF_UNIX) as ear:
+        real, link, place = Path(made, "real"), Path(made, "link"), str(Path(made, "agent"))
+        (real / ".hostler").mkdir(parents=True)
+        (real / ".secret").write_text("x")
+        link.symlink_to(real)
+        ear.bind(place)
+        ear.listen()
+        home = link / ".hostler"
+        task = home / "tasks" / "t1"
+        moved = replace(
+            work, home=home, task_dir=task, run_dir=task / "runs/r1", checkout=home / "checkout"
+        )
+        for folder in (moved.run_dir, moved.checkout):
+            folder.mkdir(parents=True)
+        look = f"echo home: $(ls -A {real}); {sys.executable} -c '{CONNECT}' {place}"
+        look += "; hostler done --summary behind"
+        agent = Agent(kind="command", command=["sh", "-c", look], sandbox="bubblewrap")
+        lines = []
+        trial = Trial(agent, moved, SystemClock(), lambda line: lines.append(line.text))
+        named = {"HOME": str(link), "SSH_AUTH_SOCK": place}
+        tried = trial.run(Settings(), {**ours, **named})
+    assert tried.verdict.decided_by is DecidedBy.RESULT, lines
+    assert lines[:2] == ["home: .hostler", "refused"]
 
 
 def test_a_shared_checkout_can_commit_and_secrets_are_empty(work, ours, environment):

@@ -19,7 +19,8 @@ from hostler.agents.environment import (
 from hostler.agents.errors import RunFilesFailed
 from hostler.agents.kinds import kind_of
 from hostler.agents.launch import Assignment, Launch
-from hostler.agents.sandbox import enclosed, require_sandbox, view_of
+from hostler.agents.sandbox import enclosed, require_sandbox
+from hostler.agents.view import view_of
 from hostler.config.settings import Agent
 
 # Where our own command stands, for agents that call `hostler done`.
