@@ -383,7 +383,10 @@ def _settings(order: Order) -> Any:
 
 
 def _fill(store: Any, order: Order) -> None:
-    """Pull requests that are followed, and tasks by hand."""
+    """Pull requests that are followed, of which all was said before, and tasks by hand."""
+    from dataclasses import replace
+
+    from hostler.flows.status import digest_of, status_text
     from hostler.flows.submitting import Order as Wanted
     from hostler.flows.submitting import submit
     from hostler.store.pulls import PullRow, PullStatus, add_pull
@@ -405,7 +408,7 @@ def _fill(store: Any, order: Order) -> None:
                 order=place,
                 attempt=1,
             )
-            add_task(tx, task)
+            add_task(tx, replace(task, status_digest=digest_of(status_text(task))))
             waiting = PullStatus.AWAITING_FEEDBACK
             add_pull(tx, PullRow(name, number, 10_000 + place, task.id, "topic", waiting))
         for place in range(order.tasks):

@@ -10,6 +10,7 @@ from test_service_why import Stage
 
 from hostler.clock import FakeClock
 from hostler.errors import StoreBusy
+from hostler.service import following
 from hostler.service.following import Follower
 from hostler.store.tasks import TaskState, change_task, require_task
 
@@ -91,3 +92,31 @@ def test_only_those_that_are_named_are_told_of(stage):
     become(stage, task.id, TaskState.DONE)
     follower.look()
     assert len(told) == 2 and all(line.startswith(f"{task.id} ") for line in told)
+
+
+def test_what_is_not_told_is_no_news(stage):
+    told = []
+    follower = Follower(stage.store, told.append)
+    task = stage.put()
+    become(stage, task.id, TaskState.RUNNING)
+    follower.look()
+    with stage.store.write("tasks") as tx:
+        before = require_task(tx, task.id)
+        # While an agent is at work, its line has no reason in it.
+        change_task(tx, before, replace(before, reason="Tried again.", note="Something else."))
+    follower.look()
+    assert told == [f"{task.id}  task: at work"]
+
+
+def test_only_what_has_changed_is_read_whole(stage, monkeypatch):
+    read = []
+    named = following.tasks_named
+    monkeypatch.setattr(
+        following, "tasks_named", lambda tx, names: read.append(list(names)) or named(tx, names)
+    )
+    follower = Follower(stage.store, lambda _: None)
+    task, *others = [stage.put() for _ in range(5)]
+    follower.look()
+    become(stage, task.id, TaskState.RUNNING)
+    follower.look()
+    assert sorted(read[0]) == sorted(one.id for one in (task, *others)) and read[1] == [task.id]

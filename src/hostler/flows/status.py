@@ -56,10 +56,15 @@ def status_text(task: Task) -> str:
     return f"**Hostler** · {_NAMES[task.flow]} · {state}{where}\n\n{why}*Next:* {then}"
 
 
+def digest_of(text: str) -> str:
+    """What is kept of a text, to know it again."""
+    return sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
+
+
 def publish(tx: Transaction, task: Task) -> Task:
     """Queue the status comment, or its change, if the text is another than the last one."""
     text = status_text(task)
-    digest = sha256(text.encode("utf-8", "replace")).hexdigest()[:24]
+    digest = digest_of(text)
     if task.repo_full_name is None or not task.number:
         return task
     last = find_write(tx, task.repo, task.status_token) if task.status_token else None

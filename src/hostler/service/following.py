@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 
 from hostler.store import Store
-from hostler.store.tasks import OVER, Task, TaskState, find_task, tasks_in
+from hostler.store.task_outlines import Outline, outlines_in, outlines_of
+from hostler.store.tasks import OVER, Task, TaskState, tasks_named
+from hostler.store.transaction import Transaction
 
 UNFINISHED = tuple(state for state in TaskState if state not in OVER)
 _WORDS = {
@@ -33,13 +35,6 @@ def sentence(task: Task) -> str:
     )
 
 
-def differences(before: Mapping[str, Task], after: Mapping[str, Task]) -> list[str]:
-    """A line for each task whose line is another than before, in their order."""
-    known = {name: sentence(task) for name, task in before.items()}
-    changed = [task for name, task in after.items() if known.get(name) != sentence(task)]
-    return [sentence(task) for task in sorted(changed, key=lambda task: (task.order, task.id))]
-
-
 class Follower:
     """Tells of every change of the unfinished tasks, or of those that are named."""
 
@@ -49,7 +44,8 @@ class Follower:
         self._store = store
         self._tell = tell
         self._only = only
-        self._known: dict[str, Task] = {}
+        self._known: dict[str, Outline] = {}
+        self._told: dict[str, str] = {}
         self._mark: int | None = None
 
     def look(self) -> None:
@@ -58,19 +54,27 @@ class Follower:
         mark = self._store.change_mark()
         if mark == self._mark:
             return
-        found = self._found()
-        for line in differences(self._known, found):
-            self._tell(line)
+        with self._store.read() as tx:
+            present = self._present(tx)
+            changed = [name for name, told in present.items() if self._known.get(name) != told]
+            found = tasks_named(tx, changed)
+        for task in found:
+            self._say(task)
         # What is over was told of, and does not come back by itself.
-        kept = self._only is not None
-        self._known = {name: task for name, task in found.items() if kept or not task.over}
+        over = {task.id for task in found if task.over} if self._only is None else set()
+        self._known = {name: told for name, told in present.items() if name not in over}
+        self._told = {name: self._told[name] for name in self._known}
         self._mark = mark
 
-    def _found(self) -> dict[str, Task]:
+    def _say(self, task: Task) -> None:
+        line = sentence(task)
+        if self._told.get(task.id) != line:
+            self._tell(line)
+        self._told[task.id] = line
+
+    def _present(self, tx: Transaction) -> dict[str, Outline]:
         """Those that are told of, as they are now; what ended since the last look too."""
-        with self._store.read() as tx:
-            unfinished = tasks_in(tx, UNFINISHED) if self._only is None else []
-            found = {task.id: task for task in unfinished}
-            others = [*self._known, *(self._only or ())]
-            named = [find_task(tx, name) for name in others if name not in found]
-        return found | {task.id: task for task in named if task is not None}
+        if self._only is not None:
+            return outlines_of(tx, self._only)
+        unfinished = outlines_in(tx, UNFINISHED)
+        return unfinished | outlines_of(tx, self._known.keys() - unfinished.keys())

@@ -166,6 +166,11 @@ def require_task(tx: Transaction, task: str) -> Task:
     return found
 
 
+def tasks_named(tx: Transaction, names: Collection[str]) -> list[Task]:
+    """Those with these names, as far as they exist, in their order."""
+    return _many(tx, tasks.c.id.in_(names)) if names else []
+
+
 def tasks_of_issue(tx: Transaction, repo: RepoName, issue: int) -> list[Task]:
     """The tasks of one issue, oldest first: a design, then its implementation."""
     chosen = and_(tasks.c.repo_full_name == str(repo), tasks.c.issue_number == issue)
