@@ -1,6 +1,6 @@
 """The agent of these tests: tells who it is, waits for orders, and proves that it is alone.
 
-argv: the place of the test, then what to do: `wait` for orders, or `quick`.
+argv: the place of the test, then what to do: `wait` for orders, `quick`, or `walled`.
 """
 
 import fcntl
@@ -91,5 +91,8 @@ if how == "wait":
     obey()
 elif how == "quick":
     result("done")
+elif how == "walled":
+    say(type="limit", reason="quota", status=429, resets_at="2100-01-01T00:00:00.000Z")
+    sys.exit(1)
 say(type="result", ok=True)
 append("end", run)

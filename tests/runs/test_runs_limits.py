@@ -39,9 +39,9 @@ def begin(store, kind="claude", task="t1"):
         return ledger.attach(tx, ledger.begin(tx, run, {"pid": 1}))
 
 
-def end(store, run, outcome=Outcome.SUCCESS, tally=None, limit=None, limits=()):
+def end(store, run, outcome=Outcome.SUCCESS, tally=None, limit=None, limits=(), last=()):
     verdict = Verdict(outcome, DecidedBy.STREAM, "It is over.", limit=limit)
-    ending = Ending(verdict, Exit(EndedBy.EXIT, 0), True, tally or Tally(), Offsets(), limits)
+    ending = Ending(verdict, Exit(EndedBy.EXIT, 0), True, tally or Tally(), Offsets(), limits, last)
     with store.write("admission") as tx:
         over = ledger.exited(tx, run, ending)
         return ledger.ended(tx, ledger.finishing(tx, over))
@@ -71,6 +71,42 @@ def test_a_death_is_another_signal_than_a_retry(store):
         (Source.DEATH, "rate_limited", 1),
         (Source.LIVE, "rate_limited", 2),
     ]
+
+
+def test_a_last_word_and_the_death_that_follows_are_one_signal(store):
+    ended = {"limit": BURST, "limits": (Limit(BURST, 3),), "last": (Limit(BURST),)}
+    end(store, begin(store), Outcome.RATE_LIMITED, **ended)
+    assert heard(store) == [(Source.LIVE, "rate_limited", 3), (Source.DEATH, "rate_limited", 1)]
+
+
+def test_a_last_word_that_did_not_decide_is_a_signal_of_the_living(store):
+    end(store, begin(store), Outcome.SUCCESS, limit=BURST, last=(Limit(BURST),))
+    assert heard(store) == [(Source.LIVE, "rate_limited", 1)]
+
+
+RETRY = {"type": "error", "message": "Reconnecting... 1/5 (unexpected status 429 Too Many)"}
+FAILED = {"type": "turn.failed", "error": {"message": "unexpected status 429 Too Many Requests"}}
+GOES_ON = {"type": "turn.started"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "told", "last"),
+    [
+        ([RETRY, FAILED], 1, 1),
+        ([RETRY, FAILED, FAILED], 1, 1),
+        ([FAILED, GOES_ON], 1, 0),
+        ([FAILED, GOES_ON, FAILED], 1, 1),
+        ([RETRY, RETRY], 2, 0),
+    ],
+)
+def test_limits_of_a_last_word_wait_for_what_follows(store, tmp_path, lines, told, last):
+    reader = Reader(begin(store, "codex"), tmp_path, FakeClock())
+    with (tmp_path / "stdout").open("a") as stream:
+        for line in lines:
+            print(json.dumps(line), file=stream, flush=True)
+            reader.read()
+    assert sum(one.times for one in reader.limits) == told
+    assert len(reader.last_limits) == last
 
 
 def test_a_reader_collects_limits_until_they_are_stored(store, tmp_path):
@@ -154,7 +190,7 @@ def test_a_wall_with_a_time_of_day_is_stored_with_its_moment(store, tmp_path):
     (tmp_path / "stdout").write_text(line + "\n")
     reader = Reader(begin(store, "codex"), tmp_path, clock)
     reader.read()
-    (limit,) = reader.limits
+    (limit,) = reader.last_limits
     until = parse_stamp(limit.signal.resets_at) - clock.now()
     assert timedelta(minutes=89) < until <= timedelta(minutes=91)
     assert reader.tally.limit == limit.signal

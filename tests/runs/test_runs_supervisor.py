@@ -7,12 +7,12 @@ import stat
 import threading
 
 import pytest
-from runs_house import TOKEN
+from runs_house import TOKEN, effect
 
 from hostler.agents.launch import Limits
 from hostler.agents.outcomes import Outcome
 from hostler.errors import StoreFull
-from hostler.runs import next_step, verdict_of
+from hostler.runs import Hooks, Supervisor, next_step, verdict_of
 from hostler.runs.errors import NotLaunched, OutOfReach
 from hostler.store.runs import RunState
 
@@ -32,6 +32,20 @@ def test_a_run_goes_from_its_admission_to_its_end(house):
     assert next_step(ended) == "finish"
     assert house.effects(run) == ["attached", "ended", "released"]
     assert house.begun() == 1
+
+
+def test_a_limit_that_is_first_heard_of_at_the_end_is_heeded_too(house):
+    """The run did not end by it, so nothing else would close its pool."""
+    house.how, heeded = "walled", []
+
+    def limited(_tx, run, limits):
+        heeded.append((run.state, [(one.reason, one.status) for one in limits]))
+
+    hooks = Hooks(house.launch, house.finish, effect("released"), limited=limited)
+    # It looks at the stream after the end, and never before.
+    boss = Supervisor(house.home, house.store, house.dispatcher, hooks, read_seconds=600.0)
+    ended = boss.supervise(house.admit())
+    assert (ended.state, heeded) == (RunState.ENDED, [(RunState.EXITED, [(Outcome.QUOTA, 429)])])
 
 
 def test_run_json_says_all_that_the_row_says_to_its_owner_alone(house):

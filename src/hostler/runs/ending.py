@@ -40,6 +40,13 @@ class Ending:
     offsets: Offsets = field(default_factory=Offsets)
     # What was heard of limits since the row was last written.
     limits: tuple[Limit, ...] = ()
+    # What its last word told of them: of a run that ends by it, its death tells the same.
+    last_limits: tuple[Limit, ...] = ()
+
+    @property
+    def told(self) -> tuple[Limit, ...]:
+        """All of them."""
+        return (*self.limits, *self.last_limits)
 
 
 def without_agent(outcome: Outcome, why: str, by: DecidedBy = DecidedBy.NOT_STARTED) -> Ending:

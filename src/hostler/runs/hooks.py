@@ -32,7 +32,8 @@ class Hooks:
     requeue   with the end of a run that never started: its task goes back to its old place.
     finish    while finishing: each step looks first whether it is done, as it may be called again.
               It returns what belongs in the last transaction, with `ended`.
-    limited   with the limits that a living agent was told of: its provider's pool may be closed.
+    limited   with the limits that an agent was told of, alive or at its end: its provider's pool
+              may be closed.
     scopes    what the transactions of `requeue` and `finish` write beside runs.
     """
 

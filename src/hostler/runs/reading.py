@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from hostler.agents.clocktime import dated
+from hostler.agents.events import Finished, LimitSignal
 from hostler.agents.kinds import kind_of
 from hostler.agents.lines import Line, Stream, Tail
 from hostler.agents.tally import tally
@@ -32,6 +33,8 @@ class Reader:
         self.tally = recall(run.tally)
         # Limits that were heard of since they were last taken.
         self._limits: tuple[Limit, ...] = ()
+        # Those of its last word: if it ends with it, they are told of by its death.
+        self._last: tuple[Limit, ...] = ()
 
     @property
     def offsets(self) -> Offsets:
@@ -50,6 +53,11 @@ class Reader:
         """What was told of limits and is not stored yet."""
         return self._limits[-MOST_LIMITS:]
 
+    @property
+    def last_limits(self) -> tuple[Limit, ...]:
+        """What its last word told of limits, as long as nothing was said after it."""
+        return self._last
+
     def stored(self) -> None:
         """What was heard so far is in the database."""
         self._limits = ()
@@ -65,8 +73,29 @@ class Reader:
             events = [dated(one, self._clock.now()) for one in self._kind.events(line)]
             # Shortened at once, so that an adopted run is judged like any other.
             self.tally = shortened(tally(events, self.tally))
-            for signal in filter(None, map(limit_in, events)):
-                self._limits = with_limit(self._limits, signal)
+            told = [signal for signal in map(limit_in, events) if signal is not None]
+            if any(isinstance(one, Finished) and not one.ok for one in events):
+                self._hold(told)
+            else:
+                self._let_go(line, told)
+
+    def _hold(self, told: Sequence[LimitSignal]) -> None:
+        """A last word that is said twice is one."""
+        last = tuple(map(Limit, told))
+        if last != self._last:
+            self._tell(one.signal for one in self._last)
+        self._last = last
+
+    def _let_go(self, line: Line, told: Sequence[LimitSignal]) -> None:
+        """It was no last word: more is said after it. What is said beside may be older."""
+        if line.stream is Stream.STDOUT:
+            self._tell(one.signal for one in self._last)
+            self._last = ()
+        self._tell(told)
+
+    def _tell(self, signals: Iterable[LimitSignal]) -> None:
+        for signal in signals:
+            self._limits = with_limit(self._limits, signal)
 
 
 def agent_of(run: Run) -> Agent:

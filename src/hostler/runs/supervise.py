@@ -161,7 +161,8 @@ class Supervisor:
         task = folder.parent.parent
         verdict = conclude(agent_of(run), folder, task, exit, reader.tally)
         counted = word is None or word.get("started_at") is not None
-        return Ending(verdict, exit, counted, reader.tally, reader.offsets, reader.limits)
+        heard = reader.limits, reader.last_limits
+        return Ending(verdict, exit, counted, reader.tally, reader.offsets, *heard)
 
     def _sweep(self, run: Run, *, believed: bool) -> None:
         try:
@@ -182,6 +183,8 @@ class Supervisor:
         with self._store.write(SCOPE) as tx:
             run = ledger.exited(tx, run, ending)
             self._hooks.release(tx, run)
+            if ending.told:
+                self._hooks.limited(tx, run, [one.signal for one in ending.told])
         self._say(Step.EXITED, run)
         return run
 
