@@ -26,7 +26,7 @@ from hostler.agents.events import (
 from hostler.agents.lines import Line, Stream
 from hostler.agents.outcomes import LIMITS, Outcome
 from hostler.agents.scripted import Scripted
-from hostler.agents.tally import Tally, tally
+from hostler.agents.tally import LONGEST_NAME, MOST_PARTS, Tally, tally
 from hostler.agents.wire import LARGEST, TYPES, decode, encode
 
 counts = st.integers(0, LARGEST)
@@ -137,6 +137,25 @@ def test_what_is_said_again_of_the_same_message_replaces_what_was_said_before():
     first, again, other = Usage(10, 1, of="a"), Usage(10, 7, of="a"), Usage(5, 2, of="b")
     assert tally([first, again, other]).usage == Usage(15, 9, total=True)
     assert tally([first, other, Usage(99, 9, total=True)]).usage == Usage(99, 9, total=True)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 9)), max_size=40))
+def test_messages_that_grow_in_turns_are_each_counted_once(said):
+    last = dict(said)
+    state = tally(Usage(count, count, of=name) for name, count in said)
+    assert state.usage.input_tokens == state.usage.output_tokens == sum(last.values())
+
+
+def test_messages_of_any_name_and_number_are_kept_within_bounds():
+    state = tally(Usage(1, of=f"{n} " + "x" * 5000) for n in range(1000))
+    assert state.usage.input_tokens == 1000
+    assert len(state.parts) == MOST_PARTS and len(state.parts[0].of) == LONGEST_NAME
+
+
+def test_a_sum_that_says_nothing_takes_nothing_back():
+    spent = [Usage(10, 2, of="a"), Cost(0.5)]
+    state = tally([*spent, Usage(total=True), Cost(0.0, total=True)])
+    assert (state.usage, state.usd) == (Usage(10, 2, total=True), 0.5)
 
 
 def test_pieces_of_a_text_are_one_text_until_a_tool_is_used():

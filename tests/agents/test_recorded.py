@@ -196,6 +196,15 @@ def test_what_was_spent_before_an_end_by_force_is_counted_too():
     assert cut.input_tokens == verdict_on(whole).tally.usage.input_tokens
 
 
+def test_a_last_event_without_a_sum_leaves_what_was_counted():
+    whole = recording("claude/tool")
+    last = {name: told for name, told in json.loads(whole.stdout[-1]).items() if name != "usage"}
+    del last["total_cost_usd"]
+    cut = verdict_on(whole, as_bytes(whole.stdout[:-1])).tally.usage
+    found = verdict_on(whole, as_bytes((*whole.stdout[:-1], json.dumps(last)))).tally.usage
+    assert found == cut and found.input_tokens
+
+
 @pytest.mark.parametrize("cli", ["claude", "codex", "gemini", "opencode"])
 def test_a_run_is_told_live(cli):
     found = events_of(f"{cli}/tool")

@@ -23,6 +23,10 @@ from hostler.agents.outcomes import LIMITS
 
 # Of what comes piece by piece, this much is kept.
 LONGEST_TEXT = 64 * 1024
+# So many messages may grow at once: agents within an agent speak in turns.
+MOST_PARTS = 32
+# Names of messages are short; an agent may print any.
+LONGEST_NAME = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +34,8 @@ class Tally:
     """The state of a stream so far.
 
     `limit` is the signal that stands, `fault` the request that failed: further output of the
-    model takes both back, because the program got through after all. `part` is what `usage` has
-    of the last message so far; `flowing`: its text goes on. `said`: there was a stream at all;
+    model takes both back, because the program got through after all. `parts` is what `usage` has
+    of the last messages so far; `flowing`: a text goes on. `said`: there was a stream at all;
     `aside`: the first line beside it.
     """
 
@@ -42,7 +46,7 @@ class Tally:
     finished: Finished | None = None
     last_text: str = ""
     fault: Fault | None = None
-    part: Usage | None = None
+    parts: tuple[Usage, ...] = ()
     flowing: bool = False
     said: bool = False
     aside: str = ""
@@ -76,16 +80,21 @@ class Tally:
             case Usage():
                 return self._spent(event)
             case Cost(usd=usd, total=total):
-                return replace(self, usd=usd if total else self.usd + usd)
+                # A sum that says nothing takes nothing back.
+                return replace(self, usd=(usd or self.usd) if total else self.usd + usd)
         return self
 
     def _spent(self, event: Usage) -> Tally:
         if event.total:
-            return replace(self, usage=replace(event, of=""), part=None)
+            said = event.input_tokens or event.output_tokens or event.cached_tokens
+            return replace(self, usage=replace(event, of=""), parts=()) if said else self
         if not event.of:
             return replace(self, usage=_sum(self.usage, event))
-        known = self.part if self.part and self.part.of == event.of else Usage()
-        return replace(self, usage=_sum(_less(self.usage, known), event), part=event)
+        event = replace(event, of=event.of[:LONGEST_NAME])
+        known = next((one for one in self.parts if one.of == event.of), Usage())
+        others = tuple(one for one in self.parts if one.of != event.of)
+        parts = (*others, event)[-MOST_PARTS:]
+        return replace(self, usage=_sum(_less(self.usage, known), event), parts=parts)
 
 
 def tally(events: Iterable[Event], before: Tally | None = None) -> Tally:

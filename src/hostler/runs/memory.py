@@ -35,7 +35,7 @@ def recall(text: str | None) -> Tally:
         last_text=raw["last_text"],
         # Runs that were begun by an older version do not have these.
         fault=_fault(raw.get("fault")),
-        part=Usage(**raw["part"]) if raw.get("part") else None,
+        parts=tuple(Usage(**one) for one in raw.get("parts") or filter(None, [raw.get("part")])),
         flowing=raw.get("flowing", False),
         said=raw.get("said", True),
         aside=raw.get("aside", ""),
