@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -18,13 +19,14 @@ from hostler.config.settings import Agent, Settings, Tasks
 from hostler.flows.outcomes import Facts, after_run
 from hostler.governor import park
 from hostler.model import EPOCH
+from hostler.runs import ledger
 from hostler.service.admission import Admission, Office
 from hostler.service.hand import write_task_file
-from hostler.service.places import instead_of, place_of
+from hostler.service.places import instead_of, kept_by, place_of
 from hostler.service.sessions import session_for
 from hostler.service.work import Work
 from hostler.store.runs import Run
-from hostler.store.tasks import Flow, Task, TaskState, require_task
+from hostler.store.tasks import Flow, Task, TaskState, change_task, require_task
 
 S = "0199a213-81c0-7800-8aa1-bbab2a035a53"
 TASK = Task("t1", "p", "o/r", 1, Flow.BUGFIX, "T", "ann", TaskState.RUNNING, "", 1, session=S)
@@ -102,11 +104,13 @@ def stage():
         yield Stage(store, clock)
 
 
-def test_a_new_task_goes_to_the_fallback_and_stays_with_it(stage):
+def two_agents(stage):
     main = Agent(kind="command", command=["x"], pool="main", fallback="spare")
-    settings = stage.settings().model_copy(
-        update={"agent": {"main": main, "spare": main.model_copy(update={"pool": "other"})}}
-    )
+    agents = {"main": main, "spare": main.model_copy(update={"pool": "other", "fallback": ""})}
+    return stage.settings().model_copy(update={"agent": agents})
+
+
+def granted_to_the_fallback(stage, settings):
     task = stage.put(agent="main")
     with stage.store.write("admission") as tx:
         park(tx, "main", stage.clock.now() + timedelta(hours=1), "The window is spent.")
@@ -114,7 +118,53 @@ def test_a_new_task_goes_to_the_fallback_and_stays_with_it(stage):
     office = Office(stage.store, settings, stage.policy, lambda: set(settings.repo), lambda: here)
     granted = Admission(office).next()
     assert granted is not None and granted.task.id == task.id
-    assert (granted.run.agent, granted.run.pool, granted.task.agent) == ("spare", "other", "spare")
+    assert (granted.run.agent, granted.run.pool) == ("spare", "other")
+    return granted.run
+
+
+def work_of(settings):
+    work = Work.__new__(Work)
+    work._house = SimpleNamespace(settings=settings)
+    return work
+
+
+def where(stage, settings, task, closed=()):
+    with stage.store.read() as tx:
+        place = place_of(settings, require_task(tx, task), {}, set(settings.repo), closed)
+    return place.agent
+
+
+SCOPES = ("admission", "outbox", "tasks")
+
+
+def test_a_new_task_goes_to_the_fallback_and_stays_with_it(stage):
+    settings = two_agents(stage)
+    run = granted_to_the_fallback(stage, settings)
+    with stage.store.write(*SCOPES) as tx:
+        run = ledger.attach(tx, ledger.begin(tx, run, {"pid": 1}))
+        # The service leaves with its agents, so this attempt will not count.
+        work_of(settings).requeue(tx, replace(run, session="s"))
+    assert where(stage, settings, run.task_id) == "spare"
+
+
+def test_a_fallback_that_never_started_binds_nobody(stage):
+    settings = two_agents(stage)
+    run = granted_to_the_fallback(stage, settings)
+    with stage.store.write(*SCOPES) as tx:
+        task = require_task(tx, run.task_id)
+        # What is noted on the way to an agent's start.
+        change_task(tx, task, replace(task, progress="clean-abc"))
+        run = ledger.never_started(tx, ledger.begin(tx, run, {"pid": 1}))
+        work_of(settings).requeue(tx, run)
+    assert where(stage, settings, run.task_id) == "main"
+    assert where(stage, settings, run.task_id, {"main"}) == "spare"
+
+
+@given(st.sampled_from(sorted(AGENTS)), st.sampled_from([*sorted(AGENTS), "gone"]))
+def test_only_a_fallback_is_kept_instead_of_whom_a_task_names(named, worked):
+    task = replace(TASK, agent=named)
+    stepped_in = named != "alone" and worked not in {named, "alone", "gone"}
+    assert kept_by(Settings(agent=AGENTS), task, worked) == (worked if stepped_in else named)
 
 
 def test_begun_work_never_moves_to_another_agent(stage):
@@ -131,9 +181,10 @@ def test_begun_work_never_moves_to_another_agent(stage):
 
 def test_a_conversation_outlives_a_service_that_leaves_with_its_agents(stage):
     task = stage.put(state=TaskState.RUNNING, attempt=1)
-    work = Work.__new__(Work)
-    with stage.store.write("admission", "outbox", "tasks") as tx:
-        Work.requeue(work, tx, replace(run("r1", 1, session="sess-1"), task_id=task.id))
+    with stage.store.write(*SCOPES) as tx:
+        work_of(stage.settings()).requeue(
+            tx, replace(run("r1", 1, session="sess-1"), task_id=task.id)
+        )
         back = require_task(tx, task.id)
     assert (back.state, back.attempt, back.session) == (TaskState.QUEUED, 0, "sess-1")
 

@@ -27,7 +27,7 @@ from hostler.service.candidates import (
     gate_of,
 )
 from hostler.service.needs import needs_of
-from hostler.service.places import kept_by, place_of
+from hostler.service.places import place_of
 from hostler.service.purses import empty, purses
 from hostler.service.queueing import QueuedRuns
 from hostler.service.space import REMEDY, Room, sentence, too_full
@@ -203,8 +203,8 @@ class Admission:
         if task.finishing and task.state is TaskState.PARKED:
             return Granted(resume_finishing(tx, task), None)
         place = yard.places[task.id]
-        whose = kept_by(self.office.settings, task, place.agent)
-        begun = begin_turn(tx, replace(task, blockers="", agent=whose))
+        # Whose it is is noted after the run: one that never starts binds nobody.
+        begun = begin_turn(tx, replace(task, blockers=""))
         run = admit(
             tx,
             NewRun(

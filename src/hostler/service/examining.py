@@ -16,6 +16,7 @@ from hostler.agents.sandbox import sandbox
 from hostler.config.settings import Agent, Settings
 from hostler.governor import pool_of
 from hostler.health import Finding, Status
+from hostler.service.places import chain
 
 # Where nothing is known of an agent's own PATH.
 _NOWHERE = ""
@@ -112,16 +113,6 @@ def scratch_work(folder: Path, prompt: str = "") -> Assignment:
         prompt=prompt,
         context={"flow": "task", "prompt": prompt},
     )
-
-
-def chain(settings: Settings, name: str) -> list[str]:
-    """An agent's fallbacks, in the order in which they are tried. Pure."""
-    found: list[str] = []
-    after = settings.agent[name].fallback
-    while after in settings.agent and after not in {name, *found}:
-        found.append(after)
-        after = settings.agent[after].fallback
-    return found
 
 
 def fallbacks(settings: Settings, name: str) -> Iterator[Finding]:

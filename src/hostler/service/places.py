@@ -73,9 +73,19 @@ def instead_of(
 
 
 def kept_by(settings: Settings, task: Task, agent: str) -> str:
-    """Whom a task names from its start on: a fallback that began it also goes on with it."""
+    """Whom a task names after an agent worked on it: a fallback goes on with what it began."""
     usual = agent_for(settings, task.project, task.agent)
-    return task.agent if usual and usual[0] == agent else agent
+    return agent if usual and agent in chain(settings, usual[0]) else task.agent
+
+
+def chain(settings: Settings, name: str) -> list[str]:
+    """An agent's fallbacks, in the order in which they are tried. Pure."""
+    found: list[str] = []
+    after = settings.agent[name].fallback
+    while after in settings.agent and after not in {name, *found}:
+        found.append(after)
+        after = settings.agent[after].fallback
+    return found
 
 
 def paused_words(project: str, paused: Mapping[str, Pause], *, in_settings: bool) -> str:

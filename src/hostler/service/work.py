@@ -57,13 +57,14 @@ from hostler.service.hand import (
 from hostler.service.house import House
 from hostler.service.marks import is_made, last_run, mark_of
 from hostler.service.observing import Observer, nobody
+from hostler.service.places import kept_by
 from hostler.service.purses import Purse
 from hostler.service.questions import Questions
 from hostler.service.sessions import session_for
 from hostler.service.speaking import has_spoken
 from hostler.service.spending import Treasurer
 from hostler.store import Transaction
-from hostler.store.runs import Run, RunState, last_fence, runs_of
+from hostler.store.runs import Run, RunState, counted_runs, last_fence, runs_of
 from hostler.store.tasks import Task, TaskState, change_task, require_task
 
 # Why an agent is stopped when the service leaves with its agents; the task itself is not stopped.
@@ -160,6 +161,7 @@ class Work:
             if _was_leaving(ended) and not _was_leaving(run):
                 self.requeue(tx, ended)
             else:
+                self._keep_agent(tx, ended)
                 ending.store(tx)
 
         return store
@@ -195,11 +197,20 @@ class Work:
 
     def requeue(self, tx: Transaction, run: Run) -> None:
         """The task goes back to its old place, as if this run had not been."""
-        task = require_task(tx, run.task_id)
+        task = self._keep_agent(tx, run)
+        if task.progress and not counted_runs(tx, task.id):
+            # What was noted before an agent that then never began: whoever may can begin it.
+            task = change_task(tx, task, replace(task, progress=""))
         if run.session and run.session != task.session:
             # Its conversation has begun, and goes on.
             task = change_task(tx, task, replace(task, session=run.session))
         take_back(tx, task)
+
+    def _keep_agent(self, tx: Transaction, run: Run) -> Task:
+        """A task stays with the agent that worked on it, also if that was a fallback."""
+        task = require_task(tx, run.task_id)
+        whose = kept_by(self._house.settings, task, run.agent) if run.counted else task.agent
+        return task if whose == task.agent else change_task(tx, task, replace(task, agent=whose))
 
     def finish_again(self, task: Task) -> None:
         """Our own part of a task whose agent was done: nothing else is repeated."""
