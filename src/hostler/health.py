@@ -47,6 +47,7 @@ class Context:
 
 
 CheckFunction = Callable[[Context], Iterable[Finding]]
+MendFunction = Callable[[Context], Iterable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,17 @@ class Check:
     run: CheckFunction
 
 
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """What was done about a finding, or why it could not be done."""
+
+    check: str
+    what: str
+    done: bool = True
+
+
 _registry: dict[str, Check] = {}
+_mends: dict[str, MendFunction] = {}
 
 
 def check(name: str, *, quick: bool = True) -> Callable[[CheckFunction], CheckFunction]:
@@ -68,6 +79,18 @@ def check(name: str, *, quick: bool = True) -> Callable[[CheckFunction], CheckFu
         if name in _registry:
             raise ValueError(f"two checks are called {name!r}")
         _registry[name] = Check(name, quick, function)
+        return function
+
+    return register
+
+
+def mend(name: str) -> Callable[[MendFunction], MendFunction]:
+    """Register what is safe to do when a check finds something; it says what it has done."""
+
+    def register(function: MendFunction) -> MendFunction:
+        if name in _mends:
+            raise ValueError(f"there are two mends for {name!r}")
+        _mends[name] = function
         return function
 
     return register
@@ -110,6 +133,20 @@ def _run(item: Check, context: Context) -> list[Finding]:
     except Exception as error:  # a broken check must not hide the others
         evidence = f"the check itself broke: {type(error).__name__}: {error}"
         return [Finding(item.name, Status.FAILED, evidence, "Please report this.")]
+
+
+def mend_all(context: Context, findings: Iterable[Finding]) -> list[Mended]:
+    """Mend what is safe to mend. What fails is told, and stops no other."""
+    wanting = {one.check for one in findings if one.status in (Status.WARNING, Status.FAILED)}
+    done: list[Mended] = []
+    for name in sorted(wanting & _mends.keys()):
+        try:
+            done.extend(Mended(name, what) for what in _mends[name](context))
+        except HostlerError as error:
+            done.append(Mended(name, f"{error.what} {error.remedy}".strip(), done=False))
+        except Exception as error:
+            done.append(Mended(name, f"{type(error).__name__}: {error}", done=False))
+    return done
 
 
 def verdict(findings: Iterable[Finding]) -> int:

@@ -67,3 +67,46 @@ def test_rooms_register_their_own_checks():
     health.load_room_checks()
     names = {item.name for item in health.registered()}
     assert {"settings", "home", "git", "agents", "credentials"} <= names
+
+
+@pytest.fixture
+def mending(monkeypatch) -> None:
+    monkeypatch.setattr(health, "_mends", {})
+
+
+def test_only_what_is_wrong_is_mended_and_what_fails_stops_no_other(mending, tmp_path):
+    @health.mend("a")
+    def fails(_context):
+        yield "half of it"
+        raise HostlerError("No disk.", remedy="Buy one.")
+
+    @health.mend("b")
+    def breaks(_context):
+        raise RuntimeError("oh no")
+
+    @health.mend("c")
+    def works(_context):
+        return ["all of it"]
+
+    @health.mend("d")
+    def untouched(_context):
+        raise AssertionError("nothing was wrong")
+
+    findings = [
+        *(Finding(name, Status.WARNING, "") for name in "abc"),
+        Finding("d", Status.OK, ""),
+        Finding("e", Status.FAILED, "and nobody mends it"),
+    ]
+    done = health.mend_all(context(tmp_path), findings)
+    assert [(one.check, one.what, one.done) for one in done] == [
+        ("a", "half of it", True),
+        ("a", "No disk. Buy one.", False),
+        ("b", "RuntimeError: oh no", False),
+        ("c", "all of it", True),
+    ]
+
+
+def test_there_are_not_two_mends_for_one_check(mending):
+    health.mend("a")(lambda _context: [])
+    with pytest.raises(ValueError, match="two mends"):
+        health.mend("a")(lambda _context: [])

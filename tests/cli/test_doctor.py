@@ -103,3 +103,17 @@ def test_credentials_are_looked_for_where_the_settings_say(hostler, home, tmp_pa
         path.write_text(written.replace('auth = "auto"', f'auth = "{auth}"'))
         found = findings(hostler("doctor", "--json", "--quick", env=env))
         assert found["credentials"][0]["status"] == status, auth
+
+
+def test_what_is_safe_to_mend_is_mended_and_asked_again(hostler, home):
+    hostler("init", "--yes", "--repo", "octo/hello", "--agent", "claude")
+    home.chmod(0o777)
+    before = hostler("doctor", "--quick", "--json")
+    assert "anybody may write" in str(findings(before)["home"])
+    assert json.loads(before.out)["mended"] == []
+    done = hostler("doctor", "--quick", "--fix", "--json")
+    (mended,) = json.loads(done.out)["mended"]
+    assert mended["check"] == "home" and mended["done"] and "became 775" in mended["what"]
+    assert "anybody may write" not in str(findings(done)["home"])
+    home.chmod(0o777)
+    assert "mended   home:" in hostler("doctor", "--quick", "--fix").out

@@ -21,6 +21,7 @@ GRACE_SECONDS = 10.0
 MOST_DOUBTS = 20
 # How long each of these looks waits for those who are about to be gone: one may be of the run.
 LEAVING_SECONDS = 0.5
+_PREFIX = f"{MARK}=".encode()
 
 
 class StillHeld(Exception):
@@ -89,11 +90,26 @@ def find(mark: str) -> list[tree.Process]:
     return scan.alive()
 
 
+def marks() -> dict[str, int]:
+    """The marks that living processes of our user carry, and how many carry each."""
+    found: dict[str, int] = {}
+    spared = _our_line()
+    for pid in tree.pids():
+        process = tree.look(pid)
+        if process is None or process.zombie or process.leaving or pid in spared:
+            continue
+        for entry in _environment(pid):
+            if entry.startswith(_PREFIX):
+                mark = entry[len(_PREFIX) :].decode("utf-8", "replace")
+                found[mark] = found.get(mark, 0) + 1
+    return found
+
+
 class Scan:
     """One pass over the process table, newest processes first."""
 
     def __init__(self, mark: str, before: Scan | None = None) -> None:
-        self._wanted = f"{MARK}={mark}".encode()
+        self._wanted = _PREFIX + mark.encode()
         self._before = before
         self._spared = _our_line()
         self._found: list[tree.Process] = []
@@ -143,12 +159,17 @@ def _our_line() -> set[int]:
 
 
 def _carries(pid: int, wanted: bytes) -> bool:
+    return wanted in _environment(pid)
+
+
+def _environment(pid: int) -> list[bytes]:
+    """What a process of our user was started with; nothing of anybody else."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             ours = os.fstat(file.fileno()).st_uid == os.geteuid()
-            return ours and wanted in file.read().split(b"\0")
+            return file.read().split(b"\0") if ours else []
     except OSError:
-        return False
+        return []
 
 
 def _wait_for(alive: list[tree.Process], seconds: float) -> None:

@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
+from hostler import __version__
 from hostler.model import stamp
 
 UNKNOWN = "another process"
@@ -24,13 +25,17 @@ _WAL_WRITE_BYTE = 120
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A process, as shown to a person. `purpose`: what it holds something for, if it says so."""
+    """A process, as shown to a person. `purpose`: what it holds something for, if it says so.
+
+    `version`: of the program, as it was when the process began.
+    """
 
     pid: int
     program: str
     host: str
     since: str
     purpose: str = ""
+    version: str = ""
 
     def __str__(self) -> str:
         what = " ".join(word for word in (self.program, self.purpose) if word)
@@ -40,7 +45,7 @@ class Holder:
 def myself(now: datetime, purpose: str = "") -> Holder:
     """This process, holding something from now on."""
     program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
-    return Holder(os.getpid(), program, socket.gethostname(), stamp(now), purpose)
+    return Holder(os.getpid(), program, socket.gethostname(), stamp(now), purpose, __version__)
 
 
 def write_holder(descriptor: int, holder: Holder) -> None:
@@ -70,6 +75,7 @@ def read_holder(lock_file: Path) -> Holder | None:
             str(found["host"]),
             str(found["since"]),
             str(found.get("purpose", "")),
+            str(found.get("version", "")),
         )
     except (OSError, ValueError, TypeError, KeyError):
         return None

@@ -90,6 +90,11 @@ def open_runs(tx: Transaction, *, task_id: str | None = None) -> list[Run]:
     return _rows(tx, chosen if task_id is None else and_(chosen, runs.c.task_id == task_id))
 
 
+def runs_marked(tx: Transaction, mark: str) -> list[Run]:
+    """Runs whose shim bears a mark: one at most, unless somebody made it up."""
+    return _rows(tx, runs.c.shim.contains(mark, autoescape=True))
+
+
 def live_runs(tx: Transaction) -> list[Run]:
     """Runs that hold their places, oldest first."""
     return _rows(tx, runs.c.state.in_([state.value for state in LIVE]))

@@ -14,3 +14,8 @@ def count_states(tx: Transaction) -> dict[TaskState, int]:
     counted = select(tasks.c.state, func.count().label("number")).group_by(tasks.c.state)
     found = {row["state"]: int(row["number"]) for row in tx.execute(counted).mappings()}
     return {state: found[state] for state in TaskState if state in found}
+
+
+def newest_change(tx: Transaction) -> str:
+    """When a task was last changed; empty without tasks."""
+    return str(tx.execute(select(func.max(tasks.c.updated_at))).scalar() or "")
