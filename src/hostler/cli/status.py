@@ -10,11 +10,11 @@ import typer
 from hostler.cli.looks import age, cut, moment, plain, visible, width
 from hostler.cli.output import DIM, RED, YELLOW, coloured, say, say_json
 from hostler.cli.state import globals_of
-from hostler.cli.task import Json, Opened, opened
+from hostler.cli.task import Json, opened
 
 if TYPE_CHECKING:
     from hostler.governor.status import PoolStatus
-    from hostler.service.overview import AtWork, Needy, Overview
+    from hostler.service.snapshot import AtWork, Needy, Snapshot
 
 _MOST_AT_WORK, _MOST_NEEDY, _MOST_PAUSES, _MOST_POOLS = 6, 3, 2, 4
 
@@ -33,17 +33,14 @@ def status(context: typer.Context, json: Json = False) -> None:
       hostler status --json | jq .needs_person
     """
     from hostler.errors import StoreMissing
-    from hostler.governor import look_around, read_policy
-    from hostler.service.overview import overview
     from hostler.service.presence import presence
+    from hostler.service.snapshot import Lookout
 
-    here, found = look_around(), presence(globals_of(context).home_folder)
     try:
         with opened(context) as house:
-            policy = read_policy(house.home, house.settings)
-            with house.store.read() as tx:
-                seen = overview(tx, found, policy, here, _full(house))
+            seen = Lookout(house.home, house.settings, house.store).look()
     except StoreMissing:
+        found = presence(globals_of(context).home_folder)
         _without_database(found.sentence(), json=json)
         return
     if json:
@@ -51,14 +48,6 @@ def status(context: typer.Context, json: Json = False) -> None:
         return
     for line in _lines(seen):
         say(line)
-
-
-def _full(house: Opened) -> str:
-    from hostler.service.space import rooms_of, sentence, too_full
-
-    floor = house.settings.runtime.disk_floor_mb
-    room = too_full(rooms_of(house.home), floor)
-    return sentence(room, floor) if room is not None else ""
 
 
 def _without_database(sentence: str, *, json: bool) -> None:
@@ -69,7 +58,7 @@ def _without_database(sentence: str, *, json: bool) -> None:
         say(_line("tasks", "none: this home has no database yet"))
 
 
-def _lines(seen: Overview) -> Iterator[str]:
+def _lines(seen: Snapshot) -> Iterator[str]:
     yield _line("service", _service(seen))
     if seen.full:
         yield _line("disk", seen.full, RED)
@@ -91,7 +80,7 @@ def _line(label: str, text: str, colour: str = "") -> str:
     return f"{label:<8} {coloured(shown, colour) if colour else shown}"
 
 
-def _service(seen: Overview) -> str:
+def _service(seen: Snapshot) -> str:
     from hostler.model import parse_stamp
 
     holder = seen.presence.holder
@@ -103,7 +92,7 @@ def _service(seen: Overview) -> str:
     return f"works for {since}, pid {holder.pid} on {holder.host}"
 
 
-def _paused(seen: Overview) -> Iterator[str]:
+def _paused(seen: Snapshot) -> Iterator[str]:
     for one in seen.pauses[:_MOST_PAUSES]:
         what = "everything" if one.scope == "all" else one.scope.removeprefix("project:")
         why = f": {plain(one.why)}" if one.why else ""
@@ -111,7 +100,7 @@ def _paused(seen: Overview) -> Iterator[str]:
     yield from _more("paused", len(seen.pauses), _MOST_PAUSES)
 
 
-def _at_work(seen: Overview) -> Iterator[str]:
+def _at_work(seen: Snapshot) -> Iterator[str]:
     for number, one in enumerate(seen.at_work[:_MOST_AT_WORK]):
         yield _line("" if number else "agents", _agent(one))
     if not seen.at_work:
@@ -125,7 +114,7 @@ def _agent(one: AtWork) -> str:
     return f"{age(one.seconds):>4}  {one.run.task_id}  ({one.run.agent}{waits}) {title}"
 
 
-def _needy(seen: Overview) -> Iterator[str]:
+def _needy(seen: Snapshot) -> Iterator[str]:
     for number, one in enumerate(seen.needy[:_MOST_NEEDY]):
         yield from _person("" if number else "person", one)
     if not seen.needy:
@@ -140,7 +129,7 @@ def _person(label: str, one: Needy) -> Iterator[str]:
         yield _line("", f"      {plain(one.then)}")
 
 
-def _pools(seen: Overview) -> Iterator[str]:
+def _pools(seen: Snapshot) -> Iterator[str]:
     governor = seen.governor
     shown = ", ".join(_pool(one) for one in governor.pools[:_MOST_POOLS])
     more = len(governor.pools) - _MOST_POOLS

@@ -124,12 +124,17 @@ def open_gate(_task: Task) -> Held | None:
 def choose(tasks: Iterable[Task], yard: Yard, further: Further = open_gate) -> Choice:
     """The first in order whom no gate holds."""
     held: dict[str, Held] = {}
-    for task in sorted(tasks, key=lambda task: _rank(task, yard)):
+    for task in in_order(tasks, yard):
         found = gate_of(task, yard) or (None if task.finishing else further(task))
         if found is None:
             return Choice(task, held)
         held[task.id] = found
     return Choice(None, held)
+
+
+def in_order(tasks: Iterable[Task], yard: Yard) -> list[Task]:
+    """Tasks as admission looks at them, one after another."""
+    return sorted(tasks, key=lambda task: _rank(task, yard))
 
 
 def gate_of(task: Task, yard: Yard) -> Held | None:

@@ -17,7 +17,7 @@ from hostler.intake.operator import quoted
 from hostler.service.admission import GOVERNED
 from hostler.service.candidates import Gate
 from hostler.service.following import state_words
-from hostler.service.overview import PERSON
+from hostler.service.snapshot.needy import PERSON
 from hostler.service.verb_targets import NotSaid
 from hostler.service.why import TURN, Why
 from hostler.store.tasks import Task, TaskState

@@ -12,6 +12,7 @@ from hostler.flows.lineage import DEEPEST
 from hostler.model import parse_stamp
 from hostler.planner import Blocker, blockers_of
 from hostler.service.next_steps import NextStep, next_step
+from hostler.service.pages import page
 from hostler.store import Transaction
 from hostler.store.instants import age
 from hostler.store.pulls import PullRow, find_pull
@@ -128,10 +129,7 @@ class Portrait:
         return (self.pull.url if self.pull else "") or self._page("pull", self.task.pr_number)
 
     def _page(self, kind: str, number: int | None) -> str:
-        if not number or self.task.repo_full_name is None:
-            return ""
-        web = self.settings.github.web_url.rstrip("/")
-        return f"{web}/{self.task.repo_full_name}/{kind}/{number}"
+        return page(self.settings.github.web_url, self.task.repo_full_name, kind, number)
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""

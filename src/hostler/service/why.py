@@ -13,7 +13,7 @@ from hostler.governor import Here, Policy
 from hostler.model import parse_stamp, stamp
 from hostler.planner import Blocker, blockers_of
 from hostler.service.admission import Admission, Office, governed, open_house, returning
-from hostler.service.candidates import BEFORE_WORKERS, WAITING, Gate, Held, choose
+from hostler.service.candidates import BEFORE_WORKERS, WAITING, Gate, Held, choose, in_order
 from hostler.service.closing import closed_for_restart
 from hostler.service.next_steps import NextStep, next_step
 from hostler.service.presence import Presence
@@ -104,20 +104,36 @@ def why(tx: Transaction, inquiry: Inquiry, task: Task) -> Why:
 
 def holds(tx: Transaction, inquiry: Inquiry, task: Task) -> Held | None:
     """The gate that holds a task; None for the one that admission would take next."""
-    admission = Admission(office_of(tx, inquiry))
-    yard = admission.yard(tx)
-    further = governed(tx, yard, inquiry.policy, inquiry.here)
-    held = choose([task], yard, further).held.get(task.id)
-    if held is not None and held.gate in BEFORE_WORKERS:
-        return held
-    full = workers_full(tx, inquiry.settings.runtime.worker_count)
-    if full is not None or held is not None:
-        return full or held
-    back = returning(tx, yard, inquiry.policy, inquiry.here)
-    if back is not None:
-        return _after(f"The agent of {back.task_id}, which lent its place,")
-    first = admission.choose(tx, yard, inquiry.policy, inquiry.here).task
-    return None if first is None or first.id == task.id else _after(first.id)
+    return Gatekeeper(tx, inquiry).holds(task)
+
+
+class Gatekeeper:
+    """What the gates say to every task that waits, at the one moment of a transaction."""
+
+    def __init__(self, tx: Transaction, inquiry: Inquiry) -> None:
+        policy, here = inquiry.policy, inquiry.here
+        admission = Admission(office_of(tx, inquiry))
+        self.yard = admission.yard(tx)
+        self._further = governed(tx, self.yard, policy, here)
+        self._full = workers_full(tx, inquiry.settings.runtime.worker_count)
+        self._back = returning(tx, self.yard, policy, here)
+        self._first = admission.choose(tx, self.yard, policy, here).task
+
+    def holds(self, task: Task) -> Held | None:
+        """The gate that holds a task; None for the one that admission would take next."""
+        held = choose([task], self.yard, self._further).held.get(task.id)
+        if held is not None and held.gate in BEFORE_WORKERS:
+            return held
+        if self._full is not None or held is not None:
+            return self._full or held
+        if self._back is not None:
+            return _after(f"The agent of {self._back.task_id}, which lent its place,")
+        first = self._first
+        return None if first is None or first.id == task.id else _after(first.id)
+
+    def queue(self) -> list[tuple[Task, Held | None]]:
+        """All that wait, as admission looks at them, each with what holds it."""
+        return [(task, self.holds(task)) for task in in_order(self.yard.waiting, self.yard)]
 
 
 def office_of(tx: Transaction, inquiry: Inquiry) -> Office:

@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, func, insert, select, update
+from sqlalchemy import ColumnElement, Select, and_, func, insert, select, update
 
 from hostler.errors import StoreConflict
 from hostler.model import RepoName
@@ -219,9 +219,13 @@ def note_gate(tx: Transaction, task: str, gate: str) -> None:
     tx.execute(update(tasks).where(tasks.c.id == task, waits).values(values))
 
 
+def read_tasks(tx: Transaction, statement: Select[Any]) -> list[Task]:
+    """The tasks that a selection of whole rows names."""
+    return [_task(dict(row)) for row in tx.execute(statement).mappings()]
+
+
 def _many(tx: Transaction, chosen: ColumnElement[bool]) -> list[Task]:
-    rows = tx.execute(select(tasks).where(chosen).order_by(tasks.c.order, tasks.c.id)).mappings()
-    return [_task(dict(row)) for row in rows]
+    return read_tasks(tx, select(tasks).where(chosen).order_by(tasks.c.order, tasks.c.id))
 
 
 def _one(tx: Transaction, chosen: ColumnElement[bool]) -> Task | None:
