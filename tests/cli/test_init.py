@@ -37,7 +37,7 @@ def test_yes_writes_a_valid_commented_file(hostler, home):
     settings = read(home / "hostler.toml").settings
     assert settings.repo["hello"].allowed_users == ["ann"]
     agent = settings.agent["claude"]
-    assert (agent.kind, agent.command, agent.pool) == ("command", ["claude", "-p"], "anthropic")
+    assert (agent.kind, agent.command) == ("claude", [])
     assert "# poll_interval_seconds = 30" in (home / "hostler.toml").read_text()
     assert "Still missing: a GitHub token" in done.out
 
@@ -46,7 +46,7 @@ def test_gh_is_proposed_and_its_token_is_written_nowhere(hostler, home, with_pro
     done = hostler("init", "--yes", "--json", env=with_programs)
     assert json.loads(done.out)["auth"] == "gh"
     written = (home / "hostler.toml").read_text()
-    assert 'auth = "gh"' in written and 'command = ["codex", "exec", "-"]' in written
+    assert 'auth = "gh"' in written and 'kind = "codex"' in written
     assert "gho_" not in written + done.out + done.err
 
 
@@ -140,4 +140,4 @@ def test_on_a_terminal_it_asks_and_takes_the_answers(home, environment, tmp_path
     assert "Repository to watch" in screen and "gh auth token" in screen
     settings = read(home / "hostler.toml").settings
     assert settings.repo["hello"].allowed_users == ["ann", "bob"]
-    assert (settings.agent["codex"].pool, settings.github.auth) == ("openai", "gh")
+    assert (settings.agent["codex"].kind, settings.github.auth) == ("codex", "gh")

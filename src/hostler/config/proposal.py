@@ -80,24 +80,8 @@ def choices(answers: Answers) -> Choices:
             "operator_logins": list(answers.allowed_users[:1]),
         }
     if answers.agent:
-        tables[f"agent.{answers.agent}"] = _agent(answers.agent)
+        tables[f"agent.{answers.agent}"] = {"kind": answers.agent}
     return Choices(tables)
-
-
-# How each program takes a prompt on its standard input, and whose models it uses. They run as
-# plain commands; what they may do without asking is for the operator to add.
-_HEADLESS: dict[str, tuple[list[str], str]] = {
-    "claude": (["claude", "-p"], "anthropic"),
-    "codex": (["codex", "exec", "-"], "openai"),
-    "gemini": (["gemini"], "google"),
-    "opencode": (["opencode", "run"], ""),
-}
-
-
-def _agent(name: str) -> dict[str, object]:
-    argv, pool = _HEADLESS.get(name, ([name], ""))
-    table: dict[str, object] = {"kind": "command", "command": argv}
-    return {**table, "pool": pool} if pool else table
 
 
 def ask(*argv: str) -> str:
