@@ -8,10 +8,17 @@ from pathlib import Path
 import pytest
 import typer
 
+from hostler.agents.outcomes import Outcome
 from hostler.cli.main import app
 from hostler.cli.reference import commands
 from hostler.cli.reference import page as commands_page
 from hostler.config.explain import keys, reference
+from hostler.governor import Gate as GovernorGate
+from hostler.service.candidates import Gate
+from hostler.store.outbox import WriteState
+from hostler.store.pulls import PullStatus
+from hostler.store.runs import RunState
+from hostler.store.tasks import TaskState
 from hostler.telemetry.names import EVENTS, METRICS
 
 ROOT = Path(__file__).parents[2]
@@ -88,3 +95,28 @@ def test_every_page_is_reachable_from_the_index():
         name = str(page.relative_to(DOCS))
         if name != "README.md" and not name.startswith("decisions/"):
             assert f"({name})" in index, f"docs/README.md does not mention {name}"
+
+
+@pytest.mark.parametrize(
+    ("heading", "states"),
+    [
+        ("A task", TaskState),
+        ("A run", RunState),
+        ("How a run ended", Outcome),
+        ("A pull request", PullStatus),
+        ("A write to GitHub", WriteState),
+    ],
+)
+def test_the_handbook_explains_every_state(heading, states):
+    page = (DOCS / "handbook.md").read_text()
+    _, _, section = page.partition(f"# {heading}\n")
+    rows = [line for line in section.partition("\n#")[0].splitlines() if line.startswith("| `")]
+    named = [name for row in rows for name in re.findall(r"`([a-z_]+)`", row.split("|")[1])]
+    assert sorted(named) == sorted(state.value for state in states)
+
+
+def test_the_how_to_explains_every_gate():
+    page = (DOCS / "howto" / "find-out-why-it-waits.md").read_text()
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| ")]
+    named = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
+    assert {gate.value for gate in (*Gate, *GovernorGate)} <= named
