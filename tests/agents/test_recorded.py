@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -175,7 +176,7 @@ def test_waits_that_a_provider_names_are_kept():
 @pytest.mark.parametrize(
     ("name", "spent", "usd"),
     [
-        ("claude/tool", Usage(236, 44, 10, total=True), 0.00184),
+        ("claude/tool", Usage(246, 44, 10, total=True), 0.00184),
         ("codex/tool", Usage(222, 44, 10, total=True), 0.0),
         ("gemini/tool", Usage(222, 44, 10, total=True), 0.0),
         ("opencode/tool", Usage(222, 44, 0, total=True), 0.0),
@@ -184,6 +185,40 @@ def test_waits_that_a_provider_names_are_kept():
 def test_tokens_and_money_are_counted_once(name, spent, usd):
     found = verdict_on(recording(name)).tally
     assert (found.usage, found.usd) == (spent, usd)
+
+
+def read_by_models(cli: str, raw: dict[str, Any]) -> int | None:
+    """All tokens that a model read, as an event has them that tells of them in full."""
+    if cli == "claude" and raw["type"] == "result":
+        names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+        return sum(raw["usage"][name] for name in names)
+    if cli == "codex" and raw["type"] == "turn.completed":
+        return int(raw["usage"]["input_tokens"])
+    if cli == "gemini" and raw["type"] == "result":
+        return int(raw["stats"]["input"] + raw["stats"]["cached"])
+    if cli == "opencode" and raw["type"] == "step_finish":
+        tokens = raw["part"]["tokens"]
+        return int(tokens["total"] - tokens["output"] - tokens["reasoning"])
+    return None
+
+
+@pytest.mark.parametrize("one", recordings(), ids=lambda one: one.full_name)
+def test_tokens_that_were_read_mean_the_same_of_every_program(one: Recording):
+    for text in one.stdout:
+        told = read_by_models(one.cli, json.loads(text))
+        if told is None:
+            continue
+        events = KINDS[one.cli].events(Line(Stream.STDOUT, text))
+        (usage,) = [event for event in events if isinstance(event, Usage)]
+        assert usage.input_tokens == told and usage.cached_tokens <= told
+
+
+def test_what_a_cache_had_is_among_what_was_read():
+    cache = {"read": 40, "write": 2}
+    part = {"reason": "stop", "tokens": {"input": 3, "output": 1, "reasoning": 0, "cache": cache}}
+    line = json.dumps({"type": "step_finish", "part": part})
+    usage, *_ = KINDS["opencode"].events(Line(Stream.STDOUT, line))
+    assert usage == Usage(45, 1, 40)
 
 
 def test_what_was_spent_before_an_end_by_force_is_counted_too():

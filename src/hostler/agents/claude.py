@@ -143,8 +143,9 @@ def _sentence(raw: Mapping[str, Any]) -> str:
 
 def _usage(raw: Mapping[str, Any], *, total: bool = False, of: str = "") -> Usage:
     read, written = whole(raw, "cache_read_input_tokens"), whole(raw, "cache_creation_input_tokens")
-    fresh = whole(raw, "input_tokens")
-    return Usage(fresh + written, whole(raw, "output_tokens"), read, total, of)
+    # What it calls input is only what no cache was asked for.
+    every = whole(raw, "input_tokens") + written + read
+    return Usage(every, whole(raw, "output_tokens"), read, total, of)
 
 
 class Claude(Streamed):

@@ -52,6 +52,8 @@ class Retrying:
 class Usage:
     """Tokens. `total`: of the whole run so far; otherwise in addition to earlier ones.
 
+    `input_tokens` are all that a model read; `cached_tokens` those of them that its provider had in
+    a cache. Programs that tell them apart are added up, so that it means the same for each.
     `of` names the message they were spent on: what is said of the same message again replaces
     what was said before.
     """

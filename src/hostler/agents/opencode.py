@@ -69,7 +69,9 @@ def _step_finish(raw: Mapping[str, Any]) -> Iterator[Event]:
     part = inner(raw, "part")
     tokens, cache = inner(part, "tokens"), inner(part, "tokens", "cache")
     output = whole(tokens, "output") + whole(tokens, "reasoning")
-    yield Usage(whole(tokens, "input") + whole(cache, "write"), output, whole(cache, "read"))
+    read = whole(cache, "read")
+    # What it calls input is only what no cache was asked for.
+    yield Usage(whole(tokens, "input") + whole(cache, "write") + read, output, read)
     yield Cost(amount(part, "cost"))
     reason = words(part, "reason")
     if reason == "stop":
