@@ -18,10 +18,12 @@ from recordings import (
     verdict_on,
 )
 
+from hostler.agents.classify import classify
 from hostler.agents.events import Cost, LimitSignal, Retrying, Text, ToolUse, Usage
 from hostler.agents.kinds import KINDS
 from hostler.agents.lines import Line, Stream
 from hostler.agents.outcomes import LIMITS, Outcome
+from hostler.agents.verdict import EndedBy
 
 UUID = "00000429-0529-4401-8429-429429429429"
 HOSTILE = (
@@ -249,6 +251,34 @@ def test_a_run_is_told_live(cli):
     assert text == "All done. MOCK_FINAL_MESSAGE"
     assert any(isinstance(one, Text) for one in found)
     assert any(isinstance(one, Cost) for one in found) == (cli in {"claude", "opencode"})
+
+
+def last_said(cli: str, message: str) -> str:
+    """A failure of each program, in any words."""
+    error = {"message": message}
+    return json.dumps(
+        {
+            "claude": {"type": "result", "subtype": "success", "is_error": True, "result": message},
+            "codex": {"type": "turn.failed", "error": error},
+            "gemini": {"type": "result", "status": "error", "error": error},
+            "opencode": {"type": "error", "error": {"name": "APIError", "data": error}},
+        }[cli]
+    )
+
+
+@given(
+    st.sampled_from(["claude", "codex", "gemini", "opencode"]),
+    st.lists(st.sampled_from(["@octo", "`", "#1", "\n", "fixes #2", "x"]) | st.text(), max_size=8),
+    st.sampled_from([1, 41, 145, 173]),
+)
+def test_words_of_a_program_name_nobody_where_a_verdict_is_read(cli, said, code):
+    line = Line(Stream.STDOUT, last_said(cli, " ".join(said)))
+    aside = Line(Stream.STDERR, " ".join(said))
+    for lines in ([line], [aside]):
+        why = classify(KINDS[cli], lines, code, EndedBy.EXIT).verdict.why
+        assert why.count("`") % 2 == 0 and "\n" not in why
+        outside = "".join(why.split("`")[::2])
+        assert "@" not in outside and "#" not in outside
 
 
 def test_failures_of_a_server_are_no_limits():

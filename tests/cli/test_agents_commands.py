@@ -36,7 +36,9 @@ def test_a_recorded_run_is_explained(one, tmp_path):
 def test_people_read_the_same(tmp_path):
     (one,) = (one for one in recordings() if one.full_name == "claude/oauth_429_unified")
     found = run("classify", *files(one, tmp_path))
-    assert found.output.startswith("quota, decided by stream: You've hit your 5-hour limit")
+    assert found.output.startswith(
+        "quota, decided by stream: It says: `You've hit your 5-hour limit"
+    )
     assert "park" in found.output and "2026-11-15T21:40:44.000Z" in found.output
 
 

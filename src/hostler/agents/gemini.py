@@ -21,7 +21,7 @@ from hostler.agents.events import (
     Usage,
 )
 from hostler.agents.foreign import detail, inner, object_in, whole, words
-from hostler.agents.lastword import last_word
+from hostler.agents.lastword import in_its_words, last_word
 from hostler.agents.launch import Assignment, Launch
 from hostler.agents.outcomes import LIMITS, Outcome
 from hostler.agents.program import Program
@@ -161,5 +161,5 @@ class Gemini(Streamed):
             outcome = None
         if outcome is None:
             return found
-        why = tally.finished.text if tally.finished else found.why
+        why = in_its_words(ended.text, outcome) if ended else found.why
         return replace(found, outcome=outcome, decided_by=DecidedBy.EXIT_CODE, why=why)

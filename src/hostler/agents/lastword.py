@@ -12,7 +12,10 @@ from hostler.agents.exitcodes import by_exit_code
 from hostler.agents.outcomes import Outcome
 from hostler.agents.tally import Tally
 from hostler.agents.verdict import DecidedBy, Verdict
+from hostler.wording import as_code
 
+# Of a program's own words, this much stands in ours. They may go to where everybody reads.
+LONGEST_SAID = 300
 # From here on, an exit code says which signal ended the program.
 SIGNALS = 128
 UNKNOWN = (
@@ -47,14 +50,21 @@ def _failed(tally: Tally, outcome: Outcome | None, text: str) -> Verdict:
     """A wall that its failing request named comes before the number that the request ended with."""
     fault = tally.fault.reason if tally.fault else None
     found = fault if fault is Outcome.QUOTA or outcome is None else outcome
-    said = " ".join(text.split())[:300]
+    said = as_code(text, LONGEST_SAID)
     if found is None:
-        told = f"It says that it failed, in words that are not known: {said or 'none'}. {UNKNOWN}"
+        told = f"It says that it failed, in words that are not known: {said}. {UNKNOWN}"
         return Verdict(Outcome.CRASH, DecidedBy.STREAM, told)
-    return Verdict(found, DecidedBy.STREAM, said or f"It says that it ended with {found}.")
+    return Verdict(found, DecidedBy.STREAM, in_its_words(text, found))
+
+
+def in_its_words(text: str, outcome: Outcome) -> str:
+    """Why a program failed, as it says itself; else only how."""
+    if not text.strip():
+        return f"It says that it ended with {outcome}."
+    return f"It says: {as_code(text, LONGEST_SAID)}"
 
 
 def _never_began(exit_code: int, tally: Tally) -> Verdict:
     why = f"It ended with {exit_code} before it began"
-    said = " ".join(tally.aside.split())[:300]
-    return Verdict(Outcome.CONFIG, DecidedBy.EXIT_CODE, f"{why}: {said}" if said else f"{why}.")
+    said = f": {as_code(tally.aside, LONGEST_SAID)}" if tally.aside.strip() else "."
+    return Verdict(Outcome.CONFIG, DecidedBy.EXIT_CODE, f"{why}{said}")

@@ -9,7 +9,7 @@ from hostler.config.settings import Repo
 from hostler.flows.authors import PROGRAMS, permission
 from hostler.flows.ci import Failure
 from hostler.flows.material import Material
-from hostler.flows.rendering import quoted
+from hostler.flows.rendering import named, quoted
 from hostler.flows.templates import RepoWords
 from hostler.flows.turns import design_path, is_feedback
 from hostler.forge.port import ItemKind
@@ -132,7 +132,7 @@ class Prompter:
 
     def _heading(self, said: Remark) -> str:
         line = f", line {said.line}" if said.line else ""
-        where = f" on {said.path}{line}" if said.path else ""
+        where = f" on {named(said.path)}{line}" if said.path else ""
         kind = "review" if said.row.kind == ItemKind.REVIEW else "comment"
         may = permission(said.row.author, self.repo, said.row)
         return f"{kind} {said.row.object_id}, written by {said.row.author} ({may}){where}"
@@ -146,10 +146,11 @@ def _run(failure: Failure) -> str:
     run = failure.seen.run
     logs = [
         quoted(
-            f"end of the log of the job {log.job}, which ended as {log.conclusion} ({PROGRAMS})",
+            f"end of the log of the job {named(log.job)}, which ended as {log.conclusion} "
+            f"({PROGRAMS})",
             log.text,
         )
         for log in failure.logs
     ]
-    named = quoted(f"workflow run {run.id}, which ended as {run.conclusion}", run.check)
-    return "\n".join([named, *logs])
+    run_words = quoted(f"workflow run {run.id}, which ended as {run.conclusion}", run.check)
+    return "\n".join([run_words, *logs])

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from hostler.intake.prose import prose
 from hostler.model import RepoName
+from hostler.wording import as_code
 
 NAME = "/hostler"
 # What a command is called whose verb nobody can tell.
@@ -120,11 +121,8 @@ def _sha(key: str, value: str) -> str:
 
 
 def quoted(text: str, most: int = LONGEST_QUOTE) -> str:
-    """Somebody else's words, as code: they name nobody, link nowhere, and are not long."""
-    plain = " ".join(text.replace("`", "'").split())
-    if len(plain) > most:
-        plain = plain[: most - 1] + "…"
-    return f"`{plain}`" if plain else "nothing"
+    """Somebody else's words, as code and not long."""
+    return as_code(text, most)
 
 
 def _allowed(verb: Verb) -> str:
