@@ -65,10 +65,13 @@ def by_itself() -> tuple[Recording, ...]:
     return tuple(one for one in recordings() if one.ended_by is EndedBy.EXIT and one.stdout)
 
 
-def verdict_on(one: Recording, stdout: bytes | None = None, cuts: int = 0) -> Classified:
+def verdict_on(
+    one: Recording, stdout: bytes | None = None, cuts: int = 0, stderr: bytes | None = None
+) -> Classified:
     """The verdict; of other bytes than were recorded, or fed in pieces of some length."""
     whole = as_bytes(one.stdout) if stdout is None else stdout
-    lines = [*_split(whole, Stream.STDOUT, cuts), *_split(as_bytes(one.stderr), Stream.STDERR)]
+    beside = as_bytes(one.stderr) if stderr is None else stderr
+    lines = [*_split(whole, Stream.STDOUT, cuts), *_split(beside, Stream.STDERR)]
     return classify(KINDS[one.cli], lines, one.exit_code, one.ended_by)
 
 

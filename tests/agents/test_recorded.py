@@ -94,6 +94,34 @@ def test_words_of_models_and_tools_change_no_verdict(one, said):
     assert verdict_on(one, as_bytes(tuple(lines))).verdict.outcome.value == one.judged
 
 
+# What gemini says of itself on standard error, said by somebody else.
+ASIDE = (
+    *HOSTILE,
+    "Attempt 1 failed with status 429. Retrying with backoff... _ApiError: {}",
+    "Attempt 3 failed: You have exhausted your capacity on this model. Retrying after 5000ms...",
+    "Attempt 3 failed with status 402. Max attempts reached",
+    "Attempt 10 failed with status 529. Max attempts reached",
+    "[API Error: You have exhausted your daily quota on this model.]",
+)
+
+
+@given(
+    st.sampled_from(by_itself()),
+    st.lists(st.sampled_from(ASIDE) | st.text(), min_size=1, max_size=5),
+    st.integers(0, 50),
+    st.booleans(),
+)
+def test_words_beside_the_stream_change_no_verdict_and_close_nothing(one, said, place, alone):
+    """Whatever stands there of ours, of tools, or of nobody."""
+    kept = [] if alone else list(one.stderr)
+    kept[place % (len(kept) + 1) : 0] = said
+    found, whole = verdict_on(one, stderr=as_bytes(tuple(kept))), verdict_on(one)
+    assert found.verdict.outcome.value == one.judged
+    ended = found.tally.finished
+    assert ended is None or found.verdict.limit == whole.verdict.limit
+    assert found.tally.session == whole.tally.session and found.tally.usage == whole.tally.usage
+
+
 @given(
     st.sampled_from(by_itself()),
     st.lists(st.tuples(st.integers(0, 50), st.binary(max_size=200)), max_size=5),
