@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hostler.agents.exitword import Exit
-from hostler.agents.outcomes import Next, Outcome, meaning
+from hostler.agents.outcomes import LIMITS, Next, Outcome, meaning
 from hostler.agents.result import Result
 from hostler.agents.tally import Tally
 from hostler.agents.verdict import DecidedBy, EndedBy, Verdict
@@ -43,10 +43,9 @@ class Ending:
     # What its last word told of them: of a run that ends by it, its death tells the same.
     last_limits: tuple[Limit, ...] = ()
 
-    @property
-    def told(self) -> tuple[Limit, ...]:
-        """All of them."""
-        return (*self.limits, *self.last_limits)
+    def told_alive(self, run: Run) -> tuple[Limit, ...]:
+        """What is not told of by the death of the run, whose row says how it ended."""
+        return self.limits if run.outcome in LIMITS else (*self.limits, *self.last_limits)
 
 
 def without_agent(outcome: Outcome, why: str, by: DecidedBy = DecidedBy.NOT_STARTED) -> Ending:

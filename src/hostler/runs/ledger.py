@@ -95,9 +95,8 @@ def exited(tx: Transaction, run: Run, ending: Ending) -> Run:
     """Nothing of the agent is left: its outcome, under whatever stop was asked for by now."""
     own = own_share(tx, run, ending.tally)
     changed = _move(tx, run, Move.OVER, judged(ending, current(tx, run).stop_why, own))
-    death = list(death_signals(changed))
-    live = live_signals(run, ending.limits if death else ending.told)
-    add_signals(tx, [*live, *death])
+    live = live_signals(run, ending.told_alive(changed))
+    add_signals(tx, [*live, *death_signals(changed)])
     return changed
 
 

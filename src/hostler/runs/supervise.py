@@ -183,8 +183,8 @@ class Supervisor:
         with self._store.write(SCOPE) as tx:
             run = ledger.exited(tx, run, ending)
             self._hooks.release(tx, run)
-            if ending.told:
-                self._hooks.limited(tx, run, [one.signal for one in ending.told])
+            if limits := ending.told_alive(run):
+                self._hooks.limited(tx, run, [one.signal for one in limits])
         self._say(Step.EXITED, run)
         return run
 
