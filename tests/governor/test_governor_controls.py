@@ -35,6 +35,19 @@ overlays = st.builds(
     last_dispatch_at=any_moment,
     next_dispatch_at=any_moment,
     gate_until=any_moment,
+    window_at=any_moment,
+    looked_at=any_moment,
+    window_answers=st.integers(-1, 500),
+    window_refusals=st.integers(-1, 500),
+    window_deaths=st.integers(-1, 500),
+    agent_seconds=st.floats(-1, 10**5),
+    refused_before=st.booleans(),
+    agent_rate=st.floats(),
+    growth=st.integers(-1, 10**4),
+    deaf_since=any_moment,
+    unanswered=st.integers(0, 9),
+    announced_utilisation=st.floats(),
+    announced_at=any_moment,
 )
 
 

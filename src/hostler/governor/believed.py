@@ -39,6 +39,10 @@ def believed(knobs: Knobs, overlay: Overlay, now: datetime) -> Overlay:
         probe_admitted_at=_past(overlay.probe_admitted_at, now),
         last_dispatch_at=_past(overlay.last_dispatch_at, now),
         next_dispatch_at=_deadline(overlay.next_dispatch_at, now, longest_spacing(knobs)),
+        window_at=_past(overlay.window_at, now),
+        looked_at=_past(overlay.looked_at, now),
+        deaf_since=_past(overlay.deaf_since, now),
+        announced_at=_past(overlay.announced_at, now),
         gate_until=_deadline(overlay.gate_until, now, LONGEST_GATE.total_seconds()),
     )
 
@@ -74,6 +78,10 @@ def _is_off(knobs: Knobs, overlay: Overlay, now: datetime) -> bool:
         overlay.breaker_open_at,
         overlay.probe_admitted_at,
         overlay.last_dispatch_at,
+        overlay.window_at,
+        overlay.looked_at,
+        overlay.deaf_since,
+        overlay.announced_at,
         *overlay.recent_decreases,
         *(seen.at for seen in overlay.recent_rate_limit_events),
     )

@@ -47,6 +47,11 @@ def ripened(overlay: Overlay, now: datetime) -> Overlay:
     """Half-open, once the break is over."""
     if overlay.breaker_state is not Breaker.OPEN or now < _break_ends(overlay, now):
         return overlay
+    return half_opened(overlay)
+
+
+def half_opened(overlay: Overlay) -> Overlay:
+    """One may try."""
     return replace(overlay, breaker_state=Breaker.HALF_OPEN, probe=None, probe_admitted_at=None)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from hostler.governor.aimd import Aimd
 from hostler.governor.overlay import Control
+from hostler.governor.served import Served
 from hostler.governor.switched import Switched
 
-CONTROLS: Mapping[str, Control] = {"aimd": Switched(Aimd())}
+CONTROLS: Mapping[str, Control] = {"aimd": Switched(Aimd()), "served": Switched(Served())}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
@@ -123,7 +123,20 @@ class Overlay:
     last_dispatch_at: datetime | None = None
     next_dispatch_at: datetime | None = None
     gate_until: datetime | None = None
-    served: tuple[float, ...] = field(default=())
+    # What `served` measures: a window of answers and refusals, and what was announced last.
+    window_at: datetime | None = None
+    looked_at: datetime | None = None
+    window_answers: int = 0
+    window_refusals: int = 0
+    window_deaths: int = 0
+    agent_seconds: float = 0.0
+    refused_before: bool = False
+    agent_rate: float = 0.0
+    growth: int = 0
+    deaf_since: datetime | None = None
+    unanswered: int = 0
+    announced_utilisation: float = 0.0
+    announced_at: datetime | None = None
 
 
 class Control(Protocol):

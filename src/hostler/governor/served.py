@@ -1,0 +1,223 @@
+"""The policy `served`: the cap follows what the provider really serves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from hostler.governor import breaker, measured, spacing
+from hostler.governor.aimd import FLOOR, counted, effective_cap
+from hostler.governor.overlay import (
+    CONGESTION,
+    Announced,
+    Breaker,
+    Knobs,
+    Load,
+    Overlay,
+    Report,
+    Shut,
+    Slot,
+    Source,
+)
+
+GATE = "limit"
+# One more agent after so long without a refusal.
+GROW_EVERY = timedelta(seconds=60)
+# The same where the provider says that it has room: it would say so first if it had none.
+GROW_EVERY_TOLD = timedelta(seconds=30)
+# So many more steps by one before they get larger: most rises are no more than noise.
+PATIENCE = 2
+# No single step is larger: starts take seconds each, and refusals come late.
+LARGEST_STEP = 8
+# A provider that is asked for all that it has refuses some of it.
+HEADROOM = 0.94
+# How much of the way to a lower measure is taken at once: one window may be a poor one.
+LOWER_GAIN = 0.5
+# An announced use below which there is room, and above which there is too little. The first is
+# near 0: a limit of which nothing is used up refills faster than anybody asks.
+LOW_USE, HIGH_USE = 0.05, 0.6
+# One agent less so often while too much is used.
+EASE_EVERY = timedelta(seconds=20)
+# An announcement older than this says nothing of now.
+FRESH = timedelta(seconds=30)
+# A wait this long is a pause and not a queue: it says nothing of how many agents there may be.
+PAUSE = timedelta(seconds=30)
+# So many refusals over so long without a single answer: nobody is served at all.
+DEAF_AFTER = timedelta(seconds=60)
+DEAF_REFUSALS = 3
+
+
+class Served:
+    """Measured instead of guessed: no halving, growth while it is quiet, one probe when deaf."""
+
+    def cap(self, knobs: Knobs, overlay: Overlay) -> int:
+        return effective_cap(knobs, overlay)
+
+    def passed(self, knobs: Knobs, overlay: Overlay, now: datetime, load: Load) -> Overlay:
+        overlay = breaker.waited(knobs, overlay, now, load)
+        overlay = measured.noted(overlay, now, load.active)
+        if overlay.breaker_state is not Breaker.CLOSED or _pausing(overlay, now):
+            return overlay
+        if measured.is_full(overlay, now):
+            overlay = judged(knobs, overlay, now, load)
+        return grown(knobs, eased(knobs, overlay, now, load), now, load)
+
+    def shut(self, knobs: Knobs, overlay: Overlay, now: datetime) -> Shut | None:  # noqa: ARG002
+        return breaker.shut(overlay, now) or _gate(overlay, now) or spacing.shut(overlay, now)
+
+    def admitted(
+        self, knobs: Knobs, overlay: Overlay, now: datetime, slot: Slot, roll: float
+    ) -> Overlay:
+        return spacing.spaced(knobs, breaker.probing(overlay, now, slot), now, roll)
+
+    def limited(self, knobs: Knobs, overlay: Overlay, now: datetime, report: Report) -> Overlay:
+        if report.reason not in CONGESTION:
+            return overlay
+        overlay = counted(_closed_until(overlay, report.again_at), now)
+        deadly = report.source is Source.DEATH
+        if breaker.is_of_probe(overlay, report.slot):
+            # While it lives it tries again by itself, and needs no other probe.
+            return breaker.opened(knobs, overlay, now) if deadly else overlay
+        if _pausing(overlay, now):
+            return overlay
+        return _deaf(knobs, measured.refused(overlay, now, deadly=deadly), now)
+
+    def announced(self, knobs: Knobs, overlay: Overlay, now: datetime, word: Announced) -> Overlay:  # noqa: ARG002
+        if word.utilisation >= 1 and word.resets_at is not None:
+            return _closed_until(overlay, word.resets_at)
+        if word.resets_at is not None and word.resets_at - now > PAUSE:
+            # A window of hours: that it fills up is no reason to use it more slowly.
+            return overlay
+        return replace(overlay, announced_utilisation=word.utilisation, announced_at=now)
+
+    def answered(
+        self,
+        knobs: Knobs,  # noqa: ARG002
+        overlay: Overlay,
+        now: datetime,
+        slot: Slot,
+        requests: int,
+    ) -> Overlay:
+        if requests < 1:
+            return overlay
+        overlay = measured.answered(overlay, requests)
+        if overlay.breaker_state is Breaker.OPEN:
+            # Somebody is served after all: whoever starts next may try.
+            return breaker.half_opened(overlay)
+        if overlay.probe is not None and overlay.probe == slot:
+            return measured.begun(breaker.closed(overlay), now)
+        return overlay
+
+    def released(
+        self,
+        knobs: Knobs,  # noqa: ARG002
+        overlay: Overlay,
+        now: datetime,
+        slot: Slot,
+        *,
+        reached: bool,
+    ) -> Overlay:
+        if overlay.probe is None or overlay.probe != slot:
+            return overlay
+        if not reached:
+            return breaker.given_back(overlay)
+        return measured.begun(breaker.closed(overlay), now)
+
+
+def judged(knobs: Knobs, overlay: Overlay, now: datetime, load: Load) -> Overlay:
+    """A full window: after refusals the cap goes down towards what was served."""
+    cap = effective_cap(knobs, overlay)
+    if overlay.window_refusals and overlay.window_answers:
+        # Where fewer ran than might, the same part of all that might.
+        target = measured.served_part(overlay) * max(cap, measured.usual(overlay, now))
+        lower = round(cap - LOWER_GAIN * max(0.0, cap - HEADROOM * target))
+        if overlay.window_refusals == overlay.window_deaths:
+            # Agents that do not tell of refusals die of them: the measure comes too late.
+            lower = min(lower, cap - 1)
+        overlay = _lowered(overlay, now, cap, lower)
+    return measured.begun(measured.paced(overlay, now, load.active), now)
+
+
+def eased(knobs: Knobs, overlay: Overlay, now: datetime, load: Load) -> Overlay:
+    """One agent less, where the provider says that too much of its limit is used.
+
+    Not before the last step down was taken: agents above the cap end in their own time.
+    """
+    use = _use(overlay, now)
+    if use is None or use < HIGH_USE or _since(overlay.last_decrease_at, now) < EASE_EVERY:
+        return overlay
+    cap = effective_cap(knobs, overlay)
+    if load.active > cap:
+        return overlay
+    return _lowered(overlay, now, cap, cap - 1)
+
+
+def grown(knobs: Knobs, overlay: Overlay, now: datetime, load: Load) -> Overlay:
+    """More agents while the cap binds and nobody is refused: slowly at first, then faster."""
+    cap = effective_cap(knobs, overlay)
+    use = _use(overlay, now)
+    if use is not None and use >= LOW_USE:
+        return replace(overlay, growth=0) if overlay.growth else overlay
+    if not load.waiting or load.active < cap or cap >= knobs.hard_max:
+        return overlay
+    if overlay.last_probe_at is None:
+        return replace(overlay, last_probe_at=now)
+    every = GROW_EVERY if use is None else GROW_EVERY_TOLD
+    quiet = min(_since(overlay.last_rate_limit_at, now), _since(overlay.last_decrease_at, now))
+    if min(quiet, _since(overlay.last_probe_at, now)) < every:
+        return overlay
+    step = _step(overlay.growth, told=use is not None)
+    return replace(
+        overlay,
+        dynamic_cap=min(cap + step, knobs.hard_max),
+        last_probe_at=now,
+        growth=overlay.growth + 1,
+    )
+
+
+def _step(growth: int, *, told: bool) -> int:
+    """How many more at once: doubled each time where there is room for sure, else one more."""
+    wanted = 2 ** min(growth, LARGEST_STEP) if told else growth - PATIENCE
+    return max(1, min(wanted, LARGEST_STEP))
+
+
+def _lowered(overlay: Overlay, now: datetime, cap: int, lower: int) -> Overlay:
+    if max(FLOOR, lower) >= cap:
+        return overlay
+    return replace(overlay, dynamic_cap=max(FLOOR, lower), last_decrease_at=now, growth=0)
+
+
+def _deaf(knobs: Knobs, overlay: Overlay, now: datetime) -> Overlay:
+    """Nobody starts where nobody is served."""
+    deaf = overlay.unanswered >= DEAF_REFUSALS and _since(overlay.deaf_since, now) >= DEAF_AFTER
+    if overlay.breaker_state is not Breaker.CLOSED or overlay.deaf_since is None or not deaf:
+        return overlay
+    return breaker.opened(knobs, overlay, now)
+
+
+def _closed_until(overlay: Overlay, until: datetime | None) -> Overlay:
+    """The later word counts: no agent's short wait opens what another's closed for longer."""
+    if until is None or (overlay.gate_until is not None and overlay.gate_until >= until):
+        return overlay
+    return replace(overlay, gate_until=until)
+
+
+def _pausing(overlay: Overlay, now: datetime) -> bool:
+    return overlay.gate_until is not None and overlay.gate_until - now > PAUSE
+
+
+def _gate(overlay: Overlay, now: datetime) -> Shut | None:
+    until = overlay.gate_until
+    if until is None or now >= until:
+        return None
+    what = f"the provider asks to wait until {until:%H:%M:%S} UTC"
+    return Shut(GATE, what, overlay.last_rate_limit_at, until)
+
+
+def _use(overlay: Overlay, now: datetime) -> float | None:
+    """What the provider last said of its use, if that is fresh."""
+    return overlay.announced_utilisation if _since(overlay.announced_at, now) <= FRESH else None
+
+
+def _since(moment: datetime | None, now: datetime) -> timedelta:
+    return now - moment if moment is not None else timedelta.max

@@ -1,0 +1,107 @@
+"""What is counted while a simulated day goes by, and what it comes to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from hostler.governor.shares import Wish, shares
+from hostler.sim.scenario import Scenario
+
+# Who got less than its part is asked over such times: shorter ones are noise.
+SHARE_WINDOW = 600.0
+# The rise is over once so much of what could run does run.
+RECOVERED = 0.9
+HOUR = 3600.0
+
+METRICS = (
+    "utilisation",
+    "limits_per_1000",
+    "deaths_per_1000",
+    "idle_slot_hours",
+    "recovery_min",
+    "worst_share",
+    "tasks",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One point of the plot, all pools together."""
+
+    seconds: float
+    ceiling: float
+    cap: int
+    active: int
+
+
+@dataclass
+class Tally:
+    """Counters of one run."""
+
+    scenario: Scenario
+    dispatches: int = 0
+    limits: int = 0
+    deaths: int = 0
+    tasks: int = 0
+    served: int = 0
+    usable: float = 0.0
+    idle: float = 0.0
+    recovered_at: float | None = None
+    moments: list[Moment] = field(default_factory=list)
+    _owed: dict[tuple[int, str], float] = field(default_factory=lambda: defaultdict(float))
+    _got: dict[tuple[int, str], float] = field(default_factory=lambda: defaultdict(float))
+
+    def answered(self, now: float, project: str) -> None:
+        """One request was served."""
+        self.served += 1
+        self._got[int(now / SHARE_WINDOW), project] += self.scenario.request_seconds
+
+    def looked(self, now: float, ceiling: float, wishes: list[Wish], turn: int) -> None:
+        """One pool, as it is until the next look."""
+        span = self.scenario.look_seconds
+        active = sum(wish.active for wish in wishes)
+        could = min(ceiling, sum(wish.total for wish in wishes))
+        self.usable += could * span
+        self.idle += max(0.0, could - active) * span
+        window = int(now / SHARE_WINDOW)
+        for project, part in shares(round(ceiling), wishes, turn).items():
+            self._owed[window, project] += part * span
+
+    def seen(self, moment: Moment, could: float) -> None:
+        """All pools together, for the plot and the recovery."""
+        begin = self.scenario.recovery_from
+        risen = begin is not None and moment.seconds >= begin * HOUR
+        if risen and self.recovered_at is None and moment.active >= RECOVERED * could:
+            self.recovered_at = moment.seconds
+        if not self.moments or moment.seconds - self.moments[-1].seconds >= 60:
+            self.moments.append(moment)
+
+    def metrics(self) -> dict[str, float]:
+        """The numbers of one run; a recovery that never came lasted until the end."""
+        starts = max(1, self.dispatches)
+        return {
+            "utilisation": self.served * self.scenario.request_seconds / max(1.0, self.usable),
+            "limits_per_1000": 1000 * self.limits / starts,
+            "deaths_per_1000": 1000 * self.deaths / starts,
+            "idle_slot_hours": self.idle / HOUR,
+            "recovery_min": self._recovery(),
+            "worst_share": self._worst_share(),
+            "tasks": float(self.tasks),
+        }
+
+    def _recovery(self) -> float:
+        begin = self.scenario.recovery_from
+        if begin is None:
+            return 0.0
+        end = self.scenario.seconds if self.recovered_at is None else self.recovered_at
+        return max(0.0, end - begin * HOUR) / 60
+
+    def _worst_share(self) -> float:
+        """The project that got least of its part. More than that at times makes up for nothing."""
+        owed: dict[str, float] = defaultdict(float)
+        got: dict[str, float] = defaultdict(float)
+        for (window, project), part in self._owed.items():
+            owed[project] += part
+            got[project] += min(part, self._got[window, project])
+        return min((got[name] / part for name, part in owed.items() if part > 0), default=1.0)

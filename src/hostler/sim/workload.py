@@ -1,0 +1,80 @@
+"""What there is to do: bursts of work in stages, the same for every policy of a seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+from hostler.sim.scenario import Scenario
+
+# Bursts come early enough for their work to be worth something.
+LAST_ARRIVAL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One task: how many answers it takes, and whose provider gives them."""
+
+    name: str
+    requests: int
+    pool: int
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Work that arrives for one project at once, to be done stage by stage."""
+
+    at: float
+    project: str
+    stages: tuple[tuple[Piece, ...], ...]
+
+
+def project_names(scenario: Scenario) -> list[str]:
+    """The projects, in the order of their names."""
+    return [f"project-{number:02}" for number in range(1, scenario.projects + 1)]
+
+
+def bursts(scenario: Scenario, seed: int) -> list[Burst]:
+    """All bursts of a run, by arrival. Nothing in it depends on how the work goes."""
+    roll = Random(f"{seed}:work")  # noqa: S311
+    found = list(_bursts(scenario, roll))
+    return sorted(found, key=lambda burst: (burst.at, burst.project))
+
+
+def _bursts(scenario: Scenario, roll: Random) -> Iterator[Burst]:
+    names = project_names(scenario)
+    left = scenario.offered * _capacity(scenario)
+    for number in range(1_000_000):
+        if left <= 0:
+            return
+        project = names[number % len(names)]
+        stages = tuple(
+            tuple(
+                _piece(scenario, roll, f"{number}.{stage}.{place}")
+                for place in range(roll.choice(scenario.widths))
+            )
+            for stage in range(roll.randint(*scenario.stages))
+        )
+        left -= sum(piece.requests for stage in stages for piece in stage)
+        # Everybody has something to do from the start; the rest arrives over the day.
+        begins = 0.0 if number < len(names) else roll.random() * LAST_ARRIVAL * scenario.seconds
+        yield Burst(begins, project, stages)
+
+
+def _piece(scenario: Scenario, roll: Random, name: str) -> Piece:
+    requests = roll.lognormvariate(math.log(scenario.work_median), scenario.work_sigma)
+    pool = roll.randrange(len(scenario.ceilings)) if len(scenario.ceilings) > 1 else 0
+    return Piece(name, max(1, round(requests)), pool)
+
+
+def _capacity(scenario: Scenario) -> float:
+    """How many requests all ceilings could serve."""
+    minutes = range(math.ceil(scenario.seconds / 60))
+    agents = sum(
+        scenario.ceiling_at(pool, minute * 60)
+        for pool in range(len(scenario.ceilings))
+        for minute in minutes
+    )
+    return agents * 60 / scenario.request_seconds
