@@ -140,7 +140,7 @@ def _refused(path: Path, why: str) -> HostlerError:
     refused = HostlerError(
         f"{path} is no scenario: {why}.",
         safe="Nothing was simulated.",
-        remedy="docs/simulator.md lists the parameters.",
+        remedy="docs/sim.md lists the parameters.",
     )
     refused.exit_code = 2
     return refused
