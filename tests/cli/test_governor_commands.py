@@ -105,7 +105,7 @@ def test_the_cap_of_a_provider_may_stand_before_the_command(hostler, home):
         ["set", "--max-global", "2", "--provider", "two words"],
         ["set", "--max-global", "2", "--provider", "a\x1b[31m"],
         ["set", "--max-global", "2", "--provider", "x" * 201],
-        ["unpark", "--provider", "two words"],
+        ["resume", "--provider", "two words"],
     ],
 )
 def test_bad_input_gets_a_line_and_changes_nothing(hostler, home, argv):
@@ -127,8 +127,8 @@ def test_a_damaged_file_is_named_and_stays(hostler, home):
 
 
 def test_a_parked_pool_is_opened_by_hand(hostler, busy):
-    assert hostler("governor", "unpark", "--provider", "openai").out == "Pool openai is open.\n"
-    done = hostler("governor", "unpark", "--provider", "openai", "--json")
+    assert hostler("governor", "resume", "--provider", "openai").out == "Pool openai is open.\n"
+    done = hostler("governor", "resume", "--provider", "openai", "--json")
     assert json.loads(done.out) == {"pool": "openai", "was_parked": False}
     assert "The window" not in hostler("governor").out
 

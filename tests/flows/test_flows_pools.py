@@ -17,7 +17,7 @@ from hostler.clock import FakeClock
 from hostler.flows.outcomes import LONGEST_QUOTA
 from hostler.flows.pools import CLOSING, closed_until, give_up_place, heed_limits
 from hostler.flows.submitting import Order, submit
-from hostler.governor import Ask, Denied, Granted, Here, Policy, acquire, preview, unpark
+from hostler.governor import Ask, Denied, Granted, Here, Policy, acquire, preview, resume
 from hostler.governor.parking import closed_pools
 from hostler.model import EPOCH, stamp
 from hostler.runs import NewRun, admit, ledger
@@ -79,7 +79,7 @@ def test_a_limit_with_a_time_closes_its_pool_until_then(store, clock, outcome, h
     end(store, begin(store), outcome, signal)
     no = no_to(store)
     assert (no.gate, no.opens_at) == ("parked", until)
-    assert "The window is spent." in no.what and "hostler governor unpark" in no.remedy
+    assert "The window is spent." in no.what and "hostler governor resume" in no.remedy
     # Pools know nothing of each other.
     assert no_to(store, "anthropic") is None
     clock.advance(3601)
@@ -89,7 +89,7 @@ def test_a_limit_with_a_time_closes_its_pool_until_then(store, clock, outcome, h
 def test_the_operator_opens_it_before_its_time(store):
     end(store, begin(store), Outcome.QUOTA, LimitSignal(Outcome.QUOTA, retry_after_seconds=3600.0))
     with store.write("admission") as tx:
-        assert unpark(tx, "openai")
+        assert resume(tx, "openai")
     assert no_to(store) is None
 
 
@@ -148,7 +148,7 @@ def test_a_refused_key_and_an_unpaid_bill_wait_for_an_operator(store, clock, out
     with store.read() as tx:
         assert isinstance(preview(tx, Ask("r2", "yard", "openai"), POLICY, HERE), Denied)
     with store.write("admission") as tx:
-        assert unpark(tx, "openai")
+        assert resume(tx, "openai")
         assert preview(tx, Ask("r2", "yard", "openai"), POLICY, HERE) is None
 
 

@@ -63,7 +63,7 @@ def test_closed_and_overfull_pools_are_worth_a_look(context, sqlite_database):
     found = {finding.evidence.split(":")[0]: finding for finding in pools_are_open(context)}
     assert found["anthropic"].status is found["openai"].status is Status.WARNING
     assert "above its cap" in found["anthropic"].evidence
-    assert "unpark --provider openai" in found["openai"].remedy
+    assert "resume --provider openai" in found["openai"].remedy
 
 
 @pytest.mark.parametrize("damage", ["governor.json", "hostler.toml"])

@@ -27,7 +27,7 @@ from hostler.governor import (
     release,
     status,
     take_back,
-    unpark,
+    resume,
     width_warning,
 )
 from hostler.model import parse_stamp
@@ -67,7 +67,7 @@ def test_an_empty_pool_is_the_default_one_everywhere(yard):
         demand(tx, "", "ant", yard.here(), wanted=1)
         park(tx, "", tx.now() + timedelta(hours=1), "")
         assert [wish.pool for wish in all_demand(tx)] == ["anthropic"]
-        assert unpark(tx, "anthropic")
+        assert resume(tx, "anthropic")
         hold(tx, a_run("h", shim=SHIM))
         assert find_lease(tx, "h").pool == "anthropic"
 
@@ -329,8 +329,8 @@ def test_a_parked_pool_opens_at_its_moment(yard, clock):
     assert no.since is not None
     yard.take("a")
     with yard.write() as tx:
-        assert unpark(tx, "openai")
-        assert not unpark(tx, "openai")
+        assert resume(tx, "openai")
+        assert not resume(tx, "openai")
     yard.take("b", pool="openai")
 
 

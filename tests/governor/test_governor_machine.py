@@ -338,9 +338,9 @@ class GovernorMachine(RuleBasedStateMachine):
         self.model.parked[pool] = max(until, self.model.parked.get(pool, until))
 
     @rule(pool=pools)
-    def unpark(self, pool):
+    def resume(self, pool):
         with self.write() as tx:
-            governor.unpark(tx, pool)
+            governor.resume(tx, pool)
         self.model.parked.pop(pool, None)
 
     # What happens to them.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from service_town import Town
 from test_service_tasks import SCOPES, order, put, reach
 
-from hostler.governor import look_around, read_policy, unpark
+from hostler.governor import look_around, read_policy, resume
 from hostler.service.presence import Presence
 from hostler.service.why import Inquiry, why
 from hostler.store.tasks import TaskState, require_task
@@ -43,10 +43,10 @@ def test_other_tasks_wait_for_the_pool_and_the_operator_opens_it(found_town):
         found = explained(service, other)
         assert found.held is not None and found.held.gate == "parked"
         assert "Pool anthropic is closed until" in found.held.why
-        assert "hostler governor unpark --provider anthropic" in found.held.remedy
+        assert "hostler governor resume --provider anthropic" in found.held.remedy
         assert found.held.until is not None and service.runs(other) == []
         with service.house.store.write("admission") as tx:
-            assert unpark(tx, "anthropic")
+            assert resume(tx, "anthropic")
         reach(service, other, TaskState.DONE)
         # Its own wait is its own: the operator opened the pool, not the task.
         assert reach(service, spent, TaskState.PARKED).wake_at == spent.wake_at

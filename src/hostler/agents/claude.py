@@ -11,6 +11,7 @@ from hostler.agents.events import (
     Event,
     Fault,
     Finished,
+    Headroom,
     LimitSignal,
     Retrying,
     Session,
@@ -102,8 +103,23 @@ def _assistant(raw: Mapping[str, Any]) -> Iterator[Event]:
 def _window(raw: Mapping[str, Any]) -> Iterator[Event]:
     """A subscription's window. A warning, or one that is paid beyond, limits nobody."""
     info = inner(raw, "rate_limit_info")
+    yield from _fullest(info)
     if words(info, "status") == "rejected" and words(info, "overageStatus") != "allowed":
         yield LimitSignal(Outcome.QUOTA, 429, resets_at=moment(info, "resetsAt"))
+
+
+def _fullest(info: Mapping[str, Any]) -> Iterator[Event]:
+    """How much of the fullest window is used up, where anything says so."""
+    windows = inner(info, "unifiedWindows")
+    known = [one for one in (info, *(inner(windows, name) for name in windows)) if _says(one)]
+    if known:
+        fullest = max(known, key=lambda one: amount(one, "utilization"))
+        resets = moment(fullest, "resetsAt") or moment(info, "resetsAt")
+        yield Headroom(amount(fullest, "utilization"), resets)
+
+
+def _says(window: Mapping[str, Any]) -> bool:
+    return isinstance(window.get("utilization"), int | float)
 
 
 def _result(raw: Mapping[str, Any]) -> Iterator[Event]:

@@ -91,6 +91,17 @@ class LimitSignal:
 
 
 @dataclass(frozen=True, slots=True)
+class Headroom:
+    """The provider says how much of its limit is used up, whether or not it refuses anything.
+
+    `utilisation` is a part of one; `resets_at` a UTC timestamp, empty where none is named.
+    """
+
+    utilisation: float
+    resets_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Fault:
     """What the program says of a request that failed for good. A state: its last word decides."""
 
@@ -127,6 +138,7 @@ Event = (
     | Usage
     | Cost
     | LimitSignal
+    | Headroom
     | Fault
     | Finished
     | Noise

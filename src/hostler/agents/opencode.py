@@ -10,6 +10,7 @@ from hostler.agents.events import (
     Cost,
     Event,
     Finished,
+    Headroom,
     LimitSignal,
     Session,
     Started,
@@ -48,6 +49,8 @@ _NAMES = {
     "MessageOutputLengthError": Outcome.LIMIT,
 }
 _API_ERROR, _UNKNOWN_ERROR = "APIError", "UnknownError"
+# The header with which a provider counts down; the error's are the only ones that are shown.
+_REMAINING = "x-ratelimit-remaining-requests"
 _TOOLS_FOLLOW = "tool-calls"
 
 
@@ -91,6 +94,8 @@ def _error(raw: Mapping[str, Any]) -> Iterator[Event]:
         wait = _seconds(words(inner(data, "responseHeaders"), "retry-after"))
         person = outcome is Outcome.QUOTA and not wait
         yield LimitSignal(outcome, whole(data, "statusCode"), wait, person=person)
+    if words(inner(data, "responseHeaders"), _REMAINING) == "0":
+        yield Headroom(1.0)
     yield Finished(False, outcome, words(data, "message"))
 
 

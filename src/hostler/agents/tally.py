@@ -36,7 +36,7 @@ class Tally:
     `limit` is the signal that stands, `fault` the request that failed: further output of the
     model takes both back, because the program got through after all. `parts` is what `usage` has
     of the last messages so far; `flowing`: a text goes on. `said`: there was a stream at all;
-    `aside`: the first line beside it.
+    `aside`: the first line beside it; `answered`: a model was heard.
     """
 
     session: str = ""
@@ -50,6 +50,7 @@ class Tally:
     flowing: bool = False
     said: bool = False
     aside: str = ""
+    answered: bool = False
 
     def after(self, event: Event) -> Tally:
         """The state after one more event."""
@@ -62,10 +63,11 @@ class Tally:
             case Text(text=text, delta=delta):
                 whole = self.last_text + text if delta and self.flowing else text
                 whole = whole[:LONGEST_TEXT]
-                on = replace(self, last_text=whole, flowing=delta)
+                on = replace(self, last_text=whole, flowing=delta, answered=True)
                 return replace(on, limit=None, fault=None, finished=None)
             case ToolUse():
-                return replace(self, limit=None, fault=None, finished=None, flowing=False)
+                on = replace(self, limit=None, fault=None, finished=None, flowing=False)
+                return replace(on, answered=True)
             case LimitSignal():
                 return replace(self, limit=event)
             case Fault():
@@ -85,6 +87,10 @@ class Tally:
         return self
 
     def _spent(self, event: Usage) -> Tally:
+        heard = self.answered or event.output_tokens > 0
+        return replace(self._summed(event), answered=heard)
+
+    def _summed(self, event: Usage) -> Tally:
         if event.total:
             said = event.input_tokens or event.output_tokens or event.cached_tokens
             return replace(self, usage=replace(event, of=""), parts=()) if said else self

@@ -15,6 +15,7 @@ from hostler.agents.events import (
     Event,
     Fault,
     Finished,
+    Headroom,
     LimitSignal,
     Noise,
     Retrying,
@@ -35,6 +36,7 @@ TYPES: dict[str, type[Any]] = {
     "usage": Usage,
     "cost": Cost,
     "limit": LimitSignal,
+    "headroom": Headroom,
     "fault": Fault,
     "result": Finished,
 }

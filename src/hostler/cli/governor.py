@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from hostler.cli.output import YELLOW, coloured, note, say, say_json
+from hostler.cli.output import note, say, say_json
 from hostler.cli.state import Globals, globals_of, settings_of
 from hostler.errors import HostlerError, StoreMissing
 
 if TYPE_CHECKING:
-    from hostler.governor.status import PoolStatus, Status
-    from hostler.store.leases import Lease
+    from datetime import datetime
+
+    from hostler.governor.status import Status
+    from hostler.store import Store, Transaction
 
 Provider = Annotated[
-    str, typer.Option(help="The pool: provider or provider:account [set: anthropic; show: all].")
+    str, typer.Option(help="The pool: provider or provider:account [show: all; else anthropic].")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Show it again whenever it changes.")]
+
+T = TypeVar("T")
+
+# Deaths and passing moments are told by no commit.
+LOOK_SECONDS = 1.0
+CLEAR = "\x1b[H\x1b[2J"
 
 commands = typer.Typer(
     name="governor",
@@ -33,7 +44,9 @@ def register(app: typer.Typer) -> None:
 
 
 @commands.callback()
-def governor(context: typer.Context, provider: Provider = "", json: Json = False) -> None:
+def governor(
+    context: typer.Context, provider: Provider = "", json: Json = False, watch: Watch = False
+) -> None:
     """Show and set how many agents run at once. Alone, it shows.
 
     \b
@@ -43,20 +56,25 @@ def governor(context: typer.Context, provider: Provider = "", json: Json = False
     """
     context.obj = (provider, json)
     if context.invoked_subcommand is None:
-        _show(globals_of(context), provider, as_json=json)
+        _show(globals_of(context), provider, as_json=json, watch=watch)
 
 
 @commands.command()
-def show(context: typer.Context, provider: Provider = "", json: Json = False) -> None:
-    """Show every pool: its cap, who runs, who wants more, and what each may have.
+def show(
+    context: typer.Context, provider: Provider = "", json: Json = False, watch: Watch = False
+) -> None:
+    """Show every pool: its cap, what was learned of it, who runs, and why others wait.
+
+    It changes nothing.
 
     \b
     Example:
       hostler governor show
+      hostler governor show --watch
       hostler governor show --provider openai --json
     """
     provider, json = _given(context, provider, json=json)
-    _show(globals_of(context), provider, as_json=json)
+    _show(globals_of(context), provider, as_json=json, watch=watch)
 
 
 @commands.command("set")
@@ -67,56 +85,134 @@ def set_cap(
         typer.Option(min=0, max=1024, help="Agents at once; 0: as `[runtime]` of the settings."),
     ],
     provider: Provider = "",
+    adaptive: Annotated[
+        bool, typer.Option("--adaptive", help="Let the cap follow what the provider takes.")
+    ] = False,
+    policy: Annotated[str, typer.Option(help="How it follows: aimd or served.")] = "aimd",
+    hard_max: Annotated[
+        int, typer.Option(min=0, max=4096, help="Where it ends; 0: twice --max-global.")
+    ] = 0,
+    settle_sec: Annotated[
+        int, typer.Option(min=0, help="Pause after every change of it; 0: 120.")
+    ] = 0,
+    break_sec: Annotated[int, typer.Option(min=0, help="First pause of the breaker; 0: 300.")] = 0,
+    min_dispatch_interval: Annotated[
+        float, typer.Option(min=0, help="Seconds between two starts; 0: 3.")
+    ] = 0,
     json: Json = False,
 ) -> None:
     """Set how many agents of one pool run at once, on the whole machine.
 
-    It holds from the next start on; running agents are left alone. All else in governor.json
-    stays as it is.
+    The pool is set anew: what is not named goes back to its default, so that without --adaptive
+    its cap is fixed. An adaptive cap starts again from --max-global; the breaker and a closing
+    stay. Other pools, and keys of other programs in governor.json, stay too. It holds from the
+    next start on; running agents are left alone.
 
     \b
     Example:
       hostler governor set --max-global 6
+      hostler governor set --max-global 6 --adaptive --hard-max 20
       hostler governor set --provider openai:work --max-global 2
     """
-    from hostler.governor import pool_key, read_policy
-    from hostler.governor.caps import set_caps
-    from hostler.governor.pools import named_by_hand
+    from hostler.governor import read_policy
 
     provider, json = _given(context, provider, json=json)
     given = globals_of(context)
+    pool = _pool(provider)
+    told: dict[str, Any] = {
+        "max_global_agents": max_global,
+        "adaptive": adaptive,
+        "policy": _policy(policy),
+        "hard_max": hard_max,
+        "settle_seconds": settle_sec,
+        "break_seconds": break_sec,
+        "min_dispatch_interval_seconds": min_dispatch_interval,
+    }
+    usual = {"adaptive": False, "policy": "aimd"}
+    # What is as usual is not written: the file says what the operator has chosen.
+    chosen = {key: value for key, value in told.items() if value not in (0, usual.get(key))}
     settings = settings_of(given).settings
-    pool = pool_key(named_by_hand("pool", provider))
-    set_caps(given.home_folder, pool, {"max_global_agents": max_global})
-    cap = read_policy(given.home_folder, settings).cap(pool)
+    _set(given, pool, {"max_global_agents": max_global, **chosen})
+    knobs = read_policy(given.home_folder, settings).knobs(pool)
     if json:
-        say_json({"pool": pool, "max_global_agents": cap})
+        say_json({"pool": pool, **told, "max_global_agents": knobs.max_global})
+        return
+    many = f"{knobs.max_global} agent{'s' if knobs.max_global != 1 else ''}"
+    if knobs.adaptive:
+        say(f"Pool {pool}: {many} to start with, at most {knobs.hard_max} ({knobs.policy}).")
     else:
-        say(f"Pool {pool}: at most {cap} agent{'s' if cap != 1 else ''} at once.")
+        say(f"Pool {pool}: at most {many} at once.")
 
 
 @commands.command()
-def unpark(context: typer.Context, provider: Provider = "", json: Json = False) -> None:
-    """Open a pool that was closed because its provider said so.
+def reset(context: typer.Context, provider: Provider = "", json: Json = False) -> None:
+    """Forget what was learned of a pool: its cap, its breaker, its events.
 
     \b
     Example:
-      hostler governor unpark --provider openai
+      hostler governor reset --provider openai
     """
-    from hostler.governor import pool_key
-    from hostler.governor import unpark as open_pool
-    from hostler.governor.pools import named_by_hand
-    from hostler.store import open_store
+    from hostler.governor import reset as forget
 
     provider, json = _given(context, provider, json=json)
-    given = globals_of(context)
-    pool = pool_key(named_by_hand("pool", provider))
-    store = open_store(given.home_folder, settings_of(given).settings.runtime.database_url or None)
-    try:
-        with store.write("admission") as tx:
-            was_closed = open_pool(tx, pool)
-    finally:
-        store.close()
+    pool = _pool(provider)
+    known = _in_store(globals_of(context), lambda tx: forget(tx, pool))
+    if json:
+        say_json({"pool": pool, "was_known": known})
+    else:
+        say(f"Pool {pool}: {'what was learned is forgotten' if known else 'nothing was learned'}.")
+
+
+@commands.command()
+def park(
+    context: typer.Context,
+    provider: Provider = "",
+    until: Annotated[str, typer.Option(help="Until when, in UTC: 2026-05-01T12:00Z.")] = "",
+    hours: Annotated[float, typer.Option("--for", min=0, help="For how many hours.")] = 0,
+    why: Annotated[str, typer.Option(help="Why, for those who wait.")] = "",
+    json: Json = False,
+) -> None:
+    """Close a pool: nobody starts there. Without a time, until it is resumed.
+
+    Running agents are left alone. A closing that lasts longer stays as it is.
+
+    \b
+    Example:
+      hostler governor park --provider openai --for 2 --why "The key is renewed."
+      hostler governor park --until 2026-05-01T12:00Z
+    """
+    from hostler.governor import park as close_pool
+    from hostler.governor.parking import closed
+    from hostler.store.parked import parked_pool
+
+    provider, json = _given(context, provider, json=json)
+    pool, ends = _pool(provider), _ends(until, hours)
+
+    def close(tx: Transaction) -> str:
+        close_pool(tx, pool, ends(tx.now()), why or "An operator closed it.")
+        standing = closed(parked_pool(tx, pool), tx.now())
+        return standing.in_words if standing else "until now"
+
+    words = _in_store(globals_of(context), close)
+    if json:
+        say_json({"pool": pool, "closed": words})
+    else:
+        say(f"Pool {pool} is closed {words}.")
+
+
+@commands.command()
+def resume(context: typer.Context, provider: Provider = "", json: Json = False) -> None:
+    """Open a pool that was closed, by its provider's word or by `park`.
+
+    \b
+    Example:
+      hostler governor resume --provider openai
+    """
+    from hostler.governor import resume as open_pool
+
+    provider, json = _given(context, provider, json=json)
+    pool = _pool(provider)
+    was_closed = _in_store(globals_of(context), lambda tx: open_pool(tx, pool))
     if json:
         say_json({"pool": pool, "was_parked": was_closed})
     else:
@@ -129,82 +225,157 @@ def _given(context: typer.Context, provider: str, *, json: bool) -> tuple[str, b
     return provider or above[0], json or above[1]
 
 
-def _show(given: Globals, provider: str, *, as_json: bool) -> None:
-    from dataclasses import replace
+def _pool(provider: str) -> str:
+    from hostler.governor import pool_key
+    from hostler.governor.pools import named_by_hand
 
-    found = _status(given)
-    if provider:
-        found = replace(found, pools=tuple(p for p in found.pools if p.pool == provider))
-        if not found.pools:
-            raise HostlerError(
-                f"There is no pool {provider}: nobody set its cap, uses it or wants it.",
-                remedy="See all with `hostler governor`.",
-            )
-    if as_json:
-        say_json(found.as_json())
-    else:
-        _as_text(found)
+    return pool_key(named_by_hand("pool", provider))
 
 
-def _status(given: Globals) -> Status:
-    from hostler.clock import SystemClock
-    from hostler.governor import look_around, read_policy, status
-    from hostler.governor.pruning import NOTHING
-    from hostler.governor.status import status_of
+def _policy(name: str) -> str:
+    from typing import get_args
+
+    from hostler.config import PoolCaps
+
+    known = get_args(PoolCaps.model_fields["policy"].annotation)
+    if name in known:
+        return name
+    raise _refused(f"There is no policy {name!r}.", f"Known are: {', '.join(known)}.")
+
+
+def _ends(until: str, hours: float) -> Callable[[datetime], datetime]:
+    """When a closing ends, from now on."""
+    from datetime import timedelta
+
+    from hostler.governor.gates import UNTIL_RESUMED
+    from hostler.model import parse_stamp
+
+    if until and hours:
+        raise _refused("--until and --for say the same thing twice.", "Give one of them.")
+    if hours:
+        return lambda now: now + timedelta(hours=min(hours, 10_000))
+    if not until:
+        return lambda _now: UNTIL_RESUMED
+    try:
+        moment = parse_stamp(until)
+    except (ValueError, OverflowError):
+        raise _refused(
+            f"{until[:60]!r} is no moment.", "Write it like 2026-05-01T12:00Z."
+        ) from None
+    return lambda _now: moment
+
+
+def _refused(what: str, remedy: str) -> HostlerError:
+    refused = HostlerError(what, safe="Nothing was changed.", remedy=remedy)
+    refused.exit_code = 2
+    return refused
+
+
+def _set(given: Globals, pool: str, chosen: dict[str, Any]) -> None:
+    """Both or neither: the file is written while the database waits."""
+    from hostler.governor import read_policy, reseed
+    from hostler.governor.caps import move_state, set_caps
+
+    settings, home = settings_of(given).settings, given.home_folder
+    read_policy(home, settings)  # a damaged file is said before anything else
+    with suppress(StoreMissing), _store(given) as store:
+        move_state(home, store)
+        with store.write("admission") as tx:
+            set_caps(home, pool, chosen)
+            reseed(tx, pool, read_policy(home, settings).cap(pool))
+        return
+    set_caps(home, pool, chosen)
+
+
+def _in_store(given: Globals, act: Callable[[Transaction], T]) -> T:
+    with _store(given) as store, store.write("admission") as tx:
+        return act(tx)
+
+
+@contextmanager
+def _store(given: Globals) -> Iterator[Store]:
     from hostler.store import open_store
 
-    settings = settings_of(given).settings
-    policy, here = read_policy(given.home_folder, settings), look_around()
+    store = open_store(given.home_folder, settings_of(given).settings.runtime.database_url or None)
     try:
-        store = open_store(given.home_folder, settings.runtime.database_url or None)
-    except StoreMissing:
-        note("There is no database yet: nothing runs.")
-        return status_of(NOTHING, (), SystemClock().now(), policy, here)
-    try:
-        with store.read() as tx:
-            return status(tx, policy, here)
+        yield store
     finally:
         store.close()
 
 
-def _as_text(found: Status) -> None:
-    for pool in found.pools:
-        _say_pool(pool, found)
-    ceiling = f" of {found.machine_max_agents}" if found.machine_max_agents else ""
-    free = "unknown" if found.free_mb is None else f"{found.free_mb:,} MB"
-    floor = f"{found.memory_floor_mb:,} MB" if found.memory_floor_mb else "nothing"
-    say(f"machine: {found.on_machine}{ceiling} agents; memory free: {free}, kept: {floor}")
-    if found.ended:
-        say(f"given back at the next start, as their holders are dead: {', '.join(found.ended)}")
+def _show(given: Globals, provider: str, *, as_json: bool, watch: bool) -> None:
+    if watch and as_json:
+        raise _refused("--watch is for people.", "Ask with --json alone, as often as you like.")
+    if watch:
+        with suppress(KeyboardInterrupt):
+            _watch(given, provider)
+    else:
+        _say(_chosen(_status(given), provider), as_json=as_json)
 
 
-def _say_pool(pool: PoolStatus, found: Status) -> None:
-    say(f"{pool.pool}: {pool.active} of {pool.cap} agents, {pool.free} free")
-    if pool.parked:
-        why = f" ({pool.parked.why})" if pool.parked.why else ""
-        until = f"closed until {pool.parked.until:%Y-%m-%d %H:%M:%S} UTC{why}"
-        say(f"  {coloured(until, YELLOW)}")
-    for lease in pool.leases:
-        say(f"  {_lease(lease, found)}")
-    for project, share in pool.shares.items():
-        wanted = [wish.wanted for wish in pool.demand if wish.project == project]
-        known = [number for number in wanted if number is not None]
-        more = str(sum(known)) if len(known) == len(wanted) else "some"
-        say(f"  {project} wants {more} more; its share is {share}")
+def _watch(given: Globals, provider: str) -> None:
+    """Show it, and again when something but the free memory has changed, until interrupted."""
+    import sys
+
+    from hostler.cli.governor_words import lines
+
+    before: list[str] = []
+    with _store(given) as store:
+        while True:
+            mark = store.change_mark()
+            found = _chosen(_status_in(store, given), provider)
+            now = lines(found)
+            if now != before:
+                before = now
+                sys.stdout.write(CLEAR if sys.stdout.isatty() else "")
+                _say(found, as_json=False)
+                sys.stdout.flush()
+            store.wait_for_change(mark, LOOK_SECONDS)
 
 
-def _lease(lease: Lease, found: Status) -> str:
-    from hostler.governor.moments import age_of
+def _chosen(found: Status, provider: str) -> Status:
+    from dataclasses import replace
 
-    minutes = int(age_of(lease.acquired_at, found.now).total_seconds()) // 60
-    who = lease.task_id or lease.program
-    marks = [
-        word for word, true in (("lent", lease.lent), ("unseen", _unseen(lease, found))) if true
-    ]
-    return "  ".join(
-        [lease.project, who, lease.lease, f"pid {lease.holder.pid}", f"{minutes} min", *marks]
-    )
+    if not provider:
+        return found
+    found = replace(found, pools=tuple(p for p in found.pools if p.pool == provider))
+    if not found.pools:
+        raise HostlerError(
+            f"There is no pool {provider}: nobody set its cap, uses it or wants it.",
+            remedy="See all with `hostler governor`.",
+        )
+    return found
 
 
-def _unseen(lease: Lease, found: Status) -> bool:
-    return lease.lease in found.unseen
+def _say(found: Status, *, as_json: bool) -> None:
+    from hostler.cli.governor_words import lines, machine
+    from hostler.governor.telling import as_json as told
+
+    if as_json:
+        say_json(told(found))
+        return
+    for line in [*lines(found), machine(found)]:
+        say(line)
+
+
+def _status(given: Globals) -> Status:
+    from hostler.clock import SystemClock
+    from hostler.governor import look_around, read_policy
+    from hostler.governor.pruning import NOTHING
+    from hostler.governor.status import Stored, status_of
+
+    try:
+        with _store(given) as store:
+            return _status_in(store, given)
+    except StoreMissing:
+        note("There is no database yet: nothing runs.")
+        policy = read_policy(given.home_folder, settings_of(given).settings)
+        return status_of(NOTHING, Stored(), SystemClock().now(), policy, look_around())
+
+
+def _status_in(store: Store, given: Globals) -> Status:
+    from hostler.governor import look_around, read_policy, status
+
+    policy = read_policy(given.home_folder, settings_of(given).settings)
+    with store.read() as tx:
+        return status(tx, policy, look_around())

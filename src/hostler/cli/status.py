@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from hostler.cli.looks import age, cut, moment, plain, visible, width
+from hostler.cli.looks import age, cut, plain, visible, width
 from hostler.cli.output import DIM, RED, YELLOW, coloured, say, say_json
 from hostler.cli.state import globals_of
 from hostler.cli.task import Json, opened
@@ -140,7 +140,7 @@ def _pools(seen: Snapshot) -> Iterator[str]:
 
 
 def _pool(one: PoolStatus) -> str:
-    parked = f", closed until {moment(one.parked.until)}" if one.parked else ""
+    parked = f", closed {one.parked.in_words}" if one.parked else ""
     return f"{one.pool} {one.active}/{one.cap}{parked}"
 
 

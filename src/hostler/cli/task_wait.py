@@ -57,6 +57,7 @@ def wait_for_end(
     json: bool,
 ) -> NoReturn:
     """Wait, say what they came to, and end with its code."""
+    from hostler.governor import read_policy
     from hostler.service.lending import wait_for
     from hostler.service.presence import presence
     from hostler.service.resting import code_of
@@ -66,7 +67,8 @@ def wait_for_end(
         note(found.sentence())
     run = os.environ.get("HOSTLER_RUN", "")
     enough = any if one else all
-    rested = wait_for(house.store, house.clock, names, run, seconds, note, enough)
+    policy = read_policy(house.home, house.settings)
+    rested = wait_for(house.store, house.clock, names, run, seconds, note, enough, policy)
     _say(rested, json=json)
     raise typer.Exit(code_of(rested))
 

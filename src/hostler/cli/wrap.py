@@ -61,8 +61,10 @@ def wrap(
     ask = _ask(settings, provider, project, command[0])
     store = _open(given, settings)
     try:
-        _take_place(_waiter(store, given, settings), ask, wait=not no_wait)
-        _become(path, command, store, ask)
+        _move_state(given, store)
+        waiter = _waiter(store, given, settings)
+        _take_place(waiter, ask, wait=not no_wait)
+        _become(path, command, waiter, ask)
     finally:
         store.close()
 
@@ -121,6 +123,13 @@ def _open(given: Globals, settings: Settings) -> Store:
         return open_or_make(given.home_folder, url, SystemClock())
 
 
+def _move_state(given: Globals, store: Store) -> None:
+    """State that an older program kept in the operator's file counts from now on."""
+    from hostler.governor.caps import move_state
+
+    move_state(given.home_folder, store)
+
+
 def _waiter(store: Store, given: Globals, settings: Settings) -> Waiter:
     from hostler.clock import SystemClock
     from hostler.governor import look_around, read_policy
@@ -155,7 +164,7 @@ def _take_place(waiter: Waiter, ask: Ask, *, wait: bool) -> None:
         raise NoPlace(answer)
 
 
-def _become(path: str, command: list[str], store: Store, ask: Ask) -> NoReturn:
+def _become(path: str, command: list[str], waiter: Waiter, ask: Ask) -> NoReturn:
     """Be replaced by the program; give the place back if that fails."""
     from hostler.governor import give_back
 
@@ -164,8 +173,9 @@ def _become(path: str, command: list[str], store: Store, ask: Ask) -> NoReturn:
         _as_the_shell_left_it()
         os.execv(path, command)  # noqa: S606
     except BaseException as error:
-        with store.write("admission", relaxed=True) as tx:
-            give_back(tx, ask.lease)
+        policy = waiter.policy()
+        with waiter.store.write("admission", relaxed=True) as tx:
+            give_back(tx, ask.lease, policy)
         if isinstance(error, OSError):
             raise _not_started(command[0], error) from error
         raise

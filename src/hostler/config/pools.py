@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ConfigDict, ValidationError
 
@@ -28,6 +28,7 @@ class PoolCaps(Section):
 
     max_global_agents: int = key(0, "Agents at once; 0: `[runtime] max_global_agents`.", ge=0)
     adaptive: bool = key(False, "Let the cap follow what the provider takes.")
+    policy: Literal["aimd", "served"] = key("aimd", "How an adaptive cap follows.")
     hard_max: int = key(0, "Ceiling of an adaptive cap; 0: twice max_global_agents.", ge=0)
     settle_seconds: int = key(120, "Pause after every change of an adaptive cap.", ge=1)
     break_seconds: int = key(300, "First pause of the breaker; doubles up to 3600.", ge=1)

@@ -1,47 +1,115 @@
-"""What a run's end says about its provider, for all who would call it: the pool is closed."""
+"""What an agent met at its provider, for all who would call it: the pool is closed, or learns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import datetime
 
-from hostler.agents.events import LimitSignal
+from hostler.agents.events import Headroom
 from hostler.agents.outcomes import LIMITS, Outcome
 from hostler.agents.verdict import Verdict
 from hostler.flows.outcomes import LONGEST_PARKING, ends_at, limit_ends
-from hostler.governor import park, release
+from hostler.governor import News, Policy, hear, park, pool_key, release
+from hostler.governor.gates import UNTIL_RESUMED
+from hostler.governor.learned import slot_of
+from hostler.governor.overlay import Announced, Reason, Report, Slot, Source
 from hostler.governor.parking import LONGEST as LONGEST_QUOTA
+from hostler.model import parse_stamp
 from hostler.runs import verdict_of
+from hostler.runs.heard import Heard
+from hostler.runs.limits import Limit
+from hostler.runs.memory import recall
 from hostler.store.runs import Run
 from hostler.store.transaction import Transaction
 
 # After these, a pool may be closed.
 CLOSING = LIMITS | {Outcome.AUTH}
+# These ask for fewer agents; a pool that learns needs no closing for them.
+REASONS = {Outcome.RATE_LIMITED: Reason.BURST, Outcome.OVERLOADED: Reason.OVERLOAD}
 
 
-def give_up_place(tx: Transaction, run: Run) -> None:
-    """The place of a run that is over is free. If its provider said when to come again, the pool
-    is closed until then, in the same moment: nobody starts in between. Scope: admission.
-    """
-    release(tx, run)
-    if run.outcome not in CLOSING:
-        return
-    verdict = verdict_of(run)
-    until = closed_until(verdict, tx.now())
-    if until is not None:
-        park(tx, run.pool, until, verdict.why)
+def listens(run: Run, heard: Heard, policy: Policy) -> bool:
+    """Whether anything follows from what was heard of an agent."""
+    return bool(heard.limits) or (bool(heard) and policy.is_adaptive(pool_key(run.pool)))
 
 
-def heed_limits(tx: Transaction, run: Run, limits: Sequence[LimitSignal]) -> None:
-    """A wall that a living agent met is there for all others too. Scope: admission.
+def heed(tx: Transaction, run: Run, heard: Heard, policy: Policy) -> None:
+    """What an agent told while it lived. A wall is there for all others too. Scope: admission.
 
     Being told to slow down closes nothing: that is for its program to wait out.
     """
     now = tx.now()
-    for limit in limits:
-        until = ends_at(limit, now) if limit.reason is Outcome.QUOTA else None
+    for one in heard.limits:
+        until = ends_at(one.signal, now) if one.signal.reason is Outcome.QUOTA else None
         if until is not None and until > now:
+            until = UNTIL_RESUMED if one.signal.person else until
             park(tx, run.pool, until, "Its provider says that the quota is used up.")
+    slot = whose(run)
+    news = News(
+        slot,
+        limits=tuple(live_reports(slot, heard.limits)),
+        words=tuple(_announced(slot, word) for word in heard.words),
+        answers=heard.answers,
+    )
+    hear(tx, policy, run.pool, news)
+
+
+def give_up_place(tx: Transaction, run: Run, policy: Policy) -> None:
+    """The place of a run that is over is free. If its provider said when to come again, the pool
+    is closed until then, in the same moment: nobody starts in between. Scope: admission.
+    """
+    release(tx, run)
+    slot = whose(run)
+    limits: tuple[Report, ...] = ()
+    if run.outcome in CLOSING:
+        verdict = verdict_of(run)
+        limits = tuple(_death(slot, verdict, tx.now()))
+        until = closed_until(verdict, tx.now())
+        # A pool that learns of congestion waits as long as its policy says.
+        if until is not None and not (limits and policy.is_adaptive(pool_key(run.pool))):
+            until = UNTIL_RESUMED if needs_a_person(verdict) else until
+            park(tx, run.pool, until, verdict.why)
+    hear(tx, policy, run.pool, News(slot, limits, over=True, reached=recall(run.tally).answered))
+
+
+def whose(run: Run) -> Slot:
+    """Whose agent a run is, for its pool."""
+    return slot_of(run.project, run.task_id, run.run)
+
+
+def live_reports(slot: Slot, limits: Iterable[Limit]) -> list[Report]:
+    """What an agent that lives was told, each as often as it was. How long its own program waits
+    is not its provider's word, and the stream does not tell them apart.
+    """
+    return [
+        Report(slot, Source.LIVE, REASONS[one.signal.reason], _moment(one.signal.resets_at))
+        for one in limits
+        if one.signal.reason in REASONS
+        for _ in range(one.times)
+    ]
+
+
+def _death(slot: Slot, verdict: Verdict, now: datetime) -> Iterable[Report]:
+    if verdict.outcome in REASONS:
+        again = limit_ends(verdict, now)
+        yield Report(slot, Source.DEATH, REASONS[verdict.outcome], again)
+
+
+def _announced(slot: Slot, word: Headroom) -> Announced:
+    return Announced(slot, word.utilisation, _moment(word.resets_at))
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return parse_stamp(text) if text else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def needs_a_person(verdict: Verdict) -> bool:
+    """Whether no waiting helps: the key is refused, or a bill is not paid."""
+    billed = verdict.limit is not None and verdict.limit.person
+    return verdict.outcome is Outcome.AUTH or (verdict.outcome is Outcome.QUOTA and billed)
 
 
 def closed_until(verdict: Verdict, now: datetime) -> datetime | None:

@@ -3,6 +3,7 @@
 from hostler.governor.errors import LeaseLost, NoPlace
 from hostler.governor.gates import Ask, Denied, Gate, Granted, SharedBy
 from hostler.governor.holders import Here, look_around
+from hostler.governor.learning import News, hear, reseed, reset
 from hostler.governor.leasing import (
     acquire,
     attach,
@@ -15,7 +16,7 @@ from hostler.governor.leasing import (
     take_back,
     width_warning,
 )
-from hostler.governor.parking import park, unpark
+from hostler.governor.parking import park, resume
 from hostler.governor.policy import Policy, policy_of, read_policy
 from hostler.governor.pools import pool_key, pool_of
 from hostler.governor.pruning import prune
@@ -29,6 +30,7 @@ __all__ = [
     "Granted",
     "Here",
     "LeaseLost",
+    "News",
     "NoPlace",
     "Policy",
     "SharedBy",
@@ -38,6 +40,7 @@ __all__ = [
     "demand",
     "drop_demand",
     "give_back",
+    "hear",
     "hold",
     "lend",
     "look_around",
@@ -49,8 +52,10 @@ __all__ = [
     "prune",
     "read_policy",
     "release",
+    "reseed",
+    "reset",
+    "resume",
     "status",
     "take_back",
-    "unpark",
     "width_warning",
 ]

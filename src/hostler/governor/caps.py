@@ -1,4 +1,4 @@
-"""Writing `governor.json`, the operator's file: what was not named stays as it was."""
+"""Writing `governor.json`, the operator's file: one pool's keys anew, or without old state."""
 
 from __future__ import annotations
 
@@ -12,35 +12,76 @@ from typing import Any
 
 from hostler.config.pools import DEFAULT_POOL, FILE_NAME, PoolCaps, pools_in, read_content
 from hostler.errors import HostlerError, StoreError
+from hostler.governor.older import states_in, without_state
 from hostler.governor.pools import pool_key
+from hostler.governor.remembering import as_text
+from hostler.store import Store
+from hostler.store.overlays import find_overlay, put_overlay
 from hostler.store.parts import part_of, private_folder, written
 
 LOCK_NAME = "governor.lock"
 
 
-def set_caps(home: Path, pool: str, changes: Mapping[str, Any]) -> PoolCaps:
-    """Change these keys of one pool; the pool as it is now. All or nothing is written."""
+def set_caps(home: Path, pool: str, caps: Mapping[str, Any]) -> PoolCaps:
+    """Write one pool's keys anew; the pool as it is now. All or nothing is written.
+
+    What is not named goes back to its default. Keys of other programs stay, and so do other pools.
+    """
     path, pool = home / FILE_NAME, pool_key(pool)
     with _alone(home):
         content = read_content(path)
         if content is not None:
             pools_in(path, content)  # a damaged file is an error, and stays
-        content = changed(content or {}, pool, changes)
+        content = changed(content or {}, pool, caps)
         # What could not be read again is not written.
         pools = pools_in(path, content)
-        _write(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        _write(path, content)
     return pools[pool]
 
 
-def changed(content: Mapping[str, Any], pool: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A file's content with some keys of one pool changed, in the shape with pools."""
+def changed(content: Mapping[str, Any], pool: str, caps: Mapping[str, Any]) -> dict[str, Any]:
+    """A file's content with the keys of one pool written anew, in the shape with pools."""
     if "pools" not in content:
         content = {"pools": {DEFAULT_POOL: dict(content)} if content else {}}
     pools = {pool_key(name): table for name, table in content["pools"].items()}
-    return {**content, "pools": {**pools, pool: {**pools.get(pool, {}), **changes}}}
+    theirs = {k: v for k, v in pools.get(pool, {}).items() if k not in PoolCaps.model_fields}
+    return {**content, "pools": {**pools, pool: {**caps, **theirs}}}
 
 
-def _write(path: Path, text: str) -> None:
+def move_state(home: Path, store: Store) -> bool:
+    """Move the state that an older program kept in the file to the database; whether there was any.
+
+    What the database knows is newer. It is stored before the file forgets it.
+    """
+    if not _has_state(home):
+        return False
+    with _alone(home):
+        content = _state_content(home)
+        if content is None:
+            return False
+        with store.write("admission") as tx:
+            for pool, overlay in states_in(content).items():
+                if not find_overlay(tx, pool):
+                    put_overlay(tx, pool, as_text(overlay))
+        _write(home / FILE_NAME, without_state(content))
+    return True
+
+
+def _has_state(home: Path) -> bool:
+    return _state_content(home) is not None
+
+
+def _state_content(home: Path) -> dict[str, Any] | None:
+    """The content of a file that holds state; None where there is none, or a damaged file."""
+    content = read_content(home / FILE_NAME)
+    if content is None:
+        return None
+    pools_in(home / FILE_NAME, content)
+    return content if states_in(content) else None
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     try:
         with part_of(path) as part, written(path):
             part.write_text(text, encoding="utf-8")

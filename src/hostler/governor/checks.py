@@ -4,55 +4,132 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from datetime import timedelta
 
 from hostler.config import load
 from hostler.errors import ConfigError, StoreError
 from hostler.governor.holders import look_around
+from hostler.governor.overlay import Breaker
 from hostler.governor.policy import read_policy
+from hostler.governor.status import PoolStatus, status
 from hostler.governor.status import Status as Governor
-from hostler.governor.status import status
+from hostler.governor.telling import breaker_until
 from hostler.health import Context, Finding, Status, check
 
 LEASES, POOLS = "governor.leases", "governor.pools"
+CAPS, BREAKERS = "governor.adaptive_cap", "governor.breaker"
+# A cap that has stood at its floor for so long does not come back by itself.
+PINNED_FOR = timedelta(minutes=30)
+FLOOR = 1
+# So often in a row opened again means that the pauses do not help.
+FLAPPING = 2
+UNREADABLE = "settings or database cannot be read"
 
 
 @check(LEASES)
 def leases_are_held(context: Context) -> Iterator[Finding]:
-    """Does a living process hold each lease?"""
+    """Does a living process hold each lease, and stand behind each wish?"""
     found = _look(context)
     if found is None:
-        yield Finding(LEASES, Status.SKIPPED, "settings or database cannot be read")
+        yield Finding(LEASES, Status.SKIPPED, UNREADABLE)
         return
     number = sum(len(pool.leases) for pool in found.pools)
-    gone = f", {len(found.ended)} of the dead are given back at the next start"
-    evidence = f"{number} lease(s){gone if found.ended else ''}"
     if not found.unseen:
-        yield Finding(LEASES, Status.OK, evidence)
-        return
-    evidence += f"; whether the holders of {', '.join(sorted(found.unseen))} live is not known here"
-    yield Finding(
-        LEASES, Status.WARNING, evidence, "Look on their machines; they end with the TTL."
-    )
+        yield Finding(LEASES, Status.OK, f"{number} lease(s)")
+    else:
+        unseen = ", ".join(sorted(found.unseen))
+        evidence = f"{number} lease(s); whether the holders of {unseen} live is not known here"
+        yield Finding(
+            LEASES, Status.WARNING, evidence, "Look on their machines; they end with the TTL."
+        )
+    yield from _left_behind(found)
+
+
+def _left_behind(found: Governor) -> Iterator[Finding]:
+    """What the dead left, by pool. It is given back by itself."""
+    by_itself = "It is given back at the next start; a service does it once a minute."
+    for pool in sorted({one.pool for one in found.ended}):
+        names = ", ".join(one.lease for one in found.ended if one.pool == pool)
+        evidence = f"{pool}: the holders of {names} are dead"
+        yield Finding(LEASES, Status.WARNING, evidence, by_itself)
+    for pool in sorted({one.pool for one in found.stale}):
+        names = ", ".join(sorted({one.project for one in found.stale if one.pool == pool}))
+        evidence = f"{pool}: nobody stands behind the wishes of {names} any more"
+        yield Finding(LEASES, Status.WARNING, evidence, by_itself)
 
 
 @check(POOLS)
 def pools_are_open(context: Context) -> Iterator[Finding]:
     """Is any pool closed by its provider's word, or over its cap?"""
-    found = _look(context)
-    if found is None:
-        yield Finding(POOLS, Status.SKIPPED, "settings or database cannot be read")
-        return
-    for pool in found.pools:
+    for pool in _pools(context, POOLS):
+        if isinstance(pool, Finding):
+            yield pool
+            continue
         evidence = f"{pool.pool}: {pool.active} of {pool.cap} agents"
         if pool.parked is not None:
-            until = f"closed until {pool.parked.until:%Y-%m-%d %H:%M} UTC"
-            remedy = f"Wait, or run: hostler governor unpark --provider {pool.pool}"
-            yield Finding(POOLS, Status.WARNING, f"{evidence}, {until}", remedy)
+            remedy = f"Wait, or run: hostler governor resume --provider {pool.pool}"
+            closed = f"{evidence}, closed {pool.parked.in_words}"
+            yield Finding(POOLS, Status.WARNING, closed, remedy)
         elif pool.active > pool.cap:
             remedy = "Nothing starts there until enough have ended."
             yield Finding(POOLS, Status.WARNING, f"{evidence}, above its cap", remedy)
         else:
             yield Finding(POOLS, Status.OK, evidence)
+
+
+@check(CAPS)
+def caps_move(context: Context) -> Iterator[Finding]:
+    """Does any adaptive cap stand at its floor, long after it was lowered?"""
+    for pool in _pools(context, CAPS):
+        yield pool if isinstance(pool, Finding) else _cap(pool)
+
+
+def _cap(pool: PoolStatus) -> Finding:
+    known = pool.learned
+    if known is None:
+        return Finding(CAPS, Status.OK, f"{pool.pool}: fixed at {pool.cap}")
+    lowered = known.overlay.last_decrease_at
+    pinned = lowered is not None and known.now - lowered >= PINNED_FOR
+    evidence = f"{pool.pool}: {pool.cap}, up to {known.knobs.hard_max}"
+    if pool.cap > FLOOR or not pinned or known.knobs.hard_max <= FLOOR:
+        return Finding(CAPS, Status.OK, evidence)
+    remedy = (
+        "Its provider refuses again and again: look at the account's limits, or start anew with "
+        f"`hostler governor reset --provider {pool.pool}`."
+    )
+    since = f"lowered last at {lowered:%Y-%m-%d %H:%M} UTC"
+    return Finding(CAPS, Status.WARNING, f"{evidence}, pinned at its floor, {since}", remedy)
+
+
+@check(BREAKERS)
+def breakers_are_closed(context: Context) -> Iterator[Finding]:
+    """Does the breaker of any pool hold everybody back?"""
+    for pool in _pools(context, BREAKERS):
+        yield pool if isinstance(pool, Finding) else _breaker(pool)
+
+
+def _breaker(pool: PoolStatus) -> Finding:
+    overlay = pool.learned.overlay if pool.learned else None
+    if overlay is None or overlay.breaker_state is Breaker.CLOSED:
+        return Finding(BREAKERS, Status.OK, f"{pool.pool}: closed")
+    until = breaker_until(overlay)
+    evidence = f"{pool.pool}: {overlay.breaker_state.value}"
+    if until is not None:
+        evidence += f" until {until:%Y-%m-%d %H:%M:%S} UTC"
+    remedy = f"Wait, or run: hostler governor reset --provider {pool.pool}"
+    if overlay.breaker_reopen_count >= FLAPPING:
+        evidence += f", flapping: opened again {overlay.breaker_reopen_count} times in a row"
+        remedy = f"Look at the account's limits, `--hard-max` and `--break-sec`. {remedy}"
+    return Finding(BREAKERS, Status.WARNING, evidence, remedy)
+
+
+def _pools(context: Context, name: str) -> Iterator[PoolStatus | Finding]:
+    """Every pool, or why there is none to look at."""
+    found = _look(context)
+    if found is None:
+        yield Finding(name, Status.SKIPPED, UNREADABLE)
+    else:
+        yield from found.pools
 
 
 def _look(context: Context) -> Governor | None:

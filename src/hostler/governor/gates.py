@@ -8,10 +8,14 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from hostler.governor.learned import Learned
+from hostler.governor.overlay import Shut
 from hostler.governor.policy import Policy
 from hostler.governor.shares import Wish, circle_of, shares, turn_at
 from hostler.model import stamp
 
+# Of a closing that only an operator ends: no clock of ours comes so far.
+UNTIL_RESUMED = datetime(9999, 1, 1, tzinfo=UTC)
 # How many turns ahead an opening is looked for. Nobody plans by what comes later.
 TURNS_AHEAD = 100
 
@@ -20,11 +24,13 @@ class Gate(StrEnum):
     """What may stand before a start, in this order."""
 
     PARKED = "parked"
+    BREAKER = "breaker"
     MACHINE = "machine"
     MEMORY = "memory"
     CAP = "cap"
     WIDTH = "width"
     SHARE = "share"
+    SPACING = "spacing"
 
 
 class SharedBy(StrEnum):
@@ -37,11 +43,13 @@ class SharedBy(StrEnum):
 
 SHARED_BY = {
     Gate.PARKED: SharedBy.POOL,
+    Gate.BREAKER: SharedBy.POOL,
     Gate.MACHINE: SharedBy.MACHINE,
     Gate.MEMORY: SharedBy.MACHINE,
     Gate.CAP: SharedBy.POOL,
     Gate.WIDTH: SharedBy.PROJECT,
     Gate.SHARE: SharedBy.PROJECT,
+    Gate.SPACING: SharedBy.POOL,
 }
 
 
@@ -70,13 +78,21 @@ class Closed:
     since: datetime | None
     why: str
 
+    @property
+    def in_words(self) -> str:
+        """Until when."""
+        if self.until == UNTIL_RESUMED:
+            return "until an operator opens it"
+        return f"until {self.until:%Y-%m-%d %H:%M:%S} UTC"
+
 
 @dataclass(frozen=True, slots=True)
 class Scene:
     """All that the gates look at, for one pool and one project that asks.
 
     `wishes` holds the projects that take part, the asking one included; `said`: the process that
-    asks has said before that it wants this. `free_mb` is None where nobody can tell.
+    asks has said before that it wants this. `free_mb` is None where nobody can tell, `learned`
+    where the cap is the operator's alone.
     """
 
     now: datetime
@@ -89,6 +105,7 @@ class Scene:
     wishes: tuple[Wish, ...]
     parked: Closed | None = None
     said: bool = False
+    learned: Learned | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +156,11 @@ def decide(ask: Ask, scene: Scene, policy: Policy) -> Denied | None:
     return next((no for gate in _GATES if (no := gate(ask, scene, policy))), None)
 
 
+def cap_of(scene: Scene, policy: Policy) -> int:
+    """The cap in force: what was learned of the pool, or the operator's word."""
+    return scene.learned.cap if scene.learned else policy.cap(scene.pool)
+
+
 def share_of(scene: Scene, policy: Policy, project: str) -> int:
     """A project's fair share of the pool now."""
     return _shares(scene, policy, _turn(scene, policy))[project]
@@ -153,7 +175,7 @@ def too_wide(ask: Ask, scene: Scene, policy: Policy) -> str | None:
     share = share_of(replace(scene, wishes=tuple(eager)), policy, ask.project)
     if ask.width <= share:
         return None
-    cap, projects = policy.cap(scene.pool), len(scene.wishes)
+    cap, projects = cap_of(scene, policy), len(scene.wishes)
     return (
         f"Project {ask.project} has width {ask.width}, and its fair share of pool {scene.pool} is "
         f"{share} (cap {cap} across {projects} project{'s' if projects != 1 else ''}): "
@@ -170,11 +192,42 @@ def _parked(ask: Ask, scene: Scene, _policy: Policy) -> Denied | None:
         Gate.PARKED,
         scene.pool,
         ask.project,
-        f"Pool {scene.pool} is closed until {closed.until:%Y-%m-%d %H:%M:%S} UTC{why}.",
-        f"Wait, or open it with `hostler governor unpark --provider {scene.pool}`.",
+        f"Pool {scene.pool} is closed {closed.in_words}{why}.",
+        f"Wait, or open it with `hostler governor resume --provider {scene.pool}`.",
         since=closed.since,
-        opens_at=closed.until,
+        opens_at=None if closed.until == UNTIL_RESUMED else closed.until,
     )
+
+
+def _breaker(ask: Ask, scene: Scene, _policy: Policy) -> Denied | None:
+    shut = scene.learned.shut if scene.learned else None
+    if shut is None or shut.gate == Gate.SPACING:
+        return None
+    remedy = f"Wait, or forget it with `hostler governor reset --provider {scene.pool}`."
+    return _shut(Gate.BREAKER, ask, scene, shut, remedy)
+
+
+def _spacing(ask: Ask, scene: Scene, _policy: Policy) -> Denied | None:
+    shut = scene.learned.shut if scene.learned else None
+    if shut is None or shut.gate != Gate.SPACING:
+        return None
+    return _shut(Gate.SPACING, ask, scene, shut, "Wait a moment.")
+
+
+def _shut(gate: Gate, ask: Ask, scene: Scene, shut: Shut, remedy: str) -> Denied:
+    what = f"Pool {scene.pool} is held back: {shut.what}."
+    return Denied(
+        gate, scene.pool, ask.project, what, remedy, since=shut.since, opens_at=shut.until
+    )
+
+
+def _more(scene: Scene) -> str:
+    """What to do about a full pool."""
+    given = f"hostler governor set --provider {scene.pool} --max-global N"
+    if scene.learned is None:
+        return f"Wait until one ends, or raise the cap with `{given}`."
+    most = scene.learned.knobs.hard_max
+    return f"Wait: the cap follows what the provider takes, up to {most} (`{given} --adaptive`)."
 
 
 def _machine(ask: Ask, scene: Scene, policy: Policy) -> Denied | None:
@@ -208,7 +261,7 @@ def _memory(ask: Ask, scene: Scene, policy: Policy) -> Denied | None:
 
 
 def _cap(ask: Ask, scene: Scene, policy: Policy) -> Denied | None:
-    cap = policy.cap(scene.pool)
+    cap = cap_of(scene, policy)
     if scene.in_pool < cap:
         return None
     return Denied(
@@ -216,8 +269,7 @@ def _cap(ask: Ask, scene: Scene, policy: Policy) -> Denied | None:
         scene.pool,
         ask.project,
         f"{scene.in_pool} of {cap} agents of pool {scene.pool} are running.",
-        "Wait until one ends, or raise the cap with "
-        f"`hostler governor set --provider {scene.pool} --max-global N`.",
+        _more(scene),
         scene.in_pool,
         cap,
     )
@@ -242,7 +294,7 @@ def _share(ask: Ask, scene: Scene, policy: Policy) -> Denied | None:
     share = share_of(scene, policy, ask.project)
     if scene.own_in_pool < share:
         return None
-    cap, projects = policy.cap(scene.pool), len(scene.wishes)
+    cap, projects = cap_of(scene, policy), len(scene.wishes)
     return Denied(
         Gate.SHARE,
         scene.pool,
@@ -258,11 +310,13 @@ def _share(ask: Ask, scene: Scene, policy: Policy) -> Denied | None:
 
 _GATES: tuple[Callable[[Ask, Scene, Policy], Denied | None], ...] = (
     _parked,
+    _breaker,
     _machine,
     _memory,
     _cap,
     _width,
     _share,
+    _spacing,
 )
 
 
@@ -271,7 +325,7 @@ def _turn(scene: Scene, policy: Policy) -> int:
 
 
 def _shares(scene: Scene, policy: Policy, turn: int) -> dict[str, int]:
-    return shares(policy.cap(scene.pool), scene.wishes, turn)
+    return shares(cap_of(scene, policy), scene.wishes, turn)
 
 
 def _next_turn(scene: Scene, policy: Policy, project: str) -> datetime | None:

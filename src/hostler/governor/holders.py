@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,11 +19,15 @@ MEMINFO = Path("/proc/meminfo")
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """What can only be seen from outside a transaction: who asks, and how this machine is."""
+    """What can only be seen from outside a transaction: who asks, and how this machine is.
+
+    `roll` throws a number in [0, 1) for each start, so that machines do not start in step.
+    """
 
     holder: Holder
     free_mb: int | None
     alive: Alive
+    roll: Callable[[], float] = random.random
 
 
 def look_around() -> Here:

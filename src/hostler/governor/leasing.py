@@ -10,6 +10,8 @@ from datetime import datetime
 from hostler.governor.errors import LeaseLost
 from hostler.governor.gates import Ask, Denied, Gate, Granted, Scene, decide, too_wide
 from hostler.governor.holders import Here, holder_of
+from hostler.governor.learned import slot_of
+from hostler.governor.learning import News, hear, keep
 from hostler.governor.moments import readable
 from hostler.governor.policy import Policy
 from hostler.governor.pools import pool_key
@@ -20,10 +22,11 @@ from hostler.store import leases as rows
 from hostler.store.demand import Demand, take_one
 from hostler.store.instants import not_after
 from hostler.store.leases import Holder, Lease
+from hostler.store.overlays import put_overlay
 from hostler.store.runs import Run
 
-# Gates that may open when the dead are counted no more.
-COUNTING = frozenset({Gate.MACHINE, Gate.CAP, Gate.WIDTH, Gate.SHARE})
+# Gates that may open when the dead are counted no more; of the breaker's probe too.
+COUNTING = frozenset({Gate.BREAKER, Gate.MACHINE, Gate.CAP, Gate.WIDTH, Gate.SHARE})
 
 
 def acquire(tx: Transaction, ask: Ask, policy: Policy, here: Here) -> Granted | Denied:
@@ -34,6 +37,7 @@ def acquire(tx: Transaction, ask: Ask, policy: Policy, here: Here) -> Granted | 
         return denied
     now = tx.stamp()
     rows.add_lease(tx, _lease(ask, here.holder, now, here.holder.pid))
+    _note_start(tx, ask, scene, here)
     if scene.said:
         take_one(tx, Demand(ask.pool, ask.project, here.holder, now))
     return Granted(ask.lease, ask.pool)
@@ -59,8 +63,9 @@ def release(tx: Transaction, run: Run) -> None:
     give_back(tx, run.run)
 
 
-def give_back(tx: Transaction, lease: str) -> bool:
-    """A place is free; whether it was taken."""
+def give_back(tx: Transaction, lease: str, policy: Policy | None = None) -> bool:
+    """A place is free; whether it was taken. With a policy, its pool hears that nobody called."""
+    _hear_of(tx, lease, policy, reached=False)
     return rows.remove_lease(tx, lease)
 
 
@@ -75,9 +80,15 @@ def hold(tx: Transaction, run: Run) -> None:
         rows.give_lease(tx, run.run, holder, tx.stamp())
 
 
-def lend(tx: Transaction, lease: str) -> bool:
-    """Count a lease no more, while its agent waits for others; whether it counted."""
-    return rows.lend_lease(tx, lease, lent=True)
+def lend(tx: Transaction, lease: str, policy: Policy | None = None) -> bool:
+    """Count a lease no more, while its agent waits for others; whether it counted.
+
+    Its provider has answered it, or it would not wait: a probe of the breaker has succeeded.
+    """
+    counted = rows.lend_lease(tx, lease, lent=True)
+    if counted:
+        _hear_of(tx, lease, policy, reached=True)
+    return counted
 
 
 def count_again(tx: Transaction, lease: str) -> bool:
@@ -90,12 +101,13 @@ def take_back(tx: Transaction, ask: Ask, policy: Policy, here: Here) -> Granted 
     found = rows.find_lease(tx, ask.lease)
     if found is None:
         raise LeaseLost(ask.lease, "its lease is gone")
-    ask = replace(ask, pool=found.pool, project=found.project)
+    ask = replace(ask, pool=found.pool, project=found.project, task_id=found.task_id)
     if found.lent:
-        _, denied = _answer(tx, ask, policy, here, pruning=True)
+        scene, denied = _answer(tx, ask, policy, here, pruning=True)
         if denied is not None:
             return denied
         rows.lend_lease(tx, ask.lease, lent=False)
+        _note_start(tx, ask, scene, here)
     return Granted(ask.lease, ask.pool)
 
 
@@ -103,6 +115,23 @@ def width_warning(tx: Transaction, ask: Ask, policy: Policy, here: Here) -> str 
     """What to tell the operator of a project whose width is more than its share, if it is."""
     ask = _named(ask)
     return too_wide(ask, quick_scene(tx, ask, policy, here), policy)
+
+
+def _note_start(tx: Transaction, ask: Ask, scene: Scene, here: Here) -> None:
+    """One more agent calls its provider. Undone with the transaction, like the lease."""
+    if scene.learned is not None:
+        slot = slot_of(ask.project, ask.task_id, ask.lease)
+        put_overlay(tx, ask.pool, scene.learned.after_start(slot, here.roll()))
+
+
+def _hear_of(tx: Transaction, lease: str, policy: Policy | None, *, reached: bool) -> None:
+    """Its agent calls its provider no more, for now or for good."""
+    if policy is None or not policy.adapts:
+        return
+    found = rows.find_lease(tx, lease)
+    if found is not None:
+        slot = slot_of(found.project, found.task_id, found.lease)
+        hear(tx, policy, found.pool, News(slot, over=True, reached=reached))
 
 
 def _named(ask: Ask) -> Ask:
@@ -119,11 +148,14 @@ def _answer(
     if denied is not None and denied.gate in COUNTING:
         found = survey(tx, policy, here)
         if pruning:
-            carry_out(tx, found)
-        scene, living = settled_scene(tx, ask, here, found), found.leases
+            carry_out(tx, found, policy)
+        scene, living = settled_scene(tx, ask, policy, here, found), found.leases
         denied = decide(ask, scene, policy)
     if denied is None:
         return scene, None
+    if pruning and scene.learned is not None:
+        # What time has changed is stored by whoever writes next, granted or not.
+        keep(tx, ask.pool, scene.learned.stored, scene.learned.overlay)
     since = denied.since or closed_since(denied, living, here, scene.now)
     return scene, replace(denied, since=since)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from hostler.governor.gates import Closed
+from hostler.governor.gates import UNTIL_RESUMED, Closed
 from hostler.governor.moments import deadline, readable
 from hostler.governor.pools import pool_key
 from hostler.model import stamp
@@ -19,16 +19,17 @@ LONGEST = timedelta(days=31)
 def park(tx: Transaction, pool: str, until: datetime, why: str) -> None:
     """Close a pool until a moment; a closing that lasts longer stays as it is."""
     now, key = tx.now(), pool_key(pool)
-    until = clamped_deadline(until, now, LONGEST)
+    if until != UNTIL_RESUMED:
+        until = clamped_deadline(until, now, LONGEST)
     before = parked_pool(tx, key)
-    if before is not None and deadline(before.until, now, LONGEST) >= until:
+    if before is not None and _ends(before, now) >= until:
         return
     standing = closed(before, now)
     since = standing.since if standing and standing.since else now
     park_pool(tx, Parked(key, stamp(since), stamp(until), why))
 
 
-def unpark(tx: Transaction, pool: str) -> bool:
+def resume(tx: Transaction, pool: str) -> bool:
     """Open a pool; whether it was parked."""
     return unpark_pool(tx, pool_key(pool))
 
@@ -37,11 +38,18 @@ def closed(parked: Parked | None, now: datetime) -> Closed | None:
     """A stored closing as it may be believed; None: the pool is open."""
     if parked is None:
         return None
-    until = deadline(parked.until, now, LONGEST)
+    until = _ends(parked, now)
     since = readable(parked.at)
     if until <= now:
         return None
     return Closed(until, not_after(since, now) if since else None, parked.why)
+
+
+def _ends(parked: Parked, now: datetime) -> datetime:
+    """When a stored closing ends, as it may be believed."""
+    if readable(parked.until) == UNTIL_RESUMED:
+        return UNTIL_RESUMED
+    return deadline(parked.until, now, LONGEST)
 
 
 def closed_pools(tx: Transaction) -> frozenset[str]:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hostler.config import PoolCaps, Settings, load_pools
 from hostler.config.pools import FILE_NAME
 from hostler.config.settings import Runtime
+from hostler.governor.overlay import Knobs
 from hostler.governor.pools import provider_of
+
+# A pool of which the operator's file says nothing. A hard max of 0 is twice the cap.
+UNTOLD = Knobs(hard_max=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The limits in force. `caps` holds those of `governor.json` alone."""
+    """The limits in force. `caps` and `tuned` hold what `governor.json` says alone."""
 
     caps: Mapping[str, int] = field(default_factory=dict)
+    tuned: Mapping[str, Knobs] = field(default_factory=dict)
     default_cap: int = 8
     machine_max_agents: int = 0
     memory_floor_mb: int = 1024
@@ -25,9 +30,24 @@ class Policy:
     unattached_lease_ttl_seconds: int = 300
 
     def cap(self, pool: str) -> int:
-        """How many agents a pool takes. An account without a cap has its provider's."""
+        """How many agents a pool takes by the operator's word. An account has its provider's."""
         provider = self.caps.get(provider_of(pool), self.default_cap)
         return self.caps.get(pool, provider)
+
+    def knobs(self, pool: str) -> Knobs:
+        """All of the operator's word on a pool. An account without its own has its provider's."""
+        told = self.tuned.get(pool) or self.tuned.get(provider_of(pool), UNTOLD)
+        cap = self.cap(pool)
+        return replace(told, max_global=cap, hard_max=max(told.hard_max or 2 * cap, cap))
+
+    def is_adaptive(self, pool: str) -> bool:
+        """Whether anything is learned of a pool."""
+        return (self.tuned.get(pool) or self.tuned.get(provider_of(pool), UNTOLD)).adaptive
+
+    @property
+    def adapts(self) -> bool:
+        """Whether anything is learned of any pool."""
+        return any(knobs.adaptive for knobs in self.tuned.values())
 
 
 def policy_of(runtime: Runtime, pools: Mapping[str, PoolCaps]) -> Policy:
@@ -35,12 +55,26 @@ def policy_of(runtime: Runtime, pools: Mapping[str, PoolCaps]) -> Policy:
     named = {name: pool.max_global_agents for name, pool in pools.items()}
     return Policy(
         caps={name: cap for name, cap in named.items() if cap > 0},
+        tuned={name: knobs_of(pool) for name, pool in pools.items()},
         default_cap=runtime.max_global_agents,
         machine_max_agents=runtime.machine_max_agents,
         memory_floor_mb=runtime.memory_floor_mb,
         demand_ttl_seconds=runtime.demand_ttl_seconds,
         rotation_window_seconds=runtime.rotation_window_seconds,
         unattached_lease_ttl_seconds=runtime.unattached_lease_ttl_seconds,
+    )
+
+
+def knobs_of(pool: PoolCaps) -> Knobs:
+    """One pool of `governor.json`, with what it leaves to the rest of the settings as 0."""
+    return Knobs(
+        max_global=pool.max_global_agents,
+        adaptive=pool.adaptive,
+        policy=pool.policy,
+        hard_max=pool.hard_max,
+        settle_seconds=pool.settle_seconds,
+        break_seconds=pool.break_seconds,
+        min_dispatch_interval_seconds=pool.min_dispatch_interval_seconds,
     )
 
 

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from hostler.governor.holders import Alive, Here
+from hostler.governor.learned import slot_of
+from hostler.governor.learning import News, hear
 from hostler.governor.moments import age_of, is_off
+from hostler.governor.overlay import Slot
 from hostler.governor.policy import Policy
 from hostler.store import Transaction
 from hostler.store.demand import Demand, all_demand, drop_demand, renew_demand
@@ -45,21 +48,31 @@ def survey(tx: Transaction, policy: Policy, here: Here) -> Survey:
 def prune(tx: Transaction, policy: Policy, here: Here) -> Survey:
     """Give back what the dead held, and note who lives."""
     found = survey(tx, policy, here)
-    carry_out(tx, found)
+    carry_out(tx, found, policy)
     return found
 
 
-def carry_out(tx: Transaction, found: Survey) -> None:
+def carry_out(tx: Transaction, found: Survey, policy: Policy) -> None:
     """Do what a survey says."""
     now = tx.stamp()
     for lease in found.ended:
         remove_lease_of(tx, lease.lease, lease.holder)
+    if policy.adapts:
+        for pool in {lease.pool for lease in found.ended}:
+            for slot in silent_ends(found, pool):
+                hear(tx, policy, pool, News(slot, over=True, reached=False))
     for lease in found.noted:
         see_lease(tx, lease.lease, now)
     for wish in found.ended_demand:
         drop_demand(tx, wish)
     for wish in found.renewed:
         renew_demand(tx, wish, now)
+
+
+def silent_ends(found: Survey, pool: str) -> list[Slot]:
+    """Whose programs are gone, with nobody left to say how: of a task's run its worker says it."""
+    gone = (one for one in found.ended if one.pool == pool and not one.task_id)
+    return [slot_of(one.project, one.task_id, one.lease) for one in gone]
 
 
 def judged(

@@ -7,14 +7,17 @@ from datetime import datetime
 
 from hostler.governor.gates import Ask, Scene
 from hostler.governor.holders import Here
+from hostler.governor.learned import Learned, learned, slots_of
+from hostler.governor.overlay import Load, Slot
 from hostler.governor.parking import closed
 from hostler.governor.policy import Policy
-from hostler.governor.pruning import Survey, is_stale
+from hostler.governor.pruning import Survey, is_stale, silent_ends
 from hostler.governor.shares import ENDLESS, Wish
 from hostler.store import Transaction
 from hostler.store.demand import Claim, claims
-from hostler.store.leases import Lease, Standing, standing
-from hostler.store.parked import parked_pool
+from hostler.store.leases import Lease, Standing, standing, whose
+from hostler.store.overlays import find_overlay
+from hostler.store.parked import Parked, parked_pool
 
 # Of settings too; what a damaged row says must not make a circle without end.
 HEAVIEST = 100
@@ -26,18 +29,36 @@ def quick_scene(tx: Transaction, ask: Ask, policy: Policy, here: Here) -> Scene:
     counts = standing(tx, ask.pool, ask.project, boot_id)
     found = claims(tx, ask.pool) if counts.wishes else []
     now = tx.now()
-    return _scene(ask, counts, [c for c in found if not is_stale(c.demand, now, policy)], here, now)
+    fresh = [c for c in found if not is_stale(c.demand, now, policy)]
+    # Whose agents run matters only where something is learned.
+    rows = whose(tx, ask.pool) if policy.is_adaptive(ask.pool) else []
+    return _scene(ask, counts, fresh, here, _known(ask, counts, policy, now, rows), now)
 
 
-def settled_scene(tx: Transaction, ask: Ask, here: Here, found: Survey) -> Scene:
+def settled_scene(tx: Transaction, ask: Ask, policy: Policy, here: Here, found: Survey) -> Scene:
     """Counted from those who live, as far as anybody can tell."""
+    overlay = find_overlay(tx, ask.pool) if policy.is_adaptive(ask.pool) else ""
+    return scene_of(ask, policy, here, found, parked_pool(tx, ask.pool), overlay, tx.now())
+
+
+def scene_of(
+    ask: Ask,
+    policy: Policy,
+    here: Here,
+    found: Survey,
+    parked: Parked | None,
+    overlay: str,
+    now: datetime,
+) -> Scene:
+    """The same from what was read already."""
     counting = [lease for lease in found.leases if not lease.lent]
     counts = Standing(
         in_pool=_count(counting, pool=ask.pool),
         own_in_pool=_count(counting, pool=ask.pool, project=ask.project),
         own=_count(counting, project=ask.project),
         on_machine=count_on_machine(counting, here),
-        parked=parked_pool(tx, ask.pool),
+        parked=parked,
+        overlay=overlay,
     )
     claimed = [
         Claim(
@@ -48,7 +69,25 @@ def settled_scene(tx: Transaction, ask: Ask, here: Here, found: Survey) -> Scene
         for wish in found.demand
         if wish.pool == ask.pool
     ]
-    return _scene(ask, counts, claimed, here, tx.now())
+    rows = [(one.project, one.task_id, one.lease) for one in found.leases if one.pool == ask.pool]
+    known = _known(ask, counts, policy, now, rows, silent_ends(found, ask.pool))
+    return _scene(ask, counts, claimed, here, known, now)
+
+
+def _known(
+    ask: Ask,
+    counts: Standing,
+    policy: Policy,
+    now: datetime,
+    rows: Iterable[tuple[str, str, str]],
+    ended: Iterable[Slot] = (),
+) -> Learned | None:
+    """What was learned of the pool; None where nothing is. Whoever asks waits for a place."""
+    knobs = policy.knobs(ask.pool) if policy.tuned else None
+    if knobs is None or not knobs.adaptive:
+        return None
+    load = Load(counts.in_pool, True, slots_of(rows))
+    return learned(knobs, counts.overlay, now, load, ended)
 
 
 def count_on_machine(leases: Iterable[Lease], here: Here) -> int:
@@ -76,7 +115,12 @@ def _together(project: str, same: list[Claim]) -> Wish:
 
 
 def _scene(
-    ask: Ask, counts: Standing, found: Collection[Claim], here: Here, now: datetime
+    ask: Ask,
+    counts: Standing,
+    found: Collection[Claim],
+    here: Here,
+    known: Learned | None,
+    now: datetime,
 ) -> Scene:
     wishes = wishes_of(found)
     wishes[ask.project] = _asking(ask, counts, wishes.get(ask.project))
@@ -92,6 +136,7 @@ def _scene(
         wishes=tuple(wishes.values()),
         parked=closed(counts.parked, now),
         said=said,
+        learned=known,
     )
 
 

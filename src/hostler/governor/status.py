@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 from hostler.config import DEFAULT_POOL
-from hostler.governor.gates import Closed
+from hostler.governor.gates import Ask, Closed, Denied, decide
 from hostler.governor.holders import Here
-from hostler.governor.moments import age_of
+from hostler.governor.learned import Learned, learned, slots_of
+from hostler.governor.leasing import closed_since
+from hostler.governor.overlay import Knobs, Load
 from hostler.governor.parking import closed
 from hostler.governor.policy import Policy
-from hostler.governor.pruning import Survey, survey
-from hostler.governor.scenes import count_on_machine, wishes_of
+from hostler.governor.pruning import Survey, silent_ends, survey
+from hostler.governor.scenes import count_on_machine, scene_of, wishes_of
 from hostler.governor.shares import shares, turn_at
-from hostler.model import stamp
 from hostler.store import Transaction
 from hostler.store.demand import Claim, Demand
 from hostler.store.leases import Lease
+from hostler.store.overlays import all_overlays
 from hostler.store.parked import Parked, parked_pools
 
 
 @dataclass(frozen=True, slots=True)
 class PoolStatus:
-    """One pool: its cap, who runs, who wants more, and what each may have."""
+    """One pool: its cap, who runs, who wants more, what each may have, and why its next waits.
+
+    `cap` is the one in force; `learned` is None where it is the operator's alone.
+    """
 
     pool: str
     cap: int
+    knobs: Knobs
     leases: tuple[Lease, ...]
     demand: tuple[Demand, ...]
     shares: Mapping[str, int]
     parked: Closed | None
+    waits: Mapping[str, Denied | None]
+    learned: Learned | None = None
 
     @property
     def active(self) -> int:
@@ -44,10 +51,31 @@ class PoolStatus:
         """Slots that nobody has."""
         return max(0, self.cap - self.active)
 
+    def held_by(self, project: str) -> int:
+        """How many leases of a project count."""
+        return sum(one.project == project and not one.lent for one in self.leases)
+
+    def wanted_by(self, project: str) -> int | None:
+        """How many more a project would start; None: nobody knows."""
+        wanted = [wish.wanted for wish in self.demand if wish.project == project]
+        known = [number for number in wanted if number is not None]
+        return sum(known) if len(known) == len(wanted) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What is stored of pools themselves."""
+
+    parked: Mapping[str, Parked] = field(default_factory=dict)
+    overlays: Mapping[str, str] = field(default_factory=dict)
+
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The whole governor at one moment. `ended` are leases whose holders are dead."""
+    """The whole governor at one moment.
+
+    `ended` are leases whose holders are dead, `stale` wishes that nobody stands behind any more.
+    """
 
     now: datetime
     pools: tuple[PoolStatus, ...]
@@ -56,74 +84,85 @@ class Status:
     free_mb: int | None
     memory_floor_mb: int
     unseen: frozenset[str]
-    ended: tuple[str, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """The same for programs."""
-        return {
-            "pools": [self._pool(pool) for pool in self.pools],
-            "machine": {"active": self.on_machine, "max_agents": self.machine_max_agents},
-            "memory": {"free_mb": self.free_mb, "floor_mb": self.memory_floor_mb},
-            "ended": list(self.ended),
-        }
-
-    def _pool(self, pool: PoolStatus) -> dict[str, Any]:
-        parked = pool.parked
-        return {
-            "pool": pool.pool,
-            "max_global_agents": pool.cap,
-            "active": pool.active,
-            "free": pool.free,
-            "parked": parked and {"until": stamp(parked.until), "why": parked.why},
-            "leases": [self._lease(lease) for lease in pool.leases],
-            "demand": [asdict(wish) for wish in pool.demand],
-            "shares": dict(pool.shares),
-        }
-
-    def _lease(self, lease: Lease) -> dict[str, Any]:
-        age = age_of(lease.acquired_at, self.now).total_seconds()
-        seen = lease.lease not in self.unseen
-        return {**asdict(lease), "age_seconds": age, "verified": seen}
+    ended: tuple[Lease, ...]
+    stale: tuple[Demand, ...] = ()
 
 
 def status(tx: Transaction, policy: Policy, here: Here) -> Status:
-    """All pools that are configured, used or wanted; the default one always."""
-    return status_of(survey(tx, policy, here), parked_pools(tx), tx.now(), policy, here)
+    """All pools that are configured, used, wanted or known; the default one always."""
+    stored = Stored({one.pool: one for one in parked_pools(tx)}, all_overlays(tx))
+    return status_of(survey(tx, policy, here), stored, tx.now(), policy, here)
 
 
-def status_of(
-    found: Survey, stored: Iterable[Parked], now: datetime, policy: Policy, here: Here
-) -> Status:
+def status_of(found: Survey, stored: Stored, now: datetime, policy: Policy, here: Here) -> Status:
     """The same from what was found."""
-    parked = {one.pool: shut for one in stored if (shut := closed(one, now))}
+    look = _Look(found, stored, now, policy, here)
     used = {lease.pool for lease in found.leases} | {wish.pool for wish in found.demand}
-    names = sorted({DEFAULT_POOL, *policy.caps, *used, *parked})
+    shut = {pool for pool, one in stored.parked.items() if closed(one, now)}
+    known = {pool for pool in stored.overlays if policy.is_adaptive(pool)}
+    names = sorted({DEFAULT_POOL, *policy.caps, *policy.tuned, *used, *shut, *known})
     return Status(
         now=now,
-        pools=tuple(_pool(name, found, policy, parked.get(name), now) for name in names),
+        pools=tuple(look.pool(name) for name in names),
         on_machine=count_on_machine((one for one in found.leases if not one.lent), here),
         machine_max_agents=policy.machine_max_agents,
         free_mb=here.free_mb,
         memory_floor_mb=policy.memory_floor_mb,
         unseen=found.unseen,
-        ended=tuple(lease.lease for lease in found.ended),
+        ended=found.ended,
+        stale=tuple(wish for wish in found.ended_demand if wish.wanted != 0),
     )
 
 
-def _pool(
-    name: str, found: Survey, policy: Policy, parked: Closed | None, now: datetime
-) -> PoolStatus:
-    wanted = tuple(wish for wish in found.demand if wish.pool == name)
-    claimed = [Claim(wish, *_held(wish, found)) for wish in wanted]
-    turn = turn_at(now.timestamp(), policy.rotation_window_seconds)
-    return PoolStatus(
-        pool=name,
-        cap=policy.cap(name),
-        leases=tuple(lease for lease in found.leases if lease.pool == name),
-        demand=wanted,
-        shares=shares(policy.cap(name), wishes_of(claimed).values(), turn),
-        parked=parked,
-    )
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One look at everything, for one pool after another."""
+
+    found: Survey
+    stored: Stored
+    now: datetime
+    policy: Policy
+    here: Here
+
+    def pool(self, name: str) -> PoolStatus:
+        wanted = tuple(wish for wish in self.found.demand if wish.pool == name)
+        claimed = [Claim(wish, *_held(wish, self.found)) for wish in wanted]
+        leases = tuple(lease for lease in self.found.leases if lease.pool == name)
+        known = self._learned(name, leases, waiting=bool(wanted))
+        cap = known.cap if known else self.policy.cap(name)
+        turn = turn_at(self.now.timestamp(), self.policy.rotation_window_seconds)
+        dealt = shares(cap, wishes_of(claimed).values(), turn)
+        return PoolStatus(
+            pool=name,
+            cap=cap,
+            knobs=self.policy.knobs(name),
+            leases=leases,
+            demand=wanted,
+            shares=dealt,
+            parked=closed(self.stored.parked.get(name), self.now),
+            waits={project: self._no(name, project, wanted) for project in dealt},
+            learned=known,
+        )
+
+    def _learned(self, pool: str, leases: Sequence[Lease], *, waiting: bool) -> Learned | None:
+        if not self.policy.is_adaptive(pool):
+            return None
+        slots = slots_of((one.project, one.task_id, one.lease) for one in leases)
+        load = Load(sum(not one.lent for one in leases), waiting, slots)
+        text, ended = self.stored.overlays.get(pool, ""), silent_ends(self.found, pool)
+        return learned(self.policy.knobs(pool), text, self.now, load, ended)
+
+    def _no(self, pool: str, project: str, wanted: Iterable[Demand]) -> Denied | None:
+        """What the next agent of a project would hear."""
+        widths = [wish.width for wish in wanted if wish.project == project]
+        ask = Ask("", project, pool, width=max(widths) if min(widths) > 0 else 0)
+        parked, text = self.stored.parked.get(pool), self.stored.overlays.get(pool, "")
+        scene = scene_of(ask, self.policy, self.here, self.found, parked, text, self.now)
+        denied = decide(ask, scene, self.policy)
+        if denied is None:
+            return None
+        since = closed_since(denied, self.found.leases, self.here, self.now)
+        return replace(denied, since=denied.since or since)
 
 
 def _held(wish: Demand, found: Survey) -> tuple[int, int]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hostler.agents.events import Headroom
 from hostler.agents.exitword import Exit
 from hostler.agents.outcomes import LIMITS, Next, Outcome, meaning
 from hostler.agents.result import Result
 from hostler.agents.tally import Tally
 from hostler.agents.verdict import DecidedBy, EndedBy, Verdict
+from hostler.runs.heard import Heard
 from hostler.runs.limits import Limit
 from hostler.runs.memory import printable, recall_limit, remember, remember_limit
 from hostler.store.runs import Run
@@ -38,14 +40,20 @@ class Ending:
     counted: bool
     tally: Tally = field(default_factory=Tally)
     offsets: Offsets = field(default_factory=Offsets)
-    # What was heard of limits since the row was last written.
+    # What was heard of limits since the row was last written, and else of the provider.
     limits: tuple[Limit, ...] = ()
     # What its last word told of them: of a run that ends by it, its death tells the same.
     last_limits: tuple[Limit, ...] = ()
+    words: tuple[Headroom, ...] = ()
+    answers: int = 0
 
     def told_alive(self, run: Run) -> tuple[Limit, ...]:
         """What is not told of by the death of the run, whose row says how it ended."""
         return self.limits if run.outcome in LIMITS else (*self.limits, *self.last_limits)
+
+    def heard(self, run: Run) -> Heard:
+        """All that was heard of the provider, and is not told of by the death of the run."""
+        return Heard(self.told_alive(run), self.words, self.answers)
 
 
 def without_agent(outcome: Outcome, why: str, by: DecidedBy = DecidedBy.NOT_STARTED) -> Ending:

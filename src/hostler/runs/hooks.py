@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from hostler.agents.events import LimitSignal
 from hostler.agents.launch import Launch
 from hostler.agents.verdict import Verdict
+from hostler.runs.heard import Heard
 from hostler.store import Transaction
 from hostler.store.runs import Run
 
 InTransaction = Callable[[Transaction, Run], None]
-Limited = Callable[[Transaction, Run, Sequence[LimitSignal]], None]
+Listening = Callable[[Transaction, Run, Heard], None]
 
 
 def nothing(_tx: Transaction, _run: Run) -> None:
     """Does nothing."""
 
 
-def heedless(_tx: Transaction, _run: Run, _limits: Sequence[LimitSignal]) -> None:
-    """Does nothing about limits."""
+def heedless(_tx: Transaction, _run: Run, _heard: Heard) -> None:
+    """Does nothing about what is heard."""
+
+
+def of_limits(_run: Run, heard: Heard) -> bool:
+    """Whether there is a limit in it."""
+    return bool(heard.limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +37,8 @@ class Hooks:
     requeue   with the end of a run that never started: its task goes back to its old place.
     finish    while finishing: each step looks first whether it is done, as it may be called again.
               It returns what belongs in the last transaction, with `ended`.
-    limited   with the limits that an agent was told of, alive or at its end: its provider's pool
-              may be closed.
+    heard     with what a stream said of its provider: its pool may be closed, or learn from it.
+    listens   whether `heard` has anything to do with that: only then others are held up by it.
     scopes    what the transactions of `requeue` and `finish` write beside runs.
     """
 
@@ -41,5 +46,6 @@ class Hooks:
     finish: Callable[[Run, Verdict], InTransaction]
     release: InTransaction = nothing
     requeue: InTransaction = nothing
-    limited: Limited = heedless
+    heard: Listening = heedless
+    listens: Callable[[Run, Heard], bool] = of_limits
     scopes: tuple[str, ...] = ()

@@ -39,6 +39,7 @@ def recall(text: str | None) -> Tally:
         flowing=raw.get("flowing", False),
         said=raw.get("said", True),
         aside=raw.get("aside", ""),
+        answered=raw.get("answered", bool(raw["last_text"])),
     )
 
 

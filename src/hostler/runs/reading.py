@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from hostler.agents.clocktime import dated
-from hostler.agents.events import Finished, LimitSignal
+from hostler.agents.events import Finished, Headroom, LimitSignal
 from hostler.agents.kinds import kind_of
 from hostler.agents.lines import Line, Stream, Tail
 from hostler.agents.tally import tally
 from hostler.clock import Clock
 from hostler.config.settings import Agent
 from hostler.runs.ending import Offsets
+from hostler.runs.heard import Heard, is_answer
 from hostler.runs.limits import Limit, limit_in, with_limit
 from hostler.runs.memory import recall, shortened
 from hostler.store.runs import Run
@@ -35,6 +36,8 @@ class Reader:
         self._limits: tuple[Limit, ...] = ()
         # Those of its last word: if it ends with it, they are told of by its death.
         self._last: tuple[Limit, ...] = ()
+        self._words: tuple[Headroom, ...] = ()
+        self._answers = 0
 
     @property
     def offsets(self) -> Offsets:
@@ -58,9 +61,14 @@ class Reader:
         """What its last word told of limits, as long as nothing was said after it."""
         return self._last
 
+    @property
+    def heard(self) -> Heard:
+        """All that was told of the provider and is not stored yet."""
+        return Heard(self.limits, self._words, self._answers)
+
     def stored(self) -> None:
         """What was heard so far is in the database."""
-        self._limits = ()
+        self._limits, self._words, self._answers = (), (), 0
 
     def rest(self) -> None:
         """Take in all that is left, once nothing writes any more."""
@@ -71,6 +79,9 @@ class Reader:
         for line in lines:
             # As soon as it is read: a time without its day means little later.
             events = [dated(one, self._clock.now()) for one in self._kind.events(line)]
+            self._answers += is_answer(events, self.tally)
+            # The newest word alone: it is about the same limit.
+            self._words = tuple(e for e in events if isinstance(e, Headroom))[-1:] or self._words
             # Shortened at once, so that an adopted run is judged like any other.
             self.tally = shortened(tally(events, self.tally))
             told = [signal for signal in map(limit_in, events) if signal is not None]

@@ -132,11 +132,12 @@ class Supervisor:
 
     def _store_progress(self, run: Run, reader: Reader) -> Run:
         """The offset and what was heard up to it, in one: nothing is counted twice."""
-        limits = reader.limits
-        with self._store.write(*([SCOPE] if limits else [])) as tx:
-            run = ledger.progress(tx, run, reader.tally, reader.offsets, limits)
-            if limits:
-                self._hooks.limited(tx, run, [one.signal for one in limits])
+        heard = reader.heard
+        listens = self._hooks.listens(run, heard)
+        with self._store.write(*([SCOPE] if listens else [])) as tx:
+            run = ledger.progress(tx, run, reader.tally, reader.offsets, heard.limits)
+            if listens:
+                self._hooks.heard(tx, run, heard)
         reader.stored()
         return run
 
@@ -161,8 +162,9 @@ class Supervisor:
         task = folder.parent.parent
         verdict = conclude(agent_of(run), folder, task, exit, reader.tally)
         counted = word is None or word.get("started_at") is not None
-        heard = reader.limits, reader.last_limits
-        return Ending(verdict, exit, counted, reader.tally, reader.offsets, *heard)
+        heard = reader.heard
+        told = (reader.limits, reader.last_limits, heard.words, heard.answers)
+        return Ending(verdict, exit, counted, reader.tally, reader.offsets, *told)
 
     def _sweep(self, run: Run, *, believed: bool) -> None:
         try:
@@ -182,9 +184,10 @@ class Supervisor:
     def _exited(self, run: Run, ending: Ending) -> Run:
         with self._store.write(SCOPE) as tx:
             run = ledger.exited(tx, run, ending)
+            heard = ending.heard(run)
+            if self._hooks.listens(run, heard):
+                self._hooks.heard(tx, run, heard)
             self._hooks.release(tx, run)
-            if limits := ending.told_alive(run):
-                self._hooks.limited(tx, run, [one.signal for one in limits])
         self._say(Step.EXITED, run)
         return run
 

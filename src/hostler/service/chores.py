@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from contextlib import suppress
 
 from hostler.clock import Clock
-from hostler.governor import Policy, look_around, prune
+from hostler.governor import look_around, prune
 from hostler.planner import News, in_words
 from hostler.service.bulletin import Bulletin
 from hostler.service.cleaning import clean_up, leftovers
@@ -17,6 +17,7 @@ from hostler.service.journal import Journal
 from hostler.service.marks import Marks
 from hostler.service.needs import note_needs
 from hostler.service.orchestrator import Look
+from hostler.service.policies import Policies
 from hostler.service.questions import Questions
 from hostler.store.tasks import Task, find_task
 
@@ -37,7 +38,7 @@ class Chores:
         journal: Journal,
         io: Executor,
         clock: Clock,
-        policy: Callable[[], Policy],
+        policies: Policies,
     ) -> None:
         self._house = house
         self._desks = desks
@@ -45,7 +46,7 @@ class Chores:
         self._journal = journal
         self._io = io
         self._clock = clock
-        self._policy = policy
+        self._policies = policies
         self._questions = questions
         self._begun = False
         self._marks = Marks(house)
@@ -104,9 +105,10 @@ class Chores:
         if now < self._prune_at:
             return
         self._prune_at = now + PRUNE_SECONDS
-        here = look_around()
+        self._policies.tidy()
+        here, policy = look_around(), self._policies.current()
         with self._house.store.write("admission", relaxed=True) as tx:
-            prune(tx, self._policy(), here)
+            prune(tx, policy, here)
 
     def _tell_needs(self) -> None:
         """Say on the bus of a task what it waits for, when that changes."""

@@ -10,8 +10,8 @@ from typing import TypeVar
 from hostler.clock import Clock
 from hostler.errors import HostlerError
 from hostler.flows.lineage import ancestors, belongs
+from hostler.governor import Policy, look_around
 from hostler.governor import lend as lend_lease
-from hostler.governor import look_around
 from hostler.planner import graph_of, require_no_cycle
 from hostler.service.resting import Rested, rested
 from hostler.service.waits import WAITS_FOR, graph_with, waits_of
@@ -41,6 +41,7 @@ def wait_for(
     seconds: float | None = None,
     tell: Callable[[str], None] = lambda _: None,
     enough: Enough = all,
+    policy: Policy | None = None,
 ) -> list[Rested]:
     """Until they are at rest. In a run, its place is lent, and had again at the return."""
     end = None if seconds is None else clock.monotonic() + seconds
@@ -49,7 +50,7 @@ def wait_for(
         return found
     # Whoever waits for any of several is not held up by one that waits for it.
     needed = tuple(names) if enough is all or len(names) == 1 else ()
-    lender = Lender(store, clock, run, names, needed)
+    lender = Lender(store, clock, run, names, needed, policy)
     if lender.lend():
         tell("The place of this run is lent while it waits.")
     try:
@@ -80,12 +81,14 @@ class Lender:
         run: str,
         names: Collection[str],
         needed: Collection[str],
+        policy: Policy | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._run = run
         self._names = names
         self._needed = needed
+        self._policy = policy
         self._stands_since: float | None = None
 
     def lend(self) -> bool:
@@ -106,7 +109,7 @@ class Lender:
             by = {**asdict(here.holder), WAITS_FOR: [*self._needed]}
             lent = lend_place(tx, self._run, json.dumps(by))
             if lent:
-                lend_lease(tx, self._run)
+                lend_lease(tx, self._run, self._policy)
             return lent
 
     def look(self) -> float | None:

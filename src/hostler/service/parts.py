@@ -127,9 +127,9 @@ def furnish(ground: Ground, lasting: Lasting, before: Parts | None = None) -> Pa
     """Make the others by the settings of the house; what those `before` them know goes on."""
     house, journal = ground.house, ground.journal
     desks = before.desks.renewed(house) if before else Desks(house)
-    policies = Policies(house.home, house.settings, journal.broke)
+    policies = Policies(house.home, house.settings, journal.broke, house.store)
     office = _office(ground, desks, policies)
-    work = _work(ground, lasting, desks)
+    work = _work(ground, lasting, desks, policies)
     jobs = Jobs(_supervisor(house, lasting, work, ground.clock), work)
     chores = _chores(ground, lasting, desks, policies)
     demander = Demander(office, journal.too_wide)
@@ -183,7 +183,7 @@ def _dispatcher(ground: Ground, observe: Observer) -> LocalDispatcher:
     )
 
 
-def _work(ground: Ground, lasting: Lasting, desks: Desks) -> Work:
+def _work(ground: Ground, lasting: Lasting, desks: Desks, policies: Policies) -> Work:
     return Work(
         ground.house,
         desks,
@@ -193,6 +193,7 @@ def _work(ground: Ground, lasting: Lasting, desks: Desks) -> Work:
         broke=ground.journal.broke,
         spent=ground.journal.spent,
         refused=ground.journal.prompt_refused,
+        policy=policies.current,
     )
 
 
@@ -205,7 +206,7 @@ def _chores(ground: Ground, lasting: Lasting, desks: Desks, policies: Policies) 
         ground.journal,
         lasting.lanes.chores,
         ground.clock,
-        policies.current,
+        policies,
     )
 
 

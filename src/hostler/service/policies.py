@@ -7,8 +7,10 @@ from pathlib import Path
 
 from hostler.config.pools import FILE_NAME
 from hostler.config.settings import Settings
-from hostler.errors import ConfigError
+from hostler.errors import ConfigError, HostlerError
 from hostler.governor import Policy, read_policy
+from hostler.governor.caps import move_state
+from hostler.store import Store
 
 Mark = tuple[int, int, int]
 
@@ -17,11 +19,18 @@ class Policies:
     """The newest policy that could be read. A damaged file changes nothing, and is told once."""
 
     def __init__(
-        self, home: Path, settings: Settings, troubled: Callable[[BaseException], None]
+        self,
+        home: Path,
+        settings: Settings,
+        troubled: Callable[[BaseException], None],
+        store: Store | None = None,
     ) -> None:
+        """`store`: where state goes that an older program kept in the file."""
         self._home = home
         self._settings = settings
         self._troubled = troubled
+        self._store = store
+        self.tidy()
         # A service does not start on a damaged file: it would not know its caps.
         self._mark = self._look()
         self._policy = read_policy(home, settings)
@@ -36,6 +45,20 @@ class Policies:
             except ConfigError as error:
                 self._troubled(error)
         return self._policy
+
+    def tidy(self) -> None:
+        """Move state out of the file. To be called outside of transactions.
+
+        What cannot be moved stays where it is, and nobody heeds it there.
+        """
+        if self._store is None:
+            return
+        try:
+            move_state(self._home, self._store)
+        except ConfigError:
+            return  # whoever reads the caps says so
+        except HostlerError as error:
+            self._troubled(error)
 
     def _look(self) -> Mark | None:
         try:

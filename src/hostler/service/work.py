@@ -34,11 +34,12 @@ from hostler.flows.ci import with_logs
 from hostler.flows.closing import Rule
 from hostler.flows.folder import footprint
 from hostler.flows.lineage import active_children
-from hostler.flows.pools import give_up_place, heed_limits
+from hostler.flows.pools import give_up_place, heed, listens
 from hostler.flows.steps import Step
 from hostler.flows.templates import words_at
 from hostler.flows.turns import hear_in_turn
 from hostler.flows.workplace import make_ready, progress
+from hostler.governor import Policy
 from hostler.model import EPOCH
 from hostler.runs import Hooks, require_newest, verdict_of
 from hostler.runs.ending import NEVER_STARTED
@@ -97,6 +98,7 @@ class Work:
         broke: Callable[[Exception], None] = lambda _: None,
         spent: Callable[[str, Purse], None] = lambda _task, _purse: None,
         refused: Callable[[str, str], None] = lambda _repo, _why: None,
+        policy: Callable[[], Policy] = Policy,
     ) -> None:
         self._house = house
         self._desks = desks
@@ -106,15 +108,17 @@ class Work:
         self._observe = observe
         self._broke = broke
         self._refused = refused
+        self._policy = policy
 
     def hooks(self) -> Hooks:
         """For the supervisor of runs."""
         return Hooks(
             self.launch,
             self.finish,
-            release=give_up_place,
+            release=lambda tx, run: give_up_place(tx, run, self._policy()),
             requeue=self.requeue,
-            limited=heed_limits,
+            heard=lambda tx, run, heard: heed(tx, run, heard, self._policy()),
+            listens=lambda run, heard: listens(run, heard, self._policy()),
             scopes=SCOPES,
         )
 

@@ -61,4 +61,6 @@ pools = Table(
     Column("parked_at", Text, nullable=True),
     Column("parked_until", Text, nullable=True),
     Column("parked_why", Text, nullable=False, server_default=_EMPTY),
+    # JSON; empty: nothing yet. Only the governor looks into it.
+    Column("overlay", Text, nullable=False, server_default=_EMPTY),
 )

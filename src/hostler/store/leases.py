@@ -50,7 +50,8 @@ class Lease:
 class Standing:
     """How many leases count, seen from one pool and project; `on_machine` where asked for.
 
-    `wishes` is how many want something in the pool, `parked` what is stored of its closing.
+    `wishes` is how many want something in the pool, `parked` what is stored of its closing, and
+    `overlay` what was learned of it.
     """
 
     in_pool: int
@@ -59,6 +60,7 @@ class Standing:
     on_machine: int
     wishes: int = 0
     parked: Parked | None = None
+    overlay: str = ""
 
 
 # Constant statements: starting and ending an agent passes through here, often in a crowd.
@@ -78,6 +80,7 @@ GIVE = """
         attached_at = ?, seen_at = ?
     WHERE lease = ?
 """
+WHOSE = "SELECT project, task_id, lease FROM leases WHERE pool = ?"
 SEEN = "UPDATE leases SET seen_at = ? WHERE lease = ?"
 LEND = "UPDATE leases SET lent = ? WHERE lease = ? AND lent <> ?"
 # All that most starts have to ask, in one statement, answered from indexes.
@@ -86,11 +89,9 @@ _SELECT = """
         (SELECT count(*) FROM leases WHERE project = ? AND pool = ? AND lent = 0),
         (SELECT count(*) FROM leases WHERE project = ? AND lent = 0),
         (SELECT count(*) FROM demand WHERE pool = ? AND (wanted IS NULL OR wanted > 0)),
-        p.parked_at, p.parked_until, p.parked_why
+        p.parked_at, p.parked_until, p.parked_why, p.overlay
 """
-_FROM = """
-    FROM (SELECT 1 AS one) o LEFT JOIN pools p ON p.pool = ? AND p.parked_until IS NOT NULL
-"""
+_FROM = "FROM (SELECT 1 AS one) o LEFT JOIN pools p ON p.pool = ?"
 # Containers of one machine have names of their own and one boot in common. An unknown one counts.
 # This reads all leases; where a machine has a ceiling, they are few.
 _ON_MACHINE = "(SELECT count(*) FROM leases WHERE boot_id IN (?, '') AND lent = 0)"
@@ -124,9 +125,15 @@ def standing(tx: Transaction, pool: str, project: str, boot_id: str | None) -> S
         row = tx.constant(STAND, (*asked, pool)).one()
     else:
         row = tx.constant(STAND_ON_MACHINE, (*asked, boot_id, pool)).one()
-    in_pool, own_in_pool, own, wishes, at, until, why, on_machine = tuple(row)
+    in_pool, own_in_pool, own, wishes, at, until, why, overlay, on_machine = tuple(row)
     parked = None if until is None else Parked(pool, at or "", until, why)
-    return Standing(in_pool, own_in_pool, own, on_machine, wishes, parked)
+    return Standing(in_pool, own_in_pool, own, on_machine, wishes, parked, overlay or "")
+
+
+def whose(tx: Transaction, pool: str) -> list[tuple[str, str, str]]:
+    """Project, task and name of every lease of a pool, the lent ones included."""
+    found: list[Any] = list(tx.constant(WHOSE, (pool,)))
+    return [(row[0], row[1], row[2]) for row in found]
 
 
 def give_lease(tx: Transaction, lease: str, holder: Holder, at: str) -> bool:

@@ -15,6 +15,7 @@ REVISIONS = (
     "0013",
     "0014",
     "0015",
+    "0016",
 )
 HEAD = REVISIONS[-1]
 # Alembic's own note of where a database stands.
