@@ -129,7 +129,7 @@ def test_usage_and_cost_add_up_unless_they_are_totals():
     assert state.usage == Usage(11, 22, 33, total=True)
     assert state.usd == 0.75
     assert tally([Usage(5, total=True), Cost(2.0, total=True)], state) == Tally(
-        usage=Usage(5, total=True), usd=2.0, said=True
+        usage=Usage(5, total=True), usd=2.0, said=True, answered=True
     )
 
 

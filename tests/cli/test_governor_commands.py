@@ -1,4 +1,4 @@
-"""`hostler governor`: show, set and unpark."""
+"""`hostler governor`: show, set, reset, park and resume."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_alone_it_shows(hostler, busy):
     assert done.out.splitlines()[:-1] == hostler("governor", "show").out.splitlines()[:-1]
     assert "anthropic: 1 of 8 agents, 7 free" in done.out
     assert f"ant  t1  run-1  pid {os.getpid()}" in done.out
-    assert "bee wants 3 more; its share is 3" in done.out
+    assert "bee holds 0 and wants 3 more; its share is 3" in done.out
     assert "The window is spent." in done.out
 
 
@@ -76,7 +76,8 @@ def test_a_cap_is_set_for_one_pool(hostler, home):
         "Pool anthropic: at most 4 agents at once.\n"
     )
     done = hostler("governor", "set", "--provider", "openai:work", "--max-global", "1", "--json")
-    assert json.loads(done.out) == {"pool": "openai:work", "max_global_agents": 1}
+    told = json.loads(done.out)
+    assert (told["pool"], told["max_global_agents"], told["adaptive"]) == ("openai:work", 1, False)
     assert json.loads((home / "governor.json").read_text()) == {
         "pools": {"anthropic": {"max_global_agents": 4}, "openai:work": {"max_global_agents": 1}}
     }

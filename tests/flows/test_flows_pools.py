@@ -15,13 +15,15 @@ from hostler.agents.outcomes import LIMITS, Outcome
 from hostler.agents.verdict import DecidedBy, EndedBy, Verdict
 from hostler.clock import FakeClock
 from hostler.flows.outcomes import LONGEST_QUOTA
-from hostler.flows.pools import CLOSING, closed_until, give_up_place, heed_limits
+from hostler.flows.pools import CLOSING, closed_until, give_up_place, heed
 from hostler.flows.submitting import Order, submit
 from hostler.governor import Ask, Denied, Granted, Here, Policy, acquire, preview, resume
 from hostler.governor.parking import closed_pools
 from hostler.model import EPOCH, stamp
 from hostler.runs import NewRun, admit, ledger
 from hostler.runs.ending import Ending
+from hostler.runs.heard import Heard
+from hostler.runs.limits import Limit
 from hostler.store.leases import Holder, find_lease
 
 SCOPES = ("admission", "outbox", "tasks")
@@ -50,7 +52,7 @@ def begin(store):
         return ledger.attach(tx, ledger.begin(tx, run, {"pid": 1}))
 
 
-def end(store, run, outcome, limit=None, *, stopped=""):
+def end(store, run, outcome, limit=None, *, stopped="", policy=POLICY):
     """It ends so, as its worker stores it."""
     if stopped:
         with store.write() as tx:
@@ -59,8 +61,13 @@ def end(store, run, outcome, limit=None, *, stopped=""):
     verdict = Verdict(outcome, DecidedBy.STREAM, "The window is spent.", limit=limit)
     with store.write("admission") as tx:
         run = ledger.exited(tx, run, Ending(verdict, Exit(EndedBy.EXIT, 1), counted=True))
-        give_up_place(tx, run)
+        give_up_place(tx, run, policy)
         assert find_lease(tx, run.run) is None
+
+
+def told(*signals):
+    """What a look at a stream found."""
+    return Heard(limits=tuple(map(Limit, signals)))
 
 
 def no_to(store, pool="openai"):
@@ -144,7 +151,7 @@ def test_no_word_closes_a_pool_backwards_or_for_ever(outcome, seconds, resets):
 )
 def test_a_refused_key_and_an_unpaid_bill_wait_for_an_operator(store, clock, outcome, limit):
     end(store, begin(store), outcome, limit)
-    clock.advance(86_400 * 30)
+    clock.advance(86_400 * 100)
     with store.read() as tx:
         assert isinstance(preview(tx, Ask("r2", "yard", "openai"), POLICY, HERE), Denied)
     with store.write("admission") as tx:
@@ -156,9 +163,9 @@ def test_a_wall_that_a_living_agent_met_closes_its_pool_at_once(store, clock):
     run = begin(store)
     until = stamp(clock.now() + HOUR)
     with store.write("admission") as tx:
-        heed_limits(tx, run, [LimitSignal(Outcome.RATE_LIMITED, 429, 3600.0)])
+        heed(tx, run, told(LimitSignal(Outcome.RATE_LIMITED, 429, 3600.0)), POLICY)
         assert closed_pools(tx) == frozenset()
-        heed_limits(tx, run, [LimitSignal(Outcome.QUOTA, 429, resets_at=until)])
+        heed(tx, run, told(LimitSignal(Outcome.QUOTA, 429, resets_at=until)), POLICY)
         assert closed_pools(tx) == {"openai"}
     clock.advance(3601)
     with store.read() as tx:

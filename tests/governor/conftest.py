@@ -14,6 +14,7 @@ from pg_server import PostgresServer
 
 from hostler.clock import FakeClock
 from hostler.store import Store
+from hostler.store.postgres import PostgresBackend
 
 if sys.platform != "linux":
     pytest.skip("agents run on Linux only", allow_module_level=True)
@@ -75,6 +76,13 @@ def clock() -> FakeClock:
 def store(database: Database, clock: FakeClock) -> Iterator[Store]:
     with closing(database.open(clock)) as opened:
         yield opened
+
+
+@pytest.fixture
+def timed_store(store: Store, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """The same, on the test's clock also where a server has its own."""
+    monkeypatch.setattr(PostgresBackend, "now", lambda _self, _connection: clock.now())
+    return store
 
 
 @pytest.fixture

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from hostler.governor import Ask, Granted, Here, Policy, acquire
+from hostler.governor import Ask, Granted, Here, News, Policy, acquire, hear
+from hostler.governor.overlay import Knobs, Overlay, Reason, Report, Slot, Source
+from hostler.governor.remembering import from_text
 from hostler.store import Store, Transaction
 from hostler.store.leases import Holder, all_leases
+from hostler.store.overlays import find_overlay
 from hostler.store.runs import Run
 
 PLENTY = 64_000
@@ -17,6 +20,12 @@ PLENTY = 64_000
 
 def process(pid: int, boot_id: str = "boot-1") -> Holder:
     return Holder("yard", boot_id, "pid:[1]", pid, pid * 100)
+
+
+def learning(cap: int = 8, *pools: str, **knobs) -> Policy:
+    """A policy under which pools learn. Unless it says otherwise, starts need no distance."""
+    told = {"adaptive": True, "hard_max": 16, "min_dispatch_interval_seconds": 0.0} | knobs
+    return Policy(default_cap=cap, tuned={pool: Knobs(**told) for pool in pools or ("anthropic",)})
 
 
 def a_run(name: str, project: str = "ant", pool: str = "", shim: Holder | None = None) -> Run:
@@ -49,12 +58,13 @@ class Yard:
     dead: set[Holder] = field(default_factory=set)
     unseen: set[Holder] = field(default_factory=set)
     free_mb: int | None = PLENTY
+    roll: float = 0.5
 
     def alive(self, holder: Holder) -> bool | None:
         return None if holder in self.unseen else holder not in self.dead
 
     def here(self, holder: Holder | None = None) -> Here:
-        return Here(holder or process(1), self.free_mb, self.alive)
+        return Here(holder or process(1), self.free_mb, self.alive, lambda: self.roll)
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
@@ -70,6 +80,20 @@ class Yard:
         for name in names:
             answer = self.ask(name, **more)
             assert isinstance(answer, Granted), answer
+
+    def hear(self, task: str, pool: str = "", **news) -> None:
+        """What the agent of a task met."""
+        with self.write() as tx:
+            hear(tx, self.policy, pool, News(Slot("ant", task), **news))
+
+    def dies(self, task: str, pool: str = "", *, reason: Reason = Reason.BURST) -> None:
+        """The agent of a task dies of a limit."""
+        report = Report(Slot("ant", task), Source.DEATH, reason)
+        self.hear(task, pool, limits=(report,), over=True)
+
+    def overlay(self, pool: str = "anthropic") -> Overlay:
+        with self.store.read() as tx:
+            return from_text(find_overlay(tx, pool))
 
     def leases(self) -> list[str]:
         with self.store.read() as tx:

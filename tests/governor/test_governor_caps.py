@@ -27,15 +27,18 @@ def test_the_first_cap_makes_the_file(home):
     assert (home / "governor.json").stat().st_mode & 0o077 == 0
 
 
-def test_other_pools_and_keys_of_others_stay(home):
+def test_other_pools_and_keys_of_others_stay_and_our_own_are_written_anew(home):
     home.mkdir()
     before = {
         "note": "ours",
-        "pools": {"openai": {NUMBER: 2, "their_key": [1], "adaptive": True}, "google": {}},
+        "pools": {
+            "openai": {NUMBER: 2, "their_key": [1], "adaptive": True, "hard_max": 9},
+            "google": {"adaptive": True},
+        },
     }
     (home / "governor.json").write_text(json.dumps(before))
     set_caps(home, "openai", {NUMBER: 5})
-    before["pools"]["openai"][NUMBER] = 5
+    before["pools"]["openai"] = {NUMBER: 5, "their_key": [1]}
     assert content(home) == before
 
 
@@ -64,12 +67,12 @@ def test_a_damaged_file_is_refused_and_stays(home, damaged):
     assert (home / "governor.json").read_text() == damaged
 
 
-def test_a_cap_that_contradicts_the_file_is_refused(home):
+def test_caps_that_contradict_each_other_are_refused(home):
     home.mkdir()
-    (home / "governor.json").write_text(json.dumps({"hard_max": 3}))
+    (home / "governor.json").write_text(json.dumps({NUMBER: 3}))
     with pytest.raises(ConfigError):
-        set_caps(home, "", {NUMBER: 9})
-    assert content(home) == {"hard_max": 3}
+        set_caps(home, "", {NUMBER: 9, "hard_max": 3})
+    assert content(home) == {NUMBER: 3}
 
 
 def test_what_cannot_be_written_whole_leaves_the_old_file(home, monkeypatch):
@@ -124,5 +127,6 @@ def test_only_what_was_named_changes(start, pool, number):
     before = start if flat else {"top": 1, "pools": start}
     after = changed(before, pool, {NUMBER: number})
     expected = {"anthropic": start} if flat else start
-    assert after["pools"] == {**expected, pool: {**expected.get(pool, {}), NUMBER: number}}
+    theirs = {key: value for key, value in expected.get(pool, {}).items() if key != NUMBER}
+    assert after["pools"] == {**expected, pool: {NUMBER: number, **theirs}}
     assert after.get("top") == before.get("top")

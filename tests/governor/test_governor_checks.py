@@ -42,9 +42,9 @@ def test_leases_of_the_living_are_well(context, sqlite_database):
 
 def test_leases_of_the_dead_are_said_to_be_given_back(context, sqlite_database):
     take(sqlite_database, "a", replace(look_around().holder, start_ticks=1))
-    ((status, evidence),) = statuses(leases_are_held, context)
-    assert status is Status.OK
-    assert "1 of the dead" in evidence
+    (_, (status, evidence)) = statuses(leases_are_held, context)
+    assert status is Status.WARNING
+    assert evidence == "anthropic: the holders of a are dead"
 
 
 def test_leases_that_nobody_can_verify_are_named(context, sqlite_database):

@@ -14,8 +14,10 @@ from hostler.config import Agent, PoolCaps, Settings, load_pools
 from hostler.config.settings import Runtime
 from hostler.errors import ConfigError
 from hostler.governor import Ask, Gate, Policy, policy_of, pool_key, pool_of, read_policy
-from hostler.governor.gates import SHARED_BY, Closed, Scene, decide, share_of, too_wide
+from hostler.governor.gates import SHARED_BY, Closed, Scene, cap_of, decide, share_of, too_wide
+from hostler.governor.learned import Learned
 from hostler.governor.moments import age_of, deadline, is_off
+from hostler.governor.overlay import Breaker, Knobs, Overlay, Shut
 from hostler.governor.scenes import wishes_of
 from hostler.governor.shares import Wish
 from hostler.store.demand import Claim, Demand
@@ -35,13 +37,30 @@ OPEN = Scene(
     wishes=(Wish("ant", 0, 1),),
 )
 STRICT = Policy(default_cap=4, machine_max_agents=5)
+LEARNING = Knobs(max_global=4, adaptive=True, hard_max=8)
+
+
+def known(**overlay):
+    return {"learned": Learned(LEARNING, Overlay(dynamic_cap=4, **overlay), "", NOW)}
+
+
+class Asked(Learned):
+    """A pool whose policy heeds the provider's word."""
+
+    shut = Shut("limit", "its provider asks to wait", NOW, NOW + HOUR)
+
+
+BROKEN = {"breaker_state": Breaker.OPEN, "breaker_open_at": NOW, "breaker_break_seconds": 300.0}
 CLOSED = {
     Gate.PARKED: {"parked": Closed(NOW + HOUR, NOW, "spent")},
+    Gate.BREAKER: known(**BROKEN),
+    Gate.LIMIT: {"learned": Asked(LEARNING, Overlay(dynamic_cap=4), "", NOW)},
     Gate.MACHINE: {"on_machine": 5},
     Gate.MEMORY: {"free_mb": 100},
     Gate.CAP: {"in_pool": 4},
     Gate.WIDTH: {"own": 3},
     Gate.SHARE: {"own_in_pool": 2, "wishes": (Wish("ant", 2), Wish("bee"))},
+    Gate.SPACING: known(last_dispatch_at=NOW, next_dispatch_at=NOW + timedelta(seconds=3)),
 }
 
 
@@ -58,7 +77,8 @@ def test_a_width_says_where_it_is_set_and_where_it_cannot_be():
 @given(st.sets(st.sampled_from(Gate), min_size=1))
 def test_the_first_closed_gate_answers(closed):
     scene = OPEN
-    for gate in closed:
+    # The breaker also closes what the spacing would.
+    for gate in sorted(closed, key=list(Gate).index, reverse=True):
         scene = replace(scene, **CLOSED[gate])
     first = next(gate for gate in Gate if gate in closed)
     no = decide(ASK, scene, STRICT)
@@ -79,6 +99,26 @@ def test_one_less_opens_a_gate_that_counts(gate):
     scene = replace(scene, **CLOSED[gate])
     assert decide(ASK, scene, STRICT).gate is gate
     assert decide(ASK, replace(scene, **{number: getattr(scene, number) - 1}), STRICT) is None
+
+
+@pytest.mark.parametrize(
+    ("gate", "seconds"), [(Gate.BREAKER, 300), (Gate.LIMIT, 3600), (Gate.SPACING, 3)]
+)
+def test_what_a_policy_closes_says_since_when_and_when_it_opens(gate, seconds):
+    no = decide(ASK, replace(OPEN, **CLOSED[gate]), STRICT)
+    assert (no.since, no.opens_at) == (NOW, NOW + timedelta(seconds=seconds))
+    assert no.what.startswith("Pool anthropic is held back: ")
+
+
+def test_the_learned_cap_counts_for_cap_share_and_warning():
+    scene = replace(OPEN, **known(), wishes=(Wish("ant"), Wish("bee")))
+    lower = replace(scene, learned=replace(scene.learned, overlay=Overlay(dynamic_cap=2)))
+    assert (cap_of(scene, STRICT), cap_of(lower, STRICT)) == (4, 2)
+    assert (share_of(scene, STRICT, "ant"), share_of(lower, STRICT, "ant")) == (2, 1)
+    no = decide(ASK, replace(lower, in_pool=2), STRICT)
+    assert (no.gate, no.found, no.allowed) == (Gate.CAP, 2, 2)
+    assert "up to 8" in no.remedy
+    assert "cap 2 across 2 projects" in too_wide(ASK, lower, STRICT)
 
 
 def test_limits_that_are_off_stop_nothing():
@@ -150,6 +190,24 @@ def test_both_files_of_the_operator_count():
     assert [policy.cap(pool) for pool in ("openai", "google", "anthropic")] == [2, 5, 5]
     assert (policy.machine_max_agents, policy.rotation_window_seconds) == (9, 7)
     assert policy_of(Runtime(), {}) == Policy()
+
+
+def test_an_account_has_its_own_knobs_or_its_providers():
+    pools = {
+        "anthropic": PoolCaps(max_global_agents=3, adaptive=True, settle_seconds=7),
+        "anthropic:own": PoolCaps(policy="served", hard_max=9),
+        "openai": PoolCaps(hard_max=20, adaptive=True),
+    }
+    policy = policy_of(Runtime(max_global_agents=5), pools)
+    found = {pool: policy.knobs(pool) for pool in (*pools, "anthropic:x", "openai:y", "z")}
+    assert found["anthropic:x"] == found["anthropic"]
+    assert (found["anthropic"].max_global, found["anthropic"].hard_max) == (3, 6)
+    own = found["anthropic:own"]
+    assert (own.max_global, own.hard_max, own.adaptive, own.policy) == (3, 9, False, "served")
+    assert (found["openai:y"].max_global, found["openai:y"].hard_max) == (5, 20)
+    assert found["z"] == Knobs(max_global=5, hard_max=10)
+    assert [policy.is_adaptive(pool) for pool in found] == [k.adaptive for k in found.values()]
+    assert policy.adapts and not Policy().adapts
 
 
 def test_a_damaged_file_is_an_error_and_never_a_wider_cap(tmp_path):

@@ -25,11 +25,12 @@ from hostler.governor import (
     preview,
     prune,
     release,
+    resume,
     status,
     take_back,
-    resume,
     width_warning,
 )
+from hostler.governor.telling import as_json
 from hostler.model import parse_stamp
 from hostler.store.demand import all_demand
 from hostler.store.leases import Holder, find_lease
@@ -411,8 +412,8 @@ def test_status_shows_every_pool_that_is_named_used_or_wanted(yard):
     assert (pools["anthropic"].active, pools["anthropic"].free) == (0, 2)
     assert pools["google"].shares == {"bee": 2}
     assert pools["xai"].parked is not None
-    assert set(found.ended) == {"a", "gone"}
+    assert {lease.lease for lease in found.ended} == {"a", "gone"}
     assert found.unseen == {"u"}
     assert found.on_machine == 1
-    told = found.as_json()["pools"][0]["leases"][0]
+    told = as_json(found)["pools"][0]["leases"][0]
     assert (told["lease"], told["lent"], told["verified"]) == ("u", True, False)

@@ -38,10 +38,11 @@ def test_a_limit_that_is_first_heard_of_at_the_end_is_heeded_too(house):
     """The run did not end by it, so nothing else would close its pool."""
     house.how, heeded = "walled", []
 
-    def limited(_tx, run, limits):
-        heeded.append((run.state, [(one.reason, one.status) for one in limits]))
+    def hear(_tx, run, heard):
+        signals = [one.signal for one in heard.limits]
+        heeded.append((run.state, [(one.reason, one.status) for one in signals]))
 
-    hooks = Hooks(house.launch, house.finish, effect("released"), limited=limited)
+    hooks = Hooks(house.launch, house.finish, effect("released"), heard=hear)
     # It looks at the stream after the end, and never before.
     boss = Supervisor(house.home, house.store, house.dispatcher, hooks, read_seconds=600.0)
     ended = boss.supervise(house.admit())

@@ -9,7 +9,6 @@ from enum import StrEnum
 from typing import Any
 
 from hostler.governor.learned import Learned
-from hostler.governor.overlay import Shut
 from hostler.governor.policy import Policy
 from hostler.governor.shares import Wish, circle_of, shares, turn_at
 from hostler.model import stamp
@@ -25,6 +24,7 @@ class Gate(StrEnum):
 
     PARKED = "parked"
     BREAKER = "breaker"
+    LIMIT = "limit"
     MACHINE = "machine"
     MEMORY = "memory"
     CAP = "cap"
@@ -44,6 +44,7 @@ class SharedBy(StrEnum):
 SHARED_BY = {
     Gate.PARKED: SharedBy.POOL,
     Gate.BREAKER: SharedBy.POOL,
+    Gate.LIMIT: SharedBy.POOL,
     Gate.MACHINE: SharedBy.MACHINE,
     Gate.MEMORY: SharedBy.MACHINE,
     Gate.CAP: SharedBy.POOL,
@@ -200,21 +201,23 @@ def _parked(ask: Ask, scene: Scene, _policy: Policy) -> Denied | None:
 
 
 def _breaker(ask: Ask, scene: Scene, _policy: Policy) -> Denied | None:
-    shut = scene.learned.shut if scene.learned else None
-    if shut is None or shut.gate == Gate.SPACING:
-        return None
     remedy = f"Wait, or forget it with `hostler governor reset --provider {scene.pool}`."
-    return _shut(Gate.BREAKER, ask, scene, shut, remedy)
+    return _shut(Gate.BREAKER, ask, scene, remedy)
+
+
+def _limit(ask: Ask, scene: Scene, _policy: Policy) -> Denied | None:
+    return _shut(Gate.LIMIT, ask, scene, "Wait: its provider asked for it.")
 
 
 def _spacing(ask: Ask, scene: Scene, _policy: Policy) -> Denied | None:
+    return _shut(Gate.SPACING, ask, scene, "Wait a moment.")
+
+
+def _shut(gate: Gate, ask: Ask, scene: Scene, remedy: str) -> Denied | None:
+    """What the pool's policy says, if it closes this gate."""
     shut = scene.learned.shut if scene.learned else None
-    if shut is None or shut.gate != Gate.SPACING:
+    if shut is None or shut.gate != gate:
         return None
-    return _shut(Gate.SPACING, ask, scene, shut, "Wait a moment.")
-
-
-def _shut(gate: Gate, ask: Ask, scene: Scene, shut: Shut, remedy: str) -> Denied:
     what = f"Pool {scene.pool} is held back: {shut.what}."
     return Denied(
         gate, scene.pool, ask.project, what, remedy, since=shut.since, opens_at=shut.until
@@ -311,6 +314,7 @@ def _share(ask: Ask, scene: Scene, policy: Policy) -> Denied | None:
 _GATES: tuple[Callable[[Ask, Scene, Policy], Denied | None], ...] = (
     _parked,
     _breaker,
+    _limit,
     _machine,
     _memory,
     _cap,

@@ -1,0 +1,502 @@
+"""Adaptive pools in the store: who gets in, what agents meet, and what stands after each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from governor_yard import Yard, a_run, learning, process
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import delete
+
+from hostler.governor import (
+    Ask,
+    Denied,
+    Gate,
+    Granted,
+    Policy,
+    acquire,
+    count_again,
+    demand,
+    give_back,
+    hold,
+    lend,
+    park,
+    preview,
+    prune,
+    release,
+    reseed,
+    reset,
+    status,
+    take_back,
+    width_warning,
+)
+from hostler.governor.overlay import Announced, Breaker, Knobs, Overlay, Reason, Slot
+from hostler.governor.remembering import as_text
+from hostler.governor.telling import as_json
+from hostler.store.lease_tables import leases, pools
+from hostler.store.overlays import all_overlays, find_overlay, put_overlay
+
+BREAK, TIMEOUT = 300, 1800
+
+
+@pytest.fixture
+def yard(timed_store) -> Yard:
+    return Yard(timed_store, learning(8))
+
+
+@pytest.fixture
+def lite(sqlite_store) -> Yard:
+    return Yard(sqlite_store, learning(8))
+
+
+def gate(answer):
+    return answer.gate if isinstance(answer, Denied) else None
+
+
+def ended(yard, name, task, *, reached=True, **news):
+    """A run ends: its place is free, and its pool hears of it."""
+    with yard.write() as tx:
+        release(tx, a_run(name))
+    yard.hear(task, over=True, reached=reached, **news)
+
+
+def opened(yard):
+    """A pool at its floor that was refused once more."""
+    with yard.write() as tx:
+        put_overlay(tx, "anthropic", as_text(Overlay(dynamic_cap=1)))
+    yard.dies("t0")
+    assert yard.overlay().breaker_state is Breaker.OPEN
+
+
+def half_open(yard, clock):
+    """The same, when its break is over."""
+    opened(yard)
+    clock.advance(BREAK)
+
+
+# The cap.
+
+
+def test_a_death_by_a_limit_halves_the_cap_of_its_pool(yard):
+    yard.take(*(f"a{n}" for n in range(8)))
+    assert gate(yard.ask("more")) is Gate.CAP
+    yard.dies("t1")
+    assert yard.overlay().dynamic_cap == 4
+    no = yard.ask("more")
+    # Nobody is interrupted: eight run on, and the cap binds the next start.
+    assert (no.gate, no.found, no.allowed) == (Gate.CAP, 8, 4)
+    assert len(yard.leases()) == 8
+
+
+def test_the_cap_climbs_past_where_it_started_up_to_the_hard_max(yard, clock):
+    yard.policy = learning(2, hard_max=4)
+    yard.take("a", "b")
+    assert gate(yard.ask("c")) is Gate.CAP
+    for name, most in (("c", 3), ("d", 4)):
+        clock.advance(301 + 120)
+        yard.take(name)
+        assert yard.overlay().dynamic_cap == most
+    clock.advance(3600)
+    assert gate(yard.ask("e")) is Gate.CAP
+
+
+def test_what_time_has_changed_is_stored_by_a_denial_too(yard, clock):
+    yard.policy = learning(1)
+    yard.take("a", width=9)
+    clock.advance(301)
+    assert gate(yard.ask("b", width=1)) is Gate.WIDTH
+    assert yard.overlay().dynamic_cap == 2
+
+
+def test_shares_and_warnings_are_of_the_learned_cap(yard):
+    with yard.write() as tx:
+        for project in ("ant", "bee"):
+            demand(tx, "", project, yard.here(process(2)))
+    yard.dies("t1")
+    yard.take("a", "b")
+    no = yard.ask("c")
+    assert (no.gate, no.allowed) == (Gate.SHARE, 2)
+    with yard.store.read() as tx:
+        (pool,) = status(tx, yard.policy, yard.here()).pools
+        warned = width_warning(tx, Ask("", "ant", width=3), yard.policy, yard.here())
+    assert (pool.cap, dict(pool.shares)) == (4, {"ant": 2, "bee": 2})
+    assert "cap 4 across 2 projects" in warned
+
+
+def test_a_look_says_what_an_attempt_would_and_changes_nothing(yard, clock):
+    yard.take("a")
+    yard.dies("t1")
+    clock.advance(10_000)
+    with yard.store.read() as tx:
+        before = all_overlays(tx)
+    for _ in range(2):
+        with yard.store.read() as tx:
+            assert preview(tx, Ask("b", "ant"), yard.policy, yard.here()) is None
+            status(tx, yard.policy, yard.here())
+            assert all_overlays(tx) == before
+
+
+# Pools.
+
+
+def test_a_limit_in_one_pool_leaves_another_untouched(yard):
+    yard.policy = learning(8, "anthropic", "openai")
+    yard.take("x", pool="openai")
+    there = yard.overlay("openai")
+    for task in ("t1", "t2", "t3"):
+        yard.dies(task)
+    assert yard.overlay().rate_limit_events == 3
+    assert yard.overlay("openai") == there
+    yard.take(*(f"o{n}" for n in range(7)), pool="openai")
+    assert gate(yard.ask("o8", pool="openai")) is Gate.CAP
+
+
+def test_an_open_breaker_of_one_pool_holds_nobody_back_in_another(yard):
+    yard.policy = learning(8, "anthropic", "openai")
+    opened(yard)
+    assert gate(yard.ask("a")) is Gate.BREAKER
+    yard.take("o", pool="openai")
+
+
+def test_an_empty_name_is_the_anthropic_pool_at_every_entry_point(yard):
+    yard.take("a", pool="")
+    yard.dies("t1", "")
+    assert list(yard.overlay("anthropic").recent_decreases)
+    with yard.write() as tx:
+        reseed(tx, "", 5)
+        assert find_overlay(tx, "") == ""
+    assert yard.overlay().dynamic_cap == 5
+    with yard.write() as tx:
+        assert reset(tx, "") and not reset(tx, "anthropic")
+        hold(tx, a_run("h", pool="", shim=process(5)))
+        park(tx, "", tx.now() + timedelta(hours=1), "")
+    no = yard.ask("b", pool="")
+    assert (no.gate, no.pool) == (Gate.PARKED, "anthropic")
+
+
+def test_an_account_learns_for_itself_with_its_providers_knobs(yard):
+    yard.take("a", pool="anthropic:work")
+    yard.dies("t1", "anthropic:work")
+    assert yard.overlay("anthropic:work").dynamic_cap == 4
+    assert yard.overlay("anthropic") == Overlay()
+
+
+# Off means off.
+
+hostile = Overlay(
+    dynamic_cap=1,
+    breaker_state=Breaker.OPEN,
+    breaker_break_seconds=3600.0,
+    rate_limit_events=9,
+)
+
+
+def test_adaptive_off_ignores_every_field_even_hand_set(yard, clock):
+    far = clock.now() + timedelta(seconds=3000)
+    known = replace(
+        hostile,
+        breaker_open_at=clock.now(),
+        next_dispatch_at=far,
+        settle_until=far,
+        gate_until=far,
+    )
+    yard.policy = learning(2, adaptive=False)
+    with yard.write() as tx:
+        put_overlay(tx, "anthropic", as_text(known))
+    yard.take("a", "b")
+    assert gate(yard.ask("c")) is Gate.CAP
+    yard.dies("t1")
+    yard.hear("t1", answers=3, over=True, reached=True)
+    assert yard.overlay() == known
+    with yard.store.read() as tx:
+        (pool,) = as_json(status(tx, yard.policy, yard.here()))["pools"]
+    assert (pool["cap"], pool["adaptive"], pool["overlay"]) == (2, False, None)
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("ask"), st.sampled_from(["ant", "bee"]), st.integers(0, 3)),
+        st.tuples(st.just("end"), st.integers(0, 9)),
+        st.tuples(st.just("limit"), st.integers(0, 9)),
+        st.tuples(st.just("lend"), st.integers(0, 9)),
+        st.tuples(st.just("back"), st.integers(0, 9)),
+        st.tuples(st.just("wait"), st.integers(1, 700)),
+    ),
+    max_size=20,
+)
+
+
+@given(steps, st.integers(1, 4), st.sampled_from(["", as_text(hostile), "{", '{"probe": 1}']))
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_adaptive_off_decides_as_if_nothing_was_ever_learned(lite, clock, trace, cap, known):
+    """The same random trace twice: with nothing stored, and with anything."""
+    begun = clock.now()
+    plain = played(lite, clock, trace, Policy(default_cap=cap), "")
+    clock.jump((begun - clock.now()).total_seconds())
+    knobs = Knobs(adaptive=False, hard_max=1, max_global=1)
+    off = Policy(default_cap=cap, tuned={"anthropic": knobs})
+    assert played(lite, clock, trace, off, known) == plain
+    with lite.store.read() as tx:
+        assert find_overlay(tx, "anthropic") == known
+
+
+def played(yard, clock, trace, policy, known):
+    yard.policy = policy
+    with yard.write() as tx:
+        tx.execute(delete(leases))
+        tx.execute(delete(pools))
+        put_overlay(tx, "anthropic", known)
+    return [play(yard, clock, number, *step) for number, step in enumerate(trace)]
+
+
+def play(yard, clock, number, act, *given):
+    if act == "wait":
+        clock.advance(*given)
+    elif act == "ask":
+        return yard.ask(f"run-{number}", given[0], task_id=f"t{number}", width=given[1])
+    elif act == "limit":
+        yard.dies(f"t{given[0]}")
+    elif (names := yard.leases()) and (name := names[given[0] % len(names)]):
+        with yard.write() as tx:
+            if act == "back":
+                return take_back(tx, Ask(name, "ant"), yard.policy, yard.here())
+            return give_back(tx, name) if act == "end" else lend(tx, name, yard.policy)
+    return None
+
+
+# The breaker.
+
+
+def test_an_open_breaker_denies_every_lease_until_its_break_is_over(yard, clock):
+    opened(yard)
+    clock.advance(BREAK - 100)
+    for project in ("ant", "bee"):
+        no = yard.ask("a", project)
+        assert (no.gate, no.shared_by) == (Gate.BREAKER, "pool")
+        assert no.opens_at - clock.now() == timedelta(seconds=100)
+        assert no.since == yard.overlay().breaker_open_at
+        assert "hostler governor reset" in no.remedy
+    clock.advance(101)
+    yard.take("a")
+
+
+def test_half_open_admits_one_and_closes_on_its_clean_release(yard, clock):
+    half_open(yard, clock)
+    yard.take("p", task_id="t1")
+    assert yard.overlay().probe == Slot("ant", "t1")
+    assert gate(yard.ask("q", "bee", task_id="t2")) is Gate.BREAKER
+    ended(yard, "p", "t1")
+    assert yard.overlay().breaker_state is Breaker.CLOSED
+    assert yard.overlay().dynamic_cap == 1
+    yard.take("q", project="bee")
+    assert gate(yard.ask("r")) is Gate.CAP
+
+
+def test_a_probe_that_dies_of_a_limit_opens_again_for_twice_as_long(yard, clock):
+    half_open(yard, clock)
+    yard.take("p", task_id="t1")
+    with yard.write() as tx:
+        release(tx, a_run("p"))
+    yard.dies("t1")
+    no = yard.ask("q")
+    assert no.opens_at - clock.now() == timedelta(seconds=2 * BREAK)
+    assert yard.overlay().breaker_reopen_count == 1
+
+
+def test_a_probe_that_never_reached_its_provider_closes_nothing(yard, clock):
+    half_open(yard, clock)
+    yard.take("p", task_id="t1")
+    ended(yard, "p", "t1", reached=False)
+    assert yard.overlay().breaker_state is Breaker.HALF_OPEN
+    yard.take("q", task_id="t2")
+    assert yard.overlay().probe == Slot("ant", "t2")
+
+
+def test_a_grant_that_is_undone_takes_its_probe_and_its_clock_back(yard, clock):
+    half_open(yard, clock)
+    before = yard.overlay()
+    with pytest.raises(ZeroDivisionError), yard.write() as tx:
+        answer = acquire(tx, Ask("p", "ant", task_id="t1"), yard.policy, yard.here())
+        assert isinstance(answer, Granted)
+        raise ZeroDivisionError
+    assert yard.overlay() == before
+    yard.take("q", task_id="t2")
+    assert yard.overlay().probe == Slot("ant", "t2")
+
+
+def test_a_crashed_probe_is_given_up_after_its_timeout(yard, clock):
+    half_open(yard, clock)
+    yard.take("p", task_id="t1", holder=process(7))
+    clock.advance(TIMEOUT + 1)
+    assert gate(yard.ask("q")) is Gate.BREAKER
+    # It lives: nobody gives it up.
+    assert yard.overlay().probe is not None
+    yard.dead.add(process(7))
+    no = yard.ask("q")
+    assert no.opens_at - clock.now() == timedelta(seconds=2 * BREAK)
+    with yard.store.read() as tx:
+        assert preview(tx, Ask("q", "ant"), yard.policy, yard.here()).opens_at == no.opens_at
+    clock.advance(2 * BREAK)
+    yard.take("q")
+
+
+def test_a_wrapped_program_that_is_gone_leaves_the_probe_to_another(yard, clock):
+    half_open(yard, clock)
+    yard.take("wrap-1", holder=process(7))
+    assert gate(yard.ask("q")) is Gate.BREAKER
+    yard.dead.add(process(7))
+    with yard.store.read() as tx:
+        assert preview(tx, Ask("q", "ant"), yard.policy, yard.here()) is None
+    yard.take("q")
+    assert yard.overlay().probe == Slot("ant", "q")
+
+
+@pytest.mark.parametrize("how", ["prune", "give_back"])
+def test_the_place_of_a_program_that_ends_frees_the_probe(yard, clock, how):
+    half_open(yard, clock)
+    yard.take("wrap-1", holder=process(7))
+    yard.dead.add(process(7))
+    with yard.write() as tx:
+        if how == "prune":
+            prune(tx, yard.policy, yard.here())
+        else:
+            give_back(tx, "wrap-1", yard.policy)
+    assert yard.overlay().probe is None
+
+
+def test_a_probe_that_waits_for_its_children_has_been_answered(yard, clock):
+    half_open(yard, clock)
+    yard.take("p", task_id="t1")
+    with yard.write() as tx:
+        assert lend(tx, "p", yard.policy)
+    assert yard.overlay().breaker_state is Breaker.CLOSED
+    yard.take("child", task_id="t2")
+    with yard.write() as tx:
+        assert gate(take_back(tx, Ask("p", "ant"), yard.policy, yard.here())) is Gate.CAP
+        release(tx, a_run("child"))
+        answer = take_back(tx, Ask("p", "ant"), yard.policy, yard.here())
+        assert isinstance(answer, Granted)
+
+
+def test_those_who_pass_no_gate_are_no_probe(yard, clock):
+    yard.take("lent")
+    with yard.write() as tx:
+        lend(tx, "lent", yard.policy)
+    half_open(yard, clock)
+    before = yard.overlay()
+    with yard.write() as tx:
+        hold(tx, a_run("h", shim=process(5)))
+        assert count_again(tx, "lent")
+    assert yard.overlay() == before
+
+
+def test_a_lent_place_that_comes_back_is_a_start_like_any_other(yard, clock):
+    yard.take("p", task_id="t1")
+    with yard.write() as tx:
+        lend(tx, "p", yard.policy)
+    half_open(yard, clock)
+    with yard.write() as tx:
+        answer = take_back(tx, Ask("p", "ant"), yard.policy, yard.here())
+        assert isinstance(answer, Granted)
+    assert yard.overlay().probe == Slot("ant", "t1")
+
+
+# Spacing.
+
+
+def test_a_second_start_inside_the_distance_is_denied_and_moves_no_clock(yard, clock):
+    yard.policy = learning(8, min_dispatch_interval_seconds=3.0)
+    yard.take("a")
+    begun = yard.overlay()
+    for _ in range(2):
+        clock.advance(1)
+        no = yard.ask("b", "bee")
+        assert (no.gate, no.shared_by) == (Gate.SPACING, "pool")
+        assert no.opens_at == begun.next_dispatch_at
+        assert yard.overlay() == begun
+    clock.advance(1)
+    yard.take("b")
+
+
+@pytest.mark.parametrize(("roll", "seconds"), [(0.0, 1.5), (0.5, 3.0), (0.999, 4.497)])
+def test_the_distance_is_jittered_by_half(yard, clock, roll, seconds):
+    yard.policy, yard.roll = learning(8, min_dispatch_interval_seconds=3.0), roll
+    yard.take("a")
+    assert yard.overlay().next_dispatch_at == clock.now() + timedelta(seconds=seconds)
+
+
+def test_spacing_is_the_last_gate(yard):
+    yard.policy = learning(8, min_dispatch_interval_seconds=3.0)
+    yard.take("a", width=1)
+    assert gate(yard.ask("b", width=1)) is Gate.WIDTH
+    assert gate(yard.ask("b")) is Gate.SPACING
+
+
+def test_a_lent_place_that_comes_back_keeps_its_distance(yard, clock):
+    yard.policy = learning(8, min_dispatch_interval_seconds=3.0)
+    yard.take("a")
+    with yard.write() as tx:
+        lend(tx, "a", yard.policy)
+        assert gate(take_back(tx, Ask("a", "ant"), yard.policy, yard.here())) is Gate.SPACING
+    clock.advance(3)
+    with yard.write() as tx:
+        take_back(tx, Ask("a", "ant"), yard.policy, yard.here())
+    assert gate(yard.ask("b")) is Gate.SPACING
+
+
+# What else is heard.
+
+
+@pytest.mark.parametrize("reason", [Reason.QUOTA, Reason.BILLING])
+def test_walls_move_no_cap(yard, reason):
+    yard.dies("t1", reason=reason)
+    assert yard.overlay() == Overlay()
+
+
+def test_what_changes_nothing_is_not_written(yard):
+    yard.hear("t1", answers=5, words=(Announced(Slot("ant", "t1"), 0.4),), over=True, reached=True)
+    with yard.store.read() as tx:
+        assert all_overlays(tx) == {}
+
+
+def test_an_operators_cap_starts_anew_and_keeps_what_was_met(yard):
+    yard.dies("t1")
+    before = yard.overlay()
+    with yard.write() as tx:
+        reseed(tx, "anthropic", 6)
+    assert yard.overlay() == replace(before, dynamic_cap=6)
+
+
+def test_forgetting_a_pool_leaves_its_closing(yard):
+    yard.dies("t1")
+    with yard.write() as tx:
+        park(tx, "anthropic", tx.now() + timedelta(hours=1), "spent")
+        assert reset(tx, "anthropic")
+    assert yard.overlay() == Overlay()
+    assert gate(yard.ask("a")) is Gate.PARKED
+
+
+def test_the_path_of_a_fixed_pool_has_no_statement_more(lite):
+    counted = []
+
+    def statements(policy):
+        counted.clear()
+        with lite.write() as tx:
+            once = tx.constant
+
+            def counting(sql, values=()):
+                counted.append(sql)
+                return once(sql, values)
+
+            tx.constant = counting
+            acquire(tx, Ask(f"run-{policy.adapts}", "ant"), policy, lite.here())
+        return list(counted)
+
+    fixed = statements(Policy())
+    assert len(fixed) == 2
+    assert statements(learning(8, "openai")) == fixed

@@ -1,0 +1,108 @@
+"""What is learned of a pool, as text and back; whatever is damaged lets nobody in."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostler.governor.learned import learned
+from hostler.governor.overlay import Breaker, Knobs, Load, Overlay, Seen, Slot
+from hostler.governor.remembering import DAMAGED, as_text, from_text
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+KNOBS = Knobs(max_global=8, adaptive=True, hard_max=16)
+
+moments = st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1)).map(
+    lambda at: at.replace(microsecond=at.microsecond // 1000 * 1000, tzinfo=UTC)
+)
+maybe = st.none() | moments
+slots = st.builds(Slot, st.text(max_size=9), st.text(max_size=9))
+numbers, seconds = st.integers(0, 99), st.floats(0, 9999)
+overlays = st.builds(
+    Overlay,
+    numbers,
+    *[maybe] * 4,
+    numbers,
+    st.lists(st.builds(Seen, moments, slots), max_size=3).map(tuple),
+    st.lists(moments, max_size=3).map(tuple),
+    st.sampled_from(Breaker),
+    maybe,
+    seconds,
+    numbers,
+    st.none() | slots,
+    maybe,
+    maybe,
+    maybe,
+    maybe,
+    served=st.lists(seconds, max_size=3).map(tuple),
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=4,
+)
+
+
+@given(overlays)
+def test_what_is_stored_is_read_again(overlay):
+    assert from_text(as_text(overlay)) == overlay
+
+
+def test_nothing_known_is_no_text():
+    assert as_text(Overlay()) == "" and from_text("") == Overlay()
+
+
+@given(overlays, st.dictionaries(st.text(max_size=9).map("x_{}".format), json_values))
+def test_names_that_nobody_knows_are_dropped(overlay, more):
+    raw = json.loads(as_text(overlay) or "{}")
+    assert from_text(json.dumps({**more, **raw})) == overlay
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "7", "null", "\0", '{"a":' * 100_000], ids=list("abcdef")
+)
+def test_a_text_that_is_none_means_as_few_agents_as_can_be(text):
+    assert from_text(text) == DAMAGED
+    known = learned(KNOBS, text, NOW, Load(0, True))
+    assert known.cap == 1
+
+
+@given(overlays, st.sampled_from([one.name for one in fields(Overlay)]), json_values)
+def test_nothing_that_is_stored_breaks_a_rule(overlay, name, garbage):
+    raw = {**json.loads(as_text(overlay) or "{}"), name: garbage}
+    known = learned(KNOBS, json.dumps(raw), NOW, Load(1, True))
+    assert 1 <= known.cap <= KNOBS.hard_max
+    assert from_text(as_text(known.overlay)) == known.overlay
+
+
+@given(json_values)
+def test_a_damaged_cap_is_the_lowest_and_a_damaged_breaker_is_open(garbage):
+    known = from_text(json.dumps({"dynamic_cap": garbage, "breaker_state": garbage}))
+    if type(garbage) is not int or garbage < 0:
+        assert known.dynamic_cap == 1
+    if garbage not in ("", "open", "half-open"):
+        assert known.breaker_state is Breaker.OPEN
+
+
+@pytest.mark.parametrize("name", ["breaker_open_at", "probe", "probe_admitted_at"])
+def test_a_breaker_of_which_a_part_is_lost_has_just_opened(name):
+    tries = replace(
+        Overlay(dynamic_cap=1),
+        breaker_state=Breaker.HALF_OPEN,
+        breaker_open_at=NOW,
+        breaker_break_seconds=300.0,
+        probe=Slot("ant", "t1"),
+        probe_admitted_at=NOW,
+    )
+    raw = {**json.loads(as_text(tries)), name: 7}
+    known = learned(KNOBS, json.dumps(raw), NOW + timedelta(hours=1), Load(0, True))
+    assert known.overlay.breaker_state is Breaker.OPEN
+    assert known.shut.until == NOW + timedelta(hours=1, seconds=300)
+    # It is stored so, and passes.
+    later = known.now + timedelta(seconds=301)
+    assert learned(KNOBS, as_text(known.overlay), later, Load(0, True)).shut is None
