@@ -30,7 +30,6 @@ from hostler.governor import (
     take_back,
     width_warning,
 )
-from hostler.governor.telling import as_json
 from hostler.model import parse_stamp
 from hostler.store.demand import all_demand
 from hostler.store.leases import Holder, find_lease
@@ -415,5 +414,5 @@ def test_status_shows_every_pool_that_is_named_used_or_wanted(yard):
     assert {lease.lease for lease in found.ended} == {"a", "gone"}
     assert found.unseen == {"u"}
     assert found.on_machine == 1
-    told = as_json(found)["pools"][0]["leases"][0]
+    told = found.as_json()["pools"][0]["leases"][0]
     assert (told["lease"], told["lent"], told["verified"]) == ("u", True, False)

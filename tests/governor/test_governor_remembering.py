@@ -39,7 +39,11 @@ overlays = st.builds(
     maybe,
     maybe,
     maybe,
-    served=st.lists(seconds, max_size=3).map(tuple),
+    maybe,
+    maybe,
+    agent_seconds=seconds,
+    refused_before=st.booleans(),
+    agent_rate=seconds,
 )
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),

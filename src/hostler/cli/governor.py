@@ -349,10 +349,9 @@ def _chosen(found: Status, provider: str) -> Status:
 
 def _say(found: Status, *, as_json: bool) -> None:
     from hostler.cli.governor_words import lines, machine
-    from hostler.governor.telling import as_json as told
 
     if as_json:
-        say_json(told(found))
+        say_json(found.as_json())
         return
     for line in [*lines(found), machine(found)]:
         say(line)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 
-from hostler.governor.learned import control_of
-from hostler.governor.overlay import Announced, Overlay, Report, Slot
+from hostler.governor.learned import control_of, slots_of
+from hostler.governor.overlay import Announced, Knobs, Load, Overlay, Report, Slot
 from hostler.governor.policy import Policy
 from hostler.governor.pools import pool_key
 from hostler.governor.remembering import as_text, from_text
 from hostler.store import Transaction
+from hostler.store.leases import Standing, standing, whose
 from hostler.store.overlays import find_overlay, put_overlay
 
 
@@ -33,10 +35,24 @@ def hear(tx: Transaction, policy: Policy, pool: str, news: News) -> None:
     """Let a pool learn from one agent. Nothing is read or written where nothing is learned."""
     pool = pool_key(pool)
     knobs = policy.knobs(pool)
-    if not knobs.adaptive:
-        return
-    control, now, stored = control_of(knobs), tx.now(), find_overlay(tx, pool)
-    overlay = from_text(stored)
+    if knobs.adaptive:
+        counts = standing(tx, pool, news.slot.project, None)
+        overlay = after(knobs, from_text(counts.overlay), tx.now(), news)
+        _look(tx, knobs, pool, counts, overlay)
+
+
+def look(tx: Transaction, policy: Policy, pool: str) -> None:
+    """Let a pool note what runs, and what time alone has changed."""
+    pool = pool_key(pool)
+    knobs = policy.knobs(pool)
+    if knobs.adaptive:
+        counts = standing(tx, pool, "", None)
+        _look(tx, knobs, pool, counts, from_text(counts.overlay))
+
+
+def after(knobs: Knobs, overlay: Overlay, now: datetime, news: News) -> Overlay:
+    """What is known after the news of one agent. Pure."""
+    control = control_of(knobs)
     for word in news.words:
         overlay = control.announced(knobs, overlay, now, word)
     # A refusal before an answer: what came first in one look is not known.
@@ -46,7 +62,13 @@ def hear(tx: Transaction, policy: Policy, pool: str, news: News) -> None:
         overlay = control.answered(knobs, overlay, now, news.slot, news.answers)
     if news.over:
         overlay = control.released(knobs, overlay, now, news.slot, reached=news.reached)
-    keep(tx, pool, stored, overlay)
+    return overlay
+
+
+def _look(tx: Transaction, knobs: Knobs, pool: str, counts: Standing, overlay: Overlay) -> None:
+    load = Load(counts.in_pool, counts.wishes > 0, slots_of(whose(tx, pool)))
+    overlay = control_of(knobs).passed(knobs, overlay, tx.now(), load)
+    keep(tx, pool, counts.overlay, overlay)
 
 
 def reset(tx: Transaction, pool: str) -> bool:

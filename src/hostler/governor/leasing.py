@@ -65,8 +65,12 @@ def release(tx: Transaction, run: Run) -> None:
 
 def give_back(tx: Transaction, lease: str, policy: Policy | None = None) -> bool:
     """A place is free; whether it was taken. With a policy, its pool hears that nobody called."""
-    _hear_of(tx, lease, policy, reached=False)
-    return rows.remove_lease(tx, lease)
+    learns = policy is not None and policy.adapts
+    found = rows.find_lease(tx, lease) if learns else None
+    taken = rows.remove_lease(tx, lease)
+    if policy is not None and found is not None:
+        _hear_of(tx, found, policy, reached=False)
+    return taken
 
 
 def hold(tx: Transaction, run: Run) -> None:
@@ -86,8 +90,8 @@ def lend(tx: Transaction, lease: str, policy: Policy | None = None) -> bool:
     Its provider has answered it, or it would not wait: a probe of the breaker has succeeded.
     """
     counted = rows.lend_lease(tx, lease, lent=True)
-    if counted:
-        _hear_of(tx, lease, policy, reached=True)
+    if counted and policy is not None and policy.adapts and (found := rows.find_lease(tx, lease)):
+        _hear_of(tx, found, policy, reached=True)
     return counted
 
 
@@ -124,14 +128,10 @@ def _note_start(tx: Transaction, ask: Ask, scene: Scene, here: Here) -> None:
         put_overlay(tx, ask.pool, scene.learned.after_start(slot, here.roll()))
 
 
-def _hear_of(tx: Transaction, lease: str, policy: Policy | None, *, reached: bool) -> None:
+def _hear_of(tx: Transaction, lease: Lease, policy: Policy, *, reached: bool) -> None:
     """Its agent calls its provider no more, for now or for good."""
-    if policy is None or not policy.adapts:
-        return
-    found = rows.find_lease(tx, lease)
-    if found is not None:
-        slot = slot_of(found.project, found.task_id, found.lease)
-        hear(tx, policy, found.pool, News(slot, over=True, reached=reached))
+    slot = slot_of(lease.project, lease.task_id, lease.lease)
+    hear(tx, policy, lease.pool, News(slot, over=True, reached=reached))
 
 
 def _named(ask: Ask) -> Ask:

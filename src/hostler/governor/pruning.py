@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from hostler.governor.holders import Alive, Here
 from hostler.governor.learned import slot_of
-from hostler.governor.learning import News, hear
+from hostler.governor.learning import News, hear, look
 from hostler.governor.moments import age_of, is_off
 from hostler.governor.overlay import Slot
 from hostler.governor.policy import Policy
@@ -46,9 +46,12 @@ def survey(tx: Transaction, policy: Policy, here: Here) -> Survey:
 
 
 def prune(tx: Transaction, policy: Policy, here: Here) -> Survey:
-    """Give back what the dead held, and note who lives."""
+    """Give back what the dead held, note who lives, and let pools note what runs."""
     found = survey(tx, policy, here)
     carry_out(tx, found, policy)
+    if policy.adapts:
+        for pool in sorted({lease.pool for lease in found.leases}):
+            look(tx, policy, pool)
     return found
 
 

@@ -74,7 +74,8 @@ def _safe(name: str, form: Any) -> Any:
         return Breaker.OPEN
     if name == "breaker_break_seconds":
         return float(LARGEST)
-    return LATEST if datetime in get_args(form) else getattr(_NOTHING, name)
+    is_moment = get_origin(form) is not tuple and datetime in get_args(form)
+    return LATEST if is_moment else getattr(_NOTHING, name)
 
 
 def _plain(value: object) -> object:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from hostler.config import DEFAULT_POOL
 from hostler.governor.gates import Ask, Closed, Denied, decide
@@ -17,6 +18,7 @@ from hostler.governor.policy import Policy
 from hostler.governor.pruning import Survey, silent_ends, survey
 from hostler.governor.scenes import count_on_machine, scene_of, wishes_of
 from hostler.governor.shares import shares, turn_at
+from hostler.governor.telling import told
 from hostler.store import Transaction
 from hostler.store.demand import Claim, Demand
 from hostler.store.leases import Lease
@@ -86,6 +88,10 @@ class Status:
     unseen: frozenset[str]
     ended: tuple[Lease, ...]
     stale: tuple[Demand, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs."""
+        return told(self)
 
 
 def status(tx: Transaction, policy: Policy, here: Here) -> Status:

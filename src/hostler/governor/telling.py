@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hostler.governor.learned import Learned
 from hostler.governor.moments import age_of
 from hostler.governor.overlay import Breaker, Overlay
-from hostler.governor.status import PoolStatus, Status
 from hostler.model import stamp
 from hostler.store.leases import Lease
 
+if TYPE_CHECKING:
+    from hostler.governor.status import PoolStatus, Status
 
-def as_json(found: Status) -> dict[str, Any]:
+
+def told(found: Status) -> dict[str, Any]:
     """The whole governor."""
     return {
         "pools": [_pool(pool, found) for pool in found.pools],
