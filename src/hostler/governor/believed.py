@@ -71,7 +71,15 @@ def _whole(overlay: Overlay, now: datetime) -> Overlay:
 
 
 def _is_off(knobs: Knobs, overlay: Overlay, now: datetime) -> bool:
-    past = (
+    return (
+        _is_ahead(knobs, overlay, now)
+        or any(at is not None and at > now for at in _past_moments(overlay))
+        or overlay.breaker_break_seconds > longest_break(knobs)
+    )
+
+
+def _past_moments(overlay: Overlay) -> tuple[datetime | None, ...]:
+    return (
         overlay.last_decrease_at,
         overlay.last_rate_limit_at,
         overlay.last_probe_at,
@@ -83,17 +91,19 @@ def _is_off(knobs: Knobs, overlay: Overlay, now: datetime) -> bool:
         overlay.deaf_since,
         overlay.announced_at,
         *overlay.recent_decreases,
-        *(seen.at for seen in overlay.recent_rate_limit_events),
+        *[seen.at for seen in overlay.recent_rate_limit_events],
     )
-    ahead = (
+
+
+def _is_ahead(knobs: Knobs, overlay: Overlay, now: datetime) -> bool:
+    """Whether a deadline lies farther ahead than it could have been set."""
+    deadlines = (
         (overlay.settle_until, knobs.settle_seconds),
         (overlay.next_dispatch_at, longest_spacing(knobs)),
         (overlay.gate_until, LONGEST_GATE.total_seconds()),
     )
-    return (
-        any(at is not None and at > now for at in past)
-        or any(at is not None and at > now + timedelta(seconds=most) for at, most in ahead)
-        or overlay.breaker_break_seconds > longest_break(knobs)
+    return any(
+        at is not None and at > now and at > now + timedelta(seconds=most) for at, most in deadlines
     )
 
 

@@ -32,9 +32,11 @@ def answered(overlay: Overlay, requests: int) -> Overlay:
 
 
 def refused(overlay: Overlay, now: datetime, *, deadly: bool) -> Overlay:
-    """A refusal, and since when nobody was answered."""
+    """A refusal that is measured, and since when nobody was answered."""
     return replace(
         overlay,
+        rate_limit_events=overlay.rate_limit_events + 1,
+        last_rate_limit_at=now,
         window_refusals=overlay.window_refusals + 1,
         window_deaths=overlay.window_deaths + (1 if deadly else 0),
         deaf_since=overlay.deaf_since or now,

@@ -73,13 +73,14 @@ class Served:
     def limited(self, knobs: Knobs, overlay: Overlay, now: datetime, report: Report) -> Overlay:
         if report.reason not in CONGESTION:
             return overlay
-        overlay = counted(_closed_until(overlay, report.again_at), now)
+        overlay = _closed_until(overlay, report.again_at)
         deadly = report.source is Source.DEATH
         if breaker.is_of_probe(overlay, report.slot):
+            overlay = counted(overlay, now)
             # While it lives it tries again by itself, and needs no other probe.
             return breaker.opened(knobs, overlay, now) if deadly else overlay
         if _pausing(overlay, now):
-            return overlay
+            return counted(overlay, now)
         return _deaf(knobs, measured.refused(overlay, now, deadly=deadly), now)
 
     def announced(self, knobs: Knobs, overlay: Overlay, now: datetime, word: Announced) -> Overlay:  # noqa: ARG002

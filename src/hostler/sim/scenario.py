@@ -117,6 +117,13 @@ HELD_OUT = {
 SCENARIOS = {MAIN.name: MAIN, **HELD_OUT}
 
 
+def find_scenario(name: str) -> Scenario:
+    """One of those here by its name, or one of one's own by its file."""
+    if name in SCENARIOS:
+        return SCENARIOS[name]
+    return read_scenario(Path(name))
+
+
 def read_scenario(path: Path) -> Scenario:
     """A scenario of one's own: any of the parameters, the others as in the main one."""
     try:
@@ -140,7 +147,7 @@ def _refused(path: Path, why: str) -> HostlerError:
     refused = HostlerError(
         f"{path} is no scenario: {why}.",
         safe="Nothing was simulated.",
-        remedy="docs/sim.md lists the parameters.",
+        remedy=f"Name a file as docs/sim.md says, or one of {', '.join(SCENARIOS)}.",
     )
     refused.exit_code = 2
     return refused

@@ -1,0 +1,148 @@
+"""`hostler sim`: the real rules in a made-up world."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hostler.cli.output import emit, note, say_json
+from hostler.errors import HostlerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hostler.sim.scenario import Scenario
+    from hostler.sim.tournament import Standing
+
+commands = typer.Typer(
+    help="Try rules in a made-up world, on this machine alone.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+class PolicyName(StrEnum):
+    """The policies by name; the simulator, which knows them, is not loaded for this."""
+
+    FIXED_8 = "fixed_8"
+    FIXED_24 = "fixed_24"
+    AIMD_STRICT = "aimd_strict"
+    AIMD = "aimd"
+    SERVED = "served"
+    SERVED_HEADERS = "served_headers"
+    NETFLIX = "netflix"
+    ORACLE = "oracle"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.add_typer(commands, name="sim")
+
+
+@commands.callback()
+def _sim() -> None:
+    """Try rules in a made-up world, on this machine alone."""
+
+
+@commands.command()
+def governor(
+    scenario: Annotated[
+        str,
+        typer.Option(metavar="NAME|FILE", help="A scenario of docs/sim.md, or a TOML file."),
+    ] = "main",
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many days to try.")] = 5,
+    policy: Annotated[
+        list[PolicyName] | None,
+        typer.Option(help="Only this policy (repeatable); all of them without it."),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Draw the first day of each policy there, as SVG and PNG."
+        ),
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=0, max=256, help="Processes to use; 0: one for each core.")
+    ] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Let policies for caps that learn run against a provider whose ceiling they cannot see.
+
+    The rules are the real ones; provider, agents, work and clock are made up. The same seed gives
+    the same numbers, and the same work to every policy. Nothing is started, called or stored.
+
+    \b
+    Example:
+      hostler sim governor
+      hostler sim governor --policy aimd --policy served --seeds 20
+      hostler sim governor --scenario slow_drift --plot plots
+      hostler sim governor --scenario mine.toml --json
+    """
+    from hostler.sim.report import as_json, parameters, table
+    from hostler.sim.scenario import find_scenario
+    from hostler.sim.tournament import tournament
+
+    told = find_scenario(scenario)
+    if plot is not None:
+        _make_folder(plot)
+    names = list(dict.fromkeys(one.value for one in policy or tuple(PolicyName)))
+    standings = tournament(
+        told, names, seeds, jobs=jobs or os.cpu_count() or 1, progress=_progress()
+    )
+    if plot is not None:
+        _draw(plot, told, standings)
+    if json:
+        say_json(as_json(told, seeds, standings))
+        return
+    emit(f"{table(standings)}\n\nAverages of {seeds} seeds. The model:\n\n{parameters(told)}")
+
+
+def _progress() -> Callable[[int, int], None]:
+    """A note on every tenth of the work."""
+    shown = 0
+
+    def tell(done: int, total: int) -> None:
+        nonlocal shown
+        tenths = done * 10 // total
+        if tenths > shown and total > 1:
+            shown = tenths
+            note(f"Simulated {done} of {total} days ...")
+
+    return tell
+
+
+def _make_folder(folder: Path) -> None:
+    """Before anything is computed for it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def _draw(folder: Path, scenario: Scenario, standings: Sequence[Standing]) -> None:
+    from hostler.sim.figure import drawn
+    from hostler.sim.png import png
+    from hostler.sim.svg import svg
+
+    for standing in standings:
+        first = standing.entries[0]
+        shapes = drawn(f"{scenario.name}: {standing.policy}, seed {first.seed}", first.moments)
+        name = folder / f"governor-{standing.policy}"
+        try:
+            name.with_suffix(".svg").write_text(svg(shapes), encoding="utf-8")
+            name.with_suffix(".png").write_bytes(png(shapes))
+        except OSError as error:
+            raise _unwritable(folder, error) from error
+        note(f"Drew {name}.svg and .png.")
+
+
+def _unwritable(folder: Path, error: OSError) -> HostlerError:
+    return HostlerError(
+        f"{folder} cannot hold drawings: {error.strerror}.",
+        safe="Nothing that was there before is changed.",
+        remedy="Name another folder with --plot.",
+    )

@@ -1,0 +1,57 @@
+"""`hostler sim governor`: table, JSON, drawings, mistakes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hostler.cli.sim import PolicyName
+from hostler.sim.policies import CONTESTANTS
+from hostler.sim.tally import METRICS
+
+
+@pytest.fixture
+def short(tmp_path: Path) -> Path:
+    path = tmp_path / "short.toml"
+    path.write_text("hours = 0.2\nceilings = [[[0, 6]]]\nwork_median = 10\nrecovery_from = 0.1\n")
+    return path
+
+
+def test_the_command_knows_every_policy():
+    assert [name.value for name in PolicyName] == list(CONTESTANTS)
+
+
+def test_a_table_with_all_metrics_and_the_model(hostler, short, home):
+    done = hostler("sim", "governor", "--scenario", short, "--seeds", "2", "--jobs", "1")
+    assert done.code == 0, done.err
+    head, *rows = done.out.splitlines()
+    assert head.split() == ["policy", *METRICS]
+    assert [row.split()[0] for row in rows[: len(CONTESTANTS)]] == list(CONTESTANTS)
+    assert "Averages of 2 seeds" in done.out and "work_median = 10" in done.out
+    assert "Simulated" in done.err
+    assert not home.exists()
+
+
+def test_json_for_programs_and_drawings_for_people(hostler, short, tmp_path):
+    folder = tmp_path / "new" / "plots"
+    told = ("--policy", "served", "--policy", "aimd", "--policy", "aimd", "--plot", folder)
+    done = hostler("sim", "governor", "--scenario", short, "--seeds", "1", "--json", *told)
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert list(found["policies"]) == ["served", "aimd"]
+    assert found["scenario"]["work_median"] == 10
+    assert set(found["policies"]["aimd"]["mean"]) == set(METRICS)
+    assert found["policies"]["aimd"]["by_seed"][0]["seed"] == 1
+    assert sorted(path.name for path in folder.iterdir()) == [
+        f"governor-{name}.{kind}" for name in ("aimd", "served") for kind in ("png", "svg")
+    ]
+
+
+def test_a_wrong_scenario_and_a_folder_that_cannot_be(hostler, short, tmp_path):
+    done = hostler("sim", "governor", "--scenario", "nonsense")
+    assert done.code == 2 and "nonsense is no scenario" in done.err and "slow_drift" in done.err
+    (tmp_path / "file").write_text("")
+    done = hostler("sim", "governor", "--scenario", short, "--plot", tmp_path / "file" / "x")
+    assert done.code == 1 and "cannot hold drawings" in done.err

@@ -1,0 +1,149 @@
+"""Simulated days: the same for the same seed, nothing lost, nobody above the cap."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from hostler.sim.agents import Agent
+from hostler.sim.policies import CONTESTANTS
+from hostler.sim.room import Room
+from hostler.sim.scenario import MAIN, Scenario
+from hostler.sim.tally import METRICS, Moment, Tally
+from hostler.sim.tournament import tournament
+from hostler.sim.workload import bursts
+from hostler.sim.world import World
+
+# A fall, an outage and a rise in an hour, with two pools and short work.
+SHORT = Scenario(
+    name="short",
+    hours=1,
+    ceilings=(((0, 10), (0.25, 3), (0.5, 0), (0.6, 12)), ((0, 4),)),
+    work_median=20,
+    projects=3,
+    max_global=8,
+    hard_max=16,
+    recovery_from=0.6,
+)
+policies = pytest.mark.parametrize("policy", CONTESTANTS)
+
+
+class Watched(World):
+    """A world that notes which tasks were finished."""
+
+    def __init__(self, policy: str, seed: int = 1) -> None:
+        super().__init__(SHORT, CONTESTANTS[policy], seed)
+        self.finished: Counter[str] = Counter()
+
+    def _done(self, now: float, room: Room, agent: Agent) -> None:
+        self.finished[agent.task.piece.name] += 1
+        super()._done(now, room, agent)
+
+
+@policies
+def test_the_same_seed_gives_the_same_numbers_and_another_one_others(policy):
+    def numbers(seed: int) -> tuple[dict[str, float], list[Moment]]:
+        tally = World(SHORT, CONTESTANTS[policy], seed).run()
+        return tally.metrics(), tally.moments
+
+    assert numbers(3) == numbers(3)
+    assert numbers(3) != numbers(4)
+
+
+@policies
+def test_each_task_is_finished_once_and_its_work_was_really_served(policy):
+    world = Watched(policy)
+    tally = world.run()
+    pieces = {
+        piece.name: piece.requests
+        for burst in bursts(SHORT, 1)
+        for stage in burst.stages
+        for piece in stage
+    }
+    assert tally.tasks == len(world.finished) > 0
+    assert set(world.finished.values()) == {1}
+    assert sum(pieces[name] for name in world.finished) <= tally.served
+
+
+@policies
+def test_nobody_starts_above_the_cap_and_every_start_is_counted(policy, monkeypatch):
+    starts = 0
+    real = Room.start
+
+    def start(room: Room, now: float, project: str) -> Agent:
+        nonlocal starts
+        assert room.running < room.cap and room.shut(now) is None
+        starts += 1
+        agent = real(room, now, project)
+        assert sum(room.active.values()) == room.running
+        return agent
+
+    monkeypatch.setattr(Room, "start", start)
+    tally = World(SHORT, CONTESTANTS[policy], 2).run()
+    assert tally.dispatches == starts > 0
+
+
+@policies
+def test_no_provider_serves_more_than_its_ceiling_and_what_its_bucket_holds(policy):
+    world = World(SHORT, CONTESTANTS[policy], 5)
+    tally = world.run()
+    minutes = range(int(SHORT.seconds / 60))
+    poured = sum(
+        room.provider.ceiling(minute * 60) * 60 for room in world.rooms for minute in minutes
+    )
+    full = sum(room.provider.ceiling(0) * SHORT.bucket_seconds for room in world.rooms)
+    assert tally.served * SHORT.request_seconds <= poured + full
+
+
+def test_who_died_is_queued_again_and_passes_admission_like_all_other():
+    fixed = Scenario(
+        name="outage", hours=1, ceilings=(((0, 4), (0.2, 0), (0.5, 4)),), work_median=30
+    )
+    tally = World(fixed, CONTESTANTS["fixed_8"], 1).run()
+    assert tally.deaths > 0
+    assert tally.dispatches <= tally.tasks + tally.deaths + 8
+
+
+def test_the_oracle_uses_the_ceiling_and_is_refused_little():
+    calm = Scenario(name="calm", hours=2, ceilings=(((0, 12),),), recovery_from=None)
+    oracle = World(calm, CONTESTANTS["oracle"], 1).run().metrics()
+    greedy = World(calm, CONTESTANTS["fixed_24"], 1).run().metrics()
+    assert oracle["utilisation"] > 0.93
+    assert oracle["deaths_per_1000"] == 0
+    assert oracle["limits_per_1000"] * 4 < greedy["limits_per_1000"]
+    timid = World(calm, CONTESTANTS["fixed_8"], 1).run().metrics()
+    assert timid["utilisation"] < 0.75 and timid["limits_per_1000"] == 0
+
+
+def test_shares_that_are_not_lent_leave_places_idle():
+    uneven = Scenario(
+        name="uneven", hours=1, ceilings=(((0, 12),),), projects=4, widths=(1, 12), noise=0
+    )
+    strict = World(uneven, CONTESTANTS["aimd_strict"], 1).run().metrics()
+    lent = World(uneven, CONTESTANTS["aimd"], 1).run().metrics()
+    assert strict["idle_slot_hours"] > lent["idle_slot_hours"]
+
+
+def test_every_policy_meets_the_same_work_and_the_same_noise():
+    worlds = [World(MAIN, CONTESTANTS[name], 7) for name in ("aimd", "oracle")]
+    assert bursts(MAIN, 7) == bursts(MAIN, 7) != bursts(MAIN, 8)
+    minutes = range(0, int(MAIN.seconds), 60)
+    first, second = ([w.rooms[0].provider.ceiling(at) for at in minutes] for w in worlds)
+    assert first == second
+
+
+def test_a_tournament_is_the_same_on_any_number_of_processes():
+    alone = tournament(SHORT, ["aimd", "served"], 2)
+    told: list[tuple[int, int]] = []
+    helped = tournament(SHORT, ["aimd", "served"], 2, jobs=2, progress=lambda *at: told.append(at))
+    assert alone == helped
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert [one.policy for one in alone] == ["aimd", "served"]
+    assert set(alone[0].means()) == set(METRICS)
+
+
+def test_a_recovery_that_never_came_lasted_until_the_end():
+    assert Tally(MAIN).metrics()["recovery_min"] == 7 * 60
+    calm = MAIN.model_copy(update={"recovery_from": None})
+    assert Tally(calm).metrics()["recovery_min"] == 0
