@@ -40,13 +40,15 @@ def test_version_imports_nothing_heavy():
     assert done.stdout.splitlines()[1] == "[]"
 
 
-@pytest.mark.parametrize("path", [("--help",), ("db", "--help"), ("sandbox", "-h")], ids=" ".join)
+@pytest.mark.parametrize(
+    "path", [("--help",), ("db", "--help"), ("sandbox", "-h"), ("top", "--help")], ids=" ".join
+)
 def test_help_imports_nothing_heavy(path):
     code = "import sys; sys.argv = ['hostler', *{!r}]; import hostler.__main__ as m; m.main(); "
     code += (
         "print(sorted({{name.partition('.')[0] for name in sys.modules}} & {{'pydantic', 'rich', "
     )
-    code += "'sqlalchemy', 'structlog', 'httpx', 'uvicorn', 'alembic', 'asyncio'}}))"
+    code += "'sqlalchemy', 'structlog', 'httpx', 'uvicorn', 'alembic', 'asyncio', 'textual'}}))"
     run = [sys.executable, "-c", code.format(list(path))]
     done = subprocess.run(run, capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "[]", done.stderr

@@ -6,12 +6,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from hostler.cli.output import note
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# On a screen: the terminal was closed.
+WITH_HANG_UP = (*SIGNALS, signal.SIGHUP)
 
 
 class Worker(Protocol):
@@ -27,18 +29,26 @@ class Ear:
     """
 
     def __init__(
-        self, *, stop_agents: bool = False, told: Callable[[], None] = lambda: None
+        self,
+        *,
+        stop_agents: bool = False,
+        told: Callable[[], None] = lambda: None,
+        cut_off: Callable[[], None] = lambda: None,
+        signals: Sequence[signal.Signals] = SIGNALS,
     ) -> None:
+        """`cut_off`: what is done before it leaves at once."""
         self._stop_agents = stop_agents
         self._told = told
+        self._cut_off = cut_off
+        self._signals = signals
         self._worker: Worker | None = None
         self.asked = False
 
     def listen(self) -> None:
         """Hear signals from now on, also those that the program before us held back for us."""
-        for number in SIGNALS:
+        for number in self._signals:
             signal.signal(number, self._hear)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, self._signals)
 
     def attach(self, worker: Worker) -> None:
         """This one is to leave when it is asked for."""
@@ -51,8 +61,17 @@ class Ear:
         """Whether we were asked to leave."""
         return self.asked
 
+    def ask(self) -> None:
+        """Ask as the first Ctrl-C does."""
+        if not self.asked:
+            self._hear(signal.SIGINT, None)
+
     def _hear(self, number: int, _frame: Any) -> None:
         if self.asked:
+            if number == signal.SIGHUP:
+                # A terminal that goes says so more than once; nobody is impatient.
+                return
+            self._cut_off()
             os._exit(128 + number)
         self.asked = True
         self._told()

@@ -13,6 +13,7 @@ from hostler.cli import (
     agent_words,
     agents,
     bus,
+    console,
     db,
     doctor,
     feedback,
@@ -28,6 +29,7 @@ from hostler.cli import (
     status,
     support,
     task,
+    top,
     why,
     wrap,
 )
@@ -55,6 +57,7 @@ for room in (
     agents,
     bus,
     config_commands,
+    console,
     db,
     demo_command,
     doctor,
@@ -73,6 +76,7 @@ for room in (
     status,
     support,
     task,
+    top,
     why,
     wrap,
 ):

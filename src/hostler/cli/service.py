@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from hostler.cli.faces import Face, Shift, tell
 from hostler.cli.logbook import logbook
 from hostler.cli.output import DIM, coloured, note, say, say_json
 from hostler.cli.state import Globals, globals_of, hand_on, read_again, settings_of
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from hostler.intake import Preview
     from hostler.service import House, Journal, ServiceRunner
     from hostler.service.restarting import Means
-    from hostler.service.systemd import Systemd
     from hostler.service.webhooks import Receiver
     from hostler.store.homelock import HomeLock
 
@@ -83,7 +84,12 @@ def service(
 
 
 def start(
-    given: Globals, loaded: Loaded, *, stop_agents: bool = False, once: bool = False
+    given: Globals,
+    loaded: Loaded,
+    *,
+    stop_agents: bool = False,
+    once: bool = False,
+    face: Face | None = None,
 ) -> NoReturn:
     """Work in the foreground until it is asked to leave."""
     _require(loaded.settings, repository=False)
@@ -91,7 +97,7 @@ def start(
         # Whoever starts the next program, wherever it stands, means the same file.
         loaded = replace(loaded, path=loaded.path.absolute())
     hand_on(loaded)
-    _serve(given, loaded, stop_agents=stop_agents, once=once)
+    _serve(given, loaded, face or Face(), stop_agents=stop_agents, once=once)
 
 
 def _require(settings: Settings, *, repository: bool) -> None:
@@ -112,9 +118,10 @@ def _require(settings: Settings, *, repository: bool) -> None:
         )
 
 
-def _serve(given: Globals, loaded: Loaded, *, stop_agents: bool, once: bool) -> NoReturn:
+def _serve(
+    given: Globals, loaded: Loaded, face: Face, *, stop_agents: bool, once: bool
+) -> NoReturn:
     from hostler.checkouts.git import version as require_git
-    from hostler.cli.leaving import Ear
     from hostler.clock import SystemClock
     from hostler.service import Journal
     from hostler.service.opening import entered
@@ -124,15 +131,15 @@ def _serve(given: Globals, loaded: Loaded, *, stop_agents: bool, once: bool) -> 
 
     lock, clock, settings = inherited(), SystemClock(), loaded.settings
     systemd = Systemd(os.environ, clock)
-    ear = Ear(stop_agents=stop_agents, told=systemd.stopping)
+    ear = face.ear(systemd.stopping, stop_agents=stop_agents)
     # Before anything is started, which would otherwise be deaf as long as we are.
     ear.listen()
     if settings.repo:
         require_git()
     purpose = ONE_LOOK if once else SERVICE
-    with logbook(given, settings, "service") as log:
-        journal = Journal(log, tell, reloaded=systemd.ready)
-        means = _means(given, loaded, journal, stop_agents=stop_agents)
+    with logbook(replace(given, debug=given.debug and face.lines), settings, "service") as log:
+        journal = Journal(log, face.tell, reloaded=systemd.ready)
+        means = _means(given, loaded, journal, face.command, stop_agents=stop_agents)
         entering = entered(
             given.home_folder,
             settings,
@@ -142,12 +149,15 @@ def _serve(given: Globals, loaded: Loaded, *, stop_agents: bool, once: bool) -> 
             unfit=partial(_go_back, means, ear),
         )
         with entering as (house, lock_held):
-            runner = _work_and_restart(house, lock_held, loaded, means, systemd, ear, once=once)
+            shift = Shift(loaded, systemd, ear, face, once=once)
+            runner = _work_and_restart(house, lock_held, means, shift)
             say_farewell(runner.house)
     end_now(1 if once and runner.unreached() else 0)
 
 
-def _means(given: Globals, loaded: Loaded, journal: Journal, *, stop_agents: bool) -> Means:
+def _means(
+    given: Globals, loaded: Loaded, journal: Journal, command: str, *, stop_agents: bool
+) -> Means:
     from hostler.service.replacing import program
     from hostler.service.restarting import Means
 
@@ -158,7 +168,7 @@ def _means(given: Globals, loaded: Loaded, journal: Journal, *, stop_agents: boo
         dict(os.environ),
         journal,
         check=[*calling, "doctor", "--quick"],
-        again=[*calling, "service", *(["--stop-agents"] if stop_agents else [])],
+        again=[*calling, command, *(["--stop-agents"] if stop_agents else [])],
     )
 
 
@@ -179,24 +189,16 @@ def _go_back(means: Means, ear: Ear, lock: HomeLock, error: HostlerError) -> Non
     undo_update(means, lock, ear.leaves, error)
 
 
-def _work_and_restart(
-    house: House,
-    lock: HomeLock,
-    loaded: Loaded,
-    means: Means,
-    systemd: Systemd,
-    ear: Ear,
-    *,
-    once: bool,
-) -> ServiceRunner:
+def _work_and_restart(house: House, lock: HomeLock, means: Means, shift: Shift) -> ServiceRunner:
     """Work until it is asked to leave. A restart that fails is no reason to; others end here."""
     from hostler.checkouts.process import unhalt
     from hostler.clock import SystemClock
     from hostler.service.restarting import restart
     from hostler.service.updating import longest_seconds
 
+    ear = shift.ear
     while True:
-        runner = _work(house, loaded, means.journal, systemd, ear, once=once)
+        runner = _work(house, means.journal, shift)
         house = runner.house
         if not runner.restarting or ear.asked:
             return runner
@@ -205,22 +207,14 @@ def _work_and_restart(
         # Once more: a signal from just before may have been undone with it.
         if ear.asked:
             return runner
-        systemd.updating(longest_seconds(house.settings.runtime))
+        shift.systemd.updating(longest_seconds(house.settings.runtime))
         means = replace(means, settings=house.settings)
         restart(means, house.store, lock, SystemClock(), ear.leaves)
         if ear.asked:
             return runner
 
 
-def _work(
-    house: House,
-    loaded: Loaded,
-    journal: Journal,
-    systemd: Systemd,
-    ear: Ear,
-    *,
-    once: bool,
-) -> ServiceRunner:
+def _work(house: House, journal: Journal, shift: Shift) -> ServiceRunner:
     """One service from its start to its end."""
     from hostler.clock import SystemClock
     from hostler.service import Duty, ServiceRunner
@@ -229,16 +223,18 @@ def _work(
     from hostler.service.systemd import Watchdog
     from hostler.service.webhooks import webhooks
 
+    face, systemd, ear, once = shift.face, shift.systemd, shift.ear, shift.once
     clock, settings, file = SystemClock(), house.settings, None
-    if loaded.path is not None:
-        path = loaded.path
+    if shift.loaded.path is not None:
+        path = shift.loaded.path
         file = SettingsFile(path, settings, lambda: read_again(path), clock)
     runner = ServiceRunner(house, clock, journal, Duty(once=once), settings_file=file)
-    follower = Follower(house.store, tell)
+    follower = Follower(house.store, face.tell)
     # Before anybody is told how to end it.
     ear.attach(runner)
-    reload_on_signal(runner, told=systemd.reloading if file is not None else lambda: None)
-    _say_hello(settings, once=once)
+    if face.reloads:
+        reload_on_signal(runner, told=systemd.reloading if file is not None else lambda: None)
+    _say_hello(settings, face.tell, once=once)
     # Once, after the first turn: from then on it really works.
     greetings = [systemd.ready]
 
@@ -246,7 +242,7 @@ def _work(
         webhooks(settings.github, runner.look_at, journal.knocked) as receiver,
         Watchdog(systemd, clock, runner.wake) as watchdog,
     ):
-        _tell_of_webhooks(settings, receiver)
+        _tell_of_webhooks(settings, receiver, face.tell)
 
         def look() -> bool:
             while greetings:
@@ -255,11 +251,11 @@ def _work(
             follower.look()
             return False
 
-        runner.run(look)
+        face.work(runner, look, ear.ask)
     return runner
 
 
-def _say_hello(settings: Settings, *, once: bool) -> None:
+def _say_hello(settings: Settings, tell: Callable[[str], None], *, once: bool) -> None:
     names = ", ".join(f"{repo.owner}/{repo.name}" for repo in settings.repo.values())
     none = "no repository: only tasks by hand are taken"
     if once:
@@ -268,7 +264,9 @@ def _say_hello(settings: Settings, *, once: bool) -> None:
         tell(f"Watching {names or none}. Ctrl-C to leave; agents go on.")
 
 
-def _tell_of_webhooks(settings: Settings, receiver: Receiver | None) -> None:
+def _tell_of_webhooks(
+    settings: Settings, receiver: Receiver | None, tell: Callable[[str], None]
+) -> None:
     from hostler.service.webhooks import is_loopback
 
     if receiver is None:
@@ -276,18 +274,6 @@ def _tell_of_webhooks(settings: Settings, receiver: Receiver | None) -> None:
     where = settings.github.webhook_listen.rpartition(":")[0]
     wide = "" if is_loopback(settings.github.webhook_listen) else ", open to other machines"
     tell(f"Webhooks are taken at http://{where}:{receiver.port}/webhook{wide}.")
-
-
-def tell(text: str) -> None:
-    """A line with its time, at once."""
-    from datetime import datetime
-
-    try:
-        say(f"{coloured(f'{datetime.now().astimezone():%H:%M:%S}', DIM)}  {text}")
-        sys.stdout.flush()
-    except OSError:
-        # Nobody reads any more, or the disk of a log is full: the work goes on.
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
 
 
 def note_time(text: str) -> None:
@@ -323,8 +309,10 @@ def say_farewell(house: House) -> None:
 
 def end_now(code: int) -> NoReturn:
     """End the process: a thread that still waits for a network must not keep us."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    # A terminal that was closed takes no last word.
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
     os._exit(code)
 
 

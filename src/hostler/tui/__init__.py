@@ -1,0 +1,1 @@
+"""The screens in the terminal: `hostler top` and `hostler console`. They draw the snapshot."""

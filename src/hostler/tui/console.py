@@ -1,0 +1,96 @@
+"""`hostler console`: the screen of the service that works in this process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from hostler.clock import Clock, SystemClock
+from hostler.service import ServiceRunner
+from hostler.service.house import House
+from hostler.service.stopping import Stopper
+from hostler.tui.app import HostlerApp, Means, run_on_terminal
+from hostler.tui.logs import LogLines
+from hostler.tui.outlooks import HouseOutlook
+from hostler.tui.state import Screen
+from hostler.tui.terminal import Terminal
+
+
+@dataclass(slots=True)
+class Console:
+    """A screen for as long as a service works. `say`: how lines are told while it is closed."""
+
+    say: Callable[[str], None]
+    who: str
+    clock: Clock = field(default_factory=SystemClock)
+    terminal: Terminal = field(default_factory=Terminal)
+    log: LogLines = field(default_factory=LogLines)
+    show: Callable[[HostlerApp], None] = run_on_terminal
+    _app: HostlerApp | None = None
+
+    def tell(self, text: str) -> None:
+        """A line of the service: into the panel, and onto the terminal only without the screen."""
+        self.log.add(f"{datetime.now().astimezone():%H:%M:%S}  {text}")
+        if self._app is None:
+            self.say(text)
+
+    def close(self) -> None:
+        """The service was asked to leave: no screen any more."""
+        app = self._app
+        if app is not None:
+            app.close_soon()
+
+    def give_back(self) -> None:
+        """It is left at once: the terminal first."""
+        if self._app is not None:
+            self.terminal.give_back()
+
+    def work(
+        self, runner: ServiceRunner, look: Callable[[], bool], leave: Callable[[], None]
+    ) -> None:
+        """The service on a thread, the screen here. Whichever ends first ends the other."""
+        app = self._app = HostlerApp(Screen(console=True), self._means(runner))
+        service = _Service(runner, look, self.close)
+        service.start()
+        try:
+            self.show(app)
+        finally:
+            self._app = None
+            if service.is_alive():
+                leave()
+            service.join()
+        if service.error is not None:
+            raise service.error
+
+    def _means(self, runner: ServiceRunner) -> Means:
+        house = runner.house
+        outlook = HouseOutlook(house.home, house.store, lambda: runner.house.settings)
+        return Means(outlook, self.clock, lambda task: self._stop(runner.house, task), log=self.log)
+
+    def _stop(self, house: House, task: str) -> str:
+        grace = float(house.settings.runtime.stop_grace_seconds)
+        stopper = Stopper(house.home, house.store, self.clock, grace, self.who)
+        return ", ".join(f"{one.id}: {one.state.value}" for one in stopper.stop([task]))
+
+
+class _Service(threading.Thread):
+    """A service at work, and what it ended with."""
+
+    def __init__(
+        self, runner: ServiceRunner, look: Callable[[], bool], ended: Callable[[], None]
+    ) -> None:
+        super().__init__(name="service")
+        self._runner = runner
+        self._look = look
+        self._ended = ended
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self._runner.run(self._look)
+        except BaseException as error:  # told to whoever waits for us
+            self.error = error
+        finally:
+            self._ended()
