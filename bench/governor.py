@@ -1,0 +1,40 @@
+"""Policies for caps that learn, in the simulator: the main scenario, and those held back."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from bench.harness import Figures
+from hostler.sim.policies import CONTESTANTS
+from hostler.sim.scenario import HELD_OUT, MAIN, Scenario
+from hostler.sim.tournament import tournament
+
+# Enough to tell policies apart on each of the others, and minutes less.
+SEEDS, HELD_OUT_SEEDS = 20, 8
+
+
+def run() -> Figures:
+    """`sim.<policy>.<metric>` of the main scenario, `sim.<scenario>.<policy>.<metric>` of others."""
+    others = {name: _means(one, HELD_OUT_SEEDS) for name, one in HELD_OUT.items()}
+    return {
+        "seeds": SEEDS,
+        "held_out_seeds": HELD_OUT_SEEDS,
+        "sim": {**_means(MAIN, SEEDS), **others},
+    }
+
+
+def _means(scenario: Scenario, seeds: int) -> dict[str, dict[str, float]]:
+    standings = tournament(
+        scenario,
+        list(CONTESTANTS),
+        seeds,
+        jobs=os.cpu_count() or 1,
+        progress=lambda done, total: _tell(scenario.name, done, total),
+    )
+    return {one.policy: one.means() for one in standings}
+
+
+def _tell(name: str, done: int, total: int) -> None:
+    if done % max(1, total // 4) == 0:
+        print(f"  {name}: {done} of {total} days", file=sys.stderr, flush=True)
