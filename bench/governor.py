@@ -15,7 +15,7 @@ SEEDS, HELD_OUT_SEEDS = 20, 8
 
 
 def run() -> Figures:
-    """`sim.<policy>.<metric>` of the main scenario, `sim.<scenario>.<policy>.<metric>` of others."""
+    """`sim.<policy>.<metric>`; those held back are `sim.<scenario>.<policy>.<metric>`."""
     others = {name: _means(one, HELD_OUT_SEEDS) for name, one in HELD_OUT.items()}
     return {
         "seeds": SEEDS,

@@ -35,6 +35,7 @@ overlays = st.builds(
     last_dispatch_at=any_moment,
     next_dispatch_at=any_moment,
     gate_until=any_moment,
+    pausing=st.booleans(),
     window_at=any_moment,
     looked_at=any_moment,
     window_answers=st.integers(-1, 500),

@@ -71,6 +71,13 @@ def begun(overlay: Overlay, now: datetime) -> Overlay:
     )
 
 
+def forgotten(overlay: Overlay, now: datetime) -> Overlay:
+    """An empty window, where what was heard says nothing of what will be."""
+    if overlay.looked_at is not None and now - overlay.looked_at < LOOK:
+        return overlay
+    return replace(begun(overlay, now), deaf_since=None, unanswered=0)
+
+
 def is_full(overlay: Overlay, now: datetime) -> bool:
     """Whether a window is long enough to be judged."""
     return overlay.window_at is not None and now - overlay.window_at >= WINDOW

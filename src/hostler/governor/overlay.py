@@ -137,6 +137,8 @@ class Overlay:
     unanswered: int = 0
     announced_utilisation: float = 0.0
     announced_at: datetime | None = None
+    # Whether the gate is closed for so long that nothing is measured meanwhile.
+    pausing: bool = False
 
 
 class Control(Protocol):

@@ -55,8 +55,10 @@ class Served:
 
     def passed(self, knobs: Knobs, overlay: Overlay, now: datetime, load: Load) -> Overlay:
         overlay = breaker.waited(knobs, overlay, now, load)
+        if _pausing(overlay, now):
+            return measured.forgotten(overlay, now)
         overlay = measured.noted(overlay, now, load.active)
-        if overlay.breaker_state is not Breaker.CLOSED or _pausing(overlay, now):
+        if overlay.breaker_state is not Breaker.CLOSED:
             return overlay
         if measured.is_full(overlay, now):
             overlay = judged(knobs, overlay, now, load)
@@ -73,7 +75,7 @@ class Served:
     def limited(self, knobs: Knobs, overlay: Overlay, now: datetime, report: Report) -> Overlay:
         if report.reason not in CONGESTION:
             return overlay
-        overlay = _closed_until(overlay, report.again_at)
+        overlay = _closed_until(overlay, now, report.again_at)
         deadly = report.source is Source.DEATH
         if breaker.is_of_probe(overlay, report.slot):
             overlay = counted(overlay, now)
@@ -85,7 +87,7 @@ class Served:
 
     def announced(self, knobs: Knobs, overlay: Overlay, now: datetime, word: Announced) -> Overlay:  # noqa: ARG002
         if word.utilisation >= 1 and word.resets_at is not None:
-            return _closed_until(overlay, word.resets_at)
+            return _closed_until(overlay, now, word.resets_at)
         if word.resets_at is not None and word.resets_at - now > PAUSE:
             # A window of hours: that it fills up is no reason to use it more slowly.
             return overlay
@@ -196,15 +198,16 @@ def _deaf(knobs: Knobs, overlay: Overlay, now: datetime) -> Overlay:
     return breaker.opened(knobs, overlay, now)
 
 
-def _closed_until(overlay: Overlay, until: datetime | None) -> Overlay:
+def _closed_until(overlay: Overlay, now: datetime, until: datetime | None) -> Overlay:
     """The later word counts: no agent's short wait opens what another's closed for longer."""
     if until is None or (overlay.gate_until is not None and overlay.gate_until >= until):
         return overlay
-    return replace(overlay, gate_until=until)
+    pausing = _pausing(overlay, now) or until - now > PAUSE
+    return replace(overlay, gate_until=until, pausing=pausing)
 
 
 def _pausing(overlay: Overlay, now: datetime) -> bool:
-    return overlay.gate_until is not None and overlay.gate_until - now > PAUSE
+    return overlay.pausing and overlay.gate_until is not None and now < overlay.gate_until
 
 
 def _gate(overlay: Overlay, now: datetime) -> Shut | None:
