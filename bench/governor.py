@@ -16,12 +16,9 @@ SEEDS, HELD_OUT_SEEDS = 20, 8
 
 def run() -> Figures:
     """`sim.<policy>.<metric>`; those held back are `sim.<scenario>.<policy>.<metric>`."""
+    main = _means(MAIN, SEEDS)
     others = {name: _means(one, HELD_OUT_SEEDS) for name, one in HELD_OUT.items()}
-    return {
-        "seeds": SEEDS,
-        "held_out_seeds": HELD_OUT_SEEDS,
-        "sim": {**_means(MAIN, SEEDS), **others},
-    }
+    return {"seeds": SEEDS, "held_out_seeds": HELD_OUT_SEEDS, "sim": {**main, **others}}
 
 
 def _means(scenario: Scenario, seeds: int) -> dict[str, dict[str, float]]:
