@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import os
 from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from hostler.clock import SystemClock
 from hostler.governor import Ask, Policy, acquire, demand, look_around, park
+from hostler.governor.overlay import Breaker, Overlay, Slot
+from hostler.governor.remembering import as_text, from_text
 from hostler.store import open_store
+from hostler.store.overlays import all_overlays, find_overlay, put_overlay
 
 
 @pytest.fixture
@@ -144,3 +149,166 @@ def test_leases_of_the_dead_are_named(hostler, stable):
     done = hostler("governor")
     assert "0 of 8 agents" in done.out
     assert "their holders are dead: run-1" in done.out
+
+
+# Caps that learn.
+
+
+def known(home, pool="anthropic"):
+    with closing(open_store(home)) as store, store.read() as tx:
+        return from_text(find_overlay(tx, pool))
+
+
+def learn(home, overlay, pool="anthropic"):
+    with closing(open_store(home)) as store, store.write("admission") as tx:
+        put_overlay(tx, pool, as_text(overlay))
+
+
+def content(home):
+    return json.loads((home / "governor.json").read_text())["pools"]
+
+
+MET = Overlay(
+    dynamic_cap=2,
+    rate_limit_events=7,
+    breaker_state=Breaker.HALF_OPEN,
+    breaker_reopen_count=2,
+    probe=Slot("ant", "t1"),
+)
+
+
+def test_a_pool_is_set_with_all_its_keys_and_back_to_its_defaults(hostler, home):
+    argv = "--max-global 5 --adaptive --policy served --hard-max 9 --settle-sec 60 --break-sec 30"
+    done = hostler("governor", "set", *argv.split(), "--min-dispatch-interval", "1.5")
+    assert done.out == "Pool anthropic: 5 agents to start with, at most 9 (served).\n"
+    assert content(home)["anthropic"] == {
+        "max_global_agents": 5,
+        "adaptive": True,
+        "policy": "served",
+        "hard_max": 9,
+        "settle_seconds": 60,
+        "break_seconds": 30,
+        "min_dispatch_interval_seconds": 1.5,
+    }
+    hostler("governor", "set", "--max-global", "4", "--provider", "openai", "--adaptive")
+    # Without --adaptive it is off again, on that pool only.
+    hostler("governor", "set", "--max-global", "5")
+    assert content(home) == {
+        "anthropic": {"max_global_agents": 5},
+        "openai": {"max_global_agents": 4, "adaptive": True},
+    }
+
+
+def test_a_cap_that_is_set_starts_anew_and_keeps_what_was_met(hostler, stable):
+    learn(stable, MET)
+    hostler("governor", "set", "--max-global", "6", "--adaptive")
+    assert known(stable) == replace(MET, dynamic_cap=6)
+
+
+def test_setting_moves_state_out_of_an_older_file(hostler, stable):
+    old = {"max_global_agents": 3, "dynamic_cap": 2, "rate_limit_events": 4, "theirs": 1}
+    (stable / "governor.json").write_text(json.dumps(old))
+    hostler("governor", "set", "--max-global", "5", "--provider", "openai")
+    assert content(stable)["anthropic"] == {"max_global_agents": 3, "theirs": 1}
+    assert known(stable) == Overlay(dynamic_cap=2, rate_limit_events=4)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        "set --max-global 2 --policy best",
+        "set --max-global 9 --hard-max 3",
+        "set --max-global 2 --settle-sec -1",
+        "park --for 1 --until 2026-05-01T12:00Z",
+        "park --until tomorrow",
+        "park --until 2026-05-01T12:00",
+        "show --watch --json",
+    ],
+)
+def test_more_bad_input_gets_a_line_and_changes_nothing(hostler, stable, argv):
+    done = hostler("governor", *argv.split())
+    assert done.code == 2
+    assert done.err and "Traceback" not in done.err
+    assert not (stable / "governor.json").exists()
+
+
+def test_what_was_learned_is_forgotten(hostler, stable):
+    learn(stable, MET)
+    assert hostler("governor", "reset").out == "Pool anthropic: what was learned is forgotten.\n"
+    assert known(stable) == Overlay()
+    done = hostler("governor", "reset", "--provider", "openai", "--json")
+    assert json.loads(done.out) == {"pool": "openai", "was_known": False}
+
+
+def test_a_pool_is_closed_by_hand_for_a_time_or_until_it_is_resumed(hostler, stable):
+    done = hostler("governor", "park", "--provider", "openai", "--for", "2", "--why", "A new key.")
+    assert done.out.startswith("Pool openai is closed until 2")
+    done = hostler("governor", "park")
+    assert done.out == "Pool anthropic is closed until an operator opens it.\n"
+    out = hostler("governor").out
+    assert "(A new key.)" in out and "closed until an operator opens it (An operator" in out
+    done = hostler("governor", "park", "--until", "2020-01-01T00:00Z", "--provider", "google")
+    assert done.out == "Pool google is closed until now.\n"
+    for pool in ("anthropic", "openai"):
+        assert hostler("governor", "resume", "--provider", pool).out == f"Pool {pool} is open.\n"
+
+
+def test_show_says_all_that_is_known_of_a_pool(hostler, busy, stable):
+    hostler("governor", "set", "--max-global", "6", "--adaptive", "--hard-max", "12")
+    now = SystemClock().now()
+    at = now.replace(microsecond=0)
+    learn(
+        stable,
+        replace(
+            MET,
+            last_decrease_at=at - timedelta(minutes=1),
+            settle_until=at + timedelta(minutes=1),
+            probe_admitted_at=at,
+        ),
+    )
+    out = hostler("governor").out
+    assert "anthropic: 1 of 2 agents, 1 free" in out
+    assert "operator cap 6, adaptive on (aimd), dynamic cap 2, hard max 12" in out
+    assert f"last decrease {at - timedelta(minutes=1):%Y-%m-%d %H:%M:%S} UTC" in out
+    assert f"7 rate-limit events, settles until {at + timedelta(minutes=1):%Y-%m-%d}" in out
+    assert "breaker half-open, ant t1 tries since" in out and "opened 3 times in a row" in out
+    assert "starts about 3 s apart" in out
+    assert "bee holds 0 and wants 3 more; its share is 2" in out
+    assert "its next waits (breaker): Pool anthropic is held back" in out
+    assert "operator cap 8, adaptive off" in out
+    (told, _) = json.loads(hostler("governor", "--json").out)["pools"]
+    overlay = told["overlay"]
+    assert (told["max_global_agents"], told["cap"], told["policy"]) == (6, 2, "aimd")
+    assert (overlay["dynamic_cap"], overlay["hard_max"]) == (2, 12)
+    assert overlay["breaker"]["state"] == "half-open"
+    assert overlay["breaker"]["probe"]["task"] == "t1"
+    (bee,) = told["projects"]
+    assert (bee["project"], bee["holds"], bee["wants"], bee["share"]) == ("bee", 0, 3, 2)
+    assert bee["waits"]["gate"] == "breaker"
+
+
+def test_show_says_when_an_open_breaker_lets_somebody_try(hostler, stable):
+    hostler("governor", "set", "--max-global", "6", "--adaptive")
+    at = SystemClock().now().replace(microsecond=0)
+    opened = Overlay(breaker_state=Breaker.OPEN, breaker_open_at=at, breaker_break_seconds=300.0)
+    learn(stable, opened)
+    until = at + timedelta(seconds=300)
+    assert f"breaker open until {until:%Y-%m-%d %H:%M:%S} UTC" in hostler("governor").out
+
+
+def test_showing_changes_nothing(hostler, busy, stable):
+    hostler("governor", "set", "--max-global", "6", "--adaptive")
+    old = content(stable) | {"google": {"dynamic_cap": 2, "adaptive": True}}
+    (stable / "governor.json").write_text(json.dumps({"pools": old}))
+    # Much that time alone would change, in a pool that learns.
+    learn(stable, replace(MET, last_probe_at=SystemClock().now() - timedelta(hours=9), probe=None))
+    with closing(open_store(stable)) as store, store.read() as tx:
+        rows = all_overlays(tx)
+    files = {path.name: path.read_bytes() for path in stable.glob("governor.*")}
+    data = (stable / "hostler.db").read_bytes()
+    for argv in ([], ["show"], ["--json"], ["show", "--provider", "google"]):
+        assert hostler("governor", *argv).code == 0
+    assert {path.name: path.read_bytes() for path in stable.glob("governor.*")} == files
+    assert (stable / "hostler.db").read_bytes() == data
+    with closing(open_store(stable)) as store, store.read() as tx:
+        assert all_overlays(tx) == rows

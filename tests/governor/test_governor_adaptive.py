@@ -448,6 +448,20 @@ def test_a_lent_place_that_comes_back_keeps_its_distance(yard, clock):
     assert gate(yard.ask("b")) is Gate.SPACING
 
 
+def test_a_clock_that_was_set_back_holds_nobody_for_a_day(yard, clock):
+    """Services look before they ask: whoever looks after leases sets right what is too far off."""
+    yard.policy = learning(8, min_dispatch_interval_seconds=3.0)
+    yard.take("a")
+    with yard.write() as tx:
+        give_back(tx, "a", yard.policy)
+    clock.jump(-86_400)
+    with yard.write() as tx:
+        prune(tx, yard.policy, yard.here())
+    clock.advance(5)
+    with yard.store.read() as tx:
+        assert preview(tx, Ask("b", "ant"), yard.policy, yard.here()) is None
+
+
 # What else is heard.
 
 

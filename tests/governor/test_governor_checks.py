@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
@@ -10,10 +11,19 @@ from pathlib import Path
 import pytest
 
 from hostler.clock import SystemClock
-from hostler.governor import Ask, Policy, acquire, look_around, park
-from hostler.governor.checks import leases_are_held, pools_are_open
+from hostler.governor import Ask, Policy, acquire, demand, look_around, park
+from hostler.governor.checks import (
+    breakers_are_closed,
+    caps_move,
+    leases_are_held,
+    pools_are_open,
+)
+from hostler.governor.gates import UNTIL_RESUMED
+from hostler.governor.overlay import Breaker, Overlay, Slot
+from hostler.governor.remembering import as_text
 from hostler.health import Context, Status
 from hostler.store.leases import Holder
+from hostler.store.overlays import put_overlay
 
 POLICY = Policy(memory_floor_mb=0)
 
@@ -69,13 +79,13 @@ def test_closed_and_overfull_pools_are_worth_a_look(context, sqlite_database):
 @pytest.mark.parametrize("damage", ["governor.json", "hostler.toml"])
 def test_what_cannot_be_read_is_left_to_others(context, damage):
     (context.home / damage).write_text("{")
-    for check in (leases_are_held, pools_are_open):
+    for check in (leases_are_held, pools_are_open, caps_move, breakers_are_closed):
         assert [finding.status for finding in check(context)] == [Status.SKIPPED]
 
 
 def test_without_a_database_there_is_nothing_to_say(tmp_path: Path):
     context = Context(tmp_path, None, SystemClock())
-    for check in (leases_are_held, pools_are_open):
+    for check in (leases_are_held, pools_are_open, caps_move, breakers_are_closed):
         assert [finding.status for finding in check(context)] == [Status.SKIPPED]
 
 
@@ -83,3 +93,95 @@ def test_a_check_changes_nothing(context, sqlite_database):
     take(sqlite_database, "a", replace(look_around().holder, start_ticks=1))
     before = list(leases_are_held(context))
     assert list(leases_are_held(context)) == before
+
+
+# Pools that learn.
+
+
+def findings(check, context):
+    return {finding.evidence.split(":")[0]: finding for finding in check(context)}
+
+
+@pytest.fixture
+def learning(context, sqlite_database):
+    """Make a pool learn: with its state, and whether it is adaptive at all."""
+
+    def learn(pool: str, overlay: Overlay, *, adaptive: bool = True) -> None:
+        path = context.home / "governor.json"
+        pools = json.loads(path.read_text())["pools"] if path.exists() else {}
+        pools[pool] = {"max_global_agents": 4, "adaptive": adaptive}
+        path.write_text(json.dumps({"pools": pools}))
+        with closing(sqlite_database.open()) as store, store.write("admission") as tx:
+            put_overlay(tx, pool, as_text(overlay))
+
+    return learn
+
+
+NOW = SystemClock().now()
+LONG_AGO = NOW - timedelta(hours=2)
+OPEN = Overlay(breaker_state=Breaker.OPEN, breaker_open_at=NOW, breaker_break_seconds=3000.0)
+
+
+def test_the_breaker_is_well_when_unconfigured_off_or_closed(context, learning):
+    assert [one.status for one in breakers_are_closed(context)] == [Status.OK]
+    learning("anthropic", OPEN, adaptive=False)
+    learning("openai", Overlay(dynamic_cap=3))
+    found = findings(breakers_are_closed, context)
+    assert {one.status for one in found.values()} == {Status.OK}
+    assert set(found) == {"anthropic", "openai"}
+
+
+def test_an_open_or_half_open_breaker_is_one_warning_per_pool(context, learning):
+    learning("anthropic", OPEN)
+    learning("openai", Overlay(breaker_state=Breaker.HALF_OPEN, probe=Slot("ant", "t1")))
+    learning("google", Overlay())
+    found = findings(breakers_are_closed, context)
+    assert found["anthropic"].status is found["openai"].status is Status.WARNING
+    assert "open until" in found["anthropic"].evidence
+    assert "half-open" in found["openai"].evidence
+    assert "reset --provider openai" in found["openai"].remedy
+    assert found["google"].status is Status.OK
+    assert not any("flapping" in one.evidence for one in found.values())
+
+
+@pytest.mark.parametrize(("count", "flaps"), [(1, False), (2, True), (5, True)])
+def test_flapping_is_called_out_from_the_second_time_on(context, learning, count, flaps):
+    learning("anthropic", replace(OPEN, breaker_reopen_count=count))
+    (found,) = breakers_are_closed(context)
+    assert ("flapping" in found.evidence) is flaps
+
+
+@pytest.mark.parametrize(
+    ("overlay", "pinned"),
+    [
+        (Overlay(dynamic_cap=1, last_decrease_at=LONG_AGO), True),
+        (Overlay(dynamic_cap=1, last_decrease_at=NOW), False),
+        (Overlay(dynamic_cap=2, last_decrease_at=LONG_AGO), False),
+        # It never was any higher.
+        (Overlay(dynamic_cap=1), False),
+    ],
+)
+def test_a_cap_pinned_at_its_floor_long_after_a_real_decrease(context, learning, overlay, pinned):
+    learning("anthropic", replace(overlay, settle_until=NOW + timedelta(minutes=1)))
+    learning("openai", replace(overlay, settle_until=NOW), adaptive=False)
+    found = findings(caps_move, context)
+    assert (found["anthropic"].status is Status.WARNING) is pinned
+    assert ("pinned at its floor" in found["anthropic"].evidence) is pinned
+    assert found["openai"].status is Status.OK
+
+
+def test_what_the_dead_left_names_its_pool(context, sqlite_database):
+    dead = replace(look_around(), holder=replace(look_around().holder, start_ticks=1))
+    with closing(sqlite_database.open()) as store, store.write("admission") as tx:
+        acquire(tx, Ask("a", "ant", "openai"), POLICY, dead)
+        demand(tx, "google", "bee", dead, wanted=2)
+    found = findings(leases_are_held, context)
+    assert found["openai"].status is found["google"].status is Status.WARNING
+    assert "holders of a are dead" in found["openai"].evidence
+    assert "wishes of bee" in found["google"].evidence
+
+
+def test_a_pool_that_only_an_operator_opens_says_so(context, sqlite_database):
+    with closing(sqlite_database.open()) as store, store.write("admission") as tx:
+        park(tx, "openai", UNTIL_RESUMED, "")
+    assert "until an operator opens it" in findings(pools_are_open, context)["openai"].evidence

@@ -15,6 +15,7 @@ from hostler.governor.policy import Policy
 from hostler.store import Transaction
 from hostler.store.demand import Demand, all_demand, drop_demand, renew_demand
 from hostler.store.leases import Lease, all_leases, remove_lease_of, see_lease
+from hostler.store.overlays import all_overlays
 from hostler.store.runs import live_run_names
 
 
@@ -50,7 +51,8 @@ def prune(tx: Transaction, policy: Policy, here: Here) -> Survey:
     found = survey(tx, policy, here)
     carry_out(tx, found, policy)
     if policy.adapts:
-        for pool in sorted({lease.pool for lease in found.leases}):
+        # Those without leases too: what a clock that was set back left there must be set right.
+        for pool in sorted({lease.pool for lease in found.leases} | {*all_overlays(tx)}):
             look(tx, policy, pool)
     return found
 

@@ -1,4 +1,4 @@
-"""What is done beside admission: dead leases, blockers, questions, checkouts of finished tasks."""
+"""What is done beside admission: dead leases, learned caps, blockers, questions, checkouts."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hostler.service.cleaning import clean_up, leftovers
 from hostler.service.desks import Desks
 from hostler.service.house import House
 from hostler.service.journal import Journal
+from hostler.service.learned_caps import LearnedCaps
 from hostler.service.marks import Marks
 from hostler.service.needs import note_needs
 from hostler.service.orchestrator import Look
@@ -47,6 +48,7 @@ class Chores:
         self._io = io
         self._clock = clock
         self._policies = policies
+        self._caps = LearnedCaps(house.store, policies, journal)
         self._questions = questions
         self._begun = False
         self._marks = Marks(house)
@@ -56,6 +58,7 @@ class Chores:
     def do(self) -> None:
         """Everything that is due."""
         self._prune()
+        self._caps.look()
         self._tell_needs()
         self._carry_questions()
         self._heed_marks()

@@ -29,6 +29,11 @@ _DRAINS = {
 }
 
 
+_BREAKERS = {
+    "open": "its provider refuses too often; nobody starts there for a while.",
+    "half-open": "one agent tries whether its provider answers again.",
+    "closed": "its provider answers; agents start again.",
+}
 # Instead of a sentence: that a look is held back by ourselves.
 _HELD = "held"
 
@@ -285,6 +290,17 @@ class Journal:
         elif key not in self._wide:
             self._wide.add(key)
             self._log.event(names.PROJECT_TOO_WIDE, pool=key[0], project=key[1], why=words)
+
+    def cap_changed(self, pool: str, before: int, cap: int, events: int) -> None:
+        """A pool takes more agents than before, or fewer."""
+        self._log.event(
+            names.GOVERNOR_CAP_CHANGED, pool=pool, before=before, cap=cap, rate_limit_events=events
+        )
+
+    def breaker_changed(self, pool: str, state: str) -> None:
+        """A pool lets nobody start, tries with one agent, or is open to all again."""
+        self._log.event(names.GOVERNOR_BREAKER_CHANGED, pool=pool, state=state)
+        self._tell(f"Pool {pool}: {_BREAKERS[state]}")
 
     def stopping(self, run: Run, why: str) -> None:
         self._log.event(names.RUN_STOP_ASKED, run=run.run, task=run.task_id, why=why)

@@ -252,6 +252,18 @@ PROJECT_TOO_WIDE = Event(
     "A project's width exceeds its fair share of a pool: the rest is only what others leave.",
     ("pool", "project", "why"),
 )
+GOVERNOR_CAP_CHANGED = Event(
+    "governor_cap_changed",
+    Level.INFO,
+    "What was learned of a pool changed how many agents it takes.",
+    ("pool", "before", "cap", "rate_limit_events"),
+)
+GOVERNOR_BREAKER_CHANGED = Event(
+    "governor_breaker_changed",
+    Level.WARNING,
+    "A pool's breaker is open, half-open or closed.",
+    ("pool", "state"),
+)
 TASK_FOUND_LOST = Event(
     "task_found_lost",
     Level.WARNING,
@@ -333,6 +345,8 @@ EVENTS = (
     PROMPT_REFUSED,
     TOKEN_RECONCILE_TIMEOUT,
     PROJECT_TOO_WIDE,
+    GOVERNOR_CAP_CHANGED,
+    GOVERNOR_BREAKER_CHANGED,
     TASK_FOUND_LOST,
     GC_SWEPT,
     INCREMENTAL_SCAN_STARTED,
@@ -387,6 +401,20 @@ OPERATOR_COMMANDS_APPLIED = Metric(
 )
 QUEUED_RUNS = Metric(
     "queued_runs", MetricKind.GAUGE, "Agents that wait for one of the home's run slots."
+)
+
+_POOL = ("pool",)
+GOVERNOR_CAP = Metric(
+    "governor_cap", MetricKind.GAUGE, "Agents that an adaptive pool takes at once.", _POOL
+)
+GOVERNOR_BREAKER = Metric(
+    "governor_breaker", MetricKind.GAUGE, "A pool's breaker: 0 closed, 1 half-open, 2 open.", _POOL
+)
+GOVERNOR_RATE_LIMIT_EVENTS = Metric(
+    "governor_rate_limit_events",
+    MetricKind.GAUGE,
+    "Refusals of which an adaptive pool has heard, since it was last reset.",
+    _POOL,
 )
 
 GITHUB_BUDGET_LIMIT = Metric(
@@ -502,6 +530,9 @@ METRICS = (
     ACTION_TOKENS,
     ACTION_TOKEN_UNOBSERVED_AGE,
     QUEUED_RUNS,
+    GOVERNOR_CAP,
+    GOVERNOR_BREAKER,
+    GOVERNOR_RATE_LIMIT_EVENTS,
     OPERATOR_COMMANDS_SEEN,
     OPERATOR_COMMANDS_APPLIED,
     NOTICES,

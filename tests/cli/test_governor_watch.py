@@ -1,0 +1,47 @@
+"""`hostler governor --watch` shows it again when it has changed, and only then."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import closing
+
+import pytest
+
+from hostler.governor import demand, look_around, prune
+from hostler.governor.policy import Policy
+from hostler.store import open_store
+from hostler_program import Started
+
+
+@pytest.fixture
+def watching(hostler, home, environment, tmp_path):
+    assert hostler("db", "upgrade").code == 0
+    started = Started(("governor", "--watch"), cwd=tmp_path, env=environment)
+    yield started
+    started.kill()
+    started.communicate()
+
+
+def block(started) -> list[str]:
+    """Its next lines, up to the one about the machine."""
+    lines = []
+    while not lines or not lines[-1].startswith("machine:"):
+        line = started.stdout.readline()
+        assert line, "it has ended"
+        lines.append(line.rstrip())
+    return lines
+
+
+def test_it_redraws_when_something_has_changed_and_ends_quietly(watching, home):
+    assert block(watching)[0] == "anthropic: 0 of 8 agents, 8 free"
+    here = look_around()
+    with closing(open_store(home)) as store:
+        with store.write("admission") as tx:
+            # A commit that changes nothing of it is not shown.
+            prune(tx, Policy(), here)
+        with store.write("admission") as tx:
+            demand(tx, "", "bee", here, wanted=3)
+    assert "  bee holds 0 and wants 3 more; its share is 3" in block(watching)
+    watching.send_signal(signal.SIGINT)
+    assert watching.wait() == 0
+    assert watching.stdout.read() == ""

@@ -1,0 +1,138 @@
+"""Many who ask at once: exactly one probe, one learned cap, and no cap that is passed."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from functools import partial
+
+import pytest
+from governor_yard import learning, process
+
+from hostler.governor import Ask, Granted, Here, News, acquire, give_back, hear
+from hostler.governor.overlay import Breaker, Overlay, Reason, Report, Slot, Source
+from hostler.governor.remembering import as_text, from_text
+from hostler.store.leases import all_leases
+from hostler.store.overlays import find_overlay, put_overlay
+from loaded_children import CONTEXT
+
+CROWD = 8
+HALF_OPEN = Overlay(dynamic_cap=4, breaker_state=Breaker.HALF_OPEN)
+
+
+def here(number: int) -> Here:
+    return Here(process(number + 1), 64_000, lambda _: True, lambda: 0.5)
+
+
+def learn(database, overlay, pool="anthropic"):
+    with closing(database.open()) as store, store.write("admission") as tx:
+        put_overlay(tx, pool, as_text(overlay))
+
+
+def known(database, pool="anthropic"):
+    with closing(database.open()) as store, store.read() as tx:
+        return from_text(find_overlay(tx, pool)), all_leases(tx)
+
+
+def ask_at_once(database, gate, answers, number):
+    """One who asks, through a store of its own."""
+    with closing(database.open()) as store:
+        gate.wait(60)
+        with store.write("admission", relaxed=True) as tx:
+            ask = Ask(f"run-{number}", f"p{number}", task_id=f"t{number}")
+            answer = acquire(tx, ask, learning(4), here(number))
+    answers.put(isinstance(answer, Granted))
+
+
+def together(act, count=CROWD):
+    """All of them at once; an error of one is an error here."""
+    failed: list[BaseException] = []
+
+    def guarded(number):
+        try:
+            act(number)
+        except BaseException as error:
+            failed.append(error)
+
+    crowd = [threading.Thread(target=guarded, args=(number,)) for number in range(count)]
+    for one in crowd:
+        one.start()
+    for one in crowd:
+        one.join(120)
+    assert not failed and not any(one.is_alive() for one in crowd)
+
+
+class Answers(list):
+    """As a queue, for threads."""
+
+    put = list.append
+
+
+def test_half_open_admits_exactly_one_lease_under_contention(database):
+    learn(database, HALF_OPEN)
+    answers = Answers()
+    together(partial(ask_at_once, database, threading.Barrier(CROWD), answers))
+    assert sorted(answers) == [False] * (CROWD - 1) + [True]
+    overlay, (lease,) = known(database)
+    assert overlay.probe == Slot(lease.project, lease.task_id)
+
+
+def test_half_open_admits_exactly_one_of_many_processes(sqlite_database):
+    learn(sqlite_database, HALF_OPEN)
+    gate, answers = CONTEXT.Barrier(CROWD), CONTEXT.Queue()
+    crowd = [
+        CONTEXT.Process(target=ask_at_once, args=(sqlite_database, gate, answers, number))
+        for number in range(CROWD)
+    ]
+    for one in crowd:
+        one.start()
+    found = [answers.get(timeout=60) for _ in crowd]
+    for one in crowd:
+        one.join(60)
+    assert sorted(found) == [False] * (CROWD - 1) + [True]
+
+
+def test_two_stores_over_one_home_keep_one_dynamic_cap(database):
+    """Each engine learns of one death: the shared cap is halved once, and both count."""
+    policy = learning(8)
+    both = threading.Barrier(2)
+
+    def engine(number):
+        with closing(database.open()) as store:
+            both.wait(60)
+            slot = Slot("ant", f"t{number}")
+            report = Report(slot, Source.DEATH, Reason.BURST)
+            with store.write("admission", relaxed=True) as tx:
+                hear(tx, policy, "", News(slot, (report,)))
+            for turn in range(8):
+                ask = Ask(f"run-{number}-{turn}", "ant", task_id=f"t{number}-{turn}")
+                with store.write("admission", relaxed=True) as tx:
+                    acquire(tx, ask, policy, here(number))
+
+    together(engine, 2)
+    overlay, leases = known(database)
+    assert (overlay.dynamic_cap, overlay.rate_limit_events) == (4, 2)
+    assert len(leases) == 4
+
+
+@pytest.mark.parametrize("rounds", [6])
+def test_two_pools_at_once_never_pass_either_cap(database, rounds):
+    policy = learning(3, "anthropic", "openai")
+    most: list[int] = []
+
+    def agent(number):
+        pool = ("anthropic", "openai")[number % 2]
+        with closing(database.open()) as store:
+            for turn in range(rounds):
+                name = f"run-{number}-{turn}"
+                ask = Ask(name, f"p{number}", pool, task_id=name)
+                with store.write("admission", relaxed=True) as tx:
+                    answer = acquire(tx, ask, policy, here(number))
+                    most.append(sum(one.pool == pool for one in all_leases(tx)))
+                if isinstance(answer, Granted):
+                    with store.write("admission", relaxed=True) as tx:
+                        give_back(tx, name, policy)
+
+    together(agent)
+    assert max(most) <= 3
+    assert known(database)[1] == []
