@@ -9,7 +9,7 @@ import typer
 from hostler.cli.confirming import confirm
 from hostler.cli.output import note, say, say_json
 from hostler.cli.task import Json, Why, opened
-from hostler.cli.task_states import say_changed
+from hostler.cli.task_states import director, say_changed
 from hostler.cli.who import who
 
 
@@ -29,11 +29,11 @@ def pause(context: typer.Context, why: Why = "", json: Json = False) -> None:
     Example:
       hostler pause --why "the laptop is on battery"
     """
-    from hostler.store import pauses
+    from hostler.store.pauses import ALL
 
-    with opened(context, make=True) as house, house.store.write() as tx:
-        changed = pauses.pause(tx, pauses.ALL, who(), " ".join(why.split()))
-        held = pauses.pauses(tx)[pauses.ALL]
+    with opened(context, make=True) as house:
+        found = director(house).pause(ALL, why)
+    held, changed = found.held, found.changed
     if json:
         say_json({"changed": changed, "since": held.since, "by": held.by, "why": held.why})
         return
@@ -50,13 +50,12 @@ def unpause(context: typer.Context, json: Json = False) -> None:
       hostler unpause
     """
     from hostler.errors import StoreMissing
-    from hostler.store import pauses
+    from hostler.store.pauses import ALL
 
-    changed, left = False, []
+    changed, left = False, list[str]()
     try:
-        with opened(context) as house, house.store.write() as tx:
-            changed = pauses.unpause(tx, pauses.ALL)
-            left = sorted(pauses.pauses(tx))
+        with opened(context) as house:
+            changed, left = director(house).unpause(ALL)
     except StoreMissing:
         pass
     if json:

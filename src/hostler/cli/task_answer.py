@@ -10,7 +10,7 @@ import typer
 
 from hostler.cli.output import say, say_json
 from hostler.cli.task import Json, Which, opened
-from hostler.cli.who import who
+from hostler.cli.task_states import director
 
 
 def register(commands: typer.Typer) -> None:
@@ -34,13 +34,11 @@ def answer(
       hostler task answer 20260301-101500-stable-tidy-up "Leave the tests as they are."
     """
     from hostler.cli.prompts import text_of
-    from hostler.flows import commands
-    from hostler.service.naming import task_meant
-    from hostler.service.stopping import SCOPES
+    from hostler.flows.commands import LONGEST_ANSWER
 
-    said = text_of(text, file, sys.stdin, commands.LONGEST_ANSWER, "the answer")
-    with opened(context) as house, house.store.write(*SCOPES) as tx:
-        queued = commands.answer(tx, task_meant(tx, task), who(), said.replace("\0", " "))
+    said = text_of(text, file, sys.stdin, LONGEST_ANSWER, "the answer")
+    with opened(context) as house:
+        queued = director(house).answer(task, said)
     if json:
         say_json({"id": queued.id, "state": queued.state.value, "reason": queued.reason})
     else:

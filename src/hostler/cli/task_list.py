@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from hostler.store import Transaction
     from hostler.store.tasks import Task, TaskState
 
-_WORDS = ("id", "project", "title", "state_since", "parent_task", "repo_full_name")
-_NUMBERS = ("issue_number", "pr_number", "attempt", "gate", "wake_at", "created_at")
-
 
 def register(commands: typer.Typer) -> None:
     """Add the command of this file."""
@@ -47,6 +44,7 @@ def list_tasks(
     """
     from hostler.errors import StoreMissing
     from hostler.service.forest import forest
+    from hostler.service.portrait import brief
 
     states = _states(state or [], all_=all_)
     found: list[Task] = []
@@ -57,7 +55,7 @@ def list_tasks(
     except StoreMissing:
         pass
     if json:
-        say_json([_facts(task) for _, task in forest(found)])
+        say_json([brief(task) for _, task in forest(found)])
         return
     for line in lines(forest(found), now):
         say(line)
@@ -111,8 +109,3 @@ def _states(names: list[str], *, all_: bool) -> list[TaskState]:
 
 def _plain(name: str) -> str:
     return name.strip().lower().replace("-", "_").replace(" ", "_")
-
-
-def _facts(task: Task) -> dict[str, object]:
-    facts = {name: getattr(task, name) for name in (*_WORDS, *_NUMBERS)}
-    return {**facts, "state": task.state.value, "flow": task.flow.value}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import typer
@@ -12,10 +11,8 @@ from hostler.cli.task import Json, Opened, Those, Why, opened
 from hostler.cli.who import who
 
 if TYPE_CHECKING:
-    from hostler.store import Transaction
+    from hostler.service.directing import Director
     from hostler.store.tasks import Task
-
-    Change = Callable[[Transaction, Task, str, str], Task]
 
 
 def register(commands: typer.Typer) -> None:
@@ -34,10 +31,8 @@ def stop(context: typer.Context, tasks: Those, why: Why = "", json: Json = False
     Example:
       hostler task stop 20260301-101500-stable-tidy-up --why "wrong branch"
     """
-    from hostler.flows import commands
-
     with opened(context) as house:
-        say_changed(_halt(house, tasks, why, commands.stop), json=json)
+        say_changed(director(house).stop(tasks, why), json=json)
 
 
 def cancel(context: typer.Context, tasks: Those, why: Why = "", json: Json = False) -> None:
@@ -47,10 +42,8 @@ def cancel(context: typer.Context, tasks: Those, why: Why = "", json: Json = Fal
     Example:
       hostler task cancel octo/stable#12 --why "no longer needed"
     """
-    from hostler.flows import commands
-
     with opened(context) as house:
-        say_changed(_halt(house, tasks, why, commands.cancel), json=json)
+        say_changed(director(house).cancel(tasks, why), json=json)
 
 
 def resume(context: typer.Context, tasks: Those, why: Why = "", json: Json = False) -> None:
@@ -60,10 +53,10 @@ def resume(context: typer.Context, tasks: Those, why: Why = "", json: Json = Fal
     Example:
       hostler task resume 20260301-101500-stable-tidy-up
     """
-    from hostler.flows import commands
-
     with opened(context) as house:
-        say_changed(_queue(house, tasks, why, commands.resume), json=json)
+        changed = director(house).resume(tasks, why)
+        _note_absence(house)
+        say_changed(changed, json=json)
 
 
 def retry(context: typer.Context, tasks: Those, why: Why = "", json: Json = False) -> None:
@@ -73,10 +66,10 @@ def retry(context: typer.Context, tasks: Those, why: Why = "", json: Json = Fals
     Example:
       hostler task retry 20260301-101500-stable-tidy-up
     """
-    from hostler.flows import commands
-
     with opened(context) as house:
-        say_changed(_queue(house, tasks, why, commands.retry), json=json)
+        changed = director(house).retry(tasks, why)
+        _note_absence(house)
+        say_changed(changed, json=json)
 
 
 def say_changed(changed: list[Task], *, json: bool) -> None:
@@ -94,31 +87,18 @@ def say_changed(changed: list[Task], *, json: bool) -> None:
         say(f"{task.id}  {task.state.value}. {task.reason}")
 
 
-def _halt(
-    house: Opened,
-    tasks: list[str],
-    why: str,
-    halt: Callable[[Transaction, Task, str, str], list[Task]],
-) -> list[Task]:
-    from hostler.service.naming import tasks_meant
-    from hostler.service.stopping import Stopper
+def director(house: Opened) -> Director:
+    """Whoever gives a command here."""
+    from hostler.service.directing import Director
 
     grace = float(house.settings.runtime.stop_grace_seconds)
-    stopper = Stopper(house.home, house.store, house.clock, grace, who(), " ".join(why.split()))
-    with house.store.read() as tx:
-        names = [task.id for task in tasks_meant(tx, tasks)]
-    return stopper.stop(names, halt)
+    return Director(house.home, house.store, house.clock, grace, who())
 
 
-def _queue(house: Opened, tasks: list[str], why: str, change: Change) -> list[Task]:
-    from hostler.service.naming import tasks_meant
+def _note_absence(house: Opened) -> None:
+    """Nobody may be there to take what was queued."""
     from hostler.service.presence import presence
-    from hostler.service.stopping import SCOPES
 
-    reason = " ".join(why.split())
-    with house.store.write(*SCOPES) as tx:
-        changed = [change(tx, task, who(), reason) for task in tasks_meant(tx, tasks)]
     found = presence(house.home)
     if not found.takes_tasks:
         note(found.sentence())
-    return changed

@@ -276,10 +276,17 @@ class Budget(Section):
 class Web(Section):
     """The dashboard and the API, on this machine only unless you say otherwise."""
 
-    enabled: bool = key(True, "Serve them while the service runs.", restart=True)
+    enabled: bool = key(
+        False, "Serve them whenever the service runs, as `hostler service --web`.", restart=True
+    )
     host: str = key("127.0.0.1", "Address to listen on.", restart=True)
     port: int = key(8473, "Port to listen on.", restart=True, ge=0, le=65_535)
     allow_remote: bool = key(False, "Needed for any address but loopback.", restart=True)
+    hosts: list[str] = Field(
+        default_factory=list,
+        description="Names by which others reach it, with `allow_remote`; addresses need none.",
+        json_schema_extra={"restart": True},
+    )
     token_env: EnvName = key("", "Environment variable with the access token.", restart=True)
     token_file: str = key("", "File with the access token; empty: made in the home.", restart=True)
 

@@ -49,6 +49,20 @@ _TASK_WORDS = (
     "created_at",
     "updated_at",
 )
+_BRIEF_WORDS = (
+    "id",
+    "project",
+    "title",
+    "state_since",
+    "parent_task",
+    "repo_full_name",
+    "issue_number",
+    "pr_number",
+    "attempt",
+    "gate",
+    "wake_at",
+    "created_at",
+)
 _RUN_WORDS = (
     "run",
     "attempt",
@@ -154,12 +168,23 @@ class Portrait:
         }
 
     def _run(self, run: Run) -> dict[str, Any]:
-        return {
-            **{name: getattr(run, name) for name in _RUN_WORDS},
-            "state": run.state.value,
-            "seconds": seconds_of(run, self.now),
-            "folder": self.home / run.folder,
-        }
+        return run_json(run, self.home, self.now)
+
+
+def brief(task: Task) -> dict[str, Any]:
+    """A task in a list, for programs."""
+    facts = {name: getattr(task, name) for name in _BRIEF_WORDS}
+    return {**facts, "state": task.state.value, "flow": task.flow.value}
+
+
+def run_json(run: Run, home: Path, now: datetime) -> dict[str, Any]:
+    """One run, for programs."""
+    return {
+        **{name: getattr(run, name) for name in _RUN_WORDS},
+        "state": run.state.value,
+        "seconds": seconds_of(run, now),
+        "folder": home / run.folder,
+    }
 
 
 def portrait(tx: Transaction, home: Path, settings: Settings, task: Task) -> Portrait:

@@ -302,7 +302,20 @@ SHADOW_DIFFERENCE = Event(
     ("repo", "key", "number"),
 )
 
+WEB_LISTENING = Event(
+    "web_listening", Level.INFO, "The API listens; wide: to other machines too.", ("url", "wide")
+)
+WEB_FAILED = Event(
+    "web_failed", Level.ERROR, "A request to the API met a defect.", ("method", "path")
+)
+LIVE_CLIENT_DROPPED = Event(
+    "live_client_dropped", Level.INFO, "A live client did not read, and was cut off.", ("path",)
+)
+
 EVENTS = (
+    WEB_LISTENING,
+    WEB_FAILED,
+    LIVE_CLIENT_DROPPED,
     COMMAND_FAILED,
     FOREIGN_LOG,
     LOG_LINES_DROPPED,
@@ -522,7 +535,12 @@ SLO_LAG_TARGET = Metric(
     ("repo",),
 )
 
+LIVE_CLIENTS = Metric(
+    "live_clients", MetricKind.GAUGE, "Clients that follow live streams of the API."
+)
+
 METRICS = (
+    LIVE_CLIENTS,
     LOG_LINES,
     LOG_LINES_LOST,
     STORE_TRANSACTIONS,

@@ -1,0 +1,1 @@
+"""The HTTP API: routes over the snapshot and the store, behind doors."""

@@ -1,0 +1,79 @@
+"""Parts of what a run printed: which bytes are meant, and where characters are whole."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from hostler.agents.plainfile import NotPlain, open_plain
+from hostler.web.refusals import BadRange
+
+LARGEST = 1024 * 1024
+_RANGE = re.compile(r"bytes=(\d{0,16})-(\d{0,16})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes of a file, from the first to before the last."""
+
+    start: int
+    end: int
+
+
+def span_of(size: int, asked: str, offset: int, limit: int) -> Span:
+    """The bytes that are meant: by a `Range`, or by an offset. Pure."""
+    if not asked:
+        start = min(offset, size)
+        return Span(start, min(start + limit, size))
+    found = _RANGE.fullmatch(asked.strip().replace(" ", ""))
+    first, last = found.groups() if found else ("", "")
+    if not first and not last:
+        raise BadRange("That is no range of bytes.", "Write it as `Range: bytes=0-999`.")
+    start = int(first) if first else max(size - int(last), 0)
+    end = min(int(last) + 1, size) if first and last else size
+    if start >= end:
+        raise BadRange(f"The output has {size:,} bytes; there is nothing at {start:,}.")
+    return Span(start, min(end, start + LARGEST))
+
+
+def size_of(path: Path) -> int:
+    """How many bytes there are; none where there is no such file."""
+    try:
+        descriptor = open_plain(path)
+    except NotPlain:
+        return 0
+    try:
+        return os.fstat(descriptor).st_size
+    finally:
+        os.close(descriptor)
+
+
+def read_span(path: Path, span: Span) -> bytes:
+    """These bytes, as far as they are there."""
+    if span.start >= span.end:
+        return b""
+    try:
+        descriptor = open_plain(path)
+    except NotPlain:
+        return b""
+    try:
+        return os.pread(descriptor, span.end - span.start, span.start)
+    finally:
+        os.close(descriptor)
+
+
+def whole_text(data: bytes, *, over: bool) -> bytes:
+    """The beginning of some bytes that breaks no character; all of it where no more will come."""
+    if over:
+        return data
+    # A character has at most four bytes: one that has begun and not ended is among the last three.
+    for back in range(1, min(3, len(data)) + 1):
+        byte = data[-back]
+        if byte & 0b1100_0000 == 0b1000_0000:
+            continue
+        needed = 2 if byte >> 5 == 0b110 else 3 if byte >> 4 == 0b1110 else 4
+        begun = byte >> 6 == 0b11 and needed > back
+        return data[:-back] if begun else data
+    return data

@@ -1,0 +1,68 @@
+"""Pools of the governor: as they are, and what an operator says of them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from fastapi import APIRouter
+
+from hostler.governor import park as close_pool
+from hostler.governor import pool_key, status
+from hostler.governor import unpark as open_pool
+from hostler.governor.caps import set_caps
+from hostler.service.directing import one_line
+from hostler.web.desk import At, Desk
+from hostler.web.refusals import NotHere
+from hostler.web.shapes import Caps, Closing, Object, PoolName
+
+router = APIRouter(prefix="/pools", tags=["pools"])
+
+
+@router.get("")
+def show_all(desk: At) -> Object:
+    """All pools, the machine and its memory."""
+    return _status(desk)
+
+
+@router.get("/{pool}")
+def show(desk: At, pool: PoolName) -> Object:
+    """One pool."""
+    return _one(desk, pool)
+
+
+@router.put("/{pool}")
+def set_cap(desk: At, pool: PoolName, caps: Caps) -> Object:
+    """How many agents of it run at once; from the next start on."""
+    set_caps(desk.home, pool, {"max_global_agents": caps.max_global_agents})
+    return _one(desk, pool)
+
+
+@router.post("/{pool}/park")
+def park(desk: At, pool: PoolName, closing: Closing) -> Object:
+    """Close it for a while; agents at work go on."""
+    why = one_line(closing.why.replace("\0", " ")) or f"closed by {desk.by}"
+    with desk.store.write("admission") as tx:
+        close_pool(tx, pool_key(pool), tx.now() + timedelta(minutes=closing.minutes), why)
+    return _one(desk, pool)
+
+
+@router.post("/{pool}/resume")
+def resume(desk: At, pool: PoolName) -> Object:
+    """Open it."""
+    with desk.store.write("admission") as tx:
+        was = open_pool(tx, pool_key(pool))
+    return {"pool": pool_key(pool), "was_parked": was}
+
+
+def _status(desk: Desk) -> Object:
+    inquiry = desk.lookout.inquiry()
+    with desk.store.read() as tx:
+        return status(tx, inquiry.policy, inquiry.here).as_json()
+
+
+def _one(desk: Desk, pool: str) -> Object:
+    found: list[Object] = _status(desk)["pools"]
+    for one in found:
+        if one["pool"] == pool_key(pool):
+            return one
+    raise NotHere(f"There is no pool {pool!r}.", "Nobody set its cap, uses it or wants it.")

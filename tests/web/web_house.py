@@ -1,0 +1,91 @@
+"""A home with an API, in this process: no socket, no service."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+from intake_yard import migrated
+from why_stage import Stage
+
+from hostler.clock import SystemClock
+from hostler.service.admission import SCOPES
+from hostler.store import open_store
+from hostler.store.tasks import change_task
+from hostler.web.app import make_app
+from hostler.web.desk import Desk
+from hostler.web.doors import Locks
+from hostler.web.live.following import Live
+from hostler.web.sessions import Sessions
+
+TOKEN = "a-token-of-the-tests-0123456789"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+BASE = "http://127.0.0.1:8473"
+
+
+class Client:
+    """Asks an application in this process, one request after another."""
+
+    def __init__(self, app, headers: dict[str, str]) -> None:
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        self.http = httpx.AsyncClient(transport=transport, base_url=BASE, headers=headers)
+
+    def request(self, method: str, path: str, **more: Any) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            return await self.http.request(method, path, **more)
+
+        return asyncio.run(ask())
+
+    def get(self, path: str, **more: Any) -> httpx.Response:
+        return self.request("GET", path, **more)
+
+    def post(self, path: str, **more: Any) -> httpx.Response:
+        return self.request("POST", path, **more)
+
+    def put(self, path: str, **more: Any) -> httpx.Response:
+        return self.request("PUT", path, **more)
+
+
+class WebHouse(Stage):
+    """Rows of a stage, behind an API."""
+
+    def __init__(self, home: Path, store, clock, **live: Any) -> None:
+        super().__init__(store, clock)
+        self.home = home
+        self.now_set = self.settings()
+        self.desk = Desk(
+            home,
+            store,
+            clock,
+            lambda: self.now_set,
+            "ann",
+            live=Live(store, clock, **live),
+        )
+        self.sessions = Sessions(clock)
+        self.app = make_app(self.desk, Locks(TOKEN), self.sessions)
+
+    def client(self, **headers: str) -> Client:
+        """Somebody who asks, by default with the token."""
+        return Client(self.app, headers or BEARER)
+
+    def change(self, task, **values):
+        with self.store.write(*SCOPES) as tx:
+            return change_task(tx, task, replace(task, **values))
+
+
+@contextmanager
+def web_house(home: Path, clock=None, **live: Any):
+    clock = clock or SystemClock()
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "hostler.db").write_bytes(migrated())
+    store = open_store(home, clock=clock)
+    house = WebHouse(home, store, clock, **live)
+    try:
+        yield house
+    finally:
+        house.desk.live.close()
+        store.close()
