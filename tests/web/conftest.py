@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from web_house import web_house
+from web_house import memory_home, web_house
 
 from hostler.clock import FakeClock
 
 
 @pytest.fixture
-def house(tmp_path):
+def house():
     """With a clock that stands still."""
-    with web_house(tmp_path / "home", FakeClock()) as found:
+    with memory_home() as home, web_house(home, FakeClock()) as found:
         yield found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -89,3 +90,11 @@ def web_house(home: Path, clock=None, **live: Any):
     finally:
         house.desk.live.close()
         store.close()
+
+
+@contextmanager
+def memory_home():
+    """A folder for a home, off the disk where that can be."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        yield Path(folder) / "home"

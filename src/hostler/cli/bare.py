@@ -77,8 +77,8 @@ def _agree(home: Path) -> None:
     from datetime import UTC, datetime
 
     from hostler.cli.output import write_file
+    from hostler.cli.who import person
     from hostler.model import stamp
-    from hostler.service.persons import person
 
     said = {"by": person(), "at": stamp(datetime.now(UTC))}
     write_file(home / AGREED, json.dumps(said) + "\n")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hostler.cli.output import DIM, coloured, say
+from hostler.cli.web_beside import Wanted
 
 if TYPE_CHECKING:
     from hostler.cli.leaving import Ear
@@ -47,6 +48,7 @@ class Face:
 
     `work` has the runner work, and calls the last argument to have it leave. `asked` hears that
     it was asked to leave, `cut_off` that it ends now. `lines`: log lines may stand between ours.
+    `web`: whether the API is served beside it.
     """
 
     command: str = "service"
@@ -55,6 +57,7 @@ class Face:
     asked: Nothing = nothing
     cut_off: Nothing = nothing
     lines: bool = True
+    web: Wanted = field(default_factory=Wanted)
 
     @property
     def reloads(self) -> bool:

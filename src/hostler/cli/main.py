@@ -30,6 +30,7 @@ from hostler.cli import (
     support,
     task,
     top,
+    web,
     why,
     wrap,
 )
@@ -77,6 +78,7 @@ for room in (
     support,
     task,
     top,
+    web,
     why,
     wrap,
 ):

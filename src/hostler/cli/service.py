@@ -16,6 +16,7 @@ from hostler.cli.faces import Face, Shift, tell
 from hostler.cli.logbook import logbook
 from hostler.cli.output import DIM, coloured, note, say, say_json
 from hostler.cli.state import Globals, globals_of, hand_on, read_again, settings_of
+from hostler.cli.web_beside import Wanted, api
 
 if TYPE_CHECKING:
     from hostler.cli.leaving import Ear
@@ -52,6 +53,13 @@ def service(
     once: Annotated[
         bool, typer.Option("--once", help="One look at each repository; end when its work is over.")
     ] = False,
+    web: Annotated[
+        bool | None,
+        typer.Option("--web/--no-web", help="Serve the API too [default: as in [web]]."),
+    ] = None,
+    web_listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where; implies --web.")
+    ] = "",
     json: Annotated[
         bool, typer.Option("--json", help="With --dry-run: print JSON for programs.")
     ] = False,
@@ -69,6 +77,7 @@ def service(
       hostler service
       hostler service --stop-agents
       hostler service --once
+      hostler service --web --web-listen 127.0.0.1:8473
     """
     if context.invoked_subcommand is not None:
         return
@@ -80,7 +89,10 @@ def service(
         return
     if json:
         raise typer.BadParameter("it belongs to --dry-run", param_hint="--json")
-    start(given, loaded, stop_agents=stop_agents, once=once)
+    if web is False and web_listen:
+        raise typer.BadParameter("it does not go with --no-web", param_hint="--web-listen")
+    face = Face(web=Wanted(True if web_listen else web, web_listen))
+    start(given, loaded, stop_agents=stop_agents, once=once, face=face)
 
 
 def start(
@@ -139,7 +151,7 @@ def _serve(
     purpose = ONE_LOOK if once else SERVICE
     with logbook(replace(given, debug=given.debug and face.lines), settings, "service") as log:
         journal = Journal(log, face.tell, reloaded=systemd.ready)
-        means = _means(given, loaded, journal, face.command, stop_agents=stop_agents)
+        means = _means(given, loaded, journal, face, stop_agents=stop_agents)
         entering = entered(
             given.home_folder,
             settings,
@@ -156,7 +168,7 @@ def _serve(
 
 
 def _means(
-    given: Globals, loaded: Loaded, journal: Journal, command: str, *, stop_agents: bool
+    given: Globals, loaded: Loaded, journal: Journal, face: Face, *, stop_agents: bool
 ) -> Means:
     from hostler.service.replacing import program
     from hostler.service.restarting import Means
@@ -168,7 +180,12 @@ def _means(
         dict(os.environ),
         journal,
         check=[*calling, "doctor", "--quick"],
-        again=[*calling, command, *(["--stop-agents"] if stop_agents else [])],
+        again=[
+            *calling,
+            face.command,
+            *(["--stop-agents"] if stop_agents else []),
+            *face.web.options(),
+        ],
     )
 
 
@@ -240,9 +257,12 @@ def _work(house: House, journal: Journal, shift: Shift) -> ServiceRunner:
 
     with (
         webhooks(settings.github, runner.look_at, journal.knocked) as receiver,
+        api(runner, journal.log, face.web) as served,
         Watchdog(systemd, clock, runner.wake) as watchdog,
     ):
         _tell_of_webhooks(settings, receiver, face.tell)
+        if served is not None:
+            face.tell(served.sentence())
 
         def look() -> bool:
             while greetings:

@@ -7,7 +7,12 @@ import os
 
 def who() -> str:
     """A name for rows that say who did something."""
-    from hostler.service.persons import person
-
     task = os.environ.get("HOSTLER_TASK", "")
     return f"the agent of {task}" if task and os.environ.get("HOSTLER_RUN") else person()
+
+
+def person() -> str:
+    """The person at this machine."""
+    from hostler.service.persons import person as found
+
+    return found()

@@ -27,7 +27,7 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
     "5XX": {"model": ErrorBody, "description": "It could not be done now"},
     422: {"model": ErrorBody, "description": "The request cannot be understood"},
 }
-_KINDS = {404: "not_found", 405: "not_allowed"}
+_KINDS = {400: "not_understood", 404: "not_found", 405: "not_allowed"}
 
 
 def make_app(desk: Desk, locks: Locks, sessions: Sessions | None = None) -> ASGIApp:
@@ -80,9 +80,12 @@ async def _misunderstood(_request: Request, error: Exception) -> Response:
 async def _not_here(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     kind = _KINDS.get(error.status_code, "refused")
-    what = f"{request.method} is not for this address." if kind == "not_allowed" else error.detail
-    if kind == "not_found":
-        what = "There is nothing at this address."
+    said = {
+        "not_understood": "The body cannot be read as JSON.",
+        "not_found": "There is nothing at this address.",
+        "not_allowed": f"{request.method} is not for this address.",
+    }
+    what = said.get(kind, error.detail)
     return answer(error.status_code, what, SAFE, "See docs/api.md.", kind, error.headers)
 
 

@@ -77,15 +77,21 @@ class Post(Body):
 
 
 class Caps(Body):
-    """What an operator says of a pool; 0: as `[runtime]` of the settings."""
+    """What an operator says of a pool, as in governor.json."""
 
-    max_global_agents: int = Field(ge=0, le=1024)
+    max_global_agents: int = Field(ge=0, le=1024, description="0: as `[runtime]` says.")
+    adaptive: bool = False
+    policy: Literal["aimd", "served"] = "aimd"
+    hard_max: int = Field(0, ge=0, le=4096, description="0: twice `max_global_agents`.")
+    settle_seconds: int = Field(120, ge=1, le=86_400)
+    break_seconds: int = Field(300, ge=1, le=86_400)
+    min_dispatch_interval_seconds: float = Field(3.0, ge=0, le=86_400)
 
 
 class Closing(Body):
     """For how long a pool is closed, and why."""
 
-    minutes: int = Field(ge=1, le=31 * 24 * 60)
+    minutes: int = Field(0, ge=0, le=31 * 24 * 60, description="0: until it is resumed.")
     why: str = Field("", max_length=1000)
 
 

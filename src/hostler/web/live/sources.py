@@ -12,7 +12,7 @@ from hostler.bus.message import Message
 from hostler.bus.reading import Look
 from hostler.store import Store
 from hostler.store.runs import LIVE, Run, find_run
-from hostler.web.live.following import Listener, Live
+from hostler.web.live.following import Live
 from hostler.web.live.journal import Place
 from hostler.web.live.sse import HEARTBEAT, HEARTBEAT_SECONDS, event
 from hostler.web.outputs import Span, read_span, whole_text
@@ -27,7 +27,9 @@ async def task_events(
     """Tasks as they change. `after`: the id of the last event that was read; empty: from now on."""
     async with live.listening() as listener:
         place = Place.parse(after) if after else live.journal.end_place()
-        yield event("ready", {}, str(place)) if place and not after else b""
+        rang = False
+        if not after:
+            yield event("ready", {}, str(place))
         while True:
             listener.hush()
             found = live.journal.after(place, AT_ONCE) if place else None
@@ -38,9 +40,13 @@ async def task_events(
             for one in found:
                 place = Place(place.epoch, one.number) if place else None
                 yield event("task", one.told, str(place))
-            if len(found) < AT_ONCE:
-                rang = await listener.heard(heartbeat)
-                yield event("changed", {}) if rang else HEARTBEAT
+            if len(found) == AT_ONCE:
+                continue
+            if rang:
+                yield event("changed", {})
+            rang = await listener.heard(heartbeat)
+            if not rang:
+                yield HEARTBEAT
 
 
 async def run_output(
@@ -57,7 +63,7 @@ async def run_output(
     async with live.listening(path.parent) as listener:
         while True:
             listener.hush()
-            over, text = await asyncio.to_thread(_printed, store, run, path, offset)
+            over, text = await asyncio.to_thread(next_part, store, run, path, offset)
             if text:
                 end = offset + len(text)
                 told = {"offset": offset, "end": end, "text": text.decode("utf-8", "replace")}
@@ -66,8 +72,8 @@ async def run_output(
             elif over:
                 yield event("end", {"offset": offset}, str(offset))
                 return
-            else:
-                yield await _waited(listener, heartbeat)
+            elif not await listener.heard(heartbeat):
+                yield HEARTBEAT
 
 
 async def bus_messages(
@@ -77,19 +83,15 @@ async def bus_messages(
     async with live.listening(path.parent) as listener:
         while True:
             listener.hush()
-            found = await asyncio.to_thread(_said, path, after)
+            found = await asyncio.to_thread(messages_after, path, after)
             for one in found:
                 after = one.id
                 yield event("message", one.stored(), one.id)
-            if not found:
-                yield await _waited(listener, heartbeat)
+            if not found and not await listener.heard(heartbeat):
+                yield HEARTBEAT
 
 
-async def _waited(listener: Listener, heartbeat: float) -> bytes:
-    return b"" if await listener.heard(heartbeat) else HEARTBEAT
-
-
-def _printed(store: Store, run: Run, path: Path, offset: int) -> tuple[bool, bytes]:
+def next_part(store: Store, run: Run, path: Path, offset: int) -> tuple[bool, bytes]:
     """Whether the run was over before we read, and the next part of its output."""
     with store.read() as tx:
         found = find_run(tx, run.run)
@@ -98,6 +100,7 @@ def _printed(store: Store, run: Run, path: Path, offset: int) -> tuple[bool, byt
     return over, whole_text(data, over=over and len(data) < CHUNK)
 
 
-def _said(path: Path, after: str) -> list[Message]:
+def messages_after(path: Path, after: str) -> list[Message]:
+    """The next messages of a bus behind an id."""
     with Look(path) as look:
         return list(islice(look.read(after), AT_ONCE))

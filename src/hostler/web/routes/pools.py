@@ -8,9 +8,11 @@ from fastapi import APIRouter
 
 from hostler.governor import park as close_pool
 from hostler.governor import pool_key, status
-from hostler.governor import unpark as open_pool
-from hostler.governor.caps import set_caps
+from hostler.governor import reset as forget
+from hostler.governor import resume as open_pool
+from hostler.governor.gates import UNTIL_RESUMED
 from hostler.service.directing import one_line
+from hostler.service.pool_caps import set_pool
 from hostler.web.desk import At, Desk
 from hostler.web.refusals import NotHere
 from hostler.web.shapes import Caps, Closing, Object, PoolName
@@ -31,18 +33,27 @@ def show(desk: At, pool: PoolName) -> Object:
 
 
 @router.put("/{pool}")
-def set_cap(desk: At, pool: PoolName, caps: Caps) -> Object:
-    """How many agents of it run at once; from the next start on."""
-    set_caps(desk.home, pool, {"max_global_agents": caps.max_global_agents})
+def set_anew(desk: At, pool: PoolName, caps: Caps) -> Object:
+    """Set it anew: what is not said goes back to its default. Agents at work go on."""
+    set_pool(desk.home, desk.settings, desk.store, pool, caps.model_dump(exclude_unset=True))
     return _one(desk, pool)
+
+
+@router.post("/{pool}/reset")
+def reset(desk: At, pool: PoolName) -> Object:
+    """Forget what was learned of it."""
+    with desk.store.write("admission") as tx:
+        known = forget(tx, pool_key(pool))
+    return {"pool": pool_key(pool), "was_known": known}
 
 
 @router.post("/{pool}/park")
 def park(desk: At, pool: PoolName, closing: Closing) -> Object:
-    """Close it for a while; agents at work go on."""
+    """Close it for a while, or until it is resumed; agents at work go on."""
     why = one_line(closing.why.replace("\0", " ")) or f"closed by {desk.by}"
     with desk.store.write("admission") as tx:
-        close_pool(tx, pool_key(pool), tx.now() + timedelta(minutes=closing.minutes), why)
+        ends = tx.now() + timedelta(minutes=closing.minutes) if closing.minutes else UNTIL_RESUMED
+        close_pool(tx, pool_key(pool), ends, why)
     return _one(desk, pool)
 
 

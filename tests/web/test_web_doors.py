@@ -1,0 +1,120 @@
+"""Who is let in, whatever a request says of itself."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostler.web.doors import Door, Knock, Locks, bare_name, is_ours, judge, same_origin
+from hostler.web.sessions import Session
+
+TOKEN = "the-token-of-this-house"
+LOCKS = Locks(TOKEN)
+OURS = "127.0.0.1:8473"
+SESSION = Session("the-csrf", 0.0, 0.0)
+PATHS = st.sampled_from(["/api/v1/status", "/api/v1/tasks", "/metrics", "/", "/logout", "/loginx"])
+WORDS = st.text(max_size=30)
+HOSTS = st.sampled_from(["127.0.0.1:8473", "localhost", "[::1]:80", "127.0.0.2", "LOCALHOST:1"])
+CHANGING = st.sampled_from(["POST", "PUT", "DELETE", "PATCH", "BREW"])
+METHODS = CHANGING | st.sampled_from(["GET", "HEAD", "OPTIONS"])
+
+
+@given(METHODS, PATHS, HOSTS, WORDS, WORDS, WORDS)
+def test_without_token_and_session_nobody_comes_in(method, path, host, origin, bearer, csrf):
+    if bearer != TOKEN:
+        assert judge(Knock(method, path, host, origin, bearer, csrf), LOCKS, None) is not None
+
+
+@given(METHODS, PATHS, HOSTS)
+def test_a_program_with_the_token_comes_in(method, path, host):
+    assert judge(Knock(method, path, host, bearer=TOKEN), LOCKS, None) is None
+
+
+@given(CHANGING, PATHS, HOSTS, WORDS)
+def test_a_session_changes_nothing_without_its_csrf(method, path, host, csrf):
+    knock = Knock(method, path, host, csrf=csrf)
+    assert judge(knock, LOCKS, SESSION) is (None if csrf == SESSION.csrf else Door.CSRF)
+
+
+@given(PATHS, HOSTS)
+def test_a_session_looks_without_it(path, host):
+    assert judge(Knock("GET", path, host), LOCKS, SESSION) is None
+
+
+@given(CHANGING, st.sampled_from(["/login", "/api/v1/tasks"]), HOSTS, st.sampled_from(["", TOKEN]))
+def test_other_pages_change_nothing_even_with_everything_right(method, path, host, bearer):
+    for origin in ("null", "http://evil.example", f"http://{host}.evil.example", "file://"):
+        knock = Knock(method, path, host, origin, bearer, SESSION.csrf)
+        assert judge(knock, LOCKS, SESSION) is Door.ORIGIN
+    own = Knock(method, path, host, f"http://{host}", bearer, SESSION.csrf)
+    assert judge(own, LOCKS, SESSION) is None
+
+
+@given(WORDS)
+def test_a_wrong_token_is_not_mended_by_a_session(bearer):
+    knock = Knock("GET", "/", OURS, bearer=bearer)
+    if bearer not in ("", TOKEN):
+        assert judge(knock, LOCKS, SESSION) is Door.TOKEN
+
+
+@given(METHODS, st.text(max_size=40))
+def test_only_names_of_this_machine_are_ours(method, host):
+    if judge(Knock(method, "/login", host), LOCKS, None) is None:
+        name = bare_name(host)
+        assert name == "localhost" or name == "::1" or name.startswith(("127.", "0:", "::"))
+
+
+@pytest.mark.parametrize(
+    ("host", "near", "wide"),
+    [
+        ("localhost:8473", True, True),
+        ("[::1]", True, True),
+        ("127.8.9.1", True, True),
+        ("192.168.1.5:8473", False, True),
+        ("[fe80::1]:1", False, True),
+        ("stable.example", False, True),
+        ("STABLE.example:443", False, True),
+        ("evil.example", False, False),
+        ("localhost.evil.example", False, False),
+        ("127.0.0.1.evil.example", False, False),
+        ("", False, False),
+        (":80", False, False),
+        ("[::1", False, False),
+        ("[::1]x", False, False),
+        ("localhost:x", False, False),
+        ("localhost:8473:1", False, False),
+        ("a@localhost", False, False),
+    ],
+)
+def test_hosts(host, near, wide):
+    assert is_ours(host, LOCKS) is near
+    names = frozenset({"stable.example"})
+    assert is_ours(host, Locks(TOKEN, wide=True, names=names)) is wide
+
+
+def test_names_of_the_settings_count_only_where_others_may_come():
+    assert not is_ours("stable.example", Locks(TOKEN, names=frozenset({"stable.example"})))
+
+
+@pytest.mark.parametrize(
+    ("origin", "ours"),
+    [
+        ("http://localhost:1", True),
+        ("https://LOCALHOST:1", True),
+        ("http://localhost", False),
+        ("http://localhost:2", False),
+        ("http://localhost:1/", False),
+        ("ftp://localhost:1", False),
+        ("localhost:1", False),
+        ("null", False),
+    ],
+)
+def test_origins(origin, ours):
+    assert same_origin(origin, "localhost:1") is ours
+
+
+@pytest.mark.parametrize("path", ["/login", "/api/v1/health", "/api/v1/ready", "/static/x.css"])
+def test_what_is_open_to_all_is_open_to_our_names_alone(path):
+    assert judge(Knock("GET", path, OURS), LOCKS, None) is None
+    assert judge(Knock("GET", path, "evil.example"), LOCKS, None) is Door.HOST

@@ -1,0 +1,120 @@
+"""Tokens and sessions: made once, kept private, ended in time."""
+
+from __future__ import annotations
+
+import stat
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostler.clock import FakeClock
+from hostler.config.settings import Web
+from hostler.telemetry.redact import redact
+from hostler.web.keys import FILE_NAME, NoToken, token_for
+from hostler.web.sessions import IDLE_SECONDS, LONGEST_SECONDS, Sessions
+
+
+def test_a_token_is_made_once_and_for_its_owner_alone(tmp_path):
+    home = tmp_path / "home"
+    first = token_for(Web(), home, {}, wide=False)
+    assert len(first.value) >= 40
+    assert stat.S_IMODE((home / FILE_NAME).stat().st_mode) == 0o600
+    assert token_for(Web(), home, {}, wide=False) == first
+    assert [path.name for path in home.iterdir()] == [FILE_NAME]
+
+
+def test_a_token_is_in_no_line_that_we_write(tmp_path):
+    made = token_for(Web(), tmp_path, {}, wide=False)
+    assert made.value not in redact(f"GET /x?token={made.value}") and made.value not in repr(made)
+
+
+def test_the_settings_name_another_one(tmp_path):
+    file = tmp_path / "token"
+    file.write_text("a-token-from-a-file\n")
+    file.chmod(0o600)
+    found = token_for(Web(token_file=str(file)), tmp_path, {}, wide=True)
+    assert found.value == "a-token-from-a-file"
+    found = token_for(Web(token_env="T"), tmp_path, {"T": "a-token-from-outside"}, wide=True)
+    assert (found.value, found.where) == ("a-token-from-outside", "$T")
+
+
+def test_for_other_machines_one_has_to_be_named(tmp_path):
+    with pytest.raises(NoToken, match="of your own"):
+        token_for(Web(), tmp_path, {}, wide=True)
+    assert not (tmp_path / FILE_NAME).exists()
+
+
+def bad_file(tmp_path, how):
+    file = tmp_path / "token"
+    if how == "short":
+        file.write_text("short")
+    elif how == "open":
+        file.write_text("a-token-for-everybody")
+        file.chmod(0o644)
+        return file
+    elif how == "link":
+        (tmp_path / "real").write_text("a-token-behind-a-link")
+        file.symlink_to(tmp_path / "real")
+        return file
+    elif how == "binary":
+        file.write_bytes(b"\xff" * 40)
+    elif how == "missing":
+        return file
+    file.chmod(0o600)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("short", "shorter"),
+        ("open", "Others can read"),
+        ("link", "symbolic link"),
+        ("binary", "no plain text"),
+        ("missing", "is missing"),
+    ],
+)
+def test_files_that_are_refused_and_why(tmp_path, how, words):
+    with pytest.raises(NoToken, match=words) as refused:
+        token_for(Web(token_file=str(bad_file(tmp_path, how))), tmp_path, {}, wide=False)
+    assert refused.value.remedy and "Nothing was started" in refused.value.safe
+
+
+def test_an_empty_variable_is_no_token(tmp_path):
+    with pytest.raises(NoToken, match="is empty"):
+        token_for(Web(token_env="T"), tmp_path, {}, wide=False)
+
+
+def test_a_session_ends_when_it_is_not_used_or_old_or_closed():
+    clock = FakeClock()
+    sessions = Sessions(clock)
+    idle, closed = sessions.open(), sessions.open()
+    sessions.close(closed)
+    assert sessions.find(closed) is None and sessions.find(idle) is not None
+    clock.advance(IDLE_SECONDS + 1)
+    assert sessions.find(idle) is None
+    used = sessions.open()
+    for _ in range(int(LONGEST_SECONDS / IDLE_SECONDS)):
+        clock.advance(IDLE_SECONDS)
+        assert sessions.find(used) is not None
+    clock.advance(1)
+    assert sessions.find(used) is None
+
+
+def test_the_one_unused_for_longest_makes_room():
+    clock = FakeClock()
+    sessions = Sessions(clock, most=2)
+    first, second = sessions.open(), sessions.open()
+    clock.advance(1)
+    assert sessions.find(first) is not None
+    third = sessions.open()
+    assert sessions.find(second) is None
+    assert sessions.find(first) is not None and sessions.find(third) is not None
+
+
+@given(st.text(max_size=60))
+def test_nobody_guesses_a_session(name):
+    sessions = Sessions(FakeClock())
+    made = sessions.open()
+    assert (sessions.find(name) is not None) == (name == made)

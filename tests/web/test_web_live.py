@@ -1,0 +1,208 @@
+"""Live streams: whoever comes back misses nothing and hears nothing twice."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from intake_yard import database
+from web_house import memory_home
+from why_stage import Stage
+
+from hostler.bus import Bus, MessageType, Sender
+from hostler.clock import FakeClock
+from hostler.service.admission import SCOPES
+from hostler.service.portrait import brief
+from hostler.store.task_marks import Marks
+from hostler.store.task_pages import task_page
+from hostler.store.tasks import TaskState, change_task, note_gate, require_task
+from hostler.web.live.journal import Place, TaskJournal, changed_between
+from hostler.web.live.sources import messages_after, next_part
+from hostler.web.live.sse import event
+
+STATES = [TaskState.QUEUED, TaskState.RUNNING, TaskState.DONE, TaskState.FAILED, TaskState.BLOCKED]
+
+
+class Reader:
+    """A client: it reads the list, then follows; sometimes it is away."""
+
+    def __init__(self, stage, journal) -> None:
+        self.stage, self.journal = stage, journal
+        self.known: dict[str, object] = {}
+        self.numbers: list[int] = []
+        self.resets = 0
+        self.place = journal.end_place()
+        self.read_list()
+
+    def read_list(self) -> None:
+        with self.stage.store.read() as tx:
+            self.known = {task.id: brief(task) for task in task_page(tx, 1000)}
+
+    def read(self, most: int) -> None:
+        """Some events, as after coming back with the id of the last one."""
+        place = Place.parse(str(self.place))
+        found = self.journal.after(place, most)
+        if found is None:
+            self.resets += 1
+            self.place = self.journal.end_place()
+            self.read_list()
+            return
+        for one in found:
+            self.numbers.append(one.number)
+            self.place = Place(place.epoch, one.number)
+            self.known[one.told["id"]] = one.told
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.sampled_from(STATES)),
+        st.tuples(st.just("change"), st.integers(0, 9), st.sampled_from(STATES)),
+        st.tuples(st.just("gate"), st.integers(0, 9), st.sampled_from(["cap", "turn"])),
+        st.tuples(st.just("look")),
+        st.tuples(st.just("read"), st.integers(0, 1), st.integers(1, 4)),
+    ),
+    max_size=25,
+)
+
+
+def step(stage, journal, readers, made, how):
+    stage.clock.advance(1)
+    if how[0] == "put":
+        made.append(stage.put(state=how[1]).id)
+    elif how[0] == "look":
+        journal.look()
+    elif how[0] == "read":
+        readers[how[1]].read(how[2])
+    elif made:
+        name = made[how[1] % len(made)]
+        with stage.store.write(*SCOPES) as tx:
+            task = require_task(tx, name)
+            if how[0] == "gate":
+                note_gate(tx, name, how[2])
+            elif task.over:
+                # Who is over goes on by a person's word alone, and is seen in between.
+                change_task(tx, task, replace(task, state=TaskState.QUEUED))
+            else:
+                change_task(tx, task, replace(task, state=how[2]))
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(STEPS, st.sampled_from([3, 1000]))
+def test_whoever_follows_knows_every_task_as_it_is(steps, kept):
+    clock = FakeClock()
+    with database(clock) as store:
+        stage = Stage(store, clock)
+        made = [stage.put().id]
+        journal = TaskJournal(store, kept)
+        journal.begin()
+        readers = [Reader(stage, journal), Reader(stage, journal)]
+        for how in steps:
+            step(stage, journal, readers, made, how)
+        journal.look()
+        with store.read() as tx:
+            present = {task.id: brief(task) for task in task_page(tx, 1000)}
+        for reader in readers:
+            while reader.place != journal.end_place():
+                reader.read(2)
+            assert reader.known == present
+            assert kept == 3 or not reader.resets
+            assert reader.numbers == sorted(set(reader.numbers))
+            if not reader.resets:
+                assert reader.numbers == list(range(1, journal.end_place().number + 1))
+
+
+def test_a_task_that_was_deleted_is_told(tmp_path):
+    clock = FakeClock()
+    with database(clock) as store:
+        stage = Stage(store, clock)
+        task = stage.put()
+        journal = TaskJournal(store)
+        journal.begin()
+        with store.write(*SCOPES) as tx:
+            tx.constant("DELETE FROM tasks")
+        journal.look()
+        start = Place(journal.end_place().epoch, 0)
+        (told,) = journal.after(start, 9)
+        assert told.told == {"id": task.id, "deleted": True}
+
+
+def test_after_nobody_looked_an_old_place_is_worth_nothing():
+    clock = FakeClock()
+    with database(clock) as store:
+        journal = TaskJournal(store)
+        journal.begin()
+        place = journal.end_place()
+        assert journal.after(place, 9) == []
+        journal.end()
+        assert journal.after(place, 9) is None
+        journal.begin()
+        assert journal.after(place, 9) is None
+        assert journal.after(Place(journal.end_place().epoch, 7), 9) is None
+
+
+MARKS = st.dictionaries(st.sampled_from("abcde"), st.tuples(st.sampled_from("xyz")))
+
+
+@given(MARKS, MARKS)
+def test_what_changed_is_what_differs(before, after):
+    names = changed_between(Marks(before, 0), Marks(after, 0))
+    assert set(names) == {
+        name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
+    }
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_a_place_or_none(text):
+    place = Place.parse(text)
+    assert place is None or Place.parse(str(place)) == place
+
+
+@given(st.text(max_size=40))
+def test_an_event_is_one_line_of_data_whatever_it_tells(text):
+    lines = event("task", {"text": text}, "x-1").decode("ascii").split("\n")
+    assert lines[:2] == ["id: x-1", "event: task"] and lines[3:] == ["", ""]
+    assert json.loads(lines[2].removeprefix("data: "))["text"] == text
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.binary(min_size=1, max_size=12), max_size=8), st.data())
+def test_an_output_is_told_whole_however_often_one_comes_back(parts, data):
+    clock = FakeClock()
+    with memory_home() as home, database(clock) as store:
+        home.mkdir()
+        stage = Stage(store, clock)
+        run, path = stage.start(stage.put()), home / "stdout"
+        told, offset = b"", 0
+        with path.open("wb", buffering=0) as file:
+            for part in parts:
+                file.write(part)
+                for _ in range(data.draw(st.integers(0, 2))):
+                    over, text = next_part(store, run, path, offset)
+                    assert not over
+                    told, offset = told + text, offset + len(text)
+        with store.write(*SCOPES) as tx:
+            tx.constant("UPDATE runs SET state = 'exited'")
+        while (found := next_part(store, run, path, offset))[1]:
+            told, offset = told + found[1], offset + len(found[1])
+        assert found == (True, b"") and told == b"".join(parts)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(1, 4), max_size=6), st.data())
+def test_a_bus_is_told_whole_however_often_one_comes_back(bursts, data):
+    clock = FakeClock()
+    with memory_home() as home:
+        bus = Bus(home / "bus.jsonl", clock).create()
+        said, heard, after = [], [], ""
+        for burst in bursts:
+            for _ in range(burst):
+                clock.advance(1)
+                said.append(bus.post(MessageType.USER, "x", Sender.person("ann")).id)
+            found = messages_after(bus.path, after)
+            kept = found[: data.draw(st.integers(0, len(found)))]
+            heard += [one.id for one in kept]
+            after = heard[-1] if heard else ""
+        heard += [one.id for one in messages_after(bus.path, after)]
+        assert heard == said

@@ -1,0 +1,299 @@
+"""Every route: what it answers, and that commands do what the command line does."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hostler.bus import task_bus
+from hostler.service.admission import SCOPES
+from hostler.store.pauses import pauses
+from hostler.store.pulls import PullRow, PullStatus, add_pull
+from hostler.store.runs import find_run
+from hostler.store.tasks import TaskState, require_task
+
+API = "/api/v1"
+
+
+def ok(answer, status=200):
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def state_of(house, task):
+    with house.store.read() as tx:
+        return require_task(tx, task.id).state
+
+
+def test_the_house_answers(client):
+    assert ok(client.get(f"{API}/health")) == {"status": "ok"}
+    assert ok(client.get(f"{API}/version"))["hostler"]
+    assert ok(client.get(f"{API}/session")) == {"by": "ann", "csrf": None}
+    refused = client.get(f"{API}/ready")
+    assert (refused.status_code, refused.json()["error"]["kind"]) == (503, "no_service")
+
+
+def test_ready_where_a_service_takes_tasks(house, client, monkeypatch):
+    monkeypatch.setattr("hostler.web.routes.house.presence", lambda _home: house.presence)
+    assert ok(client.get(f"{API}/ready")) == {"status": "ready"}
+
+
+def test_status_is_the_snapshot(house, client):
+    task = house.put()
+    seen = ok(client.get(f"{API}/status"))
+    assert seen == json.loads(json.dumps(house.desk.lookout.look().as_json())) | {
+        "governor": seen["governor"]
+    }
+    assert [one["task"] for one in seen["queue"]] == [task.id]
+
+
+def test_projects_repositories_pulls_and_blocked_work(house, client):
+    house.start(house.put("barn"))
+    asks = house.put("garden", state=TaskState.NEEDS_INPUT, question="Which?")
+    with house.store.write(*SCOPES) as tx:
+        pull = PullRow("octo/barn", 7, 3, asks.id, "b", PullStatus.BLOCKED)
+        add_pull(tx, pull)
+    projects = {one["project"]: one for one in ok(client.get(f"{API}/projects"))["projects"]}
+    assert set(projects) == {"barn", "stable", "field", "garden"}
+    assert (projects["barn"]["at_work"], projects["garden"]["needs_person"]) == (1, 1)
+    assert projects["garden"]["repo"] is None
+    assert len(ok(client.get(f"{API}/repositories"))["repositories"]) == 3
+    pulls = ok(client.get(f"{API}/pulls"))
+    assert pulls["total"] == 1 and pulls["pulls"][0]["pull"] == 7
+    blocked = ok(client.get(f"{API}/blocked"))
+    assert blocked["total"] == 1 and "task answer" in blocked["blocked"][0]["then"]
+
+
+def test_tasks_page_by_page(house, client):
+    made = [house.put("barn" if number % 2 else "stable").id for number in range(7)]
+    listed, before = [], ""
+    while True:
+        page = ok(client.get(f"{API}/tasks", params={"limit": 3, "before": before}))
+        listed += [one["id"] for one in page["tasks"]]
+        before = page["next"]
+        if before is None:
+            break
+    assert listed == sorted(made, reverse=True)
+
+
+def test_tasks_by_state_project_and_parent(house, client):
+    done = house.put("barn", state=TaskState.DONE)
+    failed = house.put("stable", state=TaskState.FAILED)
+    child = house.put("barn", order={"parent_task": house.put("barn").id})
+
+    def ids(**params):
+        return [one["id"] for one in ok(client.get(f"{API}/tasks", params=params))["tasks"]]
+
+    assert ids(state=["done", "failed"]) == sorted([done.id, failed.id], reverse=True)
+    assert ids(project="stable") == [failed.id]
+    assert ids(parent=child.parent_task) == [child.id]
+    assert ids(project="nobody") == []
+
+
+def test_a_task_is_submitted_for_a_folder(house, client, tmp_path):
+    asked = {"prompt": "Tidy up", "cwd": str(tmp_path), "project": "barn", "title": "Tidy"}
+    taken = ok(client.post(f"{API}/tasks", json=asked), 201)
+    assert (taken["project"], taken["status"]) == ("barn", "queued")
+    with house.store.read() as tx:
+        task = require_task(tx, taken["id"])
+    assert (task.author, task.cwd, task.prompt) == ("ann", str(tmp_path), "Tidy up")
+    assert (house.home / "projects" / "barn" / "tasks" / task.id / "TASK.md").is_file()
+
+
+def test_a_task_is_submitted_for_a_repository_and_waits_for_another(house, client):
+    first = house.put("stable")
+    asked = {"prompt": "Mend it", "repo": "octo/stable", "depends_on": [first.id]}
+    taken = ok(client.post(f"{API}/tasks", json=asked), 201)
+    assert taken["depends_on"] == [first.id] and taken["gate"] == "dependencies"
+    assert taken["blockers"][0]["name"] == first.id
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"prompt": "x"},
+        {"prompt": "x", "cwd": "/no/such/folder"},
+        {"prompt": "x", "cwd": "relative"},
+        {"prompt": "x", "cwd": "/tmp", "repo": "barn"},
+        {"prompt": " \n", "repo": "barn"},
+        {"prompt": "x\0y", "repo": "barn"},
+        {"prompt": "x", "repo": "nobody/nothing"},
+        {"prompt": "x", "repo": "barn", "agent": "nobody"},
+        {"prompt": "x", "repo": "barn", "depends_on": ["../x"]},
+        {"prompt": "x", "cwd": "/tmp", "project": "../.."},
+        {"prompt": "x", "repo": "barn", "env": ["A=b"]},
+        {"prompt": "x", "repo": "barn", "sudo": True},
+        {},
+        [],
+        None,
+    ],
+)
+def test_what_cannot_become_a_task_changes_nothing(house, client, asked):
+    refused = client.post(f"{API}/tasks", json=asked)
+    assert 400 <= refused.status_code < 500 and refused.json()["error"]["what"]
+    assert ok(client.get(f"{API}/tasks"))["tasks"] == []
+
+
+def test_all_about_one_task_and_what_holds_it(house, client):
+    first, second = house.put(), house.put()
+    assert ok(client.get(f"{API}/tasks/{second.id}"))["prompt"] == "job"
+    told = ok(client.get(f"{API}/tasks/{second.id}/why"))
+    assert (told["gate"], told["waits"]) == ("turn", True) and first.id in told["why"]
+
+
+def test_stop_resume_cancel_retry(house, client):
+    task = house.put()
+    changed = ok(client.post(f"{API}/tasks/{task.id}/stop", json={"why": "wrong\nbranch"}))
+    assert changed["changed"][0]["reason"] == "Stopped by ann: wrong branch"
+    assert ok(client.post(f"{API}/tasks/{task.id}/resume"))["changed"][0]["state"] == "queued"
+    ok(client.post(f"{API}/tasks/{task.id}/cancel"))
+    refused = client.post(f"{API}/tasks/{task.id}/resume")
+    assert (refused.status_code, refused.json()["error"]["kind"]) == (409, "command_refused")
+    assert "retry" in refused.json()["error"]["remedy"]
+    ok(client.post(f"{API}/tasks/{task.id}/retry", json={}))
+    assert state_of(house, task) is TaskState.QUEUED
+
+
+def test_a_question_is_answered(house, client):
+    task = house.put(state=TaskState.NEEDS_INPUT, question="Which?")
+    ok(client.post(f"{API}/tasks/{task.id}/answer", json={"text": "The left one."}))
+    with house.store.read() as tx:
+        assert "The left one." in require_task(tx, task.id).note
+    refused = client.post(f"{API}/tasks/{task.id}/answer", json={"text": "Again."})
+    assert refused.status_code == 409
+
+
+def test_one_run_and_what_it_printed(house, client):
+    run = house.start(house.put())
+    folder = house.home / run.folder
+    folder.mkdir(parents=True)
+    (folder / "stdout").write_bytes("one\ntwo é\n".encode())
+    shown = ok(client.get(f"{API}/runs/{run.run}"))
+    assert (shown["task"], shown["state"]) == (run.task_id, "running")
+    assert shown["output_bytes"] == {"stdout": 11, "stderr": 0}
+    whole = client.get(f"{API}/runs/{run.run}/output")
+    assert whole.text == "one\ntwo é\n" and whole.headers["x-hostler-over"] == "0"
+    assert whole.headers["content-type"].startswith("text/plain")
+    part = client.get(f"{API}/runs/{run.run}/output", params={"offset": 4, "limit": 3})
+    assert (part.text, part.headers["x-hostler-end"]) == ("two", "7")
+    ranged = client.get(f"{API}/runs/{run.run}/output", headers={"Range": "bytes=-4"})
+    assert (ranged.status_code, ranged.content) == (206, " é\n".encode())
+    assert ranged.headers["content-range"] == "bytes 7-10/11"
+    beyond = client.get(f"{API}/runs/{run.run}/output", headers={"Range": "bytes=50-"})
+    assert (beyond.status_code, beyond.json()["error"]["kind"]) == (416, "bad_range")
+    errors = client.get(f"{API}/runs/{run.run}/output", params={"stream": "stderr"})
+    assert errors.content == b""
+
+
+def test_a_run_is_stopped_with_its_task_and_only_while_it_is_there(house, client):
+    task = house.put()
+    run = house.start(task)
+    ok(client.post(f"{API}/runs/{run.run}/stop", json={"why": "no"}))
+    assert state_of(house, task) is TaskState.STOPPED
+    with house.store.read() as tx:
+        assert "no" in find_run(tx, run.run).stop_why
+    with house.store.write(*SCOPES) as tx:
+        tx.constant("UPDATE runs SET state = 'ended'")
+    assert client.post(f"{API}/runs/{run.run}/stop").status_code == 409
+
+
+def test_buses_are_read_and_spoken_on(house, client):
+    task = house.put()
+    path = f"{API}/tasks/{task.id}/bus"
+    first = ok(client.post(path, json={"text": "Use the left one."}), 201)
+    house.clock.advance(1)
+    ok(client.post(path, json={"text": "Why?", "type": "QUESTION", "thread": first["id"]}), 201)
+    read = ok(client.get(path))["messages"]
+    assert [one["body"] for one in read] == ["Use the left one.", "Why?"]
+    assert read[0]["sender"] == {"kind": "person", "name": "ann"}
+    assert read[1]["thread"] == first["id"]
+    after = ok(client.get(path, params={"after": first["id"]}))["messages"]
+    assert [one["body"] for one in after] == ["Why?"]
+    typed = ok(client.get(path, params={"type": "USER"}))["messages"]
+    assert [one["body"] for one in typed] == ["Use the left one."]
+    assert len(task_bus(house.home, task.project, task.id).tail(9)) == 2
+    assert ok(client.get(f"{API}/projects/barn/bus")) == {"messages": [], "skipped": 0}
+    ok(client.post(f"{API}/projects/barn/bus", json={"text": "To all."}), 201)
+    assert client.get(f"{API}/projects/nobody/bus").status_code == 404
+    assert client.get(path, params={"after": "x"}).status_code == 422
+    assert client.post(path, json={"text": "x", "type": "RUN_STOP"}).status_code == 422
+
+
+def test_pools_are_shown_set_closed_and_opened(house, client):
+    house.start(house.put())
+    assert {one["pool"] for one in ok(client.get(f"{API}/pools"))["pools"]} >= {"p"}
+    assert ok(client.get(f"{API}/pools/p"))["active"] == 1
+    shown = ok(client.put(f"{API}/pools/p", json={"max_global_agents": 3}))
+    assert (shown["cap"], shown["adaptive"]) == (3, False)
+    asked = {"max_global_agents": 2, "adaptive": True, "hard_max": 9}
+    assert ok(client.put(f"{API}/pools/p", json=asked))["adaptive"] is True
+    assert ok(client.put(f"{API}/pools/p", json={"max_global_agents": 3}))["adaptive"] is False
+    closed = ok(client.post(f"{API}/pools/p/park", json={"minutes": 5, "why": "new key"}))
+    assert closed["parked"]["why"] == "new key"
+    assert ok(client.post(f"{API}/pools/p/resume")) == {"pool": "p", "was_parked": True}
+    assert ok(client.post(f"{API}/pools/p/park", json={}))["parked"] is not None
+    assert ok(client.post(f"{API}/pools/p/reset"))["pool"] == "p"
+    assert client.get(f"{API}/pools/nobody").status_code == 404
+
+
+def test_a_damaged_file_of_caps_is_said_and_stays(house, client):
+    (house.home / "governor.json").write_text("{")
+    for answer in (
+        client.get(f"{API}/status"),
+        client.put(f"{API}/pools/p", json={"max_global_agents": 3}),
+    ):
+        assert (answer.status_code, answer.json()["error"]["kind"]) == (503, "config_error")
+        assert "governor.json" in answer.json()["error"]["what"]
+    assert (house.home / "governor.json").read_text() == "{"
+
+
+def test_repositories_and_everything_are_held_back(house, client):
+    held = ok(client.post(f"{API}/repositories/barn/pause", json={"why": "moving"}))
+    assert (held["scope"], held["changed"], held["by"]) == ("project:barn", True, "ann")
+    ok(client.post(f"{API}/pause"))
+    with house.store.read() as tx:
+        assert set(pauses(tx)) == {"all", "project:barn"}
+    lifted = ok(client.post(f"{API}/resume"))
+    assert lifted == {"scope": "all", "changed": True, "still_paused": ["project:barn"]}
+    assert ok(client.post(f"{API}/repositories/barn/resume"))["still_paused"] == []
+    assert client.post(f"{API}/repositories/nobody/pause").status_code == 404
+
+
+def test_events_of_the_log(house, client):
+    logs = house.home / "logs"
+    logs.mkdir()
+    lines = [{"at": "x", "event": "a", "task": f"t{number}"} for number in range(5)]
+    (logs / "2024-10-03.jsonl").write_text("\n".join(map(json.dumps, lines[:3])) + "\nno json\n")
+    (logs / "2024-10-04.jsonl").write_text("\n".join(map(json.dumps, lines[3:])) + "\n[1]\n")
+    assert ok(client.get(f"{API}/events"))["events"] == lines
+    assert ok(client.get(f"{API}/events", params={"limit": 3}))["events"] == lines[2:]
+    assert ok(client.get(f"{API}/events", params={"task": "t1"}))["events"] == [lines[1]]
+    assert ok(client.get(f"{API}/events", params={"event": "b"}))["events"] == []
+
+
+def test_settings_without_secrets(house, client):
+    agent = house.now_set.agent["helper"].model_copy(update={"command": ["x", "ghp_" + "a" * 30]})
+    house.now_set = house.now_set.model_copy(update={"agent": {"helper": agent}})
+    shown = ok(client.get(f"{API}/config"))
+    assert shown["agent"]["helper"]["command"] == ["x", "[redacted]"]
+    assert shown["repo"]["barn"]["owner"] == "octo"
+
+
+def test_settings_that_change_are_in_the_next_answer(house, client):
+    house.now_set = house.now_set.model_copy(update={"repo": {}})
+    assert ok(client.get(f"{API}/repositories"))["repositories"] == []
+
+
+def test_metrics(client):
+    answer = client.get("/metrics")
+    assert answer.status_code == 200 and "# HELP live_clients" in answer.text
+
+
+def test_the_schema_names_every_route_and_one_shape_of_errors(client):
+    schema = ok(client.get(f"{API}/openapi.json"))
+    assert {f"{API}/status", f"{API}/tasks/{{task}}/stop", "/metrics"} <= set(schema["paths"])
+    for path, methods in schema["paths"].items():
+        for method, operation in methods.items():
+            shape = operation["responses"]["4XX"]["content"]["application/json"]["schema"]
+            assert shape == {"$ref": "#/components/schemas/ErrorBody"}, (path, method)
