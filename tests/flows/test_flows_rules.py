@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -159,8 +160,48 @@ def test_bad_results_end_in_a_question_whatever_else_changes():
 
 
 def test_attempts_come_to_an_end():
-    step = end(Outcome.NETWORK, task(attempt=LIMITS.max_restarts))
+    step = end(Outcome.CRASH, task(attempt=LIMITS.max_restarts))
     assert step.task.state is TaskState.FAILED and "tried 100 times" in step.task.reason
+
+
+@given(st.lists(st.sampled_from([Outcome.NETWORK, Outcome.SERVER_ERROR]), min_size=2, max_size=150))
+def test_an_outage_counts_no_attempt_waits_longer_each_time_and_gives_nothing_up(outcomes):
+    before, waits = task(attempt=LIMITS.max_restarts), []
+    for outcome in outcomes:
+        step = end(outcome, before)
+        assert step.task.state is TaskState.RETRYING
+        assert step.task.attempt == LIMITS.max_restarts - 1
+        waits.append(parse_stamp(step.task.wake_at) - NOW)
+        before = replace(step.task, state=TaskState.RUNNING, attempt=LIMITS.max_restarts)
+    hour = timedelta(hours=1)
+    assert waits[0] == timedelta(seconds=LIMITS.restart_delay_seconds)
+    assert all(b == min(a * 2, hour) for a, b in itertools.pairwise(waits))
+    # Whatever else happens ends the outage.
+    assert end(Outcome.CRASH, replace(before, attempt=2)).task.outages == 0
+
+
+def test_an_outage_in_the_middle_of_work_is_an_attempt_like_others():
+    before = task(attempt=LIMITS.max_restarts, progress="a", outages=7)
+    facts = Facts(NOW, progress="b")
+    step = after_run(before, verdict(Outcome.SERVER_ERROR), facts, LIMITS)
+    assert (step.task.state, step.task.outages) == (TaskState.FAILED, 0)
+    step = after_run(replace(before, attempt=3), verdict(Outcome.SERVER_ERROR), facts, LIMITS)
+    assert (step.task.state, step.task.attempt) == (TaskState.RETRYING, 3)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.QUOTA, Outcome.AUTH, Outcome.CONFIG])
+def test_who_waits_for_a_provider_or_an_operator_uses_up_no_attempts(outcome):
+    assert end(outcome, task(attempt=4)).task.attempt == 3
+
+
+def test_a_refused_request_in_an_old_conversation_is_tried_once_in_a_new_one():
+    refused = verdict(Outcome.BAD_REQUEST)
+    old = task(session="a-long-one")
+    step = after_run(old, refused, Facts(NOW, session="a-long-one"), LIMITS)
+    assert (step.task.state, step.task.session) == (TaskState.RETRYING, "")
+    fresh = replace(step.task, state=TaskState.RUNNING)
+    step = after_run(fresh, refused, Facts(NOW, session="a-new-one"), LIMITS)
+    assert step.task.state is TaskState.BLOCKED
 
 
 @pytest.mark.parametrize("outcome", [Outcome.RATE_LIMITED, Outcome.OVERLOADED])

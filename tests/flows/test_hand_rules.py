@@ -78,7 +78,7 @@ def test_a_wrong_marker_is_an_error_and_not_a_restart():
 
 @given(st.integers(0, 200), st.none() | st.integers(0, 200))
 def test_no_attempt_beyond_the_last_one(attempt, most):
-    after = end(verdict(Outcome.NETWORK), task(attempt=attempt, max_restarts=most))
+    after = end(verdict(Outcome.CRASH), task(attempt=attempt, max_restarts=most))
     allowed = max(LIMITS.max_restarts if most is None else most, 1)
     assert after.state is (TaskState.FAILED if attempt >= allowed else TaskState.RETRYING)
 

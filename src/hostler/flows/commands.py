@@ -111,6 +111,7 @@ def _queue(tx: Transaction, task: Task, reason: str, fresh: Task | None = None) 
         exits_without_progress=0,
         repair_rounds=0,
         requeues=0,
+        outages=0,
         pr_number=_going_on(tx, task),
     )
     return publish(tx, change_task(tx, task, queued))

@@ -82,6 +82,7 @@ def _delivered(task: Task, delivery: Delivery, facts: Facts) -> Task:
         exits_without_progress=0,
         repair_rounds=0,
         requeues=0,
+        outages=0,
     )
 
 

@@ -18,6 +18,8 @@ from hostler.store.pulls import PullStatus
 from hostler.store.tasks import Task, TaskState
 
 LONGEST_RETRY = timedelta(minutes=5)
+# Their provider was not there, or failed: nobody's fault here, however long it lasts.
+OUTAGES = frozenset({Outcome.NETWORK, Outcome.SERVER_ERROR})
 FIRST_PARKING = timedelta(minutes=1)
 # What only the operator can change is looked at now and then: it costs nothing to try.
 FIRST_OPERATOR = timedelta(minutes=10)
@@ -64,9 +66,11 @@ def after_run(task: Task, verdict: Verdict, facts: Facts, limits: Tasks) -> Step
     progressed = progressed and verdict.outcome is not Outcome.BAD_RESULT
     idle = 0 if progressed else task.exits_without_progress
     # Of a run that did not get so far as to work, there is no session to go on with.
-    heard = "" if verdict.outcome is Outcome.CONFIG else facts.session
+    heard = "" if verdict.outcome in (Outcome.CONFIG, Outcome.BAD_REQUEST) else facts.session
+    outage = verdict.outcome in OUTAGES and not progressed
     known = replace(
-        task,
+        _given_back(task) if outage else task,
+        outages=task.outages + 1 if outage else 0,
         session=heard or task.session,
         progress=facts.progress or task.progress,
         finishing=False,
@@ -76,6 +80,11 @@ def after_run(task: Task, verdict: Verdict, facts: Facts, limits: Tasks) -> Step
     if rule is None:
         raise ValueError("work that is done goes to its checks first")
     return rule(Ended(known, verdict, facts, limits))
+
+
+def _given_back(task: Task) -> Task:
+    """An attempt that came to nothing for a reason outside of the task is none."""
+    return replace(task, attempt=max(task.attempt - 1, 0))
 
 
 def has_progressed(before: str, now: str) -> bool:
@@ -111,7 +120,7 @@ def _block(end: Ended) -> Step:
 
 def _retry(end: Ended) -> Step:
     task, verdict, limits = end.task, end.verdict, end.limits
-    if task.attempt >= most_attempts(task, limits):
+    if task.attempt >= most_attempts(task, limits) and not task.outages:
         return fail(task, f"{verdict.why} It was tried {often(task.attempt)}.")
     if task.exits_without_progress >= limits.exits_without_progress:
         return ask(
@@ -120,7 +129,11 @@ def _retry(end: Ended) -> Step:
             f"Last time: {verdict.why} How shall it go on?",
         )
     first = timedelta(seconds=limits.restart_delay_seconds)
-    at = end.facts.now + doubled(first, task.exits_without_progress, LONGEST_RETRY)
+    wait = doubled(first, task.exits_without_progress, LONGEST_RETRY)
+    if task.outages:
+        # Longer each time, so that hours of it cost little; and it comes to no end by itself.
+        wait = doubled(first, task.outages - 1, LONGEST_PARKING)
+    at = end.facts.now + wait
     noted = verdict.why if verdict.outcome is Outcome.BAD_RESULT else task.note
     return Step(later(replace(task, note=noted), TaskState.RETRYING, verdict.why, at))
 
@@ -128,7 +141,7 @@ def _retry(end: Ended) -> Step:
 def _back_off(end: Ended) -> Step:
     """The provider's trouble, not the task's: no attempt is counted, and each wait is longer."""
     verdict, now = end.verdict, end.facts.now
-    task = replace(end.task, attempt=max(end.task.attempt - 1, 0))
+    task = _given_back(end.task)
     if task.requeues >= end.limits.rate_limited_requeue_budget:
         why = f"{EXHAUSTED}: it was sent back {often(task.requeues)}. Last time: {verdict.why}"
         return block(task, why, end.facts.kept)
@@ -145,26 +158,26 @@ def _park(end: Ended) -> Step:
         return _behind_the_pool(end)
     # An end that is past already would start it again at once, and again.
     until = max(limit_ends(end.verdict, now) or now + LONGEST_PARKING, now + FIRST_PARKING)
-    return Step(later(end.task, TaskState.PARKED, end.verdict.why, until))
+    return Step(later(_given_back(end.task), TaskState.PARKED, end.verdict.why, until))
 
 
 def _behind_the_pool(end: Ended) -> Step:
     """Its pool is closed until an operator opens it; then it goes on at once."""
     at = end.facts.now + FIRST_PARKING
-    return Step(later(end.task, TaskState.PARKED, end.verdict.why, at))
+    return Step(later(_given_back(end.task), TaskState.PARKED, end.verdict.why, at))
 
 
 def _operator(end: Ended) -> Step:
-    if end.verdict.outcome is Outcome.BAD_REQUEST:
-        return block(end.task, end.verdict.why, end.facts.kept)
     if end.verdict.outcome is Outcome.AUTH:
         return _behind_the_pool(end)
     if end.task.session and end.verdict.decided_by is not DecidedBy.NOT_STARTED:
-        # Perhaps only the session is gone: once more, from the beginning and at once.
-        fresh = replace(end.task, session="", attempt=max(end.task.attempt - 1, 0))
+        # Perhaps only the session is gone, or too long: once more, from the beginning and at once.
+        fresh = replace(_given_back(end.task), session="")
         return Step(later(fresh, TaskState.RETRYING, end.verdict.why, end.facts.now))
+    if end.verdict.outcome is Outcome.BAD_REQUEST:
+        return block(end.task, end.verdict.why, end.facts.kept)
     at = end.facts.now + doubled(FIRST_OPERATOR, end.task.requeues, LONGEST_PARKING)
-    waiting = replace(end.task, requeues=end.task.requeues + 1)
+    waiting = replace(_given_back(end.task), requeues=end.task.requeues + 1)
     return Step(later(waiting, TaskState.PARKED, end.verdict.why, at))
 
 
@@ -194,6 +207,7 @@ def ask(task: Task, text: str) -> Step:
         finishing=False,
         exits_without_progress=0,
         requeues=0,
+        outages=0,
     )
     return Step(asked, (question(task, text),))
 

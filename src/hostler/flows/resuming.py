@@ -220,6 +220,7 @@ def _back(task: Task, number: int, by: str) -> Task:
         exits_without_progress=0,
         repair_rounds=0,
         requeues=0,
+        outages=0,
     )
 
 

@@ -65,6 +65,7 @@ def _wake(tx: Transaction, watch: Watch, task: Task, by: str) -> Task:
         exits_without_progress=0,
         repair_rounds=0,
         requeues=0,
+        outages=0,
     )
     return change_task(tx, task, fresh)
 

@@ -16,6 +16,7 @@ REVISIONS = (
     "0014",
     "0015",
     "0016",
+    "0017",
 )
 HEAD = REVISIONS[-1]
 # Alembic's own note of where a database stands.

@@ -59,6 +59,7 @@ tasks = Table(
     Column("gate_since", Text, nullable=True),
     Column("wall_limit_minutes", Integer, nullable=False, server_default=_ZERO),
     Column("max_restarts", Integer, nullable=True),
+    Column("outages", Integer, nullable=False, server_default=_ZERO),
     UniqueConstraint("repo_full_name", "issue_number", "flow"),
     Index("ix_tasks_state", "state", "order"),
     Index("ix_tasks_parent_task", "parent_task"),

@@ -102,6 +102,7 @@ class Task:
     gate_since: str | None = None
     wall_limit_minutes: int = 0
     max_restarts: int | None = None
+    outages: int = 0
 
     @property
     def by_hand(self) -> bool:
