@@ -1,4 +1,4 @@
-"""Policies for caps that learn, in the simulator: the main scenario, and those held back."""
+"""Policies for caps that learn, in the simulator: the main scenario, and others."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import sys
 
 from bench.harness import Figures
 from hostler.sim.policies import CONTESTANTS
-from hostler.sim.scenario import HELD_OUT, MAIN, Scenario
+from hostler.sim.scenario import HELD_OUT, MAIN, SILENT, Scenario
 from hostler.sim.tournament import tournament
 
 # Enough to tell policies apart on each of the others, and minutes less.
-SEEDS, HELD_OUT_SEEDS = 20, 8
+SEEDS, OTHER_SEEDS = 20, 8
 
 
 def run() -> Figures:
     """`sim.<policy>.<metric>`; those held back are `sim.<scenario>.<policy>.<metric>`."""
     main = _means(MAIN, SEEDS)
-    others = {name: _means(one, HELD_OUT_SEEDS) for name, one in HELD_OUT.items()}
-    return {"seeds": SEEDS, "held_out_seeds": HELD_OUT_SEEDS, "sim": {**main, **others}}
+    others = {one.name: _means(one, OTHER_SEEDS) for one in (*HELD_OUT.values(), SILENT)}
+    return {"seeds": SEEDS, "other_seeds": OTHER_SEEDS, "sim": {**main, **others}}
 
 
 def _means(scenario: Scenario, seeds: int) -> dict[str, dict[str, float]]:

@@ -36,6 +36,7 @@ overlays = st.builds(
     next_dispatch_at=any_moment,
     gate_until=any_moment,
     pausing=st.booleans(),
+    silent=st.booleans(),
     window_at=any_moment,
     looked_at=any_moment,
     window_answers=st.integers(-1, 500),

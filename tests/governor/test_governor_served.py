@@ -105,10 +105,25 @@ def test_without_a_known_pace_the_part_of_the_requests_that_was_served_counts():
     assert 10 <= yard.cap <= 15
 
 
-def test_deaths_that_nobody_saw_coming_take_one_off_at_least():
+def test_agents_that_tell_nothing_until_they_die_are_halved_and_grow_slowly():
     yard = settled(8)
     minute(yard, 12, deaths=1)
-    assert yard.cap == 7
+    assert yard.cap == 4 and yard.overlay.silent
+    yard.waiting = True
+    fill(yard)
+    for _ in range(5):
+        assert yard.cap == 4
+        minute(yard, 12)
+    assert yard.cap == 5
+
+
+def test_one_that_tells_of_a_refusal_ends_the_silence():
+    yard = settled(8)
+    minute(yard, 12, deaths=1)
+    minute(yard, 12, refusals=1)
+    assert yard.cap == 4 and not yard.overlay.silent
+    minute(yard, 12, refusals=1, deaths=1)
+    assert yard.cap == 4
 
 
 def test_growth_is_one_a_minute_and_then_faster():

@@ -116,6 +116,17 @@ def test_the_oracle_uses_the_ceiling_and_is_refused_little():
     assert timid["utilisation"] < 0.75 and timid["limits_per_1000"] == 0
 
 
+def test_silent_agents_are_heard_of_when_they_die_and_not_before():
+    loud = SHORT.model_copy(update={"ceilings": (((0, 1),), ((0, 1),))})
+    heard = World(loud, CONTESTANTS["aimd"], 1)
+    silent = World(loud.model_copy(update={"tells": False}), CONTESTANTS["aimd"], 1)
+    for world in (heard, silent):
+        world.run()
+    events = [sum(room.overlay.rate_limit_events for room in w.rooms) for w in (heard, silent)]
+    assert events == [heard.tally.limits, silent.tally.deaths]
+    assert silent.tally.limits > silent.tally.deaths > 0
+
+
 def test_shares_that_are_not_lent_leave_places_idle():
     uneven = Scenario(
         name="uneven", hours=1, ceilings=(((0, 12),),), projects=4, widths=(1, 12), noise=0

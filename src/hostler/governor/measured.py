@@ -42,6 +42,7 @@ def refused(overlay: Overlay, now: datetime, *, deadly: bool) -> Overlay:
         deaf_since=overlay.deaf_since or now,
         unanswered=overlay.unanswered + 1,
         growth=0,
+        silent=overlay.silent and deadly,
     )
 
 

@@ -137,8 +137,10 @@ class Overlay:
     unanswered: int = 0
     announced_utilisation: float = 0.0
     announced_at: datetime | None = None
-    # Whether the gate is closed for so long that nothing is measured meanwhile.
+    # Whether the gate is closed for so long that nothing is measured meanwhile; whether agents
+    # died of refusals that none of them had told of.
     pausing: bool = False
+    silent: bool = False
 
 
 class Control(Protocol):

@@ -25,6 +25,10 @@ GATE = "limit"
 GROW_EVERY = timedelta(seconds=60)
 # The same where the provider says that it has room: it would say so first if it had none.
 GROW_EVERY_TOLD = timedelta(seconds=30)
+# Agents that tell nothing of refusals until they die of them leave nothing to measure: then it is
+# half after a death and one more after a long while, as `aimd` does it.
+SILENT_FACTOR = 2
+GROW_EVERY_SILENT = timedelta(seconds=300)
 # So many more steps by one before they get larger: most rises are no more than noise.
 PATIENCE = 2
 # No single step is larger: starts take seconds each, and refusals come late.
@@ -135,8 +139,9 @@ def judged(knobs: Knobs, overlay: Overlay, now: datetime, load: Load) -> Overlay
         target = measured.served_part(overlay) * max(cap, measured.usual(overlay, now))
         lower = round(cap - LOWER_GAIN * max(0.0, cap - HEADROOM * target))
         if overlay.window_refusals == overlay.window_deaths:
-            # Agents that do not tell of refusals die of them: the measure comes too late.
-            lower = min(lower, cap - 1)
+            # Nobody told of a refusal before, so the pace may be one of agents that were held back.
+            overlay = replace(overlay, silent=True)
+            lower = min(lower, cap // SILENT_FACTOR)
         overlay = _lowered(overlay, now, cap, lower)
     return measured.begun(measured.paced(overlay, now, load.active), now)
 
@@ -165,11 +170,11 @@ def grown(knobs: Knobs, overlay: Overlay, now: datetime, load: Load) -> Overlay:
         return overlay
     if overlay.last_probe_at is None:
         return replace(overlay, last_probe_at=now)
-    every = GROW_EVERY if use is None else GROW_EVERY_TOLD
+    every = GROW_EVERY_TOLD if use is not None else _unasked(overlay)
     quiet = min(_since(overlay.last_rate_limit_at, now), _since(overlay.last_decrease_at, now))
     if min(quiet, _since(overlay.last_probe_at, now)) < every:
         return overlay
-    step = _step(overlay.growth, told=use is not None)
+    step = _step(overlay, told=use is not None)
     return replace(
         overlay,
         dynamic_cap=min(cap + step, knobs.hard_max),
@@ -178,10 +183,16 @@ def grown(knobs: Knobs, overlay: Overlay, now: datetime, load: Load) -> Overlay:
     )
 
 
-def _step(growth: int, *, told: bool) -> int:
+def _unasked(overlay: Overlay) -> timedelta:
+    """How long it must be quiet where the provider says nothing."""
+    return GROW_EVERY_SILENT if overlay.silent else GROW_EVERY
+
+
+def _step(overlay: Overlay, *, told: bool) -> int:
     """How many more at once: doubled each time where there is room for sure, else one more."""
-    wanted = 2 ** min(growth, LARGEST_STEP) if told else growth - PATIENCE
-    return max(1, min(wanted, LARGEST_STEP))
+    if told:
+        return min(1 << max(0, min(overlay.growth, LARGEST_STEP)), LARGEST_STEP)
+    return 1 if overlay.silent else max(1, min(overlay.growth - PATIENCE, LARGEST_STEP))
 
 
 def _lowered(overlay: Overlay, now: datetime, cap: int, lower: int) -> Overlay:

@@ -47,6 +47,7 @@ class Room:
         self._answers: dict[bool, int] = {True: 0, False: 0}
         self._last = Slot("")
         self._headers = contestant.headers
+        self._tells = scenario.tells
         self._strict = contestant.strict_shares
         self._knobs = contestant.knobs(scenario)
         self._control = contestant.control(
@@ -114,7 +115,9 @@ class Room:
         self._last = agent.slot
 
     def limited(self, now: float, agent: Agent, *, deadly: bool) -> None:
-        """A refusal."""
+        """A refusal, if anybody hears of it."""
+        if not deadly and not self._tells:
+            return
         again = self.provider.again_in(now)
         at = moment(now + max(SOONEST_AGAIN, again)) if self._headers and again else None
         reason = Reason.OVERLOAD if again is None else Reason.BURST

@@ -43,6 +43,8 @@ class Scenario(BaseModel):
     backoff_first_seconds: float = Field(default=1, gt=0)
     backoff_most_seconds: float = Field(default=60, gt=0)
     backoff_jitter: float = Field(default=0.5, ge=0, le=1)
+    # Whether it tells of refusals before it dies of them; some programs do not.
+    tells: bool = True
     misses_that_kill: int = Field(default=10, ge=1)
     # What a death costs: this part of the work, and a wait that grows with each death of the task.
     lost_part: float = Field(default=0.5, ge=0, le=1)
@@ -114,7 +116,9 @@ HELD_OUT = {
         recovery_from=None,
     ),
 }
-SCENARIOS = {MAIN.name: MAIN, **HELD_OUT}
+# One rule of `served` was written for this one.
+SILENT = Scenario(name="silent_agents", tells=False)
+SCENARIOS = {MAIN.name: MAIN, **HELD_OUT, SILENT.name: SILENT}
 
 
 def find_scenario(name: str) -> Scenario:
