@@ -248,7 +248,9 @@ def test_a_pool_is_closed_by_hand_for_a_time_or_until_it_is_resumed(hostler, sta
     out = hostler("governor").out
     assert "(A new key.)" in out and "closed until an operator opens it (An operator" in out
     done = hostler("governor", "park", "--until", "2020-01-01T00:00Z", "--provider", "google")
-    assert done.out == "Pool google is closed until now.\n"
+    assert done.out == "Pool google is open: that moment is past.\n"
+    told = json.loads(hostler("governor", "park", "--json").out)
+    assert told == {"pool": "anthropic", "parked": True, "until": None}
     for pool in ("anthropic", "openai"):
         assert hostler("governor", "resume", "--provider", pool).out == f"Pool {pool} is open.\n"
 

@@ -93,6 +93,11 @@ def test_a_damaged_cap_is_the_lowest_and_a_damaged_breaker_is_open(garbage):
         assert known.breaker_state is Breaker.OPEN
 
 
+def test_a_breaker_of_which_all_is_lost_stays_open_for_as_long_as_it_may():
+    known = learned(KNOBS, '{"breaker_state": 7}', NOW, Load(0, True))
+    assert known.shut.until == NOW + timedelta(seconds=3600)
+
+
 @pytest.mark.parametrize("name", ["breaker_open_at", "probe", "probe_admitted_at"])
 def test_a_breaker_of_which_a_part_is_lost_has_just_opened(name):
     tries = replace(

@@ -15,6 +15,7 @@ from hostler.errors import HostlerError, StoreMissing
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from hostler.governor.gates import Closed
     from hostler.governor.status import Status
     from hostler.store import Store, Transaction
 
@@ -183,21 +184,24 @@ def park(
     """
     from hostler.governor import park as close_pool
     from hostler.governor.parking import closed
+    from hostler.model import stamp
     from hostler.store.parked import parked_pool
 
     provider, json = _given(context, provider, json=json)
     pool, ends = _pool(provider), _ends(until, hours)
 
-    def close(tx: Transaction) -> str:
+    def close(tx: Transaction) -> Closed | None:
         close_pool(tx, pool, ends(tx.now()), why or "An operator closed it.")
-        standing = closed(parked_pool(tx, pool), tx.now())
-        return standing.in_words if standing else "until now"
+        return closed(parked_pool(tx, pool), tx.now())
 
-    words = _in_store(globals_of(context), close)
+    found = _in_store(globals_of(context), close)
     if json:
-        say_json({"pool": pool, "closed": words})
+        ends_at = stamp(found.ends_at) if found and found.ends_at else None
+        say_json({"pool": pool, "parked": found is not None, "until": ends_at})
+    elif found is None:
+        say(f"Pool {pool} is open: that moment is past.")
     else:
-        say(f"Pool {pool} is closed {words}.")
+        say(f"Pool {pool} is closed {found.in_words}.")
 
 
 @commands.command()

@@ -24,6 +24,8 @@ from hostler.store.transaction import Transaction
 
 # After these, a pool may be closed.
 CLOSING = LIMITS | {Outcome.AUTH}
+# Of one refusal told again and again in one look, so many count: an agent may print what it likes.
+MOST_TOLD = 20
 # These ask for fewer agents; a pool that learns needs no closing for them.
 REASONS = {Outcome.RATE_LIMITED: Reason.BURST, Outcome.OVERLOADED: Reason.OVERLOAD}
 
@@ -78,14 +80,15 @@ def whose(run: Run) -> Slot:
 
 
 def live_reports(slot: Slot, limits: Iterable[Limit]) -> list[Report]:
-    """What an agent that lives was told, each as often as it was. How long its own program waits
-    is not its provider's word, and the stream does not tell them apart.
+    """What an agent that lives was told, each about as often as it was.
+
+    How long its program waits is not its provider's word: a stream does not tell them apart.
     """
     return [
         Report(slot, Source.LIVE, REASONS[one.signal.reason], _moment(one.signal.resets_at))
         for one in limits
         if one.signal.reason in REASONS
-        for _ in range(one.times)
+        for _ in range(min(one.times, MOST_TOLD))
     ]
 
 

@@ -47,7 +47,7 @@ def leases_are_held(context: Context) -> Iterator[Finding]:
 
 def _left_behind(found: Governor) -> Iterator[Finding]:
     """What the dead left, by pool. It is given back by itself."""
-    by_itself = "It is given back at the next start; a service does it once a minute."
+    by_itself = "A service gives it back within a minute; without one, run: hostler doctor --fix"
     for pool in sorted({one.pool for one in found.ended}):
         names = ", ".join(one.lease for one in found.ended if one.pool == pool)
         evidence = f"{pool}: the holders of {names} are dead"

@@ -80,6 +80,11 @@ class Closed:
     why: str
 
     @property
+    def ends_at(self) -> datetime | None:
+        """When it ends by itself; None: it does not."""
+        return None if self.until == UNTIL_RESUMED else self.until
+
+    @property
     def in_words(self) -> str:
         """Until when."""
         if self.until == UNTIL_RESUMED:
@@ -196,7 +201,7 @@ def _parked(ask: Ask, scene: Scene, _policy: Policy) -> Denied | None:
         f"Pool {scene.pool} is closed {closed.in_words}{why}.",
         f"Wait, or open it with `hostler governor resume --provider {scene.pool}`.",
         since=closed.since,
-        opens_at=None if closed.until == UNTIL_RESUMED else closed.until,
+        opens_at=closed.ends_at,
     )
 
 

@@ -62,7 +62,8 @@ def from_table(raw: dict[str, Any]) -> Overlay:
     if broken and known.get("breaker_state", Breaker.CLOSED) is not Breaker.CLOSED:
         # Who tries, or since when, is lost: it is as if it had just opened.
         known |= {"breaker_state": Breaker.OPEN, "breaker_open_at": LATEST, "probe": None}
-        known |= {"probe_admitted_at": None}
+        known["probe_admitted_at"] = None
+        known["breaker_break_seconds"] = known.get("breaker_break_seconds") or float(LARGEST)
     return Overlay(**known)
 
 

@@ -83,11 +83,10 @@ def _known(
     ended: Iterable[Slot] = (),
 ) -> Learned | None:
     """What was learned of the pool; None where nothing is. Whoever asks waits for a place."""
-    knobs = policy.knobs(ask.pool) if policy.tuned else None
-    if knobs is None or not knobs.adaptive:
+    if not policy.is_adaptive(ask.pool):
         return None
     load = Load(counts.in_pool, True, slots_of(rows))
-    return learned(knobs, counts.overlay, now, load, ended)
+    return learned(policy.knobs(ask.pool), counts.overlay, now, load, ended)
 
 
 def count_on_machine(leases: Iterable[Lease], here: Here) -> int:

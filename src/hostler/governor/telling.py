@@ -50,7 +50,7 @@ def _pool(pool: PoolStatus, found: Status) -> dict[str, Any]:
         "adaptive": pool.knobs.adaptive,
         "policy": pool.knobs.policy,
         "overlay": _overlay(pool.learned) if pool.learned else None,
-        "parked": parked and {"until": stamp(parked.until), "why": parked.why},
+        "parked": parked and {"until": _moment(parked.ends_at), "why": parked.why},
         "leases": [_lease(lease, found) for lease in pool.leases],
         "demand": [asdict(wish) for wish in pool.demand],
         "shares": dict(pool.shares),
