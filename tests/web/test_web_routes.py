@@ -229,6 +229,9 @@ def test_pools_are_shown_set_closed_and_opened(house, client):
     asked = {"max_global_agents": 2, "adaptive": True, "hard_max": 9}
     assert ok(client.put(f"{API}/pools/p", json=asked))["adaptive"] is True
     assert ok(client.put(f"{API}/pools/p", json={"max_global_agents": 3}))["adaptive"] is False
+    wrong = {"max_global_agents": 5, "adaptive": True, "hard_max": 2}
+    assert client.put(f"{API}/pools/p", json=wrong).status_code == 422
+    assert ok(client.get(f"{API}/pools/p"))["cap"] == 3
     closed = ok(client.post(f"{API}/pools/p/park", json={"minutes": 5, "why": "new key"}))
     assert closed["parked"]["why"] == "new key"
     assert ok(client.post(f"{API}/pools/p/resume")) == {"pool": "p", "was_parked": True}

@@ -6,15 +6,16 @@ from datetime import timedelta
 
 from fastapi import APIRouter
 
+from hostler.errors import ConfigError
 from hostler.governor import park as close_pool
-from hostler.governor import pool_key, status
+from hostler.governor import pool_key, read_policy, status
 from hostler.governor import reset as forget
 from hostler.governor import resume as open_pool
 from hostler.governor.gates import UNTIL_RESUMED
 from hostler.service.directing import one_line
 from hostler.service.pool_caps import set_pool
 from hostler.web.desk import At, Desk
-from hostler.web.refusals import NotHere
+from hostler.web.refusals import NotHere, Unusable
 from hostler.web.shapes import Caps, Closing, Object, PoolName
 
 router = APIRouter(prefix="/pools", tags=["pools"])
@@ -35,7 +36,12 @@ def show(desk: At, pool: PoolName) -> Object:
 @router.put("/{pool}")
 def set_anew(desk: At, pool: PoolName, caps: Caps) -> Object:
     """Set it anew: what is not said goes back to its default. Agents at work go on."""
-    set_pool(desk.home, desk.settings, desk.store, pool, caps.model_dump(exclude_unset=True))
+    read_policy(desk.home, desk.settings)  # a file that is damaged already is no fault of theirs
+    try:
+        set_pool(desk.home, desk.settings, desk.store, pool, caps.model_dump(exclude_unset=True))
+    except ConfigError as error:
+        said = " ".join(problem.sentence() for problem in error.problems)
+        raise Unusable(said, "Nothing of it was written.") from error
     return _one(desk, pool)
 
 

@@ -1,0 +1,189 @@
+"""A real server: it starts before anything else, says where it is, and ends; or says why not."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+from intake_yard import migrated
+from task_program import Home
+from web_house import memory_home
+
+from hostler.bus import Bus, MessageType, Sender
+from hostler.clock import SystemClock
+from hostler.config.settings import Settings, Web
+from hostler.errors import HostlerError
+from hostler.store import open_store
+from hostler.telemetry.logs import Logging
+from hostler.web.beside import NOTE, Address, Ground, address_for, known_url, web_beside
+from hostler.web.keys import NoToken
+from hostler.web.live.sse import EventStream
+from hostler.web.serving import is_loopback, listen, url_of
+
+
+@pytest.fixture
+def ground():
+    with memory_home() as home:
+        home.mkdir()
+        (home / "hostler.db").write_bytes(migrated())
+        store = open_store(home)
+        logging = Logging(SystemClock(), home / "logs")
+        settings = Settings(web=Web(port=0))
+        yield Ground(home, store, SystemClock(), lambda: settings, "ann", logging.log, {})
+        logging.close()
+        store.close()
+
+
+def ask(served, path="/api/v1/status", token=None):
+    bearer = {"Authorization": f"Bearer {token or served.token.value}"}
+    return httpx.get(f"{served.url}{path}", headers=bearer)
+
+
+HERE = Address("127.0.0.1", 0)
+
+
+def test_it_answers_for_the_length_of_a_block(ground):
+    with web_beside(ground, HERE) as served:
+        assert ask(served).status_code == 200
+        assert ask(served, token="wrong").status_code == 401
+        assert known_url(ground.home) == served.url
+        assert served.token.where in served.sentence() and served.url in served.sentence()
+        assert served.token.value not in served.sentence()
+    assert known_url(ground.home) == "" and not (ground.home / NOTE).exists()
+    with pytest.raises(httpx.ConnectError):
+        ask(served)
+    logged = "".join(path.read_text() for path in (ground.home / "logs").iterdir())
+    assert "web_listening" in logged and served.token.value not in logged
+
+
+def test_two_at_one_address_are_refused_before_anything_starts(ground):
+    with web_beside(ground, HERE) as served:
+        taken = Address("127.0.0.1", int(served.url.rpartition(":")[2]))
+        with (
+            pytest.raises(HostlerError, match="cannot listen") as refused,
+            web_beside(ground, taken),
+        ):
+            pass
+        assert "--web-listen" in refused.value.remedy and ask(served).status_code == 200
+
+
+def test_wider_than_this_machine_needs_leave_and_a_token(ground):
+    with pytest.raises(HostlerError, match="Other machines") as refused:
+        address_for(Web(), "0.0.0.0:8473")
+    assert "allow_remote" in refused.value.remedy
+    wide = address_for(Web(allow_remote=True), "0.0.0.0:0")
+    with pytest.raises(NoToken), web_beside(ground, wide):
+        pass
+    settings = Settings(web=Web(allow_remote=True, token_env="T"))
+    environment = {"T": "a-token-of-their-own"}
+    remote = Ground(
+        ground.home, ground.store, ground.clock, lambda: settings, "ann", ground.log, environment
+    )
+    with web_beside(remote, wide) as served:
+        assert "Other machines" in served.sentence() and served.wide
+        assert ask(served).status_code == 200
+
+
+@pytest.mark.parametrize("text", ["8473", "x:y", "localhost:99999", ":-1", "a:b:"])
+def test_addresses_that_are_none(text):
+    with pytest.raises(HostlerError, match="no address"):
+        address_for(Web(), text)
+
+
+def test_addresses():
+    assert address_for(Web(), "[::1]:5") == Address("::1", 5)
+    assert address_for(Web(), ":5") == Address("127.0.0.1", 5)
+    assert address_for(Web(port=9), "") == Address("127.0.0.1", 9)
+    assert [is_loopback(host) for host in ("localhost", "::1", "0.0.0.0", "x.example")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    with pytest.raises(HostlerError, match="cannot listen"):
+        listen("no-such-host.invalid", 0)
+    with listen("127.0.0.1", 0) as at:
+        assert url_of(at).startswith("http://127.0.0.1:")
+
+
+def test_an_endless_head_is_cut_off(ground):
+    with web_beside(ground, HERE) as served:
+        with socket.create_connection(("127.0.0.1", int(served.url.rpartition(":")[2]))) as line:
+            line.settimeout(30)
+            line.sendall(b"GET / HTTP/1.1\r\nx: ")
+            with pytest.raises(OSError):
+                for _ in range(100_000):
+                    line.sendall(b"x" * 65_536)
+        assert ask(served).status_code == 200
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    """Clients that do not read are cut off soon; rings when one was."""
+    dropped = threading.Event()
+
+    def stream(source, **_more):
+        return EventStream(source, 0.2, dropped=dropped.set)
+
+    monkeypatch.setattr("hostler.web.routes.live.EventStream", stream)
+    return dropped
+
+
+def test_one_who_never_reads_is_cut_off_and_delays_nobody(ground, hasty):
+    # More than the kernel keeps for one who does not read.
+    bus = Bus(ground.home / "projects" / "barn" / "bus.jsonl").create()
+    for _ in range(200):
+        bus.post(MessageType.USER, "x" * 50_000, Sender.person("ann"))
+    with web_beside(ground, HERE) as served, socket.socket() as never:
+        never.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        port = int(served.url.rpartition(":")[2])
+        never.connect(("127.0.0.1", port))
+        head = f"GET /api/v1/live/projects/barn/bus HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+        never.sendall(f"{head}Authorization: Bearer {served.token.value}\r\n\r\n".encode())
+        assert hasty.wait(30)
+        assert ask(served).status_code == 200
+
+
+# -- the real program --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def town(tmp_path: Path, environment):
+    made = Home(tmp_path, environment)
+    yield made
+    made.clean()
+
+
+def test_a_service_with_an_api_and_commands_over_it(town):
+    service = town.start("service", "--web-listen", "127.0.0.1:0")
+    said = town.heard(service, "The API answers")
+    assert str(town.home / "web-token") in said
+    url, token = town.ok("web", "url").strip(), town.ok("web", "token").strip()
+    assert token == (town.home / "web-token").read_text().strip() and token not in said
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}) as client:
+        assert client.get("/api/v1/ready").status_code == 200
+        asked = {"prompt": "done()", "cwd": str(town.yard)}
+        task = client.post("/api/v1/tasks", json=asked).json()["id"]
+        with client.stream("GET", "/api/v1/live/tasks", timeout=60) as live:
+            assert next(live.iter_lines()).startswith("id: ")
+        town.reach(task, "done")
+        (run,) = client.get(f"/api/v1/tasks/{task}").json()["runs"]
+        assert client.get(f"/api/v1/runs/{run['run']}").json()["outcome"] == "success"
+    assert "Left." in town.end(service)
+    assert service.returncode == 0 and not (town.home / "web.json").exists()
+    answers = town.call("web", "url", "--json")
+    assert '"answers": false' in answers.stdout
+
+
+def test_an_address_in_use_ends_it_before_any_agent_starts(town):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        at = f"127.0.0.1:{taken.getsockname()[1]}"
+        town.ok("task", "submit", "done()")
+        done = town.call("service", "--web-listen", at)
+    assert done.returncode == 1 and "cannot listen" in done.stderr
+    assert "Traceback" not in done.stderr
+    (task,) = town.tasks()
+    assert task.attempt == 0
