@@ -6,6 +6,7 @@ import asyncio
 import tempfile
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from hostler.clock import SystemClock
 from hostler.service.admission import SCOPES
 from hostler.store import open_store
 from hostler.store.tasks import change_task
-from hostler.web.app import make_app
+from hostler.web.app import behind, make_api
 from hostler.web.desk import Desk
 from hostler.web.doors import Locks
 from hostler.web.live.following import Live
@@ -26,6 +27,12 @@ from hostler.web.sessions import Sessions
 TOKEN = "a-token-of-the-tests-0123456789"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 BASE = "http://127.0.0.1:8473"
+
+
+@cache
+def _api():
+    """The routes, made once: that takes longer than most tests."""
+    return make_api()
 
 
 class Client:
@@ -67,7 +74,7 @@ class WebHouse(Stage):
             live=Live(store, clock, **live),
         )
         self.sessions = Sessions(clock)
-        self.app = make_app(self.desk, Locks(TOKEN), self.sessions)
+        self.app = behind(_api(), self.desk, Locks(TOKEN), self.sessions)
 
     def client(self, **headers: str) -> Client:
         """Somebody who asks, by default with the token."""

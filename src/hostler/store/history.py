@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import TIMESTAMP, ColumnElement, case, cast, func, select
+from sqlalchemy import TIMESTAMP, ColumnElement, case, cast, extract, func, select
 
 from hostler.store.run_tables import runs
 from hostler.store.transaction import Transaction
@@ -70,7 +70,7 @@ def _seconds(tx: Transaction) -> ColumnElement[Any]:
     if tx.on_postgres:
         moment = TIMESTAMP(timezone=True)
         lasted = cast(runs.c.exited_at, moment) - cast(runs.c.running_at, moment)
-        seconds: ColumnElement[Any] = func.extract("epoch", lasted)
+        seconds: ColumnElement[Any] = extract("epoch", lasted)
     else:
         days = func.julianday(runs.c.exited_at) - func.julianday(runs.c.running_at)
         seconds = days * 86_400.0

@@ -32,13 +32,16 @@ _KINDS = {400: "not_understood", 404: "not_found", 405: "not_allowed"}
 
 def make_app(desk: Desk, locks: Locks, sessions: Sessions | None = None) -> ASGIApp:
     """Everything behind the doors."""
-    app = make_api(desk)
-    app.state.locks = locks
-    app.state.sessions = sessions or Sessions(desk.clock)
-    return Guard(app, locks, app.state.sessions)
+    return behind(make_api(), desk, locks, sessions or Sessions(desk.clock))
 
 
-def make_api(desk: Desk) -> FastAPI:
+def behind(app: FastAPI, desk: Desk, locks: Locks, sessions: Sessions) -> ASGIApp:
+    """The doors, and behind them the routes, at this desk."""
+    app.state.desk, app.state.locks, app.state.sessions = desk, locks, sessions
+    return Guard(app, locks, sessions)
+
+
+def make_api() -> FastAPI:
     """The routes alone. Pages about them would load scripts from elsewhere: there are none."""
     app = FastAPI(
         title="Hostler",
@@ -50,7 +53,6 @@ def make_api(desk: Desk) -> FastAPI:
         redirect_slashes=False,
         separate_input_output_schemas=False,
     )
-    app.state.desk = desk
     whole = APIRouter(prefix=PREFIX, responses=_REFUSALS)
     for part in (house, tasks, runs, bus, pools, repositories, events, live):
         whole.include_router(part.router)

@@ -68,12 +68,15 @@ class Server(uvicorn.Server):
                 log_config=None,
                 log_level="critical",
                 server_header=False,
+                date_header=False,
                 timeout_graceful_shutdown=LEAVE_SECONDS,
                 limit_concurrency=MOST_CONNECTIONS,
                 proxy_headers=False,
             )
         )
         self.answers = threading.Event()
+        self._asked = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -82,8 +85,20 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, then tell."""
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets=sockets)
         self.answers.set()
+
+    async def main_loop(self) -> None:
+        """Wait to be asked to leave. The usual loop wakes ten times a second for nothing."""
+        await self._asked.wait()
+
+    def leave(self) -> None:
+        """Ask it to leave, from any thread."""
+        self.should_exit = True
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it has left
+                self._loop.call_soon_threadsafe(self._asked.set)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -116,7 +131,7 @@ def serving(app: ASGIApp, at: socket.socket) -> Iterator[None]:
             raise HostlerError("The API does not start.", safe="Nothing else was started.")
         yield
     finally:
-        server.should_exit = True
+        server.leave()
         thread.join(LEAVE_SECONDS * 5)
 
 
