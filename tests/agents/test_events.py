@@ -191,3 +191,28 @@ def test_a_retry_that_is_read_after_the_last_word_changes_no_limit():
 
 def test_a_session_without_a_name_is_no_other_session():
     assert tally([Session("s"), Session("")]).session == "s"
+
+
+WALL = LimitSignal(Outcome.QUOTA, 429, resets_at="2026-11-15T21:40:44.000Z")
+BILL = LimitSignal(Outcome.QUOTA, person=True)
+weak = st.sampled_from(
+    [
+        Retrying(Outcome.RATE_LIMITED, 1.0, 429),
+        Retrying(Outcome.OVERLOADED, 1.0, 529),
+        LimitSignal(Outcome.RATE_LIMITED, 429, 1.0),
+        LimitSignal(Outcome.QUOTA, 429),
+    ]
+)
+
+
+@given(st.sampled_from([WALL, BILL]), st.lists(weak))
+def test_a_wall_stands_against_weaker_words_until_a_model_is_heard(wall, words):
+    assert tally([wall, *words]).limit == wall
+    assert tally([*words, wall]).limit == wall
+    assert tally([wall, *words, Text("through")]).limit is None
+
+
+def test_a_newer_wall_takes_the_place_of_an_older_one():
+    later = LimitSignal(Outcome.QUOTA, 429, resets_at="2026-11-16T00:00:00.000Z")
+    assert tally([WALL, later]).limit == later
+    assert tally([WALL, BILL, later]).limit == BILL

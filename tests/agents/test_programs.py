@@ -12,17 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recordings import recordings
 
-from hostler.agents.codex import class_of, seconds_in
+from hostler.agents.codex import class_of
 from hostler.agents.environment import GITHUB_TOKENS
 from hostler.agents.errors import SecretRefused
 from hostler.agents.events import LimitSignal, Noise, Session
 from hostler.agents.kinds import KINDS
 from hostler.agents.launch import Assignment
 from hostler.agents.lines import Line, Stream
-from hostler.agents.outcomes import Outcome
+from hostler.agents.outcomes import LIMITS, Outcome
 from hostler.agents.prepare import plan
 from hostler.agents.statuses import by_status
 from hostler.agents.tally import tally
+from hostler.agents.verdict import End, EndedBy, judge
 from hostler.config.settings import Agent
 
 pytest_plugins = ["playing"]
@@ -179,31 +180,85 @@ def test_every_failing_status_has_a_class_and_no_other_has(status):
 @given(st.text())
 def test_any_message_of_codex_is_a_class_or_nothing(text):
     assert class_of(text) in {None, *Outcome}
-    assert seconds_in(text) >= 0
     # Only at its beginning does a message say what it is.
     assert class_of("x" + text) in {None, class_of("x" + text.lower())}
 
 
+OUT_OF_MONEY = {"error": {"message": "x", "code": "insufficient_quota"}}
+UNPAID = json.dumps(OUT_OF_MONEY)
+
+
+def codex_failed(text):
+    return {"type": "turn.failed", "error": {"message": text}}
+
+
+def claude_failed(**further):
+    return {"type": "result", "is_error": True, "subtype": "success", **further}
+
+
+def opencode_failed(status, body, **headers):
+    data = {"statusCode": status, "responseBody": body, "responseHeaders": headers}
+    return {"type": "error", "error": {"name": "APIError", "data": data}}
+
+
 @pytest.mark.parametrize(
-    ("text", "seconds"),
+    ("kind", "line"),
     [
-        ("try again in 2s.", 2),
-        ("or try again in 3 days 4 hours 5 minutes.", 273_900),
-        ("Please try again in 20 minutes", 1200),
-        ("try again later", 0),
-        ("try again in " + "9" * 5000 + " days", 0),
+        ("codex", codex_failed("Quota exceeded. Check")),
+        ("codex", codex_failed("Your workspace is out of credits. Ask")),
+        ("codex", codex_failed("You hit your spend cap.")),
+        ("codex", codex_failed("unexpected status 402 Payment Required: pay, url: u")),
+        ("codex", codex_failed(UNPAID)),
+        ("codex", codex_failed(f"unexpected status 429 Too Many Requests: {UNPAID}, url: u")),
+        ("claude", claude_failed(api_error_status=402)),
+        ("claude", claude_failed(api_error_status=400, api_error_type="billing_error")),
+        ("opencode", opencode_failed(402, "")),
+        ("opencode", opencode_failed(429, UNPAID)),
+        ("opencode", opencode_failed(429, UNPAID, **{"retry-after": "5"})),
     ],
 )
-def test_how_long_codex_is_told_to_wait(text, seconds):
-    assert seconds_in(text) in {seconds, 10**6 * 86_400}
+def test_what_only_money_can_end_waits_for_a_person(kind, line):
+    events = KINDS[kind].events(Line(Stream.STDOUT, json.dumps(line)))
+    (limit,) = [one for one in events if isinstance(one, LimitSignal)]
+    assert limit.reason is Outcome.QUOTA and limit.person
+    assert KINDS[kind].own_word(1, tally(events)).outcome is Outcome.QUOTA
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["Quota exceeded. Check", "Your workspace is out of credits. Ask", "You hit your spend cap."],
+    ("kind", "line"),
+    [
+        ("codex", codex_failed(f"unexpected status 429 Too Many Requests: no {UNPAID}")),
+        ("codex", codex_failed("You've hit your usage limit. Try again in 5 hours.")),
+        ("opencode", opencode_failed(429, '{"error": {"code": "usage_limit_reached"}}')),
+    ],
 )
-def test_what_only_money_can_end_waits_for_a_person(text):
-    line = json.dumps({"type": "turn.failed", "error": {"message": text}})
-    limit, ended = KINDS["codex"].events(Line(Stream.STDOUT, line))
-    assert limit == LimitSignal(Outcome.QUOTA, person=True)
-    assert ended.outcome is Outcome.QUOTA
+def test_what_time_ends_waits_for_nobody(kind, line):
+    events = KINDS[kind].events(Line(Stream.STDOUT, json.dumps(line)))
+    (limit,) = [one for one in events if isinstance(one, LimitSignal)]
+    assert not limit.person
+
+
+def gemini_failed(message):
+    return {"type": "result", "status": "error", "error": {"message": message}}
+
+
+AGAIN = "\nSuggested retry after 30s."
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "outcome", "seconds"),
+    [
+        ('[API Error: {"error": {"code": 500}}]' + AGAIN, 244, Outcome.SERVER_ERROR, None),
+        (f"[API Error: Something new{AGAIN}]", 244, Outcome.SERVER_ERROR, None),
+        (f"[API Error: Something new{AGAIN}]", 1, Outcome.CRASH, None),
+        (f"[API Error: Something new{AGAIN}]", 173, Outcome.RATE_LIMITED, 30),
+        ('[API Error: {"error": {"code": 429}}]' + AGAIN, 173, Outcome.RATE_LIMITED, 30),
+    ],
+)
+def test_a_wait_of_gemini_is_a_limits_only_where_a_limit_is_named(message, code, outcome, seconds):
+    kind, line = KINDS["gemini"], json.dumps(gemini_failed(message))
+    heard = tally(kind.events(Line(Stream.STDOUT, line)))
+    assert heard.limit is None or heard.limit.reason in LIMITS
+    found = judge(End(EndedBy.EXIT, code, heard), kind.own_word)
+    assert found.outcome is outcome
+    assert (found.limit.retry_after_seconds if found.limit else None) == seconds

@@ -24,7 +24,7 @@ from hostler.agents.foreign import amount, detail, inner, moment, object_in, who
 from hostler.agents.launch import Assignment, Launch
 from hostler.agents.outcomes import Outcome
 from hostler.agents.program import Login, Program
-from hostler.agents.statuses import by_status, by_word
+from hostler.agents.statuses import by_status, by_word, is_bill
 from hostler.agents.streamed import Reading, Streamed, nothing
 from hostler.config.settings import Agent
 
@@ -82,12 +82,13 @@ def _assistant(raw: Mapping[str, Any]) -> Iterator[Event]:
     message = inner(raw, "message")
     if words(message, "model") == SYNTHETIC:
         # Its own words about a request that failed: no output of a model.
-        reason = by_word(words(raw, "error"))
+        word = words(raw, "error")
+        reason = by_word(word)
         if reason is not None:
             yield Fault(reason, whole(raw, "api_error_status"))
-        if reason is Outcome.QUOTA:
+        if is_bill(0, word):
             # By a word of its own, and not by a window: somebody has to pay.
-            yield LimitSignal(reason, whole(raw, "api_error_status"), person=True)
+            yield LimitSignal(Outcome.QUOTA, whole(raw, "api_error_status"), person=True)
         return
     content = message.get("content")
     for block in content if isinstance(content, list) else []:
@@ -129,9 +130,11 @@ def _result(raw: Mapping[str, Any]) -> Iterator[Event]:
     if raw.get("is_error") is False and words(raw, "subtype") == "success":
         yield Finished(True, text=words(raw, "result"))
         return
-    outcome = _class(raw)
-    if outcome is Outcome.RATE_LIMITED or outcome is Outcome.OVERLOADED:
-        yield LimitSignal(outcome, whole(raw, "api_error_status"))
+    outcome, status = _class(raw), whole(raw, "api_error_status")
+    if outcome is Outcome.QUOTA and is_bill(status, words(raw, "api_error_type")):
+        yield LimitSignal(outcome, status, person=True)
+    elif outcome is Outcome.RATE_LIMITED or outcome is Outcome.OVERLOADED:
+        yield LimitSignal(outcome, status)
     yield Finished(False, outcome, _sentence(raw))
 
 
@@ -139,9 +142,10 @@ def _class(raw: Mapping[str, Any]) -> Outcome | None:
     """What kind of failure its last event names, by words and numbers made for programs."""
     if words(raw, "subtype") in _CAPS:
         return Outcome.LIMIT
-    found = _API_ERRORS.get(words(raw, "api_error"))
-    found = found or by_status(whole(raw, "api_error_status"))
-    found = found or by_word(words(raw, "api_error_type"))
+    told = by_word(words(raw, "api_error_type"))
+    # A wall may come with any number.
+    found = _API_ERRORS.get(words(raw, "api_error")) or (told if told is Outcome.QUOTA else None)
+    found = found or by_status(whole(raw, "api_error_status")) or told
     if found is not None:
         return found
     if words(raw, "terminal_reason") == "api_error" and raw.get("result") == _TIMED_OUT:

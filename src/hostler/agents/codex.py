@@ -19,12 +19,13 @@ from hostler.agents.events import (
     ToolUse,
     Usage,
 )
-from hostler.agents.foreign import detail, inner, object_in, whole, words
+from hostler.agents.foreign import detail, first_object_in, inner, whole, words
 from hostler.agents.launch import Assignment, Launch
 from hostler.agents.outcomes import LIMITS, Outcome
 from hostler.agents.program import Login, Program
-from hostler.agents.statuses import by_status, by_word
+from hostler.agents.statuses import by_status, by_word, is_bill
 from hostler.agents.streamed import Reading, Streamed, nothing
+from hostler.agents.waits import wait_in
 from hostler.config.settings import Agent
 
 
@@ -49,10 +50,9 @@ STREAM = ("--json", "--disable", "plugins", "--skip-git-repo-check")
 SHELL = ("-c", "allow_login_shell=false")
 FREE = ("--dangerously-bypass-approvals-and-sandbox",)
 _STATUS = re.compile(r"(?:exceeded retry limit, last status:|unexpected status) (\d{3})\b")
+# What its provider answered stands behind the status and its name.
+_ANSWER = re.compile(r"unexpected status \d{3} [A-Za-z -]{0,60}: (?=\{)")
 _RECONNECTING = re.compile(r"Reconnecting\.\.\. \d+/\d+ \((.*)\)\s*", re.DOTALL)
-_AGAIN_IN = re.compile(r"[Tt]ry again in ((?:\d+ ?(?:days?|hours?|minutes?|seconds?|s|m|h) ?)+)")
-_PART_OF_TIME = re.compile(r"(\d+) ?(d|h|m|s)")
-_SECONDS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 # Only somebody who pays can end these.
 _BILLING = ("Quota exceeded", "Your workspace is out of credits", "You hit your spend cap")
 _CUT = "stream disconnected before completion"
@@ -75,20 +75,21 @@ _TOOLS = frozenset({"command_execution", "mcp_tool_call", "web_search", "collab_
 
 def class_of(message: str) -> Outcome | None:
     """What an error of its own says, by its beginning or as the provider's error object. Pure."""
+    code, kind = _said(message)
+    told = by_word(code) or by_word(kind)
     if found := _STATUS.match(message):
-        return by_status(int(found[1]))
+        return told if told is Outcome.QUOTA else by_status(int(found[1]))
     for beginning, outcome in _BEGINNINGS:
         if message.startswith(beginning):
             return outcome
-    error = inner(object_in(message) or {}, "error")
-    return by_word(words(error, "code")) or by_word(words(error, "type"))
+    return told
 
 
-def seconds_in(message: str) -> float:
-    """How long to wait, where a message says so; 0 where it does not. Pure."""
-    found = _AGAIN_IN.search(message)
-    parts = _PART_OF_TIME.findall(found[1]) if found else []
-    return float(sum(min(int(count[:9]), 10**6) * _SECONDS[unit] for count, unit in parts))
+def _said(message: str) -> tuple[str, str]:
+    """The words of the provider's error object: the whole message, or what follows its status."""
+    answer = _ANSWER.match(message)
+    error = inner(first_object_in(message[answer.end() :] if answer else message) or {}, "error")
+    return words(error, "code"), words(error, "type")
 
 
 def _thread(raw: Mapping[str, Any]) -> Iterator[Event]:
@@ -128,15 +129,19 @@ def _failed(raw: Mapping[str, Any]) -> Iterator[Event]:
     message = words(inner(raw, "error"), "message")
     outcome = class_of(message)
     if outcome in LIMITS:
-        person = message.startswith(_BILLING)
+        person = outcome is Outcome.QUOTA and _waits_for_a_person(message)
         yield LimitSignal(
             outcome,
             _number(message),
-            seconds_in(message),
+            wait_in(message),
             person=person,
             clock_time=clock_time_in(message),
         )
     yield Finished(False, outcome, message)
+
+
+def _waits_for_a_person(message: str) -> bool:
+    return message.startswith(_BILLING) or is_bill(_number(message), *_said(message))
 
 
 def _error(raw: Mapping[str, Any]) -> Iterator[Event]:
@@ -144,7 +149,7 @@ def _error(raw: Mapping[str, Any]) -> Iterator[Event]:
     found = _RECONNECTING.fullmatch(words(raw, "message"))
     if found:
         reason = class_of(found[1]) or Outcome.NETWORK
-        yield Retrying(reason, seconds_in(found[1]), _number(found[1]))
+        yield Retrying(reason, wait_in(found[1]), _number(found[1]))
 
 
 def _number(message: str) -> int:

@@ -28,6 +28,18 @@ def object_in(text: str) -> Mapping[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def first_object_in(text: str) -> Mapping[str, Any] | None:
+    """The JSON object that a text begins with; something else may follow."""
+    begun = text.lstrip()
+    if not begun.startswith("{"):
+        return None
+    try:
+        found, _ = json.JSONDecoder().raw_decode(begun)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def inner(raw: object, *path: str) -> Mapping[str, Any]:
     """The object at a path; an empty one where there is none."""
     for name in path:

@@ -29,6 +29,7 @@ from hostler.agents.statuses import by_status
 from hostler.agents.streamed import Reading, Streamed, nothing
 from hostler.agents.tally import Tally
 from hostler.agents.verdict import DecidedBy, Verdict
+from hostler.agents.waits import seconds_of
 from hostler.config.settings import Agent
 
 PROGRAM = Program(
@@ -62,7 +63,7 @@ _API_ERROR = re.compile(r"\[API Error: (.*?)\](?:\n.*)?", re.DOTALL)
 _EXHAUSTED = "You have exhausted your daily quota on this model."
 _UNREACHED = frozenset({"terminated", "exception TypeError: fetch failed sending request"})
 _NO_END = "Model stream ended without a finish reason."
-_AGAIN = re.compile(r"^Suggested retry after (\d{1,9})s\.", re.MULTILINE)
+_AGAIN = re.compile(r"^Suggested retry after (\d{1,9}(?:\.\d{1,9})?)s\.", re.MULTILINE)
 _ATTEMPT = re.compile(r"Attempt \d+ failed(?: with status (\d{3}))?[.:] ")
 _GIVEN_UP = "Max attempts reached"
 
@@ -96,10 +97,9 @@ def _result(raw: Mapping[str, Any]) -> Iterator[Event]:
         yield Finished(True)
         return
     message = words(inner(raw, "error"), "message")
-    outcome, again = class_of(message), _AGAIN.search(message)
-    if outcome in LIMITS or again:
-        seconds = float(again[1]) if again else 0.0
-        yield LimitSignal(outcome or Outcome.RATE_LIMITED, retry_after_seconds=seconds)
+    outcome = class_of(message)
+    if outcome in LIMITS:
+        yield LimitSignal(outcome, retry_after_seconds=_wait(message))
     yield Finished(False, outcome, message)
 
 
@@ -112,6 +112,11 @@ def class_of(message: str) -> Outcome | None:
     if said in _UNREACHED:
         return Outcome.NETWORK
     return by_status(whole(inner(object_in(said) or {}, "error"), "code"))
+
+
+def _wait(message: str) -> float:
+    found = _AGAIN.search(message)
+    return seconds_of(found[1]) if found else 0.0
 
 
 def _retries(text: str) -> Iterator[Event]:
@@ -162,4 +167,8 @@ class Gemini(Streamed):
         if outcome is None:
             return found
         why = in_its_words(ended.text, outcome) if ended else found.why
-        return replace(found, outcome=outcome, decided_by=DecidedBy.EXIT_CODE, why=why)
+        limit = None
+        if ended and outcome in LIMITS:
+            # Only now is it known that the wait in its words is for a limit.
+            limit = LimitSignal(outcome, _STATUSES.get(code, 0), _wait(ended.text))
+        return replace(found, outcome=outcome, decided_by=DecidedBy.EXIT_CODE, why=why, limit=limit)

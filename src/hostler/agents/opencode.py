@@ -22,7 +22,7 @@ from hostler.agents.foreign import amount, detail, inner, object_in, whole, word
 from hostler.agents.launch import Assignment, Launch
 from hostler.agents.outcomes import LIMITS, Outcome
 from hostler.agents.program import Login, Program
-from hostler.agents.statuses import by_status, by_word
+from hostler.agents.statuses import by_status, by_word, is_bill
 from hostler.agents.streamed import Reading, Streamed
 from hostler.config.settings import Agent
 
@@ -92,8 +92,9 @@ def _error(raw: Mapping[str, Any]) -> Iterator[Event]:
     outcome = class_of(words(error, "name"), data)
     if outcome in LIMITS:
         wait = _seconds(words(inner(data, "responseHeaders"), "retry-after"))
-        person = outcome is Outcome.QUOTA and not wait
-        yield LimitSignal(outcome, whole(data, "statusCode"), wait, person=person)
+        status = whole(data, "statusCode")
+        person = outcome is Outcome.QUOTA and is_bill(status, *_said(data))
+        yield LimitSignal(outcome, status, wait, person=person)
     if words(inner(data, "responseHeaders"), _REMAINING) == "0":
         yield Headroom(1.0)
     yield Finished(False, outcome, words(data, "message"))
@@ -103,8 +104,8 @@ def class_of(name: str, data: Mapping[str, Any]) -> Outcome | None:
     """What an error says: the provider's own words first where they name a wall. Pure."""
     if name in _NAMES:
         return _NAMES[name]
-    body = inner(object_in(words(data, "responseBody")) or {}, "error")
-    told = by_word(words(body, "code")) or by_word(words(body, "type"))
+    code, kind = _said(data)
+    told = by_word(code) or by_word(kind)
     if name == _API_ERROR:
         if told is Outcome.QUOTA:
             return told
@@ -112,9 +113,15 @@ def class_of(name: str, data: Mapping[str, Any]) -> Outcome | None:
         status = data.get("statusCode")
         return by_status(whole(data, "statusCode")) if status is not None else Outcome.NETWORK
     if name == _UNKNOWN_ERROR:
-        error = object_in(words(data, "message")) or {}
-        return by_word(words(error, "code")) or by_word(words(error, "type"))
+        return told
     return None
+
+
+def _said(data: Mapping[str, Any]) -> tuple[str, str]:
+    """The provider's own words for an error; of one inside its stream, they are the message."""
+    body = inner(object_in(words(data, "responseBody")) or {}, "error")
+    error = body or object_in(words(data, "message")) or {}
+    return words(error, "code"), words(error, "type")
 
 
 def _seconds(text: str) -> float:

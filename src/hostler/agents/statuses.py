@@ -15,6 +15,9 @@ _NUMBERS = {
     504: Outcome.SERVER_ERROR,
     529: Outcome.OVERLOADED,
 }
+PAYMENT_REQUIRED = 402
+# Only somebody who pays can end these, whatever else the answer says.
+BILLS = frozenset({"insufficient_quota", "billing_error", "billing_not_active"})
 _WORDS = {
     # a wall: seconds of patience do not help
     "insufficient_quota": Outcome.QUOTA,
@@ -55,6 +58,11 @@ def by_status(status: int) -> Outcome | None:
     if 400 <= status < 500:
         return Outcome.BAD_REQUEST
     return Outcome.SERVER_ERROR if 500 <= status < 600 else None
+
+
+def is_bill(status: int, *said: str) -> bool:
+    """Whether an answer waits for a person, by its status or a word of its error object."""
+    return status == PAYMENT_REQUIRED or any(word in BILLS for word in said)
 
 
 def by_word(word: str) -> Outcome | None:

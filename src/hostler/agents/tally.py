@@ -19,7 +19,7 @@ from hostler.agents.events import (
     ToolUse,
     Usage,
 )
-from hostler.agents.outcomes import LIMITS
+from hostler.agents.outcomes import LIMITS, Outcome
 
 # Of what comes piece by piece, this much is kept.
 LONGEST_TEXT = 64 * 1024
@@ -69,12 +69,13 @@ class Tally:
                 on = replace(self, limit=None, fault=None, finished=None, flowing=False)
                 return replace(on, answered=True)
             case LimitSignal():
-                return replace(self, limit=event)
+                return replace(self, limit=_standing(self.limit, event))
             case Fault():
                 return replace(self, fault=event)
             # What is read beside the stream may be older than its last word.
             case Retrying(reason=reason) if reason in LIMITS and self.finished is None:
-                return replace(self, limit=LimitSignal(reason, event.status, event.seconds))
+                told = LimitSignal(reason, event.status, event.seconds)
+                return replace(self, limit=_standing(self.limit, told))
             case Finished():
                 return replace(self, finished=event)
             case Session(id=session) if session:
@@ -106,6 +107,17 @@ class Tally:
 def tally(events: Iterable[Event], before: Tally | None = None) -> Tally:
     """The state after these events."""
     return reduce(Tally.after, events, before or Tally())
+
+
+def _standing(known: LimitSignal | None, told: LimitSignal) -> LimitSignal:
+    """The newest, unless it is weaker: who is told to slow down before a wall has the wall too."""
+    return known if known is not None and _weight(known) > _weight(told) else told
+
+
+def _weight(limit: LimitSignal) -> tuple[bool, bool, bool]:
+    wall = limit.reason is Outcome.QUOTA
+    dated = bool(limit.resets_at or limit.clock_time or limit.retry_after_seconds)
+    return wall and limit.person, wall, wall and dated
 
 
 def _less(whole: Usage, part: Usage) -> Usage:

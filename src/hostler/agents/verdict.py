@@ -90,7 +90,7 @@ OwnWord = Callable[[int | None, Tally], Verdict]
 def judge(end: End, own_word: OwnWord) -> Verdict:
     """The verdict on a run. `own_word`: what its kind reads from the exit code and the stream."""
     verdict = _ended_by_us(end) or _marked(end) or _declared(end) or _by_itself(end, own_word)
-    return replace(verdict, result=end.result.result, limit=end.tally.limit)
+    return replace(verdict, result=end.result.result, limit=verdict.limit or end.tally.limit)
 
 
 _OURS = {
