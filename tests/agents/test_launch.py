@@ -31,7 +31,7 @@ def test_a_launch_is_plain_data_with_the_fields_of_the_supervisor(work, ours):
     assert json.loads(json.dumps(spec)) == spec
     assert set(spec) == {
         *("run", "argv", "cwd", "env", "inherit", "stdin", "nice"),
-        *("memory_mb", "wrappers"),
+        *("memory_mb", "wrappers", "tools_apart"),
         *("wall_seconds", "silence_seconds", "grace_seconds"),
     }
     assert spec["argv"] == ["sh", "-c", "true"]

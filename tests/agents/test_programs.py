@@ -54,6 +54,13 @@ def test_the_prompt_comes_on_standard_input_and_in_no_argument(kind, work, ours)
 
 
 @pytest.mark.parametrize("kind", PROGRAMS)
+@pytest.mark.parametrize("sandbox", ["none", "bubblewrap"])
+def test_tools_of_known_programs_are_told_from_what_belongs_to_them(kind, sandbox, work, ours):
+    assert planned(kind, work, ours, sandbox=sandbox).spec("r")["tools_apart"] is True
+    assert not planned("command", work, ours, command=["x"]).tools_apart
+
+
+@pytest.mark.parametrize("kind", PROGRAMS)
 def test_another_program_may_stand_in_its_place(kind, work, ours):
     launch = planned(kind, work, ours, command=["/opt/x", "--y"], extra_args=["--z"])
     assert launch.argv[:2] == ("/opt/x", "--y") and "--z" in launch.argv

@@ -56,15 +56,28 @@ def test_silence_counts_again_when_the_tool_has_ended(stable: Stable):
     assert stable.run(code, silence_seconds=0.5).run().word()["ended_by"] == "stall"
 
 
-def test_a_helper_is_no_tool(stable: Stable):
-    code = """
-pid = os.fork()
-if pid == 0:
-    os.execvp('sleep', ['sleep', '1000'])
-here('agent')
+# A script that starts its program, which keeps a server.
+WRAPPED = """
+def program():
+    child(lambda: (os.setpgid(0, 0), here('server')))
+    %s
+os.waitpid(child(program), 0)
 """
-    shim = stable.run(code, silence_seconds=0.5, helpers=["sleep"]).run()
+
+
+def test_a_program_below_its_script_is_no_tool_where_tools_are_apart(stable: Stable):
+    code = WRAPPED % "here('program')"
+    shim = stable.run(code, silence_seconds=0.5, tools_apart=True).run()
     assert shim.word()["ended_by"] == "stall"
+
+
+def test_a_tool_apart_is_waited_for_and_without_that_word_everything_is_a_tool(stable: Stable):
+    tool = "os.waitpid(child(lambda: (os.setsid(), time.sleep(3))), 0)"
+    shims = [
+        stable.run(WRAPPED % tool, name="apart", silence_seconds=1.5, tools_apart=True).run(),
+        stable.run(WRAPPED % "time.sleep(3)", name="any", silence_seconds=1.5).run(),
+    ]
+    assert [shim.word()["ended_by"] for shim in shims] == ["exit", "exit"]
 
 
 def test_a_daemon_that_left_the_agent_is_no_tool(stable: Stable):

@@ -84,7 +84,8 @@ class Launch:
 
     `inherit` names variables that the supervisor hands on from its own environment: what an
     agent is let see of ours may be its provider's key, and a key belongs in no file. `wrappers`:
-    so many processes of a sandbox stand above the program.
+    so many processes of a sandbox stand above the program. `tools_apart`: its tools run in sessions
+    of their own, and what runs in its own is part of it.
     """
 
     argv: tuple[str, ...]
@@ -95,6 +96,7 @@ class Launch:
     nice: int = 0
     memory_mb: int = 0
     wrappers: int = 0
+    tools_apart: bool = False
     wall_seconds: float = 0.0
     silence_seconds: float = 0.0
     grace_seconds: float = 10.0

@@ -67,6 +67,7 @@ def plan(
         limits = replace(limits, wall_seconds=agent.wall_limit_minutes * 60.0)
     handed = listed - {*words, *PLAIN}
     launch = kind_of(agent).launch(agent, work, env)
+    launch = replace(launch, tools_apart=program is not None and program.apart)
     if agent.sandbox != "none":
         launch = enclosed(launch, view_of(agent, work, launch, ours), ours)
     return launch.sparing(handed).limited(limits, agent.nice, agent.memory_limit_mb)

@@ -37,6 +37,7 @@ class Program:
     version    arguments that print a version, and do nothing else
     login      how it is asked whether somebody is logged in; None: it cannot be asked
     session    the form of its sessions' names: what is of another one was not said by it
+    apart      whether it starts each tool in a session of its own
     carried    what it goes on counting when a session is taken up again: `usage`, `usd`
     """
 
@@ -49,6 +50,8 @@ class Program:
     login: Login | None = None
     session: str = UUID
     carried: frozenset[str] = frozenset()
+    # So it was seen of all that are known.
+    apart: bool = True
 
     def argv(self, agent: Agent) -> tuple[str, ...]:
         """How it is called: by its name, or as the settings say."""

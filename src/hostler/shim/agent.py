@@ -32,7 +32,7 @@ class Agent:
     def __init__(self, pid: int, outputs: tuple[int, int], spec: Spec) -> None:
         self.pid = pid
         self._outputs = outputs
-        self._helpers = spec.helpers
+        self._tools_apart = spec.tools_apart
         self._wrappers = spec.wrappers
         self._program = pid
 
@@ -47,10 +47,13 @@ class Agent:
         self._find_program()
         process = tree.look(self._program)
         reaped = process.reaped if process else 0
-        return Sight(written, reaped, tool_runs=written == before.written and self._tool_runs())
+        silent = written == before.written
+        return Sight(written, reaped, tool_runs=silent and self._tool_runs(process))
 
-    def _tool_runs(self) -> bool:
-        return any(process.name not in self._helpers for process in tree.living(self._program))
+    def _tool_runs(self, program: tree.Process | None) -> bool:
+        """Whether anything below the program is no part of it."""
+        own = program.session if program and self._tools_apart else None
+        return any(process.session != own for process in tree.living(self._program))
 
     def _find_program(self) -> None:
         """Once it is there, it stays the same."""

@@ -30,7 +30,6 @@ class Spec:
         "cwd",
         "env",
         "grace",
-        "helpers",
         "inherit",
         "memory",
         "nice",
@@ -38,6 +37,7 @@ class Spec:
         "run",
         "silence",
         "stdin",
+        "tools_apart",
         "wall",
         "wrappers",
     )
@@ -53,7 +53,7 @@ class Spec:
         self.wall = field.get("wall_seconds", seconds, 0.0)
         self.silence = field.get("silence_seconds", seconds, 0.0)
         self.grace = field.get("grace_seconds", seconds, 10.0)
-        self.helpers = frozenset(field.get("helpers", _texts, _NONE))
+        self.tools_apart = field.get("tools_apart", _truth, False)
         self.wrappers = field.get("wrappers", _between(0, MOST_WRAPPERS), 0)
         self.memory = field.get("memory_mb", _between(0, LARGEST_MEMORY_MB), 0) << 20
         self.nice = field.get("nice", _between(0, 19), 0)
@@ -130,6 +130,12 @@ def seconds(value: object) -> float:
     if not 0 <= value <= LONGEST_SECONDS:
         raise ValueError("must be between 0 and a year")
     return float(value)
+
+
+def _truth(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")
+    return value
 
 
 def _between(least: int, most: int) -> Callable[[object], int]:

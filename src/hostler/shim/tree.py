@@ -19,7 +19,17 @@ PF_EXITING = 0x4
 class Process:
     """One row of the process table."""
 
-    __slots__ = ("group", "leaving", "name", "parent", "pid", "reaped", "ticks", "zombie")
+    __slots__ = (
+        "group",
+        "leaving",
+        "name",
+        "parent",
+        "pid",
+        "reaped",
+        "session",
+        "ticks",
+        "zombie",
+    )
 
     def __init__(self, pid: int, stat: bytes) -> None:
         # The name stands in brackets and may itself contain brackets and spaces.
@@ -29,6 +39,7 @@ class Process:
         self.name = head.partition(b"(")[2].decode("utf-8", "replace")
         self.parent = int(fields[1])
         self.group = int(fields[2])
+        self.session = int(fields[3])
         # Page faults of children that were waited for: grows whenever one has ended.
         self.reaped = int(fields[8]) + int(fields[10])
         # A process whose first thread has ended looks like a zombie while others still run.
