@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+import os
+from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -107,6 +108,72 @@ def test_limits_of_a_last_word_wait_for_what_follows(store, tmp_path, lines, tol
             reader.read()
     assert sum(one.times for one in reader.limits) == told
     assert len(reader.last_limits) == last
+
+
+def say(folder, *lines):
+    with (folder / "stdout").open("a") as stream:
+        for line in lines:
+            print(json.dumps(line), file=stream)
+
+
+def adopted(store, run, reader, folder):
+    """What was read is stored, and somebody else reads on."""
+    with store.write() as tx:
+        run = ledger.progress(tx, run, reader.tally, reader.offsets, reader.limits)
+    return run, Reader(run, folder, FakeClock())
+
+
+def conclude(store, run, reader, outcome):
+    reader.rest()
+    ended = {"limit": reader.tally.limit, "limits": reader.limits, "last": reader.last_limits}
+    end(store, run, outcome, reader.tally, **ended)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "after", "source"),
+    [
+        (Outcome.SUCCESS, [], Source.LIVE),
+        (Outcome.SUCCESS, [GOES_ON], Source.LIVE),
+        (Outcome.SUCCESS, [FAILED], Source.LIVE),
+        (Outcome.RATE_LIMITED, [], Source.DEATH),
+        (Outcome.RATE_LIMITED, [FAILED], Source.DEATH),
+    ],
+)
+def test_a_last_word_before_an_adoption_is_told_once(store, tmp_path, outcome, after, source):
+    run = begin(store, "codex")
+    reader = Reader(run, tmp_path, FakeClock())
+    say(tmp_path, FAILED)
+    assert reader.read()
+    run, reader = adopted(store, run, reader, tmp_path)
+    assert heard(store) == []
+    say(tmp_path, *after)
+    conclude(store, run, reader, outcome)
+    assert heard(store) == [(source, "rate_limited", 1)]
+
+
+def test_more_said_after_an_adoption_is_stored_once_and_with_its_offset(store, tmp_path):
+    run = begin(store, "codex")
+    reader = Reader(run, tmp_path, FakeClock())
+    for line in (FAILED, GOES_ON, FAILED, GOES_ON):
+        say(tmp_path, line)
+        assert reader.read()
+        run, reader = adopted(store, run, reader, tmp_path)
+    conclude(store, run, reader, Outcome.SUCCESS)
+    assert heard(store) == [(Source.LIVE, "rate_limited", 1)] * 2
+
+
+USED_UP = "You've hit your usage limit. Try again at 11:30 PM."
+
+
+def test_a_time_of_day_is_of_the_day_on_which_it_was_written(store, tmp_path):
+    # By the clock of this machine, wherever it is.
+    written = datetime(2026, 3, 1, 23, 0).astimezone()
+    say(tmp_path, {"type": "turn.failed", "error": {"message": USED_UP}})
+    os.utime(tmp_path / "stdout", (written.timestamp(),) * 2)
+    reader = Reader(begin(store, "codex"), tmp_path, FakeClock(written + timedelta(hours=3)))
+    reader.read()
+    (limit,) = reader.last_limits
+    assert parse_stamp(limit.signal.resets_at) == written + timedelta(minutes=31)
 
 
 def test_a_reader_collects_limits_until_they_are_stored(store, tmp_path):

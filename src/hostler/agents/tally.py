@@ -36,7 +36,8 @@ class Tally:
     `limit` is the signal that stands, `fault` the request that failed: further output of the
     model takes both back, because the program got through after all. `parts` is what `usage` has
     of the last messages so far; `flowing`: a text goes on. `said`: there was a stream at all;
-    `aside`: the first line beside it; `answered`: a model was heard.
+    `aside`: the first line beside it; `answered`: a model was heard. `held`: limits of its last
+    word, which whoever reads the stream keeps here until more is said, or its end is judged.
     """
 
     session: str = ""
@@ -51,6 +52,7 @@ class Tally:
     said: bool = False
     aside: str = ""
     answered: bool = False
+    held: tuple[LimitSignal, ...] = ()
 
     def after(self, event: Event) -> Tally:
         """The state after one more event."""

@@ -40,6 +40,7 @@ def recall(text: str | None) -> Tally:
         said=raw.get("said", True),
         aside=raw.get("aside", ""),
         answered=raw.get("answered", bool(raw["last_text"])),
+        held=tuple(filter(None, map(_limit, raw.get("held", ())))),
     )
 
 

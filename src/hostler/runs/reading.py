@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
+from hostler.agents.classify import recorded_at
 from hostler.agents.clocktime import dated
 from hostler.agents.events import Finished, Headroom, LimitSignal
 from hostler.agents.kinds import kind_of
@@ -28,14 +31,13 @@ class Reader:
 
     def __init__(self, run: Run, folder: Path, clock: Clock) -> None:
         self._clock = clock
+        self._folder = folder
         self._kind = kind_of(agent_of(run))
         self._stdout = Tail(folder / Stream.STDOUT, Stream.STDOUT, run.stdout_offset)
         self._stderr = Tail(folder / Stream.STDERR, Stream.STDERR, run.stderr_offset)
         self.tally = recall(run.tally)
         # Limits that were heard of since they were last taken.
         self._limits: tuple[Limit, ...] = ()
-        # Those of its last word: if it ends with it, they are told of by its death.
-        self._last: tuple[Limit, ...] = ()
         self._words: tuple[Headroom, ...] = ()
         self._answers = 0
 
@@ -47,8 +49,8 @@ class Reader:
     def read(self) -> bool:
         """Take in all lines that are complete by now; whether there were any."""
         before = self.offsets
-        self._take(self._stdout.lines())
-        self._take(self._stderr.lines())
+        self._take(self._stdout.lines(), self._said_at(Stream.STDOUT))
+        self._take(self._stderr.lines(), self._said_at(Stream.STDERR))
         return self.offsets != before
 
     @property
@@ -58,8 +60,12 @@ class Reader:
 
     @property
     def last_limits(self) -> tuple[Limit, ...]:
-        """What its last word told of limits, as long as nothing was said after it."""
-        return self._last
+        """What its last word told of limits, as long as nothing was said after it.
+
+        If it ends with it, its death tells them. They stand in the tally, so that whoever reads on
+        from the stored offset has them too.
+        """
+        return tuple(map(Limit, self.tally.held))
 
     @property
     def heard(self) -> Heard:
@@ -72,13 +78,18 @@ class Reader:
 
     def rest(self) -> None:
         """Take in all that is left, once nothing writes any more."""
-        self._take(self._stdout.rest())
-        self._take(self._stderr.rest())
+        self._take(self._stdout.rest(), self._said_at(Stream.STDOUT))
+        self._take(self._stderr.rest(), self._said_at(Stream.STDERR))
 
-    def _take(self, lines: Iterable[Line]) -> None:
+    def _said_at(self, stream: Stream) -> datetime:
+        """When the last of its lines was written: perhaps long ago, while nobody read."""
+        now = self._clock.now()
+        return min(now, recorded_at(self._folder / stream) or now)
+
+    def _take(self, lines: Iterable[Line], said_at: datetime) -> None:
         for line in lines:
-            # As soon as it is read: a time without its day means little later.
-            events = [dated(one, self._clock.now()) for one in self._kind.events(line)]
+            # A time without its day means little on another day.
+            events = [dated(one, said_at) for one in self._kind.events(line)]
             self._answers += is_answer(events, self.tally)
             # The newest word alone: it is about the same limit.
             self._words = tuple(e for e in events if isinstance(e, Headroom))[-1:] or self._words
@@ -92,16 +103,15 @@ class Reader:
 
     def _hold(self, told: Sequence[LimitSignal]) -> None:
         """A last word that is said twice is one."""
-        last = tuple(map(Limit, told))
-        if last != self._last:
-            self._tell(one.signal for one in self._last)
-        self._last = last
+        if tuple(told) != self.tally.held:
+            self._tell(self.tally.held)
+        self.tally = replace(self.tally, held=tuple(told))
 
     def _let_go(self, line: Line, told: Sequence[LimitSignal]) -> None:
         """It was no last word: more is said after it. What is said beside may be older."""
         if line.stream is Stream.STDOUT:
-            self._tell(one.signal for one in self._last)
-            self._last = ()
+            self._tell(self.tally.held)
+            self.tally = replace(self.tally, held=())
         self._tell(told)
 
     def _tell(self, signals: Iterable[LimitSignal]) -> None:
