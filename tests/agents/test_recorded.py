@@ -194,6 +194,24 @@ def test_a_subscription_that_is_used_up_says_until_when():
     assert found.as_json()["resets_at"] == "2026-11-15T21:40:44.000Z"
 
 
+@pytest.mark.parametrize(
+    ("window", "one_model"),
+    [
+        ("five_hour", False),
+        ("seven_day", False),
+        ("seven_day_opus", True),
+        ("seven_day_sonnet", True),
+        ("", False),
+        ("something_new", False),
+    ],
+)
+def test_a_window_of_one_model_is_told_from_the_accounts(window, one_model):
+    info = {"status": "rejected", "resetsAt": 1794778844, "rateLimitType": window}
+    line = json.dumps({"type": "rate_limit_event", "rate_limit_info": info})
+    (limit,) = KINDS["claude"].events(Line(Stream.STDOUT, line))
+    assert (limit.reason, limit.one_model) == (Outcome.QUOTA, one_model)
+
+
 def test_waits_that_a_provider_names_are_kept():
     long = verdict_on(recording("gemini/429_long")).verdict
     assert long.limit is not None and long.limit.retry_after_seconds == 3600

@@ -15,10 +15,10 @@ from hostler.agents.outcomes import LIMITS, Outcome
 from hostler.agents.verdict import DecidedBy, EndedBy, Verdict
 from hostler.clock import FakeClock
 from hostler.flows.outcomes import LONGEST_QUOTA
-from hostler.flows.pools import CLOSING, closed_until, give_up_place, heed
+from hostler.flows.pools import CLOSING, LONGEST_LIVE, closed_until, give_up_place, heed
 from hostler.flows.submitting import Order, submit
 from hostler.governor import Ask, Denied, Granted, Here, Policy, acquire, preview, resume
-from hostler.governor.parking import closed_pools
+from hostler.governor.parking import closed_pools, park
 from hostler.model import EPOCH, stamp
 from hostler.runs import NewRun, admit, ledger
 from hostler.runs.ending import Ending
@@ -49,6 +49,14 @@ def begin(store):
         task = submit(tx, Order("yard", "job", "ann", cwd="/x"))
         run = admit(tx, NewRun(task.id, "yard", "work", "helper", "command", "openai"))
         assert isinstance(acquire(tx, Ask(run.run, "yard", "openai"), POLICY, HERE), Granted)
+        return ledger.attach(tx, ledger.begin(tx, run, {"pid": 1}))
+
+
+def begin_behind(store):
+    """An agent that was at work before its pool was closed."""
+    with store.write(*SCOPES) as tx:
+        task = submit(tx, Order("yard", "job", "ann", cwd="/x"))
+        run = admit(tx, NewRun(task.id, "yard", "work", "helper", "command", "openai"))
         return ledger.attach(tx, ledger.begin(tx, run, {"pid": 1}))
 
 
@@ -167,9 +175,106 @@ def test_a_wall_that_a_living_agent_met_closes_its_pool_at_once(store, clock):
         assert closed_pools(tx) == frozenset()
         heed(tx, run, told(LimitSignal(Outcome.QUOTA, 429, resets_at=until)), POLICY)
         assert closed_pools(tx) == {"openai"}
-    clock.advance(3601)
+    clock.advance(LONGEST_LIVE.total_seconds() + 1)
     with store.read() as tx:
         assert closed_pools(tx) == frozenset()
+
+
+def hear_live(store, run, *signals):
+    with store.write("admission") as tx:
+        heed(tx, run, told(*signals), POLICY)
+
+
+LIVE_WALL = LimitSignal(Outcome.QUOTA, 429, retry_after_seconds=86_400.0 * 31)
+LIVE_BILL = LimitSignal(Outcome.QUOTA, 402, person=True)
+
+
+@pytest.mark.parametrize("word", [LIVE_WALL, LIVE_BILL])
+def test_the_word_of_a_living_agent_closes_for_a_while_and_again_when_said_again(
+    store, clock, word
+):
+    run = begin(store)
+    for _ in range(3):
+        hear_live(store, run, word)
+        assert no_to(store).opens_at == clock.now() + LONGEST_LIVE
+        clock.advance(60)
+
+
+@pytest.mark.parametrize("word", [LIVE_WALL, LIVE_BILL])
+def test_a_run_that_ends_well_opens_what_it_alone_closed(store, word):
+    run = begin(store)
+    hear_live(store, run, word, word)
+    hear_live(store, run, word)
+    end(store, run, Outcome.SUCCESS)
+    assert no_to(store) is None
+
+
+@pytest.mark.parametrize("outcome", [Outcome.CRASH, Outcome.STALLED, Outcome.SERVER_ERROR])
+def test_an_end_that_says_nothing_of_the_provider_opens_nothing(store, outcome):
+    run = begin(store)
+    hear_live(store, run, LIVE_WALL)
+    end(store, run, outcome)
+    assert no_to(store) is not None
+
+
+def test_a_run_that_ends_well_before_a_wall_opens_nothing(store):
+    run = begin(store)
+    hear_live(store, run, LIVE_WALL)
+    end(store, run, Outcome.SUCCESS, LIVE_WALL)
+    assert no_to(store) is not None
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_others_say_too_stays_closed(store, first):
+    one, other = begin(store), begin(store)
+    hear_live(store, one if first else other, LIVE_WALL)
+    hear_live(store, other if first else one, LIVE_WALL)
+    end(store, one, Outcome.SUCCESS)
+    assert no_to(store) is not None
+    end(store, other, Outcome.SUCCESS)
+    assert no_to(store) is not None
+
+
+def test_what_an_operator_or_the_end_of_another_closed_stays_closed(store, clock):
+    one, other = begin(store), begin(store)
+    hear_live(store, one, LIVE_WALL)
+    # Shorter than what is said already: the same closing, but not of one alone.
+    end(store, other, Outcome.QUOTA, LimitSignal(Outcome.QUOTA, retry_after_seconds=60.0))
+    end(store, one, Outcome.SUCCESS)
+    assert no_to(store) is not None
+    with store.write("admission") as tx:
+        resume(tx, "openai")
+        park(tx, "openai", clock.now() + HOUR, "By hand.")
+    third = begin_behind(store)
+    hear_live(store, third, LIVE_WALL)
+    end(store, third, Outcome.SUCCESS)
+    assert no_to(store).opens_at == clock.now() + HOUR
+
+
+def test_the_end_of_a_run_closes_for_all_of_its_time(store, clock):
+    run = begin(store)
+    wall = LimitSignal(Outcome.QUOTA, 429, retry_after_seconds=3600.0)
+    hear_live(store, run, wall)
+    end(store, run, Outcome.QUOTA, wall)
+    assert no_to(store).opens_at == clock.now() + HOUR
+
+
+def test_a_closing_that_is_over_is_nobodys(store, clock):
+    one, other = begin(store), begin(store)
+    hear_live(store, one, LIVE_WALL)
+    clock.advance(LONGEST_LIVE.total_seconds() + 1)
+    hear_live(store, other, LIVE_WALL)
+    end(store, other, Outcome.SUCCESS)
+    assert no_to(store) is None
+
+
+def test_a_wall_of_one_model_closes_nothing_for_others(store, clock):
+    run = begin(store)
+    wall = LimitSignal(Outcome.QUOTA, 429, resets_at=stamp(clock.now() + HOUR), one_model=True)
+    hear_live(store, run, wall)
+    assert no_to(store) is None
+    end(store, run, Outcome.QUOTA, wall)
+    assert no_to(store) is None
 
 
 @pytest.mark.parametrize("resets_at", ["", "tomorrow", "2006-01-01T00:00:00Z"])

@@ -84,7 +84,9 @@ class Messages:
 class Responses:
     """OpenAI's Responses."""
 
-    SHELLS = (("exec_command", "cmd"), ("shell_command", "command"))
+    # With what each calls its patience: without it, a command is left alone after ten seconds.
+    SHELLS = (("exec_command", "cmd", "yield_time_ms"), ("shell_command", "command", "timeout_ms"))
+    PATIENCE_MS = 30_000
 
     def speaks(self, path: str) -> bool:
         return path == "/v1/responses"
@@ -108,9 +110,10 @@ class Responses:
         yield {"type": "message", "role": "assistant", "id": f"msg_{said.id}", "content": content}
         if said.command:
             offered = _tool_names(body)
-            name, field = next(one for one in self.SHELLS if one[0] in offered)
+            name, field, patience = next(one for one in self.SHELLS if one[0] in offered)
             call = {"type": "function_call", "id": f"fc_{said.id}", "call_id": f"call_{said.id}"}
-            yield {**call, "name": name, "arguments": json.dumps({field: said.command})}
+            given = {field: said.command, patience: self.PATIENCE_MS}
+            yield {**call, "name": name, "arguments": json.dumps(given)}
 
     @staticmethod
     def _event(name: str, **data: Any) -> bytes:

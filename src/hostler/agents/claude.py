@@ -58,6 +58,8 @@ FREE_AS_ROOT = ("--permission-mode", "acceptEdits", "--allowed-tools", TOOLS)
 # What its messages about itself are by: they are no model's.
 SYNTHETIC = "<synthetic>"
 _CAPS = frozenset({"error_max_turns", "error_max_budget_usd"})
+# Windows of the whole account are called `five_hour` and `seven_day`; a model's name follows.
+_OF_ONE_MODEL = ("five_hour_", "seven_day_")
 _API_ERRORS = {
     "usage_limit_reached": Outcome.QUOTA,
     "connection_failed": Outcome.NETWORK,
@@ -106,7 +108,9 @@ def _window(raw: Mapping[str, Any]) -> Iterator[Event]:
     info = inner(raw, "rate_limit_info")
     yield from _fullest(info)
     if words(info, "status") == "rejected" and words(info, "overageStatus") != "allowed":
-        yield LimitSignal(Outcome.QUOTA, 429, resets_at=moment(info, "resetsAt"))
+        one_model = words(info, "rateLimitType").startswith(_OF_ONE_MODEL)
+        resets = moment(info, "resetsAt")
+        yield LimitSignal(Outcome.QUOTA, 429, resets_at=resets, one_model=one_model)
 
 
 def _fullest(info: Mapping[str, Any]) -> Iterator[Event]:

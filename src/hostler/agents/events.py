@@ -79,7 +79,7 @@ class LimitSignal:
 
     `resets_at` is a UTC timestamp as everywhere; empty where the provider names none.
     `clock_time`: when it ends by the clock of this machine, as the program wrote it. `person`:
-    only somebody who pays can open it again.
+    only somebody who pays can open it again. `one_model`: other models of the account go on.
     """
 
     reason: Outcome
@@ -88,6 +88,7 @@ class LimitSignal:
     resets_at: str = ""
     person: bool = False
     clock_time: str = ""
+    one_model: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from hostler.agents.events import Headroom
-from hostler.agents.outcomes import LIMITS, Outcome
+from hostler.agents.events import Headroom, LimitSignal
+from hostler.agents.outcomes import LIMITS, Outcome, Provider, meaning
 from hostler.agents.verdict import Verdict
 from hostler.flows.outcomes import LONGEST_PARKING, ends_at, limit_ends
 from hostler.governor import News, Policy, hear, park, pool_key, release
@@ -14,8 +14,10 @@ from hostler.governor.gates import UNTIL_RESUMED
 from hostler.governor.learned import slot_of
 from hostler.governor.overlay import Announced, Reason, Report, Slot, Source
 from hostler.governor.parking import LONGEST as LONGEST_QUOTA
+from hostler.governor.parking import reopen
 from hostler.model import parse_stamp
 from hostler.runs import verdict_of
+from hostler.runs.ending import NEVER_STARTED
 from hostler.runs.heard import Heard
 from hostler.runs.limits import Limit
 from hostler.runs.memory import recall
@@ -26,6 +28,10 @@ from hostler.store.transaction import Transaction
 CLOSING = LIMITS | {Outcome.AUTH}
 # Of one refusal told again and again in one look, so many count: an agent may print what it likes.
 MOST_TOLD = 20
+# An agent that lives may yet get through, and a tool beside it can speak in its name: its word
+# closes a pool for so long, and again when it is said again.
+LONGEST_LIVE = timedelta(minutes=15)
+SPENT = "Its provider says that the quota is used up."
 # These ask for fewer agents; a pool that learns needs no closing for them.
 REASONS = {Outcome.RATE_LIMITED: Reason.BURST, Outcome.OVERLOADED: Reason.OVERLOAD}
 
@@ -36,16 +42,16 @@ def listens(run: Run, heard: Heard, policy: Policy) -> bool:
 
 
 def heed(tx: Transaction, run: Run, heard: Heard, policy: Policy) -> None:
-    """What an agent told while it lived. A wall is there for all others too. Scope: admission.
+    """What an agent told while it lived. A wall is there for all others too, for as long as it is
+    told of: how the run ends decides about the rest of its time. Scope: admission.
 
     Being told to slow down closes nothing: that is for its program to wait out.
     """
     now = tx.now()
     for one in heard.limits:
-        until = ends_at(one.signal, now) if one.signal.reason is Outcome.QUOTA else None
+        until = ends_at(one.signal, now) if is_wall(one.signal) else None
         if until is not None and until > now:
-            until = UNTIL_RESUMED if one.signal.person else until
-            park(tx, run.pool, until, "Its provider says that the quota is used up.")
+            park(tx, run.pool, min(until, now + LONGEST_LIVE), SPENT, run.run)
     slot = whose(run)
     news = News(
         slot,
@@ -71,7 +77,23 @@ def give_up_place(tx: Transaction, run: Run, policy: Policy) -> None:
         if until is not None and not (limits and policy.is_adaptive(pool_key(run.pool))):
             until = UNTIL_RESUMED if needs_a_person(verdict) else until
             park(tx, run.pool, until, verdict.why)
+    elif got_through(run):
+        reopen(tx, run.pool, run.run)
     hear(tx, policy, run.pool, News(slot, limits, over=True, reached=recall(run.tally).answered))
+
+
+def is_wall(signal: LimitSignal) -> bool:
+    """Whether a limit stands before all agents of a pool; one of a single model does not."""
+    return signal.reason is Outcome.QUOTA and not signal.one_model
+
+
+def got_through(run: Run) -> bool:
+    """Whether a run ended well at its provider, with no wall before it at the end."""
+    if run.outcome in {None, NEVER_STARTED}:
+        return False
+    verdict = verdict_of(run)
+    walled = verdict.limit is not None and verdict.limit.reason is Outcome.QUOTA
+    return meaning(verdict.outcome).provider is Provider.WELL and not walled
 
 
 def whose(run: Run) -> Slot:
@@ -122,6 +144,8 @@ def closed_until(verdict: Verdict, now: datetime) -> datetime | None:
     """
     if verdict.outcome is Outcome.AUTH:
         return now + LONGEST_QUOTA
+    if verdict.limit is not None and verdict.limit.one_model:
+        return None
     until = limit_ends(verdict, now) if verdict.outcome in LIMITS else None
     if verdict.outcome is Outcome.QUOTA and (until is None or until <= now):
         # A wall without a time: one task tries now and then, not all of them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from hostler.governor.gates import UNTIL_RESUMED, Closed
@@ -16,17 +17,29 @@ from hostler.store.parked import Parked, park_pool, parked_pool, parked_pools, u
 LONGEST = timedelta(days=31)
 
 
-def park(tx: Transaction, pool: str, until: datetime, why: str) -> None:
-    """Close a pool until a moment; a closing that lasts longer stays as it is."""
+def park(tx: Transaction, pool: str, until: datetime, why: str, run: str = "") -> None:
+    """Close a pool until a moment; a closing that lasts longer stays as it is.
+
+    `run`: whose word alone says so. Once a second one says so too, it is nobody's alone.
+    """
     now, key = tx.now(), pool_key(pool)
     if until != UNTIL_RESUMED:
         until = clamped_deadline(until, now, LONGEST)
     before = parked_pool(tx, key)
-    if before is not None and _ends(before, now) >= until:
-        return
     standing = closed(before, now)
+    alone = run if standing is None or before is None or before.run == run else ""
+    if before is not None and _ends(before, now) >= until:
+        if before.run != alone:
+            park_pool(tx, replace(before, run=alone))
+        return
     since = standing.since if standing and standing.since else now
-    park_pool(tx, Parked(key, stamp(since), stamp(until), why))
+    park_pool(tx, Parked(key, stamp(since), stamp(until), why, alone))
+
+
+def reopen(tx: Transaction, pool: str, run: str) -> bool:
+    """Open a pool that is closed on the word of this run alone; whether it was."""
+    before = parked_pool(tx, pool_key(pool))
+    return before is not None and before.run == run and unpark_pool(tx, before.pool)
 
 
 def resume(tx: Transaction, pool: str) -> bool:

@@ -63,4 +63,6 @@ pools = Table(
     Column("parked_why", Text, nullable=False, server_default=_EMPTY),
     # JSON; empty: nothing yet. Only the governor looks into it.
     Column("overlay", Text, nullable=False, server_default=_EMPTY),
+    # The one run on whose word it is closed; empty: on more than that.
+    Column("parked_run", Text, nullable=False, server_default=_EMPTY),
 )
