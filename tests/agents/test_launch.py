@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hostler.agents.environment import HOMES
 from hostler.agents.errors import RunFilesFailed, SecretRefused, UnknownKind
 from hostler.agents.kinds import KINDS, kind_of
 from hostler.agents.launch import Limits
@@ -96,6 +97,30 @@ def test_a_key_that_an_agent_may_see_is_handed_on_and_written_nowhere(work, ours
     assert spec["env"]["HOSTLER_RUN"] == "r1"
     for path in work.run_dir.iterdir():
         assert "the-providers-key" not in path.read_text()
+
+
+def test_a_programs_own_setting_stays_where_it_is_listed_but_not_set(work, ours):
+    name = "GEMINI_CLI_NO_RELAUNCH"
+    agent = Agent(kind="gemini", env=[name])
+    spec = prepare(agent, work, ours).spec("r1")
+    assert (spec["env"][name], name in spec["inherit"]) == ("true", False)
+    set_by_operator = prepare(agent, work, {**ours, name: "false"}).spec("r1")
+    assert name not in set_by_operator["env"] and name in set_by_operator["inherit"]
+
+
+@pytest.mark.parametrize("how", [{"own_home": True}, {"sandbox": "bubblewrap"}])
+@pytest.mark.parametrize("kind", ["claude", "codex", "opencode"])
+def test_a_home_of_its_own_is_not_passed_by_with_another_variable(work, ours, kind, how):
+    ours = {**ours, **dict.fromkeys(HOMES, "/home/user/elsewhere")}
+    seen = plan(Agent(kind=kind, **how), work, ours, ())
+    assert not HOMES & {*seen.env, *seen.inherit}
+    asked = plan(Agent(kind=kind, env=["XDG_DATA_HOME"], **how), work, ours, ())
+    assert HOMES & {*asked.env, *asked.inherit} == {"XDG_DATA_HOME"}
+
+
+def test_without_a_home_of_its_own_a_program_finds_its_folder(work, ours):
+    ours = {**ours, "CODEX_HOME": "/home/user/codex"}
+    assert "CODEX_HOME" in plan(Agent(kind="codex"), work, ours, ()).inherit
 
 
 def test_the_command_hostler_is_on_the_agents_path(work, ours):

@@ -160,6 +160,26 @@ def test_a_program_in_the_home_and_its_package_can_be_read(work, ours, at_home):
     assert str(at_home) not in read and str(at_home / ".ssh") not in read
 
 
+def test_what_lies_beside_a_program_is_not_shown(work, ours, at_home):
+    folder = at_home / "tools"
+    folder.mkdir()
+    for name in ("agent", "letters.txt"):
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o700)
+    read = binds(planned(boxed(command=[str(folder / "agent")]), work, ours), "--ro-bind")
+    assert str(folder / "agent") in read
+    assert not {str(folder), str(folder / "letters.txt")} & set(read)
+
+
+def test_a_program_in_an_environment_of_python_has_all_of_it(work, ours, at_home):
+    tool = at_home / "envs" / "tool" / "bin" / "tool"
+    tool.parent.mkdir(parents=True)
+    tool.write_text("#!/bin/sh\n")
+    (at_home / "envs" / "tool" / "pyvenv.cfg").touch()
+    read = binds(planned(boxed(command=[str(tool)]), work, ours), "--ro-bind")
+    assert str(at_home / "envs" / "tool") in read and str(at_home / "envs") not in read
+
+
 def test_a_link_in_a_folder_that_can_be_read_is_not_mounted_again(work, ours, at_home):
     found = {**ours, "PATH": f"{at_home / 'bin'}:{ours['PATH']}"}
     read = binds(planned(boxed(command=[str(at_home / "bin" / "tool")]), work, found), "--ro-bind")

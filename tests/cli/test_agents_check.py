@@ -101,6 +101,12 @@ def test_one_that_can_work_is_well(desk):
     assert set(told.values()) == {"ok"}
 
 
+def test_one_that_lists_a_setting_which_is_not_set_can_be_asked(desk, monkeypatch):
+    monkeypatch.delenv("DISABLE_AUTOUPDATER", raising=False)
+    desk.agent("main", "claude", claude(desk), 'env = ["DISABLE_AUTOUPDATER"]\n')
+    assert desk.run("check", "main").exit_code == 0
+
+
 def test_a_newer_version_is_a_hint(desk):
     desk.agent("main", "claude", claude(desk, version="99.1"))
     found = desk.run("check")

@@ -17,7 +17,7 @@ from hostler.agents.exitword import Exit
 from hostler.agents.outcomes import LIMITS, Next, Outcome
 from hostler.agents.result import Result, Status
 from hostler.agents.tally import Tally, tally
-from hostler.agents.verdict import DecidedBy, EndedBy, Verdict
+from hostler.agents.verdict import DecidedBy, End, EndedBy, Verdict, judge
 from hostler.runs.ending import (
     Ending,
     heeding_stop,
@@ -161,6 +161,20 @@ def test_the_stored_verdict_is_the_verdict_and_a_stop_comes_first(verdict, exit,
     assert abs(run.exit_code or 0) < 2**31
     assert max(run.input_tokens, run.output_tokens) <= 2**53
     assert json.loads(columns["tally"])
+
+
+@given(texts.map(lambda text: text + "@everybody"))
+def test_a_stop_that_nobody_asked_for_stops_no_task_and_is_not_quoted(said):
+    end = judge(End(EndedBy.STOP, reason=said), by_itself)
+    run = a_run(**judged(Ending(end, Exit(EndedBy.STOP), True), None) | {"counted": True})
+    assert verdict_of(run).outcome is Outcome.CRASH and next_step(run) is Next.RETRY
+    assert "@everybody" not in run.why
+    asked = judged(Ending(end, Exit(EndedBy.STOP), True), "by ada")
+    assert asked["outcome"] == "interrupted" and asked["why"].endswith("(by ada)")
+
+
+def by_itself(_code, _tally):
+    raise AssertionError("its own word was not asked for")
 
 
 def test_a_stop_that_came_after_the_outcome_still_counts():

@@ -12,6 +12,14 @@ from hostler.config.settings import Settings
 # TZ, because some name times by their clock, which must be ours. The last one says where the
 # settings are, for an agent that calls us.
 PLAIN = ("PATH", "HOME", "LANG", "TERM", "TZ", "TMPDIR", "USER", "SHELL", "HOSTLER_CONFIG")
+# Where programs keep logins, sessions and settings if not below HOME: an agent with a HOME of its
+# own sees them only if they are listed.
+HOMES = frozenset(
+    {
+        *("CLAUDE_CONFIG_DIR", "CODEX_HOME"),
+        *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
+    }
+)
 _LOCALE = "LC_"
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 # Every name under which git's and GitHub's own tools look for a token.

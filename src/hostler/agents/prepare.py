@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hostler.agents.environment import (
     GITHUB_TOKENS,
+    HOMES,
     PLAIN,
     agent_environment,
     with_own_home,
@@ -57,7 +58,8 @@ def plan(
 ) -> Launch:
     """How this agent is started for this work; nothing is written."""
     words, program = work.words(), kind_of(agent).program
-    listed = {*agent.env, *(program.variables if program else ())}
+    apart = HOMES if has_own_home(agent) else frozenset()
+    listed = {*agent.env, *(set(program.variables if program else ()) - apart)}
     env = with_tools(agent_environment(ours, listed, words, secrets), TOOLS)
     env = {**(program.settings if program else {}), **env}
     if has_own_home(agent):
@@ -65,7 +67,8 @@ def plan(
     limits = work.limits
     if agent.wall_limit_minutes:
         limits = replace(limits, wall_seconds=agent.wall_limit_minutes * 60.0)
-    handed = listed - {*words, *PLAIN}
+    # What is not there cannot be handed on: a setting of the program's own stays what it is.
+    handed = {name for name in listed if name in ours} - {*words, *PLAIN}
     launch = kind_of(agent).launch(agent, work, env)
     launch = replace(launch, tools_apart=program is not None and program.apart)
     if agent.sandbox != "none":

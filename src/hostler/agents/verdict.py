@@ -16,6 +16,7 @@ from hostler.agents.outcomes import Outcome
 from hostler.agents.result import Result, Status
 from hostler.agents.resultfile import Fault, Reading
 from hostler.agents.tally import Tally
+from hostler.wording import as_code
 
 
 class EndedBy(StrEnum):
@@ -47,6 +48,7 @@ class DecidedBy(StrEnum):
     LOST = "lost"
 
 
+LONGEST_REASON = 500
 NO_RESULT = Reading(None, Fault.MISSING)
 
 
@@ -115,7 +117,9 @@ def _ended_by_us(end: End) -> Verdict | None:
 
 
 def _with_reason(verdict: Verdict, reason: str) -> Verdict:
-    return replace(verdict, why=f"{verdict.why} ({reason})") if reason else verdict
+    # It stands in a file that the agent can write to, and may come to be read on GitHub.
+    said = f" ({as_code(reason, LONGEST_REASON)})" if reason.strip() else ""
+    return replace(verdict, why=f"{verdict.why}{said}")
 
 
 def _marked(end: End) -> Verdict | None:

@@ -25,6 +25,8 @@ RESOLVER = Path("/etc/resolv.conf")
 SOCKET_NAMES = ("SSH_AUTH_SOCK", "DOCKER_HOST", "DBUS_SESSION_BUS_ADDRESS")
 PRIVATE = Path("/tmp")  # noqa: S108 - the sandbox has one of its own
 _MODULES = "node_modules"
+# Stands at the top of an environment of Python.
+_ENVIRONMENT = "pyvenv.cfg"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,7 @@ def _named(agent: Agent, launch: Launch) -> Iterator[Path]:
     for word in (launch.argv[0], *agent.command):
         for file in _files(word, path):
             yield file
-            yield _package(file.resolve())
+            yield from (*_package(file), *_package(file.resolve()))
     for word in (agent.script, *agent.extra_args):
         yield from _files(word, path)
 
@@ -172,10 +174,14 @@ def _files(word: str, path: str) -> Iterator[Path]:
         yield Path(place)
 
 
-def _package(file: Path) -> Path:
-    """What a program needs beside it: all modules of Node, else its own folder."""
-    inside = [folder for folder in file.parents if folder.name == _MODULES]
-    return inside[-1] if inside else file.parent
+def _package(file: Path) -> Iterator[Path]:
+    """What belongs to a program: all modules of Node, or the environment of Python that it is in.
+
+    Not whatever lies beside it: that may be anybody's.
+    """
+    modules = [folder for folder in file.parents if folder.name == _MODULES]
+    environments = [folder for folder in file.parents if (folder / _ENVIRONMENT).is_file()]
+    yield from (*modules[-1:], *environments[:1])
 
 
 def _our_own() -> set[Path]:

@@ -18,6 +18,7 @@ from hostler.store.runs import Run
 
 # In the place of an outcome: there was no agent, and the attempt does not count.
 NEVER_STARTED = "never_started"
+UNASKED = "Something in its folder told its supervisor to end it, and nobody here had asked for it."
 # Streams and files that agents can write to may claim any number; columns hold so much.
 LARGEST_COUNT = 2**53
 LARGEST_CODE = 2**31 - 1
@@ -63,8 +64,14 @@ def without_agent(outcome: Outcome, why: str, by: DecidedBy = DecidedBy.NOT_STAR
 
 
 def heeding_stop(verdict: Verdict, stop_why: str | None) -> Verdict:
-    """A stop comes before everything that the agent says; its valid result is kept."""
-    if stop_why is None or verdict.decided_by is DecidedBy.STOP:
+    """A stop comes before everything that the agent says; its valid result is kept.
+
+    Whoever may stop a run writes it into its row. A file alone is one that the agent made itself,
+    and what it says is not repeated.
+    """
+    if stop_why is None and verdict.decided_by is DecidedBy.STOP:
+        return replace(verdict, outcome=Outcome.CRASH, decided_by=DecidedBy.LOST, why=UNASKED)
+    if stop_why is None:
         return verdict
     why = f"It was stopped on request. ({stop_why})"
     return replace(verdict, outcome=Outcome.INTERRUPTED, decided_by=DecidedBy.STOP, why=why)
