@@ -17,6 +17,7 @@ REVISIONS = (
     "0015",
     "0016",
     "0017",
+    "0018",
 )
 HEAD = REVISIONS[-1]
 # Alembic's own note of where a database stands.
