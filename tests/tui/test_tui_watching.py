@@ -162,6 +162,22 @@ def test_a_database_that_is_moved_away_or_replaced_is_noticed(tmp_path, outlook)
     assert outlook.look()["queue"] == []
 
 
+def test_settings_are_read_again_when_it_begins_anew(tmp_path):
+    (tmp_path / "hostler.db").write_bytes(migrated())
+    names = ["barn"]
+
+    def settings():
+        return Settings.model_validate({"repo": {n: {"owner": "o", "name": n} for n in names}})
+
+    outlook = HomeOutlook(tmp_path, settings)
+    assert [one["project"] for one in outlook.look()["repositories"]] == ["barn"]
+    names.append("field")
+    assert len(outlook.look()["repositories"]) == 1
+    outlook.forget()
+    assert len(outlook.look()["repositories"]) == 2
+    outlook.forget()
+
+
 def test_looking_writes_nothing(tmp_path, outlook):
     file = tmp_path / "hostler.db"
     file.write_bytes(migrated())

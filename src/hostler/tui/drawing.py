@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hostler.tui import header, texts
-from hostler.tui.fitting import cut, shown, width
+from hostler.tui.fitting import cut, shown, width, wrapped
 from hostler.tui.keymap import HINTS, STOP_HINT
 from hostler.tui.layout import heights, window
 from hostler.tui.numbers import passed
@@ -111,13 +111,17 @@ def _filled(body: Sequence[Line], room: int) -> tuple[Line, ...]:
 
 def _above(screen: Screen, news: News, columns: int, lines: int) -> Iterator[Line]:
     of = header.chosen(screen, news)
-    told = pair(header.title(screen, news), of, columns)
-    yield (Span(told, TITLE),)
+    first = pair(header.title(screen, news), of, columns)
+    yield (Span(first, TITLE),)
     if news.trouble:
         old = f" (as of {passed(news.late)} ago)" if news.seen else ""
-        yield (Span(cut(shown(news.trouble) + old, columns), BAD),)
+        told = wrapped(shown(news.trouble) + old, columns)
+        most = 3 if lines >= 4 * LOWEST else 1
+        for text in (*told[: most - 1], " ".join(told[most - 1 :])):
+            if text:
+                yield (Span(cut(text, columns), BAD),)
     elif lines >= 2 * LOWEST:
-        yield _joined(header.facts(screen, news, narrow=not told.endswith(of)), columns)
+        yield _joined(header.facts(screen, news, narrow=not first.endswith(of)), columns)
 
 
 def _joined(parts: Sequence[tuple[str, str]], columns: int) -> Line:

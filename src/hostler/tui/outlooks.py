@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from hostler.config.settings import Settings
 from hostler.service.snapshot import Lookout
 from hostler.store import Store, open_store
-from hostler.store.place import SqlitePlace, find_place
+from hostler.store.place import Place, SqlitePlace
 
 
 class HomeOutlook:
@@ -19,6 +19,7 @@ class HomeOutlook:
     def __init__(self, home: Path, settings: Callable[[], Settings]) -> None:
         self._home = home
         self._settings = settings
+        self._guard = threading.Lock()
         self._lookout: Lookout | None = None
         self._file: tuple[int, int] | None = None
 
@@ -32,32 +33,36 @@ class HomeOutlook:
         return self._open().store.wait_for_change(mark, seconds) != mark
 
     def forget(self) -> None:
+        with self._guard:
+            self._close()
+
+    def _open(self) -> Lookout:
+        with self._guard:
+            if self._lookout is not None and file_at(self._lookout.store.place) != self._file:
+                # Another database lies there now, or none: the old one is nobody's any more.
+                self._close()
+            if self._lookout is None:
+                settings = self._settings()
+                store = open_store(self._home, settings.runtime.database_url or None)
+                self._file = file_at(store.place)
+                self._lookout = Lookout(self._home, settings, store)
+            return self._lookout
+
+    def _close(self) -> None:
         if self._lookout is not None:
             self._lookout.store.close()
         self._lookout = None
 
-    def _open(self) -> Lookout:
-        file = self._present()
-        if self._lookout is not None and file != self._file:
-            # Another database lies there now, or none: the old one is nobody's any more.
-            self.forget()
-        if self._lookout is None:
-            settings = self._settings()
-            store = open_store(self._home, settings.runtime.database_url or None)
-            self._lookout, self._file = Lookout(self._home, settings, store), self._present()
-        return self._lookout
 
-    def _present(self) -> tuple[int, int] | None:
-        """Which file is the database; None for a server, or if there is none."""
-        lookout = self._lookout
-        place = lookout.store.place if lookout else find_place(self._home, None)
-        if not isinstance(place, SqlitePlace):
-            return None
-        try:
-            found = os.stat(place.path)  # noqa: PTH116
-        except OSError:
-            return None
-        return found.st_dev, found.st_ino
+def file_at(place: Place) -> tuple[int, int] | None:
+    """Which file is the database; None for a server, or if there is none."""
+    if not isinstance(place, SqlitePlace):
+        return None
+    try:
+        found = place.path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 class HouseOutlook:

@@ -218,7 +218,7 @@ def _pull(one: Mapping[str, Any], news: News) -> Row:
 def _history(seen: Mapping[str, Any], screen: Screen) -> Iterator[Row]:
     window = seen["history"][screen.window]
     repos = {one["project"]: one["repo"] for one in seen["repositories"]}
-    if not screen.project:
+    if not screen.project and window["all"]["count"]:
         yield _record("", "all", window["all"])
     names = [screen.project] if screen.project else window["projects"]
     for name in names:

@@ -72,8 +72,9 @@ class Watcher:
         self._thread.join()
 
     def look_now(self) -> None:
-        """One more look, from whatever thread."""
+        """One more look, from the beginning and from whatever thread."""
         if not self._ended.is_set():
+            self._outlook.forget()
             self._look()
 
     def _run(self) -> None:
