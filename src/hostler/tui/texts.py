@@ -48,7 +48,9 @@ def lines_of(screen: Screen, news: News, columns: int) -> list[str]:
     match screen.over:
         case Details() as over:
             row = detailed(over, screen, news)
-            return _facts(over, row, news, columns) if row else ["It is over, or not listed now."]
+            if row is None:
+                return wrapped("It is over, or not listed now.", columns)
+            return _facts(over, row, news, columns)
         case Choice(at=at):
             return [cut(line, columns) for line in _choices(at, news)]
         case Question(task=task, about=about):
