@@ -21,6 +21,7 @@ from hostler.service.space import Room
 from hostler.store import Store, Transaction
 from hostler.store.instants import not_after
 from hostler.store.runs import open_runs
+from hostler.store.task_counts import projects_held
 from hostler.store.tasks import Task, TaskState, tasks_in
 
 # Behind all gates: others that could start go first.
@@ -194,9 +195,7 @@ def _unreached(tx: Transaction, who: Presence) -> frozenset[str]:
     """Projects of which the service noted, since it started, that it has not reached them."""
     if not who.takes_tasks or who.holder is None:
         return frozenset()
-    noted = [task for task in tasks_in(tx, WAITING) if task.gate == Gate.READY.value]
-    started = who.holder.since
-    return frozenset(task.project for task in noted if (task.gate_since or "") >= started)
+    return projects_held(tx, Gate.READY.value, who.holder.since)
 
 
 def _after(who: str) -> Held:

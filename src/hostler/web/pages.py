@@ -46,6 +46,12 @@ PAGE = """\
 WRONG = '<p class="wrong" role="alert">This is not the token.</p>\n'
 
 
+@router.get(HOME)
+def house() -> Response:
+    """Whoever is logged in, and wants nothing else."""
+    return RedirectResponse("/api/v1/status", 303)
+
+
 @router.get(LOGIN)
 def show(next: str = HOME) -> Response:
     """Ask for the token."""
@@ -68,7 +74,8 @@ async def log_in(request: Request) -> Response:
         path="/",
         httponly=True,
         samesite="strict",
-        secure=request.url.scheme == "https",
+        # Its origin was judged already; behind a proxy, nothing else tells that there is TLS.
+        secure=request.headers.get("origin", "").startswith("https://"),
     )
     return answer
 
