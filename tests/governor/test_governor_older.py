@@ -17,6 +17,7 @@ from hostler.governor.caps import move_state
 from hostler.governor.older import states_in, without_state
 from hostler.governor.overlay import Breaker, Overlay, Seen, Slot
 from hostler.governor.remembering import as_text, from_text
+from hostler.store import Store
 from hostler.store.overlays import all_overlays, put_overlay
 
 AT, THEN = "2026-03-01T10:00:00Z", datetime(2026, 3, 1, 10, tzinfo=UTC)
@@ -126,6 +127,22 @@ def test_a_crash_between_both_loses_nothing_and_repeats_nothing(old_home, monkey
                 move_state(old_home.home, store)
         assert (old_home.home / "governor.json").read_bytes() == before
         assert move_state(old_home.home, store)
+    assert overlays(old_home) == {"anthropic": MOVED}
+
+
+def test_what_somebody_wrote_meanwhile_is_left_for_the_next_look(old_home, monkeypatch):
+    path = old_home.home / "governor.json"
+    written = json.dumps({**CAPS, "dynamic_cap": 9})
+    once = Store.write
+
+    def write(store, *scopes, **more):
+        path.write_text(written)
+        return once(store, *scopes, **more)
+
+    with closing(old_home.open()) as store:
+        monkeypatch.setattr(Store, "write", write)
+        assert move_state(old_home.home, store)
+    assert path.read_text() == written
     assert overlays(old_home) == {"anthropic": MOVED}
 
 

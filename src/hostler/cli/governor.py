@@ -276,19 +276,16 @@ def _refused(what: str, remedy: str) -> HostlerError:
 
 
 def _set(given: Globals, pool: str, chosen: dict[str, Any]) -> None:
-    """Both or neither: the file is written while the database waits."""
-    from hostler.governor import read_policy, reseed
-    from hostler.governor.caps import move_state, set_caps
+    """Where there is no database yet, nothing was learned either."""
+    from hostler.governor.caps import set_caps
+    from hostler.service.pool_caps import set_pool
 
-    settings, home = settings_of(given).settings, given.home_folder
-    read_policy(home, settings)  # a damaged file is said before anything else
-    with suppress(StoreMissing), _store(given) as store:
-        move_state(home, store)
-        with store.write("admission") as tx:
-            set_caps(home, pool, chosen)
-            reseed(tx, pool, read_policy(home, settings).cap(pool))
-        return
-    set_caps(home, pool, chosen)
+    home = given.home_folder
+    try:
+        with _store(given) as store:
+            set_pool(home, settings_of(given).settings, store, pool, chosen)
+    except StoreMissing:
+        set_caps(home, pool, chosen)
 
 
 def _in_store(given: Globals, act: Callable[[Transaction], T]) -> T:

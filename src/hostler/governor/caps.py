@@ -13,6 +13,7 @@ from typing import Any
 from hostler.config.pools import DEFAULT_POOL, FILE_NAME, PoolCaps, pools_in, read_content
 from hostler.errors import HostlerError, StoreError
 from hostler.governor.older import states_in, without_state
+from hostler.governor.overlay import Overlay
 from hostler.governor.pools import pool_key
 from hostler.governor.remembering import as_text
 from hostler.store import Store
@@ -51,33 +52,30 @@ def changed(content: Mapping[str, Any], pool: str, caps: Mapping[str, Any]) -> d
 def move_state(home: Path, store: Store) -> bool:
     """Move the state that an older program kept in the file to the database; whether there was any.
 
-    What the database knows is newer. It is stored before the file forgets it.
+    What the database knows is newer. It is stored before the file forgets it, and neither waits for
+    the other: whoever sets caps holds the database while the file is written.
     """
-    if not _has_state(home):
+    found = _states(home)
+    if not found:
         return False
+    with store.write("admission") as tx:
+        for pool, overlay in found.items():
+            if not find_overlay(tx, pool):
+                put_overlay(tx, pool, as_text(overlay))
     with _alone(home):
-        content = _state_content(home)
-        if content is None:
-            return False
-        with store.write("admission") as tx:
-            for pool, overlay in states_in(content).items():
-                if not find_overlay(tx, pool):
-                    put_overlay(tx, pool, as_text(overlay))
-        _write(home / FILE_NAME, without_state(content))
+        # Whatever somebody wrote meanwhile is looked at next time.
+        if _states(home) == found:
+            _write(home / FILE_NAME, without_state(read_content(home / FILE_NAME)))
     return True
 
 
-def _has_state(home: Path) -> bool:
-    return _state_content(home) is not None
-
-
-def _state_content(home: Path) -> dict[str, Any] | None:
-    """The content of a file that holds state; None where there is none, or a damaged file."""
+def _states(home: Path) -> dict[str, Overlay]:
+    """The state in a file, by pool; none without a file. A damaged file is an error."""
     content = read_content(home / FILE_NAME)
     if content is None:
-        return None
+        return {}
     pools_in(home / FILE_NAME, content)
-    return content if states_in(content) else None
+    return states_in(content)
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
