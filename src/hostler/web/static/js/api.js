@@ -1,0 +1,109 @@
+// The one place that knows how the API is asked.
+
+const ROOT = "/api/v1/";
+
+/** A refusal or a failure, in the API's words. `status` is 0 where nobody answered. */
+export class ApiError extends Error {
+  constructor(status, { what, safe = "", remedy = "", kind = "" }) {
+    super(what);
+    Object.assign(this, { status, safe, remedy, kind });
+  }
+}
+
+const SILENT = { what: "The service does not answer.", remedy: "Is `hostler service --web` running?", kind: "away" };
+
+/** To the door; what stands behind `#` comes back after it. */
+export function leave() {
+  location.assign(`/login?next=/${location.hash}`);
+}
+
+export async function answerOf(path, options = {}) {
+  let response;
+  try {
+    response = await fetch(ROOT + path, { credentials: "same-origin", cache: "no-store", ...options });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new ApiError(0, SILENT);
+  }
+  if (response.ok) return response;
+  if (response.status === 401) leave();
+  throw new ApiError(response.status, await saidBy(response));
+}
+
+async function saidBy(response) {
+  try {
+    const found = (await response.json()).error;
+    if (found?.what) return found;
+  } catch {
+    // Whatever answered, it was not the API.
+  }
+  return { what: `The service answered ${response.status}.`, kind: "unknown" };
+}
+
+export async function get(path, query = {}) {
+  return (await answerOf(withQuery(path, query))).json();
+}
+
+export function withQuery(path, query) {
+  const words = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    for (const one of Array.isArray(value) ? value : [value]) if (one !== undefined && one !== "") words.append(name, one);
+  }
+  const text = words.toString();
+  return text ? `${path}?${text}` : path;
+}
+
+let csrf = null;
+
+async function csrfToken() {
+  csrf ??= (await get("session")).csrf ?? "";
+  return csrf;
+}
+
+/** Change something. A session whose token is not ours any more is asked for once again. */
+export async function send(method, path, body = {}) {
+  try {
+    return await sendOnce(method, path, body);
+  } catch (error) {
+    if (error.kind !== "no_csrf") throw error;
+    csrf = null;
+    return sendOnce(method, path, body);
+  }
+}
+
+async function sendOnce(method, path, body) {
+  const headers = { "Content-Type": "application/json", "X-CSRF-Token": await csrfToken() };
+  const response = await answerOf(path, { method, headers, body: JSON.stringify(body) });
+  const text = await response.text();
+  return text ? JSON.parse(text) : null;
+}
+
+export async function logOut() {
+  await fetch("/logout", { method: "POST", credentials: "same-origin", headers: { "X-CSRF-Token": await csrfToken() } });
+  leave();
+}
+
+const at = (...parts) => parts.map(encodeURIComponent).join("/");
+
+export const api = {
+  status: () => get("status"),
+  version: () => get("version"),
+  config: () => get("config"),
+  findings: () => get("doctor"),
+  tasks: (query) => get("tasks", query),
+  task: (task) => get(at("tasks", task)),
+  why: (task) => get(at("tasks", task, "why")),
+  bus: (task, query) => get(at("tasks", task, "bus"), query),
+  submit: (wish) => send("POST", "tasks", wish),
+  act: (task, action, body) => send("POST", at("tasks", task, action), body),
+  say: (task, message) => send("POST", at("tasks", task, "bus"), message),
+  setCap: (pool, max) => send("PUT", at("pools", pool), { max_global_agents: max }),
+  park: (pool, minutes, why) => send("POST", at("pools", pool, "park"), { minutes, why }),
+  open: (pool) => send("POST", at("pools", pool, "resume")),
+  paths: {
+    tasks: "live/tasks",
+    output: (run) => at("live", "runs", run),
+    bus: (task) => at("live", "tasks", task, "bus"),
+    file: (run) => `${ROOT}${at("runs", run, "output")}`,
+  },
+};

@@ -1,0 +1,199 @@
+// A graph in layers, from left to right: who is waited for stands left of who waits.
+// Circles, edges to nowhere and doubled ones do no harm. The same graph always looks the same.
+
+const SWEEPS = 6;
+
+/** Places for `nodes` (ids) and `edges` ({from, to, …}). `size`: {width, height, gapX, gapY} of a
+ *  node and around it; `columns`: how many nodes without edges stand in a row.
+ *  Returns {places: Map id → {x, y, layer}, edges: [{…edge, points}], width, height}. */
+export function layered(nodes, edges, size, columns = 4) {
+  const known = new Set(nodes);
+  const kept = unique(edges.filter((edge) => known.has(edge.from) && known.has(edge.to) && edge.from !== edge.to));
+  const linked = new Set(kept.flatMap((edge) => [edge.from, edge.to]));
+  const inner = [...known].filter((id) => linked.has(id));
+  const forward = acyclic(inner, kept);
+  const layers = stretched(layersOf(inner, forward), forward);
+  untangle(layers);
+  const places = placed(layers, size);
+  const drawn = drawnEdges(kept, layers, places, size);
+  const loose = [...known].filter((id) => !linked.has(id));
+  return whole(inner, loose, places, drawn, size, columns);
+}
+
+function unique(edges) {
+  const seen = new Set();
+  return edges.filter((edge) => {
+    const name = JSON.stringify([edge.from, edge.to]);
+    return !seen.has(name) && seen.add(name);
+  });
+}
+
+/** The same edges with those that close a circle turned round. */
+function acyclic(nodes, edges) {
+  const out = grouped(edges, (edge) => edge.from);
+  const state = new Map();
+  const turned = new Set();
+  for (const root of nodes) {
+    if (state.has(root)) continue;
+    const stack = [[root, 0]];
+    state.set(root, "open");
+    while (stack.length) {
+      const top = stack[stack.length - 1];
+      const edge = (out.get(top[0]) ?? [])[top[1]];
+      top[1] += 1;
+      if (!edge) {
+        state.set(top[0], "done");
+        stack.pop();
+      } else if (state.get(edge.to) === "open") turned.add(edge);
+      else if (!state.has(edge.to)) {
+        state.set(edge.to, "open");
+        stack.push([edge.to, 0]);
+      }
+    }
+  }
+  return edges.map((edge) => (turned.has(edge) ? { from: edge.to, to: edge.from, edge } : { from: edge.from, to: edge.to, edge }));
+}
+
+function grouped(items, by) {
+  const found = new Map();
+  for (const item of items) {
+    const name = by(item);
+    if (!found.has(name)) found.set(name, []);
+    found.get(name).push(item);
+  }
+  return found;
+}
+
+/** The longest way to each node. */
+function layersOf(nodes, forward) {
+  const waits = new Map(nodes.map((id) => [id, 0]));
+  for (const edge of forward) waits.set(edge.to, waits.get(edge.to) + 1);
+  const out = grouped(forward, (edge) => edge.from);
+  const layer = new Map(nodes.map((id) => [id, 0]));
+  const ready = nodes.filter((id) => waits.get(id) === 0);
+  for (let at = 0; at < ready.length; at += 1) {
+    for (const edge of out.get(ready[at]) ?? []) {
+      layer.set(edge.to, Math.max(layer.get(edge.to), layer.get(ready[at]) + 1));
+      waits.set(edge.to, waits.get(edge.to) - 1);
+      if (waits.get(edge.to) === 0) ready.push(edge.to);
+    }
+  }
+  return layer;
+}
+
+/** Rows per layer, with a bend for each layer that an edge passes. */
+function stretched(layer, forward) {
+  const rows = [];
+  const cell = new Map();
+  const add = (key, at, id) => {
+    const made = { id, layer: at, left: [], right: [] };
+    (rows[at] ??= []).push(made);
+    cell.set(key, made);
+    return made;
+  };
+  for (const [id, at] of layer) add(`n ${id}`, at, id);
+  for (const [number, edge] of forward.entries()) {
+    let before = cell.get(`n ${edge.from}`);
+    for (let at = layer.get(edge.from) + 1; at < layer.get(edge.to); at += 1) {
+      before = joined(before, add(`b ${number} ${at}`, at, null));
+    }
+    joined(before, cell.get(`n ${edge.to}`));
+  }
+  return { rows, cell, layer, forward };
+}
+
+function joined(left, right) {
+  left.right.push(right);
+  right.left.push(left);
+  return right;
+}
+
+/** Fewer crossings: each row in the order of the middles of its neighbours, to and fro. */
+function untangle({ rows }) {
+  for (const row of rows) row.forEach((cell, at) => (cell.order = at));
+  for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
+    const [side, list] = sweep % 2 ? ["right", [...rows].reverse()] : ["left", rows];
+    for (const row of list) {
+      const wish = new Map(row.map((cell) => [cell, middle(cell[side].map((one) => one.order), cell.order)]));
+      row.sort((a, b) => wish.get(a) - wish.get(b) || a.order - b.order);
+      row.forEach((cell, at) => (cell.order = at));
+    }
+  }
+}
+
+function middle(numbers, otherwise) {
+  return numbers.length ? numbers.reduce((sum, one) => sum + one, 0) / numbers.length : otherwise;
+}
+
+/** Places: rows first as they are ordered, then each cell as near to its neighbours as its row allows. */
+function placed({ rows }, size) {
+  const step = size.height + size.gapY;
+  for (const row of rows) row.forEach((cell, at) => (cell.y = at * step));
+  for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
+    const [side, list] = sweep % 2 ? ["right", [...rows].reverse()] : ["left", rows];
+    for (const row of list) settle(row, side, step);
+  }
+  const top = Math.min(...rows.flat().filter((cell) => cell.id !== null).map((cell) => cell.y));
+  for (const cell of rows.flat()) cell.y -= top;
+  return rows;
+}
+
+function settle(row, side, step) {
+  const wish = row.map((cell) => middle(cell[side].map((one) => one.y), cell.y));
+  const room = (a, b) => (a.id === null && b.id === null ? step / 2 : step);
+  const down = [];
+  const up = [];
+  row.forEach((cell, at) => (down[at] = at ? Math.max(wish[at], down[at - 1] + room(row[at - 1], cell)) : wish[at]));
+  for (let at = row.length - 1; at >= 0; at -= 1) {
+    up[at] = at < row.length - 1 ? Math.min(wish[at], up[at + 1] - room(row[at], row[at + 1])) : wish[at];
+  }
+  row.forEach((cell, at) => (cell.y = (down[at] + up[at]) / 2));
+}
+
+function drawnEdges(edges, { cell, layer, forward }, rows, size) {
+  const x = (at) => at * (size.width + size.gapX);
+  return forward.map(({ from, to, edge }, number) => {
+    const points = [[x(layer.get(from)) + size.width, cell.get(`n ${from}`).y + size.height / 2]];
+    for (let at = layer.get(from) + 1; at < layer.get(to); at += 1) {
+      const bend = cell.get(`b ${number} ${at}`);
+      const y = bend.y + size.height / 2;
+      points.push([x(at), y], [x(at) + size.width, y]);
+    }
+    points.push([x(layer.get(to)), cell.get(`n ${to}`).y + size.height / 2]);
+    return { ...edge, points: edge.from === from ? points : points.reverse() };
+  });
+}
+
+/** The graph, and below it what has no edges, in a grid. */
+function whole(inner, loose, rows, edges, size, columns) {
+  const places = new Map();
+  let [width, height] = [0, 0];
+  const put = (id, at, y, layer) => {
+    const x = at * (size.width + size.gapX);
+    places.set(id, { x, y, layer });
+    width = Math.max(width, x + size.width);
+    height = Math.max(height, y + size.height);
+  };
+  for (const cell of rows.flat()) if (cell.id !== null) put(cell.id, cell.layer, cell.y, cell.layer);
+  const below = inner.length ? height + size.gapY * 2 : 0;
+  const step = size.height + size.gapY;
+  loose.forEach((id, at) => put(id, at % columns, below + Math.floor(at / columns) * step, null));
+  return { places, edges, width, height };
+}
+
+/** A smooth path through the points of an edge. */
+export function path(points) {
+  const [first, ...rest] = points.map(([x, y]) => [round(x), round(y)]);
+  let text = `M${first[0]} ${first[1]}`;
+  let [px, py] = first;
+  for (const [x, y] of rest) {
+    const half = round((px + x) / 2);
+    text += py === y ? ` H${x}` : ` C${half} ${py} ${half} ${y} ${x} ${y}`;
+    [px, py] = [x, y];
+  }
+  return text;
+}
+
+function round(number) {
+  return Math.round(number * 10) / 10;
+}

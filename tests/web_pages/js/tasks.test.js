@@ -1,0 +1,75 @@
+import { actions, board, COLUMNS, filtered, graphOf, STATES, stateOf, taskOf, withPages } from "/static/js/lib/tasks.js";
+import { timeline } from "/static/js/lib/timeline.js";
+import { equal, holds, test } from "./harness.js";
+export { run } from "./harness.js";
+
+const brief = (id, more = {}) => taskOf({ id, title: id, project: "p", state: "queued", repo_full_name: "o/r", issue_number: 1, ...more });
+
+test("the snapshot's words and the list's words are one shape", () => {
+  const short = taskOf({ task: "t", repo: "o/r", issue: 3, pull: 4, issue_url: "https://x/1", title: "T", project: "p", state: "done" });
+  const long = taskOf({ id: "t", repo_full_name: "o/r", issue_number: 3, pr_number: 4, issue_url: "https://x/1", title: "T", project: "p", state: "done" });
+  equal(short, long);
+});
+
+test("a task without a title has its name", () => equal(taskOf({ id: "t", title: "" }).title, "t"));
+
+test("every state has a word and a column; unknown ones too", () => {
+  const names = COLUMNS.map((one) => one.name);
+  for (const name of [...Object.keys(STATES), "odd_new_state", undefined]) holds(names.includes(stateOf(name).column) && stateOf(name).word, String(name));
+  equal(stateOf("odd_new_state").word, "odd new state");
+});
+
+test("every task stands on the board once, the queue in its order, others newest first", () => {
+  const tasks = [brief("1"), brief("2"), brief("3"), brief("4", { state: "done" }), brief("5", { state: "done" }), brief("6", { state: "odd" })];
+  const columns = board(tasks, [{ task: "2" }, { task: "1" }]);
+  equal(columns.waiting.map((one) => one.id), ["2", "1", "6", "3"]);
+  equal(columns.over.map((one) => one.id), ["5", "4"]);
+  equal(Object.values(columns).flat().length, tasks.length);
+});
+
+test("words and projects filter", () => {
+  const tasks = [brief("1", { title: "Leap years" }), brief("2", { project: "q" })];
+  equal(filtered(tasks, { word: " LEAP " }).map((one) => one.id), ["1"]);
+  equal(filtered(tasks, { project: "q" }).map((one) => one.id), ["2"]);
+  equal(filtered(tasks, { word: "o/r#1" }).length, 2);
+});
+
+test("needs name tasks or issues; of an issue the newest task is meant; strangers are drawn too", () => {
+  const tasks = [brief("1"), brief("2"), brief("3", { issue_number: 9, depends_on: ["o/r#1", "1", "x/y#5"], parent_task: "2" })];
+  const found = graphOf(tasks);
+  equal(found.edges.map((one) => [one.from, one.to, one.kind]), [["2", "3", "needs"], ["1", "3", "needs"], ["? x/y#5", "3", "needs"], ["2", "3", "child"]]);
+  equal([...found.strangers.values()], ["x/y#5"]);
+});
+
+test("what may be done follows the state", () => {
+  equal(actions("running"), ["stop", "cancel"]);
+  equal(actions("done"), []);
+  equal(actions("failed"), ["retry"]);
+  equal(actions("stopped"), ["resume", "retry"]);
+  equal(actions("needs_input"), ["answer", "resume", "retry", "stop", "cancel"]);
+  equal(actions("needs_input", { byHand: false }).includes("answer"), false);
+  equal(actions("parked"), ["resume", "stop", "cancel"]);
+});
+
+test("pages are made of numbers where no address was told", () => {
+  equal(withPages(brief("1", { pr_number: 7 }), "https://g/").pullUrl, "https://g/o/r/pull/7");
+  equal(withPages(brief("1", { issue_url: "https://other/1" }), "https://g").issueUrl, "https://other/1");
+  equal(withPages(brief("1", { repo_full_name: null }), "https://g").issueUrl, null);
+  equal(withPages(brief("1"), undefined).issueUrl, null);
+});
+
+const RUN = { run: "r1", attempt: 1, agent: "claude", kind: "direct", running_at: "2026-03-01T10:05:00.000Z", admitted_at: "2026-03-01T10:04:00.000Z" };
+
+test("what happened is told newest first, and what has no moment is left out", () => {
+  const task = { created_at: "2026-03-01T10:00:00.000Z", author: "ada", state: "done", state_since: "2026-03-01T10:20:00.000Z", runs: [{ ...RUN, outcome: "success", exited_at: "2026-03-01T10:20:00.000Z", seconds: 900, usd: 0.5 }] };
+  const message = { at: "2026-03-01T10:07:00.000Z", type: "QUESTION", sender: { kind: "agent" }, body: "Why?" };
+  const found = timeline(task, [message, { ...message, type: "RUN_START" }, { ...message, at: "nonsense" }]);
+  equal(found.map((one) => one.what), ["Done", "Attempt 1 ended well", "The agent asked", "Attempt 1 began", "Submitted"]);
+  equal(found[1].more, "after 15m 00s, $0.50");
+});
+
+test("a run that goes on has no end; an outcome that is unknown is told as it is", () => {
+  const told = (run) => timeline({ created_at: "2026-03-01T10:00:00.000Z", state: "running", runs: [run] }).map((one) => one.what);
+  equal(told(RUN), ["Attempt 1 began", "Submitted"]);
+  equal(told({ ...RUN, outcome: "rate_limited", ended_at: "2026-03-01T10:06:00.000Z" })[0], "Attempt 1 ended: rate limited");
+});

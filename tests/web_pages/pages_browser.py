@@ -1,0 +1,90 @@
+"""Opening pages in a real browser, and listening to what it complains of."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Any, Protocol
+
+import pytest
+from pages_stage import Stage
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+class Opened(Protocol):
+    """Opens a page at an address behind `#`."""
+
+    def __call__(
+        self,
+        address: str = "#/stable",
+        *,
+        width: int = 1280,
+        height: int = 800,
+        path: str = "/",
+        **wishes: Any,
+    ) -> Page: ...
+
+
+def program() -> str:
+    """The browser; without one the tests are skipped, in CI they fail."""
+    found = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if found is None:
+        words = "there is no Chromium here (on Debian: apt-get install chromium)"
+        if os.environ.get("CI"):
+            pytest.fail(words)
+        pytest.skip(words)
+    return found
+
+
+class Opener:
+    """Pages of one test, and what they complained of."""
+
+    def __init__(self, browser: Browser, stage: Stage) -> None:
+        self._browser = browser
+        self._stage = stage
+        self._contexts: list[BrowserContext] = []
+        self.complaints: list[str] = []
+
+    def __call__(
+        self,
+        address: str = "#/stable",
+        *,
+        width: int = 1280,
+        height: int = 800,
+        path: str = "/",
+        **wishes: Any,
+    ) -> Page:
+        size = {"width": width, "height": height}
+        context = self._browser.new_context(
+            viewport=size,  # type: ignore[arg-type]
+            timezone_id="UTC",
+            locale="en-GB",
+            **wishes,
+        )
+        context.set_default_timeout(10_000)
+        self._contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("console", self._said)
+        page.goto(f"{self._stage.url}{path}{address}")
+        return page
+
+    def _said(self, message: ConsoleMessage) -> None:
+        # A browser tells of every answer that is an error; that is not ours to mend.
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            self.complaints.append(message.text)
+
+    def close(self) -> None:
+        for context in self._contexts:
+            context.close()

@@ -1,0 +1,402 @@
+"""A service made of data: serves the dashboard's own files, and answers as the API does.
+
+What a page sends is written down; what it is told is put here by the test. The port stays the
+same when it goes away and comes back.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import threading
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from pages_data import Json, empty_house
+
+from hostler.web.dashboard import INDEX, files
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; font-src 'self'; manifest-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+API = "/api/v1/"
+TESTS = Path(__file__).parent / "js"
+CSRF = "the-csrf-token"
+
+
+@dataclass
+class Sent:
+    """Something that a page wanted to change."""
+
+    method: str
+    path: str
+    body: Json
+
+
+@dataclass
+class Scene:
+    """All that a page can be told."""
+
+    house: Json = field(default_factory=empty_house)
+    briefs: list[Json] = field(default_factory=list)
+    tasks: dict[str, Json] = field(default_factory=dict)
+    whys: dict[str, Json] = field(default_factory=dict)
+    buses: dict[str, list[Json]] = field(default_factory=lambda: defaultdict(list))
+    outputs: dict[str, str] = field(default_factory=lambda: defaultdict(str))
+    over: set[str] = field(default_factory=set)
+    findings: list[Json] = field(default_factory=list)
+    agents: list[str] = field(default_factory=lambda: ["claude", "codex"])
+    events: list[tuple[str, Json | None]] = field(default_factory=list)
+    # By the path below the API: what is answered instead.
+    failures: dict[str, tuple[int, Json]] = field(default_factory=dict)
+    # Paths that are not answered before they are taken out.
+    held: set[str] = field(default_factory=set)
+    token: str = ""
+
+
+class Stage:
+    """The service, in threads of this process."""
+
+    def __init__(self) -> None:
+        self.scene = Scene()
+        self.sent: list[Sent] = []
+        self.asked: list[tuple[str, str]] = []
+        self.bell = threading.Condition()
+        self.replies: dict[str, Any] = {}
+        self.era = 0
+        self.port = 0
+        self._server: _Server | None = None
+        self.come()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def come(self) -> None:
+        """Be there."""
+        server = _Server(("127.0.0.1", self.port), _Handler)
+        server.stage = self
+        self.port = server.server_address[1]
+        self._server = server
+        threading.Thread(target=server.serve_forever, args=[0.02], daemon=True).start()
+
+    def go(self) -> None:
+        """Be away: nobody answers, and every stream ends."""
+        assert self._server is not None
+        self._server.shutdown()
+        self._server.server_close()
+        self._server.hang_up()
+        self._server = None
+        with self.bell:
+            self.era += 1
+            self.bell.notify_all()
+
+    def reset(self) -> None:
+        """An empty scene for the next test; streams of the last one end."""
+        if self._server is None:
+            self.come()
+        with self.bell:
+            self.scene, self.sent, self.asked, self.replies = Scene(), [], [], {}
+            self.era += 1
+            self.bell.notify_all()
+
+    # -- what happens ---------------------------------------------------------------------------
+
+    def tell(self, kind: str = "changed", data: Json | None = None) -> None:
+        """An event for whoever follows tasks."""
+        with self.bell:
+            self.scene.events.append((kind, data))
+            self.bell.notify_all()
+
+    def change(self, brief: Json) -> None:
+        """A task is as it is told here from now on."""
+        rest = [one for one in self.scene.briefs if one["id"] != brief["id"]]
+        self.scene.briefs = [brief, *rest]
+        self.tell("task", brief)
+
+    def print(self, run: str, text: str) -> None:
+        with self.bell:
+            self.scene.outputs[run] += text
+            self.bell.notify_all()
+
+    def end(self, run: str) -> None:
+        with self.bell:
+            self.scene.over.add(run)
+            self.bell.notify_all()
+
+    def post(self, task: str, message: Json) -> None:
+        with self.bell:
+            self.scene.buses[task].append(message)
+            self.bell.notify_all()
+
+    def let_go(self, path: str) -> None:
+        """Answer what was held."""
+        with self.bell:
+            self.scene.held.discard(path)
+            self.bell.notify_all()
+
+    def wait_sent(self, path: str, timeout: float = 10) -> Sent:
+        """What a page sent to a path; waits for it."""
+        with self.bell:
+            found = self.bell.wait_for(lambda: [one for one in self.sent if one.path == path], timeout)
+            assert found, f"nothing was sent to {path}: {self.sent}"
+            return found[-1]
+
+    def wait_asked(self, path: str, times: int = 1, timeout: float = 10) -> None:
+        with self.bell:
+            counted = lambda: sum(one[0] == path for one in self.asked) >= times  # noqa: E731
+            assert self.bell.wait_for(counted, timeout), f"{path} was not asked for: {self.asked}"
+
+
+class _Server(ThreadingHTTPServer):
+    """Knows its connections, so that it can end them."""
+
+    daemon_threads = True
+    stage: Stage
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._open: set[socket.socket] = set()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def hang_up(self) -> None:
+        for one in list(self._open):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A page that leaves in the middle of an answer is no error."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    # A small answer must not wait for its acknowledgement.
+    disable_nagle_algorithm = True
+
+    @property
+    def stage(self) -> Stage:
+        assert isinstance(self.server, _Server)
+        return self.server.stage
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nobody reads it."""
+
+    def do_GET(self) -> None:
+        path = unquote(urlsplit(self.path).path)
+        scene = self.stage.scene
+        if path.startswith("/static/"):
+            self._file(path.removeprefix("/static/"))
+        elif path.startswith("/tests/"):
+            body = (TESTS / path.removeprefix("/tests/")).read_bytes()
+            self._answer(200, body, "text/javascript")
+        elif path == "/login":
+            self._file("login.html")
+        elif scene.token and "session=open" not in self.headers.get("Cookie", ""):
+            self._refuse_or_lead(path)
+        elif path == "/":
+            self._file(INDEX)
+        elif path.startswith(API):
+            self._api(path.removeprefix(API))
+        else:
+            self._error(404, "There is nothing at this address.")
+
+    def do_POST(self) -> None:
+        path = unquote(urlsplit(self.path).path)
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+        if path == "/login":
+            self._login(parse_qs(body).get("token", [""])[0])
+        elif path == "/logout":
+            self._answer(303, b"", "text/plain", {"Location": "/login", "Set-Cookie": "session=; Max-Age=0"})
+        else:
+            self._take(path.removeprefix(API), json.loads(body))
+
+    do_PUT = do_POST
+
+    # -- pages ----------------------------------------------------------------------------------
+
+    def _file(self, name: str) -> None:
+        found = files().get(name)
+        if found is None:
+            self._error(404, "There is nothing at this address.")
+        else:
+            self._answer(200, found.body, found.kind)
+
+    def _refuse_or_lead(self, path: str) -> None:
+        if path.startswith(API):
+            self._error(401, "Who are you?", "not_known")
+        else:
+            self._answer(303, b"", "text/plain", {"Location": "/login?next=/"})
+
+    def _login(self, token: str) -> None:
+        if token != self.stage.scene.token:
+            self._answer(401, b"no", "text/html")
+        else:
+            cookie = "session=open; HttpOnly; SameSite=Strict; Path=/"
+            self._answer(303, b"", "text/plain", {"Location": "/", "Set-Cookie": cookie})
+
+    # -- the API --------------------------------------------------------------------------------
+
+    def _api(self, path: str) -> None:
+        stage = self.stage
+        with stage.bell:
+            stage.asked.append((path, self.headers.get("Last-Event-ID", "")))
+            stage.bell.notify_all()
+            era = stage.era
+            stage.bell.wait_for(lambda: path not in stage.scene.held or stage.era != era, 30)
+        if path in stage.scene.failures:
+            status, error = stage.scene.failures[path]
+            self._json({"error": error}, status)
+        elif path.startswith("live/"):
+            self._live(path.removeprefix("live/"))
+        else:
+            self._look(path)
+
+    def _look(self, path: str) -> None:
+        scene, parts = self.stage.scene, path.split("/")
+        if path == "tasks":
+            self._list(parse_qs(urlsplit(self.path).query))
+        elif parts[0] == "tasks" and parts[1] in scene.tasks:
+            self._json(self._of_task(parts[1], parts[2] if len(parts) > 2 else ""))
+        elif parts[0] == "runs":
+            size = len(scene.outputs[f"{parts[1]} stdout"].encode())
+            self._json({"run": parts[1], "output_bytes": {"stdout": size, "stderr": 0}})
+        else:
+            whole: dict[str, Any] = {
+                "status": scene.house,
+                "session": {"by": "ada", "csrf": CSRF},
+                "config": {
+                    "agent": {name: {} for name in scene.agents},
+                    "github": {"web_url": "https://github.example"},
+                },
+                "doctor": {"exit_code": 0, "findings": scene.findings},
+            }
+            if path in whole:
+                self._json(whole[path])
+            else:
+                self._error(404, f"There is no {path}.")
+
+    def _of_task(self, task: str, part: str) -> Json:
+        scene = self.stage.scene
+        if part == "why":
+            state = scene.tasks[task]["state"]
+            return scene.whys.get(task, {"task": task, "state": state, "waits": False, "would_start": False, "gate": None, "why": None, "remedy": None, "since": None, "until": None, "service": {}, "gates": [], "blockers": []})
+        if part == "bus":
+            return {"messages": scene.buses[task][-200:], "skipped": 0}
+        return scene.tasks[task]
+
+    def _list(self, query: dict[str, list[str]]) -> None:
+        states, before = query.get("state", []), query.get("before", [""])[0]
+        limit = int(query.get("limit", ["50"])[0])
+        found = sorted(self.stage.scene.briefs, key=lambda one: one["id"], reverse=True)
+        found = [one for one in found if one["state"] in states and (not before or one["id"] < before)]
+        more = found[limit - 1]["id"] if len(found) > limit else None
+        self._json({"tasks": found[:limit], "next": more})
+
+    def _take(self, path: str, body: Json) -> None:
+        stage = self.stage
+        if self.headers.get("X-CSRF-Token") != CSRF:
+            self._error(403, "Nothing was changed.", "no_csrf")
+            return
+        with stage.bell:
+            stage.sent.append(Sent(self.command, path, body))
+            stage.bell.notify_all()
+        if path in stage.scene.failures:
+            status, error = stage.scene.failures[path]
+            self._json({"error": error}, status)
+            return
+        reply = stage.replies.get(path, {"changed": []})
+        self._json(reply(body) if callable(reply) else reply, 201)
+
+    # -- streams --------------------------------------------------------------------------------
+
+    def _live(self, path: str) -> None:
+        self.send_response(200)
+        for name, value in {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "Connection": "close"}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.close_connection = True
+        query = parse_qs(urlsplit(self.path).query)
+        last = self.headers.get("Last-Event-ID", "")
+        parts = path.split("/")
+        if path == "tasks":
+            self._live_tasks(last)
+        elif parts[0] == "runs":
+            self._live_output(parts[1], query.get("stream", ["stdout"])[0], int(last or 0))
+        else:
+            self._live_bus(parts[1], last)
+
+    def _next(self, ready: Any) -> bool:
+        """Until there is something to say; False: the stream is over."""
+        stage, era = self.stage, self._era
+        with stage.bell:
+            stage.bell.wait_for(lambda: ready() or stage.era != era, 30)
+            return stage.era == era
+
+    def _live_tasks(self, last: str) -> None:
+        stage, self._era = self.stage, self.stage.era
+        scene = stage.scene
+        at = int(last.split("-")[1]) if last else len(scene.events)
+        self._event("ready", {}, f"e-{at}")
+        while self._next(lambda: len(scene.events) > at):
+            for kind, data in scene.events[at:]:
+                at += 1
+                self._event(kind, data or {}, f"e-{at}")
+
+    def _live_output(self, run: str, stream: str, offset: int) -> None:
+        self._era = self.stage.era
+        scene, name = self.stage.scene, f"{run} {stream}"
+        self.wfile.write(b": here\n\n")
+        while self._next(lambda: len(scene.outputs[name].encode()) > offset or run in scene.over):
+            data = scene.outputs[name].encode()[offset:]
+            if not data:
+                self._event("end", {"offset": offset}, str(offset))
+                return
+            end = offset + len(data)
+            self._event("output", {"offset": offset, "end": end, "text": data.decode()}, str(end))
+            offset = end
+
+    def _live_bus(self, task: str, last: str) -> None:
+        self._era = self.stage.era
+        messages = self.stage.scene.buses[task]
+        self.wfile.write(b": here\n\n")
+        at = sum(one["id"] <= last for one in messages)
+        while self._next(lambda: len(messages) > at):
+            for one in messages[at:]:
+                at += 1
+                self._event("message", one, one["id"])
+
+    def _event(self, kind: str, data: Json, name: str) -> None:
+        self.wfile.write(f"event: {kind}\nid: {name}\ndata: {json.dumps(data)}\n\n".encode())
+
+    # -- answers --------------------------------------------------------------------------------
+
+    def _json(self, body: Any, status: int = 200) -> None:
+        self._answer(status, json.dumps(body).encode(), "application/json")
+
+    def _error(self, status: int, what: str, kind: str = "not_found") -> None:
+        self._json({"error": {"what": what, "safe": "", "remedy": "", "kind": kind}}, status)
+
+    def _answer(self, status: int, body: bytes, kind: str, more: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        headers = {"Content-Type": kind, "Content-Length": str(len(body)), "Content-Security-Policy": POLICY}
+        for name, value in {**headers, **(more or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)

@@ -1,0 +1,85 @@
+"""Words of others are words: never markup, never addresses of scripts; nothing comes from elsewhere."""
+
+from __future__ import annotations
+
+import re
+
+from pages_browser import Opened
+from pages_data import NOW, about, agent, brief, full_house, message, queued, run, task
+from pages_stage import Stage
+from playwright.sync_api import Page, expect
+
+from hostler.web.dashboard import FOLDER, files
+
+EVIL = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>'\"`&amp;"
+ADDRESS = "javascript:document.title='taken'"
+TASK = "20260301-115900-evil"
+
+
+def poison(stage: Stage) -> None:
+    house = full_house()
+    wrong = {"issue_url": ADDRESS, "pull_url": ADDRESS, "pull": 3, "repo": EVIL}
+    house["at_work"] = [{**agent(TASK, EVIL, 1, NOW), **wrong, "agent": EVIL}]
+    house["queue"] = [{**queued(1, TASK, EVIL, 1, NOW), **wrong, "why": EVIL, "gate": EVIL}]
+    house["needs_person"] = [{**about(TASK, EVIL, 1, "blocked"), **wrong, "seconds": 1.0, "question": EVIL, "by_hand": True, "what": EVIL, "then": EVIL}]
+    house["pauses"] = [{"scope": f"project:{EVIL}", "since": house["now"], "by": EVIL, "why": EVIL}]
+    house["governor"]["pools"][0]["pool"] = EVIL
+    stage.scene.house = house
+    stage.scene.briefs = [brief(TASK, EVIL, "running", NOW, project=EVIL, depends_on=[EVIL], repo_full_name=EVIL)]
+    stage.scene.findings = [{"check": EVIL, "status": "failed", "evidence": EVIL, "remedy": EVIL}]
+    stage.scene.tasks[TASK] = task(TASK, title=EVIL, state="needs_input", question=EVIL, author=EVIL, prompt=EVIL, branch=EVIL, issue_url=ADDRESS, pull_url=ADDRESS, pr_number=3, runs=[run(TASK, 1, NOW, agent=EVIL, why=EVIL, outcome="error", ended_at=house["now"])])
+    stage.scene.outputs[f"{TASK}-r1 stdout"] = f"{EVIL}\n\x1b]8;;{ADDRESS}\x1b\\link\x1b]8;;\x1b\\\n"
+    stage.scene.buses[TASK] = [message(1, "FACT", EVIL, NOW, sender={"kind": "person", "name": EVIL})]
+
+
+SCREENS = ["#/stable", "#/work", "#/work/graph", "#/governor", "#/health", f"#/task/{TASK}"]
+
+
+def test_words_of_others_stay_words(stage: Stage, opened: Opened) -> None:
+    poison(stage)
+    page = opened()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    for address in SCREENS:
+        page.goto(f"{stage.url}/{address}")
+        expect(page.get_by_text("<script>").first).to_be_attached()
+        if "task" in address:
+            read_everything(page)
+        require_words(page)
+    assert [url for url in asked if not url.startswith(stage.url)] == []
+
+
+def read_everything(page: Page) -> None:
+    expect(page.locator(".output-line").first).to_have_text(EVIL)
+    page.get_by_role("tab", name="Bus").click()
+    expect(page.locator(".message-body")).to_have_text(EVIL)
+    page.get_by_role("tab", name="Prompt").click()
+    expect(page.locator(".prompt")).to_have_text(EVIL)
+
+
+def require_words(page: Page) -> None:
+    assert page.locator("#page img, #page script").count() == 0
+    links = page.locator("a").evaluate_all("(all) => all.map((one) => one.getAttribute('href'))")
+    assert [one for one in links if one and not re.match(r"https?://|#|/api/v1/|/static/", one)] == []
+    assert page.evaluate("document.title === 'taken'") is False
+
+
+TEXTS = sorted(FOLDER.rglob("*.*"))
+
+
+def test_no_file_can_put_markup_in_or_reach_elsewhere() -> None:
+    wrong = re.compile(
+        r"innerHTML|outerHTML|insertAdjacent|document\.write|DOMParser|\beval\b|new Function|"
+        r"setAttribute\(.style|@import|url\((?!#)|srcdoc|\bstyle="
+    )
+    for path in TEXTS:
+        text = path.read_text(encoding="utf-8")
+        assert not wrong.search(text), path.name
+        outside = [one for one in re.findall(r"https?://[^\s\"'`)]+", text) if "w3.org" not in one]
+        assert outside == [], path.name
+
+
+def test_nothing_is_inline() -> None:
+    for name in ("index.html", "login.html"):
+        text = files()[name].body.decode()
+        assert re.findall(r"<script(?![^>]*\bsrc=)|<style|\son\w+=", text) == []
