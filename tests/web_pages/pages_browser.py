@@ -47,6 +47,12 @@ def program() -> str:
     return found
 
 
+def looked(page: Page, what: str, *given: Any) -> Any:
+    """What a function of `js/looking.js` finds in a page."""
+    call = "([name, given]) => import('/tests/looking.js').then((file) => file[name](...given))"
+    return page.evaluate(call, [what, list(given)])
+
+
 class Opener:
     """Pages of one test, and what they complained of."""
 

@@ -60,7 +60,9 @@ def agent(name: str, title: str, issue: int | None, now: datetime, **more: Any) 
     }
 
 
-def queued(position: int, name: str, title: str, issue: int | None, now: datetime, **more: Any) -> Json:
+def queued(
+    position: int, name: str, title: str, issue: int | None, now: datetime, **more: Any
+) -> Json:
     return {
         "position": position,
         **about(name, title, issue, more.pop("state", "queued")),
@@ -125,12 +127,24 @@ def share(project: str, holds: int, of: int, wants: int | None, waits: Json | No
     return {"project": project, "holds": holds, "share": of, "wants": wants, "waits": waits}
 
 
-NOBODY: Json = {"count": 0, "failed": 0, "failure_rate": None, "mean_seconds": None, "std_seconds": None}
+NOBODY: Json = {
+    "count": 0,
+    "failed": 0,
+    "failure_rate": None,
+    "mean_seconds": None,
+    "std_seconds": None,
+}
 
 
 def record(count: int, failed: int, mean: float, std: float) -> Json:
     rate = round(failed / count, 3)
-    return {"count": count, "failed": failed, "failure_rate": rate, "mean_seconds": mean, "std_seconds": std}
+    return {
+        "count": count,
+        "failed": failed,
+        "failure_rate": rate,
+        "mean_seconds": mean,
+        "std_seconds": std,
+    }
 
 
 def empty_house(now: datetime = NOW) -> Json:
@@ -140,7 +154,8 @@ def empty_house(now: datetime = NOW) -> Json:
         "now": stamp(now),
         "service": {
             "pid": 4711,
-            "program": "hostler 0.1.0",
+            "program": "hostler",
+            "version": "0.1.0",
             "host": "stable",
             "since": ago(now, hours=3),
             "purpose": "service",
@@ -186,22 +201,101 @@ def empty_house(now: datetime = NOW) -> Json:
 def full_house(now: datetime = NOW) -> Json:
     """A morning with something of everything."""
     working = [
-        agent("20260301-113012-stable-12-bugfix", "Leap years: 1900 counts as one, which breaks every calendar before 1904", 12, now),
-        agent("20260301-114510-stable-15-design", "Show the strongest tides first", 15, now, attempt=2, seconds=2713.0, idle=431.0, usd=2.41, kind="design"),
-        agent("20260301-115533-tidy-imports", "Tidy up the imports", None, now, project="tools", agent="codex", pool="openai", seconds=41.0, usd=0.0, input_tokens=1200, output_tokens=80),
+        agent(
+            "20260301-113012-stable-12-bugfix",
+            "Leap years: 1900 counts as one, which breaks every calendar before 1904",
+            12,
+            now,
+        ),
+        agent(
+            "20260301-114510-stable-15-design",
+            "Show the strongest tides first",
+            15,
+            now,
+            attempt=2,
+            seconds=2713.0,
+            idle=431.0,
+            usd=2.41,
+            kind="design",
+        ),
+        agent(
+            "20260301-115533-tidy-imports",
+            "Tidy up the imports",
+            None,
+            now,
+            project="tools",
+            agent="codex",
+            pool="openai",
+            seconds=41.0,
+            usd=0.0,
+            input_tokens=1200,
+            output_tokens=80,
+        ),
     ]
     waiting = [
         queued(1, "20260301-115001-stable-16-small", "Tell how many days a month has", 16, now),
-        queued(2, "20260301-115102-stable-17-bugfix", "Harbour of Brest is missing from the table", 17, now, state="retrying", gate="time", why="It is tried again after a limit of its provider.", until=stamp(now + timedelta(minutes=4))),
-        queued(3, "20260301-115203-stable-18-bugfix", "Sort harbours by name", 18, now, gate="dependencies", why="octo/stable#16 must be ready first."),
-        queued(4, "20260301-115304-tools-lint", "Let the linter read the new settings", None, now, project="tools", gate=None, why=None, remedy=None, would_start=True),
+        queued(
+            2,
+            "20260301-115102-stable-17-bugfix",
+            "Harbour of Brest is missing from the table",
+            17,
+            now,
+            state="retrying",
+            gate="time",
+            why="It is tried again after a limit of its provider.",
+            until=stamp(now + timedelta(minutes=4)),
+        ),
+        queued(
+            3,
+            "20260301-115203-stable-18-bugfix",
+            "Sort harbours by name",
+            18,
+            now,
+            gate="dependencies",
+            why="octo/stable#16 must be ready first.",
+        ),
+        queued(
+            4,
+            "20260301-115304-tools-lint",
+            "Let the linter read the new settings",
+            None,
+            now,
+            project="tools",
+            gate=None,
+            why=None,
+            remedy=None,
+            would_start=True,
+        ),
     ]
     needy = [
-        {**about("20260301-090000-ask-brest", "Add the harbour of Brest", None, "needs_input", project="tools"), "seconds": 4210.0, "question": "Shall old files be converted, or refused?", "by_hand": True, "what": "It asks.", "then": "Answer it: hostler task answer."},
-        {**about("20260301-100000-stable-9-bugfix", "Dates before 1582", 9, "blocked", pull=31), "seconds": 900.0, "question": None, "by_hand": False, "what": "The same check failed twice: unit tests on Python 3.11.", "then": "Look at the pull request, then: hostler task resume."},
+        {
+            **about(
+                "20260301-090000-ask-brest",
+                "Add the harbour of Brest",
+                None,
+                "needs_input",
+                project="tools",
+            ),
+            "seconds": 4210.0,
+            "question": "Shall old files be converted, or refused?",
+            "by_hand": True,
+            "what": "It asks.",
+            "then": "Answer it: hostler task answer.",
+        },
+        {
+            **about("20260301-100000-stable-9-bugfix", "Dates before 1582", 9, "blocked", pull=31),
+            "seconds": 900.0,
+            "question": None,
+            "by_hand": False,
+            "what": "The same check failed twice: unit tests on Python 3.11.",
+            "then": "Look at the pull request, then: hostler task resume.",
+        },
     ]
     house = empty_house(now)
-    history = {"all": record(42, 5, 640.0, 210.0), "projects": {"stable": record(30, 2, 700.0, 180.0), "tools": record(12, 3, 490.0, 240.0)}}
+    history = {
+        "all": record(42, 5, 640.0, 210.0),
+        "projects": {"stable": record(30, 2, 700.0, 180.0), "tools": record(12, 3, 490.0, 240.0)},
+    }
     learned = pool(
         "anthropic",
         cap=4,
@@ -210,7 +304,10 @@ def full_house(now: datetime = NOW) -> Json:
         adaptive=True,
         overlay=overlay(now),
         shares={"stable": 3, "tools": 1},
-        projects=[share("stable", 2, 3, 3, {"gate": "cap", "why": "Its share is used."}), share("tools", 0, 1, 1)],
+        projects=[
+            share("stable", 2, 3, 3, {"gate": "cap", "why": "Its share is used."}),
+            share("tools", 0, 1, 1),
+        ],
     )
     shut = pool(
         "openai",
@@ -218,17 +315,42 @@ def full_house(now: datetime = NOW) -> Json:
         active=1,
         free=0,
         adaptive=True,
-        overlay=overlay(now, breaker={"state": "open", "open_at": ago(now, minutes=1), "open_until": stamp(now + timedelta(minutes=4))}, rate_limit_events=9),
+        overlay=overlay(
+            now,
+            breaker={
+                "state": "open",
+                "open_at": ago(now, minutes=1),
+                "open_until": stamp(now + timedelta(minutes=4)),
+            },
+            rate_limit_events=9,
+        ),
         shares={"tools": 1},
         projects=[share("tools", 1, 1, None)],
     )
-    parked = pool("google", parked={"until": stamp(now + timedelta(hours=2)), "why": "Its quota of today is used up."})
+    parked = pool(
+        "google",
+        parked={"until": stamp(now + timedelta(hours=2)), "why": "Its quota of today is used up."},
+    )
     return {
         **house,
-        "pauses": [{"scope": "project:almanac", "since": ago(now, minutes=50), "by": "ada", "why": "until the release is out"}],
+        "pauses": [
+            {
+                "scope": "project:almanac",
+                "since": ago(now, minutes=50),
+                "by": "ada",
+                "why": "until the release is out",
+            }
+        ],
         "at_work": working,
         "at_work_total": len(working),
-        "tasks": {"running": 3, "queued": 3, "retrying": 1, "needs_input": 1, "blocked": 1, "done": 31},
+        "tasks": {
+            "running": 3,
+            "queued": 3,
+            "retrying": 1,
+            "needs_input": 1,
+            "blocked": 1,
+            "done": 31,
+        },
         "queue": waiting,
         "queue_total": len(waiting),
         "needs_person": needy,
@@ -237,7 +359,9 @@ def full_house(now: datetime = NOW) -> Json:
         "pulls_total": 2,
         "repositories": [
             repository("stable", "octo/stable", now, at_work=2, queued=3, pulls=2),
-            repository("almanac", "octo/almanac", now, paused="Paused by ada: until the release is out."),
+            repository(
+                "almanac", "octo/almanac", now, paused="Paused by ada: until the release is out."
+            ),
         ],
         "governor": {
             "pools": [learned, parked, shut],
@@ -245,8 +369,22 @@ def full_house(now: datetime = NOW) -> Json:
             "memory": {"free_mb": 6144, "floor_mb": 1024},
             "ended": [],
         },
-        "history": {"1h": {"all": record(3, 0, 420.0, 80.0), "projects": {"stable": record(3, 0, 420.0, 80.0)}}, "24h": history, "7d": history, "30d": history},
-        "cost": {**house["cost"], "today_usd": 11.37, "projects": {"stable": 9.12, "tools": 2.25}, "per_day_usd": 50.0, "unpriced_runs": 1},
+        "history": {
+            "1h": {
+                "all": record(3, 0, 420.0, 80.0),
+                "projects": {"stable": record(3, 0, 420.0, 80.0)},
+            },
+            "24h": history,
+            "7d": history,
+            "30d": history,
+        },
+        "cost": {
+            **house["cost"],
+            "today_usd": 11.37,
+            "projects": {"stable": 9.12, "tools": 2.25},
+            "per_day_usd": 50.0,
+            "unpriced_runs": 1,
+        },
         "unsent_writes": 2,
     }
 
@@ -287,6 +425,7 @@ def brief(name: str, title: str, state: str, now: datetime, **more: Any) -> Json
         "gate": "",
         "wake_at": None,
         "created_at": ago(now, minutes=30),
+        "agent": "claude",
         "depends_on": [],
         **more,
     }
@@ -295,18 +434,101 @@ def brief(name: str, title: str, state: str, now: datetime, **more: Any) -> Json
 def briefs(now: datetime = NOW) -> list[Json]:
     """Tasks for the board and the graph."""
     return [
-        brief("20260301-113012-stable-12-bugfix", "Leap years: 1900 counts as one, which breaks every calendar before 1904", "running", now),
-        brief("20260301-114510-stable-15-design", "Show the strongest tides first", "running", now, issue_number=15, flow="design"),
-        brief("20260301-115001-stable-16-small", "Tell how many days a month has", "queued", now, issue_number=16, flow="small_job"),
-        brief("20260301-115102-stable-17-bugfix", "Harbour of Brest is missing from the table", "retrying", now, issue_number=17),
-        brief("20260301-115203-stable-18-bugfix", "Sort harbours by name", "queued", now, issue_number=18, depends_on=["octo/stable#16", "octo/stable#17"]),
-        brief("20260301-115204-stable-19-bugfix", "Print the sorted table", "queued", now, issue_number=19, depends_on=["20260301-115203-stable-18-bugfix", "octo/other#3"]),
-        brief("20260301-115205-stable-15-impl", "Show the strongest tides first: build it", "queued", now, issue_number=15, parent_task="20260301-114510-stable-15-design"),
-        brief("20260301-090000-ask-brest", "Add the harbour of Brest", "needs_input", now, project="tools", repo_full_name=None, issue_number=None, flow="task"),
-        brief("20260301-100000-stable-9-bugfix", "Dates before 1582", "blocked", now, issue_number=9, pr_number=31),
-        brief("20260301-080000-stable-7-bugfix", "Week numbers at the turn of the year", "awaiting_feedback", now, issue_number=7, pr_number=30),
-        brief("20260301-070000-stable-5-bugfix", "Time zones of Morocco", "done", now, issue_number=5, pr_number=28),
-        brief("20260301-060000-stable-4-small", "A shorter help text", "stopped", now, issue_number=4, flow="small_job"),
+        brief(
+            "20260301-113012-stable-12-bugfix",
+            "Leap years: 1900 counts as one, which breaks every calendar before 1904",
+            "running",
+            now,
+        ),
+        brief(
+            "20260301-114510-stable-15-design",
+            "Show the strongest tides first",
+            "running",
+            now,
+            issue_number=15,
+            flow="design",
+        ),
+        brief(
+            "20260301-115001-stable-16-small",
+            "Tell how many days a month has",
+            "queued",
+            now,
+            issue_number=16,
+            flow="small_job",
+        ),
+        brief(
+            "20260301-115102-stable-17-bugfix",
+            "Harbour of Brest is missing from the table",
+            "retrying",
+            now,
+            issue_number=17,
+        ),
+        brief(
+            "20260301-115203-stable-18-bugfix",
+            "Sort harbours by name",
+            "queued",
+            now,
+            issue_number=18,
+            depends_on=["octo/stable#16", "octo/stable#17"],
+        ),
+        brief(
+            "20260301-115204-stable-19-bugfix",
+            "Print the sorted table",
+            "queued",
+            now,
+            issue_number=19,
+            depends_on=["20260301-115203-stable-18-bugfix", "octo/other#3"],
+        ),
+        brief(
+            "20260301-115205-stable-15-impl",
+            "Show the strongest tides first: build it",
+            "queued",
+            now,
+            issue_number=15,
+            parent_task="20260301-114510-stable-15-design",
+        ),
+        brief(
+            "20260301-090000-ask-brest",
+            "Add the harbour of Brest",
+            "needs_input",
+            now,
+            project="tools",
+            repo_full_name=None,
+            issue_number=None,
+            flow="task",
+        ),
+        brief(
+            "20260301-100000-stable-9-bugfix",
+            "Dates before 1582",
+            "blocked",
+            now,
+            issue_number=9,
+            pr_number=31,
+        ),
+        brief(
+            "20260301-080000-stable-7-bugfix",
+            "Week numbers at the turn of the year",
+            "awaiting_feedback",
+            now,
+            issue_number=7,
+            pr_number=30,
+        ),
+        brief(
+            "20260301-070000-stable-5-bugfix",
+            "Time zones of Morocco",
+            "done",
+            now,
+            issue_number=5,
+            pr_number=28,
+        ),
+        brief(
+            "20260301-060000-stable-4-small",
+            "A shorter help text",
+            "stopped",
+            now,
+            issue_number=4,
+            flow="small_job",
+        ),
     ]
 
 
@@ -401,8 +623,18 @@ FINDINGS: list[Json] = [
     {"check": "config", "status": "ok", "evidence": "hostler.toml: no mistakes", "remedy": ""},
     {"check": "database", "status": "ok", "evidence": "layout 0016, sound", "remedy": ""},
     {"check": "git", "status": "ok", "evidence": "git 2.39.5", "remedy": ""},
-    {"check": "github.token", "status": "warning", "evidence": "the token may not read Actions", "remedy": "Give it Actions: read, or set `pr_actions_feedback_policy` to never."},
-    {"check": "agents.gemini", "status": "failed", "evidence": "gemini is not on PATH", "remedy": "Install it, or remove [agent.gemini]."},
+    {
+        "check": "github.token",
+        "status": "warning",
+        "evidence": "the token may not read Actions",
+        "remedy": "Give it Actions: read, or set `pr_actions_feedback_policy` to never.",
+    },
+    {
+        "check": "agents.gemini",
+        "status": "failed",
+        "evidence": "gemini is not on PATH",
+        "remedy": "Install it, or remove [agent.gemini].",
+    },
     {"check": "disk", "status": "ok", "evidence": "41 GB free", "remedy": ""},
     {"check": "clock", "status": "skipped", "evidence": "nothing to compare with", "remedy": ""},
 ]

@@ -21,12 +21,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from pages_data import Json, empty_house
 
 from hostler.web.dashboard import INDEX, files
+from hostler.web.guard import POLICY
 
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; font-src 'self'; manifest-src 'self'; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'"
-)
 API = "/api/v1/"
 TESTS = Path(__file__).parent / "js"
 CSRF = "the-csrf-token"
@@ -146,7 +142,9 @@ class Stage:
     def wait_sent(self, path: str, timeout: float = 10) -> Sent:
         """What a page sent to a path; waits for it."""
         with self.bell:
-            found = self.bell.wait_for(lambda: [one for one in self.sent if one.path == path], timeout)
+            found = self.bell.wait_for(
+                lambda: [one for one in self.sent if one.path == path], timeout
+            )
             assert found, f"nothing was sent to {path}: {self.sent}"
             return found[-1]
 
@@ -223,11 +221,13 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/login":
             self._login(parse_qs(body).get("token", [""])[0])
         elif path == "/logout":
-            self._answer(303, b"", "text/plain", {"Location": "/login", "Set-Cookie": "session=; Max-Age=0"})
+            self._answer(
+                303, b"", "text/plain", {"Location": "/login", "Set-Cookie": "session=; Max-Age=0"}
+            )
         else:
             self._take(path.removeprefix(API), json.loads(body))
 
-    do_PUT = do_POST
+    do_PUT = do_POST  # noqa: N815
 
     # -- pages ----------------------------------------------------------------------------------
 
@@ -296,7 +296,23 @@ class _Handler(BaseHTTPRequestHandler):
         scene = self.stage.scene
         if part == "why":
             state = scene.tasks[task]["state"]
-            return scene.whys.get(task, {"task": task, "state": state, "waits": False, "would_start": False, "gate": None, "why": None, "remedy": None, "since": None, "until": None, "service": {}, "gates": [], "blockers": []})
+            return scene.whys.get(
+                task,
+                {
+                    "task": task,
+                    "state": state,
+                    "waits": False,
+                    "would_start": False,
+                    "gate": None,
+                    "why": None,
+                    "remedy": None,
+                    "since": None,
+                    "until": None,
+                    "service": {},
+                    "gates": [],
+                    "blockers": [],
+                },
+            )
         if part == "bus":
             return {"messages": scene.buses[task][-200:], "skipped": 0}
         return scene.tasks[task]
@@ -305,7 +321,9 @@ class _Handler(BaseHTTPRequestHandler):
         states, before = query.get("state", []), query.get("before", [""])[0]
         limit = int(query.get("limit", ["50"])[0])
         found = sorted(self.stage.scene.briefs, key=lambda one: one["id"], reverse=True)
-        found = [one for one in found if one["state"] in states and (not before or one["id"] < before)]
+        found = [
+            one for one in found if one["state"] in states and (not before or one["id"] < before)
+        ]
         more = found[limit - 1]["id"] if len(found) > limit else None
         self._json({"tasks": found[:limit], "next": more})
 
@@ -328,7 +346,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _live(self, path: str) -> None:
         self.send_response(200)
-        for name, value in {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "Connection": "close"}.items():
+        for name, value in {
+            "Content-Type": "text/event-stream",
+            "Cache-Control": "no-store",
+            "Connection": "close",
+        }.items():
             self.send_header(name, value)
         self.end_headers()
         self.close_connection = True
@@ -354,7 +376,7 @@ class _Handler(BaseHTTPRequestHandler):
         scene = stage.scene
         at = int(last.split("-")[1]) if last else len(scene.events)
         self._event("ready", {}, f"e-{at}")
-        while self._next(lambda: len(scene.events) > at):
+        while self._next(lambda at=at: len(scene.events) > at):
             for kind, data in scene.events[at:]:
                 at += 1
                 self._event(kind, data or {}, f"e-{at}")
@@ -363,7 +385,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._era = self.stage.era
         scene, name = self.stage.scene, f"{run} {stream}"
         self.wfile.write(b": here\n\n")
-        while self._next(lambda: len(scene.outputs[name].encode()) > offset or run in scene.over):
+        while self._next(
+            lambda at=offset: len(scene.outputs[name].encode()) > at or run in scene.over
+        ):
             data = scene.outputs[name].encode()[offset:]
             if not data:
                 self._event("end", {"offset": offset}, str(offset))
@@ -377,7 +401,7 @@ class _Handler(BaseHTTPRequestHandler):
         messages = self.stage.scene.buses[task]
         self.wfile.write(b": here\n\n")
         at = sum(one["id"] <= last for one in messages)
-        while self._next(lambda: len(messages) > at):
+        while self._next(lambda at=at: len(messages) > at):
             for one in messages[at:]:
                 at += 1
                 self._event("message", one, one["id"])
@@ -393,9 +417,15 @@ class _Handler(BaseHTTPRequestHandler):
     def _error(self, status: int, what: str, kind: str = "not_found") -> None:
         self._json({"error": {"what": what, "safe": "", "remedy": "", "kind": kind}}, status)
 
-    def _answer(self, status: int, body: bytes, kind: str, more: dict[str, str] | None = None) -> None:
+    def _answer(
+        self, status: int, body: bytes, kind: str, more: dict[str, str] | None = None
+    ) -> None:
         self.send_response(status)
-        headers = {"Content-Type": kind, "Content-Length": str(len(body)), "Content-Security-Policy": POLICY}
+        headers = {
+            "Content-Type": kind,
+            "Content-Length": str(len(body)),
+            "Content-Security-Policy": POLICY,
+        }
         for name, value in {**headers, **(more or {})}.items():
             self.send_header(name, value)
         self.end_headers()

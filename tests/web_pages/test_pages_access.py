@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pages_browser import Opened
+from pages_browser import Opened, looked
 from pages_data import FINDINGS, NOW, briefs, full_house, run, task
 from pages_stage import Stage
 from playwright.sync_api import Page, expect
@@ -42,13 +42,10 @@ def test_every_stop_shows_where_it_is(stage: Stage, opened: Opened) -> None:
 
 
 def require_visible_stops(page: Page, address: str) -> None:
-    seen = """() => { const one = document.activeElement; const look = getComputedStyle(one);
-        const inner = one.querySelector('rect') ? getComputedStyle(one.querySelector('rect')) : null;
-        return [one.tagName, look.outlineStyle !== 'none' || inner?.strokeWidth === '3px']; }"""
     stops = 0
     for _ in range(14):
         page.keyboard.press("Tab")
-        tag, shown = page.evaluate(seen)
+        tag, shown = looked(page, "stop")
         if tag == "BODY":
             break
         stops += 1
@@ -92,33 +89,12 @@ def test_what_needs_a_person_is_announced(stage: Stage, opened: Opened) -> None:
 def test_everything_that_can_be_used_has_a_name(stage: Stage, opened: Opened) -> None:
     fill(stage)
     page = opened()
-    nameless = """() => [...document.querySelectorAll('a, button, input, select, textarea, [role=img], [role=meter]')]
-        .filter((one) => !(one.textContent.trim() || one.getAttribute('aria-label') || one.labels?.length))
-        .map((one) => one.outerHTML)"""
     for address in SCREENS:
         page.goto(f"{stage.url}/{address}")
         expect(page.locator("[aria-busy=true]")).to_have_count(0)
-        assert page.evaluate(nameless) == []
+        assert looked(page, "nameless") == []
         expect(page.locator("h1")).to_have_count(1)
         expect(page.locator("main")).to_have_count(1)
-
-
-# Of every text on the page: its contrast to the nearest ground that is not clear.
-CONTRAST = """() => {
-  const parse = (text) => { const n = text.match(/[\\d.]+/g).map(Number); return { c: n.slice(0, 3), a: n[3] ?? 1 }; };
-  const light = (c) => { const [r, g, b] = c.map((v) => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-  const ground = (one) => { for (; one; one = one.parentElement) { const found = parse(getComputedStyle(one).backgroundColor); if (found.a === 1) return found.c; } return [255, 255, 255]; };
-  const bad = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const one = walker.currentNode.parentElement;
-    if (!walker.currentNode.data.trim() || one.closest('svg, .quiet-voice, noscript, .skip, option, [disabled]')) continue;
-    const [a, b] = [light(parse(getComputedStyle(one).color).c), light(ground(one))].sort((x, y) => y - x);
-    const ratio = (a + 0.05) / (b + 0.05);
-    if (ratio < 4.5) bad.push(`${walker.currentNode.data.trim().slice(0, 30)}: ${ratio.toFixed(2)} (${one.className})`);
-  }
-  return [...new Set(bad)];
-}"""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -130,4 +106,4 @@ def test_every_text_stands_out_from_its_ground(scheme: str, stage: Stage, opened
         expect(page.locator("[aria-busy=true]")).to_have_count(0)
         if "task" in address:
             expect(page.locator(".output-line")).to_have_count(8)
-        assert page.evaluate(CONTRAST) == [], address
+        assert looked(page, "pale") == [], address

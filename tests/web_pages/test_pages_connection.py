@@ -63,7 +63,9 @@ def test_a_task_that_changes_moves_on_the_board(stage: Stage, opened: Opened) ->
     page = opened("#/work")
     expect(page.get_by_role("region", name="Waiting").locator(".board-card")).to_have_count(1)
     stage.change(brief("t1", "Moves", "awaiting_feedback", NOW, pr_number=5))
-    expect(page.get_by_role("region", name="In review").locator(".board-card")).to_contain_text("PR #5")
+    expect(page.get_by_role("region", name="In review").locator(".board-card")).to_contain_text(
+        "PR #5"
+    )
     expect(page.get_by_role("region", name="Waiting").locator(".board-card")).to_have_count(0)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from pages_browser import Opened
+from pages_browser import Opened, looked
 from pages_data import NOW, briefs, full_house, overlay, stamp, task
 from pages_stage import Stage
 from playwright.sync_api import expect
@@ -17,8 +17,9 @@ def test_the_graph_shows_who_waits_for_whom(stage: Stage, opened: Opened) -> Non
     expect(page.locator(".graph-edge.is-needs")).to_have_count(4)
     expect(page.locator(".graph-edge.is-child")).to_have_count(1)
     expect(page.locator(".graph-node.is-stranger")).to_contain_text("octo/other#3")
-    where = "name => [...document.querySelectorAll('.graph-node')].find((one) => one.textContent.includes(name)).getBoundingClientRect().x"
-    days, sort, show = (page.evaluate(where, name) for name in ("how many days", "Sort harb", "Print the"))
+    days, sort, show = (
+        looked(page, "nodeAt", name) for name in ("how many days", "Sort harb", "Print the")
+    )
     assert days < sort < show
 
 
@@ -48,7 +49,12 @@ def test_charts_draw_what_the_page_has_seen(stage: Stage, opened: Opened) -> Non
     house["governor"]["pools"][0].update(
         cap=2,
         active=1,
-        overlay=overlay(later, rate_limit_events=5, last_rate_limit_at=stamp(later - timedelta(seconds=5)), breaker={"state": "half_open"}),
+        overlay=overlay(
+            later,
+            rate_limit_events=5,
+            last_rate_limit_at=stamp(later - timedelta(seconds=5)),
+            breaker={"state": "half_open"},
+        ),
     )
     stage.scene.house = house
     stage.tell()
@@ -57,7 +63,7 @@ def test_charts_draw_what_the_page_has_seen(stage: Stage, opened: Opened) -> Non
     assert "V" in (cap.get_attribute("d") or "")
     expect(pool.get_by_role("img").first).to_have_attribute(
         "aria-label",
-        "Pool anthropic: 1 agents at work, cap 2, hard max 8, 1 limit met since the page was opened",
+        "Pool anthropic: 1 agent at work, cap 2, hard max 8, 1 limit met so far",
     )
     expect(page.get_by_text("Charts show what this page has seen since 12:00")).to_be_visible()
 
@@ -68,7 +74,10 @@ def test_shares_are_bars_with_numbers(stage: Stage, opened: Opened) -> None:
     pool = page.get_by_role("region", name="Pool anthropic")
     row = pool.get_by_role("row").filter(has_text="stable")
     expect(row).to_contain_text("Its share is used.")
-    held, part = (float(row.locator(f".share-{name}").get_attribute("width") or 0) for name in ("held", "part"))
+    held, part = (
+        float(row.locator(f".share-{name}").get_attribute("width") or 0)
+        for name in ("held", "part")
+    )
     assert 0 < held < part
 
 
@@ -79,7 +88,11 @@ def test_an_older_service_that_tells_no_projects_is_drawn_too(stage: Stage, open
         del pool[name]
     pool["leases"] = [{"project": "stable", "lent": None}, {"project": "stable", "lent": "x"}]
     page = opened("#/governor")
-    row = page.get_by_role("region", name="Pool anthropic").get_by_role("row").filter(has_text="stable")
+    row = (
+        page.get_by_role("region", name="Pool anthropic")
+        .get_by_role("row")
+        .filter(has_text="stable")
+    )
     expect(row.get_by_role("cell").nth(1)).to_have_text("1")
     expect(page.get_by_text("fixed by the operator").first).to_be_visible()
 

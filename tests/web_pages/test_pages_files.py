@@ -15,10 +15,13 @@ from hostler.web.dashboard import FOLDER, INDEX, answer, files
 
 def test_every_file_of_the_folder_is_known() -> None:
     names = {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.is_file()}
-    assert set(files()) == names
+    assert names - set(files()) == {"README.md"}
 
 
-@given(st.text() | st.lists(st.sampled_from(["..", ".", "js", "/", "\0", "index.html", "%2e"])).map("/".join))
+@given(
+    st.text()
+    | st.lists(st.sampled_from(["..", ".", "js", "/", "\0", "index.html", "%2e"])).map("/".join)
+)
 def test_no_other_name_leads_anywhere(name: str) -> None:
     if name not in files():
         with pytest.raises(HTTPException):

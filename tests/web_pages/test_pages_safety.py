@@ -1,4 +1,4 @@
-"""Words of others are words: never markup, never addresses of scripts; nothing comes from elsewhere."""
+"""Words of others are words: never markup, never scripts; and nothing comes from elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from playwright.sync_api import Page, expect
 
 from hostler.web.dashboard import FOLDER, files
 
-EVIL = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>'\"`&amp;"
+EVIL = (
+    "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>'\"`&amp;"
+)
 ADDRESS = "javascript:document.title='taken'"
 TASK = "20260301-115900-evil"
 
@@ -21,15 +23,43 @@ def poison(stage: Stage) -> None:
     wrong = {"issue_url": ADDRESS, "pull_url": ADDRESS, "pull": 3, "repo": EVIL}
     house["at_work"] = [{**agent(TASK, EVIL, 1, NOW), **wrong, "agent": EVIL}]
     house["queue"] = [{**queued(1, TASK, EVIL, 1, NOW), **wrong, "why": EVIL, "gate": EVIL}]
-    house["needs_person"] = [{**about(TASK, EVIL, 1, "blocked"), **wrong, "seconds": 1.0, "question": EVIL, "by_hand": True, "what": EVIL, "then": EVIL}]
+    house["needs_person"] = [
+        {
+            **about(TASK, EVIL, 1, "blocked"),
+            **wrong,
+            "seconds": 1.0,
+            "question": EVIL,
+            "by_hand": True,
+            "what": EVIL,
+            "then": EVIL,
+        }
+    ]
     house["pauses"] = [{"scope": f"project:{EVIL}", "since": house["now"], "by": EVIL, "why": EVIL}]
     house["governor"]["pools"][0]["pool"] = EVIL
     stage.scene.house = house
-    stage.scene.briefs = [brief(TASK, EVIL, "running", NOW, project=EVIL, depends_on=[EVIL], repo_full_name=EVIL)]
+    stage.scene.briefs = [
+        brief(TASK, EVIL, "running", NOW, project=EVIL, depends_on=[EVIL], repo_full_name=EVIL)
+    ]
     stage.scene.findings = [{"check": EVIL, "status": "failed", "evidence": EVIL, "remedy": EVIL}]
-    stage.scene.tasks[TASK] = task(TASK, title=EVIL, state="needs_input", question=EVIL, author=EVIL, prompt=EVIL, branch=EVIL, issue_url=ADDRESS, pull_url=ADDRESS, pr_number=3, runs=[run(TASK, 1, NOW, agent=EVIL, why=EVIL, outcome="error", ended_at=house["now"])])
-    stage.scene.outputs[f"{TASK}-r1 stdout"] = f"{EVIL}\n\x1b]8;;{ADDRESS}\x1b\\link\x1b]8;;\x1b\\\n"
-    stage.scene.buses[TASK] = [message(1, "FACT", EVIL, NOW, sender={"kind": "person", "name": EVIL})]
+    stage.scene.tasks[TASK] = task(
+        TASK,
+        title=EVIL,
+        state="needs_input",
+        question=EVIL,
+        author=EVIL,
+        prompt=EVIL,
+        branch=EVIL,
+        issue_url=ADDRESS,
+        pull_url=ADDRESS,
+        pr_number=3,
+        runs=[run(TASK, 1, NOW, agent=EVIL, why=EVIL, outcome="error", ended_at=house["now"])],
+    )
+    stage.scene.outputs[f"{TASK}-r1 stdout"] = (
+        f"{EVIL}\n\x1b]8;;{ADDRESS}\x1b\\link\x1b]8;;\x1b\\\n"
+    )
+    stage.scene.buses[TASK] = [
+        message(1, "FACT", EVIL, NOW, sender={"kind": "person", "name": EVIL})
+    ]
 
 
 SCREENS = ["#/stable", "#/work", "#/work/graph", "#/governor", "#/health", f"#/task/{TASK}"]
@@ -60,7 +90,9 @@ def read_everything(page: Page) -> None:
 def require_words(page: Page) -> None:
     assert page.locator("#page img, #page script").count() == 0
     links = page.locator("a").evaluate_all("(all) => all.map((one) => one.getAttribute('href'))")
-    assert [one for one in links if one and not re.match(r"https?://|#|/api/v1/|/static/", one)] == []
+    assert [
+        one for one in links if one and not re.match(r"https?://|#|/api/v1/|/static/", one)
+    ] == []
     assert page.evaluate("document.title === 'taken'") is False
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pages_browser import Opened
+from pages_browser import Opened, looked
 from pages_data import FINDINGS, NOW, briefs, full_house, run, task
 from pages_stage import Stage
 from playwright.sync_api import Page, expect
@@ -16,7 +16,6 @@ def fill(stage: Stage) -> None:
     scene = stage.scene
     scene.house, scene.briefs, scene.findings = full_house(), briefs(), FINDINGS
     scene.tasks[TASK] = task(TASK, runs=[run(TASK, 1, NOW)])
-
 
 
 def walk(page: Page, address: str) -> None:
@@ -56,7 +55,13 @@ def test_the_stable_shows_agents_pools_and_the_queue(stage: Stage, opened: Opene
 def test_the_board_has_every_task_in_its_column(stage: Stage, opened: Opened) -> None:
     fill(stage)
     page = opened("#/work")
-    for name, count in {"Waiting": 5, "At work": 2, "Needs you": 2, "In review": 1, "Over": 2}.items():
+    for name, count in {
+        "Waiting": 5,
+        "At work": 2,
+        "Needs you": 2,
+        "In review": 1,
+        "Over": 2,
+    }.items():
         column = page.get_by_role("region", name=name, exact=True)
         expect(column.locator(".board-card")).to_have_count(count)
     link = page.get_by_role("link", name="PR #31")
@@ -174,11 +179,11 @@ def test_a_change_moves_nothing_that_stayed(stage: Stage, opened: Opened) -> Non
     fill(stage)
     page = opened()
     expect(page.locator(".card")).to_have_count(3)
-    places = "[...document.querySelectorAll('.card, .gauge, .figure')].map((one) => JSON.stringify(one.getBoundingClientRect()))"
-    before = page.evaluate(places)
+    moved = ".card, .gauge, .figure"
+    before = looked(page, "places", moved)
     for card in stage.scene.house["at_work"]:
         card.update(seconds=99_999.0, input_tokens=99_999_999, usd=1234.56, idle_seconds=4000.0)
     stage.scene.house["governor"]["pools"][0].update(active=4)
     stage.tell()
     expect(page.locator(".card").first).to_contain_text("1d 03h")
-    assert page.evaluate(places) == before
+    assert looked(page, "places", moved) == before

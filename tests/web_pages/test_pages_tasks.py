@@ -14,12 +14,19 @@ HAND = {"repo_full_name": None, "issue_number": None, "issue_url": None, "projec
 def stand(stage: Stage, state: str, **more: object) -> None:
     """The task is in this state from now on, and everybody hears it."""
     stage.scene.tasks[TASK] = task(TASK, title="Tidy up", state=state, **HAND, **more)
-    stage.change(brief(TASK, "Tidy up", state, NOW, project="tools", repo_full_name=None, issue_number=None))
+    stage.change(
+        brief(TASK, "Tidy up", state, NOW, project="tools", repo_full_name=None, issue_number=None)
+    )
 
 
 def test_submit_run_question_answer_done(stage: Stage, opened: Opened) -> None:
     stage.scene.house = full_house()
-    stage.replies["tasks"] = {"id": TASK, "status": "queued", "why": "The pool is full.", "gate": "cap"}
+    stage.replies["tasks"] = {
+        "id": TASK,
+        "status": "queued",
+        "why": "The pool is full.",
+        "gate": "cap",
+    }
     page = opened()
     page.get_by_role("button", name="New task").click()
     dialog = page.get_by_role("dialog", name="New task")
@@ -29,7 +36,16 @@ def test_submit_run_question_answer_done(stage: Stage, opened: Opened) -> None:
     dialog.get_by_label("Agent").select_option("codex")
     dialog.get_by_label("Waits for").fill("octo/stable#16, 2026")
     stand(stage, "queued")
-    stage.scene.whys[TASK] = {"waits": True, "would_start": False, "gate": "cap", "why": "The pool is full.", "remedy": "Wait.", "since": ago(NOW, minutes=2), "until": None, "service": {}}
+    stage.scene.whys[TASK] = {
+        "waits": True,
+        "would_start": False,
+        "gate": "cap",
+        "why": "The pool is full.",
+        "remedy": "Wait.",
+        "since": ago(NOW, minutes=2),
+        "until": None,
+        "service": {},
+    }
     dialog.get_by_role("button", name="Submit").click()
     sent = stage.wait_sent("tasks")
     assert sent.body == {
@@ -49,7 +65,15 @@ def test_submit_run_question_answer_done(stage: Stage, opened: Opened) -> None:
     stage.print(f"{TASK}-r1 stdout", "Looking around\n")
     expect(page.locator(".output-line")).to_have_text(["Looking around"])
 
-    ended = run(TASK, 1, NOW, outcome="needs_input", exited_at=ago(NOW, minutes=1), ended_at=ago(NOW, minutes=1), state="ended")
+    ended = run(
+        TASK,
+        1,
+        NOW,
+        outcome="needs_input",
+        exited_at=ago(NOW, minutes=1),
+        ended_at=ago(NOW, minutes=1),
+        state="ended",
+    )
     stand(stage, "needs_input", question="Which style?", runs=[ended])
     stage.end(f"{TASK}-r1")
     expect(page.get_by_role("region", name="Its question")).to_contain_text("Which style?")
@@ -57,14 +81,26 @@ def test_submit_run_question_answer_done(stage: Stage, opened: Opened) -> None:
     page.get_by_role("button", name="Answer").click()
     assert stage.wait_sent(f"tasks/{TASK}/answer").body == {"text": "The old one."}
 
-    stand(stage, "done", runs=[ended, run(TASK, 2, NOW, outcome="success", ended_at=ago(NOW, seconds=1), state="ended")])
+    stand(
+        stage,
+        "done",
+        runs=[
+            ended,
+            run(TASK, 2, NOW, outcome="success", ended_at=ago(NOW, seconds=1), state="ended"),
+        ],
+    )
     expect(page.locator(".task-state")).to_contain_text("done")
     expect(page.get_by_role("region", name="Timeline")).to_contain_text("Attempt 2 ended well")
     expect(page.get_by_role("button", name="Stop")).to_have_count(0)
 
 
-def test_a_refused_submission_says_why_and_keeps_what_was_typed(stage: Stage, opened: Opened) -> None:
-    stage.scene.failures["tasks"] = (422, {"what": "There is no agent 'x'.", "remedy": "Choose one."})
+def test_a_refused_submission_says_why_and_keeps_what_was_typed(
+    stage: Stage, opened: Opened
+) -> None:
+    stage.scene.failures["tasks"] = (
+        422,
+        {"what": "There is no agent 'x'.", "remedy": "Choose one."},
+    )
     page = opened()
     page.get_by_role("button", name="New task").click()
     page.get_by_label("What is to be done").fill("Something")
@@ -122,7 +158,9 @@ def test_output_comes_as_it_is_printed_with_its_colours(stage: Stage, opened: Op
     expect(page.locator(".output-line .fg-red")).to_have_text("red")
     stage.print(f"{TASK}-r1 stdout", "half")
     stage.print(f"{TASK}-r1 stdout", " a line\n<b>not bold</b>\n")
-    expect(page.locator(".output-line")).to_have_text(["red plain", "half a line", "<b>not bold</b>"])
+    expect(page.locator(".output-line")).to_have_text(
+        ["red plain", "half a line", "<b>not bold</b>"]
+    )
     stage.print(f"{TASK}-r1 stdout", "without an end")
     stage.end(f"{TASK}-r1")
     expect(page.locator(".output-line").last).to_have_text("without an end")
@@ -133,7 +171,9 @@ BODY = "document.querySelector('.output-body')"
 FROM_END = f"{BODY}.scrollHeight - {BODY}.scrollTop - {BODY}.clientHeight"
 
 
-def test_who_follows_stays_at_the_end_and_who_reads_is_left_alone(stage: Stage, opened: Opened) -> None:
+def test_who_follows_stays_at_the_end_and_who_reads_is_left_alone(
+    stage: Stage, opened: Opened
+) -> None:
     page = running(stage, opened, "".join(f"line {n}\n" for n in range(300)))
     expect(page.locator(".output-line")).to_have_count(300)
     page.wait_for_function(f"{FROM_END} < 2")
@@ -180,7 +220,11 @@ def test_a_new_attempt_is_shown_by_itself(stage: Stage, opened: Opened) -> None:
     page = running(stage, opened, "first\n")
     expect(page.locator(".output-line")).to_have_text(["first"])
     stage.scene.outputs[f"{TASK}-r2 stdout"] = "second\n"
-    stand(stage, "running", runs=[run(TASK, 1, NOW, outcome="error", ended_at=ago(NOW, minutes=1)), run(TASK, 2, NOW)])
+    stand(
+        stage,
+        "running",
+        runs=[run(TASK, 1, NOW, outcome="error", ended_at=ago(NOW, minutes=1)), run(TASK, 2, NOW)],
+    )
     expect(page.locator(".output-line")).to_have_text(["second"])
     page.locator(".run").nth(1).click()
     expect(page.locator(".output-line")).to_have_text(["first"])
@@ -188,7 +232,14 @@ def test_a_new_attempt_is_shown_by_itself(stage: Stage, opened: Opened) -> None:
 
 def test_the_bus_is_read_live_and_written_to(stage: Stage, opened: Opened) -> None:
     stage.scene.buses[TASK] = [message(1, "QUESTION", "Keep the old name?", NOW)]
-    stage.replies[f"tasks/{TASK}/bus"] = lambda body: message(5, body["type"], body["text"], NOW, sender={"kind": "person", "name": "ada"}, thread=body.get("thread", ""))
+    stage.replies[f"tasks/{TASK}/bus"] = lambda body: message(
+        5,
+        body["type"],
+        body["text"],
+        NOW,
+        sender={"kind": "person", "name": "ada"},
+        thread=body.get("thread", ""),
+    )
     stand(stage, "running", runs=[run(TASK, 1, NOW)])
     page = opened(f"#/task/{TASK}")
     page.get_by_role("tab", name="Bus").click()
@@ -206,7 +257,13 @@ def test_the_bus_is_read_live_and_written_to(stage: Stage, opened: Opened) -> No
 
 
 def test_children_and_runs_are_a_tree(stage: Stage, opened: Opened) -> None:
-    below = [{"id": "child-1", "state": "done", "children": [{"id": "child-2", "state": "running", "children": []}]}]
+    below = [
+        {
+            "id": "child-1",
+            "state": "done",
+            "children": [{"id": "child-2", "state": "running", "children": []}],
+        }
+    ]
     stand(stage, "running", runs=[run(TASK, 1, NOW)], children=below)
     page = opened(f"#/task/{TASK}")
     expect(page.locator(".tree .tree a")).to_have_text("child-2")
@@ -216,4 +273,6 @@ def test_children_and_runs_are_a_tree(stage: Stage, opened: Opened) -> None:
 
 
 def test_a_task_that_is_not_there_says_so(opened: Opened) -> None:
-    expect(opened("#/task/nobody").get_by_role("alert")).to_contain_text("There is no tasks/nobody.")
+    expect(opened("#/task/nobody").get_by_role("alert")).to_contain_text(
+        "There is no tasks/nobody."
+    )

@@ -62,6 +62,8 @@ _BRIEF_WORDS = (
     "gate",
     "wake_at",
     "created_at",
+    "agent",
+    "depends_on",
 )
 _RUN_WORDS = (
     "run",

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 from hostler import __version__
 from hostler.errors import HostlerError
 from hostler.telemetry import names
-from hostler.web import pages
+from hostler.web import dashboard, pages
 from hostler.web.desk import Desk
 from hostler.web.doors import Locks
 from hostler.web.guard import Guard
@@ -59,6 +59,7 @@ def make_api() -> FastAPI:
     app.include_router(whole)
     app.include_router(house.top, responses=_REFUSALS)
     app.include_router(pages.router)
+    app.include_router(dashboard.router)
     app.add_exception_handler(HostlerError, _refused)
     app.add_exception_handler(RequestValidationError, _misunderstood)
     app.add_exception_handler(HTTPException, _not_here)

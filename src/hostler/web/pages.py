@@ -8,42 +8,17 @@ from urllib.parse import parse_qs
 from fastapi import APIRouter, Request, Response
 from starlette.responses import HTMLResponse, RedirectResponse
 
+from hostler.web.dashboard import LOGIN as FILE
+from hostler.web.dashboard import files
 from hostler.web.doors import LOGIN, same
 from hostler.web.guard import COOKIE, session_id
 
 router = APIRouter(include_in_schema=False)
 HOME = "/"
-STYLE = """\
-:root { color-scheme: light dark; font: 1rem/1.5 system-ui, sans-serif; }
-body { margin: 0; min-height: 100vh; display: grid; place-items: center; }
-form { width: min(22rem, 92vw); display: grid; gap: 0.75rem; }
-h1 { margin: 0; font-size: 1.5rem; }
-p { margin: 0; }
-input, button { font: inherit; padding: 0.5rem 0.75rem; border: 1px solid; border-radius: 0.4rem; }
-.wrong { color: light-dark(#b00020, #ff8a80); }
-"""
-PAGE = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Hostler: log in</title>
-<link rel="stylesheet" href="/static/login.css">
-</head>
-<body>
-<form method="post" action="/login">
-<h1>Hostler</h1>
-<label for="token">Access token</label>
-<input id="token" name="token" type="password" autocomplete="current-password" required autofocus>
-<input name="next" type="hidden" value="{next}">
-{wrong}<button>Log in</button>
-<p>On its machine, <code>hostler web token</code> prints it.</p>
-</form>
-</body>
-</html>
-"""
-WRONG = '<p class="wrong" role="alert">This is not the token.</p>\n'
+# What the file says where nothing is known yet.
+_NEXT = 'name="next" type="hidden" value="/"'
+_NOT_REFUSED = 'role="alert" hidden></p>'
+_REFUSED = 'role="alert">This is not the token.</p>'
 
 
 @router.get(HOME)
@@ -89,15 +64,11 @@ def log_out(request: Request) -> Response:
     return answer
 
 
-@router.get("/static/login.css")
-def style() -> Response:
-    """How the login looks."""
-    return Response(STYLE, media_type="text/css")
-
-
 def page(then: str, *, wrong: bool = False) -> str:
     """The login, leading to a page of ours."""
-    return PAGE.format(next=escape(local(then), quote=True), wrong=WRONG if wrong else "")
+    text = files()[FILE].body.decode()
+    text = text.replace(_NEXT, _NEXT.replace('"/"', f'"{escape(local(then), quote=True)}"'))
+    return text.replace(_NOT_REFUSED, _REFUSED) if wrong else text
 
 
 def local(then: str) -> str:

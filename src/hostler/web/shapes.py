@@ -112,6 +112,8 @@ class Brief(BaseModel):
     gate: str
     wake_at: str | None
     created_at: str
+    agent: str
+    depends_on: list[str]
 
 
 class TaskPage(BaseModel):

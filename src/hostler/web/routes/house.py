@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
 
+from hostler import health
+from hostler.config import find
 from hostler.service import support
 from hostler.service.presence import presence
 from hostler.telemetry.metrics import metrics
@@ -21,7 +26,7 @@ top = APIRouter(tags=["house"])
 
 
 @router.get("/health")
-def health() -> dict[str, str]:
+def answers() -> dict[str, str]:
     """Whether the process answers. Open to everybody."""
     return {"status": "ok"}
 
@@ -99,6 +104,16 @@ def config(desk: At) -> Object:
     # Values that were put into commands by mistake go too.
     found: Object = json.loads(redact(json.dumps(desk.settings.model_dump(mode="json"))))
     return found
+
+
+@router.get("/doctor")
+def doctor(desk: At) -> Object:
+    """What `hostler doctor --quick` finds. Nothing is mended."""
+    health.load_room_checks()
+    named = os.environ.get("HOSTLER_CONFIG", "")
+    where = health.Context(desk.home, find(desk.home, Path(named) if named else None), desk.clock)
+    found = health.examine(where, quick=True)
+    return {"exit_code": health.verdict(found), "findings": [asdict(one) for one in found]}
 
 
 @top.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})

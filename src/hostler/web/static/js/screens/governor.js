@@ -100,7 +100,7 @@ function chart(pool, { history, now, width }) {
     ),
     h(
       "svg",
-      { viewBox: `0 0 ${box.width} ${box.height}`, role: "img", "aria-label": last ? `Pool ${pool.pool}: ${last.active} agents at work, cap ${last.cap}, hard max ${last.ceiling}, ${many(known.limits.length, "limit")} met since the page was opened` : `Pool ${pool.pool}: nothing seen yet` },
+      { viewBox: `0 0 ${box.width} ${box.height}`, role: "img", "aria-label": last ? `Pool ${pool.pool}: ${many(last.active, "agent")} at work, cap ${last.cap}, hard max ${last.ceiling}, ${many(known.limits.length, "limit")} met so far` : `Pool ${pool.pool}: nothing seen yet` },
       band(bands(samples.map((one) => ({ at: one.at, value: one.breaker === "closed" ? "" : one.breaker })), end), x, "breaker", box),
       band(bands(samples.map((one) => ({ at: one.at, value: one.parked ? "parked" : "" })), end), x, "parked", box),
       ticks.map((tick) => h("g", { key: `y ${tick}`, class: "chart-grid" }, h("line", { x1: box.left, x2: box.width - box.right, y1: y(tick), y2: y(tick) }), h("text", { x: box.left - 8, y: y(tick) + 4, "text-anchor": "end" }, tick))),

@@ -26,7 +26,7 @@ export function health(state, acts) {
 function service(seen, now) {
   const one = seen.service;
   if (!one) return chip("nobody works on this home", "bad", { class: "has-dot" });
-  return h("p", { class: "soft small" }, `${one.program} on ${one.host}, pid ${one.pid}, since ${clock(one.since, now)}${one.takes_tasks ? "" : "; it takes no tasks"}`);
+  return h("p", { class: "soft small" }, `${one.program}${one.version ? ` ${one.version}` : ""} on ${one.host}, pid ${one.pid}, since ${clock(one.since, now)}${one.takes_tasks ? "" : "; it takes no tasks"}`);
 }
 
 // -- doctor -----------------------------------------------------------------------------------

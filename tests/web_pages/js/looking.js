@@ -1,0 +1,73 @@
+// What tests look for in a page.
+
+const light = (colour) => {
+  const [red, green, blue] = colour.map((part) => {
+    const value = part / 255;
+    return value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+};
+
+function parsed(text) {
+  const numbers = text.match(/[\d.]+/g).map(Number);
+  return { colour: numbers.slice(0, 3), alpha: numbers[3] ?? 1 };
+}
+
+function ground(element) {
+  for (let one = element; one; one = one.parentElement) {
+    const found = parsed(getComputedStyle(one).backgroundColor);
+    if (found.alpha === 1) return found.colour;
+  }
+  return [255, 255, 255];
+}
+
+const NOT_LOOKED_AT = "svg, .quiet-voice, noscript, .skip, option, [disabled]";
+
+/** Texts that do not stand out from the nearest ground that is not clear. */
+export function pale() {
+  const bad = new Set();
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    const text = walker.currentNode.data.trim();
+    if (!text || element.closest(NOT_LOOKED_AT)) continue;
+    const both = [light(parsed(getComputedStyle(element).color).colour), light(ground(element))];
+    const ratio = (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05);
+    if (ratio < 4.5) bad.add(`${text.slice(0, 30)}: ${ratio.toFixed(2)} (${element.className})`);
+  }
+  return [...bad];
+}
+
+const USED = "a, button, input, select, textarea, [role=img], [role=meter]";
+
+/** What can be used or is drawn, and has no name. */
+export function nameless() {
+  const named = (one) => one.textContent.trim() || one.getAttribute("aria-label") || one.labels?.length;
+  return [...document.querySelectorAll(USED)].filter((one) => !named(one)).map((one) => one.outerHTML);
+}
+
+/** Where the focus is, and whether one can see it. */
+export function stop() {
+  const one = document.activeElement;
+  const inner = one.querySelector("rect");
+  const drawn = inner && getComputedStyle(inner).strokeWidth === "3px";
+  return [one.tagName, getComputedStyle(one).outlineStyle !== "none" || drawn];
+}
+
+export function places(selector) {
+  return [...document.querySelectorAll(selector)].map((one) => JSON.stringify(one.getBoundingClientRect()));
+}
+
+/** How far from the left a node of the graph stands. */
+export function nodeAt(name) {
+  const nodes = [...document.querySelectorAll(".graph-node")];
+  return nodes.find((one) => one.textContent.includes(name)).getBoundingClientRect().x;
+}
+
+/** From now on, count what is touched. */
+export function count() {
+  globalThis.touched = 0;
+  const watcher = new MutationObserver((all) => (globalThis.touched += all.length));
+  const everything = { childList: true, subtree: true, attributes: true, characterData: true };
+  watcher.observe(document.getElementById("page"), everything);
+}

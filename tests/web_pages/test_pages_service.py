@@ -1,0 +1,113 @@
+"""The dashboard on the real thing: the real program, its API, its database, and an agent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pages_data import FINDINGS, NOW, brief, full_house, message, run, task
+from playwright.sync_api import Browser, expect
+from task_program import Home
+
+LISTEN = "127.0.0.1:0"
+# First it asks; then it is told, works until it may end, and is done.
+WORK = """Greet
+told = pathlib.Path("told")
+if not told.exists():
+    told.touch()
+    print("\\033[33mlooking\\033[0m around", flush=True)
+    hostler("ask", "In which language?")
+else:
+    print("working on it", flush=True)
+    hold("gate")
+    done()
+"""
+
+
+@pytest.fixture
+def stead(tmp_path: Path, environment: dict[str, str]) -> Iterator[Home]:
+    made = Home(tmp_path, environment)
+    yield made
+    made.clean()
+
+
+def program_of(text: str) -> str:
+    """A prompt that is a program: its first line is the title."""
+    first, _, rest = text.partition("\n")
+    return f"# {first}\n{rest}"
+
+
+def served(stead: Home) -> str:
+    """The address of a service that works."""
+    service = stead.start("service", "--web-listen", LISTEN)
+    said = stead.heard(service, "The API answers at")
+    return said.rpartition("answers at ")[2].partition(";")[0]
+
+
+@pytest.mark.slow
+def test_submit_run_question_answer_done_for_real(stead: Home, browser: Browser) -> None:
+    os.mkfifo(stead.yard / "gate")
+    url = served(stead)
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.goto(f"{url}/#/stable")
+    page.get_by_label("Token").fill(stead.ok("web", "token").strip())
+    page.get_by_role("button", name="Log in").click()
+    expect(page.locator(".pulse")).to_have_text("live", timeout=20_000)
+
+    page.get_by_role("button", name="New task").click()
+    page.get_by_label("What is to be done").fill(program_of(WORK))
+    page.get_by_label("Or a folder of this machine").fill(str(stead.yard))
+    page.get_by_role("button", name="Submit").click()
+    asked = page.get_by_role("region", name="Its question")
+    expect(asked).to_contain_text("In which language?", timeout=20_000)
+    expect(page.locator(".output-line .fg-yellow")).to_have_text("looking")
+
+    page.get_by_label("Your answer").fill("In Breton.")
+    page.get_by_role("button", name="Answer").click()
+    expect(page.locator(".output-line")).to_have_text(["working on it"], timeout=20_000)
+    expect(page.locator(".task-state")).to_contain_text("at work")
+    (stead.yard / "gate").write_text("")
+    expect(page.locator(".task-state")).to_contain_text("done", timeout=20_000)
+    expect(page.get_by_role("region", name="Timeline")).to_contain_text("Attempt")
+    page.get_by_role("link", name="Work").click()
+    expect(page.get_by_role("region", name="Over").locator(".board-card")).to_contain_text("Greet")
+    page.get_by_role("link", name="Health").click()
+    expect(page.locator(".finding").first).to_be_visible(timeout=20_000)
+    page.context.close()
+
+
+class Api:
+    """The real API, asked by a program."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._url = f"{url}/api/v1/"
+        self._headers = {"Authorization": f"Bearer {token}"}
+
+    def get(self, path: str) -> Any:
+        answer = httpx.get(self._url + path, headers=self._headers, timeout=30)
+        return answer.raise_for_status().json()
+
+
+def test_the_data_of_these_tests_has_the_names_of_the_api(stead: Home) -> None:
+    api = Api(served(stead), stead.ok("web", "token").strip())
+    name = stead.submit("done()")
+    stead.ok("task", "wait", name)
+    stead.ok("bus", "post", "--project", "yard", "--task", name, "--create", "hello")
+    ours, theirs = full_house(), api.get("status")
+    assert set(ours) == set(theirs)
+    for part in ("service", "cost", "github", "governor", "history"):
+        assert set(ours[part]) == set(theirs[part])
+    assert set(ours["governor"]["pools"][0]) == set(theirs["governor"]["pools"][0])
+    assert set(brief(name, "", "done", NOW)) == set(api.get("tasks")["tasks"][0])
+    shown = api.get(f"tasks/{name}")
+    assert set(task(name)) == set(shown)
+    assert set(run(name, 1, NOW)) == set(shown["runs"][0])
+    assert set(message(1, "FACT", "", NOW)) == set(api.get(f"tasks/{name}/bus")["messages"][-1])
+    assert set(api.get(f"runs/{shown['runs'][0]['run']}")["output_bytes"]) == {"stdout", "stderr"}
+    assert set(FINDINGS[0]) == set(api.get("doctor")["findings"][0])
+    assert "csrf" in api.get("session")
+    assert "agent" in api.get("config")
