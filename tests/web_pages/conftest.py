@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -11,12 +12,25 @@ from playwright.sync_api import Browser, sync_playwright
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def whole_browser() -> Iterator[tuple[Browser, asyncio.AbstractEventLoop]]:
     path = program()
     with sync_playwright() as play:
         found = play.chromium.launch(executable_path=path, args=FLAGS)
-        yield found
+        loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
+        yield found, loop
+        asyncio._set_running_loop(loop)
         found.close()
+
+
+@pytest.fixture
+def browser(whole_browser: tuple[Browser, asyncio.AbstractEventLoop]) -> Iterator[Browser]:
+    """The browser. Its loop counts as running, also between calls: others that follow in this
+    process have loops of their own, so it must not."""
+    found, loop = whole_browser
+    asyncio._set_running_loop(loop)
+    yield found
+    asyncio._set_running_loop(None)
 
 
 @pytest.fixture(scope="session")
