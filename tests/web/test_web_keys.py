@@ -5,8 +5,9 @@ from __future__ import annotations
 import stat
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from hostler.clock import FakeClock
 from hostler.config.settings import Web
@@ -118,3 +119,66 @@ def test_nobody_guesses_a_session(name):
     sessions = Sessions(FakeClock())
     made = sessions.open()
     assert (sessions.find(name) is not None) == (name == made)
+
+
+class SessionsMachine(RuleBasedStateMachine):
+    """Sessions against a list of moments."""
+
+    MOST = 3
+
+    def __init__(self):
+        super().__init__()
+        self.clock = FakeClock()
+        self.sessions = Sessions(self.clock, self.MOST)
+        self.model: dict[str, tuple[float, float]] = {}
+        self.gone: list[str] = []
+
+    def now(self):
+        return self.clock.monotonic()
+
+    @rule()
+    def opens(self):
+        self.forget()
+        if len(self.model) == self.MOST:
+            oldest = min(self.model, key=lambda name: self.model[name][1])
+            self.gone.append(oldest)
+            del self.model[oldest]
+        made = self.sessions.open()
+        assert made not in self.model and made not in self.gone
+        self.model[made] = (self.now(), self.now())
+
+    @rule(at=st.integers(0, 5))
+    def uses(self, at):
+        self.forget()
+        names = [*self.model, *self.gone]
+        if names:
+            name = names[at % len(names)]
+            assert (self.sessions.find(name) is not None) == (name in self.model)
+            if name in self.model:
+                self.model[name] = (self.model[name][0], self.now())
+
+    @rule(at=st.integers(0, 5))
+    def closes(self, at):
+        if self.model:
+            name = list(self.model)[at % len(self.model)]
+            self.sessions.close(name)
+            self.gone.append(name)
+            del self.model[name]
+
+    @rule(share=st.sampled_from([0.1, 0.4, 0.9, 1.1]))
+    def waits(self, share):
+        self.clock.advance(IDLE_SECONDS * share)
+
+    def forget(self):
+        for name, (opened, used) in list(self.model.items()):
+            if self.now() - used > IDLE_SECONDS or self.now() - opened > LONGEST_SECONDS:
+                self.gone.append(name)
+                del self.model[name]
+
+    @invariant()
+    def there_are_never_too_many(self):
+        assert len(self.model) <= self.MOST
+
+
+SessionsMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+TestSessions = SessionsMachine.TestCase

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 
 from hypothesis import HealthCheck, given, settings
@@ -15,7 +16,7 @@ from hostler.bus import Bus, MessageType, Sender
 from hostler.clock import FakeClock
 from hostler.service.admission import SCOPES
 from hostler.service.portrait import brief
-from hostler.store.task_marks import Marks
+from hostler.store.task_marks import Marks, marks_of
 from hostler.store.task_pages import task_page
 from hostler.store.tasks import TaskState, change_task, note_gate, require_task
 from hostler.web.live.journal import Place, TaskJournal, changed_between
@@ -140,6 +141,30 @@ def test_after_nobody_looked_an_old_place_is_worth_nothing():
         journal.begin()
         assert journal.after(place, 9) is None
         assert journal.after(Place(journal.end_place().epoch, 7), 9) is None
+
+
+def test_readers_do_not_wait_for_a_look_that_takes_long(monkeypatch):
+    clock, held, begun = FakeClock(), threading.Event(), threading.Event()
+    with database(clock) as store:
+        journal = TaskJournal(store)
+        journal.begin()
+
+        def slow(tx, behind):
+            begun.set()
+            assert held.wait(30)
+            return marks_of(tx, behind)
+
+        monkeypatch.setattr("hostler.web.live.journal.marks_of", slow)
+        looking = threading.Thread(target=journal.look)
+        looking.start()
+        assert begun.wait(30)
+        told = []
+        reading = threading.Thread(target=lambda: told.append(journal.end_place()))
+        reading.start()
+        reading.join(30)
+        assert told and journal.after(told[0], 9) == []
+        held.set()
+        looking.join()
 
 
 MARKS = st.dictionaries(st.sampled_from("abcde"), st.tuples(st.sampled_from("xyz")))

@@ -60,7 +60,7 @@ class Desk:
         return Director(self.home, self.store, self.clock, grace, self.by)
 
 
-def desk_of(request: Request) -> Desk:
+async def desk_of(request: Request) -> Desk:
     """The desk of the server that was asked."""
     found = request.app.state.desk
     assert isinstance(found, Desk)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,30 +55,30 @@ class TaskJournal:
 
     def __init__(self, store: Store, kept: int = KEPT) -> None:
         self._store = store
+        # Held while the database is read; readers of events never wait for it.
+        self._looking = threading.Lock()
+        self._known: Marks | None = None
         self._guard = threading.Lock()
         self._events: deque[TaskEvent] = deque(maxlen=kept)
         self._epoch = ""
         self._number = 0
-        self._known: Marks | None = None
 
     def begin(self) -> None:
         """A new epoch, from what is there now."""
-        with self._guard, self._store.read() as tx:
-            self._known = marks_of(tx, newest_order(tx))
-            self._epoch = secrets.token_hex(4)
-            self._events.clear()
-            self._number = 0
+        with self._looking:
+            with self._store.read() as tx:
+                self._known = marks_of(tx, newest_order(tx))
+            self._renew(secrets.token_hex(4))
 
     def end(self) -> None:
         """Nobody looks any more: what is known now is worth nothing later."""
-        with self._guard:
+        with self._looking:
             self._known = None
-            self._events.clear()
-            self._epoch = ""
+            self._renew("")
 
     def look(self) -> None:
         """Note what has changed since the last look."""
-        with self._guard:
+        with self._looking:
             before = self._known
             if before is None:
                 return
@@ -87,17 +87,24 @@ class TaskJournal:
                 names = changed_between(before, after)
                 found = tasks_by_id(tx, names)
             # What is over was told; it is not looked at again.
-            self._known = Marks(
-                {name: mark for name, mark in after.tasks.items() if not found_over(name, found)},
-                after.order,
+            over = {name for name, task in found.items() if task.over}
+            marks = {name: mark for name, mark in after.tasks.items() if name not in over}
+            self._known = Marks(marks, after.order)
+            self._add(
+                brief(found[name]) if name in found else {"id": name, "deleted": True}
+                for name in names
             )
-            for name in names:
-                task = found.get(name)
-                self._add(brief(task) if task else {"id": name, "deleted": True})
 
-    def _add(self, told: Mapping[str, Any]) -> None:
-        self._number += 1
-        self._events.append(TaskEvent(self._number, told))
+    def _renew(self, epoch: str) -> None:
+        with self._guard:
+            self._epoch, self._number = epoch, 0
+            self._events.clear()
+
+    def _add(self, told: Iterable[Mapping[str, Any]]) -> None:
+        with self._guard:
+            for one in told:
+                self._number += 1
+                self._events.append(TaskEvent(self._number, one))
 
     def end_place(self) -> Place:
         """Behind everything that was noted so far."""
@@ -114,9 +121,3 @@ class TaskJournal:
                 return None
             begin = place.number + 1 - first
             return [self._events[at] for at in range(begin, min(begin + most, len(self._events)))]
-
-
-def found_over(name: str, found: Mapping[str, Any]) -> bool:
-    """Whether a task that was just read is over."""
-    task = found.get(name)
-    return task is not None and task.over
