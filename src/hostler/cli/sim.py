@@ -57,7 +57,11 @@ def governor(
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many days to try.")] = 5,
     policy: Annotated[
         list[PolicyName] | None,
-        typer.Option(help="Only this policy (repeatable); all of them without it."),
+        typer.Option(
+            metavar="NAME",
+            help="Only fixed_8, fixed_24, aimd_strict, aimd, served, served_headers, netflix or "
+            "oracle (repeatable).",
+        ),
     ] = None,
     plot: Annotated[
         Path | None,
