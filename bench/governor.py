@@ -11,7 +11,7 @@ from hostler.sim.scenario import HELD_OUT, MAIN, SILENT, Scenario
 from hostler.sim.tournament import tournament
 
 # Enough to tell policies apart on each of the others, and minutes less.
-SEEDS, OTHER_SEEDS = 20, 8
+SEEDS, OTHER_SEEDS = 20, 5
 
 
 def run() -> Figures:

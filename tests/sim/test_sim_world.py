@@ -156,5 +156,10 @@ def test_a_tournament_is_the_same_on_any_number_of_processes():
 
 def test_a_recovery_that_never_came_lasted_until_the_end():
     assert Tally(MAIN).metrics()["recovery_min"] == 7 * 60
+    tally = Tally(MAIN)
+    tally.seen(Moment(10 * 3600.0, 0.0, 8, 8), 0.0)
+    assert tally.metrics()["recovery_min"] == 7 * 60
+    tally.seen(Moment(11 * 3600.0, 10.0, 9, 9), 10.0)
+    assert tally.metrics()["recovery_min"] == 6 * 60
     calm = MAIN.model_copy(update={"recovery_from": None})
     assert Tally(calm).metrics()["recovery_min"] == 0

@@ -71,7 +71,8 @@ class Tally:
     def seen(self, moment: Moment, could: float) -> None:
         """All pools together, for the plot and the recovery."""
         begin = self.scenario.recovery_from
-        risen = begin is not None and moment.seconds >= begin * HOUR
+        # In an outage nothing could run, and nothing has recovered.
+        risen = begin is not None and moment.seconds >= begin * HOUR and could > 0
         if risen and self.recovered_at is None and moment.active >= RECOVERED * could:
             self.recovered_at = moment.seconds
         if not self.moments or moment.seconds - self.moments[-1].seconds >= 60:
