@@ -211,3 +211,16 @@ def test_a_task_is_stopped_from_the_console(program, pane):
     pane.until("stopped")
     pane.type("q")
     assert pane.ended(started) == 0
+
+
+@pytest.mark.soak
+def test_a_restart_brings_the_screen_back(program, pane):
+    """Two starts of a program that is not loaded: too dear for every day."""
+    town = program()
+    started = console(town, pane)
+    pane.until("No agent is at work.")
+    assert town.call("service", "restart").returncode == 0
+    pane.until("Restarted: Hostler")
+    pane.until("No agent is at work.", pane.shown.rindex("\x1b[?1049h"))
+    pane.type("q")
+    assert pane.ended(started) == 0

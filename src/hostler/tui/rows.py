@@ -51,7 +51,7 @@ COLUMNS: Mapping[Panel, tuple[Column, ...]] = {
         Column("since", 7),
         Column("opens", 5),
         Column("why", 8, least=16, most=60),
-        Column("title", 9, least=8, most=_WIDE),
+        Column("title", 9, least=12, most=_WIDE),
     ),
     Panel.BLOCKED: (
         Column("for", 1, numeric=True),
@@ -59,7 +59,7 @@ COLUMNS: Mapping[Panel, tuple[Column, ...]] = {
         Column("work", 2),
         Column("state", 3),
         Column("what", 4, least=14, most=90),
-        Column("title", 6, least=8, most=_WIDE),
+        Column("title", 6, least=16, most=_WIDE),
     ),
     Panel.PRS: (
         Column("repository", 2, least=8),
