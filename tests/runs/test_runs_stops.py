@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 from runs_house import House, gone, stop_file
 
 from hostler.clock import FakeClock
 from hostler.runs import Action, next_step, recover, request_stop, verdict_of
 from hostler.runs.errors import WatchClosed
+from hostler.shim import files
 from hostler.store.runs import RunState
 
 
@@ -47,6 +51,20 @@ def test_a_stop_reaches_an_agent_at_work(house):
     assert (ended.outcome, ended.ended_by) == ("interrupted", "stop")
     assert ended.stop_why == "asked by ada"
     assert stop_file(house.home / run.folder)["why"] == "asked by ada"
+
+
+def test_a_stop_that_an_agent_forges_is_its_crash_and_its_words_go_nowhere(house):
+    run = house.admit()
+    future = house.start(run)
+    house.hear("here")
+    folder = house.home / run.folder
+    files.write(str(folder / files.STOP), {"why": "@everybody, look here"})
+    # It would look by itself within a minute.
+    os.kill(files.read(str(folder / files.SHIM))["pid"], signal.SIGUSR1)
+    ended = future.result()
+    assert (ended.outcome, ended.ended_by) == ("crash", "stop")
+    assert "@everybody" not in ended.why
+    assert next_step(ended) == "retry"
 
 
 def test_a_stop_before_the_launch_starts_nothing(house):
