@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import pytest
 
+from hostler.agents.claude import PROGRAM
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import running
 
@@ -77,7 +77,8 @@ def test_all_well_is_exit_code_zero(hostler, home, tmp_path, environment, on_san
     hostler("db", "upgrade")
     tools = tmp_path / "bin"
     tools.mkdir()
-    (tools / "claude").symlink_to(shutil.which("true"))
+    (tools / "claude").write_text(f"#!/bin/sh\necho '{PROGRAM.known} (Claude Code)'\n")
+    (tools / "claude").chmod(0o755)
     path = {"PATH": f"{tools}:{environment['PATH']}", "GITHUB_TOKEN": token_for("octo")}
     done = hostler("doctor", env=path)
     assert done.code == 0, done.out
