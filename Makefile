@@ -17,7 +17,7 @@ BENCH ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check test-real-agents lint types layers unit bench soak clean
+.PHONY: help setup demo screenshots test check test-real-agents lint types layers unit bench soak clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -35,6 +35,9 @@ $(READY): pyproject.toml constraints.txt
 
 demo: setup ## Watch Hostler at work, on this machine alone
 	@$(BIN)/hostler demo
+
+screenshots: setup ## Take the pictures of the dashboard anew, from a demo; needs chromium
+	$(BIN)/python docs/pictures/take.py
 
 test: lint types layers ## Everything that must pass: style, types, layers, tests
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal

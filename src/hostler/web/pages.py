@@ -21,12 +21,6 @@ _NOT_REFUSED = 'role="alert" hidden></p>'
 _REFUSED = 'role="alert">This is not the token.</p>'
 
 
-@router.get(HOME)
-def house() -> Response:
-    """Whoever is logged in, and wants nothing else."""
-    return RedirectResponse("/api/v1/status", 303)
-
-
 @router.get(LOGIN)
 def show(next: str = HOME) -> Response:
     """Ask for the token."""
