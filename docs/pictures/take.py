@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+import httpx
 from playwright.sync_api import Browser, Page, sync_playwright
 
 HERE = Path(__file__).parent
@@ -30,15 +31,11 @@ T = TypeVar("T")
 
 def main() -> None:
     """All pictures, or an error."""
-    with (
-        tempfile.TemporaryDirectory(prefix="pictures-") as folder,
-        demo(Path(folder)) as home,
-        served(home) as (url, token),
-        sync_playwright() as play,
-    ):
-        path = shutil.which("chromium") or shutil.which("google-chrome")
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as play, tempfile.TemporaryDirectory(prefix="pictures-") as folder:
         browser = play.chromium.launch(executable_path=path, args=FLAGS)
-        Camera(browser, url, token).take_all()
+        with demo(Path(folder)) as (story, home), served(home) as (url, token):
+            Camera(browser, url, token, story).take_all()
         browser.close()
     for picture in sorted(HERE.glob("*.png")):
         size = picture.stat().st_size
@@ -46,16 +43,33 @@ def main() -> None:
         assert size < LARGEST, "too large"
 
 
+class Story:
+    """The demo. It stands still while it is held."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    def hold(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+
 @contextmanager
-def demo(folder: Path) -> Iterator[Path]:
-    """The home of a demo that goes on."""
+def demo(folder: Path) -> Iterator[tuple[Story, Path]]:
+    """A demo that has just begun, and is held; and its home."""
     env = {**os.environ, "TMPDIR": str(folder)}
     process = subprocess.Popen(
         [*HOSTLER, "demo", "--plain", "--keep"], env=env, stdout=subprocess.DEVNULL
     )
+    story = Story(process)
     try:
-        yield until(lambda: next(folder.glob("hostler-demo-*/home/hostler.db"), None)).parent
+        home = until(lambda: next(folder.glob("hostler-demo-*/home/hostler.db"), None)).parent
+        story.hold()
+        yield story, home
     finally:
+        story.go_on()
         process.send_signal(signal.SIGINT)
         process.wait()
 
@@ -90,35 +104,40 @@ def until(found: Callable[[], T | None]) -> T:
 class Camera:
     """One page that watches from the beginning, and others for other sizes."""
 
-    def __init__(self, browser: Browser, url: str, token: str) -> None:
+    def __init__(self, browser: Browser, url: str, token: str, story: Story) -> None:
         self._browser = browser
         self._url = url
         self._token = token
+        self._story = story
 
     def take_all(self) -> None:
-        """In the order of the story."""
+        """In the order of the story, which stands still for the first ones."""
         page = self._page(WIDE)
-        self._wait(page, ".card:nth-child(2)")
+        self._story.go_on()
+        until(self._somebody_is_asked)
+        self._story.hold()
+        self._wait(page, ".need")
         self._shoot(page, "stable")
-        task = page.locator(".card a").first.get_attribute("href") or ""
-        self._go(page, task, ".output-line")
-        self._shoot(page, "task")
-        self._go(page, "#/work", ".board-card")
-        self._wait(page, ".column:nth-child(4) .board-card")
+        for name, size, scheme in (("dark", WIDE, "dark"), ("phone", PHONE, "light")):
+            self._shoot(self._page(size, scheme), f"stable-{name}")
+        self._story.go_on()
+        self._go(page, "#/work", ".column:nth-child(4) .board-card")
         self._shoot(page, "board")
-        dark = self._page(WIDE, "dark")
-        phone = self._page(PHONE)
-        self._go(dark, "#/stable", ".figure")
-        self._go(phone, "#/stable", ".figure")
-        self._shoot(dark, "stable-dark")
-        self._shoot(phone, "stable-phone")
-        self._wait(page, ".column:nth-child(5) .board-card:nth-child(4)")
-        self._go(page, "#/work/graph", ".graph-edge")
+        task = page.locator(".column:nth-child(4) .board-card h3 a").first.get_attribute("href")
+        self._go(page, task or "", ".output-line:nth-child(3)")
+        self._shoot(page, "task")
+        self._go(page, "#/work", ".column:nth-child(5) .board-card:nth-child(4)")
+        self._go(page, "#/work/graph", ".graph-node")
         self._shoot(page, "graph")
         self._go(page, "#/governor", ".chart-line")
         self._shoot(page, "governor")
         self._go(page, "#/health", ".finding")
         self._shoot(page, "health")
+
+    def _somebody_is_asked(self) -> bool | None:
+        headers = {"Authorization": f"Bearer {self._token}"}
+        seen = httpx.get(f"{self._url}/api/v1/status", headers=headers, timeout=30).json()
+        return True if seen["needs_person_total"] else None
 
     def _page(self, size: dict[str, int], scheme: str = "light") -> Page:
         context = self._browser.new_context(

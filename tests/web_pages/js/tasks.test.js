@@ -1,4 +1,4 @@
-import { actions, board, COLUMNS, filtered, graphOf, STATES, stateOf, taskOf, withPages } from "/static/js/lib/tasks.js";
+import { actions, board, COLUMNS, filtered, graphOf, runWord, STATES, stateOf, taskOf, withPages } from "/static/js/lib/tasks.js";
 import { timeline } from "/static/js/lib/timeline.js";
 import { equal, holds, test } from "./harness.js";
 export { run } from "./harness.js";
@@ -41,6 +41,8 @@ test("needs name tasks or issues; of an issue the newest task is meant; stranger
   equal([...found.strangers.values()], ["x/y#5"]);
 });
 
+test("runs have words too, also new ones", () => equal(["admitted", "running", "odd_one"].map(runWord), ["starting", "at work", "odd one"]));
+
 test("what may be done follows the state", () => {
   equal(actions("running"), ["stop", "cancel"]);
   equal(actions("done"), []);
@@ -65,7 +67,7 @@ test("what happened is told newest first, and what has no moment is left out", (
   const message = { at: "2026-03-01T10:07:00.000Z", type: "QUESTION", sender: { kind: "agent" }, body: "Why?" };
   const found = timeline(task, [message, { ...message, type: "RUN_START" }, { ...message, at: "nonsense" }]);
   equal(found.map((one) => one.what), ["Done", "Attempt 1 ended well", "The agent asked", "Attempt 1 began", "Submitted"]);
-  equal(found[1].more, "after 15m 00s, $0.50");
+  equal(found[1].more, "after 15m 00s · $0.50");
 });
 
 test("a run that goes on has no end; an outcome that is unknown is told as it is", () => {

@@ -10,10 +10,12 @@ from starlette.concurrency import run_in_threadpool
 
 from hostler.agents.lines import Stream
 from hostler.bus.place import Place
+from hostler.service.readable import has_stream
 from hostler.telemetry import names
 from hostler.web.desk import At, Desk
 from hostler.web.live.sources import bus_messages, run_output, task_events
 from hostler.web.live.sse import EventStream
+from hostler.web.live.telling import told_output
 from hostler.web.refusals import TooMany, Unusable
 from hostler.web.routes.bus import checked_after, project_place, task_place
 from hostler.web.routes.runs import the_run
@@ -40,13 +42,16 @@ async def run(
     desk: At,
     run: Name,
     stream: Stream = Stream.STDOUT,
+    told: bool = False,
     after: After = "",
     last: LastId = "",
 ) -> Response:
-    """What a run's agent prints."""
+    """What a run's agent prints; `told`: in words, where it speaks in events."""
     _require_room(desk)
     found = await run_in_threadpool(the_run, desk, run)
     offset = _offset(last or after)
+    if told and stream is Stream.STDOUT and has_stream(found.agent_kind):
+        return _stream(request, desk, told_output(desk.live, desk.store, desk.home, found, offset))
     source = run_output(desk.live, desk.store, desk.home, found, stream, offset)
     return _stream(request, desk, source)
 

@@ -12,7 +12,7 @@ let again = false;
 /** Open the page of a task; leaves the one before. */
 export function openTask(id) {
   leaveTask();
-  update({ task: { id, detail: null, error: null, why: null, bus: null, busError: null, tab: "output", run: "", stream: "stdout", replyTo: null } });
+  update({ task: { id, detail: null, error: null, why: null, bus: null, busError: null, tab: "output", run: "", stream: "told", replyTo: null } });
   refreshTask();
   openBus(id);
 }

@@ -73,8 +73,11 @@ export function actions(state, { byHand = true } = {}) {
   return may;
 }
 
-export function isOver(state) {
-  return OVER.has(state);
+const RUN_WORDS = { admitted: "starting", starting: "starting", running: "at work", exited: "finishing", finishing: "finishing" };
+
+/** The state of a run in words. */
+export function runWord(state) {
+  return RUN_WORDS[state] ?? String(state ?? "").replaceAll("_", " ");
 }
 
 /** Tasks by column. Within one: as the queue has them, then newest first. */

@@ -31,7 +31,7 @@ function runEvents(run) {
 function ended(run) {
   const [tone, words] = RUN_WORDS[run.outcome] ?? ["bad", run.outcome ? `ended: ${run.outcome.replaceAll("_", " ")}` : "ended"];
   const facts = [run.why, run.seconds ? `after ${duration(run.seconds)}` : "", run.usd ? money(run.usd) : ""];
-  return { tone, what: `Attempt ${run.attempt} ${words}`, more: facts.filter(Boolean).join(", ") };
+  return { tone, what: `Attempt ${run.attempt} ${words}`, more: facts.filter(Boolean).join(" · ") };
 }
 
 const SAID = {

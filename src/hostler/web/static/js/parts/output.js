@@ -13,6 +13,11 @@ const CHUNK = 100;
 // How near to the end counts as being there, in pixels.
 const NEAR = 24;
 
+/** In which file a stream is. */
+function fileOf(stream) {
+  return stream === "stderr" ? "stderr" : "stdout";
+}
+
 /** Show one stream of a run in `element`; returns how to end it. */
 export function showOutput(element, run, stream) {
   const pane = new Pane(element, run, stream);
@@ -71,12 +76,12 @@ class Pane {
     try {
       const seen = await get(`runs/${encodeURIComponent(this.#run)}`);
       if (this.#closed) return;
-      this.#skipped = Math.max(0, (seen.output_bytes?.[this.#stream] ?? 0) - BEFORE);
+      this.#skipped = Math.max(0, (seen.output_bytes?.[fileOf(this.#stream)] ?? 0) - BEFORE);
     } catch (error) {
       if (!this.#closed) this.#changed({ state: "gone", why: error });
       return;
     }
-    this.#source = follow(`${api.paths.output(this.#run)}?stream=${this.#stream}`, {
+    this.#source = follow(`${api.paths.output(this.#run)}?stream=${fileOf(this.#stream)}${this.#stream === "told" ? "&told=true" : ""}`, {
       after: this.#skipped ? String(this.#skipped) : "",
       heard: (event) => this.#heard(event),
       changed: (state) => this.#changed(state),
@@ -225,7 +230,7 @@ class Pane {
     render(this.#bar, [
       h("span", { class: `chip tone-${tone} has-dot`, key: "state" }, words),
       h("span", { class: "soft tiny number", key: "count" }, this.#first || this.#skipped ? `last ${this.#lines.length} lines` : `${this.#lines.length} lines`),
-      h("a", { class: "tiny", key: "file", href: `${api.paths.file(this.#run)}?stream=${this.#stream}`, target: "_blank", rel: "noopener" }, "as a file"),
+      h("a", { class: "tiny", key: "file", href: `${api.paths.file(this.#run)}?stream=${fileOf(this.#stream)}`, target: "_blank", rel: "noopener" }, "as a file"),
       h(
         "div",
         { class: "output-search", role: "search", key: "search" },

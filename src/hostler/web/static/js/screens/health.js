@@ -26,7 +26,7 @@ export function health(state, acts) {
 function service(seen, now) {
   const one = seen.service;
   if (!one) return chip("nobody works on this home", "bad", { class: "has-dot" });
-  return h("p", { class: "soft small" }, `${one.program}${one.version ? ` ${one.version}` : ""} on ${one.host}, pid ${one.pid}, since ${clock(one.since, now)}${one.takes_tasks ? "" : "; it takes no tasks"}`);
+  return h("p", { class: "soft small" }, `Hostler ${one.version ?? ""} on ${one.host}, pid ${one.pid}, since ${clock(one.since, now)}${one.takes_tasks ? "" : "; it takes no tasks"}`);
 }
 
 // -- doctor -----------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ function found(state, acts) {
 }
 
 function finding(one, at) {
-  return h("li", { class: "finding", key: `${one.check} ${at}` }, chip(one.status, TONES[one.status] ?? "idle", { class: "has-dot" }), h("div", {}, h("strong", { class: "small" }, one.check), h("p", { class: "small" }, withCode(one.evidence)), one.remedy ? h("p", { class: "small soft" }, withCode(one.remedy)) : null));
+  return h("li", { class: "finding", key: `${one.check} ${at}` }, chip(one.status, TONES[one.status] ?? "idle", { class: "has-dot" }), h("strong", { class: "small" }, one.check), h("div", {}, h("p", { class: "small" }, withCode(one.evidence)), one.remedy ? h("p", { class: "small soft" }, withCode(one.remedy)) : null));
 }
 
 // -- how runs went ----------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 // The stable: what needs you, who is at work, which pools there are, what waits and why.
 
 import { age, ahead, clock, count, duration, many, megabytes, money, roughly, UNKNOWN } from "../lib/format.js";
-import { taskOf } from "../lib/tasks.js";
+import { runWord, taskOf } from "../lib/tasks.js";
 import { h } from "../lib/vdom.js";
 import { gauge } from "../parts/gauge.js";
 import { bones, chip, empty, originLink, pullLink, sectionHead, stateChip, taskLink, trouble, upTo } from "../parts/small.js";
@@ -105,7 +105,7 @@ function card(raw, seen, now) {
   return h(
     "li",
     { class: "panel card", key: raw.run },
-    h("div", { class: "card-top" }, chip(raw.stopping ? "being stopped" : raw.lent ? "waits for a child" : raw.state, raw.stopping ? "bad" : "work", { class: raw.stopping ? "" : "has-dot" }), h("span", { class: "soft small number card-time" }, duration(raw.seconds + passed))),
+    h("div", { class: "card-top" }, chip(raw.stopping ? "being stopped" : raw.lent ? "waits for a child" : runWord(raw.state), raw.stopping ? "bad" : "work", { class: raw.stopping ? "" : "has-dot" }), h("span", { class: "soft small number card-time" }, duration(raw.seconds + passed))),
     h("h3", { class: "two-lines card-title" }, taskLink(task)),
     h("p", { class: "one-line small" }, originLink(task, { class: "soft" })),
     h(

@@ -2,7 +2,7 @@
 
 import { age, ahead, clock, count, duration, money, roughly, UNKNOWN } from "../lib/format.js";
 import { taskAddress } from "../lib/routes.js";
-import { actions, taskOf } from "../lib/tasks.js";
+import { actions, runWord, taskOf } from "../lib/tasks.js";
 import { timeline } from "../lib/timeline.js";
 import { h } from "../lib/vdom.js";
 import { showOutput } from "../parts/output.js";
@@ -74,8 +74,8 @@ function question(task, page, acts) {
 
 function why(page, now) {
   const found = page.why;
-  // A question says why by itself.
-  if (!found || page.detail.state === "needs_input" || !(found.waits || found.why)) return null;
+  // A question says why by itself, and so does an agent at work.
+  if (!found || ["needs_input", "running"].includes(page.detail.state) || !(found.waits || found.why)) return null;
   return h(
     "section",
     { class: "panel pad", key: "why", "aria-label": "Why" },
@@ -124,6 +124,13 @@ function turned(event, page, acts) {
   document.getElementById(`tab-${next}`).focus();
 }
 
+// What an agent says in events is told in words; `stdout` is what it really printed.
+const STREAMS = [
+  ["told", "told"],
+  ["stdout", "stdout"],
+  ["stderr", "stderr"],
+];
+
 function outputTab(page, state, acts) {
   const run = page.detail.runs.find((one) => one.run === page.run);
   if (!run) return h("div", { class: "pad" }, empty("No agent has begun.", "What it prints is shown here as it comes."));
@@ -134,7 +141,7 @@ function outputTab(page, state, acts) {
       "div",
       { class: "output-which" },
       h("select", { "aria-label": "Which run", value: page.run, on: { change: (event) => acts.showRun(event.target.value) } }, page.detail.runs.map((one) => h("option", { key: one.run, value: one.run }, `Attempt ${one.attempt}, ${one.agent}, ${clock(one.running_at ?? one.admitted_at, state.now)}`)).reverse()),
-      h("div", { class: "choice", role: "group", "aria-label": "Which stream" }, ["stdout", "stderr"].map((name) => h("button", { type: "button", key: name, "aria-pressed": String(page.stream === name), on: { click: () => acts.stream(name) } }, name))),
+      h("div", { class: "choice", role: "group", "aria-label": "Which stream" }, STREAMS.map(([name, words]) => h("button", { type: "button", key: name, "aria-pressed": String(page.stream === name), on: { click: () => acts.stream(name) } }, words))),
     ),
     h("div", { class: "output", key: `${page.run} ${page.stream}`, island: (element) => showOutput(element, page.run, page.stream) }),
   );
@@ -202,7 +209,7 @@ const RUN_TONES = { success: "good", needs_input: "ask", blocked: "bad", interru
 
 function runRow(run, page, now, acts) {
   const live = !run.ended_at && !run.exited_at;
-  const words = live ? (run.stop_why ? "being stopped" : run.state) : (run.outcome ?? run.state).replaceAll("_", " ");
+  const words = live ? (run.stop_why ? "being stopped" : runWord(run.state)) : (run.outcome ?? run.state).replaceAll("_", " ");
   const passed = live && run.running_at ? age(run.running_at, now) : run.seconds;
   return h(
     "li",

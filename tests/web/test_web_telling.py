@@ -1,0 +1,53 @@
+"""Outputs in words: however they come, and wherever somebody goes on."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostler.agents.lines import Stream
+from hostler.web.live.telling import Teller
+
+KIND = "scripted"
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=20)
+EVENTS = st.one_of(
+    st.builds(lambda text: {"type": "text", "text": text, "delta": False}, TEXT),
+    st.just({"type": "tool", "name": "Bash", "detail": "make test"}),
+    st.just({"type": "started", "program": "scripted", "version": "1", "model": ""}),
+)
+LINES = st.lists(EVENTS.map(json.dumps) | st.text('{}"ab ', max_size=10), max_size=12)
+
+
+def told(data: bytes, cuts: list[int], back: set[int]) -> str:
+    """All that is told of data that comes in parts; after some of them somebody comes back."""
+    teller, position, said = Teller(KIND, Stream.STDOUT, 0), 0, ""
+    for number, cut in enumerate(sorted({min(one, len(data)) for one in cuts} | {len(data)})):
+        said += teller.tell(data[position:cut])
+        position = cut
+        if number in back:
+            teller, position = Teller(KIND, Stream.STDOUT, teller.offset), teller.offset
+    said += teller.tell(data[position:])
+    return said + teller.rest()
+
+
+@given(LINES, st.booleans(), st.lists(st.integers(0, 400)), st.sets(st.integers(0, 5)))
+def test_parts_and_returns_change_nothing(lines, ended, cuts, back):
+    data = ("\n".join(lines) + ("\n" if ended and lines else "")).encode()
+    assert told(data, cuts, back) == told(data, [], set())
+
+
+def test_events_are_told_in_words():
+    lines = [{"type": "text", "text": "Looking", "delta": False}]
+    lines += [{"type": "tool", "name": "Bash", "detail": "make test"}]
+    data = "".join(json.dumps(one) + "\n" for one in lines).encode()
+    assert told(data, [], set()) == "Looking\n-> Bash: make test\n"
+
+
+def test_a_line_longer_than_a_part_is_told_when_it_is_whole():
+    line = json.dumps({"type": "text", "text": "x" * 200_000, "delta": False}).encode() + b"\n"
+    teller = Teller(KIND, Stream.STDOUT, 0)
+    assert teller.tell(line[:65_536]) == "" and teller.offset == 0
+    assert teller.tell(line[65_536:]) == "x" * 200_000 + "\n"
+    assert teller.offset == len(line)
