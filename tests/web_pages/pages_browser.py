@@ -7,6 +7,7 @@ import shutil
 from typing import Any, Protocol
 
 import pytest
+from pages_data import NOW
 from pages_stage import Stage
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
 
@@ -23,7 +24,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
 class Opened(Protocol):
-    """Opens a page at an address behind `#`."""
+    """Opens a page at an address behind `#`; `still`: its clock does not go on."""
 
     def __call__(
         self,
@@ -32,6 +33,7 @@ class Opened(Protocol):
         width: int = 1280,
         height: int = 800,
         path: str = "/",
+        still: bool = False,
         **wishes: Any,
     ) -> Page: ...
 
@@ -69,6 +71,7 @@ class Opener:
         width: int = 1280,
         height: int = 800,
         path: str = "/",
+        still: bool = False,
         **wishes: Any,
     ) -> Page:
         size = {"width": width, "height": height}
@@ -83,6 +86,9 @@ class Opener:
         page = context.new_page()
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("console", self._said)
+        if still:
+            # Its clock stands at the moment of the data; what waits for time still comes.
+            page.clock.set_fixed_time(NOW)
         page.goto(f"{self._stage.url}{path}{address}")
         return page
 

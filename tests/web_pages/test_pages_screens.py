@@ -27,12 +27,20 @@ def walk(page: Page, address: str) -> None:
 
 def test_the_stable_shows_agents_pools_and_the_queue(stage: Stage, opened: Opened) -> None:
     fill(stage)
-    page = opened()
+    page = opened(still=True)
     cards = page.locator(".card")
     expect(cards).to_have_count(3)
     first = cards.first
-    for words in ("Leap years", "octo/stable#12", "claude", "12m 3", "184k in, 9.3k out", "$0.84"):
+    for words in (
+        "Leap years",
+        "octo/stable#12",
+        "claude",
+        "12m 34s",
+        "184k in, 9.3k out",
+        "$0.84",
+    ):
         expect(first).to_contain_text(words)
+    expect(first).to_contain_text("4s ago")
     expect(cards.nth(1)).to_contain_text("Attempt2")
     expect(cards.nth(1).locator(".is-quiet")).to_contain_text("7m ago")
     expect(page.get_by_role("meter", name="Pool anthropic")).to_have_attribute(
@@ -76,7 +84,7 @@ def test_the_board_has_every_task_in_its_column(stage: Stage, opened: Opened) ->
 
 def test_health_tells_the_worst_first(stage: Stage, opened: Opened) -> None:
     fill(stage)
-    page = opened("#/health")
+    page = opened("#/health", still=True)
     rows = page.locator(".finding")
     expect(rows).to_have_count(7)
     expect(rows.nth(0)).to_contain_text("agents.gemini")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pages_browser import Opened
+from pages_browser import Opened, looked
 from pages_data import NOW, ago, brief, full_house, message, run, task
 from pages_stage import Stage
 from playwright.sync_api import Page, expect
@@ -168,7 +168,6 @@ def test_output_comes_as_it_is_printed_with_its_colours(stage: Stage, opened: Op
 
 
 BODY = "document.querySelector('.output-body')"
-FROM_END = f"{BODY}.scrollHeight - {BODY}.scrollTop - {BODY}.clientHeight"
 
 
 def test_who_follows_stays_at_the_end_and_who_reads_is_left_alone(
@@ -176,10 +175,10 @@ def test_who_follows_stays_at_the_end_and_who_reads_is_left_alone(
 ) -> None:
     page = running(stage, opened, "".join(f"line {n}\n" for n in range(300)))
     expect(page.locator(".output-line")).to_have_count(300)
-    page.wait_for_function(f"{FROM_END} < 2")
+    looked(page, "atEnd")
     stage.print(f"{TASK}-r1 stdout", "more\n" * 50)
     expect(page.locator(".output-line")).to_have_count(350)
-    page.wait_for_function(f"{FROM_END} < 2")
+    looked(page, "atEnd")
     page.evaluate(f"{BODY}.scrollTop = 500")
     follow = page.get_by_role("button", name="Follow")
     expect(follow).to_have_attribute("aria-pressed", "false")
@@ -187,7 +186,7 @@ def test_who_follows_stays_at_the_end_and_who_reads_is_left_alone(
     expect(page.locator(".output-line")).to_have_count(400)
     assert page.evaluate(f"{BODY}.scrollTop") == 500
     follow.click()
-    page.wait_for_function(f"{FROM_END} < 2")
+    looked(page, "atEnd")
 
 
 def test_a_word_is_found_in_the_output(stage: Stage, opened: Opened) -> None:

@@ -71,3 +71,25 @@ export function count() {
   const everything = { childList: true, subtree: true, attributes: true, characterData: true };
   watcher.observe(document.getElementById("page"), everything);
 }
+
+/** When something holds; looked at now and then, as few things tell of themselves. */
+function when(holds) {
+  return new Promise((done) => {
+    const timer = setInterval(() => {
+      if (!holds()) return;
+      clearInterval(timer);
+      done();
+    }, 100);
+  });
+}
+
+/** When a text stands in the page. */
+export function shown(text) {
+  return when(() => document.getElementById("page").textContent.includes(text));
+}
+
+/** When an output is at its end. */
+export function atEnd() {
+  const body = document.querySelector(".output-body");
+  return when(() => body.scrollHeight - body.scrollTop - body.clientHeight < 2);
+}
