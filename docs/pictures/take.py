@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,16 @@ WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 360, "height": 740}
 PATIENCE = 120.0
 LARGEST = 300_000
 T = TypeVar("T")
+# What belongs to the machine that takes the pictures is nobody else's business.
+FOLDER = "/srv/hostler"
+ELSEWHERE = """(words) => {
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const node = texts.currentNode;
+    const told = words.reduce((text, [ours, shown]) => text.replaceAll(ours, shown), node.data);
+    if (told !== node.data) node.data = told;
+  }
+}"""
 
 
 def main() -> None:
@@ -35,7 +46,7 @@ def main() -> None:
     with sync_playwright() as play, tempfile.TemporaryDirectory(prefix="pictures-") as folder:
         browser = play.chromium.launch(executable_path=path, args=FLAGS)
         with demo(Path(folder)) as (story, home), served(home) as (url, token):
-            Camera(browser, url, token, story).take_all()
+            Camera(browser, url, token, story, home.parent).take_all()
         browser.close()
     for picture in sorted(HERE.glob("*.png")):
         size = picture.stat().st_size
@@ -104,7 +115,8 @@ def until(found: Callable[[], T | None]) -> T:
 class Camera:
     """One page that watches from the beginning, and others for other sizes."""
 
-    def __init__(self, browser: Browser, url: str, token: str, story: Story) -> None:
+    def __init__(self, browser: Browser, url: str, token: str, story: Story, folder: Path) -> None:
+        self._folder = str(folder)
         self._browser = browser
         self._url = url
         self._token = token
@@ -162,6 +174,7 @@ class Camera:
         page.locator(shown).first.wait_for(state="attached")
 
     def _shoot(self, page: Page, name: str) -> None:
+        page.evaluate(ELSEWHERE, [[self._folder, FOLDER], [f"on {socket.gethostname()},", "here,"]])
         page.screenshot(path=HERE / f"{name}.png")
 
 

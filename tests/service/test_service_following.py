@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from intake_yard import database
-from test_service_why import Stage
+from why_stage import Stage
 
 from hostler.clock import FakeClock
 from hostler.errors import StoreBusy

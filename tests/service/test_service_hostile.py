@@ -220,14 +220,15 @@ def test_an_agent_decides_nothing_by_writing_into_its_own_run_folder(yard: Yard)
         assert states == {
             "forges_its_exit": TaskState.NEEDS_INPUT,
             "removes_its_run_folder": TaskState.NEEDS_INPUT,
-            "stops_itself": TaskState.STOPPED,
+            "stops_itself": TaskState.NEEDS_INPUT,
             "works": REVIEW,
         }
         (run,) = service.runs(yard.task(service, "forges_its_exit"))
         assert (run.outcome, run.exit_code) == ("crash", 7)
         assert "It exited with 7." in yard.said("forges_its_exit")[0]
         assert "lost together with its supervisor" in yard.said("removes_its_run_folder")[0]
-        assert "because I can" in yard.status("stops_itself")
+        # A stop that nobody asked for is a crash, and its words are nobody's.
+        assert "because I can" not in yard.status("stops_itself") + yard.said("stops_itself")[0]
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from intake_yard import database
-from test_service_why import Stage
+from why_stage import Stage
 
 from hostler.agents.outcomes import Outcome
 from hostler.agents.verdict import DecidedBy, Verdict

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from intake_yard import database
 from mounts import fill, small_disk
-from test_service_why import SERVED, Stage
 from typer.testing import CliRunner
+from why_stage import SERVED, Stage
 
 from hostler.cli.main import app
 from hostler.clock import FakeClock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from intake_yard import Yard, database
-from test_service_why import SERVED, process
+from why_stage import SERVED, process
 
 from hostler.bus import MessageType, task_bus
 from hostler.clock import FakeClock
