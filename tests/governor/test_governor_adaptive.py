@@ -29,11 +29,21 @@ from hostler.governor import (
     release,
     reseed,
     reset,
+    resume,
     status,
     take_back,
     width_warning,
 )
-from hostler.governor.overlay import Announced, Breaker, Knobs, Overlay, Reason, Slot
+from hostler.governor.overlay import (
+    Announced,
+    Breaker,
+    Knobs,
+    Overlay,
+    Reason,
+    Report,
+    Slot,
+    Source,
+)
 from hostler.governor.remembering import as_text
 from hostler.store.lease_tables import leases, pools
 from hostler.store.overlays import all_overlays, find_overlay, put_overlay
@@ -523,3 +533,43 @@ def test_the_path_of_a_fixed_pool_has_no_statement_more(lite):
     fixed = statements(Policy())
     assert len(fixed) == 2
     assert statements(learning(8, "openai")) == fixed
+
+
+# What is measured.
+
+
+@pytest.mark.parametrize("seconds", [30.0, 59.9, 60.2, 100.0])
+def test_refusals_count_however_seldom_anybody_looks(timed_store, clock, seconds):
+    """A service looks once a minute, and a little later each time."""
+    yard = Yard(timed_store, learning(8, policy="served"))
+    yard.take("a0", "a1")
+    for number in range(8):
+        with yard.write() as tx:
+            prune(tx, yard.policy, yard.here())
+        clock.advance(seconds)
+        limit = Report(Slot("ant", f"t{number}"), Source.DEATH, Reason.BURST)
+        yard.hear(f"t{number}", limits=(limit,), answers=3, over=True, reached=True)
+        clock.advance(seconds)
+    assert yard.overlay().dynamic_cap in (1, 2, 3, 4)
+    assert yard.overlay().rate_limit_events == 8
+
+
+def test_a_probe_that_ends_well_after_hours_closes_the_breaker(yard, clock):
+    half_open(yard, clock)
+    yard.take("probe", task_id="t9")
+    clock.advance(4 * TIMEOUT)
+    ended(yard, "probe", "t9", answers=3)
+    assert yard.overlay().breaker_state is Breaker.CLOSED
+
+
+def test_an_operator_opens_what_a_provider_asked_to_wait_for(timed_store, clock):
+    yard = Yard(timed_store, learning(8, policy="served"))
+    until = clock.now() + timedelta(hours=4)
+    limit = Report(Slot("ant", "t1"), Source.DEATH, Reason.BURST, until)
+    yard.hear("t1", limits=(limit,), over=True)
+    assert gate(yard.ask("more")) is Gate.LIMIT
+    with yard.write() as tx:
+        assert resume(tx, "") and not resume(tx, "")
+    assert gate(yard.ask("more")) is None
+    # What was learned stays.
+    assert yard.overlay().rate_limit_events == 1

@@ -60,6 +60,7 @@ SYNTHETIC = "<synthetic>"
 _CAPS = frozenset({"error_max_turns", "error_max_budget_usd"})
 # Windows of the whole account are called `five_hour` and `seven_day`; a model's name follows.
 _OF_ONE_MODEL = ("five_hour_", "seven_day_")
+ALMOST = 0.99
 _API_ERRORS = {
     "usage_limit_reached": Outcome.QUOTA,
     "connection_failed": Outcome.NETWORK,
@@ -114,13 +115,20 @@ def _window(raw: Mapping[str, Any]) -> Iterator[Event]:
 
 
 def _fullest(info: Mapping[str, Any]) -> Iterator[Event]:
-    """How much of the fullest window is used up, where anything says so."""
+    """How much of the fullest window is used up, where anything says so.
+
+    Never all of it: who is refused says so with a word of its own, and who pays beyond goes on. A
+    window of one model alone says nothing of the others.
+    """
     windows = inner(info, "unifiedWindows")
-    known = [one for one in (info, *(inner(windows, name) for name in windows)) if _says(one)]
+    shared = [inner(windows, name) for name in windows if not name.startswith(_OF_ONE_MODEL)]
+    if not words(info, "rateLimitType").startswith(_OF_ONE_MODEL):
+        shared.append(info)
+    known = [one for one in shared if _says(one)]
     if known:
         fullest = max(known, key=lambda one: amount(one, "utilization"))
         resets = moment(fullest, "resetsAt") or moment(info, "resetsAt")
-        yield Headroom(amount(fullest, "utilization"), resets)
+        yield Headroom(min(amount(fullest, "utilization"), ALMOST), resets)
 
 
 def _says(window: Mapping[str, Any]) -> bool:

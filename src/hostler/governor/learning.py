@@ -37,8 +37,10 @@ def hear(tx: Transaction, policy: Policy, pool: str, news: News) -> None:
     knobs = policy.knobs(pool)
     if knobs.adaptive:
         counts = standing(tx, pool, news.slot.project, None)
-        overlay = after(knobs, from_text(counts.overlay), tx.now(), news)
-        _look(tx, knobs, pool, counts, overlay)
+        # What time has changed comes first: a measure that begins anew must not lose this news. Who
+        # is heard of is still there, though its lease may have gone a moment ago.
+        overlay = _passed(tx, knobs, pool, counts, frozenset({news.slot}))
+        keep(tx, pool, counts.overlay, after(knobs, overlay, tx.now(), news))
 
 
 def look(tx: Transaction, policy: Policy, pool: str) -> None:
@@ -47,7 +49,7 @@ def look(tx: Transaction, policy: Policy, pool: str) -> None:
     knobs = policy.knobs(pool)
     if knobs.adaptive:
         counts = standing(tx, pool, "", None)
-        _look(tx, knobs, pool, counts, from_text(counts.overlay))
+        keep(tx, pool, counts.overlay, _passed(tx, knobs, pool, counts))
 
 
 def after(knobs: Knobs, overlay: Overlay, now: datetime, news: News) -> Overlay:
@@ -65,10 +67,15 @@ def after(knobs: Knobs, overlay: Overlay, now: datetime, news: News) -> Overlay:
     return overlay
 
 
-def _look(tx: Transaction, knobs: Knobs, pool: str, counts: Standing, overlay: Overlay) -> None:
-    load = Load(counts.in_pool, counts.wishes > 0, slots_of(whose(tx, pool)))
-    overlay = control_of(knobs).passed(knobs, overlay, tx.now(), load)
-    keep(tx, pool, counts.overlay, overlay)
+def _passed(
+    tx: Transaction,
+    knobs: Knobs,
+    pool: str,
+    counts: Standing,
+    heard: frozenset[Slot] = frozenset(),
+) -> Overlay:
+    load = Load(counts.in_pool, counts.wishes > 0, slots_of(whose(tx, pool)) | heard)
+    return control_of(knobs).passed(knobs, from_text(counts.overlay), tx.now(), load)
 
 
 def reset(tx: Transaction, pool: str) -> bool:

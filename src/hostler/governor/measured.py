@@ -11,14 +11,16 @@ from hostler.governor.overlay import Overlay
 WINDOW = timedelta(seconds=60)
 # How often what runs is noted: each note is a write.
 LOOK = timedelta(seconds=5)
-# After so long without a look nobody knows what ran meanwhile.
-LONGEST_GAP = timedelta(seconds=60)
+# After so long without a look nobody knows what ran meanwhile; a service looks once a minute.
+LONGEST_GAP = timedelta(seconds=180)
 # How much a new quiet window says of an agent's pace: work differs from minute to minute.
 PACE_GAIN = 0.2
 # While more of the agents than this come or go, a window says nothing of their pace.
 STEADY = 0.2
 # With fewer answers in a window no pace is learned.
 FEWEST_ANSWERS = 5
+# With fewer words in a window nothing is served or refused often enough to be a part of anything.
+FEWEST_WORDS = 5
 
 
 def answered(overlay: Overlay, requests: int) -> Overlay:
@@ -82,6 +84,12 @@ def forgotten(overlay: Overlay, now: datetime) -> Overlay:
 def is_full(overlay: Overlay, now: datetime) -> bool:
     """Whether a window is long enough to be judged."""
     return overlay.window_at is not None and now - overlay.window_at >= WINDOW
+
+
+def says_something(overlay: Overlay) -> bool:
+    """Whether a window is more than one agent's bad moment; a death always is."""
+    words = overlay.window_answers + overlay.window_refusals
+    return overlay.window_deaths > 0 or words >= FEWEST_WORDS
 
 
 def paced(overlay: Overlay, now: datetime, active: int) -> Overlay:

@@ -8,9 +8,11 @@ from datetime import datetime, timedelta
 from hostler.governor.gates import UNTIL_RESUMED, Closed
 from hostler.governor.moments import deadline, readable
 from hostler.governor.pools import pool_key
+from hostler.governor.remembering import as_text, from_text
 from hostler.model import stamp
 from hostler.store import Transaction
 from hostler.store.instants import clamped_deadline, not_after
+from hostler.store.overlays import find_overlay, put_overlay
 from hostler.store.parked import Parked, park_pool, parked_pool, parked_pools, unpark_pool
 
 # The longest windows of providers are months; nothing is closed for longer by one word.
@@ -39,12 +41,18 @@ def park(tx: Transaction, pool: str, until: datetime, why: str, run: str = "") -
 def reopen(tx: Transaction, pool: str, run: str) -> bool:
     """Open a pool that is closed on the word of this run alone; whether it was."""
     before = parked_pool(tx, pool_key(pool))
-    return before is not None and before.run == run and unpark_pool(tx, before.pool)
+    alone = before is not None and before.run == run
+    return alone and resume(tx, pool)
 
 
 def resume(tx: Transaction, pool: str) -> bool:
-    """Open a pool; whether it was parked."""
-    return unpark_pool(tx, pool_key(pool))
+    """Open a pool, whoever closed it; whether it was closed."""
+    key, now = pool_key(pool), tx.now()
+    overlay = from_text(find_overlay(tx, key))
+    told = overlay.gate_until is not None and overlay.gate_until > now
+    if told:
+        put_overlay(tx, key, as_text(replace(overlay, gate_until=None, pausing=False)))
+    return unpark_pool(tx, key) or told
 
 
 def closed(parked: Parked | None, now: datetime) -> Closed | None:

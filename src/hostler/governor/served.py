@@ -134,7 +134,7 @@ class Served:
 def judged(knobs: Knobs, overlay: Overlay, now: datetime, load: Load) -> Overlay:
     """A full window: after refusals the cap goes down towards what was served."""
     cap = effective_cap(knobs, overlay)
-    if overlay.window_refusals and overlay.window_answers:
+    if overlay.window_refusals and overlay.window_answers and measured.says_something(overlay):
         # Where fewer ran than might, the same part of all that might.
         target = measured.served_part(overlay) * max(cap, measured.usual(overlay, now))
         lower = round(cap - LOWER_GAIN * max(0.0, cap - HEADROOM * target))
