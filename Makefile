@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 # Most tests wait for processes of their own.
-JOBS ?= $(shell echo $$((2 * $(CORES))))
+JOBS ?= $(shell echo $$((3 * $(CORES))))
 BENCH ?=
 
 # Whatever is started hundreds of times must not be compiled each time.
