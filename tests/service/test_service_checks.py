@@ -221,13 +221,15 @@ def test_checkouts_of_finished_tasks_go_unless_work_is_lost_with_them(yard, fiel
     clean = yard.of_issue("clean", 1, TaskState.RUNNING)
     dirty = yard.of_issue("dirty", 2, TaskState.RUNNING)
     busy = yard.of_issue("busy", 3, TaskState.RUNNING)
-    places = {task.id: fields.checkout(task).path for task in (clean, dirty, busy)}
+    failed = yard.of_issue("failed", 4, TaskState.RUNNING)
+    places = {task.id: fields.checkout(task).path for task in (clean, dirty, busy, failed)}
     (places["dirty"] / "new.txt").write_text("nowhere else")
     yard.write(yard.home / "checkouts" / "stable" / "unknown" / "file", "whose?")
     with yard.store.write("tasks") as tx:
         for name in ("clean", "dirty"):
             task = require_task(tx, name)
             change_task(tx, task, replace(task, state=TaskState.DONE))
+        change_task(tx, require_task(tx, "failed"), replace(failed, state=TaskState.FAILED))
     yard.clock.advance(1)
     over, strange = told(checks.checkouts_are_used, yard)
     assert over[1].startswith("clean, dirty: finished")
@@ -237,6 +239,8 @@ def test_checkouts_of_finished_tasks_go_unless_work_is_lost_with_them(yard, fiel
     assert not places["clean"].exists()
     assert (places["dirty"] / "new.txt").read_text() == "nowhere else"
     assert places["busy"].exists()
+    # It may be started again, in its checkout.
+    assert places["failed"].exists()
     assert (yard.home / "checkouts" / "stable" / "unknown" / "file").exists()
 
 

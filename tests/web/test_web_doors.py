@@ -42,8 +42,15 @@ def test_a_session_looks_without_it(path, host):
     assert judge(Knock("GET", path, host), LOCKS, SESSION) is None
 
 
-@given(CHANGING, st.sampled_from(["/login", "/api/v1/tasks"]), HOSTS, st.sampled_from(["", TOKEN]))
-def test_other_pages_change_nothing_even_with_everything_right(method, path, host, bearer):
+@given(
+    CHANGING | st.sampled_from(["GET", "HEAD"]),
+    st.sampled_from(["/login", "/api/v1/tasks", "/api/v1/live/tasks"]),
+    HOSTS,
+    st.sampled_from(["", TOKEN]),
+)
+def test_other_pages_neither_change_nor_see_anything(
+    method, path, host, bearer
+):
     for origin in ("null", "http://evil.example", f"http://{host}.evil.example", "file://"):
         knock = Knock(method, path, host, origin, bearer, SESSION.csrf)
         assert judge(knock, LOCKS, SESSION) is Door.ORIGIN

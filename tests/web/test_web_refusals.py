@@ -201,6 +201,17 @@ def test_sessions_that_nobody_opened(house):
         fault(house.client(Cookie=cookie).get(f"{API}/status"), 401, "not_known")
 
 
+@pytest.mark.parametrize(
+    "other", ['pref={"a": 1}', "foo[bar]=1", "a=b c", "flag", "a=\xe9", "=", ""]
+)
+def test_cookies_of_others_on_this_host_do_no_harm(house, other):
+    """Those of all ports of a host come together."""
+    ours = log_in(house, Origin=BASE).headers["set-cookie"].partition(";")[0]
+    for cookie in (f"{other}; {ours}", f"{ours}; {other}"):
+        browser = house.client(Cookie=cookie.encode("latin-1"))
+        assert browser.get(f"{API}/status").status_code == 200
+
+
 def test_people_are_shown_to_the_login(house):
     answer = house.client(Accept="text/html").get("/work/x y")
     assert (answer.status_code, answer.headers["location"]) == (303, "/login?next=/work/x%20y")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import threading
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -21,7 +23,7 @@ from hostler.telemetry.logs import Logging
 from hostler.web.beside import NOTE, Address, Ground, address_for, known_url, web_beside
 from hostler.web.keys import NoToken
 from hostler.web.live.sse import EventStream
-from hostler.web.serving import is_loopback, listen, url_of
+from hostler.web.serving import is_loopback, listen, most_connections, url_of
 
 
 @pytest.fixture
@@ -85,6 +87,51 @@ def test_wider_than_this_machine_needs_leave_and_a_token(ground):
     with web_beside(remote, wide) as served:
         assert "Other machines" in served.sentence() and served.wide
         assert ask(served).status_code == 200
+
+
+def test_a_proxy_before_this_machine_may_have_a_name(ground):
+    settings = Settings(web=Web(port=0, allow_remote=True, hosts=["barn.example"]))
+    named = replace(ground, settings=lambda: settings)
+    with web_beside(named, HERE) as served:
+        bearer = {"Authorization": f"Bearer {served.token.value}", "Host": "barn.example"}
+        assert httpx.get(f"{served.url}/api/v1/status", headers=bearer).status_code == 200
+        stranger = {**bearer, "Host": "evil.example"}
+        assert httpx.get(f"{served.url}/api/v1/status", headers=stranger).status_code == 421
+
+
+def test_silent_connections_are_bounded_and_do_not_last(ground, monkeypatch):
+    monkeypatch.setattr("hostler.web.serving.MOST_CONNECTIONS", 8)
+    monkeypatch.setattr("hostler.web.serving.HEAD_SECONDS", 0.2)
+    with web_beside(ground, HERE) as served:
+        port = int(served.url.rpartition(":")[2])
+        with ExitStack() as stack:
+            silent = [
+                stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+                for _ in range(40)
+            ]
+            for one in silent:
+                one.settimeout(30)
+                # Refused for want of room, or hung up on after a while: all come to an end.
+                with suppress(ConnectionResetError):
+                    assert one.recv(1) == b""
+            assert ask(served).status_code == 200
+
+
+def test_a_head_that_comes_in_drops_does_not_last(ground, monkeypatch):
+    monkeypatch.setattr("hostler.web.serving.HEAD_SECONDS", 0.2)
+    with web_beside(ground, HERE) as served:
+        port = int(served.url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)) as slow:
+            slow.settimeout(30)
+            slow.sendall(b"GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\n")
+            with suppress(ConnectionResetError):
+                assert slow.recv(1) == b""
+
+
+def test_most_descriptors_are_left_to_the_service(monkeypatch):
+    for soft, most in ((256, 64), (100_000, 256), (2, 1), (-1, 256)):
+        monkeypatch.setattr("resource.getrlimit", lambda _, soft=soft: (soft, soft))
+        assert most_connections() == most
 
 
 @pytest.mark.parametrize("text", ["8473", "x:y", "localhost:99999", ":-1", "a:b:"])

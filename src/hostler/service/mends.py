@@ -12,8 +12,9 @@ from hostler.errors import ConfigError
 from hostler.governor import look_around, prune, read_policy
 from hostler.health import Context, mend
 from hostler.runs.sweeping import sweep_up
-from hostler.service.gc import Kind, collect, premises
-from hostler.service.leftovers import strays
+from hostler.service.gc import premises
+from hostler.service.gc.checkouts import Checkouts
+from hostler.service.leftovers import strays, unowned
 from hostler.service.visiting import visiting
 from hostler.store.place import SqlitePlace
 
@@ -77,9 +78,12 @@ def remove_unused_checkouts(context: Context) -> Iterator[str]:
     with visiting(context) as visit:
         if visit is None:
             return
-        at = premises(context.home, visit.settings, visit.store, days=0)
-        for swept in collect(at, [Kind.CHECKOUTS], dry_run=False):
-            yield from (f"the checkout {found.name} was removed" for found in swept.gone)
+        over = {f"{one.project}/{one.id}" for one in unowned(context.home, visit.store).over}
+        broom = Checkouts(premises(context.home, visit.settings, visit.store, days=0))
+        for page in broom.look():
+            # Only what the check has told of: one that failed may go on in its checkout.
+            gone = broom.remove([one for one in page if one.goes and one.name in over])
+            yield from (f"the checkout {one.name} was removed" for one in gone if one.goes)
 
 
 def _without(path: Path, rights: int) -> Iterator[str]:

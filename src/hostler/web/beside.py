@@ -97,7 +97,8 @@ def web_beside(ground: Ground, address: Address) -> Iterator[Served]:
     token = token_for(web, ground.home, ground.environment, wide=address.wide)
     desk = Desk(ground.home, ground.store, ground.clock, ground.settings, ground.by, ground.log)
     hosts = frozenset(name.lower() for name in web.hosts)
-    app = make_app(desk, Locks(token.value, address.wide, hosts))
+    # Whoever allows other machines may have put a proxy before us, under a name of its own.
+    app = make_app(desk, Locks(token.value, address.wide or web.allow_remote, hosts))
     at = listen(address.host, address.port)
     with closing(desk.live), serving(app, at):
         served = Served(url_of(at), token, address.wide)

@@ -52,7 +52,8 @@ def judge(knock: Knock, locks: Locks, session: Session | None) -> Door | None:
     changes = knock.method not in LOOKING
     if not is_ours(knock.host, locks):
         return Door.HOST
-    if changes and knock.origin and not same_origin(knock.origin, knock.host):
+    # Looking too: a page of another port could not read the answer, but hold on to live places.
+    if knock.origin and not same_origin(knock.origin, knock.host):
         return Door.ORIGIN
     if is_open(knock.path):
         return None

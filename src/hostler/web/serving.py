@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 import threading
 from collections.abc import Iterator
@@ -21,13 +22,45 @@ LARGEST_HEAD = 64 * 1024
 # A moment for what is under way; live clients come back by themselves.
 LEAVE_SECONDS = 1
 START_SECONDS = 30.0
-MOST_CONNECTIONS = 512
+MOST_CONNECTIONS = 256
+# Who connects and says nothing for so long does not want anything.
+HEAD_SECONDS = 10.0
+
+
+def most_connections() -> int:
+    """How many may be open at once: the service beside us needs most descriptors for its work."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_CONNECTIONS if soft < 0 else max(1, min(MOST_CONNECTIONS, soft // 4))
 
 
 class Protocol(HttpToolsProtocol):
-    """HTTP/1.1 with a bound on heads, whose application can hang up."""
+    """HTTP/1.1 with bounds on connections and on heads, whose application can hang up."""
 
     _unread = 0
+    _patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Let somebody in, if there is room."""
+        if len(self.connections) >= most_connections():
+            transport.abort()
+            return
+        super().connection_made(transport)
+        self._wait_for_a_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Whoever it was is gone."""
+        self._wait_no_more()
+        if self in self.connections:
+            super().connection_lost(exc)
+
+    def _wait_for_a_head(self) -> None:
+        self._wait_no_more()
+        self._patience = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    def _wait_no_more(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
 
     def data_received(self, data: bytes) -> None:
         """Read on, unless a head does not come to its end."""
@@ -40,11 +73,14 @@ class Protocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Lend every request a way to hang up."""
         super().on_message_begin()
+        if self._patience is None:
+            self._wait_for_a_head()
         self.scope["extensions"] = {ABORT: self.transport.abort}  # type: ignore[dict-item]
 
     def on_headers_complete(self) -> None:
         """The head is whole."""
         self._unread = 0
+        self._wait_no_more()
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
