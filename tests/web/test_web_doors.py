@@ -48,9 +48,7 @@ def test_a_session_looks_without_it(path, host):
     HOSTS,
     st.sampled_from(["", TOKEN]),
 )
-def test_other_pages_neither_change_nor_see_anything(
-    method, path, host, bearer
-):
+def test_other_pages_neither_change_nor_see_anything(method, path, host, bearer):
     for origin in ("null", "http://evil.example", f"http://{host}.evil.example", "file://"):
         knock = Knock(method, path, host, origin, bearer, SESSION.csrf)
         assert judge(knock, LOCKS, SESSION) is Door.ORIGIN
