@@ -20,7 +20,7 @@ PLAIN = {
     "print_blob": True,
     "suppress_health_check": [HealthCheck.too_slow],
 }
-settings.register_profile("hostler", max_examples=50, **PLAIN)
+settings.register_profile("hostler", max_examples=30, **PLAIN)
 settings.register_profile("soak", max_examples=1000, **PLAIN)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "hostler"))
 
