@@ -8,6 +8,7 @@ import os
 import statistics
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -252,6 +253,15 @@ def test_of_old_failures_only_the_newest_are_read(stage):
     made = [stage.put(state=TaskState.FAILED) for _ in range(5)]
     with stage.store.read() as tx:
         assert {one.task.id for one in needy_tasks(tx, most=2)} == {one.id for one in made[-2:]}
+
+
+def test_how_many_need_a_person_is_said_though_not_all_are_shown(stage, monkeypatch):
+    monkeypatch.setattr("hostler.service.snapshot.whole.needy_tasks", partial(needy_tasks, most=2))
+    for state in (TaskState.FAILED, TaskState.BLOCKED):
+        for _ in range(5):
+            stage.put(state=state)
+    seen = look(stage).as_json()
+    assert (len(seen["needs_person"]), seen["needs_person_total"]) == (4, 10)
 
 
 def test_what_is_over_makes_no_look_dearer(stage, monkeypatch):

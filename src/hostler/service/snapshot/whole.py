@@ -16,7 +16,7 @@ from hostler.service.snapshot.at_work import Activity, AtWork, agents_at_work
 from hostler.service.snapshot.costs import Money, github_plan, money, plan_json
 from hostler.service.snapshot.feeds import feeds_read
 from hostler.service.snapshot.history import Histories, History
-from hostler.service.snapshot.needy import Needy, needy_tasks
+from hostler.service.snapshot.needy import PERSON, Needy, needy_tasks
 from hostler.service.snapshot.pulls import Followed, followed_pulls
 from hostler.service.snapshot.queue import Queued, queued_tasks
 from hostler.service.snapshot.repositories import Busy, Watched, watched_repositories
@@ -53,6 +53,12 @@ class Snapshot:
     unsent: int
     full: str = ""
 
+    @property
+    def needy_total(self) -> int:
+        """How many need a person, shown or not."""
+        by_state = sum(self.counts.get(state, 0) for state in PERSON)
+        return by_state + sum(one.task.state not in PERSON for one in self.needy)
+
     def as_json(self) -> dict[str, Any]:
         """For programs. What is what, and what stays so: docs/snapshot.md."""
         web = self.settings.github.web_url
@@ -69,7 +75,7 @@ class Snapshot:
             "queue": [one.as_json(web) for one in self.queue[:MOST]],
             "queue_total": len(self.queue),
             "needs_person": [one.as_json(web) for one in self.needy[:MOST]],
-            "needs_person_total": len(self.needy),
+            "needs_person_total": self.needy_total,
             "pulls": [one.as_json(web) for one in self.pulls[:MOST]],
             "pulls_total": len(self.pulls),
             "repositories": [one.as_json() for one in self.repositories],
