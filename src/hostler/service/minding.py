@@ -45,6 +45,7 @@ class Minder:
         self._clock = clock
         self._lends = False
         self._missed: dict[str, float] = {}
+        self._unattended = False
 
     def look(self) -> None:
         """Who waits for others needs no worker; whose task was stopped is asked to end."""
@@ -67,6 +68,8 @@ class Minder:
             running = tasks_in(tx, (TaskState.RUNNING,))
             attended = {run.task_id for run in open_runs(tx)} | self._crew.names()
             missed = stale(running, attended, tx.now(), GRACE)
+        # Too young to be missed, some of them: nobody commits anything when they no longer are.
+        self._unattended = any(task.id not in attended for task in running)
         now = self._clock.monotonic()
         self._missed = {task.id: self._missed.get(task.id, now) for task in missed}
         grace = GRACE.total_seconds()
@@ -76,7 +79,7 @@ class Minder:
         """Until it must look again by itself."""
         if self._lends:
             return LENT_SECONDS
-        return GRACE.total_seconds() if self._missed else None
+        return GRACE.total_seconds() if self._missed or self._unattended else None
 
     def hold_place(self, run: Run) -> None:
         """A live agent never loses its lease, whatever was lost in a power cut."""
