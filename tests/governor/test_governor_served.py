@@ -324,3 +324,18 @@ def test_a_damaged_count_of_steps_does_no_harm(growth, told):
     )
     yard.look()
     assert 8 <= yard.cap <= 8 + LARGEST_STEP
+
+
+def test_a_probe_that_ends_well_ends_the_deafness_too():
+    """Nobody counted its answers; one refusal later must not be taken for a minute of silence."""
+    yard = pool(4)
+    for _ in range(4):
+        yard.limit(LIVE)
+        yard.wait(DEAF_AFTER.total_seconds() / 2)
+    assert yard.overlay.breaker_state is Breaker.OPEN
+    yard.live = []
+    yard.wait(300)
+    assert yard.start(BEE)
+    yard.end(BEE)
+    yard.limit(LIVE)
+    assert yard.overlay.breaker_state is Breaker.CLOSED

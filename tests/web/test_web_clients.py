@@ -186,6 +186,21 @@ def test_messages_are_told_as_they_are_posted(lively):
     asyncio.run(scene())
 
 
+def test_a_file_that_changes_is_no_news_for_those_who_follow_tasks(lively, tmp_path):
+    async def scene():
+        live = Live(lively.store, lively.clock, linger=0.0)
+        try:
+            async with live.listening() as rows, live.listening(tmp_path) as files:
+                files.hush()
+                (tmp_path / "stdout").write_text("one\n")
+                assert await files.heard(PATIENCE)
+                assert not await rows.heard(0)
+        finally:
+            await in_thread(live.close)
+
+    asyncio.run(scene())
+
+
 def test_twenty_clients_hear_everything_while_one_never_reads(lively, monkeypatch):
     slow = EventStream.__init__
     monkeypatch.setattr(

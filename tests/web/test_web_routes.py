@@ -229,6 +229,12 @@ def test_pools_are_shown_set_closed_and_opened(house, client):
     asked = {"max_global_agents": 2, "adaptive": True, "hard_max": 9}
     assert ok(client.put(f"{API}/pools/p", json=asked))["adaptive"] is True
     assert ok(client.put(f"{API}/pools/p", json={"max_global_agents": 3}))["adaptive"] is False
+    # Whoever changes the cap alone leaves everything else.
+    ok(client.put(f"{API}/pools/p", json=asked))
+    some = ok(client.patch(f"{API}/pools/p", json={"max_global_agents": 3}))
+    assert (some["cap"], some["adaptive"]) == (3, True)
+    assert client.patch(f"{API}/pools/p", json={"max_global_agents": 10}).status_code == 422
+    ok(client.put(f"{API}/pools/p", json={"max_global_agents": 3}))
     wrong = {"max_global_agents": 5, "adaptive": True, "hard_max": 2}
     assert client.put(f"{API}/pools/p", json=wrong).status_code == 422
     assert ok(client.get(f"{API}/pools/p"))["cap"] == 3

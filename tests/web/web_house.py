@@ -57,6 +57,9 @@ class Client:
     def put(self, path: str, **more: Any) -> httpx.Response:
         return self.request("PUT", path, **more)
 
+    def patch(self, path: str, **more: Any) -> httpx.Response:
+        return self.request("PATCH", path, **more)
+
 
 class WebHouse(Stage):
     """Rows of a stage, behind an API."""

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pytest
 from pages_data import NOW
 from pages_stage import Stage
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
 
 FLAGS = [
     "--no-sandbox",
@@ -20,7 +20,12 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+# How long a page may take for anything, in milliseconds: generous, for the machine is shared.
+PATIENCE = 30_000
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+expect.set_options(timeout=PATIENCE)
 
 
 class Opened(Protocol):
@@ -81,7 +86,7 @@ class Opener:
             locale="en-GB",
             **wishes,
         )
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(PATIENCE)
         self._contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: self.complaints.append(str(error)))

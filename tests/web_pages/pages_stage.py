@@ -139,7 +139,7 @@ class Stage:
             self.scene.held.discard(path)
             self.bell.notify_all()
 
-    def wait_sent(self, path: str, timeout: float = 10) -> Sent:
+    def wait_sent(self, path: str, timeout: float = 30) -> Sent:
         """What a page sent to a path; waits for it."""
         with self.bell:
             found = self.bell.wait_for(
@@ -148,7 +148,7 @@ class Stage:
             assert found, f"nothing was sent to {path}: {self.sent}"
             return found[-1]
 
-    def wait_asked(self, path: str, times: int = 1, timeout: float = 10) -> None:
+    def wait_asked(self, path: str, times: int = 1, timeout: float = 30) -> None:
         with self.bell:
             counted = lambda: sum(one[0] == path for one in self.asked) >= times  # noqa: E731
             assert self.bell.wait_for(counted, timeout), f"{path} was not asked for: {self.asked}"
@@ -227,7 +227,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._take(path.removeprefix(API), json.loads(body))
 
-    do_PUT = do_POST  # noqa: N815
+    do_PATCH = do_POST  # noqa: N815
 
     # -- pages ----------------------------------------------------------------------------------
 

@@ -9,6 +9,13 @@ from pages_stage import Stage
 from playwright.sync_api import Page, expect
 
 TASK = "20260301-113012-stable-12-bugfix"
+# Two keys before anything is drawn.
+TWO_ARROWS = """() => {
+  for (let n = 0; n < 2; n += 1) {
+    const arrow = new KeyboardEvent("keydown", { key: "ArrowLeft", bubbles: true });
+    document.activeElement.dispatchEvent(arrow);
+  }
+}"""
 SCREENS = ["#/stable", "#/work", "#/work/graph", "#/governor", "#/health", f"#/task/{TASK}"]
 
 
@@ -63,6 +70,15 @@ def test_tabs_turn_by_arrows(stage: Stage, opened: Opened) -> None:
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
     expect(page.get_by_role("tab", name="Prompt")).to_be_focused()
+
+
+def test_two_quick_arrows_turn_twice(stage: Stage, opened: Opened) -> None:
+    fill(stage)
+    page = opened(f"#/task/{TASK}")
+    page.get_by_role("tab", name="Bus").focus()
+    page.evaluate(TWO_ARROWS)
+    expect(page.get_by_role("tab", name="Prompt")).to_be_focused()
+    expect(page.get_by_role("tab", name="Prompt")).to_have_attribute("aria-selected", "true")
 
 
 def test_focus_and_what_is_typed_survive_changes(stage: Stage, opened: Opened) -> None:

@@ -128,7 +128,8 @@ class Served:
             return overlay
         if not reached:
             return breaker.given_back(overlay)
-        return measured.begun(breaker.closed(overlay), now)
+        # Its provider has answered it, whether or not anybody counted.
+        return measured.begun(breaker.closed(measured.answered(overlay, 0)), now)
 
 
 def judged(knobs: Knobs, overlay: Overlay, now: datetime, load: Load) -> Overlay:

@@ -88,6 +88,12 @@ class Caps(Body):
     min_dispatch_interval_seconds: float = Field(3.0, ge=0, le=86_400)
 
 
+class SomeCaps(Caps):
+    """Some of it; the rest stays as it is."""
+
+    max_global_agents: int = Field(0, ge=0, le=1024, description="0: as `[runtime]` says.")
+
+
 class Closing(Body):
     """For how long a pool is closed, and why."""
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from hostler.bus.watching import Watch, watch
 from hostler.clock import Clock
-from hostler.errors import HostlerError
 from hostler.store import Store
 from hostler.telemetry import names
 from hostler.telemetry.metrics import metrics
@@ -70,7 +69,7 @@ class Live:
         self._guard = threading.Lock()
         self._listeners: dict[Listener, Path | None] = {}
         self._commits = Commits(store, clock, self.journal, self._ring_all, linger)
-        self._folders = Folders(clock, self._ring_all)
+        self._folders = Folders(clock, self._ring_followers)
 
     @property
     def clients(self) -> int:
@@ -136,6 +135,13 @@ class Live:
         with self._guard:
             for one in self._listeners:
                 one.ring()
+
+    def _ring_followers(self) -> None:
+        """A file that changed is no news for those who follow rows alone."""
+        with self._guard:
+            for one, folder in self._listeners.items():
+                if folder is not None:
+                    one.ring()
 
 
 class Commits:
@@ -207,8 +213,9 @@ class Commits:
                 self._journal.look()
                 mark = seen
                 self._ring()
-            except HostlerError:
-                # The database is busy or gone: looked at again, from the same mark.
+            except Exception:
+                # The database is busy or gone, or a defect: looked at again, from the same mark.
+                # Without this thread all who follow would be deaf, and nobody would know.
                 self._closing.wait(LOOK_SECONDS)
             self._closing.wait(PAUSE_SECONDS)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 from fastapi import APIRouter
@@ -13,10 +14,10 @@ from hostler.governor import reset as forget
 from hostler.governor import resume as open_pool
 from hostler.governor.gates import UNTIL_RESUMED
 from hostler.service.directing import one_line
-from hostler.service.pool_caps import set_pool
+from hostler.service.pool_caps import change_pool, set_pool
 from hostler.web.desk import At, Desk
 from hostler.web.refusals import NotHere, Unusable
-from hostler.web.shapes import Caps, Closing, Object, PoolName
+from hostler.web.shapes import Caps, Closing, Object, PoolName, SomeCaps
 
 router = APIRouter(prefix="/pools", tags=["pools"])
 
@@ -36,13 +37,13 @@ def show(desk: At, pool: PoolName) -> Object:
 @router.put("/{pool}")
 def set_anew(desk: At, pool: PoolName, caps: Caps) -> Object:
     """Set it anew: what is not said goes back to its default. Agents at work go on."""
-    read_policy(desk.home, desk.settings)  # a file that is damaged already is no fault of theirs
-    try:
-        set_pool(desk.home, desk.settings, desk.store, pool, caps.model_dump(exclude_unset=True))
-    except ConfigError as error:
-        said = " ".join(problem.sentence() for problem in error.problems)
-        raise Unusable(said, "Nothing of it was written.") from error
-    return _one(desk, pool)
+    return _written(desk, pool, caps, set_pool)
+
+
+@router.patch("/{pool}")
+def change(desk: At, pool: PoolName, caps: SomeCaps) -> Object:
+    """Change some of it: what is not said stays. Agents at work go on."""
+    return _written(desk, pool, caps, change_pool)
 
 
 @router.post("/{pool}/reset")
@@ -69,6 +70,16 @@ def resume(desk: At, pool: PoolName) -> Object:
     with desk.store.write("admission") as tx:
         was = open_pool(tx, pool_key(pool))
     return {"pool": pool_key(pool), "was_parked": was}
+
+
+def _written(desk: Desk, pool: str, caps: Caps, write: Callable[..., None]) -> Object:
+    read_policy(desk.home, desk.settings)  # a file that is damaged already is no fault of theirs
+    try:
+        write(desk.home, desk.settings, desk.store, pool, caps.model_dump(exclude_unset=True))
+    except ConfigError as error:
+        said = " ".join(problem.sentence() for problem in error.problems)
+        raise Unusable(said, "Nothing of it was written.") from error
+    return _one(desk, pool)
 
 
 def _status(desk: Desk) -> Object:

@@ -97,7 +97,7 @@ export const api = {
   submit: (wish) => send("POST", "tasks", wish),
   act: (task, action, body) => send("POST", at("tasks", task, action), body),
   say: (task, message) => send("POST", at("tasks", task, "bus"), message),
-  setCap: (pool, max) => send("PUT", at("pools", pool), { max_global_agents: max }),
+  setCap: (pool, max) => send("PATCH", at("pools", pool), { max_global_agents: max }),
   park: (pool, minutes, why) => send("POST", at("pools", pool, "park"), { minutes, why }),
   open: (pool) => send("POST", at("pools", pool, "resume")),
   paths: {

@@ -100,7 +100,7 @@ function tabs(page, state, acts) {
     { class: "panel tabs", key: "tabs" },
     h(
       "div",
-      { class: "tabs-head", role: "tablist", "aria-label": "About this task", on: { keydown: (event) => turned(event, page, acts) } },
+      { class: "tabs-head", role: "tablist", "aria-label": "About this task", on: { keydown: (event) => turned(event, acts) } },
       TABS.map(([name, words]) =>
         h(
           "button",
@@ -114,12 +114,14 @@ function tabs(page, state, acts) {
   );
 }
 
-function turned(event, page, acts) {
+// From the tab that has the focus: what was drawn may be a key behind a quick hand.
+function turned(event, acts) {
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-  if (!step) return;
-  event.preventDefault();
   const names = TABS.map(([name]) => name);
-  const next = names[(names.indexOf(page.tab) + step + names.length) % names.length];
+  const here = names.indexOf(event.target.id.replace("tab-", ""));
+  if (!step || here < 0) return;
+  event.preventDefault();
+  const next = names[(here + step + names.length) % names.length];
   acts.tab(next);
   document.getElementById(`tab-${next}`).focus();
 }
