@@ -16,6 +16,7 @@ from hostler.store.backup import take_backup, verify_backup
 from hostler.store.place import PostgresPlace, find_place
 from hostler.store.revision import HEAD
 from hostler.store.store import make_backend
+from hostler.store.translate import translated
 from hostler.store.vacuum import vacuum
 
 
@@ -33,6 +34,34 @@ def test_an_empty_file_is_a_missing_database(home):
         Database(home).open()
     assert Database(home).upgrade().before is None
     Database(home).open().close()
+
+
+def _made_too_late(place):
+    """A database, and what SQLite said before it was there."""
+    place.path.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(place.path)) as made:
+        made.execute("PRAGMA journal_mode=WAL")
+        made.execute("CREATE TABLE t (a)")
+    with pytest.raises(sqlite3.OperationalError) as said:
+        sqlite3.connect(f"file:{place.path}-nowhere?mode=rw", uri=True)
+    return said.value
+
+
+def test_a_database_made_after_one_looked_was_missing(home):
+    place = find_place(home)
+    said = _made_too_late(place)
+    with pytest.raises(StoreMissing), translated(place, reading=True):
+        raise said
+
+
+def test_a_database_that_cannot_be_opened_is_not_called_missing(home):
+    place = find_place(home)
+    said = _made_too_late(place)
+    place.wal.mkdir()
+    with pytest.raises(StoreError, match="failed: unable to open") as raised:
+        with translated(place, reading=True):
+            raise said
+    assert not isinstance(raised.value, StoreMissing)
 
 
 def test_a_folder_in_its_place_is_named(home):

@@ -12,9 +12,11 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from enum import Enum, auto
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import exc
 
@@ -281,7 +283,23 @@ def _cannot_open(place: Place, cause: Any) -> HostlerError:
                 safe="Nothing was touched.",
                 remedy="Move it away, or use another home.",
             )
+        if _opens(place.path):
+            # Nothing is wrong with it: it was made after SQLite looked for it.
+            return missing(place)
     return _disk(place, cause)
+
+
+def _opens(path: Path) -> bool:
+    address = f"file:{quote(os.fsencode(path))}?mode=rw"
+    try:
+        with closing(sqlite3.connect(address, uri=True)) as connection:
+            connection.execute("PRAGMA schema_version").fetchone()
+    except sqlite3.OperationalError as error:
+        # Whoever makes it holds it for a moment.
+        return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+    except sqlite3.Error:
+        return False
+    return True
 
 
 def missing(place: Place) -> StoreError:
