@@ -58,9 +58,9 @@ def test_a_database_that_cannot_be_opened_is_not_called_missing(home):
     place = find_place(home)
     said = _made_too_late(place)
     place.wal.mkdir()
-    with pytest.raises(StoreError, match="failed: unable to open") as raised:
-        with translated(place, reading=True):
-            raise said
+    failed = pytest.raises(StoreError, match="failed: unable to open")
+    with failed as raised, translated(place, reading=True):
+        raise said
     assert not isinstance(raised.value, StoreMissing)
 
 
