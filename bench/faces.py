@@ -28,8 +28,8 @@ from bench.service import LABEL, PERSON, US, WITHOUT_LIMITS
 from hostler.config.settings import Web
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import Running, running
-from hostler.web.beside import known_url
 from hostler.web.keys import token_for as web_token
+from hostler.web.notes import known_url
 
 HOSTLER = (sys.executable, "-m", "hostler")
 REPOSITORIES, INTERVAL, SETTLE_SECONDS, SECONDS, BROWSERS = 20, 10, 25, 60, 2

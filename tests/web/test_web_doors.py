@@ -37,6 +37,15 @@ def test_a_session_changes_nothing_without_its_csrf(method, path, host, csrf):
     assert judge(knock, LOCKS, SESSION) is (None if csrf == SESSION.csrf else Door.CSRF)
 
 
+@given(METHODS, PATHS, HOSTS, WORDS)
+def test_only_the_token_says_whose_name(method, path, host, name):
+    by_session = Knock(method, path, host, csrf=SESSION.csrf, by=name)
+    assert judge(by_session, LOCKS, SESSION) is (Door.NAME if name else None)
+    by_token = Knock(method, path, host, bearer=TOKEN, by=name)
+    assert judge(by_token, LOCKS, SESSION) is None
+    assert judge(Knock(method, path, host, by=name), LOCKS, None) is Door.TOKEN
+
+
 @given(PATHS, HOSTS)
 def test_a_session_looks_without_it(path, host):
     assert judge(Knock("GET", path, host), LOCKS, SESSION) is None

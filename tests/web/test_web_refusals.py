@@ -19,7 +19,11 @@ API = "/api/v1"
 def fault(answer, status, kind):
     assert answer.status_code == status, answer.text
     error = answer.json()["error"]
-    assert set(error) == {"what", "safe", "remedy", "kind"} and error["what"] and error["safe"]
+    assert (
+        set(error) == {"what", "safe", "remedy", "kind", "exit_code"}
+        and error["what"]
+        and error["safe"]
+    )
     assert error["kind"] == kind
     assert TOKEN not in answer.text and "Traceback" not in answer.text
 

@@ -20,9 +20,11 @@ from hostler.config.settings import Settings, Web
 from hostler.errors import HostlerError
 from hostler.store import open_store
 from hostler.telemetry.logs import Logging
-from hostler.web.beside import NOTE, Address, Ground, address_for, known_url, web_beside
+from hostler.web.beside import Address, Ground, address_for, web_beside
 from hostler.web.keys import NoToken
 from hostler.web.live.sse import EventStream
+from hostler.web.notes import FILE_NAME as NOTE
+from hostler.web.notes import known_url
 from hostler.web.serving import is_loopback, listen, most_connections, url_of
 
 

@@ -86,7 +86,8 @@ def url(
     Example:
       hostler web url
     """
-    from hostler.web.beside import address_for, known_url
+    from hostler.web.beside import address_for
+    from hostler.web.notes import known_url
 
     given = globals_of(context)
     known = known_url(given.home_folder)

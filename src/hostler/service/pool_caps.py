@@ -3,15 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from hostler.config import PoolCaps, load_pools
 from hostler.config.pools import FILE_NAME
 from hostler.config.settings import Settings
+from hostler.governor import park as close_pool
 from hostler.governor import pool_key, read_policy, reseed
+from hostler.governor import reset as forget
+from hostler.governor import resume as open_pool
 from hostler.governor.caps import move_state, set_caps
+from hostler.governor.gates import UNTIL_RESUMED, Closed
+from hostler.governor.parking import closed
 from hostler.store import Store
+from hostler.store.parked import parked_pool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPools:
+    """The pools of a home, for an operator."""
+
+    home: Path
+    settings: Settings
+    store: Store
+
+    def set(self, pool: str, caps: Mapping[str, Any]) -> None:
+        """Set a pool anew."""
+        set_pool(self.home, self.settings, self.store, pool, caps)
+
+    def reset(self, pool: str) -> bool:
+        """Forget what was learned of it; whether there was anything."""
+        with self.store.write("admission") as tx:
+            return forget(tx, pool_key(pool))
+
+    def park(self, pool: str, until: datetime | None, why: str) -> Closed | None:
+        """Close it until a moment, or until it is resumed; how it is closed then, if it is."""
+        with self.store.write("admission") as tx:
+            close_pool(tx, pool_key(pool), until or UNTIL_RESUMED, why)
+            return closed(parked_pool(tx, pool_key(pool)), tx.now())
+
+    def resume(self, pool: str) -> bool:
+        """Open it; whether it was closed."""
+        with self.store.write("admission") as tx:
+            return open_pool(tx, pool_key(pool))
 
 
 def change_pool(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from hostler.config.settings import Settings
 from hostler.errors import HostlerError
@@ -28,12 +29,27 @@ from hostler.service.naming import task_meant
 from hostler.service.ordering import Wish, order_for
 from hostler.service.presence import Presence
 from hostler.service.space import rooms_of
-from hostler.service.why import Inquiry, holds
+from hostler.service.why import Inquiry, blocker_json, holds
 from hostler.store import Store, Transaction
 from hostler.store.references import IssueRef
 from hostler.store.tasks import Task, find_task
 
 SCOPES = ("admission", "outbox", "tasks")
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What to tell about a task that was just stored: plain facts, for any face."""
+
+    id: str
+    status: str
+    queue_position: int | None
+    gate: str | None
+    why: str | None
+    project: str
+    parent_task: str | None
+    depends_on: tuple[str, ...]
+    blockers: tuple[Mapping[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +60,21 @@ class Taken:
     standing: Submitted
     held: Held | None = None
     blockers: tuple[Blocker, ...] = ()
+
+    def received(self) -> Received:
+        """What to tell about it."""
+        held = self.held
+        return Received(
+            id=self.task.id,
+            status=self.standing.status.value,
+            queue_position=self.standing.queue_position,
+            gate=(str(held.gate) or None) if held else None,
+            why=held.why if held else None,
+            project=self.task.project,
+            parent_task=self.task.parent_task,
+            depends_on=self.task.depends_on,
+            blockers=tuple(blocker_json(one) for one in self.blockers),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +87,18 @@ class Context:
     parent: str = ""
     waits: bool = False
     presence: Presence = field(default_factory=Presence)
+
+
+@dataclass(frozen=True, slots=True)
+class HandQueue:
+    """Where tasks by hand are given, on the database."""
+
+    store: Store
+    at: Context
+
+    def submit(self, wish: Wish, depends_on: Iterable[str]) -> Received:
+        """Queue what is asked for, whole or not at all."""
+        return take(self.store, self.at, wish, depends_on).received()
 
 
 def take(store: Store, at: Context, wish: Wish, depends_on: Iterable[str]) -> Taken:

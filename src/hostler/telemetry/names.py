@@ -539,8 +539,17 @@ LIVE_CLIENTS = Metric(
     "live_clients", MetricKind.GAUGE, "Clients that follow live streams of the API."
 )
 
+API_CHANGES = Metric(
+    "api_changes_total",
+    MetricKind.COUNTER,
+    "Requests to change something that were let in, by what let them in (token, session, open) and "
+    "the answer's status.",
+    ("door", "status"),
+)
+
 METRICS = (
     LIVE_CLIENTS,
+    API_CHANGES,
     LOG_LINES,
     LOG_LINES_LOST,
     STORE_TRANSACTIONS,

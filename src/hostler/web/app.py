@@ -18,7 +18,17 @@ from hostler.web.desk import Desk
 from hostler.web.doors import Locks
 from hostler.web.guard import Guard
 from hostler.web.refusals import SAFE, ErrorBody, answer, refused
-from hostler.web.routes import bus, events, house, live, pools, repositories, runs, tasks
+from hostler.web.routes import (
+    bus,
+    events,
+    house,
+    live,
+    named,
+    pools,
+    repositories,
+    runs,
+    tasks,
+)
 from hostler.web.sessions import Sessions
 
 PREFIX = "/api/v1"
@@ -54,7 +64,7 @@ def make_api() -> FastAPI:
         separate_input_output_schemas=False,
     )
     whole = APIRouter(prefix=PREFIX, responses=_REFUSALS)
-    for part in (house, tasks, runs, bus, pools, repositories, events, live):
+    for part in (house, tasks, named, runs, bus, pools, repositories, events, live):
         whole.include_router(part.router)
     app.include_router(whole)
     app.include_router(house.top, responses=_REFUSALS)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -13,16 +11,14 @@ from hostler.clock import Clock
 from hostler.config.settings import Settings, Web
 from hostler.errors import HostlerError
 from hostler.store import Store
-from hostler.store.parts import part_of
 from hostler.telemetry import names
 from hostler.telemetry.logs import Log
 from hostler.web.app import make_app
 from hostler.web.desk import Desk
 from hostler.web.doors import Locks
 from hostler.web.keys import Token, token_for
+from hostler.web.notes import noted
 from hostler.web.serving import is_loopback, listen, serving, url_of
-
-NOTE = "web.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,34 +99,5 @@ def web_beside(ground: Ground, address: Address) -> Iterator[Served]:
     with closing(desk.live), serving(app, at):
         served = Served(url_of(at), token, address.wide)
         ground.log.event(names.WEB_LISTENING, url=served.url, wide=served.wide)
-        with _noted(ground.home, served.url):
+        with noted(ground.home, served.url):
             yield served
-
-
-@contextmanager
-def _noted(home: Path, url: str) -> Iterator[None]:
-    """Where it is, for `hostler web url`, as long as it is there."""
-    path, mine = home / NOTE, {"url": url, "pid": os.getpid()}
-    with part_of(path) as part:
-        part.write_text(json.dumps(mine), encoding="utf-8")
-    try:
-        yield
-    finally:
-        if _read(path) == mine:
-            path.unlink(missing_ok=True)
-
-
-def known_url(home: Path) -> str:
-    """Where an API of this home answers, by its own word; empty: nobody said so."""
-    found = _read(home / NOTE)
-    url, pid = found.get("url"), found.get("pid")
-    alive = isinstance(pid, int) and Path(f"/proc/{pid}").exists()
-    return url if isinstance(url, str) and alive else ""
-
-
-def _read(path: Path) -> dict[str, object]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 from typing import Annotated
 
 from fastapi import Depends, Request
 
+from hostler.bus.message import is_person
 from hostler.clock import Clock
 from hostler.config.settings import Settings
 from hostler.service.directing import Director
 from hostler.service.snapshot import Lookout
 from hostler.store import Store
 from hostler.telemetry.logs import Log
+from hostler.web.guard import asker_of
 from hostler.web.live.following import Live
+from hostler.web.refusals import Unusable
 
 
 class Desk:
@@ -40,6 +44,12 @@ class Desk:
         self._settings = settings
         self._lookout = Lookout(home, settings(), store)
 
+    def asked_by(self, name: str) -> Desk:
+        """The same desk for somebody else."""
+        other = copy(self)
+        other.by = name
+        return other
+
     @property
     def settings(self) -> Settings:
         """The settings in force."""
@@ -61,10 +71,12 @@ class Desk:
 
 
 async def desk_of(request: Request) -> Desk:
-    """The desk of the server that was asked."""
-    found = request.app.state.desk
+    """The desk of the server that was asked, by whoever asks."""
+    found, name = request.app.state.desk, asker_of(request.scope)
     assert isinstance(found, Desk)
-    return found
+    if name and not is_person(name):
+        raise Unusable("`X-Hostler-By` names nobody.", "Send a short name that can be printed.")
+    return found.asked_by(name) if name else found
 
 
 At = Annotated[Desk, Depends(desk_of)]

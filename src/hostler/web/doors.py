@@ -24,6 +24,7 @@ class Door(StrEnum):
     ORIGIN = "foreign_origin"
     TOKEN = "not_known"  # noqa: S105
     CSRF = "no_csrf"
+    NAME = "no_name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Knock:
     origin: str = ""
     bearer: str = ""
     csrf: str = ""
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,10 @@ def judge(knock: Knock, locks: Locks, session: Session | None) -> Door | None:
         return None if same(knock.bearer, locks.token) else Door.TOKEN
     if session is None:
         return Door.TOKEN
-    return Door.CSRF if changes and not same(knock.csrf, session.csrf) else None
+    if changes and not same(knock.csrf, session.csrf):
+        return Door.CSRF
+    # A page that was tampered with must not speak for others.
+    return Door.NAME if knock.by else None
 
 
 def is_open(path: str) -> bool:

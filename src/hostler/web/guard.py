@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hostler.web.doors import API, LOGIN, STATIC, Door, Knock, Locks, judge
+from hostler.telemetry import names
+from hostler.telemetry.metrics import metrics
+from hostler.web.doors import API, LOGIN, LOOKING, STATIC, Door, Knock, Locks, judge
 from hostler.web.refusals import answer, shut
 from hostler.web.sessions import Session, Sessions
 
 COOKIE = "hostler_session"
+# In whose name somebody with the token asks.
+BY = "X-Hostler-By"
 LARGEST_BODY = 2 * 1024 * 1024
 BODY_SECONDS = 30.0
 POLICY = (
@@ -51,12 +55,13 @@ class Guard:
         name = session_id(headers)
         session = self._sessions.find(name) if name else None
         guarded = _with_headers(send, scope["path"])
-        door = judge(knock_of(scope, headers), self._locks, session)
+        knock = knock_of(scope, headers)
+        door = judge(knock, self._locks, session)
         if door is not None:
             await _refusal(door, scope, headers)(scope, receive, guarded)
             return
-        scope["hostler.session"] = session
-        await self._let_in(scope, receive, guarded, headers)
+        scope["hostler.session"], scope["hostler.by"] = session, unquote(knock.by)
+        await self._let_in(scope, receive, _counted(guarded, knock, session), headers)
 
     async def _let_in(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
         said = headers.get("content-length", "0")
@@ -87,6 +92,7 @@ def knock_of(scope: Scope, headers: Headers) -> Knock:
         origin=headers.get("origin", ""),
         bearer=given.strip() if scheme.lower() == "bearer" else "",
         csrf=headers.get("x-csrf-token", ""),
+        by=headers.get(BY.lower(), ""),
     )
 
 
@@ -105,6 +111,11 @@ def session_of(scope: Scope) -> Session | None:
     """The session of a request that was let in."""
     found = scope.get("hostler.session")
     return found if isinstance(found, Session) else None
+
+
+def asker_of(scope: Scope) -> str:
+    """Whose name a request that was let in says; empty: none."""
+    return str(scope.get("hostler.by", ""))
 
 
 def _refusal(door: Door, scope: Scope, headers: Headers) -> Response:
@@ -151,6 +162,20 @@ def _with_headers(send: Send, path: str) -> Send:
         await send(message)
 
     return guarded
+
+
+def _counted(send: Send, knock: Knock, session: Session | None) -> Send:
+    """Count what was answered to those who want to change something."""
+    if knock.method in LOOKING:
+        return send
+    door = "token" if knock.bearer else "session" if session else "open"
+
+    async def counting(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            metrics.count(names.API_CHANGES, door=door, status=str(message["status"]))
+        await send(message)
+
+    return counting
 
 
 def _too_large() -> Response:

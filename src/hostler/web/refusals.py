@@ -21,12 +21,16 @@ SAFE = "Nothing was changed."
 
 
 class Fault(BaseModel):
-    """What happened, what is safe, what to do next. `kind` is for programs."""
+    """What happened, what is safe, what to do next. `kind` is for programs.
+
+    `exit_code`: how a command ends that is told the same; none where the API itself refuses.
+    """
 
     what: str
     safe: str
     remedy: str
     kind: str
+    exit_code: int | None
 
 
 class ErrorBody(BaseModel):
@@ -101,6 +105,11 @@ _DOORS: Mapping[Door, tuple[int, str, str]] = {
         "The access token is missing or wrong.",
         "Send it as `Authorization: Bearer`; `hostler web token` prints it.",
     ),
+    Door.NAME: (
+        403,
+        "A session acts in the name of whoever holds the token.",
+        "Leave `X-Hostler-By` out, or send the token itself.",
+    ),
     Door.CSRF: (
         403,
         "The request does not come from our pages.",
@@ -126,7 +135,10 @@ def refused(error: HostlerError) -> JSONResponse:
     what, *more = error.lines()
     # Mistakes in settings are several lines between what and remedy.
     found = " ".join([what, *(line for line in more if line not in (error.safe, error.remedy))])
-    return answer(status_of(error), found, error.safe, error.remedy, kind_of(error))
+    # Several lines are told best by who reads that file itself.
+    ours = isinstance(error, WebError | ConfigError)
+    code = None if ours else error.exit_code
+    return answer(status_of(error), found, error.safe, error.remedy, kind_of(error), exit_code=code)
 
 
 def shut(door: Door) -> JSONResponse:
@@ -143,7 +155,8 @@ def answer(
     remedy: str = "",
     kind: str = "refused",
     headers: Mapping[str, str] | None = None,
+    exit_code: int | None = None,
 ) -> JSONResponse:
     """The one shape."""
     body: dict[str, Any] = {"what": what, "safe": safe, "remedy": remedy, "kind": kind}
-    return JSONResponse({"error": body}, status, dict(headers or {}))
+    return JSONResponse({"error": {**body, "exit_code": exit_code}}, status, dict(headers or {}))

@@ -51,6 +51,18 @@ class Answer(Body):
     text: str = Field(min_length=1, max_length=LONGEST_ANSWER)
 
 
+class Several(Reason):
+    """Tasks, as people name them: an id, its beginning, or `owner/repo#12`."""
+
+    tasks: list[Annotated[str, Field(max_length=300)]] = Field(min_length=1, max_length=200)
+
+
+class NamedAnswer(Answer):
+    """The answer to a question of the task that is meant."""
+
+    task: str = Field(max_length=300)
+
+
 class Submission(Body):
     """A task by hand: what is to be done, and where."""
 
@@ -76,6 +88,14 @@ class Post(Body):
     thread: str = Field("", max_length=40)
 
 
+class PlacedPost(Post):
+    """A message for the bus of a folder: of a task, or else of the project."""
+
+    project: str = Field(pattern=NAME, max_length=100)
+    task: str = Field("", pattern=f"^$|{NAME}", max_length=100)
+    create: bool = Field(False, description="Begin a bus that does not exist yet.")
+
+
 class Caps(Body):
     """What an operator says of a pool, as in governor.json."""
 
@@ -98,6 +118,7 @@ class Closing(Body):
     """For how long a pool is closed, and why."""
 
     minutes: int = Field(0, ge=0, le=31 * 24 * 60, description="0: until it is resumed.")
+    until: str = Field("", max_length=40, description="Or until this moment: 2026-05-01T12:00Z.")
     why: str = Field("", max_length=1000)
 
 

@@ -13,10 +13,11 @@ from hostler.bus.ids import is_id
 from hostler.bus.place import Place
 from hostler.bus.reading import Look
 from hostler.service.naming import task_meant
+from hostler.service.posting import Letter, Postbox
 from hostler.telemetry.redact import redact
 from hostler.web.desk import At, Desk
 from hostler.web.refusals import NotHere
-from hostler.web.shapes import Limit, Messages, Name, Object, Post
+from hostler.web.shapes import Limit, Messages, Name, Object, PlacedPost, Post
 
 router = APIRouter(tags=["buses"])
 Types = Annotated[list[MessageType], Query(max_length=len(MessageType))]
@@ -57,6 +58,18 @@ def of_project(
 def post_to_project(desk: At, project: Name, said: Post) -> Object:
     """Say something on a project's bus."""
     return _post(desk, project_place(desk, project), said)
+
+
+@router.post("/bus", status_code=201)
+def post_to_folder(desk: At, said: PlacedPost) -> Object:
+    """Say something on the bus of a folder of the home, as `hostler bus post` does."""
+    if not said.text.strip():
+        raise BadMessage("The message is empty.", "Say something.")
+    terms = Terms.of(desk.settings.tasks)
+    box = Postbox(desk.home, desk.clock, terms, Sender.person(desk.by))
+    kind = MessageType(said.type)
+    letter = Letter(said.project, said.task, kind, said.text, said.thread, said.create)
+    return dict(box.post(letter))
 
 
 def task_place(desk: Desk, task: str) -> Place:

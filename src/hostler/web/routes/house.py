@@ -18,6 +18,7 @@ from hostler.telemetry.metrics import metrics
 from hostler.telemetry.redact import redact
 from hostler.web.desk import At
 from hostler.web.guard import session_of
+from hostler.web.likeness import likeness
 from hostler.web.refusals import answer
 from hostler.web.shapes import Object
 
@@ -46,6 +47,12 @@ def ready(desk: At) -> Response:
 def version() -> Object:
     """What runs here."""
     return support.versions()
+
+
+@router.get("/likeness")
+def like(desk: At) -> dict[str, str]:
+    """A digest of version, home and settings: whoever has the same would do the same."""
+    return {"likeness": likeness(desk.home, desk.settings)}
 
 
 @router.get("/session")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from fastapi import APIRouter
 
@@ -13,6 +13,7 @@ from hostler.governor import pool_key, read_policy, status
 from hostler.governor import reset as forget
 from hostler.governor import resume as open_pool
 from hostler.governor.gates import UNTIL_RESUMED
+from hostler.model import parse_stamp
 from hostler.service.directing import one_line
 from hostler.service.pool_caps import change_pool, set_pool
 from hostler.web.desk import At, Desk
@@ -58,8 +59,9 @@ def reset(desk: At, pool: PoolName) -> Object:
 def park(desk: At, pool: PoolName, closing: Closing) -> Object:
     """Close it for a while, or until it is resumed; agents at work go on."""
     why = one_line(closing.why.replace("\0", " ")) or f"closed by {desk.by}"
+    moment = _moment(closing)
     with desk.store.write("admission") as tx:
-        ends = tx.now() + timedelta(minutes=closing.minutes) if closing.minutes else UNTIL_RESUMED
+        ends = tx.now() + timedelta(minutes=closing.minutes) if closing.minutes else moment
         close_pool(tx, pool_key(pool), ends, why)
     return _one(desk, pool)
 
@@ -70,6 +72,15 @@ def resume(desk: At, pool: PoolName) -> Object:
     with desk.store.write("admission") as tx:
         was = open_pool(tx, pool_key(pool))
     return {"pool": pool_key(pool), "was_parked": was}
+
+
+def _moment(closing: Closing) -> datetime:
+    if not closing.until:
+        return UNTIL_RESUMED
+    try:
+        return parse_stamp(closing.until)
+    except (ValueError, OverflowError):
+        raise Unusable("`until` is no moment.", "Write it like 2026-05-01T12:00Z.") from None
 
 
 def _written(desk: Desk, pool: str, caps: Caps, write: Callable[..., None]) -> Object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -13,8 +14,8 @@ from hostler.service.naming import task_meant
 from hostler.service.ordering import Wish
 from hostler.service.portrait import brief, portrait
 from hostler.service.presence import presence
-from hostler.service.submission import Context, Taken, take
-from hostler.service.why import blocker_json, why
+from hostler.service.submission import Context, HandQueue
+from hostler.service.why import why
 from hostler.store.task_pages import task_page
 from hostler.web.desk import At
 from hostler.web.shapes import (
@@ -76,7 +77,7 @@ def submit(desk: At, asked: Submission) -> Object:
         title=asked.title,
     )
     at = Context(desk.home, desk.settings, presence=presence(desk.home))
-    return _taken(take(desk.store, at, wish, asked.depends_on))
+    return asdict(HandQueue(desk.store, at).submit(wish, asked.depends_on))
 
 
 @router.get("/{task}")
@@ -136,17 +137,3 @@ def _folder(asked: Submission) -> str:
     if "\0" in asked.cwd or not found.is_absolute() or not found.is_dir():
         raise NotSubmitted(f"There is no folder {asked.cwd[:200]!r}.", "Name it from / on.")
     return str(found)
-
-
-def _taken(taken: Taken) -> Object:
-    held = taken.held
-    return {
-        "id": taken.task.id,
-        "project": taken.task.project,
-        "status": taken.standing.status.value,
-        "queue_position": taken.standing.queue_position,
-        "gate": (str(held.gate) or None) if held else None,
-        "why": held.why if held else None,
-        "depends_on": list(taken.task.depends_on),
-        "blockers": [blocker_json(one) for one in taken.blockers],
-    }
