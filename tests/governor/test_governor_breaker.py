@@ -126,14 +126,24 @@ def test_the_release_of_another_lease_closes_nothing():
 
 
 @pytest.mark.parametrize("slot", [ANT, Slot("ant")])
-@pytest.mark.parametrize("source", Source)
-def test_reopens_doubled_on_a_report_for_the_probe(slot, source):
+def test_reopens_doubled_on_a_report_for_the_probe(slot):
     yard = with_probe(ANT)
-    yard.limit(Report(slot, source, Reason.OVERLOAD))
+    yard.limit(Report(slot, Source.DEATH, Reason.OVERLOAD))
     assert state(yard) is Breaker.OPEN
     assert (break_of(yard), yard.overlay.breaker_reopen_count) == (600, 1)
     yard.end(ANT)
     assert state(yard) is Breaker.OPEN
+
+
+@pytest.mark.parametrize("slot", [ANT, Slot("ant")])
+def test_a_probe_that_is_refused_and_lives_is_counted_and_its_end_decides(slot):
+    yard = with_probe(ANT)
+    events = yard.overlay.rate_limit_events
+    yard.limit(Report(slot, Source.LIVE, Reason.OVERLOAD))
+    assert yard.overlay.rate_limit_events == events + 1
+    assert state(yard) is Breaker.HALF_OPEN and yard.overlay.probe == ANT
+    yard.end(ANT)
+    assert (state(yard), yard.cap) == (Breaker.CLOSED, 1)
 
 
 @pytest.mark.parametrize("slot", [BEE, Slot("bee"), Slot("ant", "2")])

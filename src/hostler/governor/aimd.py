@@ -55,10 +55,11 @@ class Aimd:
         if report.reason not in CONGESTION:
             return overlay
         overlay = counted(overlay, now)
+        if report.source is Source.LIVE:
+            # A probe too: while it lives it tries again by itself, and its end decides.
+            return overlay
         if breaker.is_of_probe(overlay, report.slot):
             return breaker.opened(knobs, overlay, now)
-        if report.source is Source.LIVE:
-            return overlay
         return lowered(knobs, remembered(overlay, now, report.slot), now)
 
     def announced(self, knobs: Knobs, overlay: Overlay, now: datetime, word: Announced) -> Overlay:  # noqa: ARG002
