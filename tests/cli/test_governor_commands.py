@@ -298,6 +298,16 @@ def test_show_says_when_an_open_breaker_lets_somebody_try(hostler, stable):
     assert f"breaker open until {until:%Y-%m-%d %H:%M:%S} UTC" in hostler("governor").out
 
 
+def test_show_says_that_what_was_learned_is_damaged(hostler, stable):
+    hostler("governor", "set", "--max-global", "6", "--adaptive")
+    with closing(open_store(stable)) as store, store.write("admission") as tx:
+        put_overlay(tx, "anthropic", as_text(MET)[:30])
+    out = hostler("governor").out
+    assert "was damaged: the most careful was taken for it" in out and "breaker open until" in out
+    (told,) = json.loads(hostler("governor", "--json").out)["pools"]
+    assert told["overlay"]["damaged_at"] and told["cap"] == 1
+
+
 def test_showing_changes_nothing(hostler, busy, stable):
     hostler("governor", "set", "--max-global", "6", "--adaptive")
     old = content(stable) | {"google": {"dynamic_cap": 2, "adaptive": True}}

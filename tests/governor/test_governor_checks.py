@@ -170,6 +170,17 @@ def test_a_cap_pinned_at_its_floor_long_after_a_real_decrease(context, learning,
     assert found["openai"].status is Status.OK
 
 
+def test_damage_of_what_was_learned_is_told(context, learning, sqlite_database):
+    learning("anthropic", OPEN)
+    with closing(sqlite_database.open()) as store, store.write("admission") as tx:
+        put_overlay(tx, "anthropic", as_text(OPEN)[:40])
+    (found,) = caps_move(context)
+    assert found.status is Status.WARNING and "damaged" in found.evidence
+    assert "reset --provider anthropic" in found.remedy
+    (found,) = breakers_are_closed(context)
+    assert found.status is Status.WARNING and "open until" in found.evidence
+
+
 def test_what_the_dead_left_names_its_pool(context, sqlite_database):
     dead = replace(look_around(), holder=replace(look_around().holder, start_ticks=1))
     with closing(sqlite_database.open()) as store, store.write("admission") as tx:

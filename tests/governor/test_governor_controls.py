@@ -50,6 +50,8 @@ overlays = st.builds(
     unanswered=st.integers(0, 9),
     announced_utilisation=st.floats(),
     announced_at=any_moment,
+    gate_seconds=st.floats(0, 10**6),
+    damaged_at=any_moment,
 )
 
 

@@ -44,6 +44,8 @@ overlays = st.builds(
     agent_seconds=seconds,
     refused_before=st.booleans(),
     agent_rate=seconds,
+    gate_seconds=numbers.map(float),
+    damaged_at=maybe,
 )
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
@@ -73,7 +75,39 @@ def test_names_that_nobody_knows_are_dropped(overlay, more):
 def test_a_text_that_is_none_means_as_few_agents_as_can_be(text):
     assert from_text(text) == DAMAGED
     known = learned(KNOBS, text, NOW, Load(0, True))
-    assert known.cap == 1
+    assert known.cap == 1 and known.overlay.damaged_at == NOW
+
+
+OPEN = Overlay(
+    dynamic_cap=4,
+    breaker_state=Breaker.OPEN,
+    breaker_open_at=NOW,
+    breaker_break_seconds=600.0,
+    breaker_reopen_count=1,
+)
+
+
+@given(st.integers(1, len(as_text(OPEN)) - 1))
+def test_a_text_that_was_cut_off_lets_nobody_in_for_as_long_as_a_break_may_last(cut):
+    known = learned(KNOBS, as_text(OPEN)[:cut], NOW, Load(0, True))
+    assert known.shut.until == NOW + timedelta(hours=1) and known.cap == 1
+    # It is stored so, and passes; whoever is answered then ends the damage too.
+    later = learned(KNOBS, as_text(known.overlay), NOW + timedelta(hours=1), Load(0, True))
+    assert later.shut is None and later.overlay.damaged_at == NOW
+    probing = from_text(later.after_start(Slot("ant", "t1"), 0.5))
+    assert learned(KNOBS, as_text(probing), later.now, Load(1, True)).shut is not None
+    done = later.control.released(KNOBS, probing, later.now, Slot("ant", "t1"), reached=True)
+    assert (done.breaker_state, done.damaged_at) == (Breaker.CLOSED, None)
+
+
+def test_an_open_breaker_without_its_moment_and_length_has_just_opened():
+    known = learned(KNOBS, '{"breaker_state":"open"}', NOW, Load(0, True))
+    assert known.shut.until == NOW + timedelta(seconds=KNOBS.break_seconds)
+
+
+def test_damage_of_one_value_is_remembered_and_that_of_nothing_is_not():
+    assert from_text('{"dynamic_cap": "many", "growth": 2}').damaged_at is not None
+    assert from_text('{"dynamic_cap": 3, "growth": 2}').damaged_at is None
 
 
 @given(overlays, st.sampled_from([one.name for one in fields(Overlay)]), json_values)

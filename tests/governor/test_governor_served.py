@@ -234,6 +234,18 @@ def test_retry_after_closes_the_gate_until_then_and_keeps_the_cap():
     assert yard.start(BEE)
 
 
+@pytest.mark.parametrize("hours", [1, 10, 24 * 400])
+def test_a_clock_that_is_set_back_makes_no_wait_longer_than_it_was(hours):
+    yard = settled(8)
+    yard.limit(Report(ANT, Source.LIVE, Reason.BURST, yard.now + timedelta(seconds=90)))
+    yard.wait(-hours * 3600)
+    yard.look()
+    shut = SERVED.shut(yard.knobs, yard.overlay, yard.now)
+    assert (shut.gate, shut.until) == ("limit", yard.now + timedelta(seconds=90))
+    yard.wait(90)
+    assert SERVED.shut(yard.knobs, yard.overlay, yard.now) is None
+
+
 def test_nobody_answered_for_long_opens_the_breaker():
     yard = pool(8)
     deaf(yard)

@@ -65,6 +65,9 @@ def _learned(known: Learned) -> Iterator[str]:
     yield f"  breaker {_breaker(known)}; starts about {apart:g} s apart"
     if overlay.gate_until is not None and overlay.gate_until > known.now:
         yield "  " + coloured(f"held back until {_moment(overlay.gate_until)}", YELLOW)
+    if overlay.damaged_at is not None:
+        found = f"what was learned before {_moment(overlay.damaged_at)} was damaged"
+        yield "  " + coloured(f"{found}: the most careful was taken for it", YELLOW)
 
 
 def _breaker(known: Learned) -> str:

@@ -21,7 +21,7 @@ def believed(knobs: Knobs, overlay: Overlay, now: datetime) -> Overlay:
 
     What it changes must be stored: a deadline that is clamped anew at each look never passes.
     """
-    overlay = _whole(overlay, now)
+    overlay = _whole(knobs, overlay, now)
     if not _is_off(knobs, overlay, now):
         return overlay
     return replace(
@@ -43,7 +43,8 @@ def believed(knobs: Knobs, overlay: Overlay, now: datetime) -> Overlay:
         looked_at=_past(overlay.looked_at, now),
         deaf_since=_past(overlay.deaf_since, now),
         announced_at=_past(overlay.announced_at, now),
-        gate_until=_deadline(overlay.gate_until, now, LONGEST_GATE.total_seconds()),
+        gate_until=_deadline(overlay.gate_until, now, longest_gate(overlay)),
+        damaged_at=_past(overlay.damaged_at, now),
     )
 
 
@@ -52,15 +53,22 @@ def longest_break(knobs: Knobs) -> float:
     return max(LONGEST_BREAK_SECONDS, knobs.break_seconds)
 
 
+def longest_gate(overlay: Overlay) -> float:
+    """How long the gate may stay closed at most, in seconds: as long as was said, if that is known."""
+    most = LONGEST_GATE.total_seconds()
+    return min(overlay.gate_seconds, most) if overlay.gate_seconds > 0 else most
+
+
 def longest_spacing(knobs: Knobs) -> float:
     """How far ahead of a start the next one may be held, in seconds."""
     return MOST_SPACING * max(0.0, knobs.min_dispatch_interval_seconds)
 
 
-def _whole(overlay: Overlay, now: datetime) -> Overlay:
+def _whole(knobs: Knobs, overlay: Overlay, now: datetime) -> Overlay:
     """What belongs together, where damaged rows hold only a part of it."""
     if overlay.breaker_state is Breaker.OPEN and overlay.breaker_open_at is None:
-        overlay = replace(overlay, breaker_open_at=now)
+        least = max(overlay.breaker_break_seconds, knobs.break_seconds)
+        overlay = replace(overlay, breaker_open_at=now, breaker_break_seconds=least)
     if overlay.probe is None:
         return overlay
     if overlay.breaker_state is not Breaker.HALF_OPEN:
@@ -90,6 +98,7 @@ def _past_moments(overlay: Overlay) -> tuple[datetime | None, ...]:
         overlay.looked_at,
         overlay.deaf_since,
         overlay.announced_at,
+        overlay.damaged_at,
         *overlay.recent_decreases,
         *[seen.at for seen in overlay.recent_rate_limit_events],
     )
@@ -100,7 +109,7 @@ def _is_ahead(knobs: Knobs, overlay: Overlay, now: datetime) -> bool:
     deadlines = (
         (overlay.settle_until, knobs.settle_seconds),
         (overlay.next_dispatch_at, longest_spacing(knobs)),
-        (overlay.gate_until, LONGEST_GATE.total_seconds()),
+        (overlay.gate_until, longest_gate(overlay)),
     )
     return any(
         at is not None and at > now and at > now + timedelta(seconds=most) for at, most in deadlines

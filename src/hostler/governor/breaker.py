@@ -98,6 +98,7 @@ def closed(overlay: Overlay) -> Overlay:
         breaker_reopen_count=0,
         probe=None,
         probe_admitted_at=None,
+        damaged_at=None,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from hostler.config import load
 from hostler.errors import ConfigError, StoreError
@@ -88,6 +88,8 @@ def _cap(pool: PoolStatus) -> Finding:
     known = pool.learned
     if known is None:
         return Finding(CAPS, Status.OK, f"{pool.pool}: fixed at {pool.cap}")
+    if known.overlay.damaged_at is not None:
+        return _damaged(pool, known.overlay.damaged_at)
     lowered = known.overlay.last_decrease_at
     pinned = lowered is not None and known.now - lowered >= PINNED_FOR
     evidence = f"{pool.pool}: {pool.cap}, up to {known.knobs.hard_max}"
@@ -99,6 +101,15 @@ def _cap(pool: PoolStatus) -> Finding:
     )
     since = f"lowered last at {lowered:%Y-%m-%d %H:%M} UTC"
     return Finding(CAPS, Status.WARNING, f"{evidence}, pinned at its floor, {since}", remedy)
+
+
+def _damaged(pool: PoolStatus, at: datetime) -> Finding:
+    evidence = f"{pool.pool}: {pool.cap}, as what was learned was damaged, found {at:%Y-%m-%d %H:%M}"
+    remedy = (
+        "Look at the disk, and run `hostler db check`. It learns anew by itself, or at once with "
+        f"`hostler governor reset --provider {pool.pool}`."
+    )
+    return Finding(CAPS, Status.WARNING, f"{evidence} UTC", remedy)
 
 
 @check(BREAKERS)

@@ -141,6 +141,10 @@ class Overlay:
     # died of refusals that none of them had told of.
     pausing: bool = False
     silent: bool = False
+    # How long the gate was closed for when that was said: no clock that is set back makes it longer.
+    gate_seconds: float = 0.0
+    # When it was found that what was stored could not be read: until then more may have been known.
+    damaged_at: datetime | None = None
 
 
 class Control(Protocol):

@@ -18,8 +18,15 @@ from hostler.model import parse_stamp, stamp
 LATEST = datetime(9999, 1, 1, tzinfo=UTC)
 # No number of ours is larger; a sum or a power of larger ones would not fit anywhere.
 LARGEST = 10**9
-# What cannot be read at all: as few agents as can be, and no change for a while.
-DAMAGED = Overlay(dynamic_cap=1, settle_until=LATEST)
+# What cannot be read at all: nobody for as long as a break may last, then one who tries.
+DAMAGED = Overlay(
+    dynamic_cap=1,
+    settle_until=LATEST,
+    breaker_state=Breaker.OPEN,
+    breaker_open_at=LATEST,
+    breaker_break_seconds=float(LARGEST),
+    damaged_at=LATEST,
+)
 # Without one of these nobody can say who may start.
 OF_THE_BREAKER = frozenset({"breaker_state", "breaker_open_at", "probe", "probe_admitted_at"})
 _NOTHING = Overlay()
@@ -58,6 +65,7 @@ def from_table(raw: dict[str, Any]) -> Overlay:
             known[name] = _fit(form, raw[name])
         except (TypeError, ValueError, OverflowError):
             known[name] = _safe(name, form)
+            known["damaged_at"] = LATEST
             broken = broken or name in OF_THE_BREAKER
     if broken and known.get("breaker_state", Breaker.CLOSED) is not Breaker.CLOSED:
         # Who tries, or since when, is lost: it is as if it had just opened.

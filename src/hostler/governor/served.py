@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from math import ceil
 
 from hostler.governor import breaker, measured, spacing
 from hostler.governor.aimd import FLOOR, counted, effective_cap
@@ -215,7 +216,9 @@ def _closed_until(overlay: Overlay, now: datetime, until: datetime | None) -> Ov
     if until is None or (overlay.gate_until is not None and overlay.gate_until >= until):
         return overlay
     pausing = _pausing(overlay, now) or until - now > PAUSE
-    return replace(overlay, gate_until=until, pausing=pausing)
+    # Whole seconds: what is stored of a moment is coarser than a moment.
+    away = float(ceil(max(0.0, (until - now).total_seconds())))
+    return replace(overlay, gate_until=until, gate_seconds=away, pausing=pausing)
 
 
 def _pausing(overlay: Overlay, now: datetime) -> bool:

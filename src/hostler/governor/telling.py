@@ -83,6 +83,7 @@ def _overlay(known: Learned) -> dict[str, Any]:
         "min_dispatch_interval_seconds": knobs.min_dispatch_interval_seconds,
         "next_dispatch_at": _moment(overlay.next_dispatch_at),
         "gate_until": _moment(overlay.gate_until),
+        "damaged_at": _moment(overlay.damaged_at),
     }
 
 

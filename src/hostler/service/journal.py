@@ -302,6 +302,14 @@ class Journal:
         self._log.event(names.GOVERNOR_BREAKER_CHANGED, pool=pool, state=state)
         self._tell(f"Pool {pool}: {_BREAKERS[state]}")
 
+    def damaged(self, pool: str) -> None:
+        """What was learned of a pool cannot be read."""
+        self._log.event(names.GOVERNOR_DAMAGED, pool=pool)
+        self._tell(
+            f"Pool {pool}: what was learned of it is damaged. Nobody starts there for a while, or "
+            f"few; forget it with `hostler governor reset --provider {pool}`."
+        )
+
     def stopping(self, run: Run, why: str) -> None:
         self._log.event(names.RUN_STOP_ASKED, run=run.run, task=run.task_id, why=why)
 

@@ -25,6 +25,7 @@ class LearnedCaps:
         self._journal = journal
         self._caps: dict[str, int] = {}
         self._breakers: dict[str, Breaker] = {}
+        self._damaged: set[str] = set()
 
     def look(self) -> None:
         """Tell what has changed since the last look. The first one only counts."""
@@ -48,3 +49,10 @@ class LearnedCaps:
         if state is not self._breakers.get(pool, state):
             self._journal.breaker_changed(pool, state.value or "closed")
         self._caps[pool], self._breakers[pool] = cap, state
+        self._tell_damage(pool, damaged=overlay.damaged_at is not None)
+
+    def _tell_damage(self, pool: str, *, damaged: bool) -> None:
+        """Once, also of what was damaged when this began: nobody may have heard of it."""
+        if damaged and pool not in self._damaged:
+            self._journal.damaged(pool)
+        (self._damaged.add if damaged else self._damaged.discard)(pool)

@@ -264,6 +264,12 @@ GOVERNOR_BREAKER_CHANGED = Event(
     "A pool's breaker is open, half-open or closed.",
     ("pool", "state"),
 )
+GOVERNOR_DAMAGED = Event(
+    "governor_damaged",
+    Level.WARNING,
+    "What was learned of a pool cannot be read: the most careful is taken for it.",
+    ("pool",),
+)
 TASK_FOUND_LOST = Event(
     "task_found_lost",
     Level.WARNING,
@@ -360,6 +366,7 @@ EVENTS = (
     PROJECT_TOO_WIDE,
     GOVERNOR_CAP_CHANGED,
     GOVERNOR_BREAKER_CHANGED,
+    GOVERNOR_DAMAGED,
     TASK_FOUND_LOST,
     GC_SWEPT,
     INCREMENTAL_SCAN_STARTED,
