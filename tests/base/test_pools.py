@@ -78,9 +78,31 @@ def test_the_default_pool_under_both_its_names_is_a_mistake(governor):
         governor({"pools": {"": {"max_global_agents": 1}, "anthropic": {"max_global_agents": 9}}})
 
 
-def test_a_ceiling_below_the_cap_is_a_mistake(governor):
-    with pytest.raises(ConfigError):
-        governor({"max_global_agents": 9, "hard_max": 3})
+def test_a_ceiling_below_the_cap_is_read_as_it_stands(governor):
+    pool = governor({"max_global_agents": 9, "hard_max": 3})[DEFAULT_POOL]
+    assert (pool.max_global_agents, pool.hard_max) == (9, 3)
+
+
+SPELT = {"MaxGlobalAgents": 3, "Adaptive": True, "HardMax": 7, "SettleSeconds": 60}
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_our_keys_as_older_programs_spelt_them(governor, flat):
+    told = SPELT | {"BreakSeconds": 0, "MinDispatchIntervalSeconds": 1.5, "TheirKey": 1}
+    pool = governor(told if flat else {"pools": {DEFAULT_POOL: told}})[DEFAULT_POOL]
+    assert (pool.max_global_agents, pool.adaptive, pool.hard_max) == (3, True, 7)
+    assert (pool.settle_seconds, pool.break_seconds) == (60, 300)
+    assert pool.min_dispatch_interval_seconds == 1.5
+    assert pool.model_dump()["TheirKey"] == 1
+
+
+@pytest.mark.parametrize(
+    "told", [{"MaxGlobalAgents": "8"}, {"MaxGlobalAgents": 2, "max_global_agents": 9}]
+)
+def test_a_mistake_in_another_spelling_is_one_too(governor, told):
+    with pytest.raises(ConfigError) as refused:
+        governor(told)
+    assert refused.value.problems[0].key == f"pools.{DEFAULT_POOL}.max_global_agents"
 
 
 def test_zero_means_the_default(governor):

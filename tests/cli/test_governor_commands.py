@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
@@ -41,6 +42,23 @@ def test_without_anything_the_default_pool_is_shown(hostler):
     assert done.code == 0
     assert "anthropic: 0 of 8 agents, 8 free\n" in done.out
     assert "no database yet" in done.err
+
+
+def test_a_database_of_an_older_program_is_said_with_what_the_operator_allows(hostler, stable):
+    hostler("governor", "set", "--max-global", "3", "--adaptive", "--provider", "openai")
+    with closing(sqlite3.connect(stable / "hostler.db")) as old:
+        old.execute("UPDATE alembic_version SET version_num = '0015'")
+        old.commit()
+    done = hostler("governor", "show")
+    assert done.code == 0
+    assert done.out.splitlines() == [
+        "anthropic: operator cap 8, adaptive off",
+        "openai: operator cap 3, adaptive on (aimd), hard max 6",
+    ]
+    assert "has layout 0015" in done.err and "hostler db upgrade" in done.err
+    # A program would take it for all that there is.
+    done = hostler("governor", "--json")
+    assert (done.code, done.out) == (1, "") and "hostler db upgrade" in done.err
 
 
 def test_alone_it_shows(hostler, busy):
@@ -205,6 +223,18 @@ def test_a_cap_that_is_set_starts_anew_and_keeps_what_was_met(hostler, stable):
     assert known(stable) == replace(MET, dynamic_cap=6)
 
 
+def test_accounts_that_have_their_cap_from_a_provider_start_anew_with_it(hostler, stable):
+    for pool in ("openai", "openai:work", "openai:own", "openaint:x"):
+        learn(stable, MET, pool)
+    hostler("governor", "set", "--provider", "openai:own", "--max-global", "5", "--adaptive")
+    hostler("governor", "set", "--provider", "openai", "--max-global", "6", "--adaptive")
+    caps = {pool: known(stable, pool).dynamic_cap for pool in ("openai", "openai:work")}
+    assert caps == {"openai": 6, "openai:work": 6}
+    assert known(stable, "openai:own").dynamic_cap == 5
+    assert known(stable, "openaint:x") == MET
+    assert known(stable, "openai:work") == replace(MET, dynamic_cap=6)
+
+
 def test_setting_moves_state_out_of_an_older_file(hostler, stable):
     old = {"max_global_agents": 3, "dynamic_cap": 2, "rate_limit_events": 4, "theirs": 1}
     (stable / "governor.json").write_text(json.dumps(old))
@@ -230,6 +260,11 @@ def test_more_bad_input_gets_a_line_and_changes_nothing(hostler, stable, argv):
     assert done.code == 2
     assert done.err and "Traceback" not in done.err
     assert not (stable / "governor.json").exists()
+
+
+def test_options_that_contradict_each_other_are_named_as_they_were_given(hostler, home):
+    done = hostler("governor", "set", "--max-global", "9", "--hard-max", "3")
+    assert "--hard-max 3 is below --max-global 9" in done.err and "governor.json" not in done.err
 
 
 def test_what_was_learned_is_forgotten(hostler, stable):

@@ -14,12 +14,21 @@ from hostler_program import Started
 
 
 @pytest.fixture
-def watching(hostler, home, environment, tmp_path):
-    assert hostler("db", "upgrade").code == 0
+def begun(environment, tmp_path):
     started = Started(("governor", "--watch"), cwd=tmp_path, env=environment)
     yield started
     started.kill()
     started.communicate()
+
+
+@pytest.fixture
+def made(hostler):
+    assert hostler("db", "upgrade").code == 0
+
+
+@pytest.fixture
+def watching(made, begun):
+    return begun
 
 
 def block(started) -> list[str]:
@@ -45,3 +54,11 @@ def test_it_redraws_when_something_has_changed_and_ends_quietly(watching, home):
     watching.send_signal(signal.SIGINT)
     assert watching.wait() == 0
     assert watching.stdout.read() == ""
+
+
+def test_without_a_database_it_says_so_and_waits_for_one(begun, home, hostler):
+    assert "There is no database yet: nothing runs." in block(begun)
+    assert hostler("db", "upgrade").code == 0
+    assert block(begun)[0] == "anthropic: 0 of 8 agents, 8 free"
+    begun.send_signal(signal.SIGINT)
+    assert begun.wait() == 0

@@ -43,6 +43,8 @@ def test_json_for_programs_and_drawings_for_people(hostler, short, tmp_path):
     assert list(found["policies"]) == ["served", "aimd"]
     assert found["scenario"]["work_median"] == 10
     assert set(found["policies"]["aimd"]["mean"]) == set(METRICS)
+    alone = ("--policy", "fixed_8", "--seeds", "1", "--jobs", "1")
+    assert "\nOne seed. The model:" in hostler("sim", "governor", "--scenario", short, *alone).out
     assert found["policies"]["aimd"]["by_seed"][0]["seed"] == 1
     assert sorted(path.name for path in folder.iterdir()) == [
         f"governor-{name}.{kind}" for name in ("aimd", "served") for kind in ("png", "svg")

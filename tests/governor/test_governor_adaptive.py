@@ -175,7 +175,7 @@ def test_an_empty_name_is_the_anthropic_pool_at_every_entry_point(yard):
     yard.dies("t1", "")
     assert list(yard.overlay("anthropic").recent_decreases)
     with yard.write() as tx:
-        reseed(tx, "", 5)
+        reseed(tx, Policy(default_cap=5), "")
         assert find_overlay(tx, "") == ""
     assert yard.overlay().dynamic_cap == 5
     with yard.write() as tx:
@@ -501,7 +501,7 @@ def test_an_operators_cap_starts_anew_and_keeps_what_was_met(yard):
     yard.dies("t1")
     before = yard.overlay()
     with yard.write() as tx:
-        reseed(tx, "anthropic", 6)
+        reseed(tx, Policy(default_cap=6), "anthropic")
     assert yard.overlay() == replace(before, dynamic_cap=6)
 
 

@@ -263,7 +263,7 @@ class AdaptiveMachine(RuleBasedStateMachine):
     def set_cap(self, pool, cap):
         self.policy = replace(self.policy, caps={**self.policy.caps, pool: cap})
         with self.write() as tx:
-            governor.reseed(tx, pool, cap)
+            governor.reseed(tx, self.policy, pool)
 
     @rule(pool=pool_names)
     def reset(self, pool):

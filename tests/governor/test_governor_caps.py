@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.config import load_pools
+from hostler.config import Settings, load_pools
 from hostler.errors import ConfigError, HostlerError
 from hostler.governor.caps import changed, set_caps
+from hostler.governor.controls import CONTROLS
+from hostler.governor.overlay import Overlay
+from hostler.governor.policy import read_policy
 from loaded_children import CONTEXT
 
 NUMBER = "max_global_agents"
@@ -73,6 +77,26 @@ def test_caps_that_contradict_each_other_are_refused(home):
     with pytest.raises(ConfigError):
         set_caps(home, "", {NUMBER: 9, "hard_max": 3})
     assert content(home) == {NUMBER: 3}
+
+
+def test_a_contradiction_that_an_older_file_holds_stands_in_nobodys_way(home):
+    home.mkdir()
+    (home / "governor.json").write_text(json.dumps({NUMBER: 9, "hard_max": 3, "adaptive": True}))
+    set_caps(home, "openai", {NUMBER: 2})
+    knobs = read_policy(home, Settings()).knobs("anthropic")
+    control = CONTROLS[knobs.policy]
+    assert (knobs.hard_max, control.cap(knobs, Overlay(dynamic_cap=8))) == (3, 3)
+    # It is the ceiling of what is learned alone.
+    assert control.cap(replace(knobs, adaptive=False), Overlay()) == 9
+
+
+def test_keys_in_an_older_spelling_are_written_anew_like_all_others(home):
+    home.mkdir()
+    (home / "governor.json").write_text(
+        json.dumps({"MaxGlobalAgents": 3, "Adaptive": True, "X": 1})
+    )
+    set_caps(home, "", {NUMBER: 2})
+    assert content(home) == {"pools": {"anthropic": {NUMBER: 2, "X": 1}}}
 
 
 def test_what_cannot_be_written_whole_leaves_the_old_file(home, monkeypatch):

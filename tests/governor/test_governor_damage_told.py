@@ -1,10 +1,12 @@
-"""Damage of what was learned of a pool reaches people, once."""
+"""Damage of a pool's file, and of what was learned of it, reaches people once and in words."""
 
 from __future__ import annotations
 
 import json
 from contextlib import closing
 from io import StringIO
+
+import pytest
 
 from hostler.clock import FakeClock
 from hostler.config.settings import Settings
@@ -15,23 +17,43 @@ from hostler.service.policies import Policies
 from hostler.store.overlays import put_overlay
 from hostler.telemetry.logs import Logging
 
+LEARNS = {"pools": {"anthropic": {"max_global_agents": 4, "adaptive": True}}}
 
-def test_a_service_tells_of_damage_once_and_again_after_it_was_mended(sqlite_database):
-    home, told, lines, clock = sqlite_database.home, [], StringIO(), FakeClock()
-    pool = {"max_global_agents": 4, "adaptive": True}
-    (home / "governor.json").write_text(json.dumps({"pools": {"anthropic": pool}}))
+
+@pytest.fixture
+def house(sqlite_database):
+    """A store, its policies, a journal, and what both say."""
+    told, lines, clock = [], StringIO(), FakeClock()
+    (sqlite_database.home / "governor.json").write_text(json.dumps(LEARNS))
     journal = Journal(Logging(clock, None, terminal=lines).log, told.append)
     with closing(sqlite_database.open(clock)) as store:
-        policies = Policies(home, Settings(), told.append, store)
-        caps = LearnedCaps(store, policies, journal)
-        for times in (1, 2):
-            with store.write("admission") as tx:
-                put_overlay(tx, "anthropic", '{"dynamic_cap":')
-            caps.look()
-            caps.look()
-            assert sum("is damaged" in line for line in told) == times
-            assert lines.getvalue().count("governor_damaged") == times
-            with store.write("admission") as tx:
-                reset(tx, "anthropic")
-                put_overlay(tx, "anthropic", '{"dynamic_cap":3}')
-            caps.look()
+        policies = Policies(sqlite_database.home, Settings(), journal.broke, store)
+        yield store, policies, journal, told, lines
+
+
+def learn(store, text):
+    with store.write("admission") as tx:
+        reset(tx, "anthropic")
+        put_overlay(tx, "anthropic", text)
+
+
+def test_a_service_tells_of_damage_once_and_again_after_it_was_mended(house):
+    store, policies, journal, told, lines = house
+    caps = LearnedCaps(store, policies, journal)
+    for times in (1, 2):
+        learn(store, '{"dynamic_cap":')
+        caps.look()
+        caps.look()
+        assert sum("is damaged" in line for line in told) == times
+        assert lines.getvalue().count("governor_damaged") == times
+        learn(store, '{"dynamic_cap":3}')
+        caps.look()
+
+
+def test_mistakes_in_the_file_are_named_with_the_file(house, sqlite_database):
+    _, policies, _, told, _ = house
+    path = sqlite_database.home / "governor.json"
+    path.write_text('{"max_global_agents": "many"}')
+    assert policies.current().cap("anthropic") == 4
+    (said,) = told
+    assert str(path) in said and 'max_global_agents: found "many"' in said

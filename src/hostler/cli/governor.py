@@ -10,7 +10,7 @@ import typer
 
 from hostler.cli.output import note, say, say_json
 from hostler.cli.state import Globals, globals_of, settings_of
-from hostler.errors import HostlerError, StoreMissing
+from hostler.errors import HostlerError, StoreMissing, StoreOutdated
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -133,6 +133,11 @@ def set_cap(
     # What is as usual is not written: the file says what the operator has chosen.
     chosen = {key: value for key, value in told.items() if value not in (0, usual.get(key))}
     settings = settings_of(given).settings
+    if 0 < hard_max < max_global:
+        raise _refused(
+            f"--hard-max {hard_max} is below --max-global {max_global}.",
+            "Name one that is not, or none: then it is twice --max-global.",
+        )
     _set(given, pool, {"max_global_agents": max_global, **chosen})
     knobs = read_policy(given.home_folder, settings).knobs(pool)
     if json:
@@ -309,9 +314,45 @@ def _show(given: Globals, provider: str, *, as_json: bool, watch: bool) -> None:
         raise _refused("--watch is for people.", "Ask with --json alone, as often as you like.")
     if watch:
         with suppress(KeyboardInterrupt):
+            _until_there_is_one(given, provider)
             _watch(given, provider)
-    else:
+        return
+    try:
         _say(_chosen(_status(given), provider), as_json=as_json)
+    except StoreOutdated as error:
+        # A program must not take what the operator's file says for all that there is.
+        if as_json:
+            raise
+        _say_caps(_chosen(_without_rows(given), provider), error)
+
+
+def _until_there_is_one(given: Globals, provider: str) -> None:
+    """Without a database nothing changes but its absence; say so once, and wait for it."""
+    import sys
+
+    from hostler.clock import SystemClock
+
+    told = False
+    while True:
+        try:
+            with _store(given):
+                return
+        except StoreMissing:
+            if not told:
+                _say(_chosen(_without_database(given), provider), as_json=False)
+                sys.stdout.flush()
+            told = True
+        SystemClock().wakeup().wait(LOOK_SECONDS)
+
+
+def _say_caps(found: Status, error: StoreOutdated) -> None:
+    """What the operator allows, where nobody can read who runs."""
+    from hostler.cli.governor_words import caps
+
+    for line in caps(found):
+        say(line)
+    note(f"{error.what} Until it is upgraded, who runs and what was learned is not shown.")
+    note(error.remedy)
 
 
 def _watch(given: Globals, provider: str) -> None:
@@ -359,18 +400,28 @@ def _say(found: Status, *, as_json: bool) -> None:
 
 
 def _status(given: Globals) -> Status:
+    try:
+        with _store(given) as store:
+            return _status_in(store, given)
+    except StoreMissing:
+        return _without_database(given)
+
+
+def _without_database(given: Globals) -> Status:
+    found = _without_rows(given)
+    note("There is no database yet: nothing runs.")
+    return found
+
+
+def _without_rows(given: Globals) -> Status:
+    """What the operator's files say alone."""
     from hostler.clock import SystemClock
     from hostler.governor import look_around, read_policy
     from hostler.governor.pruning import NOTHING
     from hostler.governor.status import Stored, status_of
 
-    try:
-        with _store(given) as store:
-            return _status_in(store, given)
-    except StoreMissing:
-        note("There is no database yet: nothing runs.")
-        policy = read_policy(given.home_folder, settings_of(given).settings)
-        return status_of(NOTHING, Stored(), SystemClock().now(), policy, look_around())
+    policy = read_policy(given.home_folder, settings_of(given).settings)
+    return status_of(NOTHING, Stored(), SystemClock().now(), policy, look_around())
 
 
 def _status_in(store: Store, given: Globals) -> Status:

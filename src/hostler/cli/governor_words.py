@@ -23,6 +23,14 @@ def lines(found: Status) -> list[str]:
     return said
 
 
+def caps(found: Status) -> Iterator[str]:
+    """What the operator said of each pool, and no more."""
+    for pool in found.pools:
+        knobs = pool.knobs
+        learns = f"on ({knobs.policy}), hard max {knobs.hard_max}" if knobs.adaptive else "off"
+        yield f"{pool.pool}: operator cap {knobs.max_global}, adaptive {learns}"
+
+
 def machine(found: Status) -> str:
     """This machine; how much memory is free is never the same twice."""
     ceiling = f" of {found.machine_max_agents}" if found.machine_max_agents else ""

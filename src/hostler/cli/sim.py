@@ -102,7 +102,8 @@ def governor(
     if json:
         say_json(as_json(told, seeds, standings))
         return
-    emit(f"{table(standings)}\n\nAverages of {seeds} seeds. The model:\n\n{parameters(told)}")
+    averages = f"Averages of {seeds} seeds" if seeds != 1 else "One seed"
+    emit(f"{table(standings)}\n\n{averages}. The model:\n\n{parameters(told)}")
 
 
 def _progress() -> Callable[[int, int], None]:

@@ -1,7 +1,8 @@
 """`governor.json`: the operator's caps per agent pool. State never goes in here.
 
 Two shapes are read: `{"pools": {"<provider>": {…}}}`, and the older flat `{…}`, which means the
-default pool. Keys we do not know are kept, so that another program's are not lost.
+default pool. Our keys may be spelt as older programs named them, `MaxGlobalAgents`. Keys we do not
+know are kept, so that another program's are not lost.
 """
 
 from __future__ import annotations
@@ -71,6 +72,14 @@ def pools_in(path: Path, raw: Any) -> dict[str, PoolCaps]:
     return pools
 
 
+def ours(key: str) -> str | None:
+    """Which of our keys is meant, also where it is spelt in another way; None: it is not ours."""
+    return _SPELT.get(key.replace("_", "").lower())
+
+
+_SPELT = {name.replace("_", ""): name for name in PoolCaps.model_fields}
+
+
 def _is_default(key: str, value: object) -> bool:
     """Zero means the default for every number of ours."""
     return key in PoolCaps.model_fields and type(value) in (int, float) and value == 0
@@ -81,14 +90,16 @@ def _pool(name: str, table: Any, problems: list[Problem]) -> PoolCaps:
     if not isinstance(table, Mapping):
         problems.append(Problem(place, shown(table), "an object"))
         return PoolCaps()
+    named: dict[str, Any] = {}
+    for spelt, value in table.items():
+        name = ours(spelt) or spelt
+        if name in named:
+            problems.append(Problem(f"{place}.{name}", "the key twice", "one spelling of it"))
+        named[name] = value
     try:
-        pool = PoolCaps(
-            **{key: value for key, value in table.items() if not _is_default(key, value)}
+        return PoolCaps(
+            **{key: value for key, value in named.items() if not _is_default(key, value)}
         )
-        if 0 < pool.hard_max < pool.max_global_agents:
-            allowed = f"{pool.max_global_agents} or more (max_global_agents)"
-            problems.append(Problem(f"{place}.hard_max", shown(pool.hard_max), allowed))
-        return pool
     except ValidationError as error:
         known = PoolCaps.model_fields
         problems.extend(from_validation(place, one, known) for one in error.errors())

@@ -54,7 +54,7 @@ def longest_break(knobs: Knobs) -> float:
 
 
 def longest_gate(overlay: Overlay) -> float:
-    """How long the gate may stay closed at most, in seconds: as long as was said, if that is known."""
+    """How long the gate may stay closed at most, in seconds: as was said, if that is known."""
     most = LONGEST_GATE.total_seconds()
     return min(overlay.gate_seconds, most) if overlay.gate_seconds > 0 else most
 

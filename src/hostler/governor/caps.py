@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hostler.config.pools import DEFAULT_POOL, FILE_NAME, PoolCaps, pools_in, read_content
-from hostler.errors import HostlerError, StoreError
+from hostler.config.pools import DEFAULT_POOL, FILE_NAME, PoolCaps, ours, pools_in, read_content
+from hostler.errors import ConfigError, HostlerError, Problem, StoreError
 from hostler.governor.older import states_in, without_state
 from hostler.governor.overlay import Overlay
 from hostler.governor.pools import pool_key
@@ -35,9 +35,17 @@ def set_caps(home: Path, pool: str, caps: Mapping[str, Any]) -> PoolCaps:
             pools_in(path, content)  # a damaged file is an error, and stays
         content = changed(content or {}, pool, caps)
         # What could not be read again is not written.
-        pools = pools_in(path, content)
+        known = pools_in(path, content)[pool]
+        _refuse_nonsense(path, pool, known)
         _write(path, content)
-    return pools[pool]
+    return known
+
+
+def _refuse_nonsense(path: Path, pool: str, caps: PoolCaps) -> None:
+    """A hard max below the cap is read as it stands, and holds; but nobody means to write it."""
+    if 0 < caps.hard_max < caps.max_global_agents:
+        allowed = f"{caps.max_global_agents} or more (max_global_agents)"
+        raise ConfigError(path, [Problem(f"pools.{pool}.hard_max", str(caps.hard_max), allowed)])
 
 
 def changed(content: Mapping[str, Any], pool: str, caps: Mapping[str, Any]) -> dict[str, Any]:
@@ -45,7 +53,7 @@ def changed(content: Mapping[str, Any], pool: str, caps: Mapping[str, Any]) -> d
     if "pools" not in content:
         content = {"pools": {DEFAULT_POOL: dict(content)} if content else {}}
     pools = {pool_key(name): table for name, table in content["pools"].items()}
-    theirs = {k: v for k, v in pools.get(pool, {}).items() if k not in PoolCaps.model_fields}
+    theirs = {key: value for key, value in pools.get(pool, {}).items() if ours(key) is None}
     return {**content, "pools": {**pools, pool: {**caps, **theirs}}}
 
 

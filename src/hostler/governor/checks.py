@@ -104,7 +104,9 @@ def _cap(pool: PoolStatus) -> Finding:
 
 
 def _damaged(pool: PoolStatus, at: datetime) -> Finding:
-    evidence = f"{pool.pool}: {pool.cap}, as what was learned was damaged, found {at:%Y-%m-%d %H:%M}"
+    evidence = (
+        f"{pool.pool}: {pool.cap}, as what was learned was damaged, found {at:%Y-%m-%d %H:%M}"
+    )
     remedy = (
         "Look at the disk, and run `hostler db check`. It learns anew by itself, or at once with "
         f"`hostler governor reset --provider {pool.pool}`."

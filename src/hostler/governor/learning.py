@@ -12,7 +12,7 @@ from hostler.governor.pools import pool_key
 from hostler.governor.remembering import as_text, from_text
 from hostler.store import Transaction
 from hostler.store.leases import Standing, standing, whose
-from hostler.store.overlays import find_overlay, put_overlay
+from hostler.store.overlays import all_overlays, find_overlay, put_overlay
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +87,15 @@ def reset(tx: Transaction, pool: str) -> bool:
     return known
 
 
-def reseed(tx: Transaction, pool: str, cap: int) -> None:
-    """Start again from an operator's cap. Events, the breaker and all moments stay."""
+def reseed(tx: Transaction, policy: Policy, pool: str) -> None:
+    """Start again from the operator's cap of a pool, and so do accounts that have it from there.
+
+    Events, the breaker and all moments stay.
+    """
     pool = pool_key(pool)
-    stored = find_overlay(tx, pool)
-    keep(tx, pool, stored, replace(from_text(stored), dynamic_cap=cap))
+    for name in (pool, *policy.heirs(pool, all_overlays(tx))):
+        stored = find_overlay(tx, name)
+        keep(tx, name, stored, replace(from_text(stored), dynamic_cap=policy.cap(name)))
 
 
 def keep(tx: Transaction, pool: str, stored: str, overlay: Overlay) -> None:

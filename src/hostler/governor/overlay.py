@@ -141,9 +141,9 @@ class Overlay:
     # died of refusals that none of them had told of.
     pausing: bool = False
     silent: bool = False
-    # How long the gate was closed for when that was said: no clock that is set back makes it longer.
+    # For how long the gate was closed when that was said: no clock makes it longer.
     gate_seconds: float = 0.0
-    # When it was found that what was stored could not be read: until then more may have been known.
+    # When it was found that a part of what was stored could not be read.
     damaged_at: datetime | None = None
 
 

@@ -51,7 +51,9 @@ def resume(tx: Transaction, pool: str) -> bool:
     overlay = from_text(find_overlay(tx, key))
     told = overlay.gate_until is not None and overlay.gate_until > now
     if told:
-        put_overlay(tx, key, as_text(replace(overlay, gate_until=None, gate_seconds=0.0, pausing=False)))
+        put_overlay(
+            tx, key, as_text(replace(overlay, gate_until=None, gate_seconds=0.0, pausing=False))
+        )
     return unpark_pool(tx, key) or told
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -38,7 +38,15 @@ class Policy:
         """All of the operator's word on a pool. An account without its own has its provider's."""
         told = self.tuned.get(pool) or self.tuned.get(provider_of(pool), UNTOLD)
         cap = self.cap(pool)
-        return replace(told, max_global=cap, hard_max=max(told.hard_max or 2 * cap, cap))
+        return replace(told, max_global=cap, hard_max=told.hard_max or 2 * cap)
+
+    def heirs(self, provider: str, pools: Iterable[str]) -> list[str]:
+        """Those of the pools that are accounts of a provider, and have its cap as their own."""
+        return sorted(
+            pool
+            for pool in pools
+            if pool != provider and provider_of(pool) == provider and pool not in self.caps
+        )
 
     def is_adaptive(self, pool: str) -> bool:
         """Whether anything is learned of a pool."""

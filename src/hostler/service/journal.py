@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from hostler.config.changes import Change
-from hostler.errors import HostlerError
+from hostler.errors import ConfigError, HostlerError
 from hostler.model import RepoName
 from hostler.runs import Found
 from hostler.service.crew import Job
@@ -315,6 +315,9 @@ class Journal:
 
 
 def _sentence(error: BaseException) -> str:
+    if isinstance(error, ConfigError):
+        # That a file has mistakes helps nobody who is not told which.
+        return " ".join(error.lines())
     if isinstance(error, HostlerError):
         return " ".join(part for part in (error.what, error.remedy) if part)
     return repr(error)

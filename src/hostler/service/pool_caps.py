@@ -68,4 +68,4 @@ def set_pool(
     move_state(home, store)
     with store.write("admission") as tx:
         set_caps(home, pool, caps)
-        reseed(tx, pool, read_policy(home, settings).cap(pool))
+        reseed(tx, read_policy(home, settings), pool)
