@@ -27,6 +27,7 @@ from hostler.shim.identity import mine
 from hostler.store.holders import Holder, write_holder
 from hostler.store.homelock import FILE_NAME, home_lock
 from hostler.store.leases import all_leases
+from hostler.store.poll_hours import Polls, add_polls
 from hostler.store.runs import RunState, change_run
 from hostler.store.tasks import Flow, Task, TaskState, change_task, note_gate, require_task
 
@@ -57,6 +58,26 @@ def service_at(home, version=__version__):
             yield
         finally:
             os.close(descriptor)
+
+
+# -- looks --------------------------------------------------------------------------------------
+
+
+def test_looks_that_are_overdue_or_often_late_are_told(yard):
+    (yard.home / "hostler.toml").write_text('[repo.barn]\nowner = "octo"\nname = "barn"\n')
+
+    def looked(project, polls):
+        with yard.store.write() as tx:
+            add_polls(tx, project, polls)
+
+    looked("gone", Polls(99, 99, late_since=stamp(yard.clock.now())))
+    assert told(checks.looks_are_in_time, yard) == [(Status.OK, "0 looks in the last day")]
+    looked("barn", Polls(100, 0, 2, late_since=stamp(yard.clock.now())))
+    (late,) = told(checks.looks_are_in_time, yard)
+    assert late == (Status.WARNING, "98.0% of 100 looks of the last day were in time and whole")
+    with service_at(yard.home):
+        ((status, evidence),) = told(checks.looks_are_in_time, yard)
+    assert status is Status.WARNING and "a look at barn is due" in evidence
 
 
 # -- clock, memory, version -------------------------------------------------------------------

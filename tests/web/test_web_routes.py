@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 import pytest
 
 from hostler.bus import task_bus
+from hostler.model import stamp
 from hostler.service.admission import SCOPES
 from hostler.store.pauses import pauses
+from hostler.store.pool_samples import PoolSample, add_samples
 from hostler.store.pulls import PullRow, PullStatus, add_pull
 from hostler.store.runs import find_run
+from hostler.store.signals import Signal, Source, add_signals
 from hostler.store.tasks import TaskState, require_task
 
 API = "/api/v1"
@@ -218,6 +222,21 @@ def test_buses_are_read_and_spoken_on(house, client):
     assert client.get(f"{API}/projects/nobody/bus").status_code == 404
     assert client.get(path, params={"after": "x"}).status_code == 422
     assert client.post(path, json={"text": "x", "type": "RUN_STOP"}).status_code == 422
+
+
+def test_what_was_noted_of_pools_is_told_with_the_limits_that_were_met(house, client):
+    def noted(hours, active):
+        at = stamp(house.clock.now() - timedelta(hours=hours))
+        return PoolSample("p", at, 9, 9, active, "closed", False)
+
+    with house.store.write() as tx:
+        add_samples(tx, [noted(2, 4), noted(0, 5)])
+        add_signals(tx, [Signal("r", "q", "t", "barn", Source.LIVE, "rate_limited", times=2)])
+    found = ok(client.get(f"{API}/pool-history"))
+    assert [one["active"] for one in found["pools"]["p"]["samples"]] == [4, 5]
+    assert [one["count"] for one in found["pools"]["q"]["limits"]] == [2]
+    later = ok(client.get(f"{API}/pool-history?hours=1"))["pools"]["p"]["samples"]
+    assert [one["active"] for one in later] == [5]
 
 
 def test_pools_are_shown_set_closed_and_opened(house, client):

@@ -74,6 +74,8 @@ def queued(
         "remedy": "Wait until one ends, or raise the cap.",
         "since": ago(now, minutes=5),
         "until": None,
+        "starts_at": None,
+        "starts_about": None,
         **more,
     }
 
@@ -195,6 +197,44 @@ def empty_house(now: datetime = NOW) -> Json:
         },
         "unsent_writes": 0,
         "disk_full": None,
+        "objectives": [
+            objective("polls_on_time", "Looks in time", "share", 0.99, None, 0, None),
+        ],
+    }
+
+
+def objective(name: str, what: str, unit: str, target: float, *found: Any) -> Json:
+    value, of, met = found
+    most = unit == "seconds"
+    return {
+        "name": name,
+        "what": what,
+        "unit": unit,
+        "target": target,
+        "at_most": most,
+        "value": value,
+        "of": of,
+        "met": met,
+    }
+
+
+def pool_history(now: datetime = NOW) -> Json:
+    """What a service has noted of one pool: it was away for an hour, and met a limit."""
+    facts = {"ceiling": 8, "breaker": "closed", "parked": False}
+    return {
+        "since": ago(now, hours=24),
+        "now": stamp(now),
+        "pools": {
+            "anthropic": {
+                "samples": [
+                    {"at": ago(now, hours=3), "cap": 8, "active": 6, **facts},
+                    {"at": ago(now, hours=2), "cap": 4, "active": 4, **facts, "breaker": "open"},
+                    {"at": ago(now, hours=2, minutes=-5), "cap": 4, "active": 2, **facts},
+                    {"at": ago(now, minutes=5), "cap": 4, "active": 3, **facts},
+                ],
+                "limits": [{"at": ago(now, hours=2), "count": 2, "reason": "rate_limited"}],
+            }
+        },
     }
 
 
@@ -233,7 +273,15 @@ def full_house(now: datetime = NOW) -> Json:
         ),
     ]
     waiting = [
-        queued(1, "20260301-115001-stable-16-small", "Tell how many days a month has", 16, now),
+        queued(
+            1,
+            "20260301-115001-stable-16-small",
+            "Tell how many days a month has",
+            16,
+            now,
+            starts_at=stamp(now + timedelta(minutes=6)),
+            starts_about=True,
+        ),
         queued(
             2,
             "20260301-115102-stable-17-bugfix",
@@ -244,6 +292,8 @@ def full_house(now: datetime = NOW) -> Json:
             gate="time",
             why="It is tried again after a limit of its provider.",
             until=stamp(now + timedelta(minutes=4)),
+            starts_at=stamp(now + timedelta(minutes=4)),
+            starts_about=False,
         ),
         queued(
             3,
@@ -265,6 +315,8 @@ def full_house(now: datetime = NOW) -> Json:
             why=None,
             remedy=None,
             would_start=True,
+            starts_at=stamp(now),
+            starts_about=False,
         ),
     ]
     needy = [
@@ -386,6 +438,11 @@ def full_house(now: datetime = NOW) -> Json:
             "unpriced_runs": 1,
         },
         "unsent_writes": 2,
+        "objectives": [
+            objective("polls_on_time", "Looks in time", "share", 0.99, 0.9986, 2880, True),
+            objective("start_seconds_p95", "From a place", "seconds", 60.0, 74.0, 42, False),
+            objective("runs_ended_well", "Agents that ended well", "share", 0.9, None, 0, None),
+        ],
     }
 
 
@@ -404,6 +461,16 @@ def repository(project: str, repo: str, now: datetime, **more: Any) -> Json:
             {"surface": "repo_issue_comments", "newest": ago(now, minutes=7)},
             {"surface": "repo_issues", "newest": ago(now, seconds=40)},
         ],
+        "polls": {
+            "looked_at": ago(now, seconds=20),
+            "lag_seconds": 1.25,
+            "mean_seconds": 1.5,
+            "worst_seconds": 44.0,
+            "polls": 2880,
+            "late": 3,
+            "failed": 1,
+            "overdue_seconds": None,
+        },
         **more,
     }
 

@@ -48,6 +48,7 @@ class Scene:
     buses: dict[str, list[Json]] = field(default_factory=lambda: defaultdict(list))
     outputs: dict[str, str] = field(default_factory=lambda: defaultdict(str))
     over: set[str] = field(default_factory=set)
+    past: Json = field(default_factory=lambda: {"since": "", "now": "", "pools": {}})
     findings: list[Json] = field(default_factory=list)
     agents: list[str] = field(default_factory=lambda: ["claude", "codex"])
     events: list[tuple[str, Json | None]] = field(default_factory=list)
@@ -285,6 +286,7 @@ class _Handler(BaseHTTPRequestHandler):
                     "agent": {name: {} for name in scene.agents},
                     "github": {"web_url": "https://github.example"},
                 },
+                "pool-history": scene.past,
                 "doctor": {"exit_code": 0, "findings": scene.findings},
             }
             if path in whole:

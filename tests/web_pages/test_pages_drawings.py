@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from pages_browser import Opened, looked
-from pages_data import NOW, briefs, full_house, overlay, stamp, task
+from pages_data import NOW, briefs, full_house, overlay, pool_history, stamp, task
 from pages_stage import Stage
 from playwright.sync_api import expect
 
@@ -39,6 +39,7 @@ def test_a_node_leads_to_its_task_by_mouse_and_by_keyboard(stage: Stage, opened:
 
 def test_charts_draw_what_the_page_has_seen(stage: Stage, opened: Opened) -> None:
     stage.scene.house = full_house()
+    stage.scene.failures = {"pool-history": (503, {"what": "The database is busy."})}
     page = opened("#/governor")
     pool = page.get_by_role("region", name="Pool anthropic")
     cap = pool.locator(".chart-line.is-cap")
@@ -66,6 +67,14 @@ def test_charts_draw_what_the_page_has_seen(stage: Stage, opened: Opened) -> Non
         "Pool anthropic: 1 agent at work, cap 2, hard max 8, 1 limit met so far",
     )
     expect(page.get_by_text("Charts show what this page has seen since 12:00")).to_be_visible()
+    # A screen that is entered again asks again: what the service has noted stands before it.
+    stage.scene.failures, stage.scene.past = {}, pool_history()
+    page.evaluate("location.hash = '#/stable'")
+    page.evaluate("location.hash = '#/governor'")
+    expect(page.get_by_text("Charts show what the service has noted since 09:00")).to_be_visible()
+    assert (cap.get_attribute("d") or "").count("M") == 3  # nobody looked in between, twice
+    expect(pool.locator(".chart-limit")).to_have_count(2)
+    expect(pool.locator(".chart-band.is-open")).to_have_count(1)
 
 
 def test_shares_are_bars_with_numbers(stage: Stage, opened: Opened) -> None:

@@ -53,11 +53,22 @@ def test_the_stable_shows_agents_pools_and_the_queue(stage: Stage, opened: Opene
     rows = page.locator(".wait")
     expect(rows).to_have_count(4)
     expect(rows.nth(0)).to_contain_text("4 of 4 agents of pool anthropic are running.")
+    expect(rows.nth(0)).to_contain_text("about in 6m")
     expect(rows.nth(1)).to_contain_text("in 4m (12:04)")
+    expect(rows.nth(2)).to_contain_text("not known")
     expect(rows.nth(3)).to_contain_text("next")
     expect(page.locator(".need").first).to_contain_text("Shall old files be converted")
     expect(page.locator(".notice")).to_contain_text("almanac is paused since 11:10 by ada")
     expect(page).to_have_title("(2) Stable – Hostler")
+    page.get_by_role("button", name="Pause: octo/stable").click()
+    page.get_by_label("Why").fill("a release")
+    page.get_by_role("button", name="Pause it").click()
+    assert stage.wait_sent("repositories/stable/pause").body == {"why": "a release"}
+    stage.replies["repositories/almanac/resume"] = {"still_paused": "Everything is paused."}
+    page.get_by_role("button", name="Let it go on: octo/almanac").click()
+    page.get_by_role("dialog").get_by_role("button", name="Let it go on").click()
+    stage.wait_sent("repositories/almanac/resume")
+    expect(page.get_by_text("It still waits: Everything is paused.")).to_be_visible()
 
 
 def test_the_board_has_every_task_in_its_column(stage: Stage, opened: Opened) -> None:
@@ -74,6 +85,11 @@ def test_the_board_has_every_task_in_its_column(stage: Stage, opened: Opened) ->
         expect(column.locator(".board-card")).to_have_count(count)
     link = page.get_by_role("link", name="PR #31")
     expect(link).to_have_attribute("href", "https://github.example/octo/stable/pull/31")
+    gone = next(one for one in briefs() if one["state"] == "awaiting_feedback")
+    stage.tell("task", {"id": gone["id"], "deleted": True})
+    review = page.get_by_role("region", name="In review", exact=True)
+    expect(review.locator(".board-card")).to_have_count(0)
+    expect(page.locator(".board-card")).to_have_count(11)
     page.get_by_label("Filter by words").fill("harbour")
     expect(page.locator(".board-card")).to_have_count(3)
     page.get_by_label("Project").select_option("tools")
@@ -95,6 +111,13 @@ def test_health_tells_the_worst_first(stage: Stage, opened: Opened) -> None:
     )
     expect(page.get_by_role("region", name="Cost of today")).to_contain_text("$11.37")
     expect(page.get_by_role("region", name="How runs went")).to_contain_text("5 (12\u00a0%)")
+    objectives = page.locator(".objective")
+    expect(objectives.nth(0)).to_contain_text("99.8\u00a0%wanted: at least 99\u00a0%; of 2.9k")
+    expect(objectives.nth(1)).to_contain_text("missed")
+    expect(objectives.nth(1)).to_contain_text("1m 14swanted: at most 1m 00s")
+    expect(objectives.nth(2)).to_contain_text("no data")
+    looks = page.get_by_role("region", name="Looks at repositories")
+    expect(looks).to_contain_text("1.3s after it was due; at worst 44s; 4 of 2880 late")
     feeds = page.get_by_role("region", name="Newest changes read")
     expect(feeds).to_contain_text("40s ago")
 

@@ -9,7 +9,17 @@ from typing import Any
 
 import httpx
 import pytest
-from pages_data import FINDINGS, NOW, brief, full_house, message, run, task
+from pages_data import (
+    FINDINGS,
+    NOW,
+    brief,
+    full_house,
+    message,
+    objective,
+    pool_history,
+    run,
+    task,
+)
 from playwright.sync_api import Browser, expect
 from task_program import Home
 
@@ -102,6 +112,10 @@ def test_the_data_of_these_tests_has_the_names_of_the_api(stead: Home) -> None:
     for part in ("service", "cost", "github", "governor", "history"):
         assert set(ours[part]) == set(theirs[part])
     assert set(ours["governor"]["pools"][0]) == set(theirs["governor"]["pools"][0])
+    assert set(objective("", "", "share", 1.0, 0, 0, None)) == set(theirs["objectives"][0])
+    assert set(pool_history()) == set(api.get("pool-history"))
+    noted = api.get("pool-history")["pools"]["anthropic"]["samples"][0]
+    assert set(noted) == set(pool_history()["pools"]["anthropic"]["samples"][0])
     assert set(brief(name, "", "done", NOW)) == set(api.get("tasks")["tasks"][0])
     shown = api.get(f"tasks/{name}")
     assert set(task(name)) == set(shown)

@@ -12,6 +12,8 @@ from hostler.model import parse_stamp
 from hostler.service import mends as _mends  # noqa: F401 - they register themselves
 from hostler.service.leftovers import strays, unowned
 from hostler.service.presence import Presence, presence
+from hostler.service.snapshot.objectives import polls_on_time
+from hostler.service.snapshot.polls import poll_lags
 from hostler.service.standing_still import Waiting, without_anybody
 from hostler.service.visiting import Visit, visiting
 from hostler.store.runs import open_runs
@@ -20,9 +22,12 @@ from hostler.store.tasks import Task, TaskState, tasks_in
 
 CLOCK, MEMORY, TASKS = "service.clock", "service.memory", "service.tasks"
 RUNS, CHECKOUTS, VERSION = "service.runs", "service.checkouts", "service.version"
+POLLS = "service.polls"
 # Hosts that share a database differ by less, if their clocks are set at all.
 MOST_AHEAD = timedelta(seconds=60)
 MOST_NAMED = 3
+# Of fewer looks than this, a share says little.
+FEWEST_POLLS = 20
 _WAITING = (TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED)
 
 
@@ -86,6 +91,34 @@ def _standing_still(visit: Visit, who: Presence) -> Iterator[Finding]:
         remedy = f"See why: hostler why {held.tasks[0].id}"
         evidence = f"{_some(held.tasks)}: at the gate {held.gate} for {held.hours} h"
         yield Finding(TASKS, Status.WARNING, evidence, remedy)
+
+
+@check(POLLS)
+def looks_are_in_time(context: Context) -> Iterator[Finding]:
+    """Is every repository looked at when it is due?"""
+    with visiting(context) as visit:
+        if visit is None:
+            yield _unreadable(POLLS)
+            return
+        with visit.store.read() as tx:
+            found, watched = poll_lags(tx), set(visit.settings.repo)
+    served = presence(context.home).takes_tasks
+    lags = {project: lag for project, lag in found.items() if project in watched}
+    overdue = [project for project, lag in sorted(lags.items()) if lag.polls.late_since]
+    aim = polls_on_time(lags.values())
+    if overdue and served:
+        evidence = f"a look at {', '.join(overdue[:MOST_NAMED])} is due, and not over"
+        yield Finding(
+            POLLS,
+            Status.WARNING,
+            evidence,
+            "The newest file in `logs` of the home says what it meets.",
+        )
+    elif aim.met is False and aim.of >= FEWEST_POLLS:
+        evidence = f"{aim.value:.1%} of {aim.of:,} looks of the last day were in time and whole"
+        yield Finding(POLLS, Status.WARNING, evidence, "What watching costs: hostler github cost")
+    else:
+        yield Finding(POLLS, Status.OK, f"{aim.of:,} looks in the last day")
 
 
 @check(RUNS)

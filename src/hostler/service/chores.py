@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
 
@@ -20,6 +20,8 @@ from hostler.service.needs import note_needs
 from hostler.service.orchestrator import Look
 from hostler.service.policies import Policies
 from hostler.service.questions import Questions
+from hostler.service.recording import Recorder
+from hostler.store.poll_hours import Polls
 from hostler.store.tasks import Task, find_task
 
 PRUNE_SECONDS = 60.0
@@ -49,6 +51,7 @@ class Chores:
         self._clock = clock
         self._policies = policies
         self._caps = LearnedCaps(house.store, policies, journal)
+        self._recorder = Recorder(house.store, policies)
         self._questions = questions
         self._begun = False
         self._marks = Marks(house)
@@ -88,6 +91,10 @@ class Chores:
     def tell_clear(self, task: Task) -> None:
         """What a task waited for is ready, and it has begun."""
         self._submit(self._bulletin.fact, task, in_words(()))
+
+    def record(self, polls: Mapping[str, Polls]) -> None:
+        """Write down how pools are, and these looks."""
+        self._submit(self._recorder.record, polls)
 
     def clean_leftovers(self) -> None:
         """Checkouts that an earlier service could not remove."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
@@ -33,6 +33,8 @@ class Look:
     failures: int = 0
     # Our own budget cut it short: GitHub refused nothing, but not all was seen.
     held: bool = False
+    # From when it was due to now.
+    lag: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +96,9 @@ class RepoOrchestrator:
         self._staff = staff
         self._clock = clock
         self._looking: Future[Timed] | None = None
-        self._begun = self._due = clock.monotonic()
-        self._asked = False
+        self._begun = self._due = self._was_due = clock.monotonic()
+        # Since when somebody wants a look at once.
+        self._asked: float | None = None
         self._slow = False
         self._failures = 0
         self._held = False
@@ -116,13 +119,21 @@ class RepoOrchestrator:
         """Until the next look is due; None while nobody but an event leads to one."""
         if self._looking is not None:
             return None
-        if self._asked:
+        if self._asked is not None:
             return 0.0
         return None if self.rhythm.by_turns else max(self._due - self._clock.monotonic(), 0.0)
 
     def hasten(self) -> None:
         """Look again at once; after the look that is under way, if there is one."""
-        self._asked = True
+        if self._asked is None:
+            self._asked = self._clock.monotonic()
+
+    def waiting(self) -> float:
+        """For how long a look has been due that is not over."""
+        if self._looking is None and not self._is_due():
+            return 0.0
+        due = self._was_due if self._looking is not None else self._due_since()
+        return max(self._clock.monotonic() - due, 0.0)
 
     @property
     def unread(self) -> bool:
@@ -136,6 +147,7 @@ class RepoOrchestrator:
     def succeed(self, before: RepoOrchestrator) -> None:
         """Go on for the one that watched this repository by the settings before."""
         self._looking, self._begun = before._looking, before._begun
+        self._was_due = before._was_due
         self._slow, self._failures, self._held = before._slow, before._failures, before._held
         self.looks_over = before.looks_over
         if self.watch == before.watch:
@@ -144,10 +156,17 @@ class RepoOrchestrator:
             before._looking.add_done_callback(lambda _: self._staff.wake())
 
     def _is_due(self) -> bool:
-        return self._asked or (not self.rhythm.by_turns and self._clock.monotonic() >= self._due)
+        if self._asked is not None:
+            return True
+        return not self.rhythm.by_turns and self._clock.monotonic() >= self._due
+
+    def _due_since(self) -> float:
+        """When the look that is due came to be so: by its time, or by somebody's wish."""
+        own = None if self.rhythm.by_turns else self._due
+        return min(one for one in (self._asked, own) if one is not None)
 
     def _begin(self) -> None:
-        self._asked = False
+        self._was_due, self._asked = self._due_since(), None
         self._begun = self._clock.monotonic()
         self._looking = self._staff.threads.look(self._look, slow=self._slow)
         self._looking.add_done_callback(lambda _: self._staff.wake())
@@ -162,6 +181,10 @@ class RepoOrchestrator:
             return None
         done, self._looking = self._looking, None
         self.looks_over += 1
+        lag = max(self._clock.monotonic() - self._was_due, 0.0)
+        return replace(self._over(done), lag=lag)
+
+    def _over(self, done: Future[Timed]) -> Look:
         broke = done.exception()
         if broke is not None and not isinstance(broke, Exception):
             raise broke

@@ -20,6 +20,7 @@ from hostler.service.journal import Journal
 from hostler.service.observing import Observer, nobody
 from hostler.service.once import unsent
 from hostler.service.parts import Duty, Ground, assemble, furnish
+from hostler.service.poll_book import PollBook
 from hostler.service.queueing import QueuedRuns
 from hostler.service.reloading import SettingsFile
 from hostler.service.rows import Counts, Rows
@@ -36,6 +37,8 @@ LONGEST_PAUSE = 60.0
 LEAVE_SECONDS = 15.0
 # How often it is looked whether the governor says something else: nobody may tell us.
 GOVERNED_SECONDS = 2.0
+# How often what is to be seen later is written down.
+RECORD_SECONDS = 60.0
 
 
 class ServiceRunner:
@@ -77,6 +80,8 @@ class ServiceRunner:
         self._rota = Rota(clock)
         self._rows = Rows(house.store, clock, lambda: self._parts.desks.ready())
         self._counts = Counts(house.store)
+        self._polls = PollBook(clock)
+        self._record_at = clock.monotonic()
         self._changes: list[Change] = []
         self._stop_agents = False
         self._looked_once = False
@@ -220,6 +225,7 @@ class ServiceRunner:
             crew.reap()
             if news:
                 self._look_at_rows()
+            self._record()
             self._failures = 0
             return self._shortest(again)
         except Exception as error:
@@ -270,7 +276,15 @@ class ServiceRunner:
             look = orchestrator.poll_once(crew, allow_enqueue=allowed)
             if look is not None:
                 self._journal.looked(look, self._counts.of(look.project))
+                self._polls.note(look, orchestrator.rhythm.interval)
                 parts.chores.after(look)
+
+    def _record(self) -> None:
+        """Once a minute, in a turn that is had anyway: nobody wakes for it."""
+        now = self._clock.monotonic()
+        if self._duty.polls and now >= self._record_at:
+            self._record_at = now + RECORD_SECONDS
+            self._parts.chores.record(self._polls.take(self._parts.orchestrators))
 
     def _enqueue(self) -> None:
         self._parts.enqueuer.enqueue()

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import TIMESTAMP, ColumnElement, case, cast, extract, func, select
 
+from hostler.store.instants import seconds_between
 from hostler.store.run_tables import runs
 from hostler.store.transaction import Transaction
 
@@ -28,6 +29,38 @@ class Sums:
             self.seconds + other.seconds,
             self.squares + other.squares,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """One run whose agent ended."""
+
+    pool: str
+    admitted_at: str
+    running_at: str
+    exited_at: str
+
+    @property
+    def start_seconds(self) -> float:
+        """From its place to its agent at work."""
+        return seconds_between(self.admitted_at, self.running_at)
+
+    @property
+    def work_seconds(self) -> float:
+        """For how long its agent was at work."""
+        return seconds_between(self.running_at, self.exited_at)
+
+
+def newest_ended(tx: Transaction, most: int) -> list[Ended]:
+    """The runs with an agent that ended last, newest first."""
+    found = runs.c
+    statement = (
+        select(found.pool, found.admitted_at, found.running_at, found.exited_at)
+        .where(found.exited_at.is_not(None), found.counted == 1, found.running_at.is_not(None))
+        .order_by(found.exited_at.desc())
+        .limit(most)
+    )
+    return [Ended(**row) for row in tx.execute(statement).mappings()]
 
 
 def ended_since(

@@ -22,6 +22,11 @@ def age(stored: datetime, now: datetime) -> timedelta:
     return now - not_after(stored, now)
 
 
+def seconds_between(earlier: str, later: str) -> float:
+    """How long it was from one stored moment to another; never negative."""
+    return max((parse_stamp(later) - parse_stamp(earlier)).total_seconds(), 0.0)
+
+
 def normal_stamp(text: str) -> str:
     """A received UTC timestamp in our form, so that text order is time order."""
     return stamp(parse_stamp(text))

@@ -18,6 +18,7 @@ REVISIONS = (
     "0016",
     "0017",
     "0018",
+    "0019",
 )
 HEAD = REVISIONS[-1]
 # Alembic's own note of where a database stands.

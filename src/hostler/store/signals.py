@@ -62,6 +62,14 @@ def signals_of_pool(tx: Transaction, pool: str, since: str = "") -> list[Signal]
     return [_signal(dict(row)) for row in rows]
 
 
+def met_since(tx: Transaction, since: str, most: int) -> list[Signal]:
+    """The newest that were heard in any pool since a moment, oldest first."""
+    table = limit_signals.c
+    chosen = select(limit_signals).where(table.at >= since)
+    rows = tx.execute(chosen.order_by(table.at.desc(), table.run, table.number).limit(most))
+    return [_signal(dict(row)) for row in reversed(rows.mappings().all())]
+
+
 def _signal(row: dict[str, object]) -> Signal:
     row.pop("number")
     return Signal(**{**row, "source": Source(str(row["source"]))})  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import and_, func, select
 
 from hostler.store.forge_tables import outbox
+from hostler.store.instants import seconds_between
 from hostler.store.outbox import OPEN, WriteState
 from hostler.store.transaction import Transaction
 
@@ -29,6 +30,27 @@ class StandingWrites:
     newest: tuple[Failure, ...]
     waiting: int
     oldest: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A write that GitHub took: when it was decided on, and when it was sent."""
+
+    created_at: str
+    attempted_at: str
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return seconds_between(self.created_at, self.attempted_at)
+
+
+def deliveries(tx: Transaction, most: int) -> list[Delivery]:
+    """The newest writes that were sent, newest first."""
+    columns = (outbox.c.created_at, outbox.c.attempted_at)
+    chosen = select(*columns).where(outbox.c.state == WriteState.SENT.value)
+    rows = tx.execute(chosen.order_by(outbox.c.sequence.desc()).limit(most)).mappings()
+    return [Delivery(**row) for row in rows if row["attempted_at"]]
 
 
 def standing_writes(tx: Transaction, since: str, most: int) -> StandingWrites:

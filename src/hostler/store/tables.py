@@ -12,6 +12,7 @@ from hostler.store.metadata import metadata
 from hostler.store.notice_tables import notices
 from hostler.store.operator_tables import operator_commands, runtime_operations
 from hostler.store.pause_tables import pauses
+from hostler.store.record_tables import poll_hours, pool_samples
 from hostler.store.run_tables import runs
 from hostler.store.signal_tables import limit_signals
 from hostler.store.task_tables import (
@@ -39,6 +40,8 @@ __all__ = [
     "outbox",
     "pauses",
     "poll_cursors",
+    "poll_hours",
+    "pool_samples",
     "pools",
     "pull_requests",
     "repositories",

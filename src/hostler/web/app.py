@@ -25,6 +25,7 @@ from hostler.web.routes import (
     live,
     named,
     pools,
+    records,
     repositories,
     runs,
     tasks,
@@ -64,7 +65,7 @@ def make_api() -> FastAPI:
         separate_input_output_schemas=False,
     )
     whole = APIRouter(prefix=PREFIX, responses=_REFUSALS)
-    for part in (house, tasks, named, runs, bus, pools, repositories, events, live):
+    for part in (house, tasks, named, runs, bus, pools, records, repositories, events, live):
         whole.include_router(part.router)
     app.include_router(whole)
     app.include_router(house.top, responses=_REFUSALS)

@@ -1,6 +1,6 @@
 import { bands, countTicks, scale, stepArea, stepPath, timeTicks } from "/static/js/lib/charts.js";
 import { layered, path } from "/static/js/lib/layers.js";
-import { MOST, NOTHING, remember, sampleOf } from "/static/js/lib/samples.js";
+import { MOST, NOTHING, remember, sampleOf, withPast } from "/static/js/lib/samples.js";
 import { any, dice, equal, holds, test } from "./harness.js";
 export { run } from "./harness.js";
 
@@ -112,4 +112,31 @@ test("limits are counted from the first look on, at the moment that is told", ()
 
 test("a pool of a fixed cap has no breaker", () => {
   equal(sampleOf(pool(), 5), { at: 5, ceiling: 8, cap: 8, active: 1, breaker: "closed", parked: false, events: 0 });
+});
+
+const at = (second) => seen(second, null).now;
+const noted = (second, more = {}) => ({ at: at(second), ceiling: 8, cap: 4, active: 1, breaker: "closed", parked: false, ...more });
+
+test("what was noted stands before what was seen, and neither twice", () => {
+  let history = remember(NOTHING, seen(100, pool({ active: 1 })));
+  history = remember(history, seen(110, pool({ active: 2 })));
+  const past = { now: at(105), pools: { p: { samples: [noted(20), noted(80, { active: 5 }), noted(101)], limits: [{ at: at(30), count: 2 }] } } };
+  const found = withPast(history, past);
+  equal(found.pools.p.samples.map((one) => [(one.at - Date.parse(at(0))) / 1000, one.active]), [[20, 1], [80, 5], [101, 1], [110, 2]]);
+  equal(found.pools.p.limits.map((one) => one.count), [2]);
+  equal(found.since, Date.parse(at(20)));
+  equal(withPast(history, null), history);
+});
+
+test("what is known holds from when it was asked for, if nothing changed since", () => {
+  const history = remember(NOTHING, seen(100, pool({ active: 3 })));
+  const found = withPast(history, { now: at(105), pools: { p: { samples: [noted(101)], limits: [] } } });
+  equal(found.pools.p.samples.map((one) => [(one.at - Date.parse(at(0))) / 1000, one.active]), [[101, 1], [105, 3]]);
+});
+
+test("where nobody looked for long there is a hole", () => {
+  const history = remember(NOTHING, seen(9000, pool()));
+  const found = withPast(history, { now: at(9000), pools: { p: { samples: [noted(0), noted(600), noted(3000)], limits: [] } } });
+  equal(found.pools.p.samples.map((one) => Number.isFinite(one.cap)), [true, true, false, true, false, true]);
+  holds(found.pools.p.samples.every((one, n, all) => !n || one.at > all[n - 1].at), "out of order");
 });

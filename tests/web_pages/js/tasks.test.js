@@ -1,4 +1,4 @@
-import { actions, board, COLUMNS, filtered, graphOf, runWord, STATES, stateOf, taskOf, withPages } from "/static/js/lib/tasks.js";
+import { actions, board, COLUMNS, filtered, graphOf, runWord, STATES, stateOf, taskOf, withChanges, withPages } from "/static/js/lib/tasks.js";
 import { timeline } from "/static/js/lib/timeline.js";
 import { equal, holds, test } from "./harness.js";
 export { run } from "./harness.js";
@@ -74,4 +74,11 @@ test("a run that goes on has no end; an outcome that is unknown is told as it is
   const told = (run) => timeline({ created_at: "2026-03-01T10:00:00.000Z", state: "running", runs: [run] }).map((one) => one.what);
   equal(told(RUN), ["Attempt 1 began", "Submitted"]);
   equal(told({ ...RUN, outcome: "rate_limited", ended_at: "2026-03-01T10:06:00.000Z" })[0], "Attempt 1 ended: rate limited");
+});
+
+test("changes are laid over what is known, and what is gone is gone", () => {
+  const known = new Map([["a", { id: "a", state: "queued", title: "A" }], ["b", { id: "b" }]]);
+  const found = withChanges(known, new Map([["a", { state: "done" }], ["b", null], ["c", { id: "c" }], ["d", null]]));
+  equal([...found], [["a", { id: "a", state: "done", title: "A" }], ["c", { id: "c" }]]);
+  equal(known.size, 2);
 });

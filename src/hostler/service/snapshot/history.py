@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 from hostler.agents.outcomes import Outcome
 from hostler.model import EPOCH, stamp
 from hostler.store import Transaction
-from hostler.store.history import Sums, ended_since, newest_end
+from hostler.store.history import Ended, Sums, ended_since, newest_end, newest_ended
+from hostler.store.standing_writes import Delivery, deliveries
 
 # Shortest first.
 WINDOWS: Mapping[str, timedelta] = {
@@ -24,6 +25,8 @@ WINDOWS: Mapping[str, timedelta] = {
 WELL = (Outcome.SUCCESS, Outcome.NEEDS_INPUT, Outcome.BLOCKED, Outcome.INTERRUPTED)
 # As long as no run ends, a history is as good as a new one for so long.
 FRESH = timedelta(minutes=1)
+# Of runs and writes, so many of the newest are looked at one by one.
+MOST = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +71,28 @@ class Window:
 History = Mapping[str, Window]
 
 
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What is summed up of the past, and the newest of it one by one, newest first."""
+
+    windows: History
+    ended: Sequence[Ended] = ()
+    sent: Sequence[Delivery] = ()
+
+
 class Histories:
-    """Keeps a history while no run has ended since, and not for long."""
+    """Keeps the past while no run has ended since, and not for long."""
 
     def __init__(self) -> None:
-        self._kept: tuple[str, datetime, History] | None = None
+        self._kept: tuple[str, datetime, Past] | None = None
 
-    def at(self, tx: Transaction) -> History:
-        """The history as it is now."""
+    def at(self, tx: Transaction) -> Past:
+        """The past as it is now."""
         newest, now = newest_end(tx), tx.now()
         kept = self._kept
         if kept is not None and kept[0] == newest and timedelta() <= now - kept[1] < FRESH:
             return kept[2]
-        found = history(tx)
+        found = Past(history(tx), newest_ended(tx, MOST), deliveries(tx, MOST))
         self._kept = (newest, now, found)
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -9,8 +10,16 @@ from typing import Any
 from hostler.model import parse_stamp, stamp
 from hostler.service.candidates import Held
 from hostler.service.pages import about
+from hostler.service.snapshot.expecting import (
+    Busy,
+    Expected,
+    Waiter,
+    expected_starts,
+    usual_seconds,
+)
 from hostler.service.why import Gatekeeper, Inquiry, since_when
 from hostler.store import Transaction
+from hostler.store.history import Ended
 from hostler.store.instants import age, not_after
 from hostler.store.tasks import Task
 
@@ -24,10 +33,11 @@ class Queued:
     held: Held | None
     since: datetime
     seconds: float
+    expected: Expected | None = None
 
     def as_json(self, web_url: str) -> dict[str, Any]:
         """For programs; `until` is when its gate opens by itself, where that is known."""
-        held = self.held
+        held, expected = self.held, self.expected
         return {
             "position": self.position,
             **about(self.task, web_url),
@@ -39,12 +49,26 @@ class Queued:
             "remedy": held.remedy if held else None,
             "since": stamp(self.since),
             "until": stamp(held.until) if held and held.until else None,
+            "starts_at": stamp(expected.at) if expected else None,
+            "starts_about": expected.about if expected else None,
         }
 
 
-def queued_tasks(tx: Transaction, inquiry: Inquiry) -> tuple[Queued, ...]:
-    """All that wait for a place, in the order in which they are looked at."""
-    found, now = Gatekeeper(tx, inquiry).queue(), tx.now()
+def queued_tasks(
+    tx: Transaction, inquiry: Inquiry, runs: Iterable[Busy] = (), ended: Iterable[Ended] = ()
+) -> tuple[Queued, ...]:
+    """All that wait for a place, in the order in which they are looked at.
+
+    `runs` and `ended`: who is at work, and who was; by them starts are estimated.
+    """
+    keeper, now = Gatekeeper(tx, inquiry), tx.now()
+    found = keeper.queue()
+    usual = usual_seconds((one.pool, one.work_seconds) for one in ended)
+    waiters = [_waiter(task, held, keeper) for task, held in found]
+    starts: list[Expected | None] = [None] * len(found)
+    # Without a service nothing starts, whatever gates say.
+    if inquiry.presence.takes_tasks:
+        starts = expected_starts(waiters, runs, usual, now)
     return tuple(
         Queued(
             position,
@@ -52,6 +76,13 @@ def queued_tasks(tx: Transaction, inquiry: Inquiry) -> tuple[Queued, ...]:
             held,
             not_after(since_when(task, held), now),
             age(parse_stamp(task.state_since), now).total_seconds(),
+            expected,
         )
-        for position, (task, held) in enumerate(found, start=1)
+        for position, ((task, held), expected) in enumerate(zip(found, starts, strict=True), 1)
     )
+
+
+def _waiter(task: Task, held: Held | None, keeper: Gatekeeper) -> Waiter:
+    place = keeper.yard.places.get(task.id)
+    gate, until = (held.gate, held.until) if held else (None, None)
+    return Waiter(task.project, place.pool if place else "", gate, until)

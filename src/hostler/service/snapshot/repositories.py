@@ -10,6 +10,7 @@ from typing import Any
 from hostler.config.settings import Settings
 from hostler.service.places import paused_words
 from hostler.service.snapshot.feeds import FeedRead
+from hostler.service.snapshot.polls import PollLag
 from hostler.store.pauses import Pause
 
 
@@ -27,6 +28,7 @@ class Watched:
     queued: int
     pulls: int
     feeds: tuple[FeedRead, ...] = ()
+    lag: PollLag | None = None
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
@@ -41,6 +43,7 @@ class Watched:
             "queued": self.queued,
             "pulls": self.pulls,
             "feeds": [one.as_json() for one in self.feeds],
+            "polls": self.lag.as_json() if self.lag else None,
         }
 
 
@@ -58,6 +61,7 @@ def watched_repositories(
     paused: Mapping[str, Pause],
     busy: Busy,
     feeds: Mapping[str, tuple[FeedRead, ...]],
+    lags: Mapping[str, PollLag],
 ) -> tuple[Watched, ...]:
     """Those of the settings, in their order."""
     at_work, queued, pulls = Counter(busy.at_work), Counter(busy.queued), Counter(busy.pulls)
@@ -73,6 +77,7 @@ def watched_repositories(
             queued=queued[project],
             pulls=pulls[project],
             feeds=feeds.get(project, ()),
+            lag=lags.get(project),
         )
         for project, repo in settings.repo.items()
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,9 +15,12 @@ from hostler.model import RepoName, stamp
 from hostler.service.presence import Presence
 from hostler.service.snapshot.at_work import Activity, AtWork, agents_at_work
 from hostler.service.snapshot.costs import Money, github_plan, money, plan_json
+from hostler.service.snapshot.expecting import Busy as AtPlace
 from hostler.service.snapshot.feeds import feeds_read
 from hostler.service.snapshot.history import Histories, History
 from hostler.service.snapshot.needy import PERSON, Needy, needy_tasks
+from hostler.service.snapshot.objectives import Objective, objectives
+from hostler.service.snapshot.polls import PollLag, poll_lags
 from hostler.service.snapshot.pulls import Followed, followed_pulls
 from hostler.service.snapshot.queue import Queued, queued_tasks
 from hostler.service.snapshot.repositories import Busy, Watched, watched_repositories
@@ -52,6 +56,7 @@ class Snapshot:
     github: Plan
     unsent: int
     full: str = ""
+    objectives: tuple[Objective, ...] = ()
 
     @property
     def needy_total(self) -> int:
@@ -85,6 +90,7 @@ class Snapshot:
             "github": plan_json(self.github),
             "unsent_writes": self.unsent,
             "disk_full": self.full or None,
+            "objectives": [one.as_json() for one in self.objectives],
         }
 
 
@@ -94,7 +100,9 @@ def snapshot(
     """Everything as it is now; `histories` keeps what need not be summed up again."""
     settings = inquiry.settings
     found, paused = agents_at_work(tx, activity), pauses(tx)
-    queue, pulls = queued_tasks(tx, inquiry), followed_pulls(tx, settings)
+    past, lags = (histories or Histories()).at(tx), poll_lags(tx)
+    places = [AtPlace(one.run.project, one.run.pool, one.seconds) for one in found]
+    queue, pulls = queued_tasks(tx, inquiry, places, past.ended), followed_pulls(tx, settings)
     followed = [one.project for one in pulls]
     busy = Busy([one.run.project for one in found], [one.task.project for one in queue], followed)
     feeds = {
@@ -111,14 +119,20 @@ def snapshot(
         queue=queue,
         needy=needy_tasks(tx),
         pulls=pulls,
-        repositories=watched_repositories(settings, paused, busy, feeds),
+        repositories=watched_repositories(settings, paused, busy, feeds, lags),
         governor=governor_status(tx, inquiry.policy, inquiry.here),
-        history=(histories or Histories()).at(tx),
+        history=past.windows,
         money=money(tx, settings.budget),
         github=github_plan(settings, followed),
         unsent=len(open_writes(tx)),
         full=_full(inquiry),
+        objectives=objectives(_watched(settings, lags), past, tx.now()),
     )
+
+
+def _watched(settings: Settings, lags: Mapping[str, PollLag]) -> list[PollLag]:
+    """Without those that nobody watches any more."""
+    return [one for project, one in lags.items() if project in settings.repo]
 
 
 def _full(inquiry: Inquiry) -> str:

@@ -90,6 +90,7 @@ export const api = {
   version: () => get("version"),
   config: () => get("config"),
   findings: () => get("doctor"),
+  poolHistory: () => get("pool-history"),
   tasks: (query) => get("tasks", query),
   task: (task) => get(at("tasks", task)),
   why: (task) => get(at("tasks", task, "why")),
@@ -100,6 +101,8 @@ export const api = {
   setCap: (pool, max) => send("PATCH", at("pools", pool), { max_global_agents: max }),
   park: (pool, minutes, why) => send("POST", at("pools", pool, "park"), { minutes, why }),
   open: (pool) => send("POST", at("pools", pool, "resume")),
+  pause: (project, why) => send("POST", at("repositories", project, "pause"), { why }),
+  unpause: (project) => send("POST", at("repositories", project, "resume")),
   paths: {
     tasks: "live/tasks",
     output: (run) => at("live", "runs", run),

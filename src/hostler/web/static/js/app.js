@@ -5,7 +5,7 @@ import { frame } from "./frame.js";
 import { moment } from "./lib/format.js";
 import { routeOf } from "./lib/routes.js";
 import { remember } from "./lib/samples.js";
-import { stateOf, taskOf, withPages } from "./lib/tasks.js";
+import { stateOf, taskOf, withChanges, withPages } from "./lib/tasks.js";
 import { h, render } from "./lib/vdom.js";
 import { follow } from "./live.js";
 import { openDialog } from "./parts/dialogs.js";
@@ -85,7 +85,7 @@ async function loadTasks() {
     const open = await listed(OPEN_STATES, PAGES, LISTED);
     const over = await listed(OVER_STATES, 1, OVER_SHOWN);
     const tasks = new Map([...open.tasks, ...over.tasks].map(listedTask).map((task) => [task.id, task]));
-    update({ tasks: merged(tasks), tasksError: null, tasksCapped: open.more || over.more });
+    update({ tasks: withChanges(tasks, changedTasks), tasksError: null, tasksCapped: open.more || over.more });
   } catch (error) {
     update({ tasksError: error });
   }
@@ -118,27 +118,21 @@ async function configured() {
 let changedTasks = new Map();
 let loading = 0;
 
-function merged(tasks) {
-  const all = new Map(tasks);
-  for (const [id, one] of changedTasks) all.set(id, { ...all.get(id), ...one });
-  return all;
-}
-
 function taskChanged(raw) {
-  const task = listedTask(raw);
-  if (state.task?.id === task.id) page.refreshTask();
+  const { id } = raw;
+  if (state.task?.id === id) page.refreshTask();
   if (!state.tasks && !loading) return;
   // Of many changes in one moment, the list is copied once.
   if (!mergeAsked) queueMicrotask(mergeNow);
   mergeAsked = true;
-  changedTasks.set(task.id, task);
+  changedTasks.set(id, raw.deleted ? null : listedTask(raw));
 }
 
 let mergeAsked = false;
 
 function mergeNow() {
   mergeAsked = false;
-  if (state.tasks) update({ tasks: merged(state.tasks) });
+  if (state.tasks) update({ tasks: withChanges(state.tasks, changedTasks) });
   if (!loading) changedTasks = new Map();
 }
 
@@ -167,6 +161,8 @@ function linked(link) {
     refreshSoon();
     if (state.tasksError) loadTasks();
     if (state.task?.error) page.refreshTask();
+    // What happened while nobody told us is noted there.
+    if (state.past || state.pastError) loadPast();
   }
 }
 
@@ -254,6 +250,44 @@ async function examine() {
   }
 }
 
+/** What the service has noted of pools. */
+async function loadPast() {
+  try {
+    update({ past: await api.poolHistory(), pastError: null });
+  } catch (error) {
+    update({ pastError: error });
+  }
+}
+
+function pause(repo) {
+  openDialog({
+    title: `Pause ${repo.repo}?`,
+    submitWords: "Pause it",
+    body: () => [
+      h("p", {}, "Nothing new starts on it until somebody lets it go on. Agents at work go on."),
+      h("div", { class: "field" }, h("label", { for: "why" }, "Why (may stay empty)"), h("input", { id: "why", name: "why", maxlength: 1000 })),
+    ],
+    submit: async ({ why }) => {
+      await api.pause(repo.project, why);
+      refreshSoon();
+      return "It is paused.";
+    },
+  });
+}
+
+function unpause(repo) {
+  openDialog({
+    title: `Let ${repo.repo} go on?`,
+    submitWords: "Let it go on",
+    body: () => [h("p", {}, repo.paused), h("p", {}, "What waits on it may start at once.")],
+    submit: async () => {
+      const found = await api.unpause(repo.project);
+      refreshSoon();
+      return found.still_paused ? `It still waits: ${found.still_paused}` : "It goes on.";
+    },
+  });
+}
+
 const acts = {
   refresh: () => {
     update({ snapshotError: null });
@@ -265,6 +299,8 @@ const acts = {
   setCap,
   park,
   openPool,
+  pause,
+  unpause,
   submit,
   openTask: page.openTask,
   answer: page.answer,
@@ -293,6 +329,7 @@ function entered(before) {
   } else page.leaveTask();
   if (route.screen === "work" && !state.tasks) loadTasks();
   if (route.screen === "health" && !state.findings) examine();
+  if (route.screen === "governor") loadPast();
   if (before && (before.screen !== route.screen || before.task !== route.task)) {
     scrollTo(0, 0);
     announce(TITLES[route.screen]);

@@ -15,6 +15,9 @@ export const state = {
   snapshot: null,
   snapshotError: null,
   history: NOTHING,
+  /** What the service has noted of pools; read when it is looked at. */
+  past: null,
+  pastError: null,
   tasks: null,
   tasksError: null,
   filter: { word: "", project: "" },

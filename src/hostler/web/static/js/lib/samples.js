@@ -1,4 +1,4 @@
-// What a page has seen of each pool since it was opened.
+// What is known of each pool over time: what the service has noted, and what the page has seen since.
 
 import { moment } from "./format.js";
 
@@ -47,4 +47,36 @@ function limitsAfter(known, last, sample, pool) {
   const told = moment(pool.overlay?.last_rate_limit_at);
   const at = Number.isNaN(told) ? sample.at : Math.min(told, sample.at);
   return [...known.limits, { at, count: more }].slice(-MOST);
+}
+
+// The service notes a pool that stays as it is every ten minutes: who is silent for longer was away.
+const AWAY = 900000;
+const UNSEEN = Object.freeze({ ceiling: NaN, cap: NaN, active: NaN, breaker: "closed", parked: false, events: 0 });
+
+/** What the page has seen, behind what the service noted before; `past` is its answer, or null. */
+export function withPast(seen, past) {
+  if (!past || seen.since === null) return seen;
+  const until = moment(past.now);
+  const pools = { ...seen.pools };
+  for (const [name, noted] of Object.entries(past.pools)) pools[name] = joined(noted, seen.pools[name] ?? { samples: [], limits: [] }, until);
+  const first = Object.values(pools).map((one) => one.samples[0]?.at ?? Infinity);
+  return { since: Math.min(seen.since, ...first), until: seen.until, pools };
+}
+
+function joined(noted, own, until) {
+  const before = noted.samples.map((one) => ({ ...one, at: moment(one.at), events: 0 }));
+  const after = own.samples.filter((one) => one.at > until);
+  const known = own.samples[own.samples.length - 1];
+  // Nothing has changed since it was asked for: what is known holds from then on.
+  if (!after.length && known) after.push({ ...known, at: until });
+  const limits = noted.limits.map((one) => ({ at: moment(one.at), count: one.count }));
+  return { samples: broken([...before, ...after]), limits: [...limits, ...own.limits.filter((one) => one.at > until)] };
+}
+
+/** Samples with a hole wherever nobody looked for long. */
+function broken(samples) {
+  return samples.flatMap((one, number) => {
+    const next = samples[number + 1];
+    return next && next.at - one.at > AWAY ? [one, { ...UNSEEN, at: one.at + AWAY }] : [one];
+  });
 }

@@ -57,6 +57,16 @@ export function withPages(task, web) {
   return { ...task, issueUrl: task.issueUrl ?? page("issues", task.issue), pullUrl: task.pullUrl ?? page("pull", task.pull) };
 }
 
+/** Tasks with what has changed; a change to null is a task that is gone. */
+export function withChanges(tasks, changes) {
+  const all = new Map(tasks);
+  for (const [id, one] of changes) {
+    if (one) all.set(id, { ...all.get(id), ...one });
+    else all.delete(id);
+  }
+  return all;
+}
+
 /** Where a task comes from: "octo/stable#12", or its project. */
 export function origin(task) {
   if (!task.repo) return task.project;

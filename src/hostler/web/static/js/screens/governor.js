@@ -2,6 +2,7 @@
 
 import { ago, ahead, clock, clockSeconds, many, percent, UNKNOWN } from "../lib/format.js";
 import { bands, countTicks, scale, stepArea, stepPath, timeTicks } from "../lib/charts.js";
+import { withPast } from "../lib/samples.js";
 import { h } from "../lib/vdom.js";
 import { gauge } from "../parts/gauge.js";
 import { bones, button, chip, empty, sectionHead, trouble } from "../parts/small.js";
@@ -13,13 +14,23 @@ export function governor(state, acts) {
     "div",
     { class: "stack" },
     h("div", { class: "room-head" }, h("h1", {}, "Governor"), h("p", { class: "soft small" }, since(state))),
-    seen.governor.pools.map((pool) => poolPart(pool, state, acts)),
+    seen.governor.pools.map((pool) => poolPart(pool, { ...state, history: known(state.history, state.past) }, acts)),
   );
 }
 
-function since({ history, now }) {
+/** Both together, joined anew only when one of them has changed. */
+let joined = { history: null, past: null, found: null };
+
+function known(history, past) {
+  if (joined.history !== history || joined.past !== past) joined = { history, past, found: withPast(history, past) };
+  return joined.found;
+}
+
+function since({ history, past, pastError, now }) {
   if (history.since === null) return "";
-  return `Charts show what this page has seen since ${clock(new Date(history.since).toISOString(), now)}; older values are not kept.`;
+  const at = (stamp) => clock(stamp, now);
+  if (past) return `Charts show what the service has noted since ${at(new Date(known(history, past).since).toISOString())}; a day is kept. Where a line is broken, no service was at work.`;
+  return `Charts show what this page has seen since ${at(new Date(history.since).toISOString())}${pastError ? "; what was before cannot be read" : ""}.`;
 }
 
 function poolPart(pool, state, acts) {
@@ -80,7 +91,7 @@ function chart(pool, { history, now, width }) {
   // What was seen last holds until now, as long as the page is told of changes.
   const end = Math.max(history.until, now);
   const until = Math.max(end, from + SHORTEST);
-  const ticks = countTicks(Math.max(1, ...samples.map((one) => Math.max(one.ceiling, one.active, one.cap))));
+  const ticks = countTicks(samples.reduce((most, one) => Math.max(most, one.ceiling || 0, one.active || 0, one.cap || 0), 1));
   const x = scale([from, until], [box.left, box.width - box.right]);
   const y = scale([0, ticks[ticks.length - 1]], [box.height - box.bottom, box.top]);
   const points = (name) => samples.map((one) => ({ at: one.at, value: one[name] }));

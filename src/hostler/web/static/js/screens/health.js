@@ -1,6 +1,6 @@
-// Health: what doctor finds, what GitHub and the agents cost, how far lists were read, how runs went.
+// Health: what is wanted of a day, what doctor finds, what GitHub and the agents cost, how late looks were.
 
-import { ago, clock, count, duration, money, percent, UNKNOWN } from "../lib/format.js";
+import { ago, clock, count, duration, money, percent, roughly, UNKNOWN } from "../lib/format.js";
 import { h } from "../lib/vdom.js";
 import { bones, button, chip, empty, sectionHead, trouble, withCode } from "../parts/small.js";
 
@@ -17,8 +17,8 @@ export function health(state, acts) {
     h(
       "div",
       { class: "columns" },
-      h("div", { class: "stack" }, findings(state, acts), history(seen)),
-      h("div", { class: "stack" }, github(seen), cost(seen), feeds(seen, state.now)),
+      h("div", { class: "stack" }, objectives(seen), findings(state, acts), history(seen)),
+      h("div", { class: "stack" }, github(seen), cost(seen), lags(seen, state.now), feeds(seen, state.now)),
     ),
   );
 }
@@ -27,6 +27,36 @@ function service(seen, now) {
   const one = seen.service;
   if (!one) return chip("nobody works on this home", "bad", { class: "has-dot" });
   return h("p", { class: "soft small" }, `Hostler ${one.version ?? ""} on ${one.host}, pid ${one.pid}, since ${clock(one.since, now)}${one.takes_tasks ? "" : "; it takes no tasks"}`);
+}
+
+// -- what is wanted of a day -------------------------------------------------------------------
+
+function objectives(seen) {
+  const rows = seen.objectives ?? [];
+  if (!rows.length) return null;
+  const missed = rows.filter((one) => one.met === false).length;
+  return h(
+    "section",
+    { key: "objectives", "aria-label": "Objectives of the last day" },
+    sectionHead("Objectives of the last day", missed ? `${missed} missed` : undefined),
+    h("ul", { class: "panel rows" }, rows.map(objective)),
+  );
+}
+
+function objective(one) {
+  const [words, tone] = one.met === null ? ["no data", "idle"] : one.met ? ["met", "good"] : ["missed", "bad"];
+  return h(
+    "li",
+    { class: "objective", key: one.name },
+    chip(words, tone, { class: "has-dot" }),
+    h("p", { class: "small" }, one.what),
+    h("p", { class: "objective-value" }, h("strong", { class: "number" }, measured(one.value, one.unit)), h("span", { class: "soft tiny" }, `wanted: ${one.at_most ? "at most" : "at least"} ${measured(one.target, one.unit)}; of ${count(one.of)}`)),
+  );
+}
+
+function measured(value, unit) {
+  if (!Number.isFinite(value)) return UNKNOWN;
+  return unit === "share" ? `${(Math.floor(value * 1000) / 10).toString()}\u00a0%` : duration(value);
 }
 
 // -- doctor -----------------------------------------------------------------------------------
@@ -149,6 +179,34 @@ function cost(seen) {
       found.per_task_usd ? h("p", { class: "soft tiny" }, `A task may cost ${money(found.per_task_usd)}.`) : null,
     ),
   );
+}
+
+function lags(seen, now) {
+  return h(
+    "section",
+    { key: "lags", "aria-label": "Looks at repositories" },
+    sectionHead("Looks at repositories"),
+    seen.repositories.length
+      ? h("ul", { class: "panel rows" }, seen.repositories.map((one) => lag(one, now)))
+      : empty("No repository is watched.", "hostler repo add owner/name adds one."),
+  );
+}
+
+function lag(repo, now) {
+  const seen = repo.polls;
+  const odd = seen ? seen.late + seen.failed : 0;
+  return h(
+    "li",
+    { class: "lag", key: repo.project },
+    h("div", { class: "title-line" }, h("span", { class: "small one-line" }, repo.repo), seen?.overdue_seconds ? chip(`overdue for ${roughly(seen.overdue_seconds)}`, "bad", { class: "has-dot" }) : null),
+    seen?.looked_at
+      ? h("p", { class: "soft tiny" }, `looked at ${ago(seen.looked_at, now)}, ${lagWords(seen.lag_seconds)} after it was due; at worst ${lagWords(seen.worst_seconds)}; ${odd ? `${odd} of ${seen.polls} late or in part` : `${seen.polls}, all in time`}`)
+      : h("p", { class: "soft tiny" }, "not looked at in the last day"),
+  );
+}
+
+function lagWords(seconds) {
+  return seconds < 10 ? `${seconds.toFixed(1)}s` : duration(seconds);
 }
 
 function feeds(seen, now) {

@@ -4,7 +4,7 @@ import { age, ahead, clock, count, duration, many, megabytes, money, roughly, UN
 import { runWord, taskOf } from "../lib/tasks.js";
 import { h } from "../lib/vdom.js";
 import { gauge } from "../parts/gauge.js";
-import { bones, chip, empty, originLink, pullLink, sectionHead, stateChip, taskLink, trouble, upTo } from "../parts/small.js";
+import { bones, button, chip, empty, originLink, pullLink, sectionHead, stateChip, taskLink, trouble, upTo } from "../parts/small.js";
 
 // Who writes nothing for so long is looked at twice.
 const QUIET = 300;
@@ -22,7 +22,7 @@ export function stable(state, acts) {
       "div",
       { class: "columns" },
       h("div", { class: "stack" }, needy(seen, now, state, acts), atWork(seen, now), queue(seen, now, state, acts)),
-      h("div", { class: "stack" }, pools(seen, now), repositories(seen)),
+      h("div", { class: "stack" }, pools(seen, now), repositories(seen, acts)),
     ),
   );
 }
@@ -154,7 +154,9 @@ export function gateWord(gate) {
 
 function starts(raw, now) {
   if (raw.would_start) return "now";
-  return raw.until ? `${ahead(raw.until, now)} (${clock(raw.until, now)})` : "not known";
+  const at = raw.starts_at ?? raw.until;
+  if (!at) return "not known";
+  return raw.starts_about ? `about ${ahead(at, now)}` : `${ahead(at, now)} (${clock(at, now)})`;
 }
 
 // -- the side ---------------------------------------------------------------------------------
@@ -174,21 +176,28 @@ function pools(seen, now) {
   );
 }
 
-function repositories(seen) {
+function repositories(seen, acts) {
   return h(
     "section",
     { key: "repositories", "aria-label": "Repositories" },
     sectionHead("Repositories", seen.repositories.length),
-    seen.repositories.length ? h("ul", { class: "panel rows" }, seen.repositories.map(repository)) : empty("No repository is watched.", "`hostler repo add owner/name` adds one.".replaceAll("`", "")),
+    seen.repositories.length ? h("ul", { class: "panel rows" }, seen.repositories.map((one) => repository(one, acts))) : empty("No repository is watched.", "`hostler repo add owner/name` adds one.".replaceAll("`", "")),
   );
 }
 
-function repository(one) {
+function repository(one, acts) {
   return h(
     "li",
     { class: "repo", key: one.project },
-    h("div", { class: "title-line" }, h("span", { class: "title one-line" }, one.repo), one.paused ? chip("paused", "ask", { title: one.paused }) : null),
+    h("div", { class: "title-line" }, h("span", { class: "title one-line" }, one.repo), one.paused ? chip("paused", "ask", { title: one.paused }) : null, pauseButton(one, acts)),
     h("p", { class: "soft tiny number" }, `${one.at_work} at work · ${one.queued} waiting · ${many(one.pulls, "pull request")}`),
     one.paused ? h("p", { class: "small" }, one.paused) : null,
   );
+}
+
+/** What the settings hold back, no button lets go on. */
+function pauseButton(one, acts) {
+  if (one.paused_in_settings) return null;
+  const [words, act] = one.paused ? ["Let it go on …", acts.unpause] : ["Pause …", acts.pause];
+  return button(words, () => act(one), { look: "is-plain is-small", "aria-label": `${words.replace(" …", "")}: ${one.repo}` });
 }

@@ -1,0 +1,302 @@
+"""What is noted of pools and looks, what is wanted of a day, and when a task may start."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from intake_yard import database
+from why_stage import Stage
+
+from hostler.clock import FakeClock
+from hostler.errors import GitHubPollingError, ServerFailed
+from hostler.governor import Gate as GovernorGate
+from hostler.governor import Policy, park
+from hostler.governor.gates import UNTIL_RESUMED
+from hostler.intake import Watch
+from hostler.model import RepoName, stamp
+from hostler.service.candidates import Gate
+from hostler.service.looking import Looked
+from hostler.service.orchestrator import RepoOrchestrator, Rhythm, Staff
+from hostler.service.poll_book import PollBook
+from hostler.service.recording import STILL_HERE, Recorder, worth_keeping
+from hostler.service.snapshot.expecting import Busy, Expected, Waiter, expected_starts
+from hostler.service.snapshot.history import Past, Record, Window
+from hostler.service.snapshot.objectives import objectives, percentile
+from hostler.service.snapshot.polls import PollLag
+from hostler.store.history import Ended
+from hostler.store.poll_hours import Polls, polls_since
+from hostler.store.pool_samples import PoolSample, samples_since
+from hostler.store.standing_writes import Delivery
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+# -- when a task may start ---------------------------------------------------------------------
+
+POOLS = st.sampled_from(["p", "q"])
+PROJECTS = st.sampled_from(["barn", "yard"])
+GATES = st.sampled_from([None, Gate.WORKERS, Gate.PAUSED, *GovernorGate])
+UNTIL = st.none() | st.integers(-50, 5000).map(lambda s: NOW + timedelta(seconds=s))
+QUEUE = st.lists(st.builds(Waiter, PROJECTS, POOLS, GATES, UNTIL), max_size=12)
+BUSY = st.lists(st.builds(Busy, PROJECTS, POOLS, st.floats(0, 5000)), max_size=6)
+USUAL = st.dictionaries(POOLS, st.floats(1, 3000))
+
+
+@given(QUEUE, BUSY, USUAL)
+def test_a_gate_with_a_time_says_it_and_nothing_is_expected_in_the_past(queue, busy, usual):
+    found = expected_starts(queue, busy, usual, NOW)
+    assert len(found) == len(queue)
+    for one, expected in zip(queue, found, strict=True):
+        if one.gate is None:
+            assert expected == Expected(NOW, about=False)
+        elif one.until is not None:
+            assert expected == Expected(max(one.until, NOW), about=False)
+        elif expected is not None:
+            assert expected.about and expected.at > NOW and busy and usual
+
+
+@given(st.integers(1, 12), BUSY, USUAL)
+def test_who_stands_behind_does_not_start_before(waiting, busy, usual):
+    queue = [Waiter("barn", "p", GovernorGate.CAP)] * waiting
+    found = expected_starts(queue, busy, usual, NOW)
+    known = [one.at for one in found if one]
+    assert known == sorted(known)
+    in_pool = [one for one in busy if one.pool == "p"]
+    assert len(known) == (waiting if in_pool and "p" in usual else 0)
+
+
+def test_the_second_in_line_waits_for_the_second_place():
+    queue = [Waiter("barn", "p", GovernorGate.CAP)] * 3
+    busy = [Busy("barn", "p", 40.0), Busy("yard", "p", 10.0), Busy("yard", "q", 99.0)]
+    found = expected_starts(queue, busy, {"p": 100.0, "q": 100.0}, NOW)
+    assert [(one.at - NOW).total_seconds() for one in found] == [60.0, 90.0, 160.0]
+
+
+@pytest.mark.parametrize("gate", [Gate.PAUSED, Gate.DEPENDENCIES, GovernorGate.MEMORY])
+def test_where_nobody_can_guess_nothing_is_said(gate):
+    assert expected_starts([Waiter("barn", "p", gate)], [Busy("barn", "p", 1)], {"p": 9}, NOW) == [
+        None
+    ]
+
+
+# -- what is wanted of a day -------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0.01, 1))
+def test_a_percentile_is_one_of_them_and_few_exceed_it(values, part):
+    found = percentile(values, part)
+    assert found in values
+    assert sum(one <= found for one in values) >= part * len(values)
+    assert sum(one < found for one in values) < max(part * len(values), 1)
+
+
+def past(day=None, ended=(), sent=()):
+    return Past({"24h": Window({}, day or Record())}, ended, sent)
+
+
+def test_of_an_empty_day_nothing_is_known():
+    found = objectives([], past(), NOW)
+    assert [(one.value, one.met, one.of) for one in found] == [(None, None, 0)] * 4
+
+
+LOOKS = st.integers(0, 99)
+
+
+@given(st.lists(st.tuples(LOOKS, LOOKS, LOOKS), max_size=4), LOOKS, LOOKS)
+def test_shares_are_between_none_and_all_and_met_by_their_target(looks, good, failed):
+    lags = [PollLag(Polls(sum(one), one[1], one[2]), NOW) for one in looks]
+    polls, _, runs, _ = objectives(lags, past(Record(good + failed, failed)), NOW)
+    for one, of, well in (
+        (polls, sum(map(sum, looks)), sum(one[0] for one in looks)),
+        (runs, good + failed, good),
+    ):
+        assert one.of == of and one.value == (well / of if of else None)
+        assert one.met is (None if not of else well / of >= one.target)
+
+
+def test_starts_and_writes_of_the_last_day_alone_count():
+    def at(hours, seconds=0):
+        return stamp(NOW - timedelta(hours=hours) + timedelta(seconds=seconds))
+
+    ended = [Ended("p", at(2), at(2, 20), at(1)), Ended("p", at(30), at(29), at(28))]
+    sent = [Delivery(at(1), at(1, 61)), Delivery(at(25), at(1))]
+    _, starts, _, writes = objectives([], past(ended=ended, sent=sent), NOW)
+    assert (starts.value, starts.of, starts.met) == (20.0, 1, True)
+    assert (writes.value, writes.of, writes.met) == (61.0, 1, False)
+
+
+# -- looks, counted ----------------------------------------------------------------------------
+
+
+class Looker:
+    """Looks take as long as a test says."""
+
+    watch = Watch(RepoName("alice", "stable"), "stable", frozenset())
+
+    def __init__(self):
+        self.result = Looked()
+
+    def look(self):
+        return self.result
+
+    def stretch(self):
+        return 1.0
+
+
+class Threads:
+    """Take up looks when a test says so."""
+
+    def __init__(self):
+        self.waiting = []
+
+    def look(self, act, *, slow):
+        self.waiting.append((Future(), act))
+        return self.waiting[-1][0]
+
+    def reap(self, project):
+        return 0
+
+    def work(self):
+        future, act = self.waiting.pop()
+        future.set_result(act())
+
+
+class Yard:
+    """One repository that is looked at every 30 s, and the book of its looks."""
+
+    def __init__(self, *, by_turns=False):
+        self.clock, self.threads, self.looker = FakeClock(), Threads(), Looker()
+        staff = Staff(self.threads, lambda: None, lambda: None)
+        self.repo = RepoOrchestrator(self.looker, Rhythm(30.0, by_turns), staff, self.clock)
+        self.book = PollBook(self.clock)
+
+    def turn(self):
+        look = self.repo.poll_once(self.threads)
+        if look is not None:
+            self.book.note(look, self.repo.rhythm.interval)
+        return look
+
+    def look(self, seconds=0.0):
+        self.turn()
+        self.clock.advance(seconds)
+        self.threads.work()
+        return self.turn()
+
+    def take(self):
+        return self.book.take([self.repo]).get("stable")
+
+
+def test_a_look_is_as_late_as_it_is_over_after_it_was_due():
+    yard = Yard()
+    assert yard.look(2.0).lag == 2.0
+    yard.clock.advance(28.0 + 5.0)
+    assert yard.look(4.0).lag == 9.0
+    found = yard.take()
+    assert (found.polls, found.late, found.failed) == (2, 0, 0)
+    assert (found.lag_seconds, found.worst_seconds, found.last_seconds) == (11.0, 9.0, 9.0)
+    assert found.last_at == stamp(yard.clock.now()) and yard.take() is None
+
+
+def test_one_who_is_called_is_late_from_the_call_on():
+    yard = Yard(by_turns=True)
+    yard.turn()
+    assert not yard.threads.waiting and yard.repo.waiting() == 0
+    yard.repo.hasten()
+    yard.clock.advance(3.0)
+    yard.repo.hasten()
+    assert yard.repo.waiting() == 3.0
+    assert yard.look(1.0).lag == 4.0
+
+
+def test_late_and_failed_looks_are_counted_as_such():
+    yard = Yard()
+    yard.look(31.0)
+    yard.looker.result = Looked(
+        error=GitHubPollingError("a/b", "issues", ServerFailed("GET /x", 502))
+    )
+    yard.clock.advance(600)
+    yard.look()
+    found = yard.take()
+    assert (found.polls, found.late, found.failed) == (2, 1, 1)
+
+
+def test_a_look_that_hangs_is_told_while_it_does():
+    yard = Yard()
+    yard.turn()
+    yard.clock.advance(30.0)
+    assert yard.take() is None
+    begun = yard.clock.now() - timedelta(seconds=30)
+    yard.clock.advance(1.0)
+    assert yard.take() == Polls(late_since=stamp(begun))
+    yard.threads.work()
+    yard.turn()
+    assert yard.take().late_since == "" and yard.take() is None
+
+
+# -- pools, written down -----------------------------------------------------------------------
+
+SAMPLES = st.lists(
+    st.builds(
+        PoolSample,
+        st.sampled_from(["p", "q"]),
+        st.just("later"),
+        st.just(8),
+        st.integers(0, 2),
+        st.integers(0, 1),
+        st.sampled_from(["closed", "open"]),
+        st.booleans(),
+    ),
+    max_size=4,
+    unique_by=lambda one: one.pool,
+)
+
+
+@given(SAMPLES, SAMPLES)
+def test_only_what_is_new_is_kept(seen, recent):
+    kept = worth_keeping(seen, [replace(one, at="earlier") for one in recent])
+    assert set(kept) == set(seen) - set(recent)
+    assert worth_keeping(seen, seen) == []
+
+
+class Fixed:
+    """Caps that stay."""
+
+    def __init__(self):
+        self.policy = Policy(caps={"p": 3}, memory_floor_mb=0)
+
+    def current(self):
+        return self.policy
+
+
+def test_pools_are_noted_when_they_change_and_now_and_then():
+    clock = FakeClock()
+    with database(clock) as store:
+        stage, caps = Stage(store, clock), Fixed()
+        recorder = Recorder(store, caps)
+
+        def seen():
+            with store.read() as tx:
+                return [one for one in samples_since(tx, "") if one.pool == "p"]
+
+        recorder.record({})
+        clock.advance(60)
+        recorder.record({})
+        assert [(one.cap, one.ceiling, one.active) for one in seen()] == [(3, 3, 0)]
+        stage.start(stage.put())
+        with store.write("admission") as tx:
+            park(tx, "p", UNTIL_RESUMED, "holidays")
+        recorder.record({"barn": Polls(1)})
+        assert [(one.active, one.parked) for one in seen()] == [(0, False), (1, True)]
+        clock.advance(STILL_HERE.total_seconds() + 1)
+        mark = store.change_mark()
+        recorder.record({})
+        assert len(seen()) == 3 and store.change_mark() != mark
+        mark = store.change_mark()
+        recorder.record({})
+        assert store.change_mark() == mark
+        with store.read() as tx:
+            assert polls_since(tx, "")["barn"].polls == 1
