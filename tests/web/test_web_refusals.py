@@ -8,6 +8,7 @@ import pytest
 from web_house import BASE, BEARER, TOKEN, Client
 
 from hostler.errors import HostlerError, StoreBusy, StoreConflict
+from hostler.store.pauses import pauses
 from hostler.web.doors import Locks
 from hostler.web.guard import COOKIE, LARGEST_BODY, Guard
 from hostler.web.pages import local
@@ -126,6 +127,27 @@ def test_a_body_that_does_not_come_is_not_waited_for(house):
         yield b""
 
     fault(Client(guard, BEARER).post(f"{API}/tasks", content=never()), 408, "too_slow")
+
+
+def test_half_a_command_is_none(house):
+    sent: list[object] = []
+    pieces = [
+        {"type": "http.request", "body": b"", "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+
+    async def receive():
+        return pieces.pop(0)
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {TOKEN}".encode())]
+    scope = {"type": "http", "method": "POST", "path": f"{API}/pause", "headers": headers}
+    scope |= {"query_string": b"", "server": ("localhost", 80), "scheme": "http"}
+    asyncio.run(house.app(scope, receive, send))
+    with house.store.read() as tx:
+        assert (sent, pauses(tx)) == ([], {})
 
 
 def test_a_defect_of_ours_is_one_answer_and_one_line_of_the_log(house, client, monkeypatch):

@@ -12,13 +12,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hostler.telemetry import names
 from hostler.telemetry.metrics import metrics
+from hostler.web.client.line import BY
 from hostler.web.doors import API, LOGIN, LOOKING, STATIC, Door, Knock, Locks, judge
 from hostler.web.refusals import answer, shut
 from hostler.web.sessions import Session, Sessions
 
 COOKIE = "hostler_session"
-# In whose name somebody with the token asks.
-BY = "X-Hostler-By"
 LARGEST_BODY = 2 * 1024 * 1024
 BODY_SECONDS = 30.0
 POLICY = (
@@ -76,6 +75,8 @@ class Guard:
             except TimeoutError:
                 await _too_slow()(scope, receive, send)
                 return
+            except _CutOff:
+                return  # half a command is none, and nobody is there to be told
         if body is None:
             await _too_large()(scope, receive, send)
             return
@@ -126,6 +127,10 @@ def _refusal(door: Door, scope: Scope, headers: Headers) -> Response:
     return shut(door)
 
 
+class _CutOff(Exception):
+    """Whoever asked is gone, in the middle of a word."""
+
+
 async def _body(receive: Receive) -> bytes | None:
     """The whole body; None where it is too large."""
     parts: list[bytes] = []
@@ -133,7 +138,7 @@ async def _body(receive: Receive) -> bytes | None:
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            return b"".join(parts)  # whoever asked is gone
+            raise _CutOff
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if size > LARGEST_BODY:
