@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hostler.cli.doing import do
 from hostler.cli.output import note, say, say_json
 from hostler.cli.state import globals_of, settings_of
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from hostler.bus import Bus, Message
     from hostler.bus.place import Place
     from hostler.bus.reading import Wanted
+    from hostler.web.client.line import Line
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Project = Annotated[
@@ -81,22 +83,29 @@ def post(
       hostler bus post --task 20260301-235958-stable-12-bugfix --thread ID "Refused."
       hostler bus post --project stable --file notes.md
     """
-    from hostler.bus import Bus, Terms, sender_here
+    from hostler.bus import Terms, sender_here
     from hostler.cli.bus_words import body_of, type_named, usual_type
     from hostler.clock import SystemClock
-    from hostler.telemetry.redact import redact
+    from hostler.service.posting import Letter, Postbox
 
     sender = sender_here(os.environ)
     chosen = type_named(type_) if type_ else usual_type(sender)
     place = _place(context, project, task, may_be_new=create)
     terms = Terms.of(settings_of(globals_of(context)).settings.tasks)
-    body = redact(body_of(text, file, sys.stdin))
-    bus = Bus(place.path, SystemClock(), terms)
-    message = (bus.create() if create else bus).post(chosen, body, sender, thread=thread)
+    body = body_of(text, file, sys.stdin)
+    letter = Letter(place.project, place.task, chosen, body, thread, create)
+    box = Postbox(place.home, SystemClock(), terms, sender)
+
+    def there(line: Line) -> Mapping[str, Any]:
+        from hostler.web.client.ports import RemoteBuses
+
+        return RemoteBuses(line).post(letter)
+
+    stored = do(context, there, lambda: box.post(letter), by=sender.name)
     if json:
-        say_json({"bus": str(place.path), **message.stored()})
+        say_json({"bus": str(place.path), **stored})
     else:
-        say(f"Posted {message.id} ({message.type}) to {place}.")
+        say(f"Posted {stored['id']} ({stored['type']}) to {place}.")
 
 
 @commands.command()

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from hostler.cli.doing import do
 from hostler.cli.output import note, say, say_json
 from hostler.cli.state import Globals, globals_of, settings_of
 from hostler.errors import HostlerError, StoreMissing, StoreOutdated
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
-    from hostler.governor.gates import Closed
     from hostler.governor.status import Status
-    from hostler.store import Store, Transaction
+    from hostler.service.doing import Pools
+    from hostler.store import Store
+    from hostler.web.client.line import Line
 
 Provider = Annotated[
     str, typer.Option(help="The pool: provider or provider:account [show: all; else anthropic].")
@@ -138,7 +140,7 @@ def set_cap(
             f"--hard-max {hard_max} is below --max-global {max_global}.",
             "Name one that is not, or none: then it is twice --max-global.",
         )
-    _set(given, pool, {"max_global_agents": max_global, **chosen})
+    _set(context, pool, {"max_global_agents": max_global, **chosen})
     knobs = read_policy(given.home_folder, settings).knobs(pool)
     if json:
         say_json({"pool": pool, **told, "max_global_agents": knobs.max_global})
@@ -158,11 +160,9 @@ def reset(context: typer.Context, provider: Provider = "", json: Json = False) -
     Example:
       hostler governor reset --provider openai
     """
-    from hostler.governor import reset as forget
-
     provider, json = _given(context, provider, json=json)
     pool = _pool(provider)
-    known = _in_store(globals_of(context), lambda tx: forget(tx, pool))
+    known = _with_pools(context, lambda to: to.reset(pool))
     if json:
         say_json({"pool": pool, "was_known": known})
     else:
@@ -187,19 +187,12 @@ def park(
       hostler governor park --provider openai --for 2 --why "The key is renewed."
       hostler governor park --until 2026-05-01T12:00Z
     """
-    from hostler.governor import park as close_pool
-    from hostler.governor.parking import closed
     from hostler.model import stamp
-    from hostler.store.parked import parked_pool
 
     provider, json = _given(context, provider, json=json)
-    pool, ends = _pool(provider), _ends(until, hours)
-
-    def close(tx: Transaction) -> Closed | None:
-        close_pool(tx, pool, ends(tx.now()), why or "An operator closed it.")
-        return closed(parked_pool(tx, pool), tx.now())
-
-    found = _in_store(globals_of(context), close)
+    pool, term = _pool(provider), _term(until, hours)
+    reason = " ".join(why.split()) or "An operator closed it."
+    found = _with_pools(context, lambda to: to.park(pool, term, reason))
     if json:
         ends_at = stamp(found.ends_at) if found and found.ends_at else None
         say_json({"pool": pool, "parked": found is not None, "until": ends_at})
@@ -217,11 +210,9 @@ def resume(context: typer.Context, provider: Provider = "", json: Json = False) 
     Example:
       hostler governor resume --provider openai
     """
-    from hostler.governor import resume as open_pool
-
     provider, json = _given(context, provider, json=json)
     pool = _pool(provider)
-    was_closed = _in_store(globals_of(context), lambda tx: open_pool(tx, pool))
+    was_closed = _with_pools(context, lambda to: to.resume(pool))
     if json:
         say_json({"pool": pool, "was_parked": was_closed})
     else:
@@ -252,26 +243,24 @@ def _policy(name: str) -> str:
     raise _refused(f"There is no policy {name!r}.", f"Known are: {', '.join(known)}.")
 
 
-def _ends(until: str, hours: float) -> Callable[[datetime], datetime]:
-    """When a closing ends, from now on."""
+def _term(until: str, hours: float) -> datetime | timedelta | None:
+    """For how long or until when a pool is closed; None: until it is resumed."""
     from datetime import timedelta
 
-    from hostler.governor.gates import UNTIL_RESUMED
     from hostler.model import parse_stamp
 
     if until and hours:
         raise _refused("--until and --for say the same thing twice.", "Give one of them.")
     if hours:
-        return lambda now: now + timedelta(hours=min(hours, 10_000))
+        return timedelta(hours=min(hours, 10_000))
     if not until:
-        return lambda _now: UNTIL_RESUMED
+        return None
     try:
-        moment = parse_stamp(until)
+        return parse_stamp(until)
     except (ValueError, OverflowError):
         raise _refused(
             f"{until[:60]!r} is no moment.", "Write it like 2026-05-01T12:00Z."
         ) from None
-    return lambda _now: moment
 
 
 def _refused(what: str, remedy: str) -> HostlerError:
@@ -280,22 +269,31 @@ def _refused(what: str, remedy: str) -> HostlerError:
     return refused
 
 
-def _set(given: Globals, pool: str, chosen: dict[str, Any]) -> None:
+def _set(context: typer.Context, pool: str, chosen: dict[str, Any]) -> None:
     """Where there is no database yet, nothing was learned either."""
     from hostler.governor.caps import set_caps
-    from hostler.service.pool_caps import set_pool
 
-    home = given.home_folder
     try:
-        with _store(given) as store:
-            set_pool(home, settings_of(given).settings, store, pool, chosen)
+        _with_pools(context, lambda to: to.set(pool, chosen))
     except StoreMissing:
-        set_caps(home, pool, chosen)
+        set_caps(globals_of(context).home_folder, pool, chosen)
 
 
-def _in_store(given: Globals, act: Callable[[Transaction], T]) -> T:
-    with _store(given) as store, store.write("admission") as tx:
-        return act(tx)
+def _with_pools(context: typer.Context, act: Callable[[Pools], T]) -> T:
+    given = globals_of(context)
+
+    def there(line: Line) -> T:
+        from hostler.web.client.ports import RemotePools
+
+        return act(RemotePools(line))
+
+    def here() -> T:
+        from hostler.service.pool_caps import StoredPools
+
+        with _store(given) as store:
+            return act(StoredPools(given.home_folder, settings_of(given).settings, store))
+
+    return do(context, there, here)
 
 
 @contextmanager

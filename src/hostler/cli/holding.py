@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
 from hostler.cli.confirming import confirm
+from hostler.cli.doing import with_holds
 from hostler.cli.output import note, say, say_json
 from hostler.cli.task import Json, Why, opened
-from hostler.cli.task_states import director, say_changed
+from hostler.cli.task_states import say_changed
 from hostler.cli.who import who
 
 
@@ -31,8 +33,7 @@ def pause(context: typer.Context, why: Why = "", json: Json = False) -> None:
     """
     from hostler.store.pauses import ALL
 
-    with opened(context, make=True) as house:
-        found = director(house).pause(ALL, why)
+    found = with_holds(context, lambda to: to.pause(ALL, why), make=True)
     held, changed = found.held, found.changed
     if json:
         say_json({"changed": changed, "since": held.since, "by": held.by, "why": held.why})
@@ -53,11 +54,8 @@ def unpause(context: typer.Context, json: Json = False) -> None:
     from hostler.store.pauses import ALL
 
     changed, left = False, list[str]()
-    try:
-        with opened(context) as house:
-            changed, left = director(house).unpause(ALL)
-    except StoreMissing:
-        pass
+    with suppress(StoreMissing):
+        changed, left = with_holds(context, lambda to: to.unpause(ALL))
     if json:
         say_json({"changed": changed, "still_paused": left})
         return

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hostler.cli.confirming import confirm
+from hostler.cli.doing import with_holds
 from hostler.cli.logbook import logbook
 from hostler.cli.output import note, say, say_json
-from hostler.cli.state import Globals, globals_of, settings_of
-from hostler.cli.who import who
+from hostler.cli.state import globals_of, settings_of
 from hostler.errors import HostlerError
 
 if TYPE_CHECKING:
     from hostler.cli.repo_facts import Facts
-    from hostler.config import Settings
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Which = Annotated[str, typer.Argument(help="Its id in the settings, or owner/name.")]
@@ -136,22 +135,13 @@ def pause(
     Example:
       hostler repo pause stable --why "release week"
     """
-    from hostler.clock import SystemClock
     from hostler.config.repos import meant
-    from hostler.service.opening import open_or_make
-    from hostler.store import pauses
+    from hostler.store.pauses import project_scope
 
-    given = globals_of(context)
-    settings = settings_of(given).settings
-    found = meant(settings.repo, repository)
-    scope = pauses.project_scope(found)
-    store = open_or_make(given.home_folder, settings.runtime.database_url or None, SystemClock())
-    try:
-        with store.write() as tx:
-            changed = pauses.pause(tx, scope, who(), " ".join(why.split()))
-            held = pauses.pauses(tx)[scope]
-    finally:
-        store.close()
+    found = meant(settings_of(globals_of(context)).settings.repo, repository)
+    scope = project_scope(found)
+    made = with_holds(context, lambda to: to.pause(scope, why), make=True)
+    held, changed = made.held, made.changed
     facts = {"since": held.since, "by": held.by, "why": held.why}
     if json:
         say_json({"id": found, "changed": changed, "paused": facts})
@@ -172,12 +162,10 @@ def unpause(context: typer.Context, repository: Which, json: Json = False) -> No
       hostler repo unpause octo/stable
     """
     from hostler.config.repos import meant
-    from hostler.store import pauses
 
-    given = globals_of(context)
-    loaded = settings_of(given)
+    loaded = settings_of(globals_of(context))
     found = meant(loaded.settings.repo, repository)
-    changed, everything = _lift(given, loaded.settings, pauses.project_scope(found))
+    changed, everything = _lift(context, found)
     in_settings = loaded.settings.repo[found].paused
     if json:
         still = in_settings or everything
@@ -190,20 +178,16 @@ def unpause(context: typer.Context, repository: Which, json: Json = False) -> No
         say("It stays paused with everything else.")
 
 
-def _lift(given: Globals, settings: Settings, scope: str) -> tuple[bool, bool]:
+def _lift(context: typer.Context, project: str) -> tuple[bool, bool]:
     """Remove a pause; whether there was one, and whether everything is paused."""
     from hostler.errors import StoreMissing
-    from hostler.store import open_store, pauses
+    from hostler.store.pauses import ALL, project_scope
 
     try:
-        store = open_store(given.home_folder, settings.runtime.database_url or None)
+        changed, left = with_holds(context, lambda to: to.unpause(project_scope(project)))
     except StoreMissing:
         return False, False
-    try:
-        with store.write() as tx:
-            return pauses.unpause(tx, scope), pauses.ALL in pauses.pauses(tx)
-    finally:
-        store.close()
+    return changed, ALL in left
 
 
 @commands.command()

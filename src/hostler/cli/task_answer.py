@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from hostler.cli.doing import with_tasks
 from hostler.cli.output import say, say_json
-from hostler.cli.task import Json, Which, opened
-from hostler.cli.task_states import director
+from hostler.cli.task import Json, Which
 
 
 def register(commands: typer.Typer) -> None:
@@ -37,8 +37,7 @@ def answer(
     from hostler.flows.commands import LONGEST_ANSWER
 
     said = text_of(text, file, sys.stdin, LONGEST_ANSWER, "the answer")
-    with opened(context) as house:
-        queued = director(house).answer(task, said)
+    queued = with_tasks(context, lambda to: to.answer(task, said))
     if json:
         say_json({"id": queued.id, "state": queued.state.value, "reason": queued.reason})
     else:

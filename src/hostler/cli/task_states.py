@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from hostler.cli.doing import with_tasks
 from hostler.cli.output import note, say, say_json
-from hostler.cli.task import Json, Opened, Those, Why, opened
-from hostler.cli.who import who
+from hostler.cli.state import globals_of
+from hostler.cli.task import Json, Those, Why
 
 if TYPE_CHECKING:
-    from hostler.service.directing import Director
-    from hostler.store.tasks import Task
+    from collections.abc import Sequence
+
+    from hostler.service.doing import Changed
 
 
 def register(commands: typer.Typer) -> None:
@@ -31,8 +33,7 @@ def stop(context: typer.Context, tasks: Those, why: Why = "", json: Json = False
     Example:
       hostler task stop 20260301-101500-stable-tidy-up --why "wrong branch"
     """
-    with opened(context) as house:
-        say_changed(director(house).stop(tasks, why), json=json)
+    say_changed(with_tasks(context, lambda to: to.stop(tasks, why)), json=json)
 
 
 def cancel(context: typer.Context, tasks: Those, why: Why = "", json: Json = False) -> None:
@@ -42,8 +43,7 @@ def cancel(context: typer.Context, tasks: Those, why: Why = "", json: Json = Fal
     Example:
       hostler task cancel octo/stable#12 --why "no longer needed"
     """
-    with opened(context) as house:
-        say_changed(director(house).cancel(tasks, why), json=json)
+    say_changed(with_tasks(context, lambda to: to.cancel(tasks, why)), json=json)
 
 
 def resume(context: typer.Context, tasks: Those, why: Why = "", json: Json = False) -> None:
@@ -53,10 +53,9 @@ def resume(context: typer.Context, tasks: Those, why: Why = "", json: Json = Fal
     Example:
       hostler task resume 20260301-101500-stable-tidy-up
     """
-    with opened(context) as house:
-        changed = director(house).resume(tasks, why)
-        _note_absence(house)
-        say_changed(changed, json=json)
+    changed = with_tasks(context, lambda to: to.resume(tasks, why))
+    _note_absence(context)
+    say_changed(changed, json=json)
 
 
 def retry(context: typer.Context, tasks: Those, why: Why = "", json: Json = False) -> None:
@@ -66,13 +65,12 @@ def retry(context: typer.Context, tasks: Those, why: Why = "", json: Json = Fals
     Example:
       hostler task retry 20260301-101500-stable-tidy-up
     """
-    with opened(context) as house:
-        changed = director(house).retry(tasks, why)
-        _note_absence(house)
-        say_changed(changed, json=json)
+    changed = with_tasks(context, lambda to: to.retry(tasks, why))
+    _note_absence(context)
+    say_changed(changed, json=json)
 
 
-def say_changed(changed: list[Task], *, json: bool) -> None:
+def say_changed(changed: Sequence[Changed], *, json: bool) -> None:
     """What became of each."""
     if json:
         words = ("id", "project", "reason")
@@ -87,18 +85,10 @@ def say_changed(changed: list[Task], *, json: bool) -> None:
         say(f"{task.id}  {task.state.value}. {task.reason}")
 
 
-def director(house: Opened) -> Director:
-    """Whoever gives a command here."""
-    from hostler.service.directing import Director
-
-    grace = float(house.settings.runtime.stop_grace_seconds)
-    return Director(house.home, house.store, house.clock, grace, who())
-
-
-def _note_absence(house: Opened) -> None:
+def _note_absence(context: typer.Context) -> None:
     """Nobody may be there to take what was queued."""
     from hostler.service.presence import presence
 
-    found = presence(house.home)
+    found = presence(globals_of(context).home_folder)
     if not found.takes_tasks:
         note(found.sentence())

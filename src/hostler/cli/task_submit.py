@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from hostler.cli.doing import do
 from hostler.cli.foreground import see_through
 from hostler.cli.logbook import logbook
 from hostler.cli.output import note, say, say_json
@@ -19,8 +20,9 @@ from hostler.cli.who import who
 
 if TYPE_CHECKING:
     from hostler.service.ordering import Wish
-    from hostler.service.submission import Taken
+    from hostler.service.submission import Context, Received
     from hostler.store.tasks import Task
+    from hostler.web.client.line import Line
 
 
 def register(commands: typer.Typer) -> None:
@@ -105,27 +107,41 @@ def submit(
     )
     if foreground:
         _in_foreground(globals_of(context), wish, depends_on or [], json=json)
-    with opened(context, make=True) as house:
-        taken = _take(house, wish, depends_on or [], waits=wait)
-        _tell(house, taken, json=json and not wait)
-        if wait:
-            from hostler.cli.task_wait import wait_for_end
+    received = _queued(context, wish, depends_on or [], waits=wait)
+    _tell(globals_of(context).home_folder, received, json=json and not wait)
+    if wait:
+        from hostler.cli.task_wait import wait_for_end
 
-            wait_for_end(house, [taken.task.id], json=json)
+        with opened(context) as house:
+            wait_for_end(house, [received.id], json=json)
 
 
-def _take(house: Opened, wish: Wish, depends_on: list[str], *, waits: bool) -> Taken:
+def _queued(context: typer.Context, wish: Wish, depends_on: list[str], *, waits: bool) -> Received:
+    def there(line: Line) -> Received:
+        from hostler.web.client.ports import RemoteQueue
+
+        return RemoteQueue(line).submit(wish, depends_on)
+
+    def here() -> Received:
+        from hostler.service.submission import HandQueue
+
+        with opened(context, make=True) as house:
+            return HandQueue(house.store, _at(house, waits=waits)).submit(wish, depends_on)
+
+    return do(context, there, here)
+
+
+def _at(house: Opened, *, waits: bool) -> Context:
     from hostler.service.presence import presence
-    from hostler.service.submission import Context, take
+    from hostler.service.submission import Context
 
-    at = Context(
+    return Context(
         home=house.home,
         settings=house.settings,
         parent=os.environ.get("HOSTLER_TASK", ""),
         waits=waits,
         presence=presence(house.home),
     )
-    return take(house.store, at, wish, depends_on)
 
 
 def _in_foreground(given: Globals, wish: Wish, depends_on: list[str], *, json: bool) -> NoReturn:
@@ -134,6 +150,7 @@ def _in_foreground(given: Globals, wish: Wish, depends_on: list[str], *, json: b
     from hostler.errors import HostlerError
     from hostler.service.opening import opened as open_house
     from hostler.service.single import exit_code
+    from hostler.service.submission import take
 
     if os.environ.get("HOSTLER_RUN"):
         raise HostlerError(
@@ -148,7 +165,7 @@ def _in_foreground(given: Globals, wish: Wish, depends_on: list[str], *, json: b
         open_house(given.home_folder, loaded.settings, clock) as house,
     ):
         here = Opened(given.home_folder, loaded, house.store, clock)
-        taken = _take(here, wish, depends_on, waits=False)
+        taken = take(house.store, _at(here, waits=False), wish, depends_on)
         if not json:
             say(taken.task.id)
             sys.stdout.flush()
@@ -168,43 +185,30 @@ def _say_end(task: Task, *, json: bool) -> None:
         say(sentence(task))
 
 
-def _tell(house: Opened, taken: Taken, *, json: bool) -> None:
+def _tell(home: Path, received: Received, *, json: bool) -> None:
     """The id for programs, and for people where it stands."""
-    from hostler.service.presence import presence
-    from hostler.service.why import blocker_json
+    from dataclasses import asdict
 
-    found = presence(house.home)
-    standing = taken.standing
+    from hostler.service.presence import presence
+
+    found = presence(home)
     if json:
-        facts: dict[str, Any] = {
-            "id": taken.task.id,
-            "status": standing.status.value,
-            "queue_position": standing.queue_position,
-            "gate": (taken.held.gate or None) if taken.held else None,
-            "why": taken.held.why if taken.held else None,
-            "project": taken.task.project,
-            "parent_task": taken.task.parent_task,
-            "depends_on": taken.task.depends_on,
-            "blockers": [blocker_json(one) for one in taken.blockers],
-            "service": found.as_json(),
-        }
-        say_json(facts)
+        say_json({**asdict(received), "service": found.as_json()})
         return
-    say(taken.task.id)
+    say(received.id)
     sys.stdout.flush()
-    note(_sentence(taken))
-    for blocker in taken.blockers:
-        note(f"It waits: {blocker.sentence} {blocker.remedy}".rstrip())
+    note(_sentence(received))
+    for blocker in received.blockers:
+        note(f"It waits: {blocker['why']} {blocker['remedy']}".rstrip())
     if not found.takes_tasks:
         note(f"{found.sentence()} With --foreground it is done here and now.")
 
 
-def _sentence(taken: Taken) -> str:
+def _sentence(received: Received) -> str:
     """Where it stands, and which gate holds it; what it depends on is said for itself."""
-    standing, held = taken.standing, taken.held
-    place = f", position {standing.queue_position}" if standing.queue_position else ""
-    why = f": {held.why}" if held and not taken.blockers else "."
-    return f"{standing.status.value.capitalize()}{place}{why}"
+    place = f", position {received.queue_position}" if received.queue_position else ""
+    why = f": {received.why}" if received.why is not None and not received.blockers else "."
+    return f"{received.status.capitalize()}{place}{why}"
 
 
 def _prompt(text: str | None, file: Path | None) -> str:

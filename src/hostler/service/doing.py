@@ -7,7 +7,7 @@ on the home (`web/client/`). The same words mean the same on both.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from hostler.governor.gates import Closed
@@ -61,9 +61,9 @@ class Buses(Protocol):
 
 
 class Pools(Protocol):
-    """An operator's word on a pool. `until`: None is until it is resumed."""
+    """An operator's word on a pool. `term`: for how long, until when; None: until resumed."""
 
     def set(self, pool: str, caps: Mapping[str, Any]) -> None: ...
     def reset(self, pool: str) -> bool: ...
-    def park(self, pool: str, until: datetime | None, why: str) -> Closed | None: ...
+    def park(self, pool: str, term: datetime | timedelta | None, why: str) -> Closed | None: ...
     def resume(self, pool: str) -> bool: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +39,11 @@ class StoredPools:
         with self.store.write("admission") as tx:
             return forget(tx, pool_key(pool))
 
-    def park(self, pool: str, until: datetime | None, why: str) -> Closed | None:
-        """Close it until a moment, or until it is resumed; how it is closed then, if it is."""
+    def park(self, pool: str, term: datetime | timedelta | None, why: str) -> Closed | None:
+        """Close it for a while, until a moment, or until it is resumed; how it is closed then."""
         with self.store.write("admission") as tx:
-            close_pool(tx, pool_key(pool), until or UNTIL_RESUMED, why)
+            ends = tx.now() + term if isinstance(term, timedelta) else term or UNTIL_RESUMED
+            close_pool(tx, pool_key(pool), ends, why)
             return closed(parked_pool(tx, pool_key(pool)), tx.now())
 
     def resume(self, pool: str) -> bool:

@@ -31,6 +31,11 @@ def project_scope(project: str) -> str:
     return f"project:{project}"
 
 
+def project_of(scope: str) -> str:
+    """The project of a scope that is one project's."""
+    return scope.removeprefix("project:")
+
+
 def pause(tx: Transaction, scope: str, by: str, why: str) -> bool:
     """Hold a scope back; whether that is new. A pause in force keeps its moment and reason."""
     if not scope:

@@ -59,6 +59,16 @@ def token_for(web: Web, home: Path, environment: Mapping[str, str], *, wide: boo
     return found
 
 
+def known_token(web: Web, home: Path, environment: Mapping[str, str]) -> Token | None:
+    """The token in force, where one can be found and used; none is made."""
+    if not (web.token_env or web.token_file or (home / FILE_NAME).exists()):
+        return None
+    try:
+        return token_for(web, home, environment, wide=False)
+    except NoToken:
+        return None
+
+
 def _made_in(home: Path) -> Token:
     """The token of a home, made once: of two who begin together, both get the same."""
     path = home / FILE_NAME

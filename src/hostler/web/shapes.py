@@ -117,7 +117,7 @@ class SomeCaps(Caps):
 class Closing(Body):
     """For how long a pool is closed, and why."""
 
-    minutes: int = Field(0, ge=0, le=31 * 24 * 60, description="0: until it is resumed.")
+    minutes: float = Field(0, ge=0, le=31 * 24 * 60, description="0: until it is resumed.")
     until: str = Field("", max_length=40, description="Or until this moment: 2026-05-01T12:00Z.")
     why: str = Field("", max_length=1000)
 

@@ -1,0 +1,137 @@
+"""One exchange with the API of a service on this machine.
+
+It ends with an answer; with the error that the same command would meet here; with `NotTaken`, if
+nothing was done; or with `NotAnswered`, if nobody knows. `http.client` knows no proxies, makes no
+second attempt, and no connection of its own accord once it was told so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from http.client import HTTPConnection, HTTPException, NotConnected
+from typing import Any, TypeVar
+from urllib.parse import quote, urlsplit
+
+from hostler.errors import HostlerError
+
+PREFIX = "/api/v1"
+BY = "X-Hostler-By"
+# A service that does not answer at once is left alone: the database is as near.
+LIKENESS_SECONDS = 2.0
+# Longer than the database keeps anybody waiting.
+ANSWER_SECONDS = 90.0
+# What is larger goes to the database: a refusal of its size could be lost while we still send.
+LARGEST_BODY = 1024 * 1024
+LARGEST_ANSWER = 16 * 1024 * 1024
+T = TypeVar("T")
+
+
+class NotTaken(Exception):
+    """Nothing was done: the same may be done another way."""
+
+
+class NotAnswered(HostlerError):
+    """The service may have done it, and did not say so."""
+
+    exit_code = 76
+
+    def __init__(self, reason: str, look: str) -> None:
+        super().__init__(
+            f"The service was asked, and gave no clear answer: {reason}.",
+            safe="It may have been done. It was not asked for again.",
+            remedy=look,
+        )
+
+
+class Line:
+    """A connection to a service, in somebody's name."""
+
+    def __init__(self, url: str, token: str, by: str) -> None:
+        place, self.url = urlsplit(url), url
+        self._http = HTTPConnection(place.hostname or "", place.port, timeout=LIKENESS_SECONDS)
+        self._headers = {"Authorization": f"Bearer {token}"}
+        self._by = by
+
+    def close(self) -> None:
+        """Hang up."""
+        self._http.close()
+
+    def likeness(self) -> str:
+        """Whom we speak to, first of all; raises `NotTaken` where that cannot be told."""
+        try:
+            status, data = self._exchange("GET", "/likeness", b"", self._headers)
+            told = json.loads(data)["likeness"] if status == 200 else ""
+        except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
+            raise NotTaken from error
+        # The one who answered is the one who gets the command, or nobody does.
+        self._http.auto_open = 0
+        if self._http.sock is not None:
+            self._http.sock.settimeout(ANSWER_SECONDS)
+        return str(told)
+
+    def ask(
+        self, method: str, path: str, body: object, read: Callable[[Any], T], *, look: str
+    ) -> T:
+        """Have something done. `read` understands the answer; `look`: how to see what was done."""
+        data, headers = self._written(body)
+        try:
+            status, answer = self._exchange(method, path, data, headers)
+        except NotConnected as error:
+            raise NotTaken from error
+        except (OSError, HTTPException) as error:
+            raise NotAnswered(_reason(error), look) from error
+        found = understood(status, answer, look)
+        try:
+            return read(found)
+        except (KeyError, TypeError, ValueError) as error:
+            raise NotAnswered("what it said cannot be understood", look) from error
+
+    def _written(self, body: object) -> tuple[bytes, dict[str, str]]:
+        try:
+            data = json.dumps(body, ensure_ascii=False).encode()
+            headers = {BY: quote(self._by), "Content-Type": "application/json"}
+        except UnicodeEncodeError as error:  # no text: a file's name can be so
+            raise NotTaken from error
+        if len(data) > LARGEST_BODY:
+            raise NotTaken
+        return data, {**self._headers, **headers}
+
+    def _exchange(
+        self, method: str, path: str, data: bytes, headers: dict[str, str]
+    ) -> tuple[int, bytes]:
+        self._http.request(method, f"{PREFIX}{path}", data or None, headers)
+        answer = self._http.getresponse()
+        return answer.status, answer.read(LARGEST_ANSWER)
+
+
+def understood(status: int, data: bytes, look: str) -> Any:
+    """What an answer means: the facts in it, or an error. Pure."""
+    try:
+        found = json.loads(data)
+    except ValueError:  # no UTF-8 either
+        raise NotAnswered(f"a status of {status} without words of ours", look) from None
+    if 200 <= status < 300:
+        return found
+    fault = found.get("error") if isinstance(found, dict) else None
+    if not isinstance(fault, dict) or fault.get("kind") in (None, "defect"):
+        raise NotAnswered(f"it failed, with a status of {status}", look)
+    code = fault.get("exit_code")
+    if not isinstance(code, int):
+        # The API itself refuses, and whatever it refuses changed nothing.
+        raise NotTaken
+    raise _as_here(fault, code)
+
+
+def _as_here(fault: dict[str, Any], code: int) -> HostlerError:
+    """An error as the same command meets it without a service."""
+    what, safe, remedy = (str(fault.get(name, "")) for name in ("what", "safe", "remedy"))
+    error = HostlerError(what, safe=safe, remedy=remedy)
+    error.exit_code = code
+    return error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"it was silent for {ANSWER_SECONDS:.0f} seconds"
+    return "the connection was lost"

@@ -1,0 +1,336 @@
+"""Which way a command takes, and what a lost answer means."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from contextlib import closing, contextmanager, suppress
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from two_ways import way_to
+from web_house import TOKEN, memory_home
+
+from hostler import __version__
+from hostler.cli import doing
+from hostler.clock import SystemClock
+from hostler.config.settings import Settings, Web
+from hostler.errors import HostlerError
+from hostler.service.presence import ONE_TASK, SERVICE, Presence
+from hostler.store.holders import Holder
+from hostler.store.homelock import home_lock
+from hostler.store.pauses import ALL, pauses
+from hostler.web import notes
+from hostler.web.client import line as lines
+from hostler.web.client.finding import is_of_this_machine, is_to_be_asked, line_to_service
+from hostler.web.client.line import Line, NotAnswered, NotTaken, understood
+from hostler.web.client.ports import RemoteHolds, RemoteQueue
+from hostler.web.keys import FILE_NAME, known_token
+from hostler.web.likeness import likeness
+from hostler.web.notes import Note, known_note, noted
+
+URL = "http://127.0.0.1:8473"
+HERE = "barn"
+
+
+def working(**more) -> Presence:
+    facts = {"pid": 7, "program": "hostler", "host": HERE, "since": "", "purpose": SERVICE, **more}
+    return Presence(Holder(**facts))
+
+
+# -- whether a service is to be asked ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("note", "who", "asked"),
+    [
+        (Note(URL, 7, "1"), working(), True),
+        (Note("http://[::1]:80", 7, "1"), working(), True),
+        (Note(URL, 8, "1"), working(), False),
+        (Note(URL, 7, "2"), working(), False),
+        (Note(URL, 7, "1"), working(host="elsewhere"), False),
+        (Note(URL, 7, "1"), working(purpose=ONE_TASK), False),
+        (Note(URL, 7, "1"), Presence(), False),
+        (Note("http://10.0.0.1:80", 7, "1"), working(), False),
+    ],
+)
+def test_only_the_service_of_the_home_here_in_our_version_is_asked(note, who, asked):
+    assert is_to_be_asked(note, who, HERE, "1") is asked
+
+
+@given(st.text(max_size=40) | st.from_regex(r"https?://[a-z0-9.@:\[\]/]{0,30}", fullmatch=True))
+@example("http://127.0.0.1:80@evil.example:80")
+@example("http://evil.example#127.0.0.1")
+@example("http://localhost:80")
+@example("https://127.0.0.1:80")
+@example("http://127.0.0.1")
+def test_the_token_goes_to_an_address_of_this_machine_alone(url):
+    if is_of_this_machine(url):
+        assert url.startswith(("http://127.", "http://[::1]:", "http://[0:"))
+        assert "@" not in url
+
+
+def test_a_command_knows_the_note_by_its_name():
+    assert doing.NOTE == notes.FILE_NAME
+
+
+def test_agents_are_told_apart_by_their_environment():
+    assert doing.inside_a_run({"HOSTLER_RUN": "r"}) and doing.inside_a_run({"HOSTLER_TASK": "t"})
+    assert not doing.inside_a_run({"HOSTLER_RUN": "", "HOSTLER_HOME": "/x"})
+
+
+def test_a_token_is_looked_for_and_never_made(tmp_path):
+    assert known_token(Web(), tmp_path, {}) is None and not [*tmp_path.iterdir()]
+    assert known_token(Web(token_env="T"), tmp_path, {}) is None
+    found = known_token(Web(token_env="T"), tmp_path, {"T": TOKEN})
+    assert found is not None and found.value == TOKEN
+    own = tmp_path / FILE_NAME
+    own.write_text(TOKEN)
+    own.chmod(0o644)
+    assert known_token(Web(), tmp_path, {}) is None
+    own.chmod(0o600)
+    assert known_token(Web(), tmp_path, {}) == known_token(Web(token_file=str(own)), tmp_path, {})
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"url": 1}', '{"url": "x", "pid": "y"}'])
+def test_a_note_that_is_none_is_no_note(tmp_path, text):
+    (tmp_path / notes.FILE_NAME).write_text(text)
+    assert known_note(tmp_path) is None
+
+
+def test_a_note_of_a_dead_process_is_no_note(tmp_path):
+    with noted(tmp_path, URL):
+        whole = (tmp_path / notes.FILE_NAME).read_text()
+        assert known_note(tmp_path).version == __version__
+    (tmp_path / notes.FILE_NAME).write_text(json.dumps({**json.loads(whole), "pid": 2**22 + 1}))
+    assert known_note(tmp_path) is None
+
+
+# -- what an answer means ----------------------------------------------------------------------
+
+JSON = st.recursive(
+    st.none() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["error", "kind", "exit_code", "what"]), inner, max_size=3
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@given(
+    st.integers(100, 599), st.binary(max_size=30) | JSON.map(lambda one: json.dumps(one).encode())
+)
+def test_any_answer_is_facts_or_one_of_three_errors(status, data):
+    try:
+        found = understood(status, data, "look")
+        assert 200 <= status < 300 and found == json.loads(data)
+    except NotTaken:
+        fault = json.loads(data)["error"]
+        assert status >= 300 or status < 200
+        assert fault["kind"] not in (None, "defect") and not isinstance(fault.get("exit_code"), int)
+    except NotAnswered as error:
+        assert error.exit_code == 76 and error.remedy == "look"
+    except HostlerError as error:
+        assert error.exit_code == json.loads(data)["error"]["exit_code"]
+
+
+# -- servers that do something else ------------------------------------------------------------
+
+
+class Odd:
+    """A server that answers each request as a test says, and hangs up: at None, and at the end."""
+
+    def __init__(self, *answers: bytes | None) -> None:
+        self.heard: list[bytes] = []
+        self._answers = answers
+        self._at = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._at.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        with self._at, self._at.accept()[0] as line, line.makefile("rb") as file:
+            for answer in self._answers:
+                request = self._request(file)
+                if not request:
+                    return
+                self.heard.append(request)
+                if answer is None:
+                    return
+                line.sendall(answer)
+
+    def _request(self, file) -> bytes:
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            more = file.readline()
+            if not more:
+                return b""
+            head += more
+        size = [line.split(b":")[1] for line in head.lower().splitlines() if b"th:" in line[:16]]
+        return head + (file.read(int(size[0])) if size else b"")
+
+    def close(self) -> None:
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+
+
+def http(status: int, body: bytes, **headers: str) -> bytes:
+    more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\n{more}\r\n".encode() + body
+
+
+LIKE = http(200, b'{"likeness": "ours"}')
+
+
+@contextmanager
+def odd(*answers: bytes | None):
+    server = Odd(*answers)
+    with closing(server), closing(Line(server.url, TOKEN, "bob")) as line:
+        yield server, line
+
+
+def test_an_answer_that_is_lost_is_told_and_nothing_is_asked_twice():
+    with odd(LIKE, None) as (server, line):
+        assert line.likeness() == "ours"
+        with pytest.raises(NotAnswered, match="connection was lost") as lost:
+            RemoteHolds(line).pause(ALL)
+    assert lost.value.exit_code == 76 and "may have been done" in lost.value.safe
+    assert "hostler status" in lost.value.remedy
+    assert [one.split(b" ")[1] for one in server.heard] == [b"/api/v1/likeness", b"/api/v1/pause"]
+    assert TOKEN not in "".join(lost.value.lines())
+
+
+def test_a_service_that_falls_silent_may_have_done_it(monkeypatch):
+    monkeypatch.setattr(lines, "ANSWER_SECONDS", 0.05)
+    with odd(LIKE, b"", None) as (_, line):
+        line.likeness()
+        with pytest.raises(NotAnswered, match="silent"):
+            RemoteHolds(line).pause(ALL)
+        line.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        http(500, b'{"error": {"what": "x", "kind": "defect", "exit_code": null}}'),
+        http(503, b"Service Unavailable"),
+        http(200, b"{"),
+        http(200, b'{"id": 1}'),
+        b"HTTP/1.1 200 X\r\nContent-Length: 99\r\n\r\n{",
+        b"\0\0\0",
+    ],
+)
+def test_an_answer_that_cannot_be_understood_may_mean_anything(answer):
+    with odd(LIKE, answer) as (_, line):
+        line.likeness()
+        with pytest.raises(NotAnswered):
+            RemoteHolds(line).pause(ALL)
+
+
+def test_a_service_that_hangs_up_before_the_command_was_asked_nothing():
+    with odd(http(200, b'{"likeness": "ours"}', Connection="close")) as (server, line):
+        assert line.likeness() == "ours"
+        with pytest.raises(NotTaken):
+            RemoteHolds(line).pause(ALL)
+    assert len(server.heard) == 1
+
+
+def test_nobody_there_and_somebody_silent_were_asked_nothing(monkeypatch):
+    monkeypatch.setattr(lines, "LIKENESS_SECONDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with closing(Line(url, TOKEN, "bob")) as line, pytest.raises(NotTaken):
+            line.likeness()
+    with closing(Line(url, TOKEN, "bob")) as line, pytest.raises(NotTaken):
+        line.likeness()
+
+
+@pytest.mark.parametrize(
+    "answer", [http(401, b"{}"), http(200, b"[]"), http(200, b"\xff"), b"?\r\n\r\n"]
+)
+def test_somebody_else_at_the_address_is_nobody(answer):
+    with odd(answer) as (_, line), suppress(NotTaken):
+        assert line.likeness() != "ours"
+
+
+def test_no_proxy_hears_anything(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        proxy.setblocking(False)
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        with way_to("service") as way:
+            assert way.holds.pause(ALL).changed
+        with pytest.raises(BlockingIOError):
+            proxy.accept()
+
+
+def test_a_task_that_is_too_large_for_the_line_is_not_sent():
+    from hostler.service.ordering import Wish
+
+    with odd(LIKE) as (server, line):
+        line.likeness()
+        with pytest.raises(NotTaken):
+            RemoteQueue(line).submit(Wish("ü" * 600_000, "bob", "/tmp"), [])
+        line.close()
+    assert len(server.heard) == 1
+
+
+# -- finding the one ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def home():
+    with memory_home() as found:
+        found.mkdir()
+        (found / FILE_NAME).write_text(TOKEN)
+        (found / FILE_NAME).chmod(0o600)
+        yield found
+
+
+SETTINGS = Settings()
+
+
+def found_line(home, server, settings=SETTINGS, purpose=SERVICE):
+    with home_lock(home, SystemClock(), purpose), noted(home, server.url):
+        line = line_to_service(home, settings, {}, "bob")
+    if line is not None:
+        line.close()
+    return line is not None
+
+
+def like(home) -> bytes:
+    return http(200, json.dumps({"likeness": likeness(home, SETTINGS)}).encode())
+
+
+def test_the_service_that_is_like_us_is_found(home):
+    with odd(like(home)) as (server, _):
+        assert found_line(home, server)
+    assert f"Bearer {TOKEN}".encode() in server.heard[0]
+
+
+def test_one_with_other_settings_is_not(home):
+    with odd(like(home)) as (server, _):
+        assert not found_line(home, server, Settings(web=Web(port=9)))
+
+
+def test_an_api_without_a_service_hears_no_token(home):
+    with odd(like(home)) as (server, line):
+        assert not found_line(home, server, purpose=ONE_TASK)
+        with noted(home, server.url):
+            assert line_to_service(home, SETTINGS, {}, "bob") is None
+        assert server.heard == []
+        line.likeness()  # lets it end
+
+
+def test_a_real_api_with_another_token_is_not_used(home):
+    with way_to("service") as way:
+        assert way.line is not None
+        with closing(Line(way.line.url, "another-token-0123456789", "bob")) as stranger:
+            assert stranger.likeness() == ""
+        with way.house.store.read() as tx:
+            assert pauses(tx) == {}
