@@ -176,3 +176,11 @@ def test_a_secret_that_only_the_finished_line_shows_is_hidden(secrets, tmp_path)
     logs.log.event(COMMAND_FAILED, **{"half-of-it": "other-half"})
     logs.close()
     assert "other-half" not in "".join(path.read_text() for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["20260301-120000-stable-task-list-shows-everything-twice"])
+def test_names_of_tasks_are_no_secrets(name):
+    for text in (name, f"see {name}.", json.dumps({"id": name}), "add-sk-translations-for-menus"):
+        assert not looks_secret(text)
+    for key in ("sk-" + "a" * 30, "key=sk-" + "b" * 30, "my-key-sk-ant-" + "c" * 30):
+        assert looks_secret(key)

@@ -132,6 +132,17 @@ def test_a_folder_that_goes_and_comes_again_is_followed_on(tmp_path, lose):
     following.stop()
 
 
+def test_a_folder_that_is_not_there_yet_is_heard_of_and_not_looked_for(
+    tmp_path, never_looks, monkeypatch
+):
+    monkeypatch.setattr(watch_module, "LOOK_SECONDS", PATIENCE * 10)
+    bus = Bus(tmp_path / "not" / "there" / "yet" / "bus.jsonl")
+    following = Following(bus, after=BEGINNING)
+    bus.create().post(INFO, "first", AGENT)
+    assert following.hear() == "first"
+    following.stop()
+
+
 def test_one_watch_serves_many_buses(tmp_path, never_looks):
     buses = [Bus(tmp_path / name / "bus.jsonl").create() for name in "abc"]
     with watch(SystemClock(), [bus.path.parent for bus in buses]) as waiting:

@@ -13,6 +13,7 @@ from web_house import BEARER, memory_home, web_house
 from hostler.bus import task_bus
 from hostler.bus.message import MessageType, Sender
 from hostler.store.tasks import TaskState
+from hostler.web.guard import COOKIE
 from hostler.web.live.following import Live
 from hostler.web.live.sources import task_events
 from hostler.web.live.sse import HEARTBEAT, EventStream
@@ -24,8 +25,11 @@ PATIENCE = 30.0
 class Listening:
     """A client in this process; one that is `stuck` takes the first bytes and then none."""
 
-    def __init__(self, app, path: str, last: str = "", *, stuck: bool = False) -> None:
-        headers = {**BEARER, "Host": "localhost"} | ({"Last-Event-ID": last} if last else {})
+    def __init__(
+        self, app, path: str, last: str = "", *, stuck: bool = False, cookie: str = ""
+    ) -> None:
+        known = {"Cookie": f"{COOKIE}={cookie}"} if cookie else BEARER
+        headers = {**known, "Host": "localhost"} | ({"Last-Event-ID": last} if last else {})
         self.scope = {
             "type": "http",
             "asgi": {"version": "3.0"},
@@ -67,6 +71,13 @@ class Listening:
                 )
                 if fields.get("event") in names:
                     return fields.get("id", ""), fields["event"], json.loads(fields["data"])
+
+    def told_nothing_more(self) -> bool:
+        """Whether nothing came but the end."""
+        rest = self._left
+        while not self._told.empty():
+            rest += self._told.get_nowait()
+        return rest == b""
 
     def leave(self) -> None:
         self._gone.set()
@@ -226,6 +237,49 @@ def test_twenty_clients_hear_everything_while_one_never_reads(lively, monkeypatc
 
     asyncio.run(scene())
     assert lively.desk.live.clients == 0
+
+
+def test_a_session_that_is_closed_ends_its_streams_and_no_others(lively):
+    async def scene():
+        mine, other = lively.sessions.open(), lively.sessions.open()
+        path = "/api/v1/live/tasks"
+        async with (
+            listening(lively.app, path, cookie=mine) as closed,
+            listening(lively.app, path, cookie=other) as open_still,
+            listening(lively.app, path) as program,
+        ):
+            for one in (closed, open_still, program):
+                await one.next("ready")
+            lively.sessions.close(mine)
+            await in_thread(lively.put)
+            async with asyncio.timeout(PATIENCE):
+                await closed.over.wait()
+            assert closed.told_nothing_more()
+            for one in (open_still, program):
+                await one.next("task")
+
+    asyncio.run(scene())
+
+
+def test_a_quiet_stream_of_a_session_that_is_over_ends_with_its_heartbeat(lively):
+    name = lively.sessions.open()
+
+    async def scene():
+        source = task_events(lively.desk.live, "", heartbeat=0.01)
+        stream, sent = EventStream(source, lasts=lambda: lively.sessions.lasts(name)), []
+
+        async def send(message):
+            sent.append(message)
+            lively.sessions.close(name)
+
+        async def never():
+            await asyncio.Event().wait()
+
+        async with asyncio.timeout(PATIENCE):
+            await stream({"type": "http"}, never, send)
+        assert [one.get("body") for one in sent] == [None, b""]
+
+    asyncio.run(scene())
 
 
 def test_without_clients_nobody_watches(lively):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from contextlib import ExitStack, suppress
@@ -128,6 +129,21 @@ def test_a_head_that_comes_in_drops_does_not_last(ground, monkeypatch):
             slow.sendall(b"GET /api/v1/health HTTP/1.1\r\nHost: localhost\r\n")
             with suppress(ConnectionResetError):
                 assert slow.recv(1) == b""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"nonsense\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\nno header\r\n\r\n"],
+)
+def test_what_is_no_http_is_refused_in_the_one_shape(ground, said):
+    with web_beside(ground, HERE) as served:
+        port = int(served.url.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)) as line:
+            line.settimeout(30)
+            line.sendall(said)
+            head, _, body = b"".join(iter(lambda: line.recv(4096), b"")).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ") and b"nosniff" in head
+    assert json.loads(body)["error"]["kind"] == "not_understood"
 
 
 def test_most_descriptors_are_left_to_the_service(monkeypatch):

@@ -11,6 +11,8 @@ _MODIFY, _MOVED_TO, _CREATE = 0x2, 0x80, 0x100
 _DELETE_SELF, _MOVE_SELF, _IGNORED = 0x400, 0x800, 0x8000
 _ONLY_FOLDERS = 0x01000000
 _MASK = _MODIFY | _MOVED_TO | _CREATE | _DELETE_SELF | _MOVE_SELF | _ONLY_FOLDERS
+# Beside what is watched there already: names that appear.
+_ABOVE = _MOVED_TO | _CREATE | _ONLY_FOLDERS | 0x20000000
 _GONE = _DELETE_SELF | _MOVE_SELF | _IGNORED
 _EVENT = struct.Struct("iIII")
 _ROOM = 64 * 1024
@@ -40,10 +42,17 @@ class Inotify:
 
     def add(self, folder: Path) -> None:
         """Tell of changes in this folder from now on."""
-        watched = self._libc.inotify_add_watch(self.fileno(), os.fsencode(folder), _MASK)
+        self._folders[self._added(folder, _MASK)] = folder
+
+    def add_above(self, folder: Path) -> None:
+        """Tell of names that appear in this folder; that it goes is no news."""
+        self._added(folder, _ABOVE)
+
+    def _added(self, folder: Path, mask: int) -> int:
+        watched: int = self._libc.inotify_add_watch(self.fileno(), os.fsencode(folder), mask)
         if watched < 0:
             raise _error()
-        self._folders[watched] = folder
+        return watched
 
     def gone(self) -> list[Path]:
         """Empty the queue; the folders that cannot be watched any more, as they went or moved."""

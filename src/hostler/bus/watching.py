@@ -96,6 +96,8 @@ class ToldWatch(_Closing):
         # As a file, so that a late ring after the end cannot reach whoever has its number by then.
         self._bell = os.fdopen(bell, "wb", buffering=0)
         self._unwatched: set[Path] = set()
+        # Those of them that are not there yet, and are heard of when they come.
+        self._awaited: set[Path] = set()
         self._poll = select.poll()
         self._poll.register(self._inotify, select.POLLIN)
         self._poll.register(self._bell, select.POLLIN)
@@ -110,7 +112,7 @@ class ToldWatch(_Closing):
             return
         if self._unwatched and self._watch_all():
             return  # something may have come before we watched
-        pause = LOOK_SECONDS if self._unwatched else CHECK_SECONDS
+        pause = CHECK_SECONDS if self._told() else LOOK_SECONDS
         self._poll.poll(pause * 1000)
         self._unwatched.update(self._inotify.gone())
 
@@ -127,10 +129,31 @@ class ToldWatch(_Closing):
         """Watch what is not watched yet; whether anything could be."""
         before = len(self._unwatched)
         for folder in sorted(self._unwatched):
-            with suppress(OSError):  # not there yet, or no more may be watched
-                self._inotify.add(folder)
+            # Once more after watching above it: it may have come in between.
+            if self._added(folder) or (self._watch_above(folder) and self._added(folder)):
                 self._unwatched.discard(folder)
         return len(self._unwatched) < before
+
+    def _added(self, folder: Path) -> bool:
+        with suppress(OSError):  # not there yet, or no more may be watched
+            self._inotify.add(folder)
+            return True
+        return False
+
+    def _watch_above(self, folder: Path) -> bool:
+        """Hear of a folder that is not there yet by the nearest one above it that is."""
+        self._awaited.discard(folder)
+        above = next((one for one in folder.parents if one.is_dir()), None)
+        if above is None or folder.exists():
+            return above is not None
+        with suppress(OSError):
+            self._inotify.add_above(above)
+            self._awaited.add(folder)
+        return True
+
+    def _told(self) -> bool:
+        """Whether the kernel tells of everything: of folders, and of those that are to come."""
+        return self._unwatched <= self._awaited
 
 
 def watch(clock: Clock, folders: Iterable[Path] = ()) -> Watch:

@@ -17,6 +17,7 @@ from hostler.web import dashboard, pages
 from hostler.web.desk import Desk
 from hostler.web.doors import Locks
 from hostler.web.guard import Guard
+from hostler.web.hiding import Answer
 from hostler.web.refusals import SAFE, ErrorBody, answer, refused
 from hostler.web.routes import (
     bus,
@@ -62,6 +63,7 @@ def make_api() -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        default_response_class=Answer,
         separate_input_output_schemas=False,
     )
     whole = APIRouter(prefix=PREFIX, responses=_REFUSALS)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from urllib.parse import quote, unquote
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -60,6 +61,8 @@ class Guard:
             await _refusal(door, scope, headers)(scope, receive, guarded)
             return
         scope["hostler.session"], scope["hostler.by"] = session, unquote(knock.by)
+        if session is not None and not knock.bearer:
+            scope["hostler.lasts"] = partial(self._sessions.lasts, name)
         await self._let_in(scope, receive, _counted(guarded, knock, session), headers)
 
     async def _let_in(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
@@ -112,6 +115,12 @@ def session_of(scope: Scope) -> Session | None:
     """The session of a request that was let in."""
     found = scope.get("hostler.session")
     return found if isinstance(found, Session) else None
+
+
+def lasts_of(scope: Scope) -> Callable[[], bool]:
+    """Tells whether a request that was let in would be let in still; a token always is."""
+    found: Callable[[], bool] = scope.get("hostler.lasts", lambda: True)
+    return found
 
 
 def asker_of(scope: Scope) -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hostler.agents.plainfile import NotPlain, open_plain
+from hostler.telemetry.masking import as_bytes, begun, masked, reach
+from hostler.telemetry.redact import known_forms
 from hostler.web.refusals import BadRange
 
 LARGEST = 1024 * 1024
@@ -62,6 +64,22 @@ def read_span(path: Path, span: Span) -> bytes:
         return os.pread(descriptor, span.end - span.start, span.start)
     finally:
         os.close(descriptor)
+
+
+def read_shown(path: Path, span: Span, *, over: bool) -> bytes:
+    """These bytes with secrets covered, as far as they are there and no secret has just begun.
+
+    `over`: no more will come. Every byte stays in its place, wherever a part begins and ends.
+    """
+    forms = as_bytes(known_forms())
+    before = min(reach(forms), span.start)
+    # One byte more than is needed tells whether there is anything behind it.
+    wide = Span(span.start - before, span.end + reach(forms) + 1)
+    data = read_span(path, wide)
+    shown = masked(data, forms)
+    if not over and len(data) < wide.end - wide.start:
+        shown = shown[: len(data) - begun(data, forms)]
+    return shown[before : before + span.end - span.start]
 
 
 def whole_text(data: bytes, *, over: bool) -> bytes:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel
-from starlette.responses import JSONResponse
 
 from hostler.bus.errors import BadRequest, BusError, BusMissing
 from hostler.errors import ConfigError, HostlerError, StoreConflict, StoreError
@@ -16,6 +15,7 @@ from hostler.flows.submitting import NotSubmitted
 from hostler.planner import DependencyError
 from hostler.service.naming import NoSuchTask
 from hostler.web.doors import Door
+from hostler.web.hiding import Answer
 
 SAFE = "Nothing was changed."
 
@@ -130,7 +130,7 @@ def kind_of(error: HostlerError) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()
 
 
-def refused(error: HostlerError) -> JSONResponse:
+def refused(error: HostlerError) -> Answer:
     """An error of ours as an answer."""
     what, *more = error.lines()
     # Mistakes in settings are several lines between what and remedy.
@@ -141,7 +141,7 @@ def refused(error: HostlerError) -> JSONResponse:
     return answer(status_of(error), found, error.safe, error.remedy, kind_of(error), exit_code=code)
 
 
-def shut(door: Door) -> JSONResponse:
+def shut(door: Door) -> Answer:
     """The answer of a door."""
     status, what, remedy = _DOORS[door]
     more = {"WWW-Authenticate": 'Bearer realm="hostler"'} if status == 401 else {}
@@ -156,7 +156,7 @@ def answer(
     kind: str = "refused",
     headers: Mapping[str, str] | None = None,
     exit_code: int | None = None,
-) -> JSONResponse:
+) -> Answer:
     """The one shape."""
     body: dict[str, Any] = {"what": what, "safe": safe, "remedy": remedy, "kind": kind}
-    return JSONResponse({"error": {**body, "exit_code": exit_code}}, status, dict(headers or {}))
+    return Answer({"error": {**body, "exit_code": exit_code}}, status, dict(headers or {}))

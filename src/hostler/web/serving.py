@@ -16,7 +16,9 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hostler.errors import HostlerError
+from hostler.web.guard import HEADERS
 from hostler.web.live.sse import ABORT
+from hostler.web.refusals import answer
 
 LARGEST_HEAD = 64 * 1024
 # A moment for what is under way; live clients come back by themselves.
@@ -83,6 +85,15 @@ class Protocol(HttpToolsProtocol):
         self._wait_no_more()
         super().on_headers_complete()
 
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002
+        """What is no HTTP is refused in the one shape too, and hung up on."""
+        told = answer(400, "That is no request of HTTP.", kind="not_understood")
+        lines = {**HEADERS, "Content-Type": "application/json", "Connection": "close"}
+        lines["Content-Length"] = str(len(told.body))
+        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        self.transport.write(f"HTTP/1.1 400 Bad Request\r\n{head}\r\n".encode() + told.body)
+        self.transport.close()
+
     def on_body(self, body: bytes) -> None:
         """A piece of the body came: its size is bounded elsewhere."""
         self._unread = 0
@@ -106,7 +117,6 @@ class Server(uvicorn.Server):
                 server_header=False,
                 date_header=False,
                 timeout_graceful_shutdown=LEAVE_SECONDS,
-                limit_concurrency=MOST_CONNECTIONS,
                 proxy_headers=False,
             )
         )

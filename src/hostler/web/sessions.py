@@ -58,6 +58,12 @@ class Sessions:
             self._open[key] = replace(found, used=now)
             return found
 
+    def lasts(self, name: str) -> bool:
+        """Whether one is still open; to ask is no use of it."""
+        with self._guard:
+            self._forget(self._clock.monotonic())
+            return _digest(name) in self._open
+
     def close(self, name: str) -> None:
         """End one."""
         with self._guard:

@@ -15,7 +15,7 @@ from hostler.store.runs import LIVE, Run, find_run
 from hostler.web.live.following import Live
 from hostler.web.live.journal import Place
 from hostler.web.live.sse import HEARTBEAT, HEARTBEAT_SECONDS, event
-from hostler.web.outputs import Span, read_span, whole_text
+from hostler.web.outputs import Span, read_shown, read_span, whole_text
 
 AT_ONCE = 100
 CHUNK = 64 * 1024
@@ -63,7 +63,7 @@ async def run_output(
     async with live.listening(path.parent) as listener:
         while True:
             listener.hush()
-            over, text = await asyncio.to_thread(next_part, store, run, path, offset)
+            over, text = await asyncio.to_thread(next_shown, store, run, path, offset)
             if text:
                 end = offset + len(text)
                 told = {"offset": offset, "end": end, "text": text.decode("utf-8", "replace")}
@@ -91,13 +91,25 @@ async def bus_messages(
                 yield HEARTBEAT
 
 
+def next_shown(store: Store, run: Run, path: Path, offset: int) -> tuple[bool, bytes]:
+    """The same as `next_part`, with secrets covered."""
+    over = is_over(store, run)
+    data = read_shown(path, Span(offset, offset + CHUNK), over=over)
+    return over, whole_text(data, over=over and len(data) < CHUNK)
+
+
 def next_part(store: Store, run: Run, path: Path, offset: int) -> tuple[bool, bytes]:
     """Whether the run was over before we read, and the next part of its output."""
-    with store.read() as tx:
-        found = find_run(tx, run.run)
-    over = found is None or found.state not in LIVE
+    over = is_over(store, run)
     data = read_span(path, Span(offset, offset + CHUNK))
     return over, whole_text(data, over=over and len(data) < CHUNK)
+
+
+def is_over(store: Store, run: Run) -> bool:
+    """Whether nothing is printed any more."""
+    with store.read() as tx:
+        found = find_run(tx, run.run)
+    return found is None or found.state not in LIVE
 
 
 def messages_after(path: Path, after: str) -> list[Message]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
+
+from hostler.web.hiding import dumped
 
 HEARTBEAT_SECONDS = 15.0
 HEARTBEAT = b": \n\n"
@@ -20,10 +21,10 @@ ABORT = "hostler.abort"
 
 
 def event(name: str, told: Mapping[str, Any], id: str = "") -> bytes:
-    """One event. JSON has no line breaks of its own, so data is one line."""
+    """One event, without secrets. JSON has no line breaks of its own, so data is one line."""
     marked = f"id: {id}\n" if id else ""
     # What is in no UTF-8 (lone surrogates) stands there escaped.
-    return f"{marked}event: {name}\ndata: {json.dumps(told)}\n\n".encode("ascii")
+    return f"{marked}event: {name}\ndata: {dumped(told)}\n\n".encode("ascii")
 
 
 class EventStream(Response):
@@ -36,14 +37,16 @@ class EventStream(Response):
         source: AsyncIterator[bytes],
         slow_seconds: float = SLOW_SECONDS,
         dropped: Callable[[], None] = lambda: None,
+        lasts: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`dropped`: hears of one who did not read."""
+        """`dropped`: hears of one who did not read; `lasts`: whether one may still listen."""
         self.status_code = 200
         self.background = None
         self.init_headers({"X-Accel-Buffering": "no"})
         self._source = source
         self._slow = slow_seconds
         self._dropped = dropped
+        self._lasts = lasts
 
     def init_headers(self, headers: Mapping[str, str] | None = None) -> None:
         """The same without a length: nobody knows it."""
@@ -67,6 +70,8 @@ class EventStream(Response):
     async def _send_all(self, scope: Scope, send: Send) -> None:
         try:
             async for part in self._source:
+                if not self._lasts():
+                    break
                 async with asyncio.timeout(self._slow):
                     await send({"type": "http.response.body", "body": part, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})

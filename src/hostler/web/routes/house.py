@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from dataclasses import asdict
@@ -108,8 +107,7 @@ def blocked(desk: At) -> Object:
 @router.get("/config")
 def config(desk: At) -> Object:
     """The settings in force, without secrets."""
-    # Values that were put into commands by mistake go too.
-    found: Object = json.loads(redact(json.dumps(desk.settings.model_dump(mode="json"))))
+    found: Object = desk.settings.model_dump(mode="json")
     return found
 
 
@@ -126,4 +124,4 @@ def doctor(desk: At) -> Object:
 @top.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 def numbers() -> Response:
     """All metrics of this process, for Prometheus."""
-    return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    return Response(redact(metrics.text()), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -13,6 +13,7 @@ from hostler.bus.place import Place
 from hostler.service.readable import has_stream
 from hostler.telemetry import names
 from hostler.web.desk import At, Desk
+from hostler.web.guard import lasts_of
 from hostler.web.live.sources import bus_messages, run_output, task_events
 from hostler.web.live.sse import EventStream
 from hostler.web.live.telling import told_output
@@ -82,7 +83,7 @@ def _stream(request: Request, desk: Desk, source: AsyncIterator[bytes]) -> Respo
         if desk.log is not None:
             desk.log.event(names.LIVE_CLIENT_DROPPED, path=request.url.path)
 
-    return EventStream(source, dropped=dropped)
+    return EventStream(source, dropped=dropped, lasts=lasts_of(request.scope))
 
 
 def _require_room(desk: Desk) -> None:

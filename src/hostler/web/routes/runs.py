@@ -11,7 +11,7 @@ from hostler.agents.lines import Stream
 from hostler.service.portrait import run_json
 from hostler.store.runs import LIVE, Run, RunState, find_run
 from hostler.web.desk import At, Desk
-from hostler.web.outputs import LARGEST, read_span, size_of, span_of
+from hostler.web.outputs import LARGEST, read_shown, size_of, span_of
 from hostler.web.refusals import NotHere, RunOver
 from hostler.web.shapes import ChangedTasks, Name, Object, Reason, changed_tasks, why_of
 
@@ -45,13 +45,13 @@ def output(
     limit: Annotated[int, Query(ge=1, le=LARGEST)] = LARGEST,
     asked: Annotated[str, Header(alias="Range", max_length=100)] = "",
 ) -> Response:
-    """What its agent printed, by bytes: from `offset` on, or by `Range`."""
+    """What its agent printed, by bytes: from `offset` on, or by `Range`; secrets are covered."""
     found = the_run(desk, run)
     path = desk.home / found.folder / stream
     size = size_of(path)
     span = span_of(size, asked, offset, limit)
-    data = read_span(path, span)
     over = found.state not in LIVE
+    data = read_shown(path, span, over=over)
     headers = {
         "X-Hostler-Offset": str(span.start),
         "X-Hostler-End": str(span.start + len(data)),

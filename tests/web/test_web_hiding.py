@@ -1,0 +1,156 @@
+"""Secrets that we know leave by no route and no stream, wherever they are cut."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hostler.agents.lines import Stream
+from hostler.bus import task_bus
+from hostler.bus.message import MessageType, Sender
+from hostler.store.tasks import TaskState
+from hostler.telemetry.masking import as_bytes, masked
+from hostler.telemetry.redact import HIDDEN, forget_secret, known_forms, remember_secret
+from hostler.web.hiding import Answer, dumped, hidden
+from hostler.web.live.sources import bus_messages, run_output, task_events
+from hostler.web.live.telling import told_output
+from hostler.web.outputs import Span, read_shown
+
+SECRET = 'aa"b-pass\\word-of-é-house'
+PLAIN = SECRET.encode()
+
+
+@contextmanager
+def known(*secrets: str):
+    for one in secrets:
+        remember_secret(one)
+    try:
+        yield
+    finally:
+        for one in secrets:
+            forget_secret(one)
+
+
+def parts(path: Path, cuts: list[int], size: int, *, over: bool) -> bytes:
+    """A file read in parts; each goes on where the one before ended."""
+    told, at = b"", 0
+    for end in (*sorted(cuts), size):
+        if end > at:
+            told += read_shown(path, Span(at, end), over=over)
+            at = len(told)
+    return told
+
+
+PIECES = st.lists(st.sampled_from([PLAIN, PLAIN[:9], b"aa", b"x\n", b"\n"]), max_size=8)
+
+
+@given(PIECES, st.lists(st.integers(0, 200), max_size=6))
+def test_parts_of_an_output_are_the_whole_without_secrets(pieces, cuts):
+    data = b"".join(pieces)
+    with known(SECRET), tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "stdout"
+        path.write_bytes(data)
+        whole = masked(data, as_bytes(known_forms()))
+        assert PLAIN not in whole
+        assert parts(path, [min(one, len(data)) for one in cuts], len(data), over=True) == whole
+
+
+@given(PIECES, st.lists(st.integers(0, 200), max_size=6))
+def test_an_output_that_grows_never_shows_the_beginning_of_one(pieces, cuts):
+    data = b"".join(pieces)
+    with known(SECRET), tempfile.TemporaryDirectory() as folder:
+        path, told = Path(folder) / "stdout", b""
+        whole = masked(data, as_bytes(known_forms()))
+        for size in sorted(cuts):
+            path.write_bytes(data[:size])
+            told += read_shown(path, Span(len(told), len(told) + 999), over=False)
+            assert whole.startswith(told)
+        path.write_bytes(data)
+        told += read_shown(path, Span(len(told), len(told) + 999), over=True)
+        assert told == whole
+
+
+def words(value) -> str:
+    """All that is said in an answer, whatever way it was written."""
+    return json.dumps(value, ensure_ascii=False) + str(value)
+
+
+def test_no_route_tells_a_secret(house, client):
+    task = house.put(
+        title=f"use {SECRET}", question=f"is it {SECRET}?", state=TaskState.NEEDS_INPUT
+    )
+    other = house.put(title=f"use {SECRET}")
+    run = house.start(other)
+    folder = house.home / run.folder
+    folder.mkdir(parents=True)
+    (folder / "stdout").write_bytes(b"it is " + PLAIN + b" ok\n")
+    bus = task_bus(house.home, task.project, task.id).create()
+    bus.post(MessageType.INFO, f"the word is {SECRET}", Sender.person("ann"))
+    paths = ["status", "tasks", "blocked", "config", f"tasks/{task.id}", f"tasks/{other.id}/why"]
+    paths += [f"tasks/{task.id}/bus", f"runs/{run.run}", "tasks/nobody"]
+    with known(SECRET):
+        for path in paths:
+            answer = client.get(f"/api/v1/{path}")
+            assert SECRET not in words(answer.json()), path
+        titles = [one["title"] for one in client.get("/api/v1/tasks").json()["tasks"]]
+        assert titles == [f"use {HIDDEN}"] * 2
+        refused = client.post("/api/v1/tasks", json={"prompt": "x", "cwd": f"/{SECRET}"})
+        assert refused.status_code == 422 and SECRET not in words(refused.json())
+        for asked in ({}, {"Range": "bytes=8-"}, {"Range": "bytes=0-12"}):
+            shown = client.get(f"/api/v1/runs/{run.run}/output", headers=asked).content
+            assert b"pass" not in shown and len(shown) in (36, 28, 13)
+    assert client.get(f"/api/v1/tasks/{task.id}").json()["title"] == f"use {SECRET}"
+
+
+def test_no_stream_tells_a_secret(house):
+    task = house.put(title=f"use {SECRET}")
+    run = replace(house.start(task), agent_kind="scripted")
+    folder = house.home / run.folder
+    folder.mkdir(parents=True)
+    line = json.dumps({"type": "text", "text": f"it is {SECRET}", "delta": False})
+    (folder / "stdout").write_text(line + "\n")
+    bus = task_bus(house.home, task.project, task.id).create()
+    bus.post(MessageType.INFO, f"the word is {SECRET}", Sender.person("ann"))
+    live = house.desk.live
+
+    async def first(source, name) -> dict:
+        async for part in source:
+            if f"event: {name}\n".encode() in part:
+                await source.aclose()
+                return json.loads(part.split(b"data: ")[1])
+        raise AssertionError("it has ended")
+
+    async def tasks() -> dict:
+        source = task_events(live, "")
+        assert b"event: ready" in await anext(source)
+        await asyncio.to_thread(house.put, title=f"and {SECRET}")
+        return await first(source, "task")
+
+    async def scene() -> list[dict]:
+        return [
+            await first(run_output(live, house.store, house.home, run, Stream.STDOUT, 0), "output"),
+            await first(told_output(live, house.store, house.home, run, 0), "output"),
+            await first(bus_messages(live, bus.path, ""), "message"),
+            await tasks(),
+        ]
+
+    with known(SECRET):
+        for told in asyncio.run(scene()):
+            assert "pass" not in words(told), told
+            assert HIDDEN in words(told) or "****" in words(told)
+
+
+def test_what_is_hidden_leaves_json_whole():
+    """Shapes that begin in one text and end in another hide nothing, and break nothing."""
+    told = {"a": "-----BEGIN RSA PRIVATE KEY-----", "b": ["http://x", {"c:d": "y@z"}], "n": 7}
+    told["e"] = "-----END RSA PRIVATE KEY-----"
+    assert json.loads(Answer(told).body) == told and json.loads(dumped(told)) == told
+    with known(SECRET):
+        assert hidden({SECRET: (SECRET, 1, None)}) == {HIDDEN: [HIDDEN, 1, None]}
