@@ -65,6 +65,12 @@ def test_names_that_nobody_has_change_nothing(house, name):
         assert pauses(tx) == {}
 
 
+def test_where_everybody_may_come_no_name_counts(house):
+    nobody = house.client(**{BY: quote("x" * 101)})
+    assert nobody.get(f"{API}/health").status_code == 200
+    assert nobody.get(f"{API}/ready").status_code == 503
+
+
 def test_several_tasks_are_changed_together_or_not_at_all(house, client):
     first, second = house.put("barn"), house.put("stable", state=TaskState.DONE)
     refused = client.post(f"{API}/tasks/stop", json={"tasks": [first.id, second.id]})

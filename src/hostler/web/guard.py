@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hostler.telemetry import names
 from hostler.telemetry.metrics import metrics
 from hostler.web.client.line import BY
-from hostler.web.doors import API, LOGIN, LOOKING, STATIC, Door, Knock, Locks, judge
+from hostler.web.doors import API, LOGIN, LOOKING, STATIC, Door, Knock, Locks, is_open, judge
 from hostler.web.refusals import answer, shut
 from hostler.web.sessions import Session, Sessions
 
@@ -60,7 +60,9 @@ class Guard:
         if door is not None:
             await _refusal(door, scope, headers)(scope, receive, guarded)
             return
-        scope["hostler.session"], scope["hostler.by"] = session, unquote(knock.by)
+        # Where everybody may come, nobody's word on a name counts.
+        by = "" if is_open(knock.path) else unquote(knock.by)
+        scope["hostler.session"], scope["hostler.by"] = session, by
         if session is not None and not knock.bearer:
             scope["hostler.lasts"] = partial(self._sessions.lasts, name)
         await self._let_in(scope, receive, _counted(guarded, knock, session), headers)
