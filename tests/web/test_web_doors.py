@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import hmac
+import inspect
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hostler.web import doors, guard, pages
 from hostler.web.doors import Door, Knock, Locks, bare_name, is_ours, judge, same_origin
 from hostler.web.sessions import Session
 
@@ -132,3 +137,51 @@ def test_origins(origin, ours):
 def test_what_is_open_to_all_is_open_to_our_names_alone(path):
     assert judge(Knock("GET", path, OURS), LOCKS, None) is None
     assert judge(Knock("GET", path, "evil.example"), LOCKS, None) is Door.HOST
+
+
+@pytest.fixture
+def compared(monkeypatch):
+    """Pairs that were compared in constant time: the one function that promises it."""
+    found = []
+
+    def compare(given, wanted):
+        found.append((given, wanted))
+        return hmac.compare_digest(given, wanted)
+
+    assert doors.secrets.compare_digest is hmac.compare_digest
+    monkeypatch.setattr(doors.secrets, "compare_digest", compare)
+    return found
+
+
+@pytest.mark.parametrize("given", ["", TOKEN, TOKEN[:-1], f"{TOKEN}x", "é"])
+def test_tokens_are_compared_in_constant_time_and_nowhere_else(compared, given):
+    """However near a guess comes, it goes through the one function, whole."""
+    pair = (given.encode(), TOKEN.encode())
+    judge(Knock("GET", "/api/v1/status", OURS, bearer=given), LOCKS, None)
+    assert compared == ([pair] if given else [])
+    compared.clear()
+    judge(Knock("POST", "/api/v1/tasks", OURS, csrf=given), LOCKS, SESSION)
+    assert compared == [(given.encode(), SESSION.csrf.encode())]
+    for source in (doors, guard, pages):
+        assert secrets_compared_by_hand(source) == []
+
+
+def secrets_compared_by_hand(module) -> list[str]:
+    """Lines that compare a token by `==`, `in` or the like, which end at the first difference."""
+    tree = ast.parse(inspect.getsource(module))
+    names = {"token", "csrf", "bearer"}
+    return [
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare)
+        and any(
+            getattr(part, "attr", getattr(part, "id", "")) in names
+            for part in (node.left, *node.comparators)
+        )
+    ]
+
+
+def test_a_login_is_compared_in_constant_time_too(house, compared):
+    nobody = house.client(Host="127.0.0.1:8473")
+    assert nobody.post("/login", data={"token": "guess"}).status_code == 401
+    assert [given for given, _ in compared] == [b"guess"]

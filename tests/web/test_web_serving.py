@@ -26,7 +26,7 @@ from hostler.web.keys import NoToken
 from hostler.web.live.sse import EventStream
 from hostler.web.notes import FILE_NAME as NOTE
 from hostler.web.notes import known_url
-from hostler.web.serving import is_loopback, listen, most_connections, url_of
+from hostler.web.serving import Protocol, is_loopback, listen, most_connections, url_of
 
 
 @pytest.fixture
@@ -197,7 +197,20 @@ def hasty(monkeypatch):
     return dropped
 
 
-def test_one_who_never_reads_is_cut_off_and_delays_nobody(ground, hasty):
+@pytest.fixture
+def hung_up(monkeypatch):
+    """Rings when a connection is over on our side, whatever was not sent yet."""
+    gone, lost = threading.Event(), Protocol.connection_lost
+
+    def over(self, exc):
+        lost(self, exc)
+        gone.set()
+
+    monkeypatch.setattr(Protocol, "connection_lost", over)
+    return gone
+
+
+def test_one_who_never_reads_is_cut_off_and_delays_nobody(ground, hasty, hung_up):
     # More than the kernel keeps for one who does not read.
     bus = Bus(ground.home / "projects" / "barn" / "bus.jsonl").create()
     for _ in range(200):
@@ -209,6 +222,8 @@ def test_one_who_never_reads_is_cut_off_and_delays_nobody(ground, hasty):
         head = f"GET /api/v1/live/projects/barn/bus HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
         never.sendall(f"{head}Authorization: Bearer {served.token.value}\r\n\r\n".encode())
         assert hasty.wait(30)
+        # Not merely given up: what waits to be sent would keep the connection for ever.
+        assert hung_up.wait(30)
         assert ask(served).status_code == 200
 
 

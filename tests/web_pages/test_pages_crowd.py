@@ -1,0 +1,122 @@
+"""Many who look on while much is done: everybody stays live, and who never reads hurts nobody."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from task_program import Home
+
+LISTENERS = 19
+PATIENCE = 120.0
+# An agent that any shell can be: it says something, and is done.
+SETTINGS = """
+[runtime]
+worker_count = 8
+memory_floor_mb = 0
+
+[agent.helper]
+kind = "command"
+command = ["sh", "-c", 'echo working; : > "$HOSTLER_DONE"']
+"""
+
+
+@pytest.fixture
+def crowded(tmp_path: Path, environment: dict[str, str]) -> Iterator[Home]:
+    made = Home(tmp_path, environment)
+    (made.home / "hostler.toml").write_text(SETTINGS)
+    yield made
+    made.clean()
+
+
+class Listener(threading.Thread):
+    """Follows tasks until it has heard that each of some is done."""
+
+    def __init__(self, url: str, token: str, wanted: int) -> None:
+        super().__init__(daemon=True)
+        self._url, self._token, self._wanted = url, token, wanted
+        self.ready = threading.Event()
+        self.done: list[str] = []
+        self.ids: list[str] = []
+        self.start()
+
+    def run(self) -> None:
+        bearer = {"Authorization": f"Bearer {self._token}"}
+        with httpx.stream("GET", self._url, headers=bearer, timeout=PATIENCE) as answer:
+            name = ""
+            for line in answer.iter_lines():
+                key, _, value = line.partition(": ")
+                if key == "event":
+                    name = value
+                    self.ready.set()
+                elif key == "id":
+                    self.ids.append(value)
+                elif key == "data" and name == "task" and json.loads(value)["state"] == "done":
+                    self.done.append(json.loads(value)["id"])
+                if len(self.done) >= self._wanted:
+                    return
+
+
+def never_reading(url: str, token: str) -> socket.socket:
+    """Asks for the same, and takes nothing."""
+    host, port = url.removeprefix("http://").split(":")
+    line = socket.socket()
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    line.connect((host, int(port)))
+    head = f"GET /api/v1/live/tasks HTTP/1.1\r\nHost: {host}:{port}\r\n"
+    line.sendall(f"{head}Authorization: Bearer {token}\r\n\r\n".encode())
+    return line
+
+
+def logged_in(browser: Browser, url: str, token: str, screen: str) -> Page:
+    page = browser.new_context().new_page()
+    page.goto(f"{url}/#/{screen}")
+    page.get_by_label("Token").fill(token)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.locator(".pulse")).to_have_text("live")
+    return page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tasks", [50, pytest.param(500, marks=pytest.mark.soak)])
+def test_two_browsers_and_twenty_clients_stay_live_while_tasks_run(
+    tasks: int, crowded: Home, browser: Browser
+) -> None:
+    service = crowded.start("service", "--web-listen", "127.0.0.1:0")
+    said = crowded.heard(service, "The API answers at")
+    url = said.rpartition("answers at ")[2].partition(";")[0]
+    token = crowded.ok("web", "token").strip()
+    pages = [logged_in(browser, url, token, screen) for screen in ("stable", "work")]
+    listeners = [Listener(f"{url}/api/v1/live/tasks", token, tasks) for _ in range(LISTENERS)]
+    with (
+        never_reading(url, token),
+        httpx.Client(
+            base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE
+        ) as client,
+    ):
+        assert all(one.ready.wait(PATIENCE) for one in listeners)
+        asked = {"prompt": "work", "cwd": str(crowded.yard)}
+        made = [
+            client.post("/tasks", json=asked).raise_for_status().json()["id"] for _ in range(tasks)
+        ]
+        for one in listeners:
+            one.join(PATIENCE)
+            # All of it, nothing twice, in the order of its numbers.
+            assert sorted(one.done) == sorted(made)
+            assert len(set(one.ids)) == len(one.ids)
+        assert client.get("/status").json()["tasks"] == {"done": tasks}
+    stable, work = pages
+    expect(stable.get_by_text("Nothing waits.")).to_be_visible()
+    expect(stable.get_by_text("No agent is at work.")).to_be_visible()
+    over = work.get_by_role("region", name="Over", exact=True)
+    expect(over.locator(".tally")).to_have_text(str(tasks))
+    for page in pages:
+        expect(page.locator(".pulse")).to_have_text("live")
+        page.context.close()
+    assert "Left." in crowded.end(service)
