@@ -20,6 +20,7 @@ from hostler.governor.learned import learned
 from hostler.governor.learning import look
 from hostler.governor.overlay import Breaker, Knobs, Load, Slot
 from hostler.governor.parking import closed
+from hostler.governor.served import PAUSE
 from hostler.runs import NewRun, admit, ledger
 from hostler.runs.ending import Ending
 from hostler.runs.reading import Reader
@@ -39,6 +40,13 @@ def adaptive(policy: str) -> Policy:
 
 
 AIMD, SERVED = adaptive("aimd"), adaptive("served")
+
+
+def judged(*outcomes):
+    """All recordings that are judged so."""
+    found = [one for one in recordings() if Outcome(one.judged) in outcomes]
+    assert found
+    return found
 
 
 @pytest.fixture
@@ -63,6 +71,12 @@ class Pool:
         with self.store.write("admission") as tx:
             look(tx, self.policy, POOL)
         return self
+
+    def window_passes(self) -> None:
+        """Its first window is over, and others look at it as a service does."""
+        for _ in range(13):
+            self.clock.advance(5)
+            self.looked_at()
 
     def play_first(self, one: Recording) -> None:
         """Play it before a pool of which nothing is known."""
@@ -125,13 +139,6 @@ def pool(store, clock, tmp_path):
     return lambda policy=AIMD: Pool(store, clock, tmp_path, policy)
 
 
-def judged(*outcomes):
-    """All recordings that are judged so."""
-    found = [one for one in recordings() if Outcome(one.judged) in outcomes]
-    assert found
-    return found
-
-
 def test_a_death_by_a_429_or_an_overload_lowers_the_cap_and_parks_nothing(pool):
     stable = pool()
     for one in judged(*CONGESTED):
@@ -140,22 +147,36 @@ def test_a_death_by_a_429_or_an_overload_lowers_the_cap_and_parks_nothing(pool):
         assert stable.known.overlay.last_decrease_at is not None
 
 
-def test_the_same_is_told_to_the_policy_served(pool):
-    stable = pool(SERVED)
-    for one in judged(*CONGESTED):
-        stable.play_first(one)
-        # It measures: one death halves nothing. A provider that says how full it is eases by one.
-        assert stable.known.cap in (CAP, CAP - 1) and stable.parked is None, one.full_name
-        assert stable.known.overlay.rate_limit_events >= 1
+@pytest.mark.parametrize("one", judged(*CONGESTED), ids=lambda one: one.full_name)
+def test_the_policy_served_waits_as_long_as_it_is_told_and_lowers_the_cap(pool, clock, one):
+    stable = pool(SERVED).looked_at()
+    stable.play(one)
+    wait = timedelta(seconds=verdict_on(one).verdict.limit.retry_after_seconds)
+    shut = stable.known.shut
+    named = (shut.gate, shut.until) if shut else None
+    assert named == (("limit", clock.now() + wait) if wait else None)
+    assert stable.parked is None and stable.known.overlay.rate_limit_events >= 1
+    stable.window_passes()
+    if wait > PAUSE:
+        # A pause says nothing of how many there may be.
+        assert (stable.known.cap, stable.known.shut.gate) == (CAP, "limit")
+        return
+    assert stable.known.cap < CAP and stable.known.overlay.last_decrease_at is not None
+    assert stable.known.shut is None and stable.parked is None
 
 
-@pytest.mark.parametrize("policy", [AIMD, SERVED], ids=["aimd", "served"])
+both_policies = pytest.mark.parametrize("policy", [AIMD, SERVED], ids=["aimd", "served"])
+
+
+@both_policies
 @pytest.mark.parametrize("name", [o.full_name for o in recordings() if o.name == "flaky429"])
-def test_flaky_programs_that_got_through_do_no_lasting_harm(pool, clock, name, policy):
-    stable = pool(policy)
+def test_flaky_programs_that_got_through_do_no_lasting_harm(pool, name, policy):
+    stable = pool(policy).looked_at()
     stable.play(recording(name))
-    clock.advance(60)
+    assert stable.parked is None and stable.known.overlay.breaker_state is Breaker.CLOSED
+    stable.window_passes()
     assert (stable.known.cap, stable.known.shut, stable.parked) == (CAP, None, None)
+    assert stable.known.overlay.last_decrease_at is None
 
 
 def test_a_refusal_that_an_agent_survives_is_counted(pool):
@@ -164,17 +185,22 @@ def test_a_refusal_that_an_agent_survives_is_counted(pool):
     assert stable.known.overlay.rate_limit_events == 2
 
 
-def test_a_wall_parks_the_pool_and_moves_no_cap(pool, clock):
-    stable = pool()
+@both_policies
+def test_a_wall_parks_the_pool_and_moves_no_cap(pool, clock, policy):
+    stable = pool(policy).looked_at()
     for one in judged(*WALLS):
         stable.play_first(one)
+        parked = stable.parked
+        assert parked is not None and parked.until > clock.now(), one.full_name
+        stable.window_passes()
         assert stable.known.cap == CAP, one.full_name
         assert stable.known.overlay.breaker_state is Breaker.CLOSED
-        assert stable.parked is not None and stable.parked.until > clock.now()
+        assert stable.parked == parked
 
 
-def test_a_used_up_window_parks_until_its_reset(pool, clock):
-    stable = pool()
+@both_policies
+def test_a_used_up_window_parks_until_its_reset(pool, clock, policy):
+    stable = pool(policy)
     stable.play(recording("claude/oauth_429_unified"))
     assert stable.parked.until == datetime.fromtimestamp(1794778844, UTC)
     clock.jump((stable.parked.until - clock.now()).total_seconds())

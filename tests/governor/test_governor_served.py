@@ -179,11 +179,28 @@ def test_room_that_is_announced_is_taken_faster():
     assert yard.cap >= 8 + 1 + 2 + 4
 
 
-@pytest.mark.parametrize("use", [0.1, 0.5])
-def test_between_room_and_too_little_it_holds(use):
+@pytest.mark.parametrize("use", [0.05, 0.1, 0.5])
+def test_between_room_and_too_little_it_grows_by_one_after_a_long_while(use):
+    yard = pool(8)
+    caps = []
+    for _ in range(3):
+        fill(yard)
+        yard.live[0] = ANT
+        told(yard, use, 295)
+        caps.append(yard.cap)
+        told(yard, use, 5)
+    assert caps == [8, 9, 10] and yard.cap == 11
+
+
+def test_between_them_it_grows_only_where_somebody_waits_and_nobody_was_refused():
     yard = pool(8)
     yard.live[0] = ANT
-    told(yard, use, 300)
+    yard.waiting = False
+    told(yard, 0.3, 600)
+    assert yard.cap == 8
+    yard.waiting = True
+    yard.limit(LIVE)
+    told(yard, 0.3, 295)
     assert yard.cap == 8
 
 

@@ -87,9 +87,14 @@ def is_full(overlay: Overlay, now: datetime) -> bool:
 
 
 def says_something(overlay: Overlay) -> bool:
-    """Whether a window is more than one agent's bad moment; a death always is."""
+    """Whether refusals of a window are more than one agent's bad moment; a death always is.
+
+    Where nobody was answered and all go on trying, the provider may be gone: that is the breaker's.
+    """
+    if overlay.window_deaths > 0:
+        return True
     words = overlay.window_answers + overlay.window_refusals
-    return overlay.window_deaths > 0 or words >= FEWEST_WORDS
+    return overlay.window_refusals > 0 and overlay.window_answers > 0 and words >= FEWEST_WORDS
 
 
 def paced(overlay: Overlay, now: datetime, active: int) -> Overlay:

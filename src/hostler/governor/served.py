@@ -26,6 +26,8 @@ GATE = "limit"
 GROW_EVERY = timedelta(seconds=60)
 # The same where the provider says that it has room: it would say so first if it had none.
 GROW_EVERY_TOLD = timedelta(seconds=30)
+# The same where it says that a part is used: what fills up between two looks may be used up soon.
+GROW_EVERY_USED = timedelta(seconds=300)
 # Agents that tell nothing of refusals until they die of them leave nothing to measure: then it is
 # half after a death and one more after a long while, as `aimd` does it.
 SILENT_FACTOR = 2
@@ -136,7 +138,7 @@ class Served:
 def judged(knobs: Knobs, overlay: Overlay, now: datetime, load: Load) -> Overlay:
     """A full window: after refusals the cap goes down towards what was served."""
     cap = effective_cap(knobs, overlay)
-    if overlay.window_refusals and overlay.window_answers and measured.says_something(overlay):
+    if measured.says_something(overlay):
         # Where fewer ran than might, the same part of all that might.
         target = measured.served_part(overlay) * max(cap, measured.usual(overlay, now))
         lower = round(cap - LOWER_GAIN * max(0.0, cap - HEADROOM * target))
@@ -166,33 +168,34 @@ def grown(knobs: Knobs, overlay: Overlay, now: datetime, load: Load) -> Overlay:
     """More agents while the cap binds and nobody is refused: slowly at first, then faster."""
     cap = effective_cap(knobs, overlay)
     use = _use(overlay, now)
-    if use is not None and use >= LOW_USE:
-        return replace(overlay, growth=0) if overlay.growth else overlay
+    if use is not None and use >= LOW_USE and overlay.growth:
+        overlay = replace(overlay, growth=0)
+    if use is not None and use >= HIGH_USE:
+        return overlay
     if not load.waiting or load.active < cap or cap >= knobs.hard_max:
         return overlay
     if overlay.last_probe_at is None:
         return replace(overlay, last_probe_at=now)
-    every = GROW_EVERY_TOLD if use is not None else _unasked(overlay)
     quiet = min(_since(overlay.last_rate_limit_at, now), _since(overlay.last_decrease_at, now))
-    if min(quiet, _since(overlay.last_probe_at, now)) < every:
+    if min(quiet, _since(overlay.last_probe_at, now)) < _patience(overlay, use):
         return overlay
-    step = _step(overlay, told=use is not None)
-    return replace(
-        overlay,
-        dynamic_cap=min(cap + step, knobs.hard_max),
-        last_probe_at=now,
-        growth=overlay.growth + 1,
-    )
+    more = min(cap + _step(overlay, use), knobs.hard_max)
+    growth = overlay.growth + 1 if use is None or use < LOW_USE else 0
+    return replace(overlay, dynamic_cap=more, last_probe_at=now, growth=growth)
 
 
-def _unasked(overlay: Overlay) -> timedelta:
-    """How long it must be quiet where the provider says nothing."""
-    return GROW_EVERY_SILENT if overlay.silent else GROW_EVERY
+def _patience(overlay: Overlay, use: float | None) -> timedelta:
+    """How long it must be quiet before there are more."""
+    if use is None:
+        return GROW_EVERY_SILENT if overlay.silent else GROW_EVERY
+    return GROW_EVERY_TOLD if use < LOW_USE else GROW_EVERY_USED
 
 
-def _step(overlay: Overlay, *, told: bool) -> int:
+def _step(overlay: Overlay, use: float | None) -> int:
     """How many more at once: doubled each time where there is room for sure, else one more."""
-    if told:
+    if use is not None and use >= LOW_USE:
+        return 1
+    if use is not None:
         return min(1 << max(0, min(overlay.growth, LARGEST_STEP)), LARGEST_STEP)
     return 1 if overlay.silent else max(1, min(overlay.growth - PATIENCE, LARGEST_STEP))
 

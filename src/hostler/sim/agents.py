@@ -50,9 +50,14 @@ def refused(agent: Agent, scenario: Scenario) -> bool:
     return True
 
 
-def next_request(scenario: Scenario, roll: Random) -> float:
+def next_request(scenario: Scenario, agent: Agent, roll: Random) -> float:
     """How long an agent thinks before it asks again."""
-    return scenario.request_seconds * _around(scenario.request_jitter, roll)
+    return usual_seconds(scenario, agent) * _around(scenario.request_jitter, roll)
+
+
+def usual_seconds(scenario: Scenario, agent: Agent) -> float:
+    """How long an agent takes for a request that is not refused, on average."""
+    return scenario.request_seconds * agent.task.piece.pace
 
 
 def backoff(scenario: Scenario, misses: int, roll: Random) -> float:

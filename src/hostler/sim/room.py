@@ -135,10 +135,9 @@ class Room:
         )
 
     def _demand(self) -> list[Wish]:
-        """Who takes part in the shares. Strict ones ask nobody how much it wants."""
-        if self._strict:
-            return [Wish(wish.project) for wish in self.wishes()]
-        return [wish for wish in self.wishes() if wish.more]
+        """Who takes part in the shares: whoever wants more. Strict ones do not ask how much."""
+        eager = [wish for wish in self.wishes() if wish.more]
+        return [Wish(wish.project) for wish in eager] if self._strict else eager
 
     def _tell(self, now: float) -> None:
         """Answers are told together, but those of the probe: no policy asks whose the rest are."""

@@ -36,6 +36,10 @@ class Scenario(BaseModel):
     # The agent: a request every so often, give or take this part of it.
     request_seconds: float = Field(default=8, gt=0)
     request_jitter: float = Field(default=0.5, ge=0, le=1)
+    # How far agents differ in that, each for itself and each project as a whole: lognormal, with a
+    # mean of 1, so that as many agents ask as often as before.
+    pace_sigma: float = Field(default=0, ge=0, le=2)
+    project_pace_sigma: float = Field(default=0, ge=0, le=2)
     # Its work: lognormal.
     work_median: float = Field(default=90, ge=1)
     work_sigma: float = Field(default=0.6, ge=0, le=3)
@@ -115,6 +119,8 @@ HELD_OUT = {
         drift=True,
         recovery_from=None,
     ),
+    "mixed_pace": Scenario(name="mixed_pace", pace_sigma=0.6),
+    "project_pace": Scenario(name="project_pace", project_pace_sigma=0.6),
 }
 # One rule of `served` was written for this one.
 SILENT = Scenario(name="silent_agents", tells=False)

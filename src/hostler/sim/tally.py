@@ -52,10 +52,10 @@ class Tally:
     _owed: dict[tuple[int, str], float] = field(default_factory=lambda: defaultdict(float))
     _got: dict[tuple[int, str], float] = field(default_factory=lambda: defaultdict(float))
 
-    def answered(self, now: float, project: str) -> None:
-        """One request was served."""
+    def answered(self, now: float, project: str, worth: float) -> None:
+        """One request was served, which is worth so many seconds of its agent's place."""
         self.served += 1
-        self._got[int(now / SHARE_WINDOW), project] += self.scenario.request_seconds
+        self._got[int(now / SHARE_WINDOW), project] += worth
 
     def looked(self, now: float, ceiling: float, wishes: list[Wish], turn: int) -> None:
         """One pool, as it is until the next look."""

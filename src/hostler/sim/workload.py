@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from hostler.sim.scenario import Scenario
@@ -15,11 +15,15 @@ LAST_ARRIVAL = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One task: how many answers it takes, and whose provider gives them."""
+    """One task: how many answers it takes, whose provider gives them, and how slowly it asks.
+
+    `pace` is how long its agent takes for a request, as a part of what is usual.
+    """
 
     name: str
     requests: int
     pool: int
+    pace: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +43,31 @@ def project_names(scenario: Scenario) -> list[str]:
 def bursts(scenario: Scenario, seed: int) -> list[Burst]:
     """All bursts of a run, by arrival. Nothing in it depends on how the work goes."""
     roll = Random(f"{seed}:work")  # noqa: S311
-    found = list(_bursts(scenario, roll))
+    found = [_paced(scenario, burst, seed) for burst in _bursts(scenario, roll)]
     return sorted(found, key=lambda burst: (burst.at, burst.project))
+
+
+def _paced(scenario: Scenario, burst: Burst, seed: int) -> Burst:
+    """The same work, with the pace of its agents. Rolled apart: it is work as without paces."""
+    if not scenario.pace_sigma and not scenario.project_pace_sigma:
+        return burst
+    ours = _pace(scenario.project_pace_sigma, f"{seed}:pace:{burst.project}")
+    return replace(
+        burst,
+        stages=tuple(
+            tuple(
+                replace(one, pace=ours * _pace(scenario.pace_sigma, f"{seed}:pace:{one.name}"))
+                for one in stage
+            )
+            for stage in burst.stages
+        ),
+    )
+
+
+def _pace(sigma: float, of: str) -> float:
+    """Lognormal, with a mean of 1: slow agents stay longer, and weigh as much more."""
+    roll = Random(of)  # noqa: S311
+    return roll.lognormvariate(-(sigma**2) / 2, sigma) if sigma else 1.0
 
 
 def _bursts(scenario: Scenario, roll: Random) -> Iterator[Burst]:

@@ -90,7 +90,12 @@ class World:
                 return
             agent = room.start(now, project)
             self.tally.dispatches += 1
-            self._at(now + agents.next_request(self.scenario, self._roll), self._ask, agent)
+            self._thinks(now, agent)
+
+    def _thinks(self, now: float, agent: Agent) -> None:
+        """Its next request comes after a while."""
+        wait = agents.next_request(self.scenario, agent, self._roll)
+        self._at(now + wait, self._ask, agent)
 
     def _wake(self, now: float, pool: int, when: float) -> None:
         """Come back when a gate opens, once."""
@@ -111,12 +116,13 @@ class World:
             self._refused(now, room, agent)
 
     def _served(self, now: float, room: Room, agent: Agent) -> None:
-        self.tally.answered(now, agent.task.project)
+        worth = agents.usual_seconds(self.scenario, agent)
+        self.tally.answered(now, agent.task.project, worth)
         room.answered(agent)
         if agents.served(agent):
             self._done(now, room, agent)
             return
-        self._at(now + agents.next_request(self.scenario, self._roll), self._ask, agent)
+        self._thinks(now, agent)
 
     def _refused(self, now: float, room: Room, agent: Agent) -> None:
         self.tally.limits += 1
