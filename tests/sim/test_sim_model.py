@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from statistics import mean, median
 
@@ -13,7 +14,7 @@ from hostler.governor.overlay import Slot
 from hostler.sim import agents
 from hostler.sim.agents import Agent, Task
 from hostler.sim.provider import Provider
-from hostler.sim.scenario import MAIN, Scenario
+from hostler.sim.scenario import HELD_OUT, MAIN, Scenario
 from hostler.sim.workload import Piece, bursts, project_names
 
 STEADY = Scenario(name="steady", hours=1, ceilings=(((0, 8),),), noise=0)
@@ -96,6 +97,38 @@ def test_there_is_as_much_work_as_is_offered(seed):
     names = [p.name for burst in found for stage in burst.stages for p in stage]
     assert len(names) == len(set(names))
     assert [burst.at for burst in found] == sorted(burst.at for burst in found)
+
+
+def paces(scenario: Scenario, seed: int = 1) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for burst in bursts(scenario, seed):
+        found.setdefault(burst.project, []).extend(p.pace for stage in burst.stages for p in stage)
+    return found
+
+
+def test_paces_differ_by_agent_or_by_project_and_are_one_on_average():
+    assert {pace for ours in paces(MAIN).values() for pace in ours} == {1.0}
+    mixed = [pace for ours in paces(HELD_OUT["mixed_pace"]).values() for pace in ours]
+    assert len(set(mixed)) == len(mixed) and mean(mixed) == pytest.approx(1, rel=0.1)
+    assert sum(pace < 0.5 for pace in mixed) / len(mixed) == pytest.approx(0.2, abs=0.05)
+    each = paces(HELD_OUT["project_pace"])
+    assert all(len(set(ours)) == 1 for ours in each.values())
+    assert len({ours[0] for ours in each.values()}) == MAIN.projects
+
+
+def test_a_pace_changes_nothing_else_of_the_work():
+    plain, mixed = bursts(MAIN, 3), bursts(HELD_OUT["mixed_pace"], 3)
+    assert [
+        replace(b, stages=tuple(tuple(replace(p, pace=1.0) for p in s) for s in b.stages))
+        for b in mixed
+    ] == plain
+
+
+@given(st.floats(0.1, 9), st.integers())
+def test_a_slow_agent_takes_longer_for_each_request(pace, seed):
+    one = agent()
+    one.task.piece = replace(one.task.piece, pace=pace)
+    assert 4 * pace <= agents.next_request(MAIN, one, Random(seed)) <= 12 * pace
 
 
 def test_bursts_come_to_all_projects_in_stages_of_all_widths():

@@ -28,6 +28,8 @@ def test_those_held_back_are_found_by_name_and_differ_from_the_main_one():
         "twelve_projects",
         "low_ceiling",
         "slow_drift",
+        "mixed_pace",
+        "project_pace",
     }
     for name in SCENARIOS:
         assert find_scenario(name).name == name

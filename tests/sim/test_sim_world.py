@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 
 import pytest
 
-from hostler.sim.agents import Agent
+from hostler.sim.agents import Agent, Task
 from hostler.sim.policies import CONTESTANTS
+from hostler.sim.provider import Provider
 from hostler.sim.room import Room
 from hostler.sim.scenario import MAIN, Scenario
 from hostler.sim.tally import METRICS, Moment, Tally
 from hostler.sim.tournament import tournament
-from hostler.sim.workload import bursts
+from hostler.sim.workload import Piece, bursts
 from hostler.sim.world import World
 
 # A fall, an outage and a rise in an hour, with two pools and short work.
@@ -127,13 +129,31 @@ def test_silent_agents_are_heard_of_when_they_die_and_not_before():
     assert silent.tally.limits > silent.tally.deaths > 0
 
 
-def test_shares_that_are_not_lent_leave_places_idle():
-    uneven = Scenario(
-        name="uneven", hours=1, ceilings=(((0, 12),),), projects=4, widths=(1, 12), noise=0
-    )
-    strict = World(uneven, CONTESTANTS["aimd_strict"], 1).run().metrics()
-    lent = World(uneven, CONTESTANTS["aimd"], 1).run().metrics()
-    assert strict["idle_slot_hours"] > lent["idle_slot_hours"]
+def room_of(policy: str, *, running: dict[str, int], waiting: dict[str, int]) -> Room:
+    """A pool with a cap of eight, and projects that run and want so much; the first is next."""
+    told = SHORT.model_copy(update={"max_global": 8})
+    room = Room(told, CONTESTANTS[policy], Provider(told, 0, 1), list(running), Random(1))
+    for project, number in running.items():
+        room.waiting[project].extend(tasks_of(project, number))
+        for _ in range(number):
+            room.start(0.0, project)
+        room.waiting[project].extend(tasks_of(project, waiting.get(project, 0)))
+    return room
+
+
+def tasks_of(project: str, number: int) -> list[Task]:
+    return [Task(Piece(f"{project}{n}", 9, 0), project, (0, 0), 9) for n in range(number)]
+
+
+@pytest.mark.parametrize(("policy", "next_one"), [("aimd_strict", "bee"), ("aimd", "ant")])
+def test_strict_shares_do_not_lend_what_another_that_waits_does_not_want(policy, next_one):
+    room = room_of(policy, running={"ant": 4, "bee": 1}, waiting={"ant": 9, "bee": 1})
+    assert room.next_project(0.0) == next_one
+
+
+def test_who_runs_agents_and_wants_no_more_has_no_strict_share_either():
+    room = room_of("aimd_strict", running={"ant": 4, "bee": 1}, waiting={"ant": 9})
+    assert room.next_project(0.0) == "ant"
 
 
 def test_every_policy_meets_the_same_work_and_the_same_noise():
