@@ -315,8 +315,9 @@ def test_any_history_of_adaptive_pools_keeps_its_promises(sqlite_database, examp
 
 
 @pytest.mark.postgres
-def test_the_same_on_a_server(postgres_database, monkeypatch):
-    run(postgres_database, 8, monkeypatch)
+@pytest.mark.parametrize("examples", [8, pytest.param(3000, marks=pytest.mark.soak)])
+def test_the_same_on_a_server(postgres_database, monkeypatch, examples):
+    run(postgres_database, examples, monkeypatch)
 
 
 def run(database, examples, monkeypatch=None):

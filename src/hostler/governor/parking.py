@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from hostler.governor.gates import UNTIL_RESUMED, Closed
+from hostler.governor.gates import UNTIL_RESUMED, Closed, Gate
+from hostler.governor.learned import control_of
 from hostler.governor.moments import deadline, readable
+from hostler.governor.policy import Policy
 from hostler.governor.pools import pool_key
 from hostler.governor.remembering import as_text, from_text
 from hostler.model import stamp
 from hostler.store import Transaction
 from hostler.store.instants import clamped_deadline, not_after
-from hostler.store.overlays import find_overlay, put_overlay
+from hostler.store.overlays import all_overlays, find_overlay, put_overlay
 from hostler.store.parked import Parked, park_pool, parked_pool, parked_pools, unpark_pool
 
 # The longest windows of providers are months; nothing is closed for longer by one word.
 LONGEST = timedelta(days=31)
+# Whoever goes elsewhere stays there: a shorter wait is no reason to. Starts that only keep their
+# distance are none either.
+LONG_WAIT = timedelta(seconds=60)
+LASTING = frozenset({Gate.BREAKER, Gate.LIMIT})
 
 
 def park(tx: Transaction, pool: str, until: datetime, why: str, run: str = "") -> None:
@@ -75,7 +82,21 @@ def _ends(parked: Parked, now: datetime) -> datetime:
     return deadline(parked.until, now, LONGEST)
 
 
-def closed_pools(tx: Transaction) -> frozenset[str]:
-    """All pools that are closed now."""
+def closed_pools(tx: Transaction, policy: Policy | None = None) -> frozenset[str]:
+    """All pools that are closed now: parked, or held back for a while by what was learned."""
     now = tx.now()
-    return frozenset(one.pool for one in parked_pools(tx) if closed(one, now) is not None)
+    parked = {one.pool for one in parked_pools(tx) if closed(one, now) is not None}
+    if policy is None or not policy.adapts:
+        return frozenset(parked)
+    return frozenset(parked | _held_back(all_overlays(tx), policy, now))
+
+
+def _held_back(overlays: Mapping[str, str], policy: Policy, now: datetime) -> set[str]:
+    """Where nobody may start for so long that others should be asked instead."""
+    found = set()
+    for pool, text in overlays.items():
+        knobs = policy.knobs(pool)
+        shut = control_of(knobs).shut(knobs, from_text(text), now)
+        if shut is not None and shut.gate in LASTING and shut.until is not None:
+            found |= {pool} if shut.until - now >= LONG_WAIT else set()
+    return found

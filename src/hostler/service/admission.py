@@ -243,8 +243,8 @@ class Admission:
         return [task for task in found if belongs(tx, task, self._only)]
 
     def _places(self, tx: Transaction, tasks: Iterable[Task]) -> dict[str, Place]:
-        paused, ready, closed = pauses(tx), self.office.ready(), closed_pools(tx)
-        settings = self.office.settings
+        paused, ready, settings = pauses(tx), self.office.ready(), self.office.settings
+        closed = closed_pools(tx, self.office.policy())
         found = {task.id: place_of(settings, task, paused, ready, closed) for task in tasks}
         return {name: place for name, place in found.items() if place is not None}
 

@@ -1,0 +1,64 @@
+"""New tasks go to a fallback where their agent's pool lets nobody start for a while."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from intake_yard import database
+from why_stage import Stage
+
+from hostler.clock import FakeClock
+from hostler.config.settings import Agent
+from hostler.governor import Policy
+from hostler.governor.overlay import Breaker, Knobs, Overlay, Slot
+from hostler.governor.remembering import as_text
+from hostler.service.admission import Admission, Office
+from hostler.store.overlays import put_overlay
+
+CLOCK = FakeClock()
+NOW = CLOCK.now()
+OPEN = {"breaker_state": Breaker.OPEN, "breaker_open_at": NOW}
+HALF = {"breaker_state": Breaker.HALF_OPEN}
+
+
+def admitted(overlay: Overlay, policy: str, *, adaptive: bool = True) -> str | None:
+    """Whose agent a new task gets, in a house with these two."""
+    with database(CLOCK) as store:
+        stage = Stage(store, CLOCK)
+        main = Agent(kind="command", command=["x"], pool="main", fallback="spare")
+        agents = {"main": main, "spare": main.model_copy(update={"pool": "other", "fallback": ""})}
+        settings = stage.settings().model_copy(update={"agent": agents})
+        stage.put(agent="main")
+        with store.write("admission") as tx:
+            put_overlay(tx, "main", as_text(overlay))
+        told = Policy(memory_floor_mb=0, tuned={"main": Knobs(adaptive=adaptive, policy=policy)})
+        here = stage.here(1)
+        ready = set(settings.repo)
+        found = Admission(Office(store, settings, lambda: told, lambda: ready, lambda: here)).next()
+        return found.run.agent if found else None
+
+
+@pytest.mark.parametrize(
+    ("overlay", "agent"),
+    [
+        (Overlay(**OPEN, breaker_break_seconds=300.0), "spare"),
+        # It is over soon, and whoever goes elsewhere stays there.
+        (Overlay(**OPEN, breaker_break_seconds=59.0), None),
+        # Somebody has to try; and then the rest waits for the one that does.
+        (Overlay(**HALF), "main"),
+        (Overlay(**HALF, probe=Slot("barn", "t9"), probe_admitted_at=NOW), None),
+        (Overlay(gate_until=NOW + timedelta(hours=1)), "spare"),
+        (Overlay(gate_until=NOW + timedelta(seconds=5)), None),
+        (Overlay(next_dispatch_at=NOW + timedelta(seconds=2)), None),
+        (Overlay(), "main"),
+    ],
+)
+def test_a_pool_that_is_held_back_for_long_is_closed_for_new_tasks(overlay, agent):
+    assert admitted(overlay, "served") == agent
+
+
+def test_what_was_learned_closes_nothing_where_nothing_is_learned():
+    opened = Overlay(**OPEN, breaker_break_seconds=300.0)
+    assert admitted(opened, "aimd") == "spare"
+    assert admitted(opened, "aimd", adaptive=False) == "main"
