@@ -17,7 +17,7 @@ BENCH ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo screenshots test check test-real-agents lint types layers unit bench soak clean
+.PHONY: help setup demo screenshots test check test-real-agents lint types layers compiled bench soak clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -39,7 +39,8 @@ demo: setup ## Watch Hostler at work, on this machine alone
 screenshots: setup ## Take the pictures of the dashboard anew, from a demo; needs chromium
 	$(BIN)/python docs/pictures/take.py
 
-test: lint types layers ## Everything that must pass: style, types, layers, tests
+test: setup ## Everything that must pass: style, types, layers, tests
+	@$(MAKE) --no-print-directory -j $(CORES) types lint layers compiled
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 check: lint types layers ## The fast part of `make test`
@@ -57,6 +58,10 @@ types: setup
 
 layers: setup
 	$(BIN)/lint-imports
+
+# Else every worker would prepare the same files for itself, all at the same time.
+compiled: setup
+	@$(BIN)/python -m pytest --collect-only -q > $(VENV)/collected 2>&1 || { tail -n 50 $(VENV)/collected; exit 1; }
 
 bench: setup ## Measure; BENCH=name for one benchmark
 	$(BIN)/python -m bench $(BENCH)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from intake_yard import lay_database
+
 from hostler.clock import SystemClock
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import Running
@@ -34,7 +36,7 @@ class Program:
     services: list[Started] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.home.mkdir()
+        lay_database(self.home)
         (self.root / "play.toml").write_text(self.play)
         token = self.root / "token"
         token.write_text(token_for("hostler-bot"))

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from intake_yard import lay_database
+
 from hostler.clock import SystemClock
 from hostler.store import open_store
 from hostler.store.runs import Run, live_runs, runs_of
@@ -59,8 +61,8 @@ class Home:
     processes: list[Started] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for folder in (self.home, self.yard):
-            folder.mkdir()
+        lay_database(self.home)
+        self.yard.mkdir()
         (self.root / "agent.py").write_text(AGENT)
         self.configure(self.tables)
 

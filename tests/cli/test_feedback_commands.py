@@ -291,6 +291,7 @@ def test_a_takeover_ends_with_hostler_run_and_tells_nothing_of_it(program):
 
 def test_without_a_database_it_says_so(program):
     town = program()
+    (town.home / "hostler.db").unlink()
     for words in (["resume", "--pr", "2"], ["blocked", "list"], ["blocked", "reset"]):
         done = town.call("feedback", *words)
         assert done.returncode != 0 and "Traceback" not in done.stderr

@@ -90,6 +90,7 @@ def test_one_service_per_home(program):
 
 def test_a_dry_run_says_what_would_happen_and_writes_nothing(program):
     town = program()
+    (town.home / "hostler.db").unlink()
     bug = town.files("It breaks", "agent:bugfix")
     other = town.files("No label")
     looked = town.call("service", "--dry-run")

@@ -534,6 +534,7 @@ def test_why_says_first_that_nobody_works(stead):
 
 
 def test_status_shows_what_needs_a_person(stead):
+    (stead.home / "hostler.db").unlink()
     empty = stead.ok("status")
     assert "no database yet" in empty
     asked = stead.call("task", "submit", "--foreground", ASK).stdout.split()[0]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from gc_yard import Fields, Yard
+from intake_yard import lay_database
 from rough_town import MakeTown, Plot, RoughTown
 from scheduler_fleet import Fleet, MakeFleet, fleet_of
 from service_town import Town, github
@@ -38,6 +39,7 @@ def town(found_town: Callable[..., Town]) -> Town:
 def yard(tmp_path: Path) -> Iterator[Yard]:
     """A home to clean up, whose clock begins at the machine's time."""
     home, clock = tmp_path / "home", FakeClock(SystemClock().now())
+    lay_database(home)
     store = open_or_make(home, None, clock)
     yield Yard(home, store, clock)
     store.close()

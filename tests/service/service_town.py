@@ -11,6 +11,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
+from intake_yard import lay_database
+
 from hostler.checkouts.process import unhalt
 from hostler.clock import Clock, SystemClock
 from hostler.config.settings import Agent, GitHub, Repo, Runtime, Settings, Tasks
@@ -139,7 +141,7 @@ class Town:
     clock: Clock = field(default_factory=SystemClock)
 
     def __post_init__(self) -> None:
-        self.home.mkdir(parents=True, exist_ok=True)
+        lay_database(self.home)
         self.script.write_text(self.play)
         token = self.root / "token"
         token.write_text(token_for(US))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from io import StringIO
 
 import pytest
+from intake_yard import lay_database
 from service_town import Town
 from test_service_limits import PLAY, explained
 from test_service_tasks import order, put, reach
@@ -70,6 +71,7 @@ def house(tmp_path):
     allow(home, hard_max=8)
     clock = FakeClock()
     journal = Journal(Logging(clock, None, terminal=lines).log, told.append)
+    lay_database(home)
     with closing(open_or_make(home, None, clock)) as store:
         policies = Policies(home, Settings(), told.append, store)
         yield store, policies, LearnedCaps(store, policies, journal), told, lines

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from intake_yard import lay_database
 from service_town import REPO, Service, Town
 from test_service_bus import messages
 from test_service_tasks import SAY_DONE, SCOPES, agent, order, outcomes, put, reach, task_dir
@@ -246,6 +247,7 @@ class Rows:
 
 @pytest.fixture
 def rows(tmp_path: Path) -> Iterator[Rows]:
+    lay_database(tmp_path / "home")
     store = open_or_make(tmp_path / "home", None, FakeClock())
     yield Rows(tmp_path / "home", store)
     store.close()
