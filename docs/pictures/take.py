@@ -16,16 +16,23 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import guests
 import httpx
 from playwright.sync_api import Browser, Page, sync_playwright
+
+from hostler.service.presence import presence
 
 HERE = Path(__file__).parent
 HOSTLER = [sys.executable, "-m", "hostler"]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 360, "height": 740}
+WIDE, TALL = {"width": 1280, "height": 800}, {"width": 1280, "height": 1020}
+PHONE = {"width": 360, "height": 740}
+OTHERS = {"stable-dark": (TALL, "dark"), "stable-phone": (PHONE, "light")}
 PATIENCE = 120.0
+# So many guests have a place at last.
+AT_WORK = 6
 LARGEST = 300_000
 T = TypeVar("T")
 # What belongs to the machine that takes the pictures is nobody else's business.
@@ -43,15 +50,31 @@ ELSEWHERE = """(words) => {
 def main() -> None:
     """All pictures, or an error."""
     path = shutil.which("chromium") or shutil.which("google-chrome")
-    with sync_playwright() as play, tempfile.TemporaryDirectory(prefix="pictures-") as folder:
+    with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=path, args=FLAGS)
-        with demo(Path(folder)) as (story, home), served(home) as (url, token):
-            Camera(browser, url, token, story, home.parent).take_all()
+        with filmed(browser, held=True) as camera:
+            camera.take_stable()
+        # Another one: while a story is held, its GitHub is too, and whoever looks there is late.
+        with filmed(browser, held=False) as camera:
+            camera.take_others()
         browser.close()
     for picture in sorted(HERE.glob("*.png")):
         size = picture.stat().st_size
         print(f"{picture.name}: {size:,} bytes")
         assert size < LARGEST, "too large"
+
+
+@contextmanager
+def filmed(browser: Browser, *, held: bool) -> Iterator[Camera]:
+    """A demo with guests, and a page that watches; held where the story would go on without us."""
+    with (
+        tempfile.TemporaryDirectory(prefix="pictures-") as folder,
+        demo(Path(folder), held=held) as (story, home),
+        served(home) as (url, token),
+    ):
+        camera = Camera(browser, url, token, story, home.parent)
+        bring_guests(url, token, home)
+        yield camera
 
 
 class Story:
@@ -68,8 +91,8 @@ class Story:
 
 
 @contextmanager
-def demo(folder: Path) -> Iterator[tuple[Story, Path]]:
-    """A demo that has just begun, and is held; and its home."""
+def demo(folder: Path, *, held: bool) -> Iterator[tuple[Story, Path]]:
+    """A demo that has just begun, perhaps held; and its home."""
     env = {**os.environ, "TMPDIR": str(folder)}
     process = subprocess.Popen(
         [*HOSTLER, "demo", "--plain", "--keep"], env=env, stdout=subprocess.DEVNULL
@@ -77,12 +100,31 @@ def demo(folder: Path) -> Iterator[tuple[Story, Path]]:
     story = Story(process)
     try:
         home = until(lambda: next(folder.glob("hostler-demo-*/home/hostler.db"), None)).parent
-        story.hold()
+        until(lambda: takes_tasks(home))
+        if held:
+            story.hold()
+        guests.invite(home)
         yield story, home
     finally:
         story.go_on()
         process.send_signal(signal.SIGINT)
         process.wait()
+
+
+def takes_tasks(home: Path) -> bool | None:
+    """Whether the demo's service is at work."""
+    return presence(home).takes_tasks or None
+
+
+def bring_guests(url: str, token: str, home: Path) -> None:
+    """Have more tasks than the story has."""
+    folder = home.parent / "guests"
+    folder.mkdir()
+    headers = {"Authorization": f"Bearer {token}"}
+    with httpx.Client(base_url=f"{url}/api/v1/", headers=headers, timeout=30) as client:
+        guests.set_caps(client)
+        for one in (*guests.FIRST, *guests.THEN):
+            guests.submit(client, one, folder)
 
 
 @contextmanager
@@ -121,35 +163,56 @@ class Camera:
         self._url = url
         self._token = token
         self._story = story
+        self._watching = self._page(TALL)
 
-    def take_all(self) -> None:
-        """In the order of the story, which stands still for the first ones."""
-        page = self._page(WIDE)
+    def take_stable(self) -> None:
+        """When somebody is asked; the story stands still for them."""
+        others = [(name, self._page(*how)) for name, how in OTHERS.items()]
+        until(self._guests_are_settled)
         self._story.go_on()
         until(self._somebody_is_asked)
         self._story.hold()
-        self._wait(page, ".need")
-        self._shoot(page, "stable")
-        for name, size, scheme in (("dark", WIDE, "dark"), ("phone", PHONE, "light")):
-            self._shoot(self._page(size, scheme), f"stable-{name}")
+        for name, page in (("stable", self._watching), *others):
+            self._wait(page, ".need")
+            self._shoot(page, name)
         self._story.go_on()
+
+    def take_others(self) -> None:
+        """In the order of the story."""
+        page = self._watching
         self._go(page, "#/work", ".column:nth-child(4) .board-card")
         self._shoot(page, "board")
         task = page.locator(".column:nth-child(4) .board-card h3 a").first.get_attribute("href")
         self._go(page, task or "", ".output-line:nth-child(3)")
         self._shoot(page, "task")
-        self._go(page, "#/work", ".column:nth-child(5) .board-card:nth-child(4)")
         self._go(page, "#/work/graph", ".graph-node")
         self._shoot(page, "graph")
-        self._go(page, "#/governor", ".chart-line")
+        # Its agents meet a limit after a while.
+        self._go(page, "#/governor", "[aria-label='Pool openai'] .chart-limit")
+        page.locator("section[aria-label='Pool openai']").evaluate("(one) => one.scrollIntoView()")
+        page.mouse.wheel(0, -80)
+        page.wait_for_timeout(500)
         self._shoot(page, "governor")
+        # Looks are noted once a minute.
+        self._go(page, "#/stable", ".card")
+        self._go(page, "#/health", ".lag >> text=all in time")
         self._go(page, "#/health", ".finding")
         self._shoot(page, "health")
 
+    def _guests_are_settled(self) -> bool | None:
+        seen = self._status()
+        first = seen["tasks"].get("done", 0) >= len(guests.FIRST)
+        return True if first and seen["at_work_total"] >= AT_WORK else None
+
     def _somebody_is_asked(self) -> bool | None:
+        return True if self._status()["needs_person_total"] else None
+
+    def _status(self) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {self._token}"}
-        seen = httpx.get(f"{self._url}/api/v1/status", headers=headers, timeout=30).json()
-        return True if seen["needs_person_total"] else None
+        seen: dict[str, Any] = httpx.get(
+            f"{self._url}/api/v1/status", headers=headers, timeout=30
+        ).json()
+        return seen
 
     def _page(self, size: dict[str, int], scheme: str = "light") -> Page:
         context = self._browser.new_context(

@@ -71,9 +71,9 @@ def test_who_stands_behind_does_not_start_before(waiting, busy, usual):
 
 def test_the_second_in_line_waits_for_the_second_place():
     queue = [Waiter("barn", "p", GovernorGate.CAP)] * 3
-    busy = [Busy("barn", "p", 40.0), Busy("yard", "p", 10.0), Busy("yard", "q", 99.0)]
+    busy = [Busy("barn", "p", 40.0), Busy("yard", "p", 200.0), Busy("yard", "q", 99.0)]
     found = expected_starts(queue, busy, {"p": 100.0, "q": 100.0}, NOW)
-    assert [(one.at - NOW).total_seconds() for one in found] == [60.0, 90.0, 160.0]
+    assert [(one.at - NOW).total_seconds() for one in found] == [50.0, 60.0, 150.0]
 
 
 @pytest.mark.parametrize("gate", [Gate.PAUSED, Gate.DEPENDENCIES, GovernorGate.MEMORY])

@@ -74,6 +74,7 @@ def test_charts_draw_what_the_page_has_seen(stage: Stage, opened: Opened) -> Non
     expect(page.get_by_text("Charts show what the service has noted since 09:00")).to_be_visible()
     assert (cap.get_attribute("d") or "").count("M") == 3  # nobody looked in between, twice
     expect(pool.locator(".chart-limit")).to_have_count(2)
+    expect(pool.locator(".chart-band.is-half_open")).to_have_count(1)
     expect(pool.locator(".chart-band.is-open")).to_have_count(1)
 
 

@@ -53,7 +53,7 @@ def test_the_stable_shows_agents_pools_and_the_queue(stage: Stage, opened: Opene
     rows = page.locator(".wait")
     expect(rows).to_have_count(4)
     expect(rows.nth(0)).to_contain_text("4 of 4 agents of pool anthropic are running.")
-    expect(rows.nth(0)).to_contain_text("about in 6m")
+    expect(rows.nth(0)).to_contain_text("in about 6m")
     expect(rows.nth(1)).to_contain_text("in 4m (12:04)")
     expect(rows.nth(2)).to_contain_text("not known")
     expect(rows.nth(3)).to_contain_text("next")

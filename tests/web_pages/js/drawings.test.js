@@ -1,6 +1,6 @@
 import { bands, countTicks, scale, stepArea, stepPath, timeTicks } from "/static/js/lib/charts.js";
 import { layered, path } from "/static/js/lib/layers.js";
-import { MOST, NOTHING, remember, sampleOf, withPast } from "/static/js/lib/samples.js";
+import { MOST, NOTHING, remember, sampleOf, unseen, withPast } from "/static/js/lib/samples.js";
 import { any, dice, equal, holds, test } from "./harness.js";
 export { run } from "./harness.js";
 
@@ -117,26 +117,33 @@ test("a pool of a fixed cap has no breaker", () => {
 const at = (second) => seen(second, null).now;
 const noted = (second, more = {}) => ({ at: at(second), ceiling: 8, cap: 4, active: 1, breaker: "closed", parked: false, ...more });
 
-test("what was noted stands before what was seen, and neither twice", () => {
+const told = (one) => one.samples.map((sample) => [(sample.at - Date.parse(at(0))) / 1000, Number.isFinite(sample.cap) ? sample.active : null]);
+
+test("what was noted stands before what was seen, and the page sees more of what it sees", () => {
   let history = remember(NOTHING, seen(100, pool({ active: 1 })));
   history = remember(history, seen(110, pool({ active: 2 })));
-  const past = { now: at(105), pools: { p: { samples: [noted(20), noted(80, { active: 5 }), noted(101)], limits: [{ at: at(30), count: 2 }] } } };
+  const past = { pools: { p: { samples: [noted(20), noted(80, { active: 5 }), noted(101), noted(160)], limits: [{ at: at(30), count: 2 }, { at: at(105), count: 1 }] } } };
   const found = withPast(history, past);
-  equal(found.pools.p.samples.map((one) => [(one.at - Date.parse(at(0))) / 1000, one.active]), [[20, 1], [80, 5], [101, 1], [110, 2]]);
+  equal(told(found.pools.p), [[20, 1], [80, 5], [100, 1], [110, 2]]);
   equal(found.pools.p.limits.map((one) => one.count), [2]);
   equal(found.since, Date.parse(at(20)));
   equal(withPast(history, null), history);
 });
 
-test("what is known holds from when it was asked for, if nothing changed since", () => {
-  const history = remember(NOTHING, seen(100, pool({ active: 3 })));
-  const found = withPast(history, { now: at(105), pools: { p: { samples: [noted(101)], limits: [] } } });
-  equal(found.pools.p.samples.map((one) => [(one.at - Date.parse(at(0))) / 1000, one.active]), [[101, 1], [105, 3]]);
+test("what was noted while the page was cut off stands in its place", () => {
+  let history = remember(NOTHING, seen(100, pool({ active: 1 })));
+  history = unseen(history, Date.parse(at(120)));
+  const past = { pools: { p: { samples: [noted(110), noted(130, { active: 4 })], limits: [{ at: at(125), count: 3 }] }, q: { samples: [noted(50)], limits: [] } } };
+  history = remember(history, seen(140, pool({ active: 1 })));
+  const found = withPast(history, past);
+  equal(told(found.pools.p), [[100, 1], [120, null], [130, 4], [140, 1]]);
+  equal(found.pools.p.limits.map((one) => one.count), [3]);
+  equal(told(found.pools.q), [[50, 1]]);
 });
 
 test("where nobody looked for long there is a hole", () => {
   const history = remember(NOTHING, seen(9000, pool()));
-  const found = withPast(history, { now: at(9000), pools: { p: { samples: [noted(0), noted(600), noted(3000)], limits: [] } } });
+  const found = withPast(history, { pools: { p: { samples: [noted(0), noted(600), noted(3000)], limits: [] } } });
   equal(found.pools.p.samples.map((one) => Number.isFinite(one.cap)), [true, true, false, true, false, true]);
   holds(found.pools.p.samples.every((one, n, all) => !n || one.at > all[n - 1].at), "out of order");
 });

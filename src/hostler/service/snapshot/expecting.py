@@ -16,8 +16,8 @@ from hostler.service.candidates import Gate
 EVERYBODY = frozenset({Gate.WORKERS, Gate.RUNS, Gate.ROOT_TASKS, GovernorGate.MACHINE})
 POOL = frozenset({GovernorGate.CAP})
 PROJECT = frozenset({GovernorGate.WIDTH, GovernorGate.SHARE})
-# Who is at work for longer than usual is not believed to end at once.
-STILL_TO_GO = 0.1
+# Who is at work for longer than usual needs more; at least this part of the time so far.
+STILL_TO_GO = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def _lines(busy: Iterable[Busy], usual: Mapping[str, float]) -> dict[str, list[f
     lines: defaultdict[str, list[float]] = defaultdict(list)
     for one in busy:
         if (whole := usual.get(one.pool)) is not None:
-            left = max(whole - one.seconds, whole * STILL_TO_GO)
+            left = max(whole - one.seconds, one.seconds * STILL_TO_GO)
             for line in ("all", f"pool {one.pool}", f"project {one.project}"):
                 heapq.heappush(lines[line], left)
     return lines

@@ -4,7 +4,7 @@ import { api } from "./api.js";
 import { frame } from "./frame.js";
 import { moment } from "./lib/format.js";
 import { routeOf } from "./lib/routes.js";
-import { remember } from "./lib/samples.js";
+import { remember, unseen } from "./lib/samples.js";
 import { stateOf, taskOf, withChanges, withPages } from "./lib/tasks.js";
 import { h, render } from "./lib/vdom.js";
 import { follow } from "./live.js";
@@ -154,7 +154,10 @@ function heard({ type, data }) {
 
 function linked(link) {
   const cutOff = link.state === "live" ? false : state.cutOff || link.state === "away";
-  if (link.state === "away" && state.link.state !== "away") announce("The service is away.");
+  if (link.state === "away" && !state.cutOff) {
+    announce("The service is away.");
+    update({ history: unseen(state.history, Date.now() + state.skew) });
+  }
   if (link.state === "live" && state.cutOff) announce("The service is back.");
   update({ link, cutOff });
   if (link.state === "live") {

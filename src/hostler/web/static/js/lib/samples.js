@@ -53,30 +53,34 @@ function limitsAfter(known, last, sample, pool) {
 const AWAY = 900000;
 const UNSEEN = Object.freeze({ ceiling: NaN, cap: NaN, active: NaN, breaker: "closed", parked: false, events: 0 });
 
-/** What the page has seen, behind what the service noted before; `past` is its answer, or null. */
+/** The history with a hole from a moment on: nobody tells us any more. */
+export function unseen(history, at) {
+  const pools = Object.fromEntries(Object.entries(history.pools).map(([name, known]) => [name, { ...known, samples: [...known.samples, { ...UNSEEN, at }].slice(-MOST) }]));
+  return { ...history, pools };
+}
+
+/** What the page has seen, and what the service noted before and while the page did not look;
+ *  `past` is the service's answer, or null. The page sees more of what it sees. */
 export function withPast(seen, past) {
   if (!past || seen.since === null) return seen;
-  const until = moment(past.now);
   const pools = { ...seen.pools };
-  for (const [name, noted] of Object.entries(past.pools)) pools[name] = joined(noted, seen.pools[name] ?? { samples: [], limits: [] }, until);
+  for (const [name, noted] of Object.entries(past.pools)) pools[name] = joined(noted, seen.pools[name] ?? { samples: [], limits: [] });
   const first = Object.values(pools).map((one) => one.samples[0]?.at ?? Infinity);
   return { since: Math.min(seen.since, ...first), until: seen.until, pools };
 }
 
-function joined(noted, own, until) {
-  const before = noted.samples.map((one) => ({ ...one, at: moment(one.at), events: 0 }));
-  const after = own.samples.filter((one) => one.at > until);
-  const known = own.samples[own.samples.length - 1];
-  // Nothing has changed since it was asked for: what is known holds from then on.
-  if (!after.length && known) after.push({ ...known, at: until });
-  const limits = noted.limits.map((one) => ({ at: moment(one.at), count: one.count }));
-  return { samples: broken([...before, ...after]), limits: [...limits, ...own.limits.filter((one) => one.at > until)] };
+function joined(noted, own) {
+  const missed = ({ at }) => !Number.isFinite(own.samples.findLast((one) => one.at <= at)?.cap);
+  const before = noted.samples.map((one) => ({ ...one, at: moment(one.at), events: 0, noted: true })).filter(missed);
+  const limits = noted.limits.map((one) => ({ at: moment(one.at), count: one.count })).filter(missed);
+  const inOrder = (a, b) => a.at - b.at;
+  return { samples: broken([...before, ...own.samples].sort(inOrder)), limits: [...limits, ...own.limits].sort(inOrder) };
 }
 
-/** Samples with a hole wherever nobody looked for long. */
+/** Notes with a hole wherever nobody looked for long. */
 function broken(samples) {
   return samples.flatMap((one, number) => {
     const next = samples[number + 1];
-    return next && next.at - one.at > AWAY ? [one, { ...UNSEEN, at: one.at + AWAY }] : [one];
+    return one.noted && next && next.at - one.at > AWAY ? [one, { ...UNSEEN, at: one.at + AWAY }] : [one];
   });
 }

@@ -201,7 +201,7 @@ function lag(repo, now) {
     h("div", { class: "title-line" }, h("span", { class: "small one-line" }, repo.repo), seen?.overdue_seconds ? chip(`overdue for ${roughly(seen.overdue_seconds)}`, "bad", { class: "has-dot" }) : null),
     seen?.looked_at
       ? h("p", { class: "soft tiny" }, `looked at ${ago(seen.looked_at, now)}, ${lagWords(seen.lag_seconds)} after it was due; at worst ${lagWords(seen.worst_seconds)}; ${odd ? `${odd} of ${seen.polls} late or in part` : `${seen.polls}, all in time`}`)
-      : h("p", { class: "soft tiny" }, "not looked at in the last day"),
+      : h("p", { class: "soft tiny" }, "no look of the last day was noted yet"),
   );
 }
 

@@ -113,8 +113,8 @@ function card(raw, seen, now) {
       { class: "card-facts" },
       fact("Agent", raw.agent),
       fact("Attempt", raw.attempt),
-      fact("Last sign", Number.isNaN(idle) ? UNKNOWN : idle < 1 ? "now" : `${roughly(idle)} ago`, idle > QUIET ? "is-quiet" : ""),
       fact("Cost", money(raw.usd)),
+      fact("Last sign", Number.isNaN(idle) ? UNKNOWN : idle < 1 ? "now" : `${roughly(idle)} ago`, idle > QUIET ? "is-quiet" : ""),
       fact("Tokens", `${count(raw.input_tokens)} in, ${count(raw.output_tokens)} out`, "is-wide"),
     ),
   );
@@ -156,7 +156,7 @@ function starts(raw, now) {
   if (raw.would_start) return "now";
   const at = raw.starts_at ?? raw.until;
   if (!at) return "not known";
-  return raw.starts_about ? `about ${ahead(at, now)}` : `${ahead(at, now)} (${clock(at, now)})`;
+  return raw.starts_about ? ahead(at, now).replace("in ", "in about ") : `${ahead(at, now)} (${clock(at, now)})`;
 }
 
 // -- the side ---------------------------------------------------------------------------------
