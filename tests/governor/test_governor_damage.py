@@ -16,6 +16,7 @@ from sqlalchemy import update
 from hostler.errors import HostlerError, StoreError, StoreFull
 from hostler.governor import Denied, Gate, Policy, demand, park, prune, status
 from hostler.governor.caps import set_caps
+from hostler.governor.gates import UNTIL_RESUMED
 from hostler.model import parse_stamp
 from hostler.store.lease_tables import demand as wishes
 from hostler.store.lease_tables import leases, pools
@@ -77,6 +78,34 @@ def test_a_damaged_closing_keeps_the_pool_closed(yard, text):
     no = yard.ask("a", pool="openai")
     assert gate(no) is Gate.PARKED
     assert no.opens_at <= latest
+
+
+@pytest.mark.parametrize("text", OFF[1:])
+def test_a_damaged_closing_ends_too(sqlite_store, clock, text):
+    yard = Yard(sqlite_store)
+    with yard.write() as tx:
+        park(tx, "openai", tx.now() + timedelta(hours=1), "")
+        tx.execute(update(pools).values(parked_until=text, parked_at=text))
+        prune(tx, yard.policy, yard.here())
+    clock.advance(timedelta(days=31).total_seconds())
+    yard.take("a", pool="openai")
+
+
+def test_a_clock_set_back_makes_no_closing_longer_than_it_was(sqlite_store, clock):
+    yard = Yard(sqlite_store)
+    with yard.write() as tx:
+        park(tx, "openai", tx.now() + timedelta(minutes=5), "")
+        park(tx, "google", UNTIL_RESUMED, "")
+    clock.jump(-10 * 3600)
+    no = yard.ask("a", pool="openai")
+    assert gate(no) is Gate.PARKED and no.opens_at == clock.now() + timedelta(minutes=5)
+    with yard.write() as tx:
+        prune(tx, yard.policy, yard.here())
+    clock.advance(299)
+    assert gate(yard.ask("b", pool="openai")) is Gate.PARKED
+    clock.advance(2)
+    yard.take("c", pool="openai")
+    assert gate(yard.ask("d", pool="google")) is Gate.PARKED
 
 
 @pytest.mark.parametrize("jump", [-10 * 365 * 86_400, -3600, 3600, 10 * 365 * 86_400])

@@ -76,7 +76,8 @@ class Model:
     policy: Policy
     places: dict[str, Place] = field(default_factory=dict)
     wants: dict[tuple[str, str, Holder], Want] = field(default_factory=dict)
-    parked: dict[str, datetime] = field(default_factory=dict)
+    # Since when and until when.
+    parked: dict[str, tuple[datetime, datetime]] = field(default_factory=dict)
     dead: set[Holder] = field(default_factory=set)
 
     def alive(self, holder: Holder) -> bool | None:
@@ -109,6 +110,16 @@ class Model:
                 one.seen = now
         for one in self.wants.values():
             one.said = min(one.said, now)
+
+    def mend_closings(self, now: datetime) -> None:
+        for pool, (since, until) in self.parked.items():
+            if now < (ends := self.parked_until(pool, now)) != until:
+                self.parked[pool] = (min(since, now), ends)
+
+    def parked_until(self, pool: str, now: datetime) -> datetime:
+        """No closing lies farther ahead than it could have been set, or was."""
+        since, until = self.parked.get(pool, (now, now))
+        return min(until, now + (until - since if until > since else timedelta(days=31)))
 
     def count(self, pool: str | None = None, project: str | None = None) -> int:
         return sum(
@@ -143,7 +154,7 @@ class Model:
         on_machine = sum(
             not one.lent and one.holder.boot_id == "boot-1" for one in self.places.values()
         )
-        if self.parked.get(ask.pool, now) > now:
+        if self.parked_until(ask.pool, now) > now:
             return Gate.PARKED
         if 0 < self.policy.machine_max_agents <= on_machine:
             return Gate.MACHINE
@@ -237,7 +248,9 @@ class GovernorMachine(RuleBasedStateMachine):
     def granted(self, ask: Ask, who: Holder) -> None:
         self.model.places[ask.lease] = Place(ask.pool, ask.project, who, self.now)
         want = self.model.wants.get((ask.pool, ask.project, who))
-        if want is not None and want.wanted:
+        # A wish that was said too long ago counts no more, and is pruned as it is.
+        ttl = timedelta(seconds=self.model.policy.demand_ttl_seconds)
+        if want is not None and want.wanted and self.now - want.said < ttl:
             want.wanted -= 1
         live = self.model.settled(self.now)
         assert live.count(ask.pool) <= self.model.policy.cap(ask.pool)
@@ -326,6 +339,7 @@ class GovernorMachine(RuleBasedStateMachine):
         with self.write() as tx:
             governor.prune(tx, self.model.policy, self.here(who))
         self.model.prune(self.now)
+        self.model.mend_closings(self.now)
         # Nothing leaks.
         assert not any(one.holder in self.model.dead for one in self.model.places.values())
 
@@ -335,7 +349,10 @@ class GovernorMachine(RuleBasedStateMachine):
         with self.write() as tx:
             governor.park(tx, pool, until, "spent")
         # A closing that lasts longer stays.
-        self.model.parked[pool] = max(until, self.model.parked.get(pool, until))
+        standing = self.model.parked_until(pool, self.now)
+        if pool not in self.model.parked or standing < until:
+            since = self.model.parked[pool][0] if standing > self.now else self.now
+            self.model.parked[pool] = (min(since, self.now), until)
 
     @rule(pool=pools)
     def resume(self, pool):
@@ -364,9 +381,6 @@ class GovernorMachine(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([-86_400, -3600, -61, 61, 3600]))
     def jump(self, seconds):
         self.clock.jump(seconds)
-        # No deadline lies farther ahead than it could have been set.
-        latest = self.now + timedelta(days=31)
-        self.model.parked = {pool: min(until, latest) for pool, until in self.model.parked.items()}
 
     @rule(pool=pools, cap=st.integers(1, 6))
     def change_a_cap(self, pool, cap):

@@ -79,7 +79,24 @@ def _ends(parked: Parked, now: datetime) -> datetime:
     """When a stored closing ends, as it may be believed."""
     if readable(parked.until) == UNTIL_RESUMED:
         return UNTIL_RESUMED
-    return deadline(parked.until, now, LONGEST)
+    return deadline(parked.until, now, _length(parked))
+
+
+def _length(parked: Parked) -> timedelta:
+    """For how long a pool was closed; a clock that is set back makes it no longer."""
+    since, until = readable(parked.at), readable(parked.until)
+    length = until - since if since is not None and until is not None else LONGEST
+    return min(length, LONGEST) if length > timedelta(0) else LONGEST
+
+
+def mend_closings(tx: Transaction) -> None:
+    """Store closings as they are believed: one that is clamped anew at each look never ends."""
+    now = tx.now()
+    for one in parked_pools(tx):
+        until, since = stamp(_ends(one, now)), readable(one.at)
+        if until != one.until and until > stamp(now):
+            at = stamp(not_after(since, now) if since else now)
+            park_pool(tx, replace(one, at=at, until=until))
 
 
 def closed_pools(tx: Transaction, policy: Policy | None = None) -> frozenset[str]:

@@ -11,6 +11,7 @@ from hostler.governor.learned import slot_of
 from hostler.governor.learning import News, hear, look
 from hostler.governor.moments import age_of, is_off
 from hostler.governor.overlay import Slot
+from hostler.governor.parking import mend_closings
 from hostler.governor.policy import Policy
 from hostler.store import Transaction
 from hostler.store.demand import Demand, all_demand, drop_demand, renew_demand
@@ -50,6 +51,7 @@ def prune(tx: Transaction, policy: Policy, here: Here) -> Survey:
     """Give back what the dead held, note who lives, and let pools note what runs."""
     found = survey(tx, policy, here)
     carry_out(tx, found, policy)
+    mend_closings(tx)
     if policy.adapts:
         # Those without leases too: what a clock that was set back left there must be set right.
         for pool in sorted({lease.pool for lease in found.leases} | {*all_overlays(tx)}):
