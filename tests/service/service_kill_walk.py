@@ -13,11 +13,12 @@ from typing import Any
 from service_kill_child import Orders, ServiceChild, Stop
 from service_kill_contact import Ear, Gate
 from service_kill_nursery import Nursery
-from service_kill_processes import children, gone, kill, living
+from service_kill_processes import PATIENCE, children, gone, kill, living
 from service_town import ALICE, BOB, REPO, US, Town
 
 from hostler.checkouts.mirror import open_mirror, update
 from hostler.checkouts.remote import Remote
+from hostler.clock import SystemClock
 from hostler.model import RepoName
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import Running
@@ -196,11 +197,20 @@ class Walk:
 
     def _kill_shim(self, run: str, *, with_child: bool) -> None:
         """The kernel ends the agent with it; what the agent had started is left."""
-        # For a moment after its birth a process has no words.
-        (shim,) = living(f"/{run}", "cmdline") or children(self.child.process)
+        shim = self._shim(run)
         child = self.ear.hear("child") if with_child else None
         kill(shim)
         assert child is None or not gone(child)
+
+    def _shim(self, run: str) -> tree.Process:
+        # For a moment after its birth a process has no words, and for another it is nobody's child.
+        end = SystemClock().monotonic() + PATIENCE
+        while SystemClock().monotonic() < end:
+            found = living(f"/{run}", "cmdline") or children(self.child.process)
+            if found:
+                (shim,) = found
+                return shim
+        raise AssertionError(f"no shim of {run} is to be seen")
 
     def _count(self, cut: Cut, agent: tree.Process | None) -> None:
         if agent is None or not (cut.kills("shim") or cut.kills("agent")):

@@ -155,7 +155,7 @@ def test_a_killed_console_loses_nothing(program, pane):
     kill(started)
     before = cursors(town)
     service = town.start()
-    town.heard(service, "awaits review, pull request #2")
+    town.until(lambda: [one.pr_number for one in town.tasks()] == [2])
     assert before and none_went_back(before, cursors(town))
     town.end(service)
     alice = town.hub.client("alice")
