@@ -33,6 +33,8 @@ OTHERS = {"stable-dark": (TALL, "dark"), "stable-phone": (PHONE, "light")}
 PATIENCE = 120.0
 # So many guests have a place at last.
 AT_WORK = 6
+# How often a picture is taken until it shows nothing of this machine.
+TRIES = 20
 LARGEST = 300_000
 T = TypeVar("T")
 # What belongs to the machine that takes the pictures is nobody else's business.
@@ -237,8 +239,14 @@ class Camera:
         page.locator(shown).first.wait_for(state="attached")
 
     def _shoot(self, page: Page, name: str) -> None:
-        page.evaluate(ELSEWHERE, [[self._folder, FOLDER], [f"on {socket.gethostname()},", "here,"]])
-        page.screenshot(path=HERE / f"{name}.png")
+        words = [[self._folder, FOLDER], [f"on {socket.gethostname()},", "here,"]]
+        for _ in range(TRIES):
+            page.evaluate(ELSEWHERE, words)
+            page.screenshot(path=HERE / f"{name}.png")
+            # What is live may have been drawn anew in between.
+            if self._folder not in page.locator("body").inner_text():
+                return
+        raise TimeoutError(f"{name} shows a folder of this machine")
 
 
 if __name__ == "__main__":
