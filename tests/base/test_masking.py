@@ -79,3 +79,10 @@ def test_a_key_without_an_end_is_not_kept_back_for_ever():
 
 def test_long_secrets_reach_farther():
     assert reach([]) == AROUND and reach([b"x" * 99_999]) == 99_999
+
+
+@pytest.mark.parametrize("end", [b"", b"-----END PRIVATE KEY----"])
+def test_many_beginnings_of_keys_take_no_longer_than_their_text(end):
+    data = b"-----BEGIN PRIVATE KEY-----\n" * 70_000 + end
+    assert masked(data, []) == data
+    assert begun(data, []) == len(b"-----BEGIN PRIVATE KEY-----\n" + end)

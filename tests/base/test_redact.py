@@ -16,7 +16,7 @@ from hostler.clock import FakeClock
 from hostler.telemetry import redact as redact_module
 from hostler.telemetry.logs import Logging
 from hostler.telemetry.names import COMMAND_FAILED
-from hostler.telemetry.redact import HIDDEN, SHORTEST, Redactor, looks_secret
+from hostler.telemetry.redact import HIDDEN, SHORTEST, Redactor, looks_secret, redact
 
 # No well-known shape, and characters that JSON, URLs and repr all write differently.
 TOKEN = 'hush/7"q+\\ Zé%k=Q4wz'
@@ -184,3 +184,31 @@ def test_names_of_tasks_are_no_secrets(name):
         assert not looks_secret(text)
     for key in ("sk-" + "a" * 30, "key=sk-" + "b" * 30, "my-key-sk-ant-" + "c" * 30):
         assert looks_secret(key)
+
+
+KEY = "sk-" + "a1" * 15
+BEFORE = ["", "\n", "\t", "\r\n", "\x1b[32m", "\x1b[m", "\x1b", "\u2028", "(", '"', "\\"]
+
+
+@pytest.mark.parametrize("before", BEFORE)
+def test_a_key_is_hidden_whatever_stands_before_it_also_in_json(before):
+    text = f"below{before} {KEY}" if before == "" else f"below{before}{KEY}"
+    for written in (text, json.dumps(text), json.dumps(json.dumps(text)), repr(text)):
+        assert KEY not in redact(written) and looks_secret(written), written
+
+
+def test_what_follows_an_address_in_json_is_not_its_password():
+    text = json.dumps({"url": "https://host", "name": "@scope/package"}, separators=(",", ":"))
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize("end", ["", "-----END", "-----END PRIVATE KEY----"])
+def test_many_beginnings_of_keys_take_no_longer_than_their_text(end):
+    """With a search to the end for each of them, this would take half an hour."""
+    text = "-----BEGIN PRIVATE KEY-----\n" * 70_000 + end
+    assert redact(text) == text and not looks_secret(text)
+
+
+def test_the_last_of_many_beginnings_has_its_key_hidden():
+    key = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4\n\nMII-B\n-----END RSA PRIVATE KEY-----"
+    assert redact("-----BEGIN PRIVATE KEY-----\n" * 3 + key).count("MII") == 0

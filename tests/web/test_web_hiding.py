@@ -20,6 +20,7 @@ from hostler.telemetry.masking import as_bytes, masked
 from hostler.telemetry.redact import HIDDEN, forget_secret, known_forms, remember_secret
 from hostler.web.hiding import Answer, dumped, hidden
 from hostler.web.live.sources import bus_messages, run_output, task_events
+from hostler.web.live.sse import HEARTBEAT
 from hostler.web.live.telling import told_output
 from hostler.web.outputs import Span, read_shown
 
@@ -145,6 +146,35 @@ def test_no_stream_tells_a_secret(house):
         for told in asyncio.run(scene()):
             assert "pass" not in words(told), told
             assert HIDDEN in words(told) or "****" in words(told)
+
+
+def test_a_key_that_comes_line_by_line_is_told_in_no_words(house):
+    run = replace(house.start(house.put()), agent_kind="scripted")
+    folder = house.home / run.folder
+    folder.mkdir(parents=True)
+    lines = ["it prints\n", "-----BEGIN PRIVATE KEY-----\n", "MIIBVgIB\n", "ADANBgkq\n"]
+    lines += ["-----END PRIVATE KEY-----\n", "and goes on\n"]
+
+    async def scene() -> str:
+        told, source = "", told_output(house.desk.live, house.store, house.home, run, 0, 0.01)
+        with (folder / "stdout").open("w", buffering=1) as file:
+            for line in lines:
+                file.write(line)
+                # What there is to tell of it comes before the next sign of life.
+                while (part := await anext(source)) != HEARTBEAT:
+                    told += json.loads(part.split(b"data: ")[1])["text"]
+        await source.aclose()
+        return told
+
+    told = asyncio.run(scene())
+    assert "it prints" in told and "and goes on" in told
+    assert "MIIB" not in told and "ADAN" not in told
+
+
+def test_a_key_at_the_beginning_of_a_line_is_hidden_in_answers_and_events():
+    text = "below\nsk-" + "a1" * 15
+    assert "a1a1" not in dumped({"text": text})
+    assert b"a1a1" not in Answer({"text": text}).body
 
 
 def test_what_is_hidden_leaves_json_whole():

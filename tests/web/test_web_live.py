@@ -20,7 +20,7 @@ from hostler.store.task_marks import Marks, marks_of
 from hostler.store.task_pages import task_page
 from hostler.store.tasks import TaskState, change_task, note_gate, require_task
 from hostler.web.live.journal import Place, TaskJournal, changed_between
-from hostler.web.live.sources import messages_after, next_part
+from hostler.web.live.sources import messages_after, next_shown
 from hostler.web.live.sse import event
 
 STATES = [TaskState.QUEUED, TaskState.RUNNING, TaskState.DONE, TaskState.FAILED, TaskState.BLOCKED]
@@ -204,12 +204,12 @@ def test_an_output_is_told_whole_however_often_one_comes_back(parts, data):
             for part in parts:
                 file.write(part)
                 for _ in range(data.draw(st.integers(0, 2))):
-                    over, text = next_part(store, run, path, offset)
+                    over, text = next_shown(store, run, path, offset)
                     assert not over
                     told, offset = told + text, offset + len(text)
         with store.write(*SCOPES) as tx:
             tx.constant("UPDATE runs SET state = 'exited'")
-        while (found := next_part(store, run, path, offset))[1]:
+        while (found := next_shown(store, run, path, offset))[1]:
             told, offset = told + found[1], offset + len(found[1])
         assert found == (True, b"") and told == b"".join(parts)
 

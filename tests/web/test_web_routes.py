@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
 
 from hostler.bus import task_bus
+from hostler.config import load_pools
 from hostler.model import stamp
 from hostler.service.admission import SCOPES
 from hostler.store.pauses import pauses
@@ -237,6 +239,27 @@ def test_what_was_noted_of_pools_is_told_with_the_limits_that_were_met(house, cl
     assert [one["count"] for one in found["pools"]["q"]["limits"]] == [2]
     later = ok(client.get(f"{API}/pool-history?hours=1"))["pools"]["p"]["samples"]
     assert [one["active"] for one in later] == [5]
+
+
+def test_changes_of_one_pool_at_the_same_time_are_all_kept(house, client):
+    keys = {"settle_seconds": 7, "break_seconds": 70}
+    for number in range(1, 9):
+        ok(client.put(f"{API}/pools/p", json={"max_global_agents": 3}))
+        wishes = [{key: value * number} for key, value in keys.items()]
+        with ThreadPoolExecutor(2) as pool:
+            for done in pool.map(lambda one: client.patch(f"{API}/pools/p", json=one), wishes):
+                ok(done)
+        caps = load_pools(house.home / "governor.json")["p"]
+        assert (caps.settle_seconds, caps.break_seconds) == (7 * number, 70 * number)
+
+
+def test_slips_of_the_pen_about_pools_are_refused(house, client):
+    assert client.patch(f"{API}/pools/nosuch", json={}).status_code == 404
+    assert not (house.home / "governor.json").exists()
+    ok(client.put(f"{API}/pools/p", json={"max_global_agents": 3}))
+    for asked in ({"minutes": 5, "until": "2099-01-01T00:00Z"}, {"until": "2001-01-01T00:00Z"}):
+        assert client.post(f"{API}/pools/p/park", json=asked).status_code == 422
+    assert ok(client.get(f"{API}/pools/p"))["parked"] is None
 
 
 def test_pools_are_shown_set_closed_and_opened(house, client):

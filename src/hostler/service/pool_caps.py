@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -56,17 +56,27 @@ def change_pool(
     home: Path, settings: Settings, store: Store, pool: str, caps: Mapping[str, Any]
 ) -> None:
     """Change some of what a pool is set to. Agents at work go on."""
-    known = load_pools(home / FILE_NAME).get(pool_key(pool), PoolCaps())
-    kept = known.model_dump(include=set(PoolCaps.model_fields), exclude_unset=True)
-    set_pool(home, settings, store, pool, {**kept, **caps})
+    _write(home, settings, store, pool, lambda: {**_set_keys(home, pool), **caps})
 
 
 def set_pool(
     home: Path, settings: Settings, store: Store, pool: str, caps: Mapping[str, Any]
 ) -> None:
     """Set a pool anew: what is not named goes back to its default. Agents at work go on."""
+    _write(home, settings, store, pool, lambda: caps)
+
+
+def _write(
+    home: Path, settings: Settings, store: Store, pool: str, caps: Callable[[], Mapping[str, Any]]
+) -> None:
     read_policy(home, settings)  # a damaged file is said before anything else
     move_state(home, store)
     with store.write("admission") as tx:
-        set_caps(home, pool, caps)
+        # What is set already is read here: others may change it until now, and not from now on.
+        set_caps(home, pool, caps())
         reseed(tx, read_policy(home, settings), pool)
+
+
+def _set_keys(home: Path, pool: str) -> dict[str, Any]:
+    known = load_pools(home / FILE_NAME).get(pool_key(pool), PoolCaps())
+    return known.model_dump(include=set(PoolCaps.model_fields), exclude_unset=True)

@@ -24,9 +24,10 @@ _BEGUN = re.compile(
     rb"|sk-[A-Za-z0-9_-]*"
     rb"|xox[abprs]-[A-Za-z0-9-]*"
     rb"|AIza[A-Za-z0-9_-]*"
-    rb"|://[^/\s@]*"
+    rb"|://[^/\s@\"<>\\]*"
     rb"|-----BEGIN [A-Z ]*"
-    rb"(?:-{0,4}|PRIVATE KEY-----(?:(?!-----END [A-Z ]*PRIVATE KEY-----).)*))\Z",
+    rb"(?:-{0,4}|PRIVATE KEY-----[^-]*(?:-(?!----)[^-]*)*"
+    rb"(?:-----(?:E|EN|END|END [A-Z ]*-{0,4})?)?))\Z",
     re.DOTALL,
 )
 

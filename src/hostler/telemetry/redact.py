@@ -30,12 +30,17 @@ SHAPES = (
     r"gh[pousr]_[A-Za-z0-9]{20,}",
     r"github_pat_[A-Za-z0-9_]{20,}",
     r"sk-(?:ant|proj)-[A-Za-z0-9_-]{20,}",
-    # Not in the middle of a word: `task-list-shows-everything` names a task.
-    r"(?<![A-Za-z0-9_-])sk-[A-Za-z0-9_-]{20,}",
+    # Not in the middle of a word: `task-list-shows-everything` names a task. But letters before it
+    # may end a line break in JSON, or a colour of a terminal.
+    r"sk-(?:(?<![A-Za-z0-9_-]sk-)|(?<=\\[bfnrt]sk-)|(?<=[0-9;\[]msk-)"
+    r"|(?<=\\u[0-9A-Fa-f]{4}sk-)|(?<=\\x[0-9A-Fa-f]{2}sk-))[A-Za-z0-9_-]{20,}",
     r"xox[abprs]-[A-Za-z0-9-]{10,}",
     r"AIza[A-Za-z0-9_-]{30,}",
-    r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)",
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----",
+    # Quotes are in no address: what follows one in JSON is not its password.
+    r"(?<=://)[^/\s:@\"<>\\]+:[^/\s@\"<>\\]+(?=@)",
+    # Up to the next five dashes, whatever they begin: a search to the end for each of many
+    # beginnings would take for ever.
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-(?!----)[^-]*)*-----END [A-Z ]*PRIVATE KEY-----",
 )
 _SHAPES = re.compile("|".join(SHAPES), re.DOTALL)
 # One after another: a search for what begins with fixed letters is far faster than for any of them.

@@ -15,7 +15,7 @@ from hostler.store.runs import LIVE, Run, find_run
 from hostler.web.live.following import Live
 from hostler.web.live.journal import Place
 from hostler.web.live.sse import HEARTBEAT, HEARTBEAT_SECONDS, event
-from hostler.web.outputs import Span, read_shown, read_span, whole_text
+from hostler.web.outputs import Span, read_shown, whole_text
 
 AT_ONCE = 100
 CHUNK = 64 * 1024
@@ -92,16 +92,9 @@ async def bus_messages(
 
 
 def next_shown(store: Store, run: Run, path: Path, offset: int) -> tuple[bool, bytes]:
-    """The same as `next_part`, with secrets covered."""
+    """Whether the run was over before we read, and the next part of its output without secrets."""
     over = is_over(store, run)
     data = read_shown(path, Span(offset, offset + CHUNK), over=over)
-    return over, whole_text(data, over=over and len(data) < CHUNK)
-
-
-def next_part(store: Store, run: Run, path: Path, offset: int) -> tuple[bool, bytes]:
-    """Whether the run was over before we read, and the next part of its output."""
-    over = is_over(store, run)
-    data = read_span(path, Span(offset, offset + CHUNK))
     return over, whole_text(data, over=over and len(data) < CHUNK)
 
 

@@ -11,7 +11,7 @@ from hostler.service.readable import Readable
 from hostler.store import Store
 from hostler.store.runs import Run
 from hostler.web.live.following import Live
-from hostler.web.live.sources import next_part
+from hostler.web.live.sources import next_shown
 from hostler.web.live.sse import HEARTBEAT, HEARTBEAT_SECONDS, event
 
 
@@ -56,7 +56,7 @@ async def told_output(
         while True:
             listener.hush()
             begin = teller.offset
-            over, data = await asyncio.to_thread(next_part, store, run, path, position)
+            over, data = await asyncio.to_thread(next_shown, store, run, path, position)
             position += len(data)
             end = over and not data
             text = teller.rest() if end else await asyncio.to_thread(teller.tell, data)

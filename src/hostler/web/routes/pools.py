@@ -44,6 +44,7 @@ def set_anew(desk: At, pool: PoolName, caps: Caps) -> Object:
 @router.patch("/{pool}")
 def change(desk: At, pool: PoolName, caps: SomeCaps) -> Object:
     """Change some of it: what is not said stays. Agents at work go on."""
+    _one(desk, pool)  # a name that nobody knows is a slip of the pen
     return _written(desk, pool, caps, change_pool)
 
 
@@ -62,6 +63,8 @@ def park(desk: At, pool: PoolName, closing: Closing) -> Object:
     moment = _moment(closing)
     with desk.store.write("admission") as tx:
         ends = tx.now() + timedelta(minutes=closing.minutes) if closing.minutes else moment
+        if ends <= tx.now():
+            raise Unusable("`until` is over already.", "Say a moment that is to come.")
         close_pool(tx, pool_key(pool), ends, why)
     return _one(desk, pool)
 
@@ -77,6 +80,8 @@ def resume(desk: At, pool: PoolName) -> Object:
 def _moment(closing: Closing) -> datetime:
     if not closing.until:
         return UNTIL_RESUMED
+    if closing.minutes:
+        raise Unusable("`minutes` and `until` say different things.", "Say one of them.")
     try:
         return parse_stamp(closing.until)
     except (ValueError, OverflowError):
