@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -24,7 +25,14 @@ from hostler.service.looking import Looked
 from hostler.service.orchestrator import RepoOrchestrator, Rhythm, Staff
 from hostler.service.poll_book import PollBook
 from hostler.service.recording import STILL_HERE, Recorder, worth_keeping
-from hostler.service.snapshot.expecting import Busy, Expected, Waiter, expected_starts
+from hostler.service.snapshot.expecting import (
+    POOL,
+    Busy,
+    Expected,
+    Pool,
+    Waiter,
+    expected_starts,
+)
 from hostler.service.snapshot.history import Past, Record, Window
 from hostler.service.snapshot.objectives import objectives, percentile
 from hostler.service.snapshot.polls import PollLag
@@ -41,46 +49,112 @@ POOLS = st.sampled_from(["p", "q"])
 PROJECTS = st.sampled_from(["barn", "yard"])
 GATES = st.sampled_from([None, Gate.WORKERS, Gate.PAUSED, *GovernorGate])
 UNTIL = st.none() | st.integers(-50, 5000).map(lambda s: NOW + timedelta(seconds=s))
-QUEUE = st.lists(st.builds(Waiter, PROJECTS, POOLS, GATES, UNTIL), max_size=12)
+OVER = st.integers(0, 3)
+QUEUE = st.lists(st.builds(Waiter, PROJECTS, POOLS, GATES, UNTIL, OVER), max_size=12)
 BUSY = st.lists(st.builds(Busy, PROJECTS, POOLS, st.floats(0, 5000)), max_size=6)
 USUAL = st.dictionaries(POOLS, st.floats(1, 3000))
+ROOMS = st.dictionaries(POOLS, st.builds(Pool, st.integers(-3, 3), st.floats(0, 60)))
 
 
-@given(QUEUE, BUSY, USUAL)
-def test_a_gate_with_a_time_says_it_and_nothing_is_expected_in_the_past(queue, busy, usual):
-    found = expected_starts(queue, busy, usual, NOW)
+@given(QUEUE, BUSY, USUAL, ROOMS)
+def test_nobody_starts_before_a_gate_opens_and_only_the_first_is_sure(queue, busy, usual, rooms):
+    found = expected_starts(queue, busy, usual, rooms, NOW)
     assert len(found) == len(queue)
-    for one, expected in zip(queue, found, strict=True):
+    for at, (one, expected) in enumerate(zip(queue, found, strict=True)):
         if one.gate is None:
             assert expected == Expected(NOW, about=False)
-        elif one.until is not None:
-            assert expected == Expected(max(one.until, NOW), about=False)
         elif expected is not None:
-            assert expected.about and expected.at > NOW and busy and usual
+            assert expected.at >= max(one.until or NOW, NOW)
+            first = one.pool not in {before.pool for before in queue[:at]}
+            assert expected.about or (first and expected.at == max(one.until, NOW))
 
 
-@given(st.integers(1, 12), BUSY, USUAL)
-def test_who_stands_behind_does_not_start_before(waiting, busy, usual):
+@given(QUEUE, BUSY, USUAL, ROOMS)
+def test_who_stands_behind_in_a_closed_or_full_pool_does_not_start_before(
+    queue, busy, usual, rooms
+):
+    found = expected_starts(queue, busy, usual, rooms, NOW)
+    for pool in ("p", "q"):
+        starts = [
+            expected.at
+            for one, expected in zip(queue, found, strict=True)
+            if one.pool == pool and one.gate in POOL and expected
+        ]
+        distance = timedelta(seconds=rooms.get(pool, Pool()).interval)
+        for before, after in pairwise(starts):
+            assert after - before >= distance - timedelta(milliseconds=1)
+
+
+@given(st.integers(1, 12), BUSY, USUAL, st.integers(-3, 0))
+def test_a_start_is_expected_where_enough_will_leave(waiting, busy, usual, free):
     queue = [Waiter("barn", "p", GovernorGate.CAP)] * waiting
-    found = expected_starts(queue, busy, usual, NOW)
-    known = [one.at for one in found if one]
-    assert known == sorted(known)
-    in_pool = [one for one in busy if one.pool == "p"]
-    assert len(known) == (waiting if in_pool and "p" in usual else 0)
+    found = expected_starts(queue, busy, usual, {"p": Pool(free)}, NOW)
+    enough = sum(one.pool == "p" for one in busy) > -free and "p" in usual
+    assert len([one for one in found if one]) == (waiting if enough else 0)
+
+
+def seconds(found):
+    return [one and (one.at - NOW).total_seconds() for one in found]
 
 
 def test_the_second_in_line_waits_for_the_second_place():
     queue = [Waiter("barn", "p", GovernorGate.CAP)] * 3
     busy = [Busy("barn", "p", 40.0), Busy("yard", "p", 200.0), Busy("yard", "q", 99.0)]
-    found = expected_starts(queue, busy, {"p": 100.0, "q": 100.0}, NOW)
-    assert [(one.at - NOW).total_seconds() for one in found] == [50.0, 60.0, 150.0]
+    found = expected_starts(queue, busy, {"p": 100.0, "q": 100.0}, {}, NOW)
+    assert seconds(found) == [50.0, 60.0, 150.0]
+
+
+def test_with_more_at_work_than_allowed_they_leave_first_and_one_starts_at_a_time():
+    busy = [Busy("barn", "p", 96.0), Busy("barn", "p", 95.0), Busy("yard", "p", 60.0)]
+    queue = [Waiter("barn", "p", GovernorGate.CAP, over=2)] * 3
+    found = expected_starts(queue, busy, {"p": 100.0}, {"p": Pool(-2)}, NOW)
+    assert seconds(found) == [40.0, 140.0, 240.0]
+    machine = [Waiter("barn", "q", GovernorGate.MACHINE, over=1)] * 2
+    assert seconds(expected_starts(machine, busy, {"p": 100.0}, {}, NOW)) == [24.0, 40.0]
+
+
+def test_a_share_waits_for_the_places_of_its_project():
+    busy = [Busy("yard", "p", 90.0), Busy("barn", "p", 40.0)]
+    queue = [Waiter("barn", "p", GovernorGate.SHARE)]
+    assert seconds(expected_starts(queue, busy, {"p": 100.0}, {"p": Pool(3)}, NOW)) == [60.0]
+
+
+def test_a_turn_of_a_project_is_for_its_first_task():
+    queue = [Waiter("barn", "p", GovernorGate.SHARE, NOW + timedelta(seconds=30))] * 2
+    found = expected_starts(queue, [Busy("barn", "p", 40.0)], {"p": 100.0}, {}, NOW)
+    assert seconds(found) == [30.0, 60.0]
+    assert [one.about for one in found] == [False, True]
+
+
+MINUTE = NOW + timedelta(seconds=60)
+
+
+@pytest.mark.parametrize(
+    ("gate", "room", "expected"),
+    [
+        (GovernorGate.SPACING, Pool(8, 5.0), [60.0, 65.0, 70.0]),
+        (GovernorGate.PARKED, Pool(2), [60.0, 60.0, 90.0]),
+        (GovernorGate.LIMIT, Pool(0), [90.0, 190.0, 290.0]),
+        (GovernorGate.BREAKER, Pool(8), [60.0, None, None]),
+    ],
+)
+def test_behind_the_first_of_a_closed_pool_everything_is_an_estimate(gate, room, expected):
+    queue = [Waiter("barn", "p", gate, MINUTE)] * 3
+    found = expected_starts(queue, [Busy("barn", "p", 10.0)], {"p": 100.0}, {"p": room}, NOW)
+    assert seconds(found) == expected
+    told = [one.about for one in found if one]
+    assert told == [room.free <= 0, *[True] * (len(told) - 1)]
+
+
+def test_of_a_pool_that_an_operator_closed_nothing_is_known():
+    queue = [Waiter("barn", "p", GovernorGate.PARKED)]
+    assert expected_starts(queue, [], {"p": 9.0}, {"p": Pool(3)}, NOW) == [None]
 
 
 @pytest.mark.parametrize("gate", [Gate.PAUSED, Gate.DEPENDENCIES, GovernorGate.MEMORY])
 def test_where_nobody_can_guess_nothing_is_said(gate):
-    assert expected_starts([Waiter("barn", "p", gate)], [Busy("barn", "p", 1)], {"p": 9}, NOW) == [
-        None
-    ]
+    queue = [Waiter("barn", "p", gate)]
+    assert expected_starts(queue, [Busy("barn", "p", 1)], {"p": 9}, {}, NOW) == [None]
 
 
 # -- what is wanted of a day -------------------------------------------------------------------

@@ -23,6 +23,7 @@ from hostler.model import RepoName, parse_stamp, stamp
 from hostler.runs import NewRun, admit
 from hostler.service.admission import SCOPES
 from hostler.service.candidates import WAITING
+from hostler.service.presence import Presence
 from hostler.service.snapshot import WINDOWS, snapshot
 from hostler.service.snapshot.at_work import last_written
 from hostler.service.snapshot.history import FRESH, WELL, Histories, history, record_of
@@ -147,6 +148,47 @@ def test_runs_without_an_agent_are_no_history(stage):
     with stage.store.write(*SCOPES) as tx:
         tx.execute(runs.update().values(counted=0))
     assert look(stage).history["30d"].everything.count == 0
+
+
+def test_a_lowered_cap_lets_all_but_one_leave_before_the_first_start_is_expected(stage):
+    end_run(stage, stage.put(state=TaskState.DONE), 100, "success")
+    for _ in range(3):
+        stage.start(stage.put())
+        stage.clock.advance(10)
+    waiting = [stage.put().id for _ in range(2)]
+    stage.caps["pool"] = 1
+    seen = look(stage)
+    assert [one.task.id for one in seen.queue] == waiting
+    starts = [(one.expected.at - seen.now).total_seconds() for one in seen.queue]
+    assert starts == [90.0, 190.0]
+    assert all(one.expected.about for one in seen.queue)
+
+
+def test_who_has_lent_a_place_gives_none_back(stage):
+    end_run(stage, stage.put(state=TaskState.DONE), 100, "success")
+    stage.start(stage.put(), lent=True)
+    stage.clock.advance(50)
+    stage.start(stage.put())
+    stage.put()
+    stage.caps["pool"] = 1
+    seen = look(stage)
+    assert [(one.expected.at - seen.now).total_seconds() for one in seen.queue] == [100.0]
+
+
+def test_a_pool_closed_for_a_minute_opens_for_the_first_and_for_others_at_about_then(stage):
+    stage.put(), stage.put()
+    with stage.store.write(*SCOPES) as tx:
+        park(tx, "p", stage.clock.now() + timedelta(minutes=1), "used up")
+    first, second = (one.as_json("") for one in look(stage).queue)
+    assert first["starts_at"] == first["until"] == second["starts_at"]
+    assert (first["starts_about"], second["starts_about"]) == (False, True)
+
+
+def test_without_a_service_no_start_is_expected(stage):
+    stage.put(), stage.put()
+    assert look(stage).queue[0].expected is not None
+    stage.presence = Presence(None)
+    assert [one.expected for one in look(stage).queue] == [None, None]
 
 
 def test_a_kept_history_is_taken_anew_when_a_run_ends_or_time_passes(stage):

@@ -279,6 +279,7 @@ def full_house(now: datetime = NOW) -> Json:
             "Tell how many days a month has",
             16,
             now,
+            seconds=2400.0,
             starts_at=stamp(now + timedelta(minutes=6)),
             starts_about=True,
         ),

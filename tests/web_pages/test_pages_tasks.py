@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pages_browser import Opened, looked
 from pages_data import NOW, ago, brief, full_house, message, run, task
 from pages_stage import Stage
@@ -92,6 +94,20 @@ def test_submit_run_question_answer_done(stage: Stage, opened: Opened) -> None:
     expect(page.locator(".task-state")).to_contain_text("done")
     expect(page.get_by_role("region", name="Timeline")).to_contain_text("Attempt 2 ended well")
     expect(page.get_by_role("button", name="Stop")).to_have_count(0)
+
+
+def test_the_page_says_of_a_start_what_the_queue_says(stage: Stage, opened: Opened) -> None:
+    house = stage.scene.house = full_house()
+    house["queue"][0]["task"] = TASK
+    stand(stage, "queued")
+    held = {"waits": True, "gate": "cap", "why": "The pool is full.", "until": None}
+    stage.scene.whys[TASK] = {**held, "since": ago(NOW, minutes=2), "service": {}}
+    page = opened(f"#/task/{TASK}", still=True)
+    why = page.get_by_role("region", name="Why")
+    expect(why).to_contain_text("since 11:58 (2m), starts in about 6m")
+    house["queue"][0].update(starts_at=None, starts_about=None)
+    page = opened(f"#/task/{TASK}", still=True)
+    expect(page.get_by_role("region", name="Why")).to_contain_text(re.compile(r"\(2m\)$"))
 
 
 def test_a_refused_submission_says_why_and_keeps_what_was_typed(

@@ -335,5 +335,10 @@ def ask_for(task: Task, place: Place, lease: str) -> Ask:
 def as_held(denied: Denied) -> Held:
     """The governor's no, as any other."""
     return Held(
-        denied.gate.value, denied.what, denied.remedy, since=denied.since, until=denied.opens_at
+        denied.gate.value,
+        denied.what,
+        denied.remedy,
+        since=denied.since,
+        until=denied.opens_at,
+        over=max(denied.found - denied.allowed, 0),
     )

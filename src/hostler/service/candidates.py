@@ -65,13 +65,17 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Why a task does not start now, and what a person can do; `until`: when the gate opens."""
+    """Why a task does not start now, and what a person can do; `until`: when the gate opens.
+
+    `over`: how many more than it allows a gate has counted.
+    """
 
     gate: str
     why: str
     remedy: str = ""
     since: datetime | None = None
     until: datetime | None = None
+    over: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +242,7 @@ def _root_tasks(task: Task, yard: Yard) -> Held | None:
         return None
     why = f"{yard.running} of {yard.max_root_tasks} root tasks are under way."
     remedy = "Wait until one is at rest, or raise `[tasks] max_concurrent_root_tasks`."
-    return Held(Gate.ROOT_TASKS, why, remedy)
+    return Held(Gate.ROOT_TASKS, why, remedy, over=busy - yard.max_root_tasks)
 
 
 def _runs(task: Task, yard: Yard) -> Held | None:
@@ -246,7 +250,7 @@ def _runs(task: Task, yard: Yard) -> Held | None:
         return None
     why = f"{yard.runs} of {yard.max_runs} agents are at work in this home."
     remedy = "Wait until one ends, or raise `[tasks] max_concurrent_runs`."
-    return Held(Gate.RUNS, why, remedy)
+    return Held(Gate.RUNS, why, remedy, over=yard.runs - yard.max_runs)
 
 
 def _free(cap: int, used: int) -> bool:

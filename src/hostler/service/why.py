@@ -161,7 +161,8 @@ def workers_full(tx: Transaction, workers: int) -> Held | None:
     if busy < workers:
         return None
     why = f"{busy} of {workers} workers are busy."
-    return Held(Gate.WORKERS, why, "Wait until one is free, or raise `[runtime] worker_count`.")
+    remedy = "Wait until one is free, or raise `[runtime] worker_count`."
+    return Held(Gate.WORKERS, why, remedy, over=busy - workers)
 
 
 def chain(holding: str | None) -> list[tuple[str, Mark]]:

@@ -1,4 +1,4 @@
-import { actions, board, COLUMNS, filtered, graphOf, runWord, STATES, stateOf, taskOf, withChanges, withPages } from "/static/js/lib/tasks.js";
+import { actions, board, COLUMNS, filtered, graphOf, runWord, startWords, STATES, stateOf, taskOf, withChanges, withPages } from "/static/js/lib/tasks.js";
 import { timeline } from "/static/js/lib/timeline.js";
 import { equal, holds, test } from "./harness.js";
 export { run } from "./harness.js";
@@ -25,6 +25,16 @@ test("every task stands on the board once, the queue in its order, others newest
   equal(columns.waiting.map((one) => one.id), ["2", "1", "6", "3"]);
   equal(columns.over.map((one) => one.id), ["5", "4"]);
   equal(Object.values(columns).flat().length, tasks.length);
+});
+
+test("a start is told as sure as it is, and one that is not known is not told", () => {
+  const now = Date.parse("2026-03-01T12:00:00.000Z");
+  const at = "2026-03-01T12:06:00.000Z";
+  equal(startWords({ would_start: true }, now), "now");
+  equal(startWords({ starts_at: at, starts_about: true }, now), "in about 6m");
+  holds(startWords({ starts_at: at, starts_about: false }, now).startsWith("in 6m ("));
+  equal(startWords({ starts_at: null, until: at }, now), "");
+  equal(startWords(undefined, now), "");
 });
 
 test("words and projects filter", () => {

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from hostler.governor.status import PoolStatus
 from hostler.model import parse_stamp, stamp
 from hostler.service.candidates import Held
 from hostler.service.pages import about
 from hostler.service.snapshot.expecting import (
     Busy,
     Expected,
+    Pool,
     Waiter,
     expected_starts,
     usual_seconds,
@@ -55,11 +57,15 @@ class Queued:
 
 
 def queued_tasks(
-    tx: Transaction, inquiry: Inquiry, runs: Iterable[Busy] = (), ended: Iterable[Ended] = ()
+    tx: Transaction,
+    inquiry: Inquiry,
+    runs: Iterable[Busy] = (),
+    ended: Iterable[Ended] = (),
+    pools: Iterable[PoolStatus] = (),
 ) -> tuple[Queued, ...]:
     """All that wait for a place, in the order in which they are looked at.
 
-    `runs` and `ended`: who is at work, and who was; by them starts are estimated.
+    `runs` and `ended`: who is at work, and who was; by them and `pools` starts are estimated.
     """
     keeper, now = Gatekeeper(tx, inquiry), tx.now()
     found = keeper.queue()
@@ -68,7 +74,8 @@ def queued_tasks(
     starts: list[Expected | None] = [None] * len(found)
     # Without a service nothing starts, whatever gates say.
     if inquiry.presence.takes_tasks:
-        starts = expected_starts(waiters, runs, usual, now)
+        rooms = _rooms(waiters, pools, inquiry)
+        starts = expected_starts(waiters, runs, usual, rooms, now)
     return tuple(
         Queued(
             position,
@@ -84,5 +91,20 @@ def queued_tasks(
 
 def _waiter(task: Task, held: Held | None, keeper: Gatekeeper) -> Waiter:
     place = keeper.yard.places.get(task.id)
-    gate, until = (held.gate, held.until) if held else (None, None)
-    return Waiter(task.project, place.pool if place else "", gate, until)
+    pool = place.pool if place else ""
+    if held is None:
+        return Waiter(task.project, pool, None)
+    return Waiter(task.project, pool, held.gate, held.until, held.over)
+
+
+def _rooms(
+    waiters: Iterable[Waiter], pools: Iterable[PoolStatus], inquiry: Inquiry
+) -> Mapping[str, Pool]:
+    """What each pool has free; one that nobody has used yet, its whole cap."""
+    unused = {one.pool: Pool(inquiry.policy.cap(one.pool)) for one in waiters}
+    return unused | {one.pool: _room(one) for one in pools}
+
+
+def _room(one: PoolStatus) -> Pool:
+    interval = one.knobs.min_dispatch_interval_seconds if one.learned else 0.0
+    return Pool(one.cap - one.active, max(interval, 0.0))

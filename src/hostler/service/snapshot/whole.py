@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -101,8 +101,9 @@ def snapshot(
     settings = inquiry.settings
     found, paused = agents_at_work(tx, activity), pauses(tx)
     past, lags = (histories or Histories()).at(tx), poll_lags(tx)
-    places = [AtPlace(one.run.project, one.run.pool, one.seconds) for one in found]
-    queue, pulls = queued_tasks(tx, inquiry, places, past.ended), followed_pulls(tx, settings)
+    governor = governor_status(tx, inquiry.policy, inquiry.here)
+    queue = queued_tasks(tx, inquiry, _places(found), past.ended, governor.pools)
+    pulls = followed_pulls(tx, settings)
     followed = [one.project for one in pulls]
     busy = Busy([one.run.project for one in found], [one.task.project for one in queue], followed)
     feeds = {
@@ -120,7 +121,7 @@ def snapshot(
         needy=needy_tasks(tx),
         pulls=pulls,
         repositories=watched_repositories(settings, paused, busy, feeds, lags),
-        governor=governor_status(tx, inquiry.policy, inquiry.here),
+        governor=governor,
         history=past.windows,
         money=money(tx, settings.budget),
         github=github_plan(settings, followed),
@@ -128,6 +129,12 @@ def snapshot(
         full=_full(inquiry),
         objectives=objectives(_watched(settings, lags), past, tx.now()),
     )
+
+
+def _places(found: Iterable[AtWork]) -> list[AtPlace]:
+    """Who gives a place back; who has lent it has none."""
+    holding = (one for one in found if one.run.lent_at is None)
+    return [AtPlace(one.run.project, one.run.pool, one.seconds) for one in holding]
 
 
 def _watched(settings: Settings, lags: Mapping[str, PollLag]) -> list[PollLag]:

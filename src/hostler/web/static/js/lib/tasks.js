@@ -1,5 +1,7 @@
 // The API's shapes of tasks as one, the columns of the board, and what may be done with a task.
 
+import { ahead, clock } from "./format.js";
+
 const OVER = new Set(["done", "stopped", "failed"]);
 
 /** A state in words, how it looks, and in which column it stands. */
@@ -23,6 +25,14 @@ export const COLUMNS = [
   { name: "review", title: "In review", none: "No pull request waits for review." },
   { name: "over", title: "Over", none: "Nothing has ended yet." },
 ];
+
+/** When a task of the queue starts, in words; empty: nothing is known of it. */
+export function startWords(raw, now) {
+  if (raw?.would_start) return "now";
+  if (!raw?.starts_at) return "";
+  const words = ahead(raw.starts_at, now);
+  return raw.starts_about ? words.replace("in ", "in about ") : `${words} (${clock(raw.starts_at, now)})`;
+}
 
 export function stateOf(name) {
   return STATES[name] ?? { word: String(name ?? "unknown").replaceAll("_", " "), tone: "idle", column: "waiting" };

@@ -1,7 +1,7 @@
 // The stable: what needs you, who is at work, which pools there are, what waits and why.
 
-import { age, ahead, clock, count, duration, many, megabytes, money, roughly, UNKNOWN } from "../lib/format.js";
-import { runWord, taskOf } from "../lib/tasks.js";
+import { age, count, duration, many, megabytes, money, roughly, UNKNOWN } from "../lib/format.js";
+import { runWord, startWords, taskOf } from "../lib/tasks.js";
 import { h } from "../lib/vdom.js";
 import { gauge } from "../parts/gauge.js";
 import { bones, button, chip, empty, originLink, pullLink, sectionHead, stateChip, taskLink, trouble, upTo } from "../parts/small.js";
@@ -127,7 +127,7 @@ function fact(name, value, look = "") {
 // -- the queue --------------------------------------------------------------------------------
 
 function queue(seen, now, state, acts) {
-  const rows = seen.queue.map((raw) => waiting(raw, now));
+  const rows = seen.queue.map((raw) => waiting(raw, seen, now));
   return h(
     "section",
     { key: "queue", "aria-label": "Queue" },
@@ -136,27 +136,22 @@ function queue(seen, now, state, acts) {
   );
 }
 
-function waiting(raw, now) {
+function waiting(raw, seen, now) {
   const task = taskOf(raw);
+  // How long the task waits, at whatever gates; its own `since` is that of the last one alone.
+  const waited = raw.seconds + age(seen.now, now);
   return h(
     "li",
     { class: "wait", key: task.id },
     h("span", { class: "wait-place number soft" }, raw.position),
     h("div", { class: "wait-task" }, h("div", { class: "title-line" }, taskLink(task, { class: "title" }), originLink(task, { class: "soft small" }), pullLink(task))),
     h("div", { class: "wait-why small" }, raw.would_start ? chip("next", "good", { class: "has-dot" }) : chip(gateWord(raw.gate), "wait", { title: raw.remedy ?? "" }), h("span", {}, raw.would_start ? "Starts with the next look." : raw.why)),
-    h("dl", { class: "wait-times tiny soft number" }, h("div", {}, h("dt", {}, "waits"), h("dd", {}, roughly(age(raw.since, now)))), h("div", {}, h("dt", {}, "starts"), h("dd", {}, starts(raw, now)))),
+    h("dl", { class: "wait-times tiny soft number" }, h("div", {}, h("dt", {}, "waits"), h("dd", {}, roughly(waited))), h("div", {}, h("dt", {}, "starts"), h("dd", {}, startWords(raw, now) || "not known"))),
   );
 }
 
 export function gateWord(gate) {
   return String(gate ?? "").replaceAll("_", " ");
-}
-
-function starts(raw, now) {
-  if (raw.would_start) return "now";
-  const at = raw.starts_at ?? raw.until;
-  if (!at) return "not known";
-  return raw.starts_about ? ahead(at, now).replace("in ", "in about ") : `${ahead(at, now)} (${clock(at, now)})`;
 }
 
 // -- the side ---------------------------------------------------------------------------------

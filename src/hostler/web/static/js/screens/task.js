@@ -2,7 +2,7 @@
 
 import { age, ahead, clock, count, duration, money, roughly, UNKNOWN } from "../lib/format.js";
 import { taskAddress } from "../lib/routes.js";
-import { actions, runWord, taskOf } from "../lib/tasks.js";
+import { actions, runWord, startWords, taskOf } from "../lib/tasks.js";
 import { timeline } from "../lib/timeline.js";
 import { h } from "../lib/vdom.js";
 import { showOutput } from "../parts/output.js";
@@ -23,7 +23,7 @@ export function taskScreen(state, acts) {
     h(
       "div",
       { class: "task-grid" },
-      h("div", { class: "stack task-main" }, question(task, page, acts), why(page, state.now), tabs(page, state, acts)),
+      h("div", { class: "stack task-main" }, question(task, page, acts), why(page, state), tabs(page, state, acts)),
       h("div", { class: "stack" }, tree(page, state, acts), history(page, state.now), about(page, state.now)),
     ),
   );
@@ -72,7 +72,7 @@ function question(task, page, acts) {
   );
 }
 
-function why(page, now) {
+function why(page, { snapshot, now }) {
   const found = page.why;
   // A question says why by itself, and so does an agent at work.
   if (!found || ["needs_input", "running"].includes(page.detail.state) || !(found.waits || found.why)) return null;
@@ -81,9 +81,16 @@ function why(page, now) {
     { class: "panel pad", key: "why", "aria-label": "Why" },
     h("div", { class: "title-line" }, found.waits ? (found.would_start ? chip("next", "good", { class: "has-dot" }) : chip(gateWord(found.gate), "wait")) : null, h("strong", {}, found.would_start ? "Starts with the next look." : found.why ?? "")),
     found.remedy ? h("p", { class: "small soft" }, withCode(found.remedy)) : null,
-    found.waits && !found.would_start ? h("p", { class: "tiny soft number" }, `since ${clock(found.since, now)} (${roughly(age(found.since, now))}), opens ${found.until ? ahead(found.until, now) : "at a moment that is not known"}`) : null,
+    found.waits && !found.would_start ? h("p", { class: "tiny soft number" }, [`since ${clock(found.since, now)} (${roughly(age(found.since, now))})`, opening(page, snapshot, now)].filter(Boolean).join(", ")) : null,
     found.waits && !found.service ? h("p", { class: "small" }, "Nobody works on this home: ", h("code", {}, "hostler service")) : null,
   );
+}
+
+/** When it starts, as its row in the queue says; else when its gate opens; else nothing. */
+function opening({ detail, why: found }, snapshot, now) {
+  const starts = startWords(snapshot?.queue.find((one) => one.task === detail.id), now);
+  if (starts) return `starts ${starts}`;
+  return found.until ? `opens ${ahead(found.until, now)}` : "";
 }
 
 // -- tabs -------------------------------------------------------------------------------------
