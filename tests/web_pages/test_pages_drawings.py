@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from pages_browser import Opened, looked
 from pages_data import NOW, briefs, full_house, overlay, pool_history, stamp, task
 from pages_stage import Stage
@@ -72,6 +73,8 @@ def test_charts_draw_what_the_page_has_seen(stage: Stage, opened: Opened) -> Non
     page.evaluate("location.hash = '#/stable'")
     page.evaluate("location.hash = '#/governor'")
     expect(page.get_by_text("Charts show what the service has noted since 09:00")).to_be_visible()
+    told = "What was before 12:00, when this page was opened, is noted once a minute."
+    expect(pool.get_by_text(told)).to_be_visible()
     assert (cap.get_attribute("d") or "").count("M") == 3  # nobody looked in between, twice
     expect(pool.locator(".chart-limit")).to_have_count(2)
     expect(pool.locator(".chart-band.is-half_open")).to_have_count(1)
@@ -84,11 +87,10 @@ def test_shares_are_bars_with_numbers(stage: Stage, opened: Opened) -> None:
     pool = page.get_by_role("region", name="Pool anthropic")
     row = pool.get_by_role("row").filter(has_text="stable")
     expect(row).to_contain_text("Its share is used.")
-    held, part = (
-        float(row.locator(f".share-{name}").get_attribute("width") or 0)
-        for name in ("held", "part")
+    held, whole = (
+        float(row.locator(f".share-{name}").get_attribute("width") or 0) for name in ("held", "all")
     )
-    assert 0 < held < part
+    assert held / whole == pytest.approx(2 / 3)  # of its share, which is less than the cap
 
 
 def test_an_older_service_that_tells_no_projects_is_drawn_too(stage: Stage, opened: Opened) -> None:

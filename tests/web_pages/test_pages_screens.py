@@ -54,6 +54,7 @@ def test_the_stable_shows_agents_pools_and_the_queue(stage: Stage, opened: Opene
     expect(rows).to_have_count(4)
     expect(rows.nth(0)).to_contain_text("4 of 4 agents of pool anthropic are running.")
     expect(rows.nth(0)).to_contain_text("in about 6m")
+    expect(rows.nth(0)).to_contain_text("waits40m")  # though at this gate for 5 minutes only
     expect(rows.nth(1)).to_contain_text("in 4m (12:04)")
     expect(rows.nth(2)).to_contain_text("not known")
     expect(rows.nth(3)).to_contain_text("next")
@@ -109,6 +110,13 @@ def test_health_tells_the_worst_first(stage: Stage, opened: Opened) -> None:
     expect(page.get_by_role("meter", name="requests an hour")).to_have_attribute(
         "aria-valuenow", "3"
     )
+    limits = page.get_by_role("region", name="GitHub", exact=True)
+    expect(limits.locator(".chip")).to_have_text("fits")
+    house = full_house()
+    house["github"]["worst"] |= {"primary_per_hour": 10_000.0, "fits": False}
+    stage.scene.house = house
+    stage.tell()
+    expect(limits.locator(".chip")).to_have_text("stretches at worst")
     expect(page.get_by_role("region", name="Cost of today")).to_contain_text("$11.37")
     expect(page.get_by_role("region", name="How runs went")).to_contain_text("5 (12\u00a0%)")
     objectives = page.locator(".objective")

@@ -1,6 +1,6 @@
 // The governor: what each pool takes, over time, and who has which share.
 
-import { ago, ahead, clock, clockSeconds, many, percent, UNKNOWN } from "../lib/format.js";
+import { ago, ahead, clock, clockSeconds, many, UNKNOWN } from "../lib/format.js";
 import { bands, countTicks, scale, stepArea, stepPath, timeTicks } from "../lib/charts.js";
 import { withPast } from "../lib/samples.js";
 import { h } from "../lib/vdom.js";
@@ -14,7 +14,7 @@ export function governor(state, acts) {
     "div",
     { class: "stack" },
     h("div", { class: "room-head" }, h("h1", {}, "Governor"), h("p", { class: "soft small" }, since(state))),
-    seen.governor.pools.map((pool) => poolPart(pool, { ...state, history: known(state.history, state.past) }, acts)),
+    seen.governor.pools.map((pool) => poolPart(pool, { ...state, opened: state.history.since, history: known(state.history, state.past) }, acts)),
   );
 }
 
@@ -41,9 +41,15 @@ function poolPart(pool, state, acts) {
       "div",
       { class: "pool-grid" },
       h("div", { class: "stack pool-side" }, h("ul", { class: "gauges" }, gauge(pool, state.now)), learned(pool, state.now), controls(pool, acts)),
-      h("div", { class: "stack" }, chart(pool, state), shares(pool)),
+      h("div", { class: "stack" }, h("div", {}, chart(pool, state), grain(state)), shares(pool)),
     ),
   );
+}
+
+/** How fine a chart is, from where to where. */
+function grain({ past, opened, now }) {
+  if (!past || opened === null) return null;
+  return h("p", { class: "soft tiny under" }, `What was before ${clock(new Date(opened).toISOString(), now)}, when this page was opened, is noted once a minute.`);
 }
 
 function learned(pool, now) {
@@ -143,7 +149,6 @@ function key(name, words) {
 
 function shares(pool) {
   const rows = projectsOf(pool);
-  const most = Math.max(1, pool.cap ?? pool.max_global_agents, ...rows.map((one) => Math.max(one.share, one.holds)));
   return h(
     "div",
     { class: "panel pad" },
@@ -156,7 +161,7 @@ function shares(pool) {
             "table",
             { class: "shares" },
             h("thead", {}, h("tr", {}, ["Project", "Holds, of its share", "Holds", "Share", "Wants", "Waits for"].map((name) => h("th", { key: name, scope: "col" }, name)))),
-            h("tbody", {}, rows.map((one) => shareRow(one, most))),
+            h("tbody", {}, rows.map(shareRow)),
           ),
         )
       : empty("Nobody asks for a place in this pool.", "Shares are dealt among projects that have work."),
@@ -179,8 +184,9 @@ export function projectsOf(pool) {
 
 const BAR = { width: 180, height: 14 };
 
-function shareRow(one, most) {
-  const wide = (number) => (number / most) * BAR.width;
+function shareRow(one) {
+  // The whole bar is the share; who holds more than that fills it.
+  const part = Math.min(1, one.holds / Math.max(1, one.share));
   return h(
     "tr",
     { key: one.project },
@@ -190,10 +196,9 @@ function shareRow(one, most) {
       {},
       h(
         "svg",
-        { class: "share-bar", viewBox: `0 0 ${BAR.width} ${BAR.height}`, role: "img", "aria-label": `holds ${one.holds} of a share of ${one.share} (${percent(one.share / most)} of the pool)` },
+        { class: "share-bar", viewBox: `0 0 ${BAR.width} ${BAR.height}`, role: "img", "aria-label": `holds ${one.holds} of a share of ${one.share}` },
         h("rect", { class: "share-all", width: BAR.width, height: BAR.height, rx: 4 }),
-        h("rect", { class: "share-part", width: wide(one.share), height: BAR.height, rx: 4 }),
-        h("rect", { class: "share-held", width: wide(one.holds), height: BAR.height, rx: 4 }),
+        h("rect", { class: "share-held", width: part * BAR.width, height: BAR.height, rx: 4 }),
       ),
     ),
     h("td", { class: "number" }, one.holds),

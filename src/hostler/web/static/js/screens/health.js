@@ -135,7 +135,7 @@ function github(seen) {
   return h(
     "section",
     { key: "github", "aria-label": "GitHub" },
-    sectionHead("GitHub's limits", undefined, now.fits ? chip("fits", "good", { class: "has-dot" }) : chip("polls are stretched", "ask", { class: "has-dot" })),
+    sectionHead("GitHub's limits", undefined, fit(now, worst)),
     h(
       "div",
       { class: "panel pad stack-tight" },
@@ -145,6 +145,11 @@ function github(seen) {
       h("p", { class: "soft tiny" }, "By what is watched; not by asking GitHub."),
     ),
   );
+}
+
+function fit(now, worst) {
+  if (!now.fits) return chip("polls are stretched", "ask", { class: "has-dot" });
+  return worst.fits ? chip("fits", "good", { class: "has-dot" }) : chip("stretches at worst", "note", { class: "has-dot" });
 }
 
 function use(name, now, worst, room) {
