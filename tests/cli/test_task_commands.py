@@ -441,6 +441,9 @@ done() if 'Bl' + 'ue.' in text else hostler('ask', 'Which colour?')
     assert stead.call("task", "answer", task, "").returncode == 2
     assert "queued again" in stead.ok("task", "answer", task, "Blue.")
     assert stead.call("task", "answer", task, "Red.").returncode == 1
+    shown = stead.ok("task", "show", task)
+    assert re.search(r"^  asked +\S+: Which colour\?$", shown, re.M)
+    assert re.search(r"^  answered +\S+ by \S+: Blue\.$", shown, re.M)
     service = stead.start()
     stead.reach(task, "done")
     stead.end(service)

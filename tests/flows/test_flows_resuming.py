@@ -28,6 +28,7 @@ from hostler.flows.storing import store_step
 from hostler.forge import scan
 from hostler.forge.port import Pull
 from hostler.model import Surface
+from hostler.store.deeds import What, deeds_of
 from hostler.store.pulls import PullRow, PullStatus, add_pull, change_pull, pulls_in
 from hostler.store.repo import Repo
 from hostler.store.tasks import Flow, Task, TaskState, require_task
@@ -104,6 +105,8 @@ def test_a_closed_and_reopened_pull_request_awaits_feedback_again(yard: Yard):
     )
     task = yard.task()
     assert (task.state, task.pr_number) == (TaskState.AWAITING_FEEDBACK, pull)
+    with yard.store.read() as tx:
+        assert [one.what for one in deeds_of(tx, task.id)] == [What.RESUMED]
     yard.say(pull, "go on", by="ann")
     poll(yard)
     assert bodies(yard) == ["go on"] and yard.task().state is TaskState.QUEUED

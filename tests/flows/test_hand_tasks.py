@@ -12,6 +12,7 @@ from hostler.flows.commands import CommandRefused
 from hostler.flows.lineage import active_children, ancestors, belongs, descendants
 from hostler.flows.submitting import NotSubmitted, Order, submit
 from hostler.runs import NewRun, admit
+from hostler.store.deeds import Deed, What, deeds_of
 from hostler.store.runs import find_run
 from hostler.store.tasks import TaskState, change_task, require_task
 
@@ -113,6 +114,34 @@ def test_a_question_is_answered_once(family, store):
     assert told.question == "Which colour?"
     with pytest.raises(CommandRefused), store.write(*SCOPES) as tx:
         commands.answer(tx, told, "ann", "Red.")
+
+
+def test_what_people_did_is_kept_with_who_when_and_their_words(family, store):
+    asking = put(store, family[0], TaskState.NEEDS_INPUT, question="Which colour?")
+    with store.write(*SCOPES) as tx:
+        told = commands.answer(tx, asking, "ann", " Blue. ")
+        commands.stop(tx, told, "bob", "too dear")
+        again = commands.resume(tx, require_task(tx, told.id), "cid")
+        commands.cancel(tx, again, "dan")
+        commands.retry(tx, require_task(tx, told.id), "eve", "once more")
+        now, deeds = tx.stamp(), deeds_of(tx, told.id)
+    assert deeds == (
+        Deed(now, "ann", What.ANSWERED, "Blue.", "Which colour?", asking.state_since),
+        Deed(now, "bob", What.STOPPED, "too dear"),
+        Deed(now, "cid", What.RESUMED),
+        Deed(now, "dan", What.CANCELLED),
+        Deed(now, "eve", What.RETRIED, "once more"),
+    )
+    with store.read() as tx:
+        # Its children were stopped with it.
+        assert [one.by for one in deeds_of(tx, family[1].id)] == ["bob"]
+
+
+def test_what_is_refused_is_no_deed(family, store):
+    with pytest.raises(CommandRefused), store.write(*SCOPES) as tx:
+        commands.retry(tx, family[0], "ann")
+    with store.read() as tx:
+        assert deeds_of(tx, family[0].id) == ()
 
 
 def test_a_cancelled_task_is_not_resumed_but_can_be_retried(family, store):

@@ -8,6 +8,7 @@ import pytest
 
 from hostler.errors import StoreConflict
 from hostler.model import RepoName, ScopeKind, TokenStatus
+from hostler.store.deeds import Deed, What, add_deed, deeds_of
 from hostler.store.inbox import (
     FeedbackEvent,
     InboxRow,
@@ -221,8 +222,11 @@ def test_a_family_goes_with_everything_that_is_its_own(store):
     with store.write() as tx:
         raise_floors(tx, HERE, 7, Floors(3, 4))
         raise_floors(tx, HERE, 9, Floors(5, 6))
+        for name in ("t1", "t9"):
+            add_deed(tx, name, Deed(tx.stamp(), "ann", What.STOPPED))
         remove_tasks(tx, families(tx, ["t1"])["t1"])
     with store.read() as tx:
+        assert (len(deeds_of(tx, "t1")), len(deeds_of(tx, "t9"))) == (0, 1)
         assert [find_task(tx, name) for name in ("t1", "t2")] == [None, None]
         assert find_run(tx, "r1") is None and find_pull(tx, HERE, 8) is None
         assert comment_floors(tx, HERE, 7) == Floors()

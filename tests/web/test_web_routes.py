@@ -166,6 +166,9 @@ def test_a_question_is_answered(house, client):
     ok(client.post(f"{API}/tasks/{task.id}/answer", json={"text": "The left one."}))
     with house.store.read() as tx:
         assert "The left one." in require_task(tx, task.id).note
+    (deed,) = ok(client.get(f"{API}/tasks/{task.id}"))["deeds"]
+    assert (deed["what"], deed["asked"], deed["text"]) == ("answered", "Which?", "The left one.")
+    assert deed["by"] and deed["at"] >= deed["asked_at"]
     refused = client.post(f"{API}/tasks/{task.id}/answer", json={"text": "Again."})
     assert refused.status_code == 409
 

@@ -670,6 +670,7 @@ def task(name: str, now: datetime = NOW, **more: Any) -> Json:
         "children": [],
         "usd": 0.84,
         "next": "",
+        "deeds": [],
         "runs": [],
         **more,
     }

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # So many runs are shown to people; a task may have had a hundred.
 _MOST_RUNS = 10
+_MOST_DEEDS = 10
 
 
 def register(commands: typer.Typer) -> None:
@@ -27,7 +28,7 @@ def register(commands: typer.Typer) -> None:
 
 
 def show(context: typer.Context, task: Which, json: Json = False) -> None:
-    """Show a task: state, why, what to do, place, what it waits for, children, runs, cost.
+    """Show a task: state, why, what to do, place, children, runs, cost, what people did.
 
     \b
     Example:
@@ -55,7 +56,7 @@ def _lines(found: Portrait, held: Why) -> Iterator[str]:
     task = found.task
     yield cut(f"{task.id}  {plain(task.title)}", width())
     facts = (*_standing(found), *_next(found, held), *_place(found))
-    for label, text in (*facts, *_relations(found), *_cost(found)):
+    for label, text in (*facts, *_relations(found), *_cost(found), *_deeds(found)):
         if text:
             yield from labelled(label, text)
     yield from _children(found)
@@ -166,6 +167,17 @@ def _runs(found: Portrait) -> Iterator[str]:
     if earlier > 0:
         yield coloured(f"and {earlier} before; --json shows all", DIM)
     yield coloured(cut(f"files: {found.folder}/runs/<run>", width()), DIM)
+
+
+def _deeds(found: Portrait) -> Iterator[tuple[str, str]]:
+    """What people did with it; an answer behind its question."""
+    from hostler.model import parse_stamp
+
+    for deed in found.deeds[-_MOST_DEEDS:]:
+        if deed.asked:
+            yield "asked", f"{moment(parse_stamp(deed.asked_at or deed.at))}: {deed.asked}"
+        said = f": {deed.text}" if deed.text else ""
+        yield deed.what.value, f"{moment(parse_stamp(deed.at))} by {deed.by}{said}"
 
 
 def _outcome(run: Run) -> str:

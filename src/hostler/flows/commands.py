@@ -9,6 +9,7 @@ from hostler.flows.lineage import descendants
 from hostler.flows.status import publish
 from hostler.intake.takeover import give_back
 from hostler.runs import request_stop
+from hostler.store.deeds import Deed, What, add_deed
 from hostler.store.pulls import PullStatus, change_pull, find_pull
 from hostler.store.runs import open_runs
 from hostler.store.tasks import Task, TaskState, change_task
@@ -40,14 +41,14 @@ def stop(tx: Transaction, task: Task, by: str, why: str = "") -> list[Task]:
     """Stop a task and what came from it; those that were changed. Scopes: tasks, outbox."""
     if task.over:
         raise CommandRefused("stopped", task)
-    return _stop_all(tx, task, _reason("Stopped", by, why))
+    return _stop_all(tx, task, Deed(tx.stamp(), by, What.STOPPED, why))
 
 
 def cancel(tx: Transaction, task: Task, by: str, why: str = "") -> list[Task]:
     """The same for good: only a retry brings it back."""
     if task.over and task.state is not TaskState.STOPPED:
         raise CommandRefused("cancelled", task)
-    return _stop_all(tx, task, _reason(CANCELLED, by, why))
+    return _stop_all(tx, task, Deed(tx.stamp(), by, What.CANCELLED, why))
 
 
 def resume(tx: Transaction, task: Task, by: str, why: str = "") -> Task:
@@ -56,7 +57,7 @@ def resume(tx: Transaction, task: Task, by: str, why: str = "") -> Task:
         raise CommandRefused("resumed", task, f"Use: hostler task retry {task.id}")
     if task.state not in RESUMABLE:
         raise CommandRefused("resumed", task)
-    return _queue(tx, task, _reason("Resumed", by, why))
+    return _queue(tx, task, Deed(tx.stamp(), by, What.RESUMED, why))
 
 
 def answer(tx: Transaction, task: Task, by: str, text: str) -> Task:
@@ -67,7 +68,10 @@ def answer(tx: Transaction, task: Task, by: str, text: str) -> Task:
     if not text.strip():
         raise HostlerError("The answer is empty.", safe="Nothing was changed.")
     told = replace(task, note=f"{by} answers: {text.strip()}"[:LONGEST_ANSWER])
-    return _queue(tx, task, f"Answered by {by}.", told)
+    said = text.strip()[:LONGEST_ANSWER]
+    asked = task.question or task.reason
+    deed = Deed(tx.stamp(), by, What.ANSWERED, said, asked, task.state_since)
+    return _queue(tx, task, deed, told)
 
 
 def retry(tx: Transaction, task: Task, by: str, why: str = "") -> Task:
@@ -75,27 +79,31 @@ def retry(tx: Transaction, task: Task, by: str, why: str = "") -> Task:
     if task.state not in RETRIABLE:
         raise CommandRefused("retried", task)
     fresh = replace(task, attempt=0, session="", progress="", note="", question="")
-    return _queue(tx, task, _reason("Retried", by, why), fresh)
+    return _queue(tx, task, Deed(tx.stamp(), by, What.RETRIED, why), fresh)
 
 
-def _reason(what: str, by: str, why: str) -> str:
-    return f"{what} by {by}" + (f": {why}" if why else ".")
+def _reason(deed: Deed) -> str:
+    """What is said of a deed in the task's state; an answer has a place of its own."""
+    told = f": {deed.text}" if deed.text and deed.what is not What.ANSWERED else "."
+    return f"{deed.what.capitalize()} by {deed.by}{told}"
 
 
-def _stop_all(tx: Transaction, task: Task, reason: str) -> list[Task]:
+def _stop_all(tx: Transaction, task: Task, deed: Deed) -> list[Task]:
     """Stop a task, all that is unfinished below it, and their agents."""
     below = [child for child in descendants(tx, task.id) if not child.over]
-    return [_stop(tx, one, reason) for one in (task, *below)]
+    return [_stop(tx, one, deed) for one in (task, *below)]
 
 
-def _stop(tx: Transaction, task: Task, reason: str) -> Task:
+def _stop(tx: Transaction, task: Task, deed: Deed) -> Task:
+    reason = _reason(deed)
     for run in open_runs(tx, task_id=task.id):
         request_stop(tx, run.run, reason)
     stopped = replace(task, state=TaskState.STOPPED, reason=reason, wake_at=None, finishing=False)
+    add_deed(tx, task.id, deed)
     return publish(tx, change_task(tx, task, stopped))
 
 
-def _queue(tx: Transaction, task: Task, reason: str, fresh: Task | None = None) -> Task:
+def _queue(tx: Transaction, task: Task, deed: Deed, fresh: Task | None = None) -> Task:
     if open_runs(tx, task_id=task.id):
         raise CommandRefused(
             "started again", task, "Its last run has not ended; try again in a moment."
@@ -104,7 +112,7 @@ def _queue(tx: Transaction, task: Task, reason: str, fresh: Task | None = None) 
     queued = replace(
         fresh or task,
         state=TaskState.QUEUED,
-        reason=reason,
+        reason=_reason(deed),
         wake_at=None,
         finishing=False,
         blockers="",
@@ -114,6 +122,7 @@ def _queue(tx: Transaction, task: Task, reason: str, fresh: Task | None = None) 
         outages=0,
         pr_number=_going_on(tx, task),
     )
+    add_deed(tx, task.id, deed)
     return publish(tx, change_task(tx, task, queued))
 
 

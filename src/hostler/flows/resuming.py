@@ -28,6 +28,7 @@ from hostler.intake import Watch, hear_since
 from hostler.intake.preview import row_of
 from hostler.intake.takeover import give_back, thread_of, whole_second
 from hostler.store import Store
+from hostler.store.deeds import Deed, What, add_deed
 from hostler.store.inbox import add_inbox_row
 from hostler.store.instants import normal_stamp
 from hostler.store.pulls import (
@@ -202,6 +203,7 @@ def _go_on(tx: Transaction, watch: Watch, pull: PullRow, there: _There, order: O
     task = require_task(tx, pull.task)
     give_back(tx, task, there.at)
     task = change_task(tx, task, _back(task, pull.pr_number, order.by))
+    add_deed(tx, task.id, Deed(tx.stamp(), order.by, What.RESUMED))
     if pull.final:
         hear_since(tx, watch, after, _since(tx, watch, task, there, order))
     _queue_if_asked(tx, task)

@@ -14,6 +14,7 @@ from hostler.planner import Blocker, blockers_of
 from hostler.service.next_steps import NextStep, next_step
 from hostler.service.pages import page
 from hostler.store import Transaction
+from hostler.store.deeds import Deed, deeds_of
 from hostler.store.instants import age
 from hostler.store.pulls import PullRow, find_pull
 from hostler.store.runs import Run, RunState, runs_of
@@ -112,6 +113,7 @@ class Portrait:
     runs: tuple[Run, ...]
     blockers: tuple[Blocker, ...]
     pull: PullRow | None
+    deeds: tuple[Deed, ...] = ()
 
     @property
     def task(self) -> Task:
@@ -166,6 +168,7 @@ class Portrait:
             "children": [child.as_json() for child in self.tree.children],
             "usd": round(sum(run.usd for run in self.runs), 6),
             "next": self.next.then,
+            "deeds": [one.as_json() for one in self.deeds],
             "runs": [self._run(run) for run in self.runs],
         }
 
@@ -199,6 +202,7 @@ def portrait(tx: Transaction, home: Path, settings: Settings, task: Task) -> Por
         runs=tuple(runs_of(tx, task.id)),
         blockers=blockers_of(tx, [task]).get(task.id, ()),
         pull=find_pull(tx, task.repo, task.pr_number) if task.pr_number else None,
+        deeds=deeds_of(tx, task.id),
     )
 
 

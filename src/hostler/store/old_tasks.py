@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from sqlalchemy import ColumnElement, Select, Table, and_, delete, func, or_, select, tuple_
 
 from hostler.errors import StoreConflict
+from hostler.store.deeds import forget_deeds
 from hostler.store.forge_tables import feedback_events
 from hostler.store.pulls import WATCHED
 from hostler.store.run_tables import runs
@@ -116,6 +117,7 @@ def remove_tasks(tx: Transaction, members: Sequence[OldTask]) -> None:
     pulls = [thread for theirs in _pulls_of(tx, names).values() for thread in theirs]
     for batch in _batches(names):
         tx.execute(delete(runs).where(runs.c.task_id.in_(batch)))
+        forget_deeds(tx, batch)
         tx.execute(delete(tasks).where(tasks.c.id.in_(batch)))
     _forget(tx, "pr_number", (pull_requests, feedback_events), pulls)
     issues = {task.thread for task in members if task.thread is not None}

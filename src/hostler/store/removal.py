@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import delete
 
+from hostler.store.deeds import forget_deeds
 from hostler.store.run_tables import runs
 from hostler.store.runs import open_runs
 from hostler.store.task_tables import tasks
@@ -15,4 +16,5 @@ def remove_task(tx: Transaction, task: str) -> bool:
     if open_runs(tx, task_id=task):
         return False
     tx.execute(delete(runs).where(runs.c.task_id == task))
+    forget_deeds(tx, [task])
     return tx.execute(delete(tasks).where(tasks.c.id == task)).rowcount == 1

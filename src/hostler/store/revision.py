@@ -19,6 +19,7 @@ REVISIONS = (
     "0017",
     "0018",
     "0019",
+    "0020",
 )
 HEAD = REVISIONS[-1]
 # Alembic's own note of where a database stands.

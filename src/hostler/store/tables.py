@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Column, Index, Integer, Table, Text, text
 
 from hostler.store.columns import BIG, StampNow
+from hostler.store.deed_tables import deeds
 from hostler.store.feed_tables import feed_chains, moved_pulls
 from hostler.store.forge_tables import feedback_events, inbox, outbox
 from hostler.store.lease_tables import demand, leases, pools
@@ -25,6 +26,7 @@ from hostler.store.turns import table as turns
 
 __all__ = [
     "action_tokens",
+    "deeds",
     "demand",
     "feed_chains",
     "feedback_events",

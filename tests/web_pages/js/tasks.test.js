@@ -80,6 +80,20 @@ test("what happened is told newest first, and what has no moment is left out", (
   equal(found[1].more, "after 15m 00s · $0.50");
 });
 
+test("a person's answer stands behind its question, and a stop is told once, by whom", () => {
+  const asked_at = "2026-03-01T10:10:00.000Z";
+  const at = "2026-03-01T10:20:00.000Z";
+  const answered = { at, by: "ann", what: "answered", text: "Blue.", asked: "Which colour?", asked_at };
+  const task = { created_at: "2026-03-01T10:00:00.000Z", state: "queued", state_since: at, deeds: [answered] };
+  const found = timeline(task);
+  equal(found.map((one) => [one.what, one.more]), [["ann answered it", "Blue."], ["Asked a person", "Which colour?"], ["Submitted", ""]]);
+  const later = "2026-03-01T10:30:00.000Z";
+  const stopped = { at: later, by: "bob", what: "stopped", text: "too dear", asked: "", asked_at: null };
+  const over = { ...task, state: "stopped", state_since: later, reason: "Stopped by bob: too dear", deeds: [answered, stopped] };
+  equal(timeline(over).map((one) => one.what), ["bob stopped it", "ann answered it", "Asked a person", "Submitted"]);
+  equal(timeline({ ...over, deeds: [] })[0].what, "Stopped");
+});
+
 test("a run that goes on has no end; an outcome that is unknown is told as it is", () => {
   const told = (run) => timeline({ created_at: "2026-03-01T10:00:00.000Z", state: "running", runs: [run] }).map((one) => one.what);
   equal(told(RUN), ["Attempt 1 began", "Submitted"]);

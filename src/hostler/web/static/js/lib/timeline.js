@@ -13,6 +13,7 @@ const RUN_WORDS = {
 export function timeline(task, messages = []) {
   const found = [{ at: task.created_at, tone: "idle", what: "Submitted", more: task.author ? `by ${task.author}` : "" }];
   for (const run of task.runs ?? []) found.push(...runEvents(run));
+  for (const deed of task.deeds ?? []) found.push(...deedEvents(deed));
   for (const message of messages) if (!message.type.startsWith("RUN_")) found.push(said(message));
   const last = stateEvent(task);
   if (last) found.push(last);
@@ -32,6 +33,14 @@ function ended(run) {
   const [tone, words] = RUN_WORDS[run.outcome] ?? ["bad", run.outcome ? `ended: ${run.outcome.replaceAll("_", " ")}` : "ended"];
   const facts = [run.why, run.seconds ? `after ${duration(run.seconds)}` : "", run.usd ? money(run.usd) : ""];
   return { tone, what: `Attempt ${run.attempt} ${words}`, more: facts.filter(Boolean).join(" · ") };
+}
+
+const DEED_TONES = { answered: "work", resumed: "work", retried: "work" };
+
+/** What a person did; an answer stands behind its question. */
+function deedEvents(deed) {
+  const found = deed.asked ? [{ at: deed.asked_at, tone: "ask", what: "Asked a person", more: deed.asked }] : [];
+  return [...found, { at: deed.at, tone: DEED_TONES[deed.what] ?? "idle", what: `${deed.by} ${deed.what} it`, more: deed.text }];
 }
 
 const SAID = {
@@ -63,7 +72,8 @@ const STATE_EVENTS = {
 
 function stateEvent(task) {
   const found = STATE_EVENTS[task.state];
-  if (!found) return null;
+  // What somebody did at that very moment says it already, and who.
+  if (!found || task.deeds?.some((deed) => deed.at === task.state_since)) return null;
   const more = task.question || task.reason || task.note || (task.turn ? many(task.turn, "turn") : "");
   return { at: task.state_since, tone: found[0], what: found[1], more };
 }
