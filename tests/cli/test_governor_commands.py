@@ -217,10 +217,16 @@ def test_a_pool_is_set_with_all_its_keys_and_back_to_its_defaults(hostler, home)
     }
 
 
+def anew(overlay):
+    """Without the moment from which it grows; it must be there."""
+    assert overlay.last_probe_at is not None
+    return replace(overlay, last_probe_at=None)
+
+
 def test_a_cap_that_is_set_starts_anew_and_keeps_what_was_met(hostler, stable):
     learn(stable, MET)
     hostler("governor", "set", "--max-global", "6", "--adaptive")
-    assert known(stable) == replace(MET, dynamic_cap=6)
+    assert anew(known(stable)) == replace(MET, dynamic_cap=6)
 
 
 def test_accounts_that_have_their_cap_from_a_provider_start_anew_with_it(hostler, stable):
@@ -232,7 +238,7 @@ def test_accounts_that_have_their_cap_from_a_provider_start_anew_with_it(hostler
     assert caps == {"openai": 6, "openai:work": 6}
     assert known(stable, "openai:own").dynamic_cap == 5
     assert known(stable, "openaint:x") == MET
-    assert known(stable, "openai:work") == replace(MET, dynamic_cap=6)
+    assert anew(known(stable, "openai:work")) == replace(MET, dynamic_cap=6)
 
 
 def test_setting_moves_state_out_of_an_older_file(hostler, stable):
@@ -359,3 +365,40 @@ def test_showing_changes_nothing(hostler, busy, stable):
     assert (stable / "hostler.db").read_bytes() == data
     with closing(open_store(stable)) as store, store.read() as tx:
         assert all_overlays(tx) == rows
+
+
+def test_without_a_database_a_cap_starts_anew_too(hostler, home):
+    old = {"MaxGlobalAgents": 3, "DynamicCap": 2, "LastProbeAt": "2026-01-01T00:00:00Z"}
+    home.mkdir()
+    (home / "governor.json").write_text(json.dumps({**old, "breaker_state": "open", "theirs": 1}))
+    hostler("governor", "set", "--max-global", "10", "--adaptive")
+    kept = {"max_global_agents": 10, "adaptive": True, "breaker_state": "open", "theirs": 1}
+    assert content(home)["anthropic"] == kept
+    assert hostler("db", "upgrade").code == 0
+    shown = json.loads(hostler("governor", "set", "--max-global", "10", "--adaptive", "--json").out)
+    assert (shown["hard_max"], shown["settle_seconds"], shown["break_seconds"]) == (20, 120, 300)
+    overlay = known(home)
+    assert overlay.dynamic_cap == 10 and overlay.breaker_state is Breaker.OPEN
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("set", "--max-global", "2", "--settle-sec", "86401"),
+        ("set", "--max-global", "2", "--break-sec", "999999999999999"),
+        ("set", "--max-global", "2", "--min-dispatch-interval", "1e15"),
+        ("park", "--for", "0"),
+    ],
+)
+def test_pauses_that_nobody_means_are_refused(hostler, stable, words):
+    done = hostler("governor", *words)
+    assert done.code == 2 and "Traceback" not in done.err
+    assert not (stable / "governor.json").exists()
+
+
+def test_a_pause_in_the_file_that_has_no_end_is_told(hostler, stable):
+    caps = {"max_global_agents": 2, "adaptive": True, "min_dispatch_interval_seconds": 1e15}
+    (stable / "governor.json").write_text(json.dumps({"pools": {"anthropic": caps}}))
+    done = hostler("governor", "show")
+    assert done.code != 0 and "min_dispatch_interval_seconds" in done.err
+    assert "Traceback" not in done.err and "defect" not in done.err

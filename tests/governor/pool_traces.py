@@ -66,13 +66,16 @@ class Pool:
     overlay: Overlay = field(default_factory=Overlay)
     live: list[Slot] = field(default_factory=list)
     waiting: bool = True
+    # Those of programs that nobody follows.
+    mute: frozenset[Slot] = frozenset()
 
     @property
     def cap(self) -> int:
         return self.control.cap(self.knobs, self.overlay)
 
     def load(self) -> Load:
-        return Load(len(self.live), self.waiting, frozenset(self.live))
+        live = frozenset(self.live)
+        return Load(len(self.live), self.waiting, live, live & self.mute)
 
     def wait(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)

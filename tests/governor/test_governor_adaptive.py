@@ -502,7 +502,23 @@ def test_an_operators_cap_starts_anew_and_keeps_what_was_met(yard):
     before = yard.overlay()
     with yard.write() as tx:
         reseed(tx, Policy(default_cap=6), "anthropic")
-    assert yard.overlay() == replace(before, dynamic_cap=6)
+        now = tx.now()
+    assert yard.overlay() == replace(before, dynamic_cap=6, last_probe_at=now)
+
+
+def test_an_operators_cap_holds_after_any_quiet_time_before_it(yard, clock):
+    """It grows from the moment in which it was set, not from the last growth long ago."""
+    yard.policy = learning(8)
+    yard.take("a")
+    clock.advance(24 * 3600)
+    with yard.write() as tx:
+        reseed(tx, Policy(default_cap=2), "anthropic")
+        prune(tx, yard.policy, yard.here())
+    assert yard.overlay().dynamic_cap == 2
+    clock.advance(301)
+    with yard.write() as tx:
+        prune(tx, yard.policy, yard.here())
+    assert yard.overlay().dynamic_cap == 3
 
 
 def test_forgetting_a_pool_leaves_its_closing(yard):
@@ -573,3 +589,15 @@ def test_an_operator_opens_what_a_provider_asked_to_wait_for(timed_store, clock)
     assert gate(yard.ask("more")) is None
     # What was learned stays.
     assert yard.overlay().rate_limit_events == 1
+
+
+def test_a_wrapped_program_that_is_the_probe_keeps_nobody_out_for_ever(yard, clock):
+    yard.policy = learning(1)
+    yard.dies("t1")
+    clock.advance(301)
+    yard.take("wrapped")
+    assert gate(yard.ask("b")) is Gate.BREAKER
+    clock.advance(31 * 60)
+    with yard.write() as tx:
+        prune(tx, yard.policy, yard.here())
+    assert yard.overlay().breaker_state is Breaker.CLOSED and yard.overlay().dynamic_cap == 1

@@ -199,3 +199,25 @@ def test_a_break_from_the_future_ends_in_its_own_time():
     yard.look()
     yard.wait(300)
     assert yard.start(ANT)
+
+
+@pytest.mark.parametrize("policy", ["aimd", "served"])
+def test_a_probe_that_nobody_follows_closes_it_when_it_has_lived_for_long(policy):
+    yard = Pool(CONTROLS[policy], Knobs(max_global=1, adaptive=True), mute=frozenset({ANT}))
+    yard.overlay = with_probe(ANT).overlay
+    yard.live, yard.now = [ANT], yard.overlay.probe_admitted_at
+    yard.wait(30 * 60 - 1)
+    assert not yard.start(BEE) and state(yard) is Breaker.HALF_OPEN
+    yard.wait(1)
+    yard.look()
+    assert state(yard) is Breaker.CLOSED and yard.cap == 1
+    # It was wrong: the next one is refused, and opens it again.
+    yard.wait(300)
+    yard.die(BEE)
+    assert policy == "served" or state(yard) is Breaker.OPEN
+
+
+def test_a_probe_that_is_followed_is_waited_for_as_long_as_it_lives():
+    yard = with_probe()
+    yard.wait(30 * 3600)
+    assert not yard.start(BEE) and state(yard) is Breaker.HALF_OPEN

@@ -16,6 +16,7 @@ from hostler.errors import HostlerError, StoreMissing, StoreOutdated
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
+    from hostler.governor.overlay import Knobs
     from hostler.governor.status import Status
     from hostler.service.doing import Pools
     from hostler.store import Store
@@ -96,11 +97,13 @@ def set_cap(
         int, typer.Option(min=0, max=4096, help="Where it ends; 0: twice --max-global.")
     ] = 0,
     settle_sec: Annotated[
-        int, typer.Option(min=0, help="Pause after every change of it; 0: 120.")
+        int, typer.Option(min=0, max=86_400, help="Pause after every change of it; 0: 120.")
     ] = 0,
-    break_sec: Annotated[int, typer.Option(min=0, help="First pause of the breaker; 0: 300.")] = 0,
+    break_sec: Annotated[
+        int, typer.Option(min=0, max=86_400, help="First pause of the breaker; 0: 300.")
+    ] = 0,
     min_dispatch_interval: Annotated[
-        float, typer.Option(min=0, help="Seconds between two starts; 0: 3.")
+        float, typer.Option(min=0, max=86_400, help="Seconds between two starts; 0: 3.")
     ] = 0,
     json: Json = False,
 ) -> None:
@@ -143,7 +146,7 @@ def set_cap(
     _set(context, pool, {"max_global_agents": max_global, **chosen})
     knobs = read_policy(given.home_folder, settings).knobs(pool)
     if json:
-        say_json({"pool": pool, **told, "max_global_agents": knobs.max_global})
+        say_json({"pool": pool, **told, **_in_force(knobs)})
         return
     many = f"{knobs.max_global} agent{'s' if knobs.max_global != 1 else ''}"
     if knobs.adaptive:
@@ -174,7 +177,7 @@ def park(
     context: typer.Context,
     provider: Provider = "",
     until: Annotated[str, typer.Option(help="Until when, in UTC: 2026-05-01T12:00Z.")] = "",
-    hours: Annotated[float, typer.Option("--for", min=0, help="For how many hours.")] = 0,
+    hours: Annotated[float | None, typer.Option("--for", min=0, help="For how many hours.")] = None,
     why: Annotated[str, typer.Option(help="Why, for those who wait.")] = "",
     json: Json = False,
 ) -> None:
@@ -243,12 +246,25 @@ def _policy(name: str) -> str:
     raise _refused(f"There is no policy {name!r}.", f"Known are: {', '.join(known)}.")
 
 
-def _term(until: str, hours: float) -> datetime | timedelta | None:
+def _in_force(knobs: Knobs) -> dict[str, Any]:
+    """What holds where the operator left it open."""
+    return {
+        "max_global_agents": knobs.max_global,
+        "hard_max": knobs.hard_max,
+        "settle_seconds": knobs.settle_seconds,
+        "break_seconds": knobs.break_seconds,
+        "min_dispatch_interval_seconds": knobs.min_dispatch_interval_seconds,
+    }
+
+
+def _term(until: str, hours: float | None) -> datetime | timedelta | None:
     """For how long or until when a pool is closed; None: until it is resumed."""
     from datetime import timedelta
 
     from hostler.model import parse_stamp
 
+    if hours is not None and not hours > 0:
+        raise _refused("--for 0 is no time.", "Leave it out to close the pool until it is resumed.")
     if until and hours:
         raise _refused("--until and --for say the same thing twice.", "Give one of them.")
     if hours:

@@ -20,6 +20,8 @@ from hostler.errors import ConfigError, Problem
 
 FILE_NAME = "governor.json"
 DEFAULT_POOL = "anthropic"
+# A longer pause is a slip of the pen, and one that is far longer has no end that can be told.
+A_DAY = 86_400
 
 
 class PoolCaps(Section):
@@ -31,9 +33,11 @@ class PoolCaps(Section):
     adaptive: bool = key(False, "Let the cap follow what the provider takes.")
     policy: Literal["aimd", "served"] = key("aimd", "How an adaptive cap follows.")
     hard_max: int = key(0, "Ceiling of an adaptive cap; 0: twice max_global_agents.", ge=0)
-    settle_seconds: int = key(120, "Pause after every change of an adaptive cap.", ge=1)
-    break_seconds: int = key(300, "First pause of the breaker; doubles up to 3600.", ge=1)
-    min_dispatch_interval_seconds: float = key(3.0, "Least pause between two starts.", ge=0)
+    settle_seconds: int = key(120, "Pause after every change of an adaptive cap.", ge=1, le=A_DAY)
+    break_seconds: int = key(300, "First pause of the breaker; doubles up to 3600.", ge=1, le=A_DAY)
+    min_dispatch_interval_seconds: float = key(
+        3.0, "Least pause between two starts.", ge=0, le=A_DAY
+    )
 
 
 def load_pools(path: Path) -> dict[str, PoolCaps]:

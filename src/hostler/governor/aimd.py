@@ -41,6 +41,8 @@ class Aimd:
         return effective_cap(knobs, overlay)
 
     def passed(self, knobs: Knobs, overlay: Overlay, now: datetime, load: Load) -> Overlay:
+        if (probe := breaker.survivor(overlay, now, load)) is not None:
+            overlay = self.released(knobs, overlay, now, probe, reached=True)
         return grown(knobs, breaker.waited(knobs, overlay, now, load), now)
 
     def shut(self, knobs: Knobs, overlay: Overlay, now: datetime) -> Shut | None:  # noqa: ARG002

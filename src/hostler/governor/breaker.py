@@ -43,6 +43,18 @@ def waited(knobs: Knobs, overlay: Overlay, now: datetime, load: Load) -> Overlay
     return opened(knobs, overlay, now)
 
 
+def survivor(overlay: Overlay, now: datetime, load: Load) -> Slot | None:
+    """A probe of which nobody will ever hear, but which has lived on for so long.
+
+    Nobody was told of a refusal meanwhile. Whoever starts next is refused if that was wrong, and
+    opens it again; otherwise all would wait for as long as it lives.
+    """
+    probe, admitted = overlay.probe, overlay.probe_admitted_at
+    if probe not in load.mute or admitted is None or now - admitted < PROBE_TIMEOUT:
+        return None
+    return probe
+
+
 def ripened(overlay: Overlay, now: datetime) -> Overlay:
     """Half-open, once the break is over."""
     if overlay.breaker_state is not Breaker.OPEN or now < _break_ends(overlay, now):

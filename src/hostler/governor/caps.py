@@ -12,7 +12,7 @@ from typing import Any
 
 from hostler.config.pools import DEFAULT_POOL, FILE_NAME, PoolCaps, ours, pools_in, read_content
 from hostler.errors import ConfigError, HostlerError, Problem, StoreError
-from hostler.governor.older import states_in, without_state
+from hostler.governor.older import states_in, without_cap, without_state
 from hostler.governor.overlay import Overlay
 from hostler.governor.pools import pool_key
 from hostler.governor.remembering import as_text
@@ -52,9 +52,14 @@ def changed(content: Mapping[str, Any], pool: str, caps: Mapping[str, Any]) -> d
     """A file's content with the keys of one pool written anew, in the shape with pools."""
     if "pools" not in content:
         content = {"pools": {DEFAULT_POOL: dict(content)} if content else {}}
-    pools = {pool_key(name): table for name, table in content["pools"].items()}
-    theirs = {key: value for key, value in pools.get(pool, {}).items() if ours(key) is None}
-    return {**content, "pools": {**pools, pool: {**caps, **theirs}}}
+    tables = content["pools"].items()
+    others = {name: table for name, table in tables if pool_key(name) != pool}
+    theirs: dict[str, Any] = {}
+    for name, table in tables:
+        if pool_key(name) == pool:
+            theirs |= {key: value for key, value in table.items() if ours(key) is None}
+    # The cap starts again from here, also where its state still stands in the file.
+    return {**content, "pools": {**others, pool: {**caps, **without_cap(theirs)}}}
 
 
 def move_state(home: Path, store: Store) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -64,6 +64,15 @@ def control_of(knobs: Knobs) -> Control:
 def slot_of(project: str, task: str, lease: str) -> Slot:
     """Whose agent holds a lease. A program without a task is known by its lease alone."""
     return Slot(project, task or lease)
+
+
+def load_of(
+    active: int, rows: Sequence[tuple[str, str, str]], *, waiting: bool, heard: Iterable[Slot] = ()
+) -> Load:
+    """What a pool carries, by the project, task and name of each lease; and who was just heard."""
+    # Only the runs of tasks are followed.
+    mute = slots_of(row for row in rows if not row[1])
+    return Load(active, waiting, slots_of(rows) | frozenset(heard), mute)
 
 
 def slots_of(rows: Iterable[tuple[str, str, str]]) -> frozenset[Slot]:

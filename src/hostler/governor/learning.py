@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from hostler.governor.learned import control_of, slots_of
-from hostler.governor.overlay import Announced, Knobs, Load, Overlay, Report, Slot
+from hostler.governor.learned import control_of, load_of
+from hostler.governor.overlay import Announced, Knobs, Overlay, Report, Slot
 from hostler.governor.policy import Policy
 from hostler.governor.pools import pool_key
 from hostler.governor.remembering import as_text, from_text
@@ -74,7 +74,7 @@ def _passed(
     counts: Standing,
     heard: frozenset[Slot] = frozenset(),
 ) -> Overlay:
-    load = Load(counts.in_pool, counts.wishes > 0, slots_of(whose(tx, pool)) | heard)
+    load = load_of(counts.in_pool, whose(tx, pool), waiting=counts.wishes > 0, heard=heard)
     return control_of(knobs).passed(knobs, from_text(counts.overlay), tx.now(), load)
 
 
@@ -90,12 +90,13 @@ def reset(tx: Transaction, pool: str) -> bool:
 def reseed(tx: Transaction, policy: Policy, pool: str) -> None:
     """Start again from the operator's cap of a pool, and so do accounts that have it from there.
 
-    Events, the breaker and all moments stay.
+    Events and the breaker stay. It grows from now on: time before it was set is not its own.
     """
     pool = pool_key(pool)
     for name in (pool, *policy.heirs(pool, all_overlays(tx))):
         stored = find_overlay(tx, name)
-        keep(tx, name, stored, replace(from_text(stored), dynamic_cap=policy.cap(name)))
+        anew = replace(from_text(stored), dynamic_cap=policy.cap(name), last_probe_at=tx.now())
+        keep(tx, name, stored, anew)
 
 
 def keep(tx: Transaction, pool: str, stored: str, overlay: Overlay) -> None:

@@ -29,6 +29,7 @@ _ALIKE = (
 )
 _PROBE = {"probeproject": "project", "probebead": "task", "probetask": "task"}
 _NAMES = {name.replace("_", ""): name for name in _ALIKE}
+_CAP = frozenset({"dynamiccap", "lastprobeat"})
 # How a program that has no empty moment writes one.
 _NEVER = "0001-01-01T00:00:00"
 
@@ -49,6 +50,11 @@ def without_state(content: Mapping[str, Any]) -> dict[str, Any]:
         for name, table in content["pools"].items()
     }
     return {**content, "pools": pools}
+
+
+def without_cap(table: Mapping[str, Any]) -> dict[str, Any]:
+    """One pool's table without the cap that was learned, and since when it grows."""
+    return {key: value for key, value in table.items() if _plain(key) not in _CAP}
 
 
 def _tables(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -78,6 +84,8 @@ def _state(table: Mapping[str, Any]) -> Overlay | None:
         return None
     known = {name: _value(said[key]) for key, name in _NAMES.items() if key in said}
     known = {name: value for name, value in known.items() if value is not None}
+    if known.get("breaker_state") == "closed":
+        known["breaker_state"] = ""
     if isinstance(reports := known.get("recent_rate_limit_events"), list):
         known["recent_rate_limit_events"] = [_report(one) for one in reports]
     probe = {_PROBE[key]: value for key, value in said.items() if key in _PROBE and value}

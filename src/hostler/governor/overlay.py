@@ -69,11 +69,15 @@ class Knobs:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What runs in a pool now, whether more would start if it could, and whose leases live."""
+    """What runs in a pool now, whether more would start if it could, and whose leases live.
+
+    `mute`: those of programs of which nobody ever hears how their provider treats them.
+    """
 
     active: int
     waiting: bool
     slots: frozenset[Slot] = frozenset()
+    mute: frozenset[Slot] = frozenset()
 
 
 class Breaker(StrEnum):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 from hostler.governor.gates import Ask, Scene
 from hostler.governor.holders import Here
-from hostler.governor.learned import Learned, learned, slots_of
-from hostler.governor.overlay import Load, Slot
+from hostler.governor.learned import Learned, learned, load_of
+from hostler.governor.overlay import Slot
 from hostler.governor.parking import closed
 from hostler.governor.policy import Policy
 from hostler.governor.pruning import Survey, is_stale, silent_ends
@@ -79,13 +79,13 @@ def _known(
     counts: Standing,
     policy: Policy,
     now: datetime,
-    rows: Iterable[tuple[str, str, str]],
+    rows: Sequence[tuple[str, str, str]],
     ended: Iterable[Slot] = (),
 ) -> Learned | None:
     """What was learned of the pool; None where nothing is. Whoever asks waits for a place."""
     if not policy.is_adaptive(ask.pool):
         return None
-    load = Load(counts.in_pool, True, slots_of(rows))
+    load = load_of(counts.in_pool, rows, waiting=True)
     return learned(policy.knobs(ask.pool), counts.overlay, now, load, ended)
 
 

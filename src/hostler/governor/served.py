@@ -61,6 +61,8 @@ class Served:
         return effective_cap(knobs, overlay)
 
     def passed(self, knobs: Knobs, overlay: Overlay, now: datetime, load: Load) -> Overlay:
+        if (probe := breaker.survivor(overlay, now, load)) is not None:
+            overlay = self.released(knobs, overlay, now, probe, reached=True)
         overlay = breaker.waited(knobs, overlay, now, load)
         if _pausing(overlay, now):
             return measured.forgotten(overlay, now)

@@ -10,9 +10,9 @@ from typing import Any
 from hostler.config import DEFAULT_POOL
 from hostler.governor.gates import Ask, Closed, Denied, decide
 from hostler.governor.holders import Here
-from hostler.governor.learned import Learned, learned, slots_of
+from hostler.governor.learned import Learned, learned, load_of
 from hostler.governor.leasing import closed_since
-from hostler.governor.overlay import Knobs, Load
+from hostler.governor.overlay import Knobs
 from hostler.governor.parking import closed
 from hostler.governor.policy import Policy
 from hostler.governor.pruning import Survey, silent_ends, survey
@@ -153,8 +153,8 @@ class _Look:
     def _learned(self, pool: str, leases: Sequence[Lease], *, waiting: bool) -> Learned | None:
         if not self.policy.is_adaptive(pool):
             return None
-        slots = slots_of((one.project, one.task_id, one.lease) for one in leases)
-        load = Load(sum(not one.lent for one in leases), waiting, slots)
+        rows = [(one.project, one.task_id, one.lease) for one in leases]
+        load = load_of(sum(not one.lent for one in leases), rows, waiting=waiting)
         text, ended = self.stored.overlays.get(pool, ""), silent_ends(self.found, pool)
         return learned(self.policy.knobs(pool), text, self.now, load, ended)
 
