@@ -15,7 +15,8 @@ from hostler.sim.tally import METRICS
 @pytest.fixture
 def short(tmp_path: Path) -> Path:
     path = tmp_path / "short.toml"
-    path.write_text("hours = 0.2\nceilings = [[[0, 6]]]\nwork_median = 10\nrecovery_from = 0.1\n")
+    rise = "ceilings = [[[0, 3], [0.1, 6]]]\nrecovery_from = 0.1\n"
+    path.write_text(f"hours = 0.2\nwork_median = 10\n{rise}")
     return path
 
 

@@ -9,7 +9,14 @@ from hostler.sim.scenario import Scenario
 from hostler.sim.tally import SHARE_WINDOW, Moment, Tally
 
 # A look every ten seconds; an answer is worth eight seconds of a place.
-DAY = Scenario(name="hand", hours=1, look_seconds=10, request_seconds=8, recovery_from=0.5)
+DAY = Scenario(
+    name="hand",
+    hours=1,
+    ceilings=(((0, 10), (0.5, 20)),),
+    look_seconds=10,
+    request_seconds=8,
+    recovery_from=0.5,
+)
 HALF = 1800.0
 
 

@@ -181,5 +181,3 @@ def test_a_recovery_that_never_came_lasted_until_the_end():
     assert tally.metrics()["recovery_min"] == 7 * 60
     tally.seen(Moment(11 * 3600.0, 10.0, 9, 9), 10.0)
     assert tally.metrics()["recovery_min"] == 6 * 60
-    calm = MAIN.model_copy(update={"recovery_from": None})
-    assert Tally(calm).metrics()["recovery_min"] == 0

@@ -9,6 +9,8 @@ from hostler.sim.scenario import Scenario
 from hostler.sim.tally import METRICS
 from hostler.sim.tournament import Standing
 
+# What was not measured.
+_NOTHING = "–"
 _DECIMALS = {"utilisation": 3, "worst_share": 3, "recovery_min": 1, "idle_slot_hours": 1}
 
 
@@ -17,8 +19,7 @@ def table(standings: Sequence[Standing]) -> str:
     rows = [["policy", *METRICS]]
     for standing in standings:
         means = standing.means()
-        shown = [f"{means[name]:,.{_DECIMALS.get(name, 0)}f}" for name in METRICS]
-        rows.append([standing.policy, *shown])
+        rows.append([standing.policy, *(_shown(name, means.get(name)) for name in METRICS)])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "  ".join(
@@ -27,6 +28,10 @@ def table(standings: Sequence[Standing]) -> str:
         )
         for row in rows
     )
+
+
+def _shown(name: str, value: float | None) -> str:
+    return _NOTHING if value is None else f"{value:,.{_DECIMALS.get(name, 0)}f}"
 
 
 def parameters(scenario: Scenario) -> str:

@@ -49,8 +49,12 @@ class Tally:
     idle: float = 0.0
     recovered_at: float | None = None
     moments: list[Moment] = field(default_factory=list)
+    _rise: float | None = field(init=False)
     _owed: dict[tuple[int, str], float] = field(default_factory=lambda: defaultdict(float))
     _got: dict[tuple[int, str], float] = field(default_factory=lambda: defaultdict(float))
+
+    def __post_init__(self) -> None:
+        self._rise = self.scenario.rise
 
     def answered(self, now: float, project: str, worth: float) -> None:
         """One request was served, which is worth so many seconds of its agent's place."""
@@ -70,33 +74,32 @@ class Tally:
 
     def seen(self, moment: Moment, could: float) -> None:
         """All pools together, for the plot and the recovery."""
-        begin = self.scenario.recovery_from
         # In an outage nothing could run, and nothing has recovered.
-        risen = begin is not None and moment.seconds >= begin * HOUR and could > 0
+        risen = self._rise is not None and moment.seconds >= self._rise and could > 0
         if risen and self.recovered_at is None and moment.active >= RECOVERED * could:
             self.recovered_at = moment.seconds
         if not self.moments or moment.seconds - self.moments[-1].seconds >= 60:
             self.moments.append(moment)
 
     def metrics(self) -> dict[str, float]:
-        """The numbers of one run; a recovery that never came lasted until the end."""
+        """The numbers of one run, without a recovery where there is none to measure."""
         starts = max(1, self.dispatches)
         return {
             "utilisation": self.served * self.scenario.request_seconds / max(1.0, self.usable),
             "limits_per_1000": 1000 * self.limits / starts,
             "deaths_per_1000": 1000 * self.deaths / starts,
             "idle_slot_hours": self.idle / HOUR,
-            "recovery_min": self._recovery(),
+            **self._recovery(),
             "worst_share": self._worst_share(),
             "tasks": float(self.tasks),
         }
 
-    def _recovery(self) -> float:
-        begin = self.scenario.recovery_from
-        if begin is None:
-            return 0.0
+    def _recovery(self) -> dict[str, float]:
+        """One that never came lasted until the end."""
+        if self._rise is None:
+            return {}
         end = self.scenario.seconds if self.recovered_at is None else self.recovered_at
-        return max(0.0, end - begin * HOUR) / 60
+        return {"recovery_min": (end - self._rise) / 60}
 
     def _worst_share(self) -> float:
         """The project that got least of its part. More than that at times makes up for nothing."""

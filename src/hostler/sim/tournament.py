@@ -34,8 +34,13 @@ class Standing:
     entries: tuple[Entry, ...]
 
     def means(self) -> dict[str, float]:
-        """Each metric, on average."""
-        return {name: mean(one.metrics[name] for one in self.entries) for name in METRICS}
+        """Each metric that was measured, on average."""
+        first = self.entries[0].metrics
+        return {
+            name: mean(one.metrics[name] for one in self.entries)
+            for name in METRICS
+            if name in first
+        }
 
 
 def tournament(
