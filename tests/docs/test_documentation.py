@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from hostler.cli.reference import commands
 from hostler.cli.reference import page as commands_page
 from hostler.config.explain import keys, reference
 from hostler.governor import Gate as GovernorGate
+from hostler.governor.overlay import Breaker, Overlay
 from hostler.service.candidates import Gate
 from hostler.store.outbox import WriteState
 from hostler.store.pulls import PullStatus
@@ -114,6 +116,21 @@ def test_the_handbook_explains_every_state(heading, states):
     rows = [line for line in section.partition("\n#")[0].splitlines() if line.startswith("| `")]
     named = [name for row in rows for name in re.findall(r"`([a-z_]+)`", row.split("|")[1])]
     assert sorted(named) == sorted(state.value for state in states)
+
+
+def test_the_handbook_explains_every_state_of_pools_and_breakers():
+    page = (DOCS / "handbook.md").read_text()
+
+    def explained(heading):
+        section = page.partition(f"# {heading}\n")[2].partition("\n#")[0]
+        rows = [line.split("|") for line in section.splitlines() if line.startswith("| `")]
+        assert all(row[2].strip() for row in rows)
+        return {row[1].strip(" `") for row in rows}
+
+    assert explained("A breaker") == {one.value or "closed" for one in Breaker}
+    moments = {"gate_until", "next_dispatch_at", "settle_until", "damaged_at"}
+    assert moments <= {field.name for field in fields(Overlay)}
+    assert explained("A pool") == {"open", "parked", "at the floor", *moments}
 
 
 def test_the_how_to_explains_every_gate():

@@ -192,6 +192,11 @@ def test_shares_are_between_none_and_all_and_met_by_their_target(looks, good, fa
         assert one.met is (None if not of else well / of >= one.target)
 
 
+@pytest.mark.parametrize(("failed", "met"), [(10, True), (11, False)])
+def test_nine_in_ten_agents_shall_end_well(failed, met):
+    assert objectives([], past(Record(100, failed)), NOW)[2].met is met
+
+
 def test_starts_and_writes_of_the_last_day_alone_count():
     def at(hours, seconds=0):
         return stamp(NOW - timedelta(hours=hours) + timedelta(seconds=seconds))

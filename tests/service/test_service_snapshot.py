@@ -29,7 +29,7 @@ from hostler.service.snapshot.at_work import last_written
 from hostler.service.snapshot.history import FRESH, WELL, Histories, history, record_of
 from hostler.service.snapshot.needy import needy_tasks
 from hostler.service.why import why
-from hostler.store.history import Sums
+from hostler.store.history import Sums, newest_ended
 from hostler.store.pauses import pause, project_scope
 from hostler.store.pulls import PullRow, PullStatus, add_pull
 from hostler.store.run_tables import runs
@@ -146,7 +146,9 @@ def test_runs_without_an_agent_are_no_history(stage):
     task = stage.put()
     end_run(stage, task, 10, "success")
     with stage.store.write(*SCOPES) as tx:
+        assert len(newest_ended(tx, 9)) == 1
         tx.execute(runs.update().values(counted=0))
+        assert newest_ended(tx, 9) == []
     assert look(stage).history["30d"].everything.count == 0
 
 

@@ -205,6 +205,19 @@ def test_an_answer_that_is_lost_is_told_and_nothing_is_asked_twice():
     assert TOKEN not in "".join(lost.value.lines())
 
 
+def test_a_command_has_longer_for_its_answer_than_the_service_to_show_who_it_is(monkeypatch):
+    waits, real = [], socket.socket.settimeout
+
+    def noted(self, seconds):
+        waits.append(seconds)
+        real(self, seconds)
+
+    monkeypatch.setattr(socket.socket, "settimeout", noted)
+    with odd(LIKE) as (_, line):
+        assert line.likeness() == "ours"
+    assert waits == [2.0, 90.0]
+
+
 def test_a_service_that_falls_silent_may_have_done_it(monkeypatch):
     monkeypatch.setattr(lines, "ANSWER_SECONDS", 0.05)
     with odd(LIKE, b"", None) as (_, line):

@@ -26,9 +26,17 @@ class Listening:
     """A client in this process; one that is `stuck` takes the first bytes and then none."""
 
     def __init__(
-        self, app, path: str, last: str = "", *, stuck: bool = False, cookie: str = ""
+        self,
+        app,
+        path: str,
+        last: str = "",
+        *,
+        stuck: bool = False,
+        cookie: str = "",
+        bearer: bool = False,
     ) -> None:
         known = {"Cookie": f"{COOKIE}={cookie}"} if cookie else BEARER
+        known = known | (BEARER if bearer else {})
         headers = {**known, "Host": "localhost"} | ({"Last-Event-ID": last} if last else {})
         self.scope = {
             "type": "http",
@@ -247,15 +255,17 @@ def test_a_session_that_is_closed_ends_its_streams_and_no_others(lively):
             listening(lively.app, path, cookie=mine) as closed,
             listening(lively.app, path, cookie=other) as open_still,
             listening(lively.app, path) as program,
+            # It came in by its token, whatever session it names besides.
+            listening(lively.app, path, cookie=mine, bearer=True) as both,
         ):
-            for one in (closed, open_still, program):
+            for one in (closed, open_still, program, both):
                 await one.next("ready")
             lively.sessions.close(mine)
             await in_thread(lively.put)
             async with asyncio.timeout(PATIENCE):
                 await closed.over.wait()
             assert closed.told_nothing_more()
-            for one in (open_still, program):
+            for one in (open_still, program, both):
                 await one.next("task")
 
     asyncio.run(scene())

@@ -244,6 +244,13 @@ def test_what_was_noted_of_pools_is_told_with_the_limits_that_were_met(house, cl
     assert [one["active"] for one in later] == [5]
 
 
+def test_of_limits_that_were_met_the_newest_thousand_are_told(house, client):
+    with house.store.write() as tx:
+        add_signals(tx, [Signal("r", "p", "t", "barn", Source.LIVE, "rate_limited")] * 1002)
+    found = ok(client.get(f"{API}/pool-history"))["pools"]["p"]["limits"]
+    assert len(found) == 1000
+
+
 def test_changes_of_one_pool_at_the_same_time_are_all_kept(house, client):
     keys = {"settle_seconds": 7, "break_seconds": 70}
     for number in range(1, 9):
