@@ -13,6 +13,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from task_program import Home
 
+from hostler.bus import Bus, MessageType, Sender
+
 LISTENERS = 19
 PATIENCE = 120.0
 # An agent that any shell can be: it says something, and is done.
@@ -63,13 +65,20 @@ class Listener(threading.Thread):
                     return
 
 
+def fill_bus(home: Path) -> None:
+    """More than kernels keep for one who does not read."""
+    bus = Bus(home / "projects" / "yard" / "bus.jsonl").create()
+    for _ in range(200):
+        bus.post(MessageType.USER, "x" * 50_000, Sender.person("ann"))
+
+
 def never_reading(url: str, token: str) -> socket.socket:
-    """Asks for the same, and takes nothing."""
+    """Asks for all of that bus, and takes nothing."""
     host, port = url.removeprefix("http://").split(":")
     line = socket.socket()
     line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
     line.connect((host, int(port)))
-    head = f"GET /api/v1/live/tasks HTTP/1.1\r\nHost: {host}:{port}\r\n"
+    head = f"GET /api/v1/live/projects/yard/bus HTTP/1.1\r\nHost: {host}:{port}\r\n"
     line.sendall(f"{head}Authorization: Bearer {token}\r\n\r\n".encode())
     return line
 
@@ -88,6 +97,7 @@ def logged_in(browser: Browser, url: str, token: str, screen: str) -> Page:
 def test_two_browsers_and_twenty_clients_stay_live_while_tasks_run(
     tasks: int, crowded: Home, browser: Browser
 ) -> None:
+    fill_bus(crowded.home)
     service = crowded.start("service", "--web-listen", "127.0.0.1:0")
     said = crowded.heard(service, "The API answers at")
     url = said.rpartition("answers at ")[2].partition(";")[0]
@@ -111,6 +121,9 @@ def test_two_browsers_and_twenty_clients_stay_live_while_tasks_run(
             assert sorted(one.done) == sorted(made)
             assert len(set(one.ids)) == len(one.ids)
         assert client.get("/status").json()["tasks"] == {"done": tasks}
+        asked = {"event": "live_client_dropped"}
+        (cut,) = crowded.until(lambda: client.get("/events", params=asked).json()["events"])
+        assert cut["path"] == "/api/v1/live/projects/yard/bus"
     stable, work = pages
     expect(stable.get_by_text("Nothing waits.")).to_be_visible()
     expect(stable.get_by_text("No agent is at work.")).to_be_visible()
