@@ -152,13 +152,14 @@ def test_runs_without_an_agent_are_no_history(stage):
     assert look(stage).history["30d"].everything.count == 0
 
 
-def test_a_lowered_cap_lets_all_but_one_leave_before_the_first_start_is_expected(stage):
+@pytest.mark.parametrize("lowered", ["pool", "width", "workers", "runs", "roots"])
+def test_a_lowered_cap_lets_all_leave_before_the_first_start_is_expected(stage, lowered):
     end_run(stage, stage.put(state=TaskState.DONE), 100, "success")
     for _ in range(3):
         stage.start(stage.put())
         stage.clock.advance(10)
     waiting = [stage.put().id for _ in range(2)]
-    stage.caps["pool"] = 1
+    stage.caps[lowered] = 1
     seen = look(stage)
     assert [one.task.id for one in seen.queue] == waiting
     starts = [(one.expected.at - seen.now).total_seconds() for one in seen.queue]
