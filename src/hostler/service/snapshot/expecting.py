@@ -154,7 +154,8 @@ class _Lines:
     def _taken(self, one: Waiter, line: _Line, *, first: bool) -> Expected | None:
         pool = self._pools.get(one.pool, Pool())
         earliest = max((one.until - self._now).total_seconds(), 0.0) if one.until else 0.0
-        line.skip(one.over)
+        # Of a pool it is known by its places.
+        line.skip(0 if one.gate in POOL else one.over)
         if one.gate in PROJECT and one.until and line.last is None:
             # The turn of a project gives it one more.
             heapq.heappush(line.places, earliest)
@@ -163,7 +164,8 @@ class _Lines:
             return None
         if (whole := self._usual.get(one.pool)) is not None:
             heapq.heappush(line.places, begins + whole)
-        sure = first and one.until is not None and (one.gate in PROJECT or pool.free > 0)
+        opens = one.gate in PROJECT or (one.gate in CLOSED and pool.free > 0)
+        sure = first and opens and one.until is not None
         return Expected(self._now + timedelta(seconds=begins), about=not sure)
 
 
