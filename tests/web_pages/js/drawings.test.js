@@ -1,6 +1,7 @@
 import { bands, countTicks, scale, stepArea, stepPath, timeTicks } from "/static/js/lib/charts.js";
 import { layered, path } from "/static/js/lib/layers.js";
 import { MOST, NOTHING, remember, sampleOf, unseen, withPast } from "/static/js/lib/samples.js";
+import { parkedWords } from "/static/js/parts/gauge.js";
 import { any, dice, equal, holds, test } from "./harness.js";
 export { run } from "./harness.js";
 
@@ -146,4 +147,10 @@ test("where nobody looked for long there is a hole", () => {
   const found = withPast(history, { pools: { p: { samples: [noted(0), noted(600), noted(3000)], limits: [] } } });
   equal(found.pools.p.samples.map((one) => Number.isFinite(one.cap)), [true, true, false, true, false, true]);
   holds(found.pools.p.samples.every((one, n, all) => !n || one.at > all[n - 1].at), "out of order");
+});
+
+test("a pool that is closed without an end says who ends it", () => {
+  const now = Date.parse("2026-03-01T12:00:00Z");
+  equal(parkedWords({ until: null }, now), "parked until it is opened");
+  holds(parkedWords({ until: "2026-03-01T12:30:00Z" }, now).startsWith("parked until 1"));
 });

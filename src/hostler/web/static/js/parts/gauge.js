@@ -35,7 +35,7 @@ function bar({ active, cap, ceiling }) {
 function facts(pool, seen, now) {
   const breaker = pool.overlay?.breaker;
   const found = [];
-  if (pool.parked) found.push(chip(`parked until ${clock(pool.parked.until, now)}`, "ask", { key: "parked", title: pool.parked.why }));
+  if (pool.parked) found.push(chip(parkedWords(pool.parked, now), "ask", { key: "parked", title: pool.parked.why }));
   if (seen.breaker !== "closed") {
     const open = breaker.open_until ? `, tries ${ahead(breaker.open_until, now)}` : "";
     found.push(chip(`breaker ${seen.breaker.replace("_", "-")}${open}`, "bad", { key: "breaker" }));
@@ -46,3 +46,6 @@ function facts(pool, seen, now) {
   if (!found.length) found.push(h("span", { class: "soft small", key: "open" }, `${Math.max(0, seen.cap - seen.active)} free`));
   return found;
 }
+
+// Without an end, somebody has to open it.
+export const parkedWords = (parked, now) => (parked.until ? `parked until ${clock(parked.until, now)}` : "parked until it is opened");
