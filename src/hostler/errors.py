@@ -5,6 +5,7 @@
     ├── StoreError                the database
     │   ├── StoreMissing          there is none yet
     │   ├── StoreBusy             another process holds the write lock for too long
+    │   ├── StoreUnsteady         it could not be opened for a moment
     │   ├── StoreNewer            written by a newer Hostler
     │   ├── StoreOutdated         needs `hostler db upgrade`
     │   ├── StoreReadOnly         its file or folder cannot be written
@@ -113,6 +114,10 @@ class StoreBusy(StoreError):
         )
         self.holder = holder
         self.waited_seconds = waited_seconds
+
+
+class StoreUnsteady(StoreError):
+    """It could not be opened, and a moment later it could."""
 
 
 class StoreNewer(StoreError):

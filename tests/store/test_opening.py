@@ -10,7 +10,14 @@ import pytest
 from database import PATIENT, Database, no_progress
 
 from hostler.clock import SystemClock
-from hostler.errors import MissingExtra, StoreCorrupt, StoreError, StoreMissing
+from hostler.errors import (
+    MissingExtra,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreMissing,
+    StoreUnsteady,
+)
 from hostler.store import open_store
 from hostler.store.backup import take_backup, verify_backup
 from hostler.store.place import PostgresPlace, find_place
@@ -47,10 +54,33 @@ def _made_too_late(place):
     return said.value
 
 
-def test_a_database_made_after_one_looked_was_missing(home):
+def test_a_database_made_after_one_looked_can_be_looked_for_again(home):
     place = find_place(home)
     said = _made_too_late(place)
-    with pytest.raises(StoreMissing), translated(place, reading=True):
+    with pytest.raises(StoreUnsteady), translated(place, reading=True):
+        raise said
+
+
+def test_who_opens_a_database_that_is_just_made_looks_again(home, monkeypatch):
+    place = find_place(home)
+    said, tries = _made_too_late(place), []
+
+    def opened(*_given):
+        tries.append(1)
+        with translated(place, reading=True):
+            raise said
+
+    monkeypatch.setattr("hostler.store.store._opened", opened)
+    with pytest.raises(StoreUnsteady):
+        open_store(home)
+    assert len(tries) == 2
+
+
+def test_a_full_disk_is_told_also_where_it_cannot_be_opened(home, monkeypatch):
+    place = find_place(home)
+    said = _made_too_late(place)
+    monkeypatch.setattr("hostler.store.translate._is_full", lambda _place: True)
+    with pytest.raises(StoreFull), translated(place, reading=True):
         raise said
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from hostler.clock import Clock, SystemClock
+from hostler.errors import StoreUnsteady
 from hostler.model import RepoName
 from hostler.store.backend import Backend
 from hostler.store.changes import Changes
@@ -130,9 +131,16 @@ def open_store(
     patience: Patience | None = None,
 ) -> Store:
     """Open the database of a home, or raise what stands in the way."""
-    clock = clock or SystemClock()
+    clock, patience = clock or SystemClock(), patience or Patience()
     place = find_place(home, database_url)
-    backend = make_backend(place, clock, patience or Patience())
+    try:
+        return _opened(place, clock, patience)
+    except StoreUnsteady:
+        return _opened(place, clock, patience)
+
+
+def _opened(place: Place, clock: Clock, patience: Patience) -> Store:
+    backend = make_backend(place, clock, patience)
     try:
         with translated(place, reading=True), backend.reading() as connection:
             require_head(read_revision(connection, place), place)

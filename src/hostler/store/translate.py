@@ -30,6 +30,7 @@ from hostler.errors import (
     StoreMissing,
     StoreReadOnly,
     StoreUnreachable,
+    StoreUnsteady,
 )
 from hostler.store.holders import UNKNOWN, sqlite_writer
 from hostler.store.place import Place, PostgresPlace, SqlitePlace
@@ -283,9 +284,15 @@ def _cannot_open(place: Place, cause: Any) -> HostlerError:
                 safe="Nothing was touched.",
                 remedy="Move it away, or use another home.",
             )
+        if _is_full(place):
+            return _full(place, cause)
         if _opens(place.path):
-            # Nothing is wrong with it: it was made after SQLite looked for it.
-            return missing(place)
+            # As where somebody made it after SQLite had looked for it.
+            return StoreUnsteady(
+                f"The database {place} could not be opened for a moment.",
+                safe=_UNCHANGED,
+                remedy="Try again.",
+            )
     return _disk(place, cause)
 
 
