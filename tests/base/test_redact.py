@@ -212,3 +212,10 @@ def test_many_beginnings_of_keys_take_no_longer_than_their_text(end):
 def test_the_last_of_many_beginnings_has_its_key_hidden():
     key = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4\n\nMII-B\n-----END RSA PRIVATE KEY-----"
     assert redact("-----BEGIN PRIVATE KEY-----\n" * 3 + key).count("MII") == 0
+
+
+def test_the_frame_of_a_known_key_is_no_secret_by_itself():
+    redactor, first = Redactor(), "-----BEGIN RSA PRIVATE KEY-----"
+    redactor.add(f"{first}\nMIIBVgIBADANBgkq\n-----END RSA PRIVATE KEY-----")
+    assert redactor.redact(first) == first and not redactor.finds(first)
+    assert redactor.redact("MIIBVgIBADANBgkq") == HIDDEN

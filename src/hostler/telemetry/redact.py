@@ -103,7 +103,9 @@ class Redactor:
         """Learn a secret. Lines of a longer one (a private key) are hidden by themselves too."""
         with self._lock:
             if secret not in self._known:
-                parts = {secret, *(line for line in secret.splitlines() if len(line) >= SHORTEST)}
+                # The first and last line of every key are the same, and tell nothing.
+                lines = (line for line in secret.splitlines() if not line.startswith("-----"))
+                parts = {secret, *(line for line in lines if len(line) >= SHORTEST)}
                 every = (form for part in parts for form in forms(part))
                 self._known[secret] = frozenset(form for form in every if len(form) >= SHORTEST)
                 self._pattern = self._compiled()
