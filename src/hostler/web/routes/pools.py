@@ -8,14 +8,10 @@ from datetime import datetime, timedelta
 from fastapi import APIRouter
 
 from hostler.errors import ConfigError
-from hostler.governor import park as close_pool
 from hostler.governor import pool_key, read_policy, status
-from hostler.governor import reset as forget
-from hostler.governor import resume as open_pool
-from hostler.governor.gates import UNTIL_RESUMED
 from hostler.model import parse_stamp
 from hostler.service.directing import one_line
-from hostler.service.pool_caps import change_pool, set_pool
+from hostler.service.pool_caps import StoredPools, change_pool, set_pool
 from hostler.web.desk import At, Desk
 from hostler.web.refusals import NotHere, Unusable
 from hostler.web.shapes import Caps, Closing, Object, PoolName, SomeCaps
@@ -51,41 +47,42 @@ def change(desk: At, pool: PoolName, caps: SomeCaps) -> Object:
 @router.post("/{pool}/reset")
 def reset(desk: At, pool: PoolName) -> Object:
     """Forget what was learned of it."""
-    with desk.store.write("admission") as tx:
-        known = forget(tx, pool_key(pool))
-    return {"pool": pool_key(pool), "was_known": known}
+    return {"pool": pool_key(pool), "was_known": _pools(desk).reset(pool)}
 
 
 @router.post("/{pool}/park")
 def park(desk: At, pool: PoolName, closing: Closing) -> Object:
     """Close it for a while, or until it is resumed; agents at work go on."""
     why = one_line(closing.why.replace("\0", " ")) or f"closed by {desk.by}"
-    moment = _moment(closing)
-    with desk.store.write("admission") as tx:
-        ends = tx.now() + timedelta(minutes=closing.minutes) if closing.minutes else moment
-        if ends <= tx.now():
-            raise Unusable("`until` is over already.", "Say a moment that is to come.")
-        close_pool(tx, pool_key(pool), ends, why)
+    _pools(desk).park(pool, _term(closing, desk.clock.now()), why)
     return _one(desk, pool)
 
 
 @router.post("/{pool}/resume")
 def resume(desk: At, pool: PoolName) -> Object:
     """Open it."""
-    with desk.store.write("admission") as tx:
-        was = open_pool(tx, pool_key(pool))
-    return {"pool": pool_key(pool), "was_parked": was}
+    return {"pool": pool_key(pool), "was_parked": _pools(desk).resume(pool)}
 
 
-def _moment(closing: Closing) -> datetime:
-    if not closing.until:
-        return UNTIL_RESUMED
-    if closing.minutes:
+def _pools(desk: Desk) -> StoredPools:
+    return StoredPools(desk.home, desk.settings, desk.store)
+
+
+def _term(closing: Closing, now: datetime) -> datetime | timedelta | None:
+    """For how long or until when; None: until it is resumed."""
+    if closing.minutes and closing.until:
         raise Unusable("`minutes` and `until` say different things.", "Say one of them.")
+    if closing.minutes:
+        return timedelta(minutes=closing.minutes)
+    if not closing.until:
+        return None
     try:
-        return parse_stamp(closing.until)
+        moment = parse_stamp(closing.until)
     except (ValueError, OverflowError):
         raise Unusable("`until` is no moment.", "Write it like 2026-05-01T12:00Z.") from None
+    if moment <= now:
+        raise Unusable("`until` is over already.", "Say a moment that is to come.")
+    return moment
 
 
 def _written(desk: Desk, pool: str, caps: Caps, write: Callable[..., None]) -> Object:
