@@ -6,6 +6,7 @@ import os
 import queue
 import shutil
 import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -164,6 +165,30 @@ def test_a_stop_ends_the_waiting_also_before_it_began(bus, never_looks):
         stopped.wait()
         assert list(bus.follow(after=BEGINNING, using=stopped)) == []
     stopped.stop()  # closed already: no harm
+
+
+def test_a_watch_is_not_closed_while_another_thread_stops_it():
+    closing = []
+
+    class Bell:
+        closed = False
+
+        def write(self, data):
+            closing.append(pool.submit(watching.close))
+            wait(closing, timeout=0.1)
+            assert not self.closed, "closed while it was written to"
+
+        def close(self):
+            self.closed = True
+
+    watching = ToldWatch()
+    watching._bell.close()
+    watching._bell = bell = Bell()
+    with ThreadPoolExecutor(1) as pool:
+        watching.stop()
+    closing[0].result()
+    assert bell.closed
+    watching.stop()  # writes nothing
 
 
 def test_without_inotify_it_looks_again_and_again(bus, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import closing
 
@@ -10,6 +11,7 @@ from children import Child
 from database import Database
 from sqlalchemy import insert
 
+from hostler.store import listener as listener_module
 from hostler.store.changes import Changes
 from hostler.store.listener import CHANNEL, Listener
 from hostler.store.meta import read_meta
@@ -177,4 +179,33 @@ def test_a_listener_counts_what_others_say_and_not_what_we_say(postgres_database
     # Whose name is asked for a fourth time has dealt with three.
     assert all(looked.acquire(timeout=60) for _ in range(4))
     assert listener.heard() == before + 1
+    listener.close()
+
+
+@pytest.mark.postgres
+def test_a_listener_that_cannot_reconnect_closes_its_descriptors_once(
+    postgres_database, server, monkeypatch
+):
+    def refuse(place):
+        raise ConnectionRefusedError
+
+    lost = threading.Event()
+    listener = Listener(postgres_database.place, lambda: "me", lost.set)
+    listener.heard()
+    name = server.name_of(postgres_database.url)
+    server.sql(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        f"WHERE datname = '{name}' AND query LIKE 'LISTEN%'"
+    )
+    assert lost.wait(60)
+    listener._ear.join()
+    monkeypatch.setattr(listener_module, "_connect", refuse)
+    with pytest.raises(ConnectionRefusedError):
+        listener.heard()
+    # These get the numbers of the descriptors that the first attempt closed.
+    reader, writer = os.pipe()
+    with pytest.raises(ConnectionRefusedError):
+        listener.heard()
+    os.close(reader)
+    os.close(writer)
     listener.close()

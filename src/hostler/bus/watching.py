@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import sys
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -93,7 +94,8 @@ class ToldWatch(_Closing):
     def __init__(self) -> None:
         self._inotify = Inotify()
         bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        # As a file, so that a late ring after the end cannot reach whoever has its number by then.
+        # Held to write to the bell or to close it: a closed descriptor's number may be reused.
+        self._bell_lock = threading.Lock()
         self._bell = os.fdopen(bell, "wb", buffering=0)
         self._unwatched: set[Path] = set()
         # Those of them that are not there yet, and are heard of when they come.
@@ -118,12 +120,14 @@ class ToldWatch(_Closing):
 
     def stop(self) -> None:
         self.stopped = True
-        with suppress(ValueError):  # closed already
-            self._bell.write(_RING)
+        with self._bell_lock:
+            if not self._bell.closed:
+                self._bell.write(_RING)
 
     def close(self) -> None:
         self._inotify.close()
-        self._bell.close()
+        with self._bell_lock:
+            self._bell.close()
 
     def _watch_all(self) -> bool:
         """Watch what is not watched yet; whether anything could be."""

@@ -59,12 +59,14 @@ class _Halt:
 
     def __init__(self) -> None:
         self.asked = False
-        self.descriptor, self._end = os.pipe()
+        self.descriptor, writer = os.pipe()
+        # Popping is atomic, so of two threads that ask only one closes it.
+        self._unclosed = [writer]
 
     def ask(self) -> None:
-        if not self.asked:
-            self.asked = True
-            os.close(self._end)
+        self.asked = True
+        with contextlib.suppress(IndexError):
+            os.close(self._unclosed.pop())
 
 
 _halt = _Halt()

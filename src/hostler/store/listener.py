@@ -34,8 +34,10 @@ class Listener:
         """How many so far; counting begins with the first call."""
         with self._guard:
             if self._ear is None or not self._ear.is_alive():
-                if self._ear is not None:
-                    self._ear.stop()
+                # Forget it first: connecting again may fail, and it must be stopped only once.
+                ended, self._ear = self._ear, None
+                if ended is not None:
+                    ended.stop()
                 # What was said while nobody listened is unknown, so it counts as one.
                 self._heard += 1
                 self._ear = _Ear(self._place, self._hear, self._tell)
