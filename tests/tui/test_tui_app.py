@@ -127,17 +127,23 @@ def test_a_slow_browser_keeps_nobody_waiting():
     with_screen(Screen(), means(seen(), show=lambda _: go.wait(20)), act)
 
 
+def advance_watcher(clock, seconds):
+    """Advance the clock once the watcher waits on it: a wait that begins later would not end."""
+    clock.wait_for_waiters()
+    clock.advance(seconds)
+
+
 def test_commits_trouble_and_the_time_after_it():
     given = means(seen())
 
     async def act(app, pilot):
         given.outlook.put(StoreBusy("pid 7", 5.0))
-        given.clock.advance(1)
+        advance_watcher(given.clock, 1)
         await until(pilot, lambda: app.news.trouble)
         await until(pilot, lambda: "pid 7" in shown(app))
         assert "Mend the roof" in shown(app)
         given.outlook.put(seen(full=False))
-        given.clock.advance(1)
+        advance_watcher(given.clock, 1)
         await until(pilot, lambda: "No agent is at work." in shown(app))
         assert not app.news.trouble
 
