@@ -82,6 +82,21 @@ def test_only_the_command_that_is_asked_for_is_read(name):
         )
 
 
+def test_of_a_group_too_only_the_command_that_is_asked_for_is_read():
+    for path in [("task", "list"), ("governor", "show"), ("feedback", "blocked", "list")]:
+        less = typer.main.get_command(narrowed(app, ["--home", path[0], *path, "--json"]))
+        for name in path:
+            assert list(less.commands) == [name]
+            less = less.commands[name]
+        assert less.get_help(typer.Context(less)) == COMMANDS[path].get_help(typer.Context(less))
+
+
+@pytest.mark.parametrize("words", [("task",), ("task", "--help"), ("task", "lits"), ("task", "-")])
+def test_of_a_group_without_a_known_command_all_are_read(words):
+    less = typer.main.get_command(narrowed(app, words))
+    assert list(less.commands["task"].commands) == list(COMMANDS[("task",)].commands)
+
+
 @pytest.mark.parametrize("words", [(), ("--debug",), ("--home", "gc"), ("statsu", "gc"), ("--",)])
 def test_whoever_names_no_command_may_be_told_of_all(words):
     assert narrowed(app, words) is app

@@ -17,29 +17,44 @@ VALUED = frozenset({"--home", "--config"})
 
 
 def narrowed(app: typer.Typer, arguments: Sequence[str]) -> typer.Typer:
-    """The program without the commands that these arguments leave alone.
+    """Return the program with only the command that these arguments name.
 
-    All of it, if they name none: then the others are listed or suggested.
+    Return all of it if they name none: then the others are listed or suggested.
     """
-    name = asked_for(arguments)
+    named = named_words(arguments)
+    return _only(app, named[0], named[1:]) if named else app
+
+
+def _only(app: typer.Typer, name: str, rest: Sequence[str]) -> typer.Typer:
+    """Return a group with one command or group of it; all of it if it has none of that name."""
     groups = [info for info in app.registered_groups if _group_name(info) == name]
     commands = [info for info in app.registered_commands if _command_name(info) == name]
-    if name is None or not groups + commands:
+    if not groups + commands:
         return app
     less = copy.copy(app)
-    less.registered_groups, less.registered_commands = groups, commands
+    less.registered_groups = [_narrowed_group(info, rest) for info in groups]
+    less.registered_commands = commands
     return less
 
 
-def asked_for(arguments: Sequence[str]) -> str | None:
-    """The word that names the command; what follows an option of the root is no name."""
-    words = iter(arguments)
-    for word in words:
-        if word in VALUED:
-            next(words, None)
-        elif not word.startswith("-"):
-            return word
-    return None
+def _narrowed_group(info: TyperInfo, rest: Sequence[str]) -> TyperInfo:
+    # A group has no options but --help, so the name of its command comes first or not at all.
+    if info.typer_instance is None or not rest:
+        return info
+    less = copy.copy(info)
+    less.typer_instance = _only(info.typer_instance, rest[0], rest[1:])
+    return less
+
+
+def named_words(arguments: Sequence[str]) -> Sequence[str]:
+    """Return the word that names the command, and all after it.
+
+    What follows an option of the root is no name.
+    """
+    place = 0
+    while place < len(arguments) and arguments[place].startswith("-"):
+        place += 2 if arguments[place] in VALUED else 1
+    return arguments[place:]
 
 
 def _group_name(info: TyperInfo) -> str | None:
