@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from pages_browser import FLAGS, Opened, Opener, program
+from pages_browser import FLAGS, KeptPages, Opened, Opener, program
 from pages_stage import Stage
 from playwright.sync_api import Browser, sync_playwright
 
@@ -46,10 +46,15 @@ def stage(whole_stage: Stage) -> Iterator[Stage]:
     whole_stage.reset()
 
 
+@pytest.fixture(scope="session")
+def kept_pages(whole_browser: tuple[Browser, asyncio.AbstractEventLoop]) -> KeptPages:
+    return KeptPages(whole_browser[0])
+
+
 @pytest.fixture
-def opened(browser: Browser, stage: Stage) -> Iterator[Opened]:
+def opened(browser: Browser, kept_pages: KeptPages, stage: Stage) -> Iterator[Opened]:
     """Opens pages. What they complain of fails the test."""
-    opener = Opener(browser, stage)
+    opener = Opener(kept_pages, stage)
     yield opener
     opener.close()
     assert opener.complaints == []

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import pytest
 from pages_data import NOW
 from pages_stage import Stage
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect
 
 FLAGS = [
     "--no-sandbox",
@@ -22,6 +22,7 @@ FLAGS = [
 ]
 # How long a page may take for anything, in milliseconds: generous, for the machine is shared.
 PATIENCE = 30_000
+ColorScheme = Literal["light", "dark"]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -39,7 +40,8 @@ class Opened(Protocol):
         height: int = 800,
         path: str = "/",
         still: bool = False,
-        **wishes: Any,
+        color_scheme: ColorScheme = "light",
+        device_scale_factor: float = 1,
     ) -> Page: ...
 
 
@@ -60,13 +62,53 @@ def looked(page: Page, what: str, *given: Any) -> Any:
     return page.evaluate(call, [what, list(given)])
 
 
+class KeptPage:
+    """A page that tests use one after another: a new one costs a second of CPU time."""
+
+    def __init__(self, browser: Browser, *, still: bool, scale: float) -> None:
+        context = browser.new_context(timezone_id="UTC", locale="en-GB", device_scale_factor=scale)
+        context.set_default_timeout(PATIENCE)
+        self.page = context.new_page()
+        if still:
+            # Its clock stands at the moment of the data; what waits for time still comes.
+            self.page.clock.set_fixed_time(NOW)
+        self._session = self.page.context.new_cdp_session(self.page)
+
+    def prepare(self, width: int, height: int, color_scheme: ColorScheme) -> Page:
+        """Set what a test wishes."""
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.emulate_media(color_scheme=color_scheme)
+        return self.page
+
+    def clean(self, origin: str) -> None:
+        """Forget what the last test did: its document, cookies, storage and mouse."""
+        self.page.goto("about:blank")
+        self.page.mouse.move(0, 0)
+        kinds = {"origin": origin, "storageTypes": "cookies,local_storage"}
+        self._session.send("Storage.clearDataForOrigin", kinds)
+
+
+class KeptPages:
+    """The pages that are kept while the browser runs."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._kept: dict[tuple[bool, float], KeptPage] = {}
+
+    def get(self, *, still: bool, scale: float) -> KeptPage:
+        kind = (still, scale)
+        if kind not in self._kept:
+            self._kept[kind] = KeptPage(self._browser, still=still, scale=scale)
+        return self._kept[kind]
+
+
 class Opener:
     """Pages of one test, and what they complained of."""
 
-    def __init__(self, browser: Browser, stage: Stage) -> None:
-        self._browser = browser
+    def __init__(self, kept: KeptPages, stage: Stage) -> None:
+        self._kept = kept
         self._stage = stage
-        self._contexts: list[BrowserContext] = []
+        self._used: list[KeptPage] = []
         self.complaints: list[str] = []
 
     def __call__(
@@ -77,25 +119,20 @@ class Opener:
         height: int = 800,
         path: str = "/",
         still: bool = False,
-        **wishes: Any,
+        color_scheme: ColorScheme = "light",
+        device_scale_factor: float = 1,
     ) -> Page:
-        size = {"width": width, "height": height}
-        context = self._browser.new_context(
-            viewport=size,  # type: ignore[arg-type]
-            timezone_id="UTC",
-            locale="en-GB",
-            **wishes,
-        )
-        context.set_default_timeout(PATIENCE)
-        self._contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        kept = self._kept.get(still=still, scale=device_scale_factor)
+        assert kept not in self._used, "A test has one page of a kind."
+        self._used.append(kept)
+        page = kept.prepare(width, height, color_scheme)
+        page.on("pageerror", self._failed)
         page.on("console", self._said)
-        if still:
-            # Its clock stands at the moment of the data; what waits for time still comes.
-            page.clock.set_fixed_time(NOW)
         page.goto(f"{self._stage.url}{path}{address}")
         return page
+
+    def _failed(self, error: Error) -> None:
+        self.complaints.append(str(error))
 
     def _said(self, message: ConsoleMessage) -> None:
         # A browser tells of every answer that is an error; that is not ours to mend.
@@ -103,5 +140,7 @@ class Opener:
             self.complaints.append(message.text)
 
     def close(self) -> None:
-        for context in self._contexts:
-            context.close()
+        for kept in self._used:
+            kept.page.remove_listener("pageerror", self._failed)
+            kept.page.remove_listener("console", self._said)
+            kept.clean(self._stage.url)

@@ -26,6 +26,8 @@ from hostler.web.guard import POLICY
 API = "/api/v1/"
 TESTS = Path(__file__).parent / "js"
 CSRF = "the-csrf-token"
+# Scripts and styles stay the same while the tests run: a page that is opened again has them.
+CACHED = {"Cache-Control": "max-age=3600"}
 
 
 @dataclass
@@ -201,10 +203,10 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path)
         scene = self.stage.scene
         if path.startswith("/static/"):
-            self._file(path.removeprefix("/static/"))
+            self._file(path.removeprefix("/static/"), CACHED)
         elif path.startswith("/tests/"):
             body = (TESTS / path.removeprefix("/tests/")).read_bytes()
-            self._answer(200, body, "text/javascript")
+            self._answer(200, body, "text/javascript", CACHED)
         elif path == "/login":
             self._file("login.html")
         elif scene.token and "session=open" not in self.headers.get("Cookie", ""):
@@ -232,12 +234,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     # -- pages ----------------------------------------------------------------------------------
 
-    def _file(self, name: str) -> None:
+    def _file(self, name: str, more: dict[str, str] | None = None) -> None:
         found = files().get(name)
         if found is None:
             self._error(404, "There is nothing at this address.")
         else:
-            self._answer(200, found.body, found.kind)
+            self._answer(200, found.body, found.kind, more)
 
     def _refuse_or_lead(self, path: str) -> None:
         if path.startswith(API):

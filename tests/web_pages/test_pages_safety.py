@@ -7,7 +7,7 @@ import re
 from pages_browser import Opened
 from pages_data import NOW, about, agent, brief, full_house, message, queued, run, task
 from pages_stage import Stage
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Request, expect
 
 from hostler.web.dashboard import FOLDER, files
 
@@ -69,13 +69,18 @@ def test_words_of_others_stay_words(stage: Stage, opened: Opened) -> None:
     poison(stage)
     page = opened()
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+
+    def note(request: Request) -> None:
+        asked.append(request.url)
+
+    page.on("request", note)
     for address in SCREENS:
         page.goto(f"{stage.url}/{address}")
         expect(page.get_by_text("<script>").first).to_be_attached()
         if "task" in address:
             read_everything(page)
         require_words(page)
+    page.remove_listener("request", note)
     assert [url for url in asked if not url.startswith(stage.url)] == []
 
 

@@ -46,12 +46,17 @@ export function nameless() {
   return [...document.querySelectorAll(USED)].filter((one) => !named(one)).map((one) => one.outerHTML);
 }
 
-/** Where the focus is, and whether one can see it. */
-export function stop() {
-  const one = document.activeElement;
+/** Whether one can see that an element has the focus. */
+function focusShown(one) {
   const inner = one.querySelector("rect");
   const drawn = inner && getComputedStyle(inner).strokeWidth === "3px";
-  return [one.tagName, getComputedStyle(one).outlineStyle !== "none" || drawn];
+  return getComputedStyle(one).outlineStyle !== "none" || drawn;
+}
+
+/** From now on, note what gets the focus, and whether one can see it. */
+export function noteStops() {
+  globalThis.stops = [];
+  document.addEventListener("focusin", ({ target }) => stops.push([target.tagName, focusShown(target)]));
 }
 
 export function places(selector) {
