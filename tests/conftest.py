@@ -1,10 +1,12 @@
-"""What all tests share: a home of their own, and the real command."""
+"""Fixtures for all tests: a home of their own and the real command. The end of a run."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,22 +14,66 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from hostler_program import run_hostler
+from missing_tools import render_last_line
 from shared_statements import share_statements
 
-# Timing on shared machines is noise: examples may be slow, and failures repeat from their print.
-PLAIN = {
+# Examples may be slow on a busy machine, and a failure prints what reproduces it.
+_PROFILE = {
     "deadline": None,
     "print_blob": True,
     "suppress_health_check": [HealthCheck.too_slow],
 }
-settings.register_profile("hostler", max_examples=30, **PLAIN)
-settings.register_profile("soak", max_examples=1000, **PLAIN)
+settings.register_profile("hostler", max_examples=30, **_PROFILE)
+settings.register_profile("soak", max_examples=1000, **_PROFILE)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "hostler"))
 
+# Inherited as ignored under nohup, in background jobs of shells and in some CI systems.
+_RESET_SIGNALS = (
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGCHLD,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+)
+
+
+def reset_inherited_signals() -> None:
+    """Give this process, and all that it starts, the signals of a fresh login."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in _RESET_SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+
+
+reset_inherited_signals()
 share_statements()
 
-# A shell's background jobs ignore Ctrl-C, and so would every program that the tests start.
-signal.signal(signal.SIGINT, signal.default_int_handler)
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Prepare what all tests of this process share."""
+    # The garbage collector need not look at what lives as long as the process.
+    gc.collect()
+    gc.freeze()
+    if "loaded_children" in sys.modules:
+        sys.modules["loaded_children"].start_server()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """Print the last line of the run, below pytest's own."""
+    result = yield
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and not hasattr(session.config, "workerinput"):
+        stats = reporter.stats
+        failed = len(stats.get("failed", ())) + len(stats.get("error", ()))
+        reasons = [report.longrepr[2] for report in stats.get("skipped", ())]
+        reporter.write_line(render_last_line(len(stats.get("passed", ())), failed, reasons))
+    return result
 
 
 @dataclass(frozen=True)
@@ -46,11 +92,17 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def environment(tmp_path: Path, home: Path) -> dict[str, str]:
-    """A clean user: an empty HOME, no tokens, no settings of the person who runs the tests."""
+    """Return the environment of a new user: an empty HOME, no tokens, no settings."""
     user = tmp_path / "user"
     user.mkdir()
-    kept = {key: os.environ[key] for key in ("PATH", "LANG", "TMPDIR") if key in os.environ}
-    return {**kept, "HOME": str(user), "HOSTLER_HOME": str(home), "TERM": "dumb"}
+    kept = {key: os.environ[key] for key in ("PATH", "TMPDIR") if key in os.environ}
+    return {
+        **kept,
+        "LANG": "C.UTF-8",
+        "HOME": str(user),
+        "HOSTLER_HOME": str(home),
+        "TERM": "dumb",
+    }
 
 
 @pytest.fixture

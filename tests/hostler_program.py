@@ -1,4 +1,4 @@
-"""Where the real command is, and a quick way to run it: forked off a process that has it loaded."""
+"""The real `hostler` command, and a quick way to run it: forked from a preloaded process."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from functools import cache
 from pathlib import Path
 
 HOSTLER = str(Path(sys.executable).with_name("hostler"))
-_WARM = str(Path(__file__).with_name("warm_program.py"))
+_PRELOADED = str(Path(__file__).with_name("preloaded_program.py"))
 _LENGTH, _CODE = struct.Struct("!I"), struct.Struct("!i")
-_PATIENCE = 60.0
-_asking = threading.Lock()
+_TIMEOUT_SECONDS = 60.0
+_request_lock = threading.Lock()
 
 
 def run_hostler(
@@ -31,7 +31,7 @@ def run_hostler(
     cwd: Path,
     env: Mapping[str, str],
     stdin: str = "",
-    timeout: float = _PATIENCE,
+    timeout: float = _TIMEOUT_SECONDS,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, as `subprocess.run` would."""
     argv = [HOSTLER, *words]
@@ -44,9 +44,9 @@ def run_hostler(
         given.seek(0)
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            _ask(argv, cwd, env, [given.fileno(), out.fileno(), err.fileno(), theirs.fileno()])
+            _request(argv, cwd, env, [given.fileno(), out.fileno(), err.fileno(), theirs.fileno()])
             theirs.close()
-            code = _end(ours, argv, timeout)
+            code = _wait_for_end(ours, argv, timeout)
         texts = []
         for stream in (out, err):
             stream.seek(0)
@@ -55,9 +55,9 @@ def run_hostler(
 
 
 class Started:
-    """A command that goes on, with what tests want of `subprocess.Popen`.
+    """A running command, with the part of `subprocess.Popen` that tests need.
 
-    On a `terminal`, if it is given one; otherwise everything that it says is in `stdout`.
+    It gets the `terminal` if there is one; otherwise `stdout` has both of its output streams.
     """
 
     def __init__(
@@ -75,28 +75,28 @@ class Started:
         self.stdout = os.fdopen(read)
         with theirs, Path(os.devnull).open() as nothing:
             streams = [nothing.fileno(), write, write] if terminal is None else [terminal] * 3
-            _ask(self.args, cwd, env, [*streams, theirs.fileno()])
+            _request(self.args, cwd, env, [*streams, theirs.fileno()])
         os.close(write)
-        (self.pid,) = _LENGTH.unpack(_heard(self._line, _PATIENCE))
+        (self.pid,) = _LENGTH.unpack(_receive(self._line, _TIMEOUT_SECONDS))
 
     def poll(self) -> int | None:
-        """How it ended, if it has."""
+        """Return the exit code, or None while it runs."""
         try:
             return self.wait(0)
         except subprocess.TimeoutExpired:
             return None
 
-    def wait(self, timeout: float = _PATIENCE) -> int:
+    def wait(self, timeout: float = _TIMEOUT_SECONDS) -> int:
         if self.returncode is None:
             try:
-                (self.returncode,) = _CODE.unpack(_heard(self._line, timeout))
+                (self.returncode,) = _CODE.unpack(_receive(self._line, timeout))
             except TimeoutError:
                 raise subprocess.TimeoutExpired(self.args, timeout) from None
             self._line.close()
         return self.returncode
 
-    def communicate(self, timeout: float = _PATIENCE) -> tuple[str, None]:
-        """The rest of what it says, when it has ended."""
+    def communicate(self, timeout: float = _TIMEOUT_SECONDS) -> tuple[str, None]:
+        """Wait for its end and return the rest of its output."""
         watch = threading.Timer(timeout, self.kill)
         watch.start()
         try:
@@ -119,41 +119,43 @@ class Started:
         self.send_signal(signal.SIGTERM)
 
 
-def _ask(argv: list[str], cwd: Path, env: Mapping[str, str], descriptors: list[int]) -> None:
+def _request(argv: list[str], cwd: Path, env: Mapping[str, str], descriptors: list[int]) -> None:
     text = json.dumps({"argv": argv, "cwd": str(cwd), "env": dict(env)}).encode()
-    with _asking:
-        control = _warm(os.getpid())
+    with _request_lock:
+        control = _preloaded(os.getpid())
         socket.send_fds(control, [_LENGTH.pack(len(text))], descriptors)
         control.sendall(text)
 
 
-def _end(line: socket.socket, argv: list[str], timeout: float) -> int:
-    """A command's exit code; one that takes too long is killed."""
-    (pid,) = _LENGTH.unpack(_heard(line, timeout))
+def _wait_for_end(line: socket.socket, argv: list[str], timeout: float) -> int:
+    """Return a command's exit code; kill it after `timeout` seconds."""
+    (pid,) = _LENGTH.unpack(_receive(line, timeout))
     end = time.monotonic() + timeout
     try:
-        told = _heard(line, max(end - time.monotonic(), 0))
+        code = _receive(line, max(end - time.monotonic(), 0))
     except TimeoutError:
         os.kill(pid, signal.SIGKILL)
         raise subprocess.TimeoutExpired(argv, timeout) from None
-    return int(_CODE.unpack(told)[0])
+    return int(_CODE.unpack(code)[0])
 
 
-def _heard(line: socket.socket, seconds: float) -> bytes:
+def _receive(line: socket.socket, seconds: float) -> bytes:
     if not select.select([line], [], [], seconds)[0]:
         raise TimeoutError
     found = line.recv(_LENGTH.size)
-    assert len(found) == _LENGTH.size, "the command's keeper is gone"
+    assert len(found) == _LENGTH.size, "the preloaded program ended; its message is on stderr"
     return found
 
 
 @cache
-def _warm(_pid: int) -> socket.socket:
-    """The loaded process of this one; it ends with us. A fork of ours has none."""
+def _preloaded(_pid: int) -> socket.socket:
+    """Start the preloaded process of this one; it ends with us. A fork of ours starts its own."""
     ours, theirs = socket.socketpair()
     with theirs:
         subprocess.Popen(
-            [sys.executable, _WARM, str(theirs.fileno())],
+            [sys.executable, _PRELOADED, str(theirs.fileno())],
+            # Fixed, so that no test that changed its environment shows in another's commands.
+            env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8"},
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -1,15 +1,18 @@
-"""Children forked off a process that has everything loaded.
+"""Children forked from a server process that has everything imported.
 
-A process has one such server, whose list is the one that was set last: so it is said here, once.
+A test process has one such server with one list of imports, so both are set here. It is started
+before the first test: later it would inherit the environment and folder of the test that happened
+to need it first. It has one thread (`test_loaded_children.py`).
 """
 
 from __future__ import annotations
 
 import multiprocessing
+from multiprocessing import forkserver
 
-# Fork alone would copy the test's own threads' locks; spawning imports everything every time.
+# Forking the test process would copy locks of its threads; spawning imports everything again.
 CONTEXT = multiprocessing.get_context("forkserver")
-# The server does not know the folders of the tests: it can load only what is installed.
+# The server cannot import from the folders of the tests, only what is installed.
 CONTEXT.set_forkserver_preload(
     [
         "pytest",
@@ -24,3 +27,8 @@ CONTEXT.set_forkserver_preload(
         "hostler.store.migrate",
     ]
 )
+
+
+def start_server() -> None:
+    """Start the server; called once the tests are collected, before the first one runs."""
+    forkserver.ensure_running()

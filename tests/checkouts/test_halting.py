@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
 import threading
@@ -88,3 +89,18 @@ def test_what_a_killed_owner_left_is_swept_and_nothing_else(tmp_path: Path) -> N
     finally:
         # The other owner's are still there: a name that begins alike is another name.
         assert process.sweep_children(other) >= 2
+
+
+def test_a_halt_asked_for_before_the_first_wait_wakes_it() -> None:
+    halt = process._Halt()
+    halt.ask()
+    assert select.select([halt.descriptor()], [], [], 0)[0]
+    halt.close()
+
+
+def test_importing_opens_no_descriptor_that_forked_processes_would_share() -> None:
+    code = (
+        "import os; before = os.listdir('/proc/self/fd'); import hostler.checkouts.process; "
+        "assert os.listdir('/proc/self/fd') == before"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -55,18 +55,41 @@ class Halted(BaseException):
 
 
 class _Halt:
-    """Closing the pipe wakes every thread that waits for a child."""
+    """Closing the writing end of a pipe wakes every thread that waits for a child.
+
+    The pipe is made when the first child is waited for: one made at import would be shared with
+    forked processes, where closing one copy wakes nothing.
+    """
 
     def __init__(self) -> None:
         self.asked = False
-        self.descriptor, writer = os.pipe()
-        # Popping is atomic, so of two threads that ask only one closes it.
-        self._unclosed = [writer]
+        self._lock = threading.Lock()
+        self._reader: int | None = None
+        # Popping is atomic, so of two threads only one closes it. A signal handler may ask.
+        self._writers: list[int] = []
+
+    def descriptor(self) -> int:
+        """Return what can be read from as soon as a halt is asked for."""
+        with self._lock:
+            if self._reader is None:
+                self._reader, writer = os.pipe()
+                self._writers.append(writer)
+        if self.asked:
+            self._close_writer()
+        return self._reader
 
     def ask(self) -> None:
         self.asked = True
+        self._close_writer()
+
+    def close(self) -> None:
+        self._close_writer()
+        if self._reader is not None:
+            os.close(self._reader)
+
+    def _close_writer(self) -> None:
         with contextlib.suppress(IndexError):
-            os.close(self._unclosed.pop())
+            os.close(self._writers.pop())
 
 
 _halt = _Halt()
@@ -81,7 +104,7 @@ def unhalt() -> None:
     """Children may be started again."""
     global _halt
     if _halt.asked:
-        os.close(_halt.descriptor)
+        _halt.close()
         _halt = _Halt()
 
 
@@ -159,7 +182,7 @@ def run(child: Child, out: Sink, err: Sink | None = None) -> int | None:
         )
     readers = [_reader(process.stdout, out), _reader(process.stderr, err)]
     try:
-        code = _wait(process, child.seconds, halt.descriptor)
+        code = _wait(process, child.seconds, halt.descriptor())
     finally:
         _end(process, mark)
         for reader in filter(None, readers):
