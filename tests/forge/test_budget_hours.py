@@ -30,18 +30,29 @@ def swings(values: list[float], least: float = 0.1) -> int:
     return turns
 
 
-@pytest.mark.parametrize("share", [0.0, 0.02, 0.04])
-def test_300_repositories_fit_without_any_stretch(share):
-    town = Town(30, 270, changes=now_and_then(share), writes_every=60).run(2)
+def long(*values: float):
+    """A sample of the long campaigns."""
+    return pytest.param(*values, marks=pytest.mark.soak)
+
+
+# Every run goes beyond the first reset of the hour; the long campaigns go further.
+@pytest.mark.parametrize(
+    ("share", "hours"), [(0.04, 1.1), long(0.0, 2), long(0.02, 2), long(0.04, 2)]
+)
+def test_300_repositories_fit_without_any_stretch(share, hours):
+    town = Town(30, 270, changes=now_and_then(share), writes_every=60).run(hours)
     assert town.most_points <= 720
     assert max(town.paid_by_hour) <= 2000
     assert set(after(town, 0)) == {1.0}
     assert town.longest_wait_of_a_write == 0
 
 
-@pytest.mark.parametrize(("active", "idle", "rest"), [(10, 590, 1.6), (100, 900, 4.6)])
-def test_more_than_fit_stretch_to_a_rest_and_stay_there(active, idle, rest):
-    town = Town(active, idle, writes_every=20).run(3)
+@pytest.mark.parametrize(
+    ("active", "idle", "rest", "hours"),
+    [(100, 900, 4.6, 1.6), long(100, 900, 4.6, 3), long(10, 590, 1.6, 3)],
+)
+def test_more_than_fit_stretch_to_a_rest_and_stay_there(active, idle, rest, hours):
+    town = Town(active, idle, writes_every=20).run(hours)
     assert town.most_points <= 720
     assert swings([idle for _, idle, _ in town.stretches]) == 0
     assert all(abs(stretch - rest) < 0.1 * rest for stretch in after(town, 5400))
@@ -58,17 +69,19 @@ def test_where_everything_changes_the_hour_is_kept_and_writes_go_out():
     assert town.written > 1000
 
 
-def test_a_burst_passes_and_polls_come_back():
+@pytest.mark.parametrize("hours", [1.1, long(2)])
+def test_a_burst_passes_and_polls_come_back(hours):
     """A first look at everything is paid for; then nothing changes any more."""
-    town = Town(30, 270, changes=lambda now: now < 130).run(2)
+    town = Town(30, 270, changes=lambda now: now < 130).run(hours)
     stretches = after(town, 130)
     assert 1.0 < max(stretches) < MOST_STRETCH
     assert swings(stretches) == 0
     assert set(after(town, 3000)) == {1.0}
 
 
-def test_far_more_than_can_ever_fit_stays_below_the_limits():
-    town = Town(300, 1700, interval=30, changes=now_and_then(0.5), writes_every=9).run(2)
+@pytest.mark.parametrize("hours", [1.1, long(2)])
+def test_far_more_than_can_ever_fit_stays_below_the_limits(hours):
+    town = Town(300, 1700, interval=30, changes=now_and_then(0.5), writes_every=9).run(hours)
     assert town.most_points <= 720
     assert max(town.paid_by_hour) <= 4000
     assert town.longest_wait_of_a_write <= 60

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.forge.budget.account import Account
-from hostler.forge.budget.caps import HOUR, POINTS, Caps, Kind, for_polls
+from hostler.forge.budget.caps import HOUR, Caps, Kind, for_polls
 from hostler.forge.budget.primary import SAME_WINDOW, Primary, Told, heard, present, told
 from hostler.forge.budget.windows import Tally, Window
 from hostler.forge.limits import Budget, read_budget
@@ -28,7 +28,7 @@ def test_a_share_is_part_of_its_limit_and_never_nothing(percent, limit):
 @given(PERCENT)
 def test_polls_leave_room_for_a_write_everywhere(percent):
     caps = Caps(percent=percent)
-    assert caps.points(Kind.READ) + POINTS[Kind.WRITE] <= caps.points(Kind.WRITE)
+    assert caps.points(Kind.READ) + Kind.WRITE.points <= caps.points(Kind.WRITE)
     assert caps.places(Kind.READ) <= caps.places(Kind.WRITE)
     assert caps.hourly(Kind.READ, 5000) < caps.hourly(Kind.WRITE, 5000)
 

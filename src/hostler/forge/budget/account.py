@@ -44,6 +44,9 @@ class Account:
 
     def __init__(self, caps: Caps) -> None:
         self._caps = caps
+        self._point_caps = {kind: caps.points(kind) for kind in Kind}
+        self._place_caps = {kind: caps.places(kind) for kind in Kind}
+        self._point_share = caps.share(caps.points_per_minute)
         self._primary: Primary | None = None
         self._answered = False
         self._flying = 0
@@ -69,7 +72,7 @@ class Account:
         primary = self.primary(now)
         if primary is not None and self._left(kind, primary) < 1:
             return Hold(PRIMARY, None if self._may_end_well(kind, primary) else primary.ends - now)
-        if self._flying >= self._caps.places(kind):
+        if self._flying >= self._place_caps[kind]:
             return Hold(SECONDARY, None)
         if self._wait(kind, now) <= 0:
             return None
@@ -168,8 +171,7 @@ class Account:
         return hour_pressure(self._paid.rate(now), left, primary.ends - now)
 
     def _minute_pressure(self, now: float) -> float:
-        share = self._caps.share(self._caps.points_per_minute)
-        return minute_pressure(self._asked.rate(now), share, self._written.total(now))
+        return minute_pressure(self._asked.rate(now), self._point_share, self._written.total(now))
 
     def _left(self, kind: Kind, primary: Primary) -> int:
         return primary.remaining - self._flying - self._floor(kind, primary)
@@ -185,7 +187,7 @@ class Account:
     def _wait(self, kind: Kind, now: float, in_line: int = 0) -> float:
         """Seconds until the windows have room for it, after those who wait in line."""
         caps = self._caps
-        waits = [self._points.wait(kind.points + in_line, caps.points(kind), now)]
+        waits = [self._points.wait(kind.points + in_line, self._point_caps[kind], now)]
         if kind is Kind.CREATION:
             for seconds, limit in (
                 (MINUTE, caps.creations_per_minute),

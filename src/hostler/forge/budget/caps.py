@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum
 
 # What polls should come to use of a share, by stretching; in the hour they never use more.
 AIM_PERCENT = 90
@@ -16,19 +16,15 @@ class Kind(Enum):
     """What a request is, for GitHub's limits and for who goes first."""
 
     # A poll: it can be asked later as well.
-    READ = auto()
+    READ = ("read", 1)
     # A read that a write depends on.
-    URGENT = auto()
-    WRITE = auto()
-    CREATION = auto()
+    URGENT = ("urgent", 1)
+    WRITE = ("write", 5)
+    CREATION = ("creation", 5)
 
-    @property
-    def points(self) -> int:
-        """What it costs of the minute."""
-        return POINTS[self]
-
-
-POINTS = {Kind.READ: 1, Kind.URGENT: 1, Kind.WRITE: 5, Kind.CREATION: 5}
+    def __init__(self, _name: str, points: int) -> None:
+        # What it costs of the minute.
+        self.points = points
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +44,7 @@ class Caps:
     def points(self, kind: Kind) -> int:
         """The points that requests of a kind may bring the minute to."""
         share = self.share(self.points_per_minute)
-        return for_polls(share, MOST_PERCENT, POINTS[Kind.WRITE]) if kind is Kind.READ else share
+        return for_polls(share, MOST_PERCENT, Kind.WRITE.points) if kind is Kind.READ else share
 
     def places(self, kind: Kind) -> int:
         """How many may be under way once one of this kind is."""

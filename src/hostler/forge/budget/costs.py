@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
-from hostler.forge.budget.caps import AIM_PERCENT, HOUR, MINUTE, POINTS, Caps, Kind
+from hostler.forge.budget.caps import AIM_PERCENT, HOUR, MINUTE, Caps, Kind
 
 # Requests of one poll. `docs/budget.md` has the table; a test counts them on the sandbox.
 TRIPWIRE, REST, RUNS, SWEEP = 1, 2, 1, 1
@@ -147,7 +147,7 @@ def all_writes(setup: Setup, caps: Caps) -> Cost:
     """What it costs to write as fast as we may."""
     in_hour = min(HOUR / setup.between_writes, caps.share(caps.creations_per_hour))
     in_minute = min(MINUTE / setup.between_writes, caps.share(caps.creations_per_minute))
-    return Cost(in_hour, in_hour, in_minute * POINTS[Kind.CREATION])
+    return Cost(in_hour, in_hour, in_minute * Kind.CREATION.points)
 
 
 def advice(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from hostler.forge.budget.caps import HOUR
@@ -54,12 +54,16 @@ def heard(known: Primary | None, said: Told, now: float) -> Primary:
     if ends < known.ends - SAME_WINDOW:
         # Said of a window that is over; or this one is not what we take it for.
         return charged(known)
-    return replace(known, remaining=min(known.remaining, said.remaining))
+    return known if said.remaining >= known.remaining else _with_remaining(known, said.remaining)
 
 
 def charged(known: Primary) -> Primary:
     """One request more was counted, for all we know."""
-    return replace(known, remaining=max(known.remaining - 1, 0))
+    return _with_remaining(known, max(known.remaining - 1, 0))
+
+
+def _with_remaining(known: Primary, remaining: int) -> Primary:
+    return Primary(known.limit, remaining, known.ends)
 
 
 def present(known: Primary, now: float) -> Primary:
