@@ -9,8 +9,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-# Most tests wait for processes of their own.
-JOBS ?= $(shell echo $$((3 * $(CORES))))
+# Two for each core: many tests wait for processes of their own.
+JOBS ?= $(shell echo $$((2 * $(CORES))))
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 BENCH ?=
 
 # Whatever is started hundreds of times must not be compiled each time.
@@ -39,12 +40,11 @@ demo: setup ## Watch Hostler at work, on this machine alone
 screenshots: setup ## Take the pictures of the dashboard anew, from a demo; needs chromium
 	$(BIN)/python docs/pictures/take.py
 
-test: setup ## Everything that must pass: style, types, layers, tests
-	@$(MAKE) --no-print-directory -j $(CORES) types lint layers compiled
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+test: compiled ## Everything that must pass: style, types, layers, tests
+	@$(PYTEST)
 
-check: lint types layers ## The fast part of `make test`
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not postgres and not soak and not real_agents"
+check: compiled ## The fast part of `make test`
+	@$(PYTEST) -m "not slow and not postgres and not soak and not real_agents"
 
 test-real-agents: setup ## The real programs of agents from npm, against models of our own; skipped without npm
 	$(BIN)/python -m pytest -m real_agents -rs -p no:xdist tests/real_agents
@@ -59,16 +59,20 @@ types: setup
 layers: setup
 	$(BIN)/lint-imports
 
-# Else every worker would prepare the same files for itself, all at the same time.
-compiled: setup
+# Once after the set-up: otherwise every worker compiles the same files at the same time.
+compiled: $(VENV)/.compiled
+
+$(VENV)/.compiled: $(READY)
+	@echo "Compiling the tests ..."
 	@$(BIN)/python -m pytest --collect-only -q > $(VENV)/collected 2>&1 || { tail -n 50 $(VENV)/collected; exit 1; }
+	@touch $@
 
 bench: setup ## Measure; BENCH=name for one benchmark
 	$(BIN)/python -m bench $(BENCH)
 
 soak: setup ## Long campaigns of the tests, for hours
 	$(BIN)/python -m pytest -m soak --timeout 0 -p no:xdist
-	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout 0
+	HYPOTHESIS_PROFILE=soak $(PYTEST) --timeout 0
 
 clean: ## Remove what `make` built
 	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/results

@@ -67,8 +67,9 @@ def pytest_collection_finish() -> None:
 def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     """Print the last line of the run, below pytest's own."""
     result = yield
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None and not hasattr(session.config, "workerinput"):
+    config = session.config
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter and not hasattr(config, "workerinput") and not config.option.collectonly:
         stats = reporter.stats
         failed = len(stats.get("failed", ())) + len(stats.get("error", ()))
         reasons = [report.longrepr[2] for report in stats.get("skipped", ())]

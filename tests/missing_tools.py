@@ -1,6 +1,7 @@
 """What some tests need of the machine, and how to get it where it is missing.
 
-A test calls `skip_without("chromium", why)`; the last line of a run counts these skips by name.
+A test calls `skip_without("chromium", why)` or is marked with `needs(…)`. The last line of a run
+counts these skips by name.
 """
 
 from __future__ import annotations
@@ -35,9 +36,19 @@ def reason_without(tool: str, why: str) -> str:
 def skip_without(tool: str, why: str) -> NoReturn:
     """Skip this test because a tool is missing. Fail instead where CI=true."""
     reason = reason_without(tool, why)
-    if os.environ.get("CI") == "true":
+    if _in_ci():
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+def needs(tool: str, why_missing: str) -> pytest.MarkDecorator:
+    """Mark tests to be skipped if `why_missing` says something. Where CI=true they run and fail."""
+    reason = reason_without(tool, why_missing)
+    return pytest.mark.skipif(bool(why_missing) and not _in_ci(), reason=reason)
+
+
+def _in_ci() -> bool:
+    return os.environ.get("CI") == "true"
 
 
 def render_last_line(passed: int, failed: int, reasons: Iterable[str]) -> str:

@@ -22,10 +22,11 @@ from hostler.clock import SystemClock
 from hostler.config.settings import Agent, Settings
 from hostler.service.trying import Trial
 from hostler.shim import tree
+from missing_tools import needs
 
 pytest_plugins = ["playing"]
 WHY = trouble(os.environ)
-pytestmark = pytest.mark.skipif(bool(WHY), reason=f"bubblewrap does not work here: {WHY}")
+pytestmark = needs("bubblewrap", WHY)
 
 LOOKS_AROUND = """
 echo in > "$HOSTLER_CHECKOUT/in.txt"

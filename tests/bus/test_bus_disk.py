@@ -17,6 +17,7 @@ from bus_yard import AGENT, INFO, PATIENCE, every_line_is_json, post_many
 
 from hostler.bus import Bus, Terms, project_bus, task_bus
 from hostler.bus.errors import BusFull, BusMissing, BusUnsynced, BusUnusable
+from missing_tools import skip_without
 
 
 @cache
@@ -74,7 +75,7 @@ print(json.dumps([len(said), refused, free, read_only, sum(1 for one in whole if
 @pytest.mark.parametrize("max_bytes", [10**6, 20_000])
 def test_a_full_disk_loses_and_tears_nothing(tmp_path, max_bytes):
     if not can_mount():
-        pytest.skip("needs a tmpfs: neither root nor user namespaces may mount one here")
+        skip_without("root", "neither root nor user namespaces may mount a tmpfs here")
     place = tmp_path / "disk"
     place.mkdir()
     done = subprocess.run(

@@ -18,6 +18,7 @@ from hostler.checkouts.preparing import Plan, prepare
 from hostler.checkouts.sealing import commit_all
 from hostler.checkouts.view import take
 from hostler.model import RepoName
+from missing_tools import skip_without
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         ["mount", "-t", "tmpfs", "-o", "size=2m", "none", path], capture_output=True
     )
     if mounted.returncode:
-        pytest.skip("file systems cannot be mounted here")
+        skip_without("root", "file systems cannot be mounted here")
     try:
         yield path
     finally:

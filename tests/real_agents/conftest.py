@@ -13,6 +13,8 @@ from real_programs import PACKAGES, Unavailable, installed
 from real_town import RealTown, settle
 from service_town import Town, github
 
+from missing_tools import reason_without
+
 HERE = Path(__file__).parent
 
 
@@ -30,7 +32,7 @@ def programs() -> None:
         for kind in PACKAGES:
             installed(kind)
     except Unavailable as error:
-        pytest.skip(f"the real agents were not tried: {error}")
+        pytest.skip(reason_without("npm", f"the real agents were not tried: {error}"))
 
 
 @pytest.fixture

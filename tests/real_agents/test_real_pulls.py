@@ -13,6 +13,7 @@ from service_town import US
 
 from hostler.agents.sandbox import trouble
 from hostler.store.tasks import TaskState
+from missing_tools import skip_without
 
 ALL = ("claude", "codex", "gemini", "opencode")
 # Where each keeps its conversations, below HOME.
@@ -86,7 +87,7 @@ def test_a_conversation_that_is_gone_is_begun_anew_with_what_was_done(kind, live
 
 def test_in_a_sandbox_and_a_home_of_its_own_it_works_and_remembers(live_in):
     if why := trouble(os.environ):
-        pytest.skip(f"bubblewrap does not work here: {why}")
+        skip_without("bubblewrap", why)
     real = live_in("claude", {"sandbox": "bubblewrap", "own_home": True})
     real.api.play(WORK, Text("The notes are there."), MORE, Text("The review is answered."))
     with real.town.service() as service:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import os
 
-import pytest
 from service_town import ALICE, Town
 from test_service_walk import to_review
 
 from hostler.agents.sandbox import trouble
 from hostler.store.tasks import TaskState
+from missing_tools import needs
 
 WHY = trouble(os.environ)
 
@@ -35,7 +35,7 @@ def test_a_repository_says_itself_what_agents_are_told(town):
     assert sum("has the unknown placeholder $nobody" in line for line in service.told) == 1
 
 
-@pytest.mark.skipif(bool(WHY), reason=f"bubblewrap does not work here: {WHY}")
+@needs("bubblewrap", WHY)
 def test_work_in_a_sandbox_becomes_a_pull_request(town):
     town.agent = {"kind": "scripted", "script": str(town.script), "sandbox": "bubblewrap"}
     with town.service() as service:

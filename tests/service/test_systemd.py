@@ -21,6 +21,7 @@ from hostler.errors import HostlerError
 from hostler.service.systemd import Systemd, Watchdog
 from hostler.service.unit import Plan, Unfit, argument, executable, path, quoted, unit_text
 from hostler_program import HOSTLER
+from missing_tools import needs
 
 PROGRAM = ("/usr/bin/python3", "-m", "hostler")
 PLAN = Plan(PROGRAM, Path("/home/ann/.hostler"), Path("/home/ann"), Path("/c.toml"))
@@ -157,7 +158,7 @@ def test_the_unit_says_what_it_must():
     assert unit["EnvironmentFile"] == "-/home/ann/.hostler/environment"
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+@needs("systemd", "" if shutil.which("systemd-analyze") else "no systemd-analyze on PATH")
 def test_systemd_itself_takes_the_unit(tmp_path):
     strange = tmp_path / 'a "b" 100%$HOME'
     strange.mkdir()

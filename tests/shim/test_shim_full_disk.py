@@ -7,10 +7,10 @@ import subprocess
 import sys
 from functools import cache
 
-import pytest
 from shim_runs import PATIENCE, Stable, python
 
 from hostler.shim import command
+from missing_tools import skip_without
 
 
 @cache
@@ -60,7 +60,7 @@ except OSError as error:
 
 def play(stable: Stable, code: str, *, full_before: bool):
     if not can_mount():
-        pytest.skip("needs a tmpfs: neither root nor user namespaces may mount one here")
+        skip_without("root", "neither root nor user namespaces may mount a tmpfs here")
     place = stable.folder / "disk"
     place.mkdir()
     spec = {"run": "r1", "argv": python(code), "cwd": "/", "env": stable.environment()}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from missing_tools import skip_without
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
     done = subprocess.run(mount, capture_output=True, text=True, check=False)
     if done.returncode:
         reason = done.stderr.strip() or "refused"
-        pytest.skip(f"cannot mount a small disk ({reason}); try: unshare -rm pytest tests/store")
+        skip_without("root", f"cannot mount a small disk ({reason})")
     try:
         yield folder
     finally:

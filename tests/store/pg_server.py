@@ -14,8 +14,9 @@ from itertools import count
 from pathlib import Path
 
 import psycopg
-import pytest
 from sqlalchemy.engine import make_url
+
+from missing_tools import skip_without
 
 OWNER = "postgres"
 GUARDED = "guarded"
@@ -39,10 +40,7 @@ def require_binaries() -> Path:
     found = find_binaries()
     if found is not None:
         return found
-    reason = "no PostgreSQL: neither on PATH, nor in /usr/lib/postgresql, nor as a package"
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
+    raise skip_without("postgresql", "neither on PATH, nor in /usr/lib/postgresql, nor as a package")
 
 
 def unprivileged() -> pwd.struct_passwd | None:
@@ -54,7 +52,7 @@ def unprivileged() -> pwd.struct_passwd | None:
             return pwd.getpwnam(name)
         except KeyError:
             continue
-    pytest.skip("root, and no unprivileged user to run PostgreSQL as")
+    raise skip_without("postgresql", "we are root, and there is no other user to run it as")
 
 
 @dataclass

@@ -20,6 +20,7 @@ from hostler.store.meta import read_meta
 from hostler.store.migrate import Plan
 from hostler.store.tables import store_meta
 from hostler.store.vacuum import vacuum
+from missing_tools import skip_without
 
 
 @pytest.fixture
@@ -153,7 +154,7 @@ def test_a_file_or_folder_without_permission_is_named(disk, on_disk, file_mode, 
     # Its own file system is entered by everybody; only file and folder are in question.
     kind, remedy = Child(write_as_nobody, on_disk.home).hear()
     if kind == "OSError":
-        pytest.skip("this user namespace has no other user to become")
+        skip_without("root", "this user namespace has no other user to become")
     assert kind == "StoreReadOnly"
     assert "permissions" in remedy
     on_disk.file.chmod(0o666)

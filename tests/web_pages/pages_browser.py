@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from typing import Any, Literal, Protocol
 
-import pytest
 from pages_data import NOW
 from pages_stage import Stage
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect
+
+from missing_tools import skip_without
 
 FLAGS = [
     "--no-sandbox",
@@ -49,10 +49,7 @@ def program() -> str:
     """The browser; without one the tests are skipped, in CI they fail."""
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None:
-        words = "there is no Chromium here (on Debian: apt-get install chromium)"
-        if os.environ.get("CI"):
-            pytest.fail(words)
-        pytest.skip(words)
+        skip_without("chromium", "there is no Chromium on PATH")
     return found
 
 
