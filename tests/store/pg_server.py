@@ -38,21 +38,20 @@ def find_binaries() -> Path | None:
 
 def require_binaries() -> Path:
     found = find_binaries()
-    if found is not None:
-        return found
-    raise skip_without("postgresql", "neither on PATH, nor in /usr/lib/postgresql, nor as a package")
+    if found is None:
+        skip_without("postgresql", "neither on PATH, nor in /usr/lib/postgresql, nor as a package")
+    return found
 
 
 def unprivileged() -> pwd.struct_passwd | None:
-    """Whom the server runs as when we are root, which it refuses to be."""
+    """Return whom the server runs as when we are root, which it refuses to be."""
     if os.geteuid() != 0:
         return None
-    for name in (OWNER, "nobody"):
-        try:
-            return pwd.getpwnam(name)
-        except KeyError:
-            continue
-    raise skip_without("postgresql", "we are root, and there is no other user to run it as")
+    users = {user.pw_name: user for user in pwd.getpwall()}
+    found = users.get(OWNER) or users.get("nobody")
+    if found is None:
+        skip_without("postgresql", "we are root, and there is no other user to run it as")
+    return found
 
 
 @dataclass
