@@ -1,0 +1,390 @@
+"""One call of a repository: reap, take up a finished poll, begin one that is due, enqueue."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from datetime import timedelta
+
+import pytest
+
+from hostler.clock import FakeClock
+from hostler.errors import GitHubPollingError, RateLimited, ServerFailed, Unreachable
+from hostler.forge.feeds.polling import Scanned
+from hostler.intake import Watch
+from hostler.model import RepoName
+from hostler.service.looking import Looked
+from hostler.service.orchestrator import (
+    LONGEST_PAUSE,
+    LONGEST_REFUSAL,
+    RepoOrchestrator,
+    Rhythm,
+    Staff,
+    backing_off,
+    cause_of,
+    own_pause,
+)
+
+INTERVAL = 40.0
+DOWN = GitHubPollingError("alice/stable", "issues", ServerFailed("GET /x", 502))
+
+
+class Looker:
+    """Polls as a test says: `result` is returned, or raised if it is an exception."""
+
+    watch = Watch(RepoName("alice", "stable"), "stable", frozenset())
+
+    def __init__(self, clock, result=None, seconds=0.0, stretch=1.0):
+        self.clock, self.result, self.seconds = clock, result or Looked(), seconds
+        self._stretch = stretch
+
+    def look(self):
+        self.clock.advance(self.seconds)
+        if isinstance(self.result, BaseException):
+            raise self.result
+        return self.result
+
+    def stretch(self):
+        return self._stretch
+
+
+class Desk:
+    """One repository, and everything that it calls, in order."""
+
+    def __init__(self, rhythm=None, **looker):
+        self.clock, self.calls, self.futures, self.slow = FakeClock(), [], [], []
+        self.looker = Looker(self.clock, **looker)
+        staff = Staff(self, lambda: self.calls.append("wake"), lambda: self.calls.append("enqueue"))
+        self.repo = RepoOrchestrator(self.looker, rhythm or Rhythm(INTERVAL), staff, self.clock)
+
+    def reap(self, project):
+        self.calls.append(f"reap {project}")
+        return 0
+
+    def look(self, act, *, slow):
+        self.calls.append("begin")
+        self.slow.append(slow)
+        self.futures.append((Future(), act))
+        return self.futures[-1][0]
+
+    def poll(self, **given):
+        return self.repo.poll_once(self, **given)
+
+    def work(self):
+        """Let the poll under way come to its end."""
+        future, act = self.futures.pop(0)
+        try:
+            future.set_result(act())
+        except BaseException as error:
+            future.set_exception(error)
+
+    def whole_poll(self):
+        self.poll()
+        self.work()
+        return self.poll()
+
+
+def test_a_call_reaps_first_then_begins_a_poll_then_enqueues():
+    desk = Desk()
+    assert desk.poll() is None
+    assert desk.calls == ["reap stable", "begin", "enqueue"]
+
+
+def test_a_call_that_may_not_enqueue_reaps_and_polls_all_the_same():
+    desk = Desk()
+    desk.poll(allow_enqueue=False)
+    assert desk.calls == ["reap stable", "begin"]
+
+
+def test_a_poll_under_way_is_not_begun_again_however_late_it_is():
+    desk = Desk()
+    desk.poll()
+    desk.clock.advance(10 * INTERVAL)
+    desk.repo.hasten()
+    assert desk.poll() is None
+    assert desk.calls.count("begin") == 1
+    assert desk.repo.seconds_left() is None and not desk.repo.can_look()
+
+
+def test_a_finished_poll_wakes_the_service_and_is_taken_up_once():
+    desk = Desk()
+    desk.poll()
+    assert "wake" not in desk.calls
+    desk.work()
+    assert desk.calls.count("wake") == 1 and desk.repo.looks_over == 0
+    over = desk.poll()
+    assert (over.project, over.watch, over.found) == ("stable", Looker.watch, desk.looker.result)
+    assert over.error is None and over.failures == 0 and not over.held
+    assert desk.repo.looks_over == 1 and desk.poll() is None
+
+
+def test_the_next_poll_is_due_one_interval_after_the_last_began():
+    desk = Desk(seconds=10.0)
+    assert desk.repo.seconds_left() == 0.0 and desk.repo.can_look()
+    desk.whole_poll()
+    assert desk.repo.seconds_left() == INTERVAL - 10.0
+    desk.clock.advance(INTERVAL - 10.5)
+    desk.poll()
+    assert desk.calls.count("begin") == 1 and not desk.repo.can_look()
+    desk.clock.advance(0.5)
+    assert desk.repo.can_look()
+    desk.poll()
+    assert desk.calls.count("begin") == 2
+
+
+def test_after_a_poll_that_took_most_of_the_interval_a_quarter_of_it_is_left_free():
+    desk = Desk(seconds=35.0)
+    desk.whole_poll()
+    assert desk.repo.seconds_left() == INTERVAL / 4
+
+
+def test_a_tight_budget_stretches_the_interval_and_its_pause():
+    desk = Desk(seconds=10.0, stretch=3.0)
+    desk.whole_poll()
+    assert desk.repo.seconds_left() == 3 * INTERVAL - 10.0
+    desk = Desk(seconds=115.0, stretch=3.0)
+    desk.whole_poll()
+    assert desk.repo.seconds_left() == 3 * INTERVAL / 4
+
+
+def test_a_wish_brings_the_next_poll_forward_once():
+    desk = Desk()
+    desk.whole_poll()
+    desk.repo.hasten()
+    assert desk.repo.seconds_left() == 0.0
+    desk.whole_poll()
+    assert desk.calls.count("begin") == 2 and desk.repo.seconds_left() == INTERVAL
+
+
+def test_by_turns_only_a_wish_begins_a_poll():
+    desk = Desk(Rhythm(INTERVAL, by_turns=True))
+    desk.clock.advance(10 * INTERVAL)
+    desk.poll()
+    assert "begin" not in desk.calls and desk.repo.seconds_left() is None
+    assert desk.repo.waiting() == 0.0 and desk.repo.can_look()
+    desk.repo.hasten()
+    desk.poll()
+    assert desk.calls.count("begin") == 1
+
+
+def test_by_turns_a_repository_can_be_polled_again_at_once():
+    desk = Desk(Rhythm(INTERVAL, by_turns=True), seconds=5.0)
+    desk.repo.hasten()
+    desk.whole_poll()
+    assert desk.repo.can_look()
+
+
+def test_a_poll_waits_since_it_was_due_or_wanted_whichever_was_first():
+    desk = Desk()
+    desk.clock.advance(3.0)
+    assert desk.repo.waiting() == 3.0
+    desk.repo.hasten()
+    desk.clock.advance(1.0)
+    assert desk.repo.waiting() == 4.0
+    desk.poll()
+    desk.clock.advance(2.0)
+    assert desk.repo.waiting() == 6.0
+    desk.work()
+    assert desk.poll().lag == 6.0
+    assert desk.repo.waiting() == 0.0
+    desk.clock.advance(1.0)
+    desk.repo.hasten()
+    desk.clock.advance(2.0)
+    desk.repo.hasten()
+    assert desk.repo.waiting() == 2.0
+
+
+@pytest.mark.parametrize(("seconds", "slow"), [(5.0, False), (5.5, True)])
+def test_a_poll_that_took_more_than_five_seconds_is_slow_the_next_time(seconds, slow):
+    desk = Desk(seconds=seconds)
+    desk.whole_poll()
+    desk.clock.advance(INTERVAL)
+    desk.poll()
+    assert desk.slow == [False, slow]
+
+
+def test_failed_polls_are_counted_and_made_later_each_time():
+    desk = Desk(result=Looked(error=DOWN))
+    pauses, failures = [], []
+    for _ in range(6):
+        over = desk.whole_poll()
+        failures.append(over.failures)
+        pauses.append(desk.repo.seconds_left())
+        assert over.error is DOWN and over.found is desk.looker.result and not over.held
+        desk.clock.advance(desk.repo.seconds_left())
+    assert failures == [1, 2, 3, 4, 5, 6]
+    assert pauses == [40.0, 80.0, 160.0, 320.0, 600.0, 600.0]
+    assert desk.repo.unread and desk.slow == [False, *[True] * 5]
+
+
+def test_one_good_poll_ends_the_count_of_failures():
+    desk = Desk(result=Looked(error=DOWN))
+    desk.whole_poll()
+    desk.clock.advance(INTERVAL)
+    desk.looker.result = Looked()
+    desk.whole_poll()
+    assert not desk.repo.unread and desk.repo.seconds_left() == INTERVAL
+    desk.clock.advance(INTERVAL)
+    desk.looker.result = Looked(error=DOWN)
+    assert desk.whole_poll().failures == 1
+
+
+def test_a_poll_that_saw_a_part_is_repeated_after_one_interval_and_counts_as_failed():
+    partly = Looked(Scanned(error=DOWN), error=DOWN)
+    desk = Desk(result=partly)
+    for number in (1, 2, 3):
+        over = desk.whole_poll()
+        assert over.failures == number and over.found is partly
+        assert desk.repo.unread and desk.repo.seconds_left() == INTERVAL
+        desk.clock.advance(INTERVAL)
+    # It is not slow: only one list of it failed.
+    assert desk.slow == [False] * 3
+
+
+def test_a_stretched_interval_is_doubled_too():
+    desk = Desk(result=Looked(error=DOWN), stretch=2.0)
+    desk.whole_poll()
+    assert desk.repo.seconds_left() == 2 * INTERVAL
+
+
+def test_an_exception_of_a_poll_is_a_failure_without_findings():
+    error = Unreachable("GET /x", "no route")
+    desk = Desk(result=error)
+    over = desk.whole_poll()
+    assert over.found is None and over.error is error and over.failures == 1
+
+
+def test_what_is_no_exception_of_a_program_ends_the_call():
+    desk = Desk(result=KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        desk.whole_poll()
+
+
+def test_a_poll_that_our_budget_cut_short_is_held_and_no_failure():
+    desk = Desk()
+    refused = RateLimited("GET /x", 0, desk.clock.now() + timedelta(seconds=70), "secondary")
+    desk.looker.result = Looked(error=refused)
+    over = desk.whole_poll()
+    assert over.held and over.failures == 0 and over.error is refused
+    assert over.found is desk.looker.result
+    assert desk.repo.unread and desk.repo.seconds_left() == 70.0
+    desk.clock.advance(70.0)
+    desk.looker.result = Looked(error=DOWN)
+    over = desk.whole_poll()
+    assert not over.held and over.failures == 1
+    desk.clock.advance(INTERVAL)
+    desk.looker.result = Looked()
+    desk.whole_poll()
+    assert not desk.repo.unread
+
+
+def test_a_failure_after_a_held_poll_is_no_hold():
+    desk = Desk()
+    refused = RateLimited("GET /x", 0, desk.clock.now() + timedelta(seconds=70), "secondary")
+    desk.looker.result = Looked(error=refused)
+    desk.whole_poll()
+    desk.clock.advance(70.0)
+    desk.looker.result = Looked(Scanned(error=DOWN), error=DOWN)
+    desk.whole_poll()
+    desk.repo._failures = 0
+    assert not desk.repo.unread
+
+
+def successor(desk, watch=None):
+    """The orchestrator of the same repository by new settings."""
+    looker = Looker(desk.clock)
+    if watch is not None:
+        looker.watch = watch
+    woken = []
+    staff = Staff(desk, lambda: woken.append("wake"), lambda: None)
+    made = RepoOrchestrator(looker, Rhythm(INTERVAL), staff, desk.clock)
+    made.succeed(desk.repo)
+    return made, woken
+
+
+def test_a_successor_takes_over_the_poll_under_way_and_hears_of_its_end():
+    desk = Desk(seconds=6.0)
+    desk.clock.advance(2.0)
+    desk.poll()
+    made, woken = successor(desk)
+    assert made.seconds_left() is None and made.waiting() == 0.0 + 2.0
+    desk.work()
+    assert woken == ["wake"]
+    over = made.poll_once(desk)
+    assert over.lag == 8.0 and made.looks_over == 1
+    assert made.seconds_left() == INTERVAL - 6.0
+    desk.clock.advance(INTERVAL)
+    made.poll_once(desk)
+    assert desk.slow == [False, True]
+
+
+def test_a_successor_keeps_the_rhythm_the_wishes_and_the_failures():
+    desk = Desk(result=Looked(error=DOWN))
+    desk.whole_poll()
+    desk.clock.advance(10.0)
+    made, woken = successor(desk)
+    assert made.seconds_left() == 30.0 and made.unread and made.looks_over == 1 and not woken
+    desk.repo.hasten()
+    made, _ = successor(desk)
+    assert made.seconds_left() == 0.0
+
+
+def test_a_successor_that_watches_something_else_begins_at_once():
+    desk = Desk()
+    desk.whole_poll()
+    other = Watch(RepoName("alice", "stable"), "stable", frozenset({"bob"}))
+    made, _ = successor(desk, other)
+    assert made.seconds_left() == 0.0 and made.looks_over == 1
+    held = Desk()
+    refused = RateLimited("GET /x", 0, held.clock.now() + timedelta(seconds=70), "secondary")
+    held.looker.result = Looked(error=refused)
+    held.whole_poll()
+    assert successor(held, other)[0].unread
+
+
+def test_a_pause_doubles_up_to_ten_minutes_or_a_longer_interval():
+    now = FakeClock().now()
+    assert [backing_off(30.0, n, DOWN, now) for n in (1, 2, 3, 5, 6, 99)] == [
+        *(30.0, 60.0, 120.0, 480.0),
+        *(LONGEST_PAUSE, LONGEST_PAUSE),
+    ]
+    assert backing_off(900.0, 1, DOWN, now) == 900.0 == backing_off(900.0, 9, DOWN, now)
+    assert LONGEST_PAUSE == 600.0
+    # A number that no float holds is none of ours either.
+    assert backing_off(1e-9, 10_000, DOWN, now) == 1e-9 * 2**20
+
+
+def test_a_pause_is_as_long_as_github_says_if_that_is_longer():
+    now = FakeClock().now()
+    until = RateLimited("GET /x", 403, now + timedelta(seconds=900), "primary")
+    assert backing_off(30.0, 1, until, now) == 900.0
+    soon = RateLimited("GET /x", 403, now + timedelta(seconds=5), "primary")
+    assert backing_off(30.0, 1, soon, now) == 30.0
+    foreign = ValueError()
+    foreign.until = now + timedelta(seconds=900)
+    assert backing_off(30.0, 1, foreign, now) == 30.0
+    told = ServerFailed("GET /x", 502)
+    told.until = "soon"
+    assert backing_off(30.0, 1, told, now) == 30.0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "pause"),
+    [(-5, 1.0), (1, 1.0), (1.5, 1.5), (3600, 3600.0), (3601, LONGEST_REFUSAL), (9e4, 3600.0)],
+)
+def test_our_own_budget_holds_a_poll_back_for_a_second_to_an_hour(seconds, pause):
+    now = FakeClock().now()
+    refused = RateLimited("GET /x", 0, now + timedelta(seconds=seconds), "secondary")
+    assert own_pause(refused, now) == pause
+    assert own_pause(GitHubPollingError("a/b", "issues", refused), now) == pause
+
+
+def test_what_github_refused_or_failed_is_no_hold_of_ours():
+    now = FakeClock().now()
+    assert own_pause(RateLimited("GET /x", 403, now + timedelta(seconds=9), "primary"), now) is None
+    assert own_pause(DOWN, now) is None and own_pause(ValueError(), now) is None
+
+
+def test_the_cause_of_a_failed_poll_is_what_lies_behind_it():
+    assert cause_of(DOWN) is DOWN.cause
+    plain = ValueError()
+    assert cause_of(plain) is plain

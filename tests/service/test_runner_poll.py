@@ -1,0 +1,87 @@
+"""One call of all repositories by the service, and whether they may enqueue work."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from hostler.service.orchestrator import Rhythm
+from hostler.service.parts import Duty
+from hostler.service.runner import ServiceRunner
+
+
+class Repository:
+    """An orchestrator that notes how it is called."""
+
+    def __init__(self, project, look=None):
+        self.project, self.rhythm, self.answer = project, Rhythm(30.0), look
+        self.calls = []
+
+    def poll_once(self, pool, *, allow_enqueue):
+        self.calls.append((pool, allow_enqueue))
+        return self.answer
+
+
+class Bench:
+    """A runner whose parts note what reaches them."""
+
+    def __init__(self, *repositories, duty=None, restart=False, looked_once=False):
+        self.crew = object()
+        self.noted = []
+        runner = object.__new__(ServiceRunner)
+        runner._parts = SimpleNamespace(
+            orchestrators=[*repositories],
+            chores=SimpleNamespace(after=lambda look: self.noted.append(("chores", look))),
+        )
+        runner._lasting = SimpleNamespace(crew=self.crew)
+        runner._rota = SimpleNamespace(call=lambda found: self.noted.append(("rota", found)))
+        runner._drain = SimpleNamespace(wanted=lambda: restart)
+        runner._duty = duty or Duty(polls=True)
+        runner._looked_once = looked_once
+        runner._counts = SimpleNamespace(of=lambda project: f"counts of {project}")
+        runner._journal = SimpleNamespace(
+            looked=lambda look, counts: self.noted.append(("journal", look, counts))
+        )
+        runner._polls = SimpleNamespace(
+            note=lambda look, interval: self.noted.append(("book", look, interval))
+        )
+        self.runner = runner
+
+
+@pytest.mark.parametrize(
+    ("duty", "restart", "looked_once", "allowed"),
+    [
+        (Duty(polls=True), False, False, True),
+        (Duty(polls=True), True, False, False),
+        (Duty(polls=True), False, True, False),
+        # A restart is none of the business of one who polls once, or not at all.
+        (Duty(polls=True, once=True), True, False, True),
+        (Duty(polls=False), True, False, True),
+        (Duty(polls=True, once=True), False, True, False),
+    ],
+)
+def test_repositories_enqueue_work_unless_the_service_drains(duty, restart, looked_once, allowed):
+    a, b = Repository("a"), Repository("b")
+    bench = Bench(a, b, duty=duty, restart=restart, looked_once=looked_once)
+    assert bench.runner._poll() is False
+    assert a.calls == b.calls == [(bench.crew, allowed)]
+
+
+def test_the_rota_is_asked_before_the_repositories_are_called():
+    a = Repository("a")
+    bench = Bench(a)
+    bench.runner._rota = SimpleNamespace(call=lambda found: bench.noted.append((found, [*a.calls])))
+    bench.runner._poll()
+    assert bench.noted == [([a], [])]
+
+
+def test_a_poll_that_has_ended_is_logged_noted_and_followed_by_chores():
+    look = SimpleNamespace(project="a")
+    bench = Bench(Repository("a", look), Repository("b"))
+    assert bench.runner._poll() is True
+    assert bench.noted[1:] == [
+        ("journal", look, "counts of a"),
+        ("book", look, 30.0),
+        ("chores", look),
+    ]

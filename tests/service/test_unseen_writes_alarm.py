@@ -1,0 +1,56 @@
+"""The alarm for writes that GitHub took and that nobody can find there."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from hostler.clock import FakeClock
+from hostler.service import parts
+from hostler.service.journal import Journal
+from hostler.telemetry.names import TOKEN_RECONCILE_TIMEOUT, Level
+
+
+class Heard:
+    """A log that keeps its events."""
+
+    def __init__(self):
+        self.events = []
+
+    def event(self, name, **given):
+        self.events.append((name, given))
+
+
+def test_a_write_that_cannot_be_found_is_a_warning_in_the_log():
+    log = Heard()
+    row = SimpleNamespace(repo_full_name="octo/a", token="reply-1", scope_number=7)
+    Journal(log).never_seen(row, 2)
+    said = {"repo": "octo/a", "token": "reply-1", "number": 7, "looks": 2}
+    assert log.events == [(TOKEN_RECONCILE_TIMEOUT, said)]
+    assert TOKEN_RECONCILE_TIMEOUT.name == "token_reconcile_timeout"
+    assert TOKEN_RECONCILE_TIMEOUT.level is Level.WARNING
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """What the service gives to its reconciler and to its sender."""
+    found = {}
+    monkeypatch.setattr(parts, "Sender", lambda *given, **more: found.update(sender=given))
+    monkeypatch.setattr(parts, "Reconciler", lambda *given: found.update(reconciler=given))
+    return found
+
+
+def test_the_service_gives_the_alarm_to_the_reconciler_with_its_patience(made):
+    clock, journal = FakeClock(), Journal(Heard())
+    hub = SimpleNamespace(urgent=object(), credentials=SimpleNamespace(account=object()))
+    settings = SimpleNamespace(
+        github=SimpleNamespace(seconds_between_writes=1.0),
+        runtime=SimpleNamespace(action_token_unobserved_seconds=321),
+    )
+    house = SimpleNamespace(store=object(), hub=hub, settings=settings)
+    ground = SimpleNamespace(house=house, clock=clock, journal=journal, observe=None)
+    parts._outgoing(ground)
+    patience = timedelta(seconds=321)
+    assert made["reconciler"] == (house.store, hub.urgent, clock, patience, journal.never_seen)
