@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -12,6 +12,7 @@ from itertools import count
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from repo_add_child import MOMENTS, add_until
 from repo_program import AGENT, Program, table
 
 from hostler.cli.repo_add import Wishes
@@ -29,7 +30,7 @@ from hostler.store import Patience
 from hostler.store.homelock import home_lock
 from hostler.store.migrate import Plan, upgrade
 from hostler.store.place import find_place
-from hostler_program import HOSTLER
+from loaded_children import CONTEXT
 
 NAMES = ["agent:bugfix", "agent:design", "agent:ignore", "agent:small-job"]
 NO_LIMITS = dict.fromkeys(
@@ -145,23 +146,16 @@ def test_an_answer_lost_after_the_write_makes_no_second_label(repo, place):
     assert (place.labels(), place.writes()) == (NAMES, 1)
 
 
-@pytest.mark.parametrize("line", ["Asking GitHub", "Making labels", "agent:design: made"])
-def test_killed_in_the_middle_and_run_again(hostler, place, environment, tmp_path, line):
-    child = subprocess.Popen(
-        [HOSTLER, "repo", "add", place.name],
-        env=environment,
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-    )
-    assert any(line in said for said in child.stderr)
-    child.kill()
-    child.wait(30)
-    child.stderr.close()
-    done = hostler("repo", "add", place.name)
-    assert done.code == 0, done.err
-    assert place.labels() == NAMES
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_killed_at_any_moment_and_run_again(repo, place, environment, tmp_path, moment):
+    # Between two labels the command pauses: one is enough, but for the end of the first.
+    place.make(*NAMES[2 if moment == "stored" else 1 :])
+    child = CONTEXT.Process(target=add_until, args=(moment, place.name, tmp_path, environment))
+    child.start()
+    child.join(60)
+    assert child.exitcode == -signal.SIGKILL
+    done = facts(repo("add", place.name, "--json"))
+    assert done["labels"]["queued"] == [] and place.labels() == NAMES
     assert list(read(place.file).settings.repo) == [place.id]
     assert place.file.read_text().startswith(place.text)
 

@@ -8,9 +8,10 @@ import pytest
 from forge_post import Post
 
 from hostler.config.settings import Labels
-from hostler.forge import Pace
+from hostler.forge import Pace, Sender
 from hostler.forge.labelling import queue_labels, wanted_labels
 from hostler.forge.outbox.delivery import Delivery, Told
+from hostler.forge.outbox.sender import Act
 from hostler.store import open_store
 from hostler.store.homelock import HomeLock
 from hostler.store.outbox import WriteState
@@ -151,11 +152,55 @@ def test_an_answer_lost_after_the_write_makes_no_second_label(house, deliver):
 
 def test_a_write_that_stays_unclear_is_left_in_the_outbox(house, deliver):
     house.fault("fail_before", method="POST", route="*/labels")
+    house.fault("fail_before", method="GET", route="*/labels/*", count=None)
     states, _ = deliver()
-    # The first one of the thread may yet appear, and the others keep their order.
+    # Nobody can tell whether the first one exists, and the others keep their order.
     assert states == [WriteState.UNCLEAR, *[WriteState.QUEUED] * 3]
+    house.sandbox.app.pipeline.faults.remove()
     assert deliver(seconds=600)[0] == SENT
     assert labels(house) == WANTED
+
+
+@pytest.mark.parametrize("act", Act)
+def test_labels_of_a_killed_process_are_made_without_a_wait(house, store, deliver, act):
+    class Killed(Exception):
+        pass
+
+    def kill(done, _token):
+        if done is act:
+            raise Killed
+
+    with store.write("outbox") as tx:
+        queue_labels(tx, house.name, DEEDS[:1])
+    with pytest.raises(Killed):
+        Sender(store, house.hub.repo, house.clock, observe=kill).send_due()
+    begun = house.clock.now()
+    assert deliver(DEEDS[:1])[0] == [WriteState.SENT]
+    assert house.clock.now() == begun
+    assert labels(house) == [DEEDS[0].name]
+
+
+@pytest.mark.parametrize("fault", ["fail_before", "fail_after"])
+def test_a_label_that_github_shows_late_is_made_once(house, deliver, fault):
+    house.tune(visibility_delay=250)
+    house.fault(fault, method="POST", route="*/labels")
+    assert deliver(DEEDS[:1])[0] == [WriteState.SENT]
+    assert labels(house) == [DEEDS[0].name]
+
+
+def test_labels_outlast_an_outage_of_a_minute(house, deliver):
+    house.fault("fail_before", method="POST", route="*/labels", count=4)
+    begun = house.clock.now()
+    assert deliver(DEEDS[:1])[0] == [WriteState.SENT]
+    assert (house.clock.now() - begun).total_seconds() >= 60
+
+
+def test_a_label_is_not_given_up_while_it_may_yet_be_seen(house, deliver):
+    house.tune(visibility_delay=250)
+    house.fault("fail_after", method="POST", route="*/labels", count=None)
+    assert deliver(DEEDS[:1])[0] == [WriteState.UNCLEAR]
+    assert deliver(DEEDS[:1], seconds=600)[0] == [WriteState.SENT]
+    assert labels(house) == [DEEDS[0].name]
 
 
 def test_a_refusal_for_good_ends_the_wait(house, deliver):

@@ -10,6 +10,7 @@ from forge_writes import FINAL, NOW, PACE, REFUSALS, SECOND, UNCLEAR, WAITS, wri
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hostler.forge.deeds import CreateLabel
 from hostler.forge.outbox.rules import (
     LONGEST_WAIT,
     Abandon,
@@ -171,6 +172,18 @@ def test_absence_is_believed_only_after_the_visibility_delay():
         row = after(row, Absent(at), at, PACE)
         assert (row.state is WriteState.QUEUED) == (at >= NOW + PACE.visibility)
     assert at == NOW + PACE.visibility
+
+
+def test_what_github_does_only_once_is_sent_again_as_soon_as_it_is_not_seen():
+    row, waits = replace(write(), kind=CreateLabel.kind), []
+    while row.attempts < PACE.max_attempts:
+        marked = mark(row, NOW, NOW, PACE)
+        assert choice(marked) == Look(marked)
+        row = after(after(marked, UNCLEAR, NOW, PACE), Absent(NOW), NOW, PACE)
+        waits.append((datetime.fromisoformat(row.not_before) - NOW).total_seconds())
+    assert waits == [0, 5, 15, 35, 5]
+    assert row.state is WriteState.UNCLEAR
+    assert after(row, Absent(NOW + PACE.visibility), NOW, PACE).state is WriteState.FAILED
 
 
 def test_a_jump_of_our_clock_does_not_shorten_the_delay():

@@ -166,6 +166,8 @@ KINDS: dict[str, type[Deed]] = {
         RerunFailedJobs,
     )
 }
+# GitHub refuses to do these a second time, so one that was not seen may be sent again at once.
+UNIQUE_KINDS = frozenset({CreateLabel.kind})
 
 
 def pack(deed: Deed) -> str:

@@ -102,11 +102,16 @@ def _create_label(hub: GitHub, deed: CreateLabel) -> Made:
     fields = {"name": deed.name, "color": deed.color, "description": deed.description}
     try:
         return _send(hub, "POST", "labels", fields)
-    except Invalid:
+    except Invalid as error:
         found = find_label(hub, deed)
-        if found is None:
+        if found is None and not _already_exists(error):
             raise
-        return found
+        return found or Made()
+
+
+def _already_exists(error: Invalid) -> bool:
+    """Return whether GitHub refused a name that is taken. It may not show yet what has it."""
+    return any(code == "already_exists" for _, code, _ in error.fields)
 
 
 def _unlabel(hub: GitHub, deed: Unlabel) -> Made:

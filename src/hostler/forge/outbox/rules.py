@@ -21,6 +21,7 @@ from hostler.errors import (
     Unclear,
     Unreachable,
 )
+from hostler.forge.deeds import UNIQUE_KINDS
 from hostler.forge.port import Made
 from hostler.model import parse_stamp, stamp
 from hostler.store.outbox import OutboxRow, WriteState
@@ -126,13 +127,15 @@ def choose(
 
 def mark(row: OutboxRow, at: datetime, now: datetime, pace: Pace) -> OutboxRow:
     """A write that is about to leave, at GitHub's time `at`."""
+    # When to look for it if we crash. A person may wait, so only where the look decides something.
+    look_at = now if row.kind in UNIQUE_KINDS else now + pace.first_look
     return replace(
         row,
         state=WriteState.SENDING,
         attempts=row.attempts + 1,
         intent_at=row.intent_at or stamp(at),
         attempted_at=stamp(at),
-        not_before=stamp(now + pace.first_look),
+        not_before=stamp(look_at),
         error_kind=None,
         last_error=None,
     )
@@ -234,13 +237,17 @@ def _due(row: OutboxRow, now: datetime) -> datetime:
 
 def _absent(row: OutboxRow, at: datetime, now: datetime, pace: Pace) -> OutboxRow:
     believed = parse_stamp(row.attempted_at or stamp(at)) + pace.visibility
-    if at < believed:
+    spent = row.attempts >= pace.max_attempts
+    is_unique = row.kind in UNIQUE_KINDS
+    if at < believed and (spent or not is_unique):
         wait = min(pace.first_look * 2 ** min(row.setbacks, 20), believed - at)
         unseen = replace(row, state=WriteState.UNCLEAR, setbacks=row.setbacks + 1)
         return replace(unseen, not_before=stamp(now + wait))
-    if row.attempts >= pace.max_attempts:
+    if spent:
         return _failed(replace(row, last_error=row.last_error or "It was never seen."))
-    return replace(row, state=WriteState.QUEUED, setbacks=0, not_before=stamp(now))
+    # The first repetition needs no wait; each further one waits longer, for an outage to pass.
+    wait = pace.first_look * (2 ** (row.attempts - 1) - 1) if is_unique else timedelta(0)
+    return replace(row, state=WriteState.QUEUED, setbacks=0, not_before=stamp(now + wait))
 
 
 def _later(
