@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_hostler import agent_hostler
 from gc_yard import Fields, Yard
 from intake_yard import lay_database
 from rough_town import MakeTown, Plot, RoughTown
@@ -18,8 +20,21 @@ from hostler.clock import FakeClock, SystemClock
 from hostler.service.opening import open_or_make
 
 
+@pytest.fixture(scope="session")
+def agent_commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return a folder with a `hostler` for agents that needs no time to load."""
+    with agent_hostler(tmp_path_factory.mktemp("agent")) as folder:
+        yield folder
+
+
 @pytest.fixture
-def found_town(tmp_path: Path) -> Iterator[Callable[..., Town]]:
+def quick_commands(agent_commands: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let agents of this test run the `hostler` of `agent_commands`."""
+    monkeypatch.setenv("PATH", f"{agent_commands}:{os.environ['PATH']}")
+
+
+@pytest.fixture
+def found_town(tmp_path: Path, quick_commands: None) -> Iterator[Callable[..., Town]]:
     """A town with settings of one's own."""
     with ExitStack() as stack:
 
@@ -51,7 +66,9 @@ def fields(yard: Yard, tmp_path: Path) -> Fields:
 
 
 @pytest.fixture
-def rough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeTown]:
+def rough(
+    tmp_path: Path, quick_commands: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[MakeTown]:
     """A town with these plots. Reads that fail are repeated at once."""
     monkeypatch.setattr("hostler.forge.opening.PAUSES", (0.0, 0.0))
     with ExitStack() as stack:

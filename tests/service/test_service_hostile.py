@@ -137,49 +137,81 @@ def test_whatever_stands_in_the_place_of_a_result_becomes_a_question(yard: Yard)
         yard.require_no_leak(service)
 
 
-def test_a_pasted_marker_is_text_like_any_other(yard: Yard) -> None:
-    alice, bob, eve = (yard.town.person(login) for login in ("alice", BOB, EVE))
-    with yard.town.service() as service:
-        yard.file("pastes_markers", "works")
-        yard.settle(service)
-        task = yard.task(service, "pastes_markers")
-        pull = task.pr_number or 0
-        pasted = f"Look: <!-- hostler:action={task.status_token} -->"
-        eve.say(pull, pasted)
-        bob.say(pull, f"{pasted} and so on")
-        bob.remark(pull, pasted, path="markers-work.md")
-        yard.settle(service, turns=2, of="pastes_markers")
-        said = [*alice.comments(task.number), *alice.comments(pull), *alice.remarks(pull)]
-        ours = [one["body"] for one in said if one["user"]["login"] == US]
-        ours.append(alice("GET", f"/pulls/{pull}")["body"])
-        for body in ours:
-            (token,) = tokens_in(body)
-            assert body.endswith(f"<!-- hostler:action={token} -->")
-        assert len({tokens_in(body)[0] for body in ours}) == len(ours)
-        # One status on the issue; on the pull request an answer per word of an allowed person.
-        assert [len(alice.comments(task.number)), len(alice.comments(pull))] == [1, 3]
-        assert len(alice.remarks(pull)) == 2
-        assert yard.status("pastes_markers").startswith("**Hostler**")
-
-
 LINKS = {"token", "database", "home", "README.md"}
 
 
-def test_links_out_of_a_checkout_are_pushed_as_links(yard: Yard) -> None:
-    token = yard.root / "token"
-    before = token.read_bytes()
+# What becomes of each when they all work at the same time.
+ATTACKS = {
+    "pastes_markers": REVIEW,
+    "links_to_our_files": REVIEW,
+    "leaves_children": REVIEW,
+    "forges_its_exit": TaskState.NEEDS_INPUT,
+    "removes_its_run_folder": TaskState.NEEDS_INPUT,
+    "stops_itself": TaskState.NEEDS_INPUT,
+    "works": REVIEW,
+}
+
+
+def test_attackers_gain_nothing_and_the_honest_agent_beside_them_works(yard: Yard) -> None:
+    token = (yard.root / "token").read_bytes()
     with yard.town.service() as service:
-        yard.file("links_to_our_files", "works")
-        assert set(yard.settle(service).values()) == {REVIEW}
-        branch = yard.task(service, "links_to_our_files").branch
-        listed = run("git", "-C", str(yard.repository()), "ls-tree", "-r", branch).decode()
-        links = re.findall(r"^120000 .*\t(.*)$", listed, re.MULTILINE)
-        assert set(links) == LINKS == {line.split("\t")[1] for line in listed.splitlines()}
-        yard.person("PATCH", f"/pulls/{yard.pull(service, 'links_to_our_files')}", state="closed")
-        service.look()
-        service.until(lambda: not yard.checkout(service, "links_to_our_files").exists())
-        assert token.read_bytes() == before
+        yard.file(*ATTACKS)
+        assert yard.settle(service) == ATTACKS
+        require_that_no_child_lives(yard)
+        require_that_run_folders_decide_nothing(yard, service)
+        require_links_pushed_as_links(yard, service)
+        require_that_pasted_markers_are_text(yard, service)
+        assert (yard.root / "token").read_bytes() == token
         yard.require_no_leak(service)
+
+
+def require_that_no_child_lives(yard: Yard) -> None:
+    locks = list(yard.locks.iterdir())
+    assert len(locks) == 4
+    for path in locks:
+        with path.open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def require_that_run_folders_decide_nothing(yard: Yard, service: Service) -> None:
+    (run,) = service.runs(yard.task(service, "forges_its_exit"))
+    assert (run.outcome, run.exit_code) == ("crash", 7)
+    assert "It exited with 7." in yard.said("forges_its_exit")[0]
+    assert "lost together with its supervisor" in yard.said("removes_its_run_folder")[0]
+    # A stop that nobody asked for is a crash, and its words are nobody's.
+    assert "because I can" not in yard.status("stops_itself") + yard.said("stops_itself")[0]
+
+
+def require_links_pushed_as_links(yard: Yard, service: Service) -> None:
+    branch = yard.task(service, "links_to_our_files").branch
+    listed = run("git", "-C", str(yard.repository()), "ls-tree", "-r", branch).decode()
+    links = re.findall(r"^120000 .*\t(.*)$", listed, re.MULTILINE)
+    assert set(links) == LINKS == {line.split("\t")[1] for line in listed.splitlines()}
+    yard.person("PATCH", f"/pulls/{yard.pull(service, 'links_to_our_files')}", state="closed")
+    service.look()
+    service.until(lambda: not yard.checkout(service, "links_to_our_files").exists())
+
+
+def require_that_pasted_markers_are_text(yard: Yard, service: Service) -> None:
+    alice, bob, eve = (yard.town.person(login) for login in ("alice", BOB, EVE))
+    task = yard.task(service, "pastes_markers")
+    pull = task.pr_number or 0
+    pasted = f"Look: <!-- hostler:action={task.status_token} -->"
+    eve.say(pull, pasted)
+    bob.say(pull, f"{pasted} and so on")
+    bob.remark(pull, pasted, path="markers-work.md")
+    yard.settle(service, turns=2, of="pastes_markers")
+    said = [*alice.comments(task.number), *alice.comments(pull), *alice.remarks(pull)]
+    ours = [one["body"] for one in said if one["user"]["login"] == US]
+    ours.append(alice("GET", f"/pulls/{pull}")["body"])
+    for body in ours:
+        (token,) = tokens_in(body)
+        assert body.endswith(f"<!-- hostler:action={token} -->")
+    assert len({tokens_in(body)[0] for body in ours}) == len(ours)
+    # One status on the issue; on the pull request an answer per word of an allowed person.
+    assert [len(alice.comments(task.number)), len(alice.comments(pull))] == [1, 3]
+    assert len(alice.remarks(pull)) == 2
+    assert yard.status("pastes_markers").startswith("**Hostler**")
 
 
 TAMPERED = {
@@ -211,24 +243,6 @@ def test_a_checkout_that_is_not_as_we_made_it_is_blocked_and_can_be_started_anew
             begin(service.house, wanted, None)
         assert set(yard.settle(service).values()) == {REVIEW}
         yard.require_no_leak(service)
-
-
-def test_an_agent_decides_nothing_by_writing_into_its_own_run_folder(yard: Yard) -> None:
-    with yard.town.service() as service:
-        yard.file("forges_its_exit", "removes_its_run_folder", "stops_itself", "works")
-        states = yard.settle(service)
-        assert states == {
-            "forges_its_exit": TaskState.NEEDS_INPUT,
-            "removes_its_run_folder": TaskState.NEEDS_INPUT,
-            "stops_itself": TaskState.NEEDS_INPUT,
-            "works": REVIEW,
-        }
-        (run,) = service.runs(yard.task(service, "forges_its_exit"))
-        assert (run.outcome, run.exit_code) == ("crash", 7)
-        assert "It exited with 7." in yard.said("forges_its_exit")[0]
-        assert "lost together with its supervisor" in yard.said("removes_its_run_folder")[0]
-        # A stop that nobody asked for is a crash, and its words are nobody's.
-        assert "because I can" not in yard.status("stops_itself") + yard.said("stops_itself")[0]
 
 
 @pytest.mark.slow
@@ -279,17 +293,6 @@ def test_a_broken_branch_is_sent_back_and_then_blocked_with_its_work_kept(yard: 
             assert "Work.\n" in {yard.read_if_there(path, kept) for path in ("work.md", "left.md")}
             assert f"refs/heads/{yard.task(service, name).branch}" not in heads
         assert len(yard.person.pulls()) == 1
-
-
-def test_no_child_outlives_its_agent(yard: Yard) -> None:
-    with yard.town.service() as service:
-        yard.file("leaves_children", "works")
-        assert set(yard.settle(service).values()) == {REVIEW}
-        locks = list(yard.locks.iterdir())
-        assert len(locks) == 4
-        for path in locks:
-            with path.open() as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_our_token_is_neither_shown_to_agents_nor_told_by_us(

@@ -35,8 +35,9 @@ NOTE = "open('story', 'a').write"
 
 
 @pytest.fixture
-def stead(tmp_path: Path, environment: dict[str, str]) -> Iterator[Home]:
-    made = Home(tmp_path, environment, ONE_OF_EACH)
+def stead(tmp_path: Path, environment: dict[str, str], agent_commands: Path) -> Iterator[Home]:
+    path = f"{agent_commands}:{environment['PATH']}"
+    made = Home(tmp_path, {**environment, "PATH": path}, ONE_OF_EACH)
     yield made
     made.clean()
 
@@ -102,7 +103,7 @@ done()
     assert [len(stead.runs(task.id)) for task in found.values()] == [1, 1, 1, 1]
 
 
-def test_a_place_is_counted_again_when_its_waiter_is_killed(stead):
+def test_why_names_the_wait_and_a_place_counts_again_when_its_waiter_is_killed(stead):
     service = stead.start()
     held, parent_held = stead.pipe("held"), stead.pipe("parent_held")
     parent = stead.submit(
@@ -111,6 +112,7 @@ def test_a_place_is_counted_again_when_its_waiter_is_killed(stead):
     waiter, child = int(stead.told("waiter")), stead.told("child")
     stead.reach(child, "running")
     assert lent(stead, parent)
+    assert child in stead.json("why", parent)["why"]
     os.kill(waiter, signal.SIGKILL)
     assert stead.told("ended") == str(-signal.SIGKILL)
     stead.until(lambda: not lent(stead, parent), "the place to count")
@@ -239,18 +241,6 @@ done()
     stead.reach(parent, "done")
     assert (stead.yard / "waits").read_text() == "[0, 0]"
     assert [task.state for task in stead.tasks()] == ["done"] * 4
-    stead.end(service)
-
-
-def test_why_names_what_an_agent_waits_for(stead):
-    service, held = stead.start(), stead.pipe("held")
-    parent = stead.submit(waiting_parent(f"hold({str(held)!r}); done()"))
-    stead.told("waiter")
-    child = stead.told("child")
-    assert child in stead.json("why", parent)["why"]
-    stead.reach(child, "running")
-    let_go(held)
-    stead.reach(parent, "done")
     stead.end(service)
 
 

@@ -23,7 +23,7 @@ steps = [
 
 
 @pytest.mark.parametrize(
-    "runs", [6, pytest.param(300, marks=pytest.mark.soak)], ids=["some", "three hundred"]
+    "runs", [4, pytest.param(300, marks=pytest.mark.soak)], ids=["some", "three hundred"]
 )
 def test_runs_in_a_row_leave_nothing_behind(found_town, runs):
     limits = {"exits_without_progress": 1000, "max_restarts": 1000}

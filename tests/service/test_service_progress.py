@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from service_town import REPO
+from service_town import REPO, Town
 from test_service_tasks import SAY_DONE, agent, order, outcomes, put, reach
 
 from hostler.bus import MessageType, Sender, project_bus, task_bus
@@ -19,21 +20,28 @@ from hostler.service.speaking import has_spoken
 from hostler.store.runs import Run
 from hostler.store.tasks import TaskState
 
-# Five attempts: each says something somewhere and changes nothing, the last one is done.
+# Three attempts: each says something somewhere and changes nothing, the last one is done.
 SPEAK = (
     "n = len(list(pathlib.Path(os.environ['HOSTLER_DONE']).parent.glob('runs/*')))\n"
     "subprocess.run(['hostler', 'bus', 'post', *sys.argv[1:], f'Attempt {n}.'], check=True)\n"
-    "if n == 5: " + SAY_DONE
+    "if n == 3: " + SAY_DONE
 )
 
 
-def test_files_that_were_there_before_are_no_progress(town):
+@pytest.fixture
+def impatient(found_town: Callable[..., Town]) -> Town:
+    """A town whose tasks ask a person after the first attempt without progress."""
+    return found_town(tasks={"exits_without_progress": 1})
+
+
+def test_files_that_were_there_before_are_no_progress(impatient):
+    town = impatient
     agent(town, "pass\n")
     with town.service() as service:
         wanted = order(town)
         (town.root / "folder" / "old").write_text("There before.")
         asked = reach(service, put(service, wanted), TaskState.NEEDS_INPUT)
-        assert outcomes(service, asked) == ["success"] * 3
+        assert outcomes(service, asked) == ["success"]
 
 
 def test_what_people_change_between_two_attempts_is_no_progress_of_an_agent(town):
@@ -51,29 +59,32 @@ def test_what_people_change_between_two_attempts_is_no_progress_of_an_agent(town
 
 
 @pytest.mark.parametrize("where", [(), ("--project", "yard")])
-def test_a_message_on_the_bus_of_the_task_or_its_project_is_progress(town, where):
+def test_a_message_on_the_bus_of_the_task_or_its_project_is_progress(impatient, where):
+    town = impatient
     agent(town, SPEAK)
     town.agent["command"] = [*town.agent["command"], *where]
     with town.service() as service:
         done = reach(service, put(service, order(town)), TaskState.DONE)
-        assert outcomes(service, done) == ["success"] * 5
+        assert outcomes(service, done) == ["success"] * 3
 
 
-def test_a_message_is_progress_of_work_on_a_repository_too(town):
-    agent(town, SPEAK + "if n == 5: pathlib.Path('notes.md').touch()\n")
+def test_a_message_is_progress_of_work_on_a_repository_too(impatient):
+    town = impatient
+    agent(town, SPEAK + "if n == 3: pathlib.Path('notes.md').touch()\n")
     with town.service() as service:
         wanted = Order("stable", "Write notes.", "ann", repo_full_name=REPO)
         done = reach(service, put(service, wanted), TaskState.AWAITING_FEEDBACK)
-        assert outcomes(service, done) == ["success"] * 5
+        assert outcomes(service, done) == ["success"] * 3
 
 
 def test_what_the_setup_of_a_checkout_leaves_is_no_progress(found_town):
-    town = found_town(repo={"setup_command": "echo made > by-setup"})
+    limits = {"exits_without_progress": 1}
+    town = found_town(repo={"setup_command": "echo made > by-setup"}, tasks=limits)
     agent(town, "pass\n")
     with town.service() as service:
         wanted = Order("stable", "Write notes.", "ann", repo_full_name=REPO)
         asked = reach(service, put(service, wanted), TaskState.NEEDS_INPUT)
-        assert outcomes(service, asked) == ["success"] * 3
+        assert outcomes(service, asked) == ["success"]
         assert "without progress" in asked.question
 
 

@@ -19,9 +19,11 @@ def to_review(town: Town, service: Service, title: str = "Notes", *labels: str) 
     return number, task.pr_number or 0
 
 
-def test_an_issue_becomes_a_merged_pull_request(town):
-    alice, bob = town.person(ALICE), town.person(BOB)
+def test_an_issue_becomes_a_merged_pull_request_and_a_stranger_causes_nothing(town):
+    alice, bob, eve = (town.person(login) for login in (ALICE, BOB, EVE))
     with town.service() as service:
+        theirs = eve.file("Theirs")
+        alice("POST", f"/issues/{theirs}/labels", labels=["agent:ignore"])
         number, pull = to_review(town, service)
         opened = alice("GET", f"/pulls/{pull}")
         assert f"Fixes #{number}" in opened["body"]
@@ -54,6 +56,8 @@ def test_an_issue_becomes_a_merged_pull_request(town):
         sessions = {run.session for run in service.runs(done) if run.session}
         assert sessions == {f"s-{number}"}
         service.until(lambda: not (town.home / "checkouts" / "stable" / done.id).exists())
+        assert {task.number for task in service.all_tasks()} == {number}
+        assert eve.comments(theirs) == []
 
 
 def test_a_merged_design_starts_its_implementation(town):
@@ -122,19 +126,6 @@ steps = [
         task = service.task(number)
         assert [run.outcome for run in service.runs(task)] == ["crash", "crash", "success"]
         assert pull
-
-
-def test_a_stranger_causes_nothing(town):
-    eve = town.person(EVE)
-    with town.service() as service:
-        number = town.person(ALICE).file("Ours", "agent:small-job")
-        theirs = eve.file("Theirs")
-        town.person(ALICE)("POST", f"/issues/{theirs}/labels", labels=["agent:ignore"])
-        service.look()
-        service.task(number, TaskState.AWAITING_FEEDBACK)
-        service.rested()
-        assert {task.number for task in service.all_tasks()} == {number}
-        assert eve.comments(theirs) == []
 
 
 def test_closing_an_issue_ends_its_agent(found_town):
