@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pty
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 from hostler.cli.bare import AGREED, plan
 from hostler.config.settings import Agent, Budget, Repo, Settings
-from hostler_program import HOSTLER
+from hostler_program import Started
 
 SETTINGS = """
 [agent.helper]
@@ -28,15 +27,7 @@ pool = "p"
 def terminal(cwd: Path, environment: dict[str, str]) -> Iterator[Terminal]:
     """`hostler` in front of somebody."""
     ours, theirs = pty.openpty()
-    program = subprocess.Popen(
-        [HOSTLER],
-        cwd=cwd,
-        env=environment,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-    )
+    program = Started([], cwd=cwd, env=environment, terminal=theirs)
     os.close(theirs)
     try:
         yield Terminal(program, ours)
@@ -47,7 +38,7 @@ def terminal(cwd: Path, environment: dict[str, str]) -> Iterator[Terminal]:
 
 
 class Terminal:
-    def __init__(self, program: subprocess.Popen[bytes], screen: int) -> None:
+    def __init__(self, program: Started, screen: int) -> None:
         self.program = program
         self._screen = screen
         self.shown = ""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from intake_yard import lay_database
 
 from hostler.agents.claude import PROGRAM
 from hostler.sandbox.auth import token_for
@@ -74,7 +75,7 @@ def test_a_token_file_that_others_can_read_is_a_warning(hostler, home, tmp_path,
 def test_all_well_is_exit_code_zero(hostler, home, tmp_path, environment, on_sandbox):
     hostler("init", "--yes", "--repo", "octo/hello", "--agent", "claude")
     on_sandbox()
-    hostler("db", "upgrade")
+    lay_database(home)
     tools = tmp_path / "bin"
     tools.mkdir()
     (tools / "claude").write_text(f"#!/bin/sh\necho '{PROGRAM.known} (Claude Code)'\n")

@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 import os
 import pty
-import subprocess
 from contextlib import closing
 from datetime import timedelta
 
 import pytest
+from intake_yard import lay_database
 
 from hostler.cli.gc import Only, in_words
 from hostler.clock import FakeClock, SystemClock
 from hostler.service.gc import Kind
-from hostler.service.opening import open_or_make
 from hostler.store import open_store
 from hostler.store.homelock import home_lock
 from hostler.store.runs import Run, RunState, add_run
 from hostler.store.tasks import Flow, Task, TaskState, add_task, find_task
-from hostler_program import HOSTLER
+from hostler_program import Started
 
 
 def add(home, name, state, *runs):
@@ -54,7 +53,7 @@ def _fields(run):
 
 @pytest.fixture
 def old_home(home):
-    open_or_make(home, None, SystemClock()).close()
+    lay_database(home)
     add(home, "t1", TaskState.DONE, "r1", "r2")
     add(home, "t2", TaskState.NEEDS_INPUT, "r3")
     return home
@@ -137,8 +136,7 @@ def test_without_a_terminal_nothing_goes_unless_it_is_said(hostler, old_home, op
 def converse(environment, folder, answer):
     """On a real terminal: what is on the screen after the answer."""
     main, other = pty.openpty()
-    streams = {"stdin": other, "stdout": other, "stderr": other}
-    child = subprocess.Popen([HOSTLER, "gc"], env=environment, cwd=folder, **streams)
+    child = Started(["gc"], cwd=folder, env=environment, terminal=other)
     os.close(other)
     screen = ""
     while True:

@@ -6,6 +6,7 @@ import json
 from contextlib import closing
 
 import pytest
+from intake_yard import lay_database
 
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import running
@@ -29,11 +30,11 @@ def configured(home):
 
 
 @pytest.fixture
-def follow(hostler, home):
+def follow(home):
     """Pull requests that are followed, by the number of their repository."""
 
     def add(**statuses):
-        assert hostler("db", "upgrade").code == 0
+        lay_database(home)
         with closing(open_store(home)) as store, store.write() as tx:
             for name, status in statuses.items():
                 add_pull(tx, PullRow(f"alice/{name}", 7, 1, "t1", "topic", status))

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from intake_yard import lay_database
 
 from hostler.clock import SystemClock
 from hostler.governor import Ask, Policy, acquire, demand, look_around, park
@@ -20,9 +21,9 @@ from hostler.store.overlays import all_overlays, find_overlay, put_overlay
 
 
 @pytest.fixture
-def stable(hostler, home):
+def stable(home):
     """A home with a database."""
-    assert hostler("db", "upgrade").code == 0
+    lay_database(home)
     return home
 
 

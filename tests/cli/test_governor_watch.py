@@ -6,6 +6,7 @@ import signal
 from contextlib import closing
 
 import pytest
+from intake_yard import lay_database
 
 from hostler.governor import demand, look_around, prune
 from hostler.governor.policy import Policy
@@ -22,8 +23,8 @@ def begun(environment, tmp_path):
 
 
 @pytest.fixture
-def made(hostler):
-    assert hostler("db", "upgrade").code == 0
+def made(home):
+    lay_database(home)
 
 
 @pytest.fixture

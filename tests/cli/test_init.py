@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hostler.config import read
-from hostler_program import HOSTLER
+from hostler_program import Started
 
 
 def program(folder: Path, name: str, script: str) -> None:
@@ -108,9 +108,7 @@ def test_without_a_terminal_it_says_to_use_yes(hostler, home):
 def converse(environment: dict[str, str], folder: Path, answers: list[str]) -> str:
     """Run `hostler init` on a real terminal and answer its questions as they come."""
     main, other = pty.openpty()
-    child = subprocess.Popen(
-        [HOSTLER, "init"], stdin=other, stdout=other, stderr=other, env=environment, cwd=folder
-    )
+    child = Started(["init"], cwd=folder, env=environment, terminal=other)
     os.close(other)
     screen = ""
     for answer in answers:

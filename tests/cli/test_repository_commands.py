@@ -6,23 +6,22 @@ import json
 import os
 import pty
 import re
-import subprocess
 from contextlib import closing
 from dataclasses import replace
 
 import pytest
+from intake_yard import lay_database
 from repo_program import AGENT, Program, table
 
 from hostler.clock import SystemClock
 from hostler.config import read
 from hostler.model import RepoName
-from hostler.service.opening import open_or_make
 from hostler.store import open_store
 from hostler.store.homelock import home_lock
 from hostler.store.pauses import ALL, pause, pauses
 from hostler.store.pulls import PullRow, PullStatus, add_pull
 from hostler.store.tasks import Flow, Task, TaskState, add_task, next_order
-from hostler_program import HOSTLER
+from hostler_program import Started
 
 REPO = RepoName("octo", "stable")
 TOML = (
@@ -60,7 +59,8 @@ def held(home):
 def fill(home):
     """Three unfinished tasks, one that is over, and two pull requests, one of them open."""
     states = [TaskState.QUEUED, TaskState.RUNNING, TaskState.RUNNING, TaskState.DONE]
-    with closing(open_or_make(home, None, SystemClock())) as store, store.write() as tx:
+    lay_database(home)
+    with closing(open_store(home)) as store, store.write() as tx:
         for number, state in enumerate(states, start=1):
             made = Task(
                 id=f"t{number}",
@@ -165,7 +165,8 @@ def test_a_pause_of_the_settings_is_not_lifted_by_a_command(repo, file):
 
 
 def test_a_pause_of_everything_is_shown_on_each(repo, home):
-    with closing(open_or_make(home, None, SystemClock())) as store, store.write() as tx:
+    lay_database(home)
+    with closing(open_store(home)) as store, store.write() as tx:
         pause(tx, ALL, "ann", "night")
     assert all(one["paused"] for one in facts(repo("list", "--json"))["repositories"])
     assert repo("list").out.count("everything, since") == 2
@@ -220,14 +221,7 @@ def test_remove_without_a_terminal_needs_a_yes(hostler, home):
 def converse(environment, folder, answer: str) -> tuple[int, str]:
     """Remove a repository on a real terminal, and answer its question."""
     main, other = pty.openpty()
-    child = subprocess.Popen(
-        [HOSTLER, "repo", "remove", "stable"],
-        stdin=other,
-        stdout=other,
-        stderr=other,
-        env=environment,
-        cwd=folder,
-    )
+    child = Started(["repo", "remove", "stable"], cwd=folder, env=environment, terminal=other)
     os.close(other)
     screen = ""
     while True:

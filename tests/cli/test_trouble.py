@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
+from intake_yard import lay_database
+from piped_commands import Piped
 
+from hostler.__main__ import main
 from hostler_program import HOSTLER
 
 
@@ -62,32 +69,63 @@ def test_settings_that_are_a_folder_or_lead_nowhere_are_not_taken_for_none(hostl
     assert hostler("config", "check").code == 2
 
 
-@pytest.mark.parametrize("command", ["--version", "config schema", "--help", "doctor"])
-@pytest.mark.parametrize("target", [">&-", ">/dev/full", "| true"])
-def test_output_that_goes_nowhere(environment, tmp_path, command, target):
-    done = subprocess.run(
-        ["bash", "-c", f'"{HOSTLER}" {command} {target}; exit ${{PIPESTATUS[0]}}'],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=tmp_path,
-    )
-    assert "Traceback" not in done.stderr and "defect" not in done.stderr
-    if target == ">/dev/full":
-        assert done.returncode == 1
-        assert "could not be written" in done.stderr
+COMMANDS = [("--version",), ("config", "schema"), ("--help",), ("doctor",)]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_output_that_is_read_by_nobody(environment, tmp_path, command):
+    ours, theirs = os.pipe()
+    os.close(ours)
+    done = Piped(command, cwd=tmp_path, env=environment, stdout=theirs)
+    os.close(theirs)
+    no_complaint(done.communicate()[1].decode())
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_output_on_a_full_disk(environment, tmp_path, command):
+    with Path("/dev/full").open("w") as full:
+        done = Piped(command, cwd=tmp_path, env=environment, stdout=full.fileno())
+    said = done.communicate()[1].decode()
+    no_complaint(said)
+    assert done.returncode == 1
+    assert "could not be written" in said
+
+
+@pytest.mark.parametrize("command", COMMANDS[:2], ids=" ".join)
+def test_output_that_was_closed_by_whoever_started_us(environment, tmp_path, command):
+    argv = ["sh", "-c", f'"{HOSTLER}" {" ".join(command)} >&-']
+    done = subprocess.run(argv, capture_output=True, text=True, env=environment, cwd=tmp_path)
+    no_complaint(done.stderr)
+
+
+@pytest.mark.parametrize("command", COMMANDS[2:], ids=" ".join)
+def test_commands_without_standard_output(environment, tmp_path, monkeypatch, capsys, command):
+    """Python sets a closed stream to None."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["hostler", *command])
+    monkeypatch.setattr(sys, "stdout", None)
+    with suppress(SystemExit):
+        main()
+    sys.stdout.close()  # what the command has opened instead
+    no_complaint(capsys.readouterr().err)
+
+
+def no_complaint(text: str) -> None:
+    assert "Traceback" not in text and "defect" not in text
 
 
 def test_a_terminal_that_knows_only_ascii(environment):
     env = {**environment, "PYTHONIOENCODING": "ascii"}
     argv = [HOSTLER, "config", "reference"]
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(argv, env=env, capture_output=True, text=True)
     assert done.returncode == 0
     assert "\\u21bb" in done.stdout
 
 
 def test_nothing_is_done_before_the_settings_are_read(hostler, home):
-    hostler("db", "upgrade")
+    lay_database(home)
     (home / "hostler.toml").write_text("x =")
     for command in (("db", "backup"), ("db", "vacuum")):
         assert hostler(*command, env={"HOSTLER_DATABASE_URL": ""}).code == 2
@@ -100,7 +138,7 @@ def test_a_secret_that_the_settings_name_is_in_no_output(hostler, home, tmp_path
     (home / "hostler.toml").write_text('[github]\ntoken_env = "MY_TOKEN"\n')
     place = tmp_path / secret / "copy.db"
     env = {"MY_TOKEN": secret}
-    hostler("db", "upgrade", env=env)
+    lay_database(home)
     place.parent.mkdir()
     for flag in ("--json", "--no-json"):
         argv = ("--debug", "db", "backup", "--to", place) + (
@@ -131,8 +169,8 @@ def test_a_mistaken_answer_names_the_file_it_would_have_gone_to(hostler, home):
     assert "/tmp/tmp" not in done.err or str(home).startswith("/tmp/tmp")
 
 
-def test_traces_are_sent_where_the_settings_want_them(hostler, home):
-    """A collector of our own hears of the command."""
+def test_traces_are_sent_where_the_settings_want_them(hostler_process, home):
+    """A collector of our own hears of the command. Tracing is set up for a whole process."""
     import http.server
     import threading
 
@@ -154,7 +192,7 @@ def test_traces_are_sent_where_the_settings_want_them(hostler, home):
     home.mkdir()
     (home / "hostler.toml").write_text("[runtime]\notel = true\n")
     address = f"http://127.0.0.1:{server.server_port}"
-    done = hostler(
+    done = hostler_process(
         "db", "upgrade",
         env={"OTEL_EXPORTER_OTLP_ENDPOINT": address, "OTEL_BSP_SCHEDULE_DELAY": "1"},
     )  # fmt: skip

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
+from intake_yard import lay_database
+from piped_commands import Piped
 
 from hostler.governor import Ask, Granted, Policy, acquire, give_back, look_around, prune
+from hostler.governor.caps import set_caps
 from hostler.store import open_store
 from hostler.store.demand import all_demand
 from hostler.store.leases import all_leases
@@ -23,10 +24,16 @@ POLICY = Policy(memory_floor_mb=0)
 
 
 @pytest.fixture
-def stable(hostler, home):
+def hostler(hostler_process):
+    """Run the command in a process of its own, which the wrapped program replaces."""
+    return hostler_process
+
+
+@pytest.fixture
+def stable(home):
     """A home with a database, and room for one."""
-    assert hostler("db", "upgrade").code == 0
-    assert hostler("governor", "set", "--max-global", "1").code == 0
+    lay_database(home)
+    set_caps(home, "anthropic", {"max_global_agents": 1})
     (home / "hostler.toml").write_text("[runtime]\nmemory_floor_mb = 0\n")
     return home
 
@@ -38,15 +45,12 @@ def store(stable):
 
 
 @pytest.fixture
-def start(environment, tmp_path) -> Iterator[Callable[..., subprocess.Popen]]:
-    """Start the real command; whatever a test does, it is ended."""
+def start(environment, tmp_path) -> Iterator[Callable[..., Piped]]:
+    """Start the command; it is ended after the test."""
     started = []
 
-    def run(*argv, **how):
-        given = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        process = subprocess.Popen(
-            [HOSTLER, "wrap", *argv], env=environment, cwd=tmp_path, **{**given, **how}
-        )
+    def run(*argv, **env):
+        process = Piped(["wrap", *argv], cwd=tmp_path, env={**environment, **env})
         started.append(process)
         return process
 
@@ -54,6 +58,14 @@ def start(environment, tmp_path) -> Iterator[Callable[..., subprocess.Popen]]:
     for process in started:
         process.kill()
         process.communicate()
+
+
+def up(wrapped):
+    """Wait until a wrapped `cat` runs."""
+    wrapped.stdin.write(b"up\n")
+    wrapped.stdin.flush()
+    assert wrapped.stdout.readline() == b"up\n"
+    return wrapped
 
 
 def leases(store):
@@ -78,10 +90,7 @@ def empty(store):
 
 
 def test_the_program_holds_the_place_itself_and_its_death_gives_it_back(store, start):
-    wrapped = start("--project", "ant", "--", "cat")
-    wrapped.stdin.write(b"hello\n")
-    wrapped.stdin.flush()
-    assert wrapped.stdout.readline() == b"hello\n"
+    wrapped = up(start("--project", "ant", "--", "cat"))
     (lease,) = leases(store)
     assert (lease.project, lease.pool, lease.program) == ("ant", "anthropic", "cat")
     assert lease.holder.pid == wrapped.pid
@@ -116,10 +125,7 @@ def test_arguments_streams_and_folder_are_the_programs_own(stable, hostler):
 
 def test_signals_reach_the_program_with_their_usual_meaning(stable, start):
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
-        wrapped = start("--", "cat")
-        wrapped.stdin.write(b"up\n")
-        wrapped.stdin.flush()
-        assert wrapped.stdout.readline() == b"up\n"
+        wrapped = up(start("--", "cat"))
         wrapped.send_signal(number)
         assert wrapped.wait(30) == -number
 
@@ -226,10 +232,7 @@ def test_it_waits_until_a_place_is_given_back(store, start):
 
 
 def test_it_waits_until_a_holder_has_died(store, start):
-    first = start("--", "cat")
-    first.stdin.write(b"up\n")
-    first.stdin.flush()
-    first.stdout.readline()
+    first = up(start("--", "cat"))
     second = start("--", "echo", "there")
     assert b"Waiting for a place" in second.stderr.readline()
     first.kill()
@@ -290,16 +293,17 @@ def test_a_program_that_cannot_be_started_gives_its_place_back(hostler, store, t
     assert leases(store) == []
 
 
-def test_the_project_is_named_or_inherited_or_the_folder(hostler, store, stable, environment):
-    show = ["--", HOSTLER, "governor", "--json"]
+def test_the_project_is_named_or_inherited_or_the_folder(store, start, tmp_path):
+    def project(*options, **env):
+        wrapped = up(start(*options, "--", "cat", **env))
+        (lease,) = leases(store)
+        wrapped.kill()
+        wrapped.wait()
+        return lease.project
 
-    def project(*options, env=None):
-        (pool,) = json.loads(hostler("wrap", *options, *show, env=env).out)["pools"]
-        return pool["leases"][0]["project"]
-
-    assert project() == "cwd"
-    assert project(env={"HOSTLER_PROJECT": "from-a-run"}) == "from-a-run"
-    assert project("--project", "named", env={"HOSTLER_PROJECT": "from-a-run"}) == "named"
+    assert project() == tmp_path.name
+    assert project(HOSTLER_PROJECT="from-a-run") == "from-a-run"
+    assert project("--project", "named", HOSTLER_PROJECT="from-a-run") == "named"
 
 
 def test_a_known_project_keeps_to_its_width(hostler, home, stable, store):

@@ -1,0 +1,53 @@
+"""Commands of these tests run in their process, except where a test asks for a real one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from command_calls import call_hostler
+
+from hostler_program import run_hostler
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def command_folder(tmp_path: Path) -> Path:
+    """An empty folder in which commands run."""
+    made = tmp_path / "cwd"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def hostler(command_folder: Path, environment: dict[str, str]) -> Callable[..., Done]:
+    """Run a command in this process."""
+
+    def run(*argv: str | Path, stdin: str = "", env: Mapping[str, str] | None = None) -> Done:
+        given = {**environment, **(env or {})}
+        done = call_hostler(argv, cwd=command_folder, env=given, stdin=stdin)
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def hostler_process(command_folder: Path, environment: dict[str, str]) -> Callable[..., Done]:
+    """Run the real program in a process of its own."""
+
+    def run(*argv: str | Path, stdin: str = "", env: Mapping[str, str] | None = None) -> Done:
+        given = {**environment, **(env or {})}
+        done = run_hostler([*map(str, argv)], cwd=command_folder, env=given, stdin=stdin)
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return run
