@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import threading
 import traceback
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from multiprocessing.connection import Connection
@@ -18,6 +19,8 @@ from service_kill_processes import PATIENCE, gone, kill
 
 from hostler.clock import SystemClock
 from hostler.config.settings import Settings
+from hostler.runs import local
+from hostler.runs.spawn import Spawned, spawn
 from hostler.service import Journal, ServiceRunner
 from hostler.service.crew import Job
 from hostler.service.opening import opened
@@ -27,17 +30,23 @@ from hostler.store.homelock import home_lock
 from hostler.telemetry.logs import Log, Logging
 
 T = TypeVar("T")
+# A step of the shim: it has said that it has its lock, and the service has not heard it yet.
+ANNOUNCED = "announced"
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Where a service stops: the first time that this step is done, about something like this."""
+    """Where a service stops: the first time that this step is done, about something like this.
+
+    `passed` is the run that it passes: one whose shim was killed may go on for some steps.
+    """
 
     step: str
     about: str = ""
+    passed: str = ""
 
     def fits(self, step: str, about: str) -> bool:
-        return step == self.step and about.startswith(self.about)
+        return step == self.step and about.startswith(self.about) and about != self.passed
 
 
 @dataclass(frozen=True)
@@ -68,6 +77,7 @@ class ServiceChild:
         self.told: list[str] = []
         self._stops: list[str] = []
         self._over: dict[str, str] = {}
+        self._shims: dict[str, tree.Process] = {}
         self._left = False
         self.process, self._pipe = nursery.birth(orders)
 
@@ -85,6 +95,13 @@ class ServiceChild:
     def stopped(self) -> str:
         """Wait until it has stopped at its step; what that was about."""
         return self.until(lambda: self._stops.pop() if self._stops else None, "a step")
+
+    def shim_of(self, run: str) -> tree.Process | None:
+        """Return the shim that it started for a run that it has told of, if it did."""
+        with suppress(EOFError, ConnectionResetError):  # a service that was killed
+            while self._pipe.poll():
+                self._take(self._pipe.recv())
+        return self._shims.get(run)
 
     def done_with(self, job: str) -> str:
         """Wait until a worker is done with a run; the name of the error, or `well`."""
@@ -113,10 +130,13 @@ class ServiceChild:
         """A signal."""
         assert tree.send(self.process, number), "the service is gone"
 
-    def _take(self, message: tuple[str, str]) -> None:
+    def _take(self, message: tuple[str, Any]) -> None:
         kind, text = message
         assert kind != "failed", text
-        if kind == "told":
+        if kind == "shim":
+            run, process = text
+            self._shims[run] = process
+        elif kind == "told":
             self.told.append(text)
         elif kind == "stopped":
             self._stops.append(text)
@@ -152,9 +172,18 @@ class Inside:
         self._mutex = threading.Lock()
         self._onward = threading.Semaphore(0)
 
-    def say(self, kind: str, text: str = "") -> None:
+    def say(self, kind: str, text: object = "") -> None:
         with self._mutex:
             self._pipe.send((kind, text))
+
+    def spawn(self, run: str, folder: str, environment: Mapping[str, str]) -> Spawned:
+        """Start a shim and tell the test which process it is."""
+        spawned = spawn(run, folder, environment)
+        self.say("shim", (run, tree.look(spawned.pid)))
+        if self._stop is not None and self._stop.fits(ANNOUNCED, run):
+            assert select.select([spawned._pipes[1]], [], [], PATIENCE)[0], "a silent shim"
+            self.observe(ANNOUNCED, run)
+        return spawned
 
     def observe(self, step: str, about: str) -> None:
         with self._mutex:
@@ -204,6 +233,7 @@ def serve(pipe: Connection, orders: Orders) -> None:
 def _serve(inside: Inside, orders: Orders) -> None:
     clock = ShiftedClock(orders.later)
     log = Logging(clock, orders.home / "logs").log
+    local.spawn = inside.spawn
     lock = home_lock(orders.home, clock) if orders.locked else nullcontext()
     with opened(orders.home, orders.settings, clock) as house, lock:
         runner = ServiceRunner(house, clock, Diary(log, inside), observe=inside.observe)

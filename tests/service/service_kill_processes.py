@@ -19,11 +19,6 @@ def living(word: str, *files: str) -> list[tree.Process]:
     return [one for one in found if any(word.encode() in _read(one, file) for file in files)]
 
 
-def children(parent: tree.Process) -> list[tree.Process]:
-    """Living processes that it has started itself."""
-    return [one for one in tree.table().values() if one.parent == parent.pid and not one.zombie]
-
-
 def kill(process: tree.Process) -> None:
     """kill -9, and wait until it is gone."""
     pidfd = os.pidfd_open(process.pid)
@@ -38,6 +33,12 @@ def gone(process: tree.Process) -> bool:
     """Whether that very process has ended."""
     now = tree.look(process.pid)
     return now is None or now.key != process.key or now.zombie
+
+
+def exit_status(process: tree.Process) -> str:
+    """How a process ended that nobody has waited for yet, for messages."""
+    fields = _read(process, "stat").rpartition(b")")[2].split()
+    return f"wait status {int(fields[-1])}" if fields else "an unknown status"
 
 
 def _read(process: tree.Process, file: str) -> bytes:

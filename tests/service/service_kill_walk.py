@@ -6,19 +6,18 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from service_kill_child import Orders, ServiceChild, Stop
 from service_kill_contact import Ear, Gate
 from service_kill_nursery import Nursery
-from service_kill_processes import PATIENCE, children, gone, kill, living
+from service_kill_processes import exit_status, gone, kill, living
 from service_town import ALICE, BOB, REPO, US, Town
 
 from hostler.checkouts.mirror import open_mirror, update
 from hostler.checkouts.remote import Remote
-from hostler.clock import SystemClock
 from hostler.model import RepoName
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import Running
@@ -174,7 +173,10 @@ class Walk:
         about = self.child.stopped() if cut.stop is not None else ""
         agent = self._agent_at(cut)
         if cut.kills("shim"):
-            self._kill_shim(about or self.runs()[-1].run, with_child=cut.agent_works)
+            run = about or self.runs()[-1].run
+            self._kill_shim(run, with_child=cut.agent_works)
+            # What the shim had said is still in the pipe: its service may do more steps with it.
+            following = following and replace(following, passed=run)
         if cut.kills("agent"):
             assert agent is not None
             kill(agent)
@@ -203,14 +205,10 @@ class Walk:
         assert child is None or not gone(child)
 
     def _shim(self, run: str) -> tree.Process:
-        # For a moment after its birth a process has no words, and for another it is nobody's child.
-        end = SystemClock().monotonic() + PATIENCE
-        while SystemClock().monotonic() < end:
-            found = living(f"/{run}", "cmdline") or children(self.child.process)
-            if found:
-                (shim,) = found
-                return shim
-        raise AssertionError(f"no shim of {run} is to be seen")
+        """Return the shim of a run; an earlier service may have started it."""
+        (shim,) = filter(None, (child.shim_of(run) for child in self.children))
+        assert not gone(shim), f"the shim of {run} left by itself, with {exit_status(shim)}"
+        return shim
 
     def _count(self, cut: Cut, agent: tree.Process | None) -> None:
         if agent is None or not (cut.kills("shim") or cut.kills("agent")):
