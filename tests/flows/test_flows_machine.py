@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
+import pytest
 from flows_farm import SCOPES, ended, said
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -193,11 +194,13 @@ class Life(RuleBasedStateMachine):
     @rule()
     def poll(self):
         self.yard.tick()
+        before = {task.id for task in self.yard.tasks()}
         with self.yard.store.read() as tx:
             watched = [pull.pr_number for pull in pulls_in(tx, self.yard.name)]
         scan(self.yard.store, self.yard.hub, self.yard.name, pulls=watched, settled=settled)
         taken = take_in(self.yard.store, self.yard.hub, self.yard.watch)
         self._note_takeovers({h.number for h in taken.heard if h.kind == ItemKind.ISSUE})
+        self._note_implementations(before)
         idle = {heard.key for heard in taken.heard if not heard.decision.effects}
         self.unheard |= idle - {heard.key for heard in taken.heard if heard.decision.waits}
 
@@ -210,6 +213,20 @@ class Life(RuleBasedStateMachine):
                 labels = self.yard.hub.issue(number).labels
                 if IGNORE in labels and self.yard.hub.issue(task.number).state == "open":
                     self.taken_over.add(task.number)
+
+    def _note_implementations(self, before: set[str]) -> None:
+        """Merging a design ends a takeover, if the label is nowhere any more."""
+        tasks = {task.id: task for task in self.yard.tasks()}
+        for task in tasks.values():
+            if task.id in before or task.flow is not Flow.IMPLEMENTATION:
+                continue
+            design = tasks[task.parent_task or ""]
+            pull = self.yard.hub.pulls[design.pr_number]
+            for number in (task.number, design.pr_number):
+                assert IGNORE not in self.yard.hub.issue(number).labels
+            if task.number in self.taken_over:
+                self.taken_over.discard(task.number)
+                self.given_back[task.number] = whole_second(pull["merged_at"])
 
     @rule()
     def send(self):
@@ -424,5 +441,71 @@ class Life(RuleBasedStateMachine):
         return [task for task in self.yard.tasks() if task.state in states]
 
 
+class Pick:
+    """Stands in for `st.data()`: a rule that is called by hand draws this value."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def draw(self, _strategy: object) -> object:
+        return self.value
+
+
+# The numbers of the first issue and of its pull request.
+ISSUE, PULL = 1, 2
+
+
+@pytest.fixture
+def life() -> Iterator[Life]:
+    machine = Life()
+    yield machine
+    machine.teardown()
+
+
+def walk(life: Life, *steps: Callable[[], object]) -> list[Flow]:
+    """Do these steps and check all invariants after each; the flows of all tasks."""
+    for step in steps:
+        step()
+        for one in life.invariants:
+            one.function(life)
+    return [task.flow for task in life.yard.tasks()]
+
+
 def test_the_life_of_tasks():
+    """To reproduce a failure, put the printed @reproduce_failure on the class Life.
+
+    Keep what was found as a test below.
+    """
     run_state_machine_as_test(Life, settings=settings(max_examples=15, stateful_step_count=30))
+
+
+@pytest.mark.parametrize("labelled", [ISSUE, PULL])
+@pytest.mark.parametrize("polled", [False, True])
+def test_merging_a_design_with_the_label_ignore_starts_nothing(life, labelled, polled):
+    flows = walk(
+        life,
+        lambda: life.one_issue_is_well_on_its_way(DESIGN),
+        lambda: life.label(Pick(labelled), "ann", IGNORE),
+        lambda: life.resume(Pick(PULL)),
+        *([life.poll] if polled else []),
+        lambda: life.merge(Pick(PULL)),
+        lambda: life.edit_under_way(Pick(PULL)),
+    )
+    assert flows == [Flow.DESIGN]
+
+
+@pytest.mark.parametrize("labelled", [ISSUE, PULL])
+@pytest.mark.parametrize("polled", [False, True])
+def test_merging_a_design_without_the_label_ends_a_takeover(life, labelled, polled):
+    flows = walk(
+        life,
+        lambda: life.one_issue_is_well_on_its_way(DESIGN),
+        lambda: life.label(Pick(labelled), "ann", IGNORE),
+        life.poll,
+        lambda: life.take_labels_off(Pick(labelled)),
+        lambda: life.speak(Pick(ISSUE), "ann"),
+        *([life.poll] if polled else []),
+        lambda: life.merge(Pick(PULL)),
+        life.poll,
+    )
+    assert flows == [Flow.DESIGN, Flow.IMPLEMENTATION]

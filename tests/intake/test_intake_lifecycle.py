@@ -14,7 +14,7 @@ from hostler.intake.takeover import NEVER, give_back, whole_second
 from hostler.store.held import count_held
 from hostler.store.outbox import OutboxRow, open_writes
 from hostler.store.pulls import Floors, PullStatus, change_pull, comment_floors
-from hostler.store.tasks import TaskState
+from hostler.store.tasks import Flow, TaskState
 
 
 def redirects(yard: Yard) -> list[OutboxRow]:
@@ -303,12 +303,60 @@ def test_an_implementation_after_a_takeover_hears_from_its_begin_on(yard: Yard):
     assert len(yard.waiting(following)) == 1
 
 
+@pytest.mark.parametrize("said", [(), ("now you",), ("now you", "please")])
+def test_an_implementation_after_a_takeover_is_told_what_was_said_since_the_merge(
+    yard: Yard, said: tuple[str, ...]
+):
+    yard.file("Cache", "ann", DESIGN)
+    yard.poll()
+    pull = yard.open_pull(yard.task())
+    yard.label(pull, IGNORE, "bob")
+    yard.poll()
+    yard.say(1, "we do it ourselves", by="ann")
+    yard.poll()
+    yard.change(pull, labels=[])
+    yard.tick()
+    yard.hub.merge(pull)
+    for body in said:
+        yard.say(1, body, by="ann")
+    yard.say(pull, "thank you", by="bob")
+    yard.poll()
+    _, following = yard.tasks()
+    assert len(yard.waiting(following)) == len(said)
+
+
+@pytest.mark.parametrize("where", ["issue", "pull request"])
+@pytest.mark.parametrize("seen", ["before the merge", "with the merge", "put on after the merge"])
+def test_a_design_that_is_merged_with_the_label_has_no_implementation(
+    yard: Yard, where: str, seen: str
+):
+    """Two changes that are seen together have no order: the label counts in any case."""
+    yard.file("Cache", "ann", DESIGN)
+    yard.poll()
+    pull = yard.open_pull(yard.task())
+    labelled = 1 if where == "issue" else pull
+    if seen != "put on after the merge":
+        yard.label(labelled, IGNORE, "bob")
+    if seen == "before the merge":
+        yard.poll()
+    yard.tick()
+    yard.hub.merge(pull)
+    if seen == "put on after the merge":
+        yard.label(labelled, IGNORE, "bob")
+    yard.poll()
+    assert [(task.flow, task.state) for task in yard.tasks()] == [(Flow.DESIGN, TaskState.DONE)]
+    yard.change(labelled, labels=[])
+    yard.poll()
+    assert len(yard.tasks()) == 1
+
+
 def test_the_label_on_a_pull_request_that_is_over_takes_nothing_over(yard: Yard):
     yard.file("Cache", "ann", DESIGN)
     yard.poll()
     pull = yard.open_pull(yard.task())
     yard.tick()
     yard.hub.merge(pull)
+    yard.poll()
     yard.label(pull, IGNORE, "bob")
     yard.poll()
     assert [task.state for task in yard.tasks()] == [TaskState.DONE, TaskState.QUEUED]

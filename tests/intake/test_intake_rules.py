@@ -174,6 +174,18 @@ def test_only_a_merge_leads_out_of_stopped(is_open, merged, known):
             assert not effect.pull.final
 
 
+@given(label_sets, label_sets, states.filter(lambda state: state is not TaskState.DONE))
+def test_a_merged_design_begins_its_implementation_unless_ignore_is_on_either(
+    of_issue, of_pull, state
+):
+    design = task(state, flow=Flow.DESIGN, pr_number=5)
+    pull = PullRow("octo/stable", 5, 1, "id", "b", PullStatus.AWAITING_FEEDBACK)
+    known = Known(tasks=(design,), pull=pull, pull_task=design, issue=issue(labels=of_issue))
+    seen = PullSeen(row("pull", number=5), False, True, "a" * 40, frozenset(of_pull), STAMP)
+    begun = [effect for effect in decide(seen, known, WATCH).effects if isinstance(effect, Begin)]
+    assert bool(begun) == ("agent:ignore" not in {*of_issue, *of_pull})
+
+
 @given(said, knowns)
 def test_words_of_a_takeover_are_never_told(signal, known):
     decision = decide(signal, replace(known, floors=Floors(heard_from=NEVER)), WATCH)

@@ -121,7 +121,7 @@ def _begin(tx: Transaction, watch: Watch, begin: Begin) -> str:
         reason=" ".join(begin.waits_for.left_out),
     )
     add_task(tx, task)
-    give_back(tx, task, row.updated_at)
+    give_back(tx, task, begin.heard_from or row.updated_at)
     _hear_earlier(tx, watch, task)
     return task.id
 

@@ -17,7 +17,8 @@ from hostler.store.tasks import Flow, Task, TaskState
 class Begin:
     """A new task for an issue, approved by somebody; after a design, if there is a parent.
 
-    What follows a design waits for the same as its parent.
+    What follows a design waits for the same as its parent. `heard_from`: the GitHub time at which
+    a takeover of the issue ends; empty: when the issue last changed.
     """
 
     flow: Flow
@@ -25,6 +26,7 @@ class Begin:
     approved_by: str
     parent: Task | None = None
     waits_for: Named = field(default_factory=Named)
+    heard_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)

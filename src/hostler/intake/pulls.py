@@ -34,18 +34,30 @@ def _merged(seen: PullSeen, known: Known, pull: PullRow, task: Task, watch: Watc
     if task.state is not TaskState.DONE:
         effects.append(Move(task, TaskState.DONE, f"Pull request {pull.pr_number} was merged."))
     if task.flow is Flow.DESIGN:
-        effects += _implementation(known, task, watch)
+        effects += _implementation(seen, known, task, watch)
     return Decision("It was merged.", tuple(effects))
 
 
-def _implementation(known: Known, design: Task, watch: Watch) -> list[Effect]:
-    """A merged design starts its implementation, unless the issue was taken back."""
+def _implementation(seen: PullSeen, known: Known, design: Task, watch: Watch) -> list[Effect]:
+    """Begin the implementation of a merged design.
+
+    Not if its issue is closed, or if the issue or the pull request carries the ignore label:
+    then people have the work.
+    """
     issue = known.issue
-    if issue is None or not issue.is_open or is_ignored(watch, issue.labels):
+    if issue is None or not issue.is_open or is_ignored(watch, {*issue.labels, *seen.labels}):
         return []
     if any(task.flow is Flow.IMPLEMENTATION for task in known.tasks):
         return []
-    return [Begin(Flow.IMPLEMENTATION, issue, design.approved_by, parent=design)]
+    return [
+        Begin(
+            Flow.IMPLEMENTATION,
+            issue,
+            design.approved_by,
+            parent=design,
+            heard_from=seen.merged_at,
+        )
+    ]
 
 
 def _closed(seen: PullSeen, pull: PullRow, task: Task) -> Decision:

@@ -10,10 +10,11 @@ from typing import Any
 
 from hostler.errors import ServerFailed
 from hostler.forge.ci import Run
-from hostler.forge.payloads import blocker_count, issue, pull_of, run_of, text
+from hostler.forge.payloads import blocker_count, issue, label_name, pull_of, run_of, text
 from hostler.forge.port import ItemKind
 from hostler.intake.operator import command_lines, has_other_words
 from hostler.store.inbox import InboxRow
+from hostler.store.instants import normal_stamp
 
 # Events in which somebody says something.
 SPOKEN = (ItemKind.ISSUE_COMMENT, ItemKind.REVIEW_COMMENT, ItemKind.REVIEW)
@@ -40,12 +41,14 @@ class IssueSeen:
 
 @dataclass(frozen=True, slots=True)
 class PullSeen:
-    """One version of a pull request."""
+    """One version of a pull request. `merged_at` is GitHub's time, empty if it was not merged."""
 
     row: InboxRow
     is_open: bool
     merged: bool
     head_sha: str
+    labels: frozenset[str] = frozenset()
+    merged_at: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,15 @@ def _issue(row: InboxRow, payload: dict[str, Any]) -> IssueSeen:
 
 def _pull(row: InboxRow, payload: dict[str, Any]) -> PullSeen:
     found = pull_of(payload)
-    return PullSeen(row, found.state == "open", found.merged, found.head_sha)
+    merged_at = text(payload, "merged_at")
+    return PullSeen(
+        row,
+        found.state == "open",
+        found.merged,
+        found.head_sha,
+        labels=frozenset(label_name(label) for label in payload.get("labels") or ()),
+        merged_at=normal_stamp(merged_at) if merged_at else "",
+    )
 
 
 def _remark(row: InboxRow, payload: dict[str, Any]) -> Remark:
