@@ -254,12 +254,16 @@ def _members(process: subprocess.Popen[bytes], mark: str) -> list[psutil.Process
     """The live processes of a child's tree, also those in sessions of their own."""
     if not mark and not _has_group(process.pid):
         return []
+    strangers: set[psutil.Process] = set()
     for _ in range(_SCANS):
-        verdicts = {other: _belongs(other, process.pid, mark) for other in psutil.process_iter()}
+        others = [other for other in psutil.process_iter() if other not in strangers]
+        verdicts = {other: _belongs(other, process.pid, mark) for other in others}
         found = [other for other, belongs in verdicts.items() if belongs]
         # Who forks and goes while we look leaves a child that the list does not have yet.
         if found or None not in verdicts.values():
             return found
+        # On a busy machine somebody always goes. A stranger stays one: look at the others only.
+        strangers.update(other for other, belongs in verdicts.items() if belongs is False)
     return []
 
 
