@@ -136,7 +136,9 @@ class Yard:
         service.look()
 
         def seen() -> dict[str, TaskState] | None:
-            found = {name: self._newest(service, name) for name in self.numbers}
+            # In the order of their beginning: the newest of an issue stays.
+            newest = {task.number: task for task in service.all_tasks()}
+            found = {name: newest.get(number) for name, number in self.numbers.items()}
             tasks = {name: task for name, task in found.items() if task is not None}
             if len(tasks) < len(found) or any(t.state not in AT_REST for t in tasks.values()):
                 return None
@@ -149,10 +151,6 @@ class Yard:
 
     def task(self, service: Service, attack: str) -> Task:
         return service.task(self.numbers[attack])
-
-    def _newest(self, service: Service, attack: str) -> Task | None:
-        found = [task for task in service.all_tasks() if task.number == self.numbers[attack]]
-        return found[-1] if found else None
 
     def pull(self, service: Service, attack: str) -> int:
         """The number of an attack's pull request."""
