@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from pg_server import PostgresServer
+from pg_server import PostgresServer, migrated_template, shared_server
 from runs_house import PATIENT, House
 
 from hostler.clock import FakeClock, SystemClock
@@ -54,20 +54,14 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[PostgresServer]:
-    made = PostgresServer.make()
-    try:
-        made.start()
-        yield made
-    finally:
-        made.remove()
+def server() -> PostgresServer:
+    return shared_server()
 
 
 @pytest.fixture
-def postgres(server: PostgresServer, home: Path) -> Iterator[str]:
+def postgres(server: PostgresServer) -> Iterator[str]:
     """A migrated database on a server."""
-    url = server.new_database()
-    migrate(home, url)
+    url = server.new_database(migrated_template())
     yield url
     server.drop_database(url)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from database import Database
-from pg_server import PostgresServer
+from pg_server import PostgresServer, migrated_template, shared_server
 
 from hostler.clock import FakeClock
 from hostler.store import Store
@@ -28,24 +28,11 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[PostgresServer]:
-    server = PostgresServer.make()
-    try:
-        server.start()
-        with pytest.MonkeyPatch.context() as patch:
-            # Dumps need programs of the server's own version.
-            patch.setenv("PATH", f"{server.binaries}:{os.environ['PATH']}")
-            yield server
-    finally:
-        server.remove()
-
-
-@pytest.fixture(scope="session")
-def postgres_template(server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The name of a migrated database to copy."""
-    url = server.new_database()
-    database = Database(tmp_path_factory.mktemp("template"), url)
-    database.upgrade()
-    return server.name_of(url)
+    server = shared_server()
+    with pytest.MonkeyPatch.context() as patch:
+        # Dumps need programs of the server's own version.
+        patch.setenv("PATH", f"{server.binaries}:{os.environ['PATH']}")
+        yield server
 
 
 @pytest.fixture
@@ -56,10 +43,8 @@ def sqlite_database(home: Path, sqlite_template: Path) -> Database:
 
 
 @pytest.fixture
-def postgres_database(
-    home: Path, server: PostgresServer, postgres_template: str
-) -> Iterator[Database]:
-    url = server.new_database(postgres_template)
+def postgres_database(home: Path, server: PostgresServer) -> Iterator[Database]:
+    url = server.new_database(migrated_template())
     yield Database(home, url)
     server.drop_database(url)
 
