@@ -59,6 +59,7 @@ class Local:
 
     def close(self) -> None:
         self.run(self.app.postman.close())
+        self.run(_finish_tasks())
         self.loop.close()
         if self.vault is not None:
             self.vault.close()
@@ -127,3 +128,9 @@ class Local:
 
     def comment(self, number: int, body: str = "hello", **options: Any) -> Answer:
         return self.post(f"/repos/alice/demo/issues/{number}/comments", {"body": body}, **options)
+
+
+async def _finish_tasks() -> None:
+    """Wait for what goes on behind answers: a git process must not outlive its loop."""
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(others)

@@ -47,7 +47,8 @@ class History:
 
 async def log(repo: Repository, wanted: History) -> list[Commit]:
     """The commits of a history, newest first."""
-    shown = await repo.git("log", *_FORMAT, *_arguments(wanted), accept=(0, 128))
+    about = (wanted.start, *wanted.exclude)
+    shown = await repo.read("log", *_FORMAT, *_arguments(wanted), about=about, accept=(0, 128))
     if shown.code:
         raise NoSuchObject(wanted.start)
     return parse(shown.text)
@@ -71,7 +72,8 @@ def _exactly(moment: datetime) -> str:
 async def count(repo: Repository, wanted: History) -> int:
     """How many commits a history has."""
     args = _arguments(wanted)
-    return int((await repo.git("rev-list", "--count", *args)).text)
+    about = (wanted.start, *wanted.exclude)
+    return int((await repo.read("rev-list", "--count", *args, about=about)).text)
 
 
 async def get(repo: Repository, sha: str) -> Commit:

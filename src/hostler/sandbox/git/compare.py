@@ -31,13 +31,16 @@ class Comparison:
 
 async def merge_bases(repo: Repository, base: str, head: str) -> list[str]:
     """All best common ancestors."""
-    return (await repo.git("merge-base", "--all", base, head, accept=(0, 1))).lines
+    both = (base, head)
+    asked = ("merge-base", "--all", *both)
+    return (await repo.read(*asked, about=both, accept=(0, 1), final=(0, 1))).lines
 
 
 async def compare(repo: Repository, base: str, head: str) -> Comparison:
     """Count what each side has beyond the other."""
     bases = await merge_bases(repo, base, head)
-    counted = await repo.git("rev-list", "--left-right", "--count", f"{base}...{head}")
+    asked = ("rev-list", "--left-right", "--count", f"{base}...{head}")
+    counted = await repo.read(*asked, about=(base, head))
     behind, ahead = counted.text.split()
     return Comparison(base, head, bases[0] if bases else None, int(ahead), int(behind))
 

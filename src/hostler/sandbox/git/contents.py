@@ -41,18 +41,21 @@ class FileEdit:
 async def entry(repo: Repository, commit: str, path: str) -> Entry | None:
     """The file or folder at `path`; None where there is none."""
     if not path:
-        tree = (await repo.git("rev-parse", f"{commit}^{{tree}}")).text.strip()
+        found = await repo.read("rev-parse", f"{commit}^{{tree}}", about=(commit,))
+        tree = found.text.strip()
         return Entry("", "040000", "tree", tree, None)
-    listed = await repo.git("ls-tree", "-z", "-l", "--full-tree", commit, "--", path)
-    found = parse(listed.text)
-    return found[0] if found else None
+    asked = ("ls-tree", "-z", "-l", "--full-tree", commit, "--", path)
+    listed = await repo.read(*asked, about=(commit,))
+    entries = parse(listed.text)
+    return entries[0] if entries else None
 
 
 async def in_the_way(repo: Repository, commit: str, path: str) -> bool:
     """Whether a file cannot be at `path`: it is a folder, or a folder above it is a file."""
     parts = path.split("/")
     above = ["/".join(parts[:count]) for count in range(1, len(parts))]
-    listed = await repo.git("ls-tree", "-z", "-l", "--full-tree", commit, "--", *above, path)
+    asked = ("ls-tree", "-z", "-l", "--full-tree", commit, "--", *above, path)
+    listed = await repo.read(*asked, about=(commit,))
     # Git also lists what else is in a folder that it was asked about twice.
     found = {item.path: item.kind == "tree" for item in parse(listed.text)}
     return found.get(path, False) or any(not found.get(folder, True) for folder in above)
@@ -61,7 +64,7 @@ async def in_the_way(repo: Repository, commit: str, path: str) -> bool:
 async def listing(repo: Repository, tree: str, *, recursive: bool = False) -> list[Entry]:
     """The entries of a tree, with paths relative to it."""
     flags = ["-r", "-t"] if recursive else []
-    listed = await repo.git("ls-tree", "-z", "-l", *flags, tree, accept=(0, 128))
+    listed = await repo.read("ls-tree", "-z", "-l", *flags, tree, about=(tree,), accept=(0, 128))
     if listed.code:
         raise NoSuchObject(tree)
     return parse(listed.text)
@@ -80,7 +83,7 @@ def parse(text: str) -> list[Entry]:
 
 async def blob(repo: Repository, sha: str) -> bytes:
     """A file's content."""
-    return (await repo.git("cat-file", "blob", sha)).out
+    return (await repo.read("cat-file", "blob", sha, about=(sha,))).out
 
 
 async def write(repo: Repository, edit: FileEdit) -> str:

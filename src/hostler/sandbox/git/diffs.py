@@ -29,7 +29,8 @@ class FileChange:
 
 async def facts(repo: Repository, old: str, new: str) -> list[FileChange]:
     """The files that differ from `old` to `new`, in the order of their paths, without patches."""
-    return parse((await repo.git(*_DIFF, "-z", "--raw", "--numstat", old, new)).text)
+    asked = (*_DIFF, "-z", "--raw", "--numstat", old, new)
+    return parse((await repo.read(*asked, about=(old, new))).text)
 
 
 async def between(repo: Repository, old: str, new: str) -> list[FileChange]:
@@ -37,7 +38,7 @@ async def between(repo: Repository, old: str, new: str) -> list[FileChange]:
     changes = await facts(repo, old, new)
     if not changes:
         return []
-    shown = await repo.git(*_DIFF, "--no-color", "-p", old, new)
+    shown = await repo.read(*_DIFF, "--no-color", "-p", old, new, about=(old, new))
     return _with_patches(changes, split(shown.text))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
 from hostler.sandbox.git import names
@@ -59,10 +60,33 @@ def moves(before: dict[str, str], after: dict[str, str]) -> list[Move]:
 
 async def find(repo: Repository, ref: str) -> str | None:
     """The sha that a full ref names."""
+    with contextlib.suppress(_AskGit):
+        return _loose(repo, ref)
     shown = await repo.git(
         "rev-parse", "--verify", "--quiet", "--end-of-options", ref, accept=(0, 1)
     )
     return shown.text.strip() or None
+
+
+class _AskGit(Exception):
+    """What a ref names cannot be told from its file alone."""
+
+
+def _loose(repo: Repository, ref: str) -> str | None:
+    """Return what the file of a ref says; None if there is no such ref."""
+    if not ref.startswith("refs/") or not names.is_branch_name(ref):
+        raise _AskGit
+    try:
+        text = (repo.path / ref).read_text("ascii").strip()
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        if (repo.path / "packed-refs").exists() or not (repo.path / "HEAD").exists():
+            raise _AskGit from None
+        return None
+    except (OSError, ValueError):
+        raise _AskGit from None
+    if not names.is_sha(text):
+        raise _AskGit
+    return text
 
 
 async def branch(repo: Repository, name: str) -> str | None:
@@ -73,12 +97,18 @@ async def branch(repo: Repository, name: str) -> str | None:
 async def resolve(repo: Repository, text: str) -> str:
     """The commit behind a branch, tag, full ref or (short) sha."""
     for candidate in _candidates(text):
-        shown = await repo.git(
+        named = await find(repo, candidate) if candidate.startswith("refs/") else candidate
+        if named is None:
+            continue
+        if candidate.startswith("refs/heads/"):
+            return named  # git puts nothing but commits there
+        shown = await repo.read(
             "rev-parse",
             "--verify",
             "--quiet",
             "--end-of-options",
-            f"{candidate}^{{commit}}",
+            f"{named}^{{commit}}",
+            about=(named,),
             accept=(0, 1, 128),
         )
         if shown.code == 0:
@@ -122,11 +152,19 @@ async def forward(repo: Repository, ref: str, new: str, *, force: bool) -> Move:
 
 async def contains(repo: Repository, descendant: str, ancestor: str) -> bool:
     """Whether `ancestor` is part of `descendant`'s history."""
-    asked = await repo.git("merge-base", "--is-ancestor", ancestor, descendant, accept=(0, 1, 128))
+    asked = await repo.read(
+        "merge-base",
+        "--is-ancestor",
+        ancestor,
+        descendant,
+        about=(ancestor, descendant),
+        accept=(0, 1, 128),
+        final=(0, 1),
+    )
     return asked.code == 0
 
 
 async def object_kind(repo: Repository, sha: str) -> str | None:
     """commit, tag, tree or blob; None where there is no such object."""
-    shown = await repo.git("cat-file", "-t", names.sha(sha), accept=(0, 1, 128))
+    shown = await repo.read("cat-file", "-t", names.sha(sha), about=(sha,), accept=(0, 1, 128))
     return shown.text.strip() if shown.code == 0 else None
