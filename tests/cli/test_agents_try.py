@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hostler.cli.agents_try import _ended_by_signals
 from hostler.shim import tree
 from hostler_program import Started
 
@@ -113,6 +114,20 @@ def test_ctrl_c_ends_it_with_its_whole_tree(settings, environment, tmp_path, scr
     assert started.wait() == 130 and "interrupted" in said
     assert [pid for pid in tree.pids() if _carries(pid, shim["mark"])] == []
     assert list(scratch.iterdir()) == []
+
+
+def test_a_signal_that_is_ignored_ends_nothing():
+    class Trial:
+        def stop(self):
+            raise AssertionError("stopped by a signal that was ignored")
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with _ended_by_signals(Trial()):
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def _carries(pid, mark):

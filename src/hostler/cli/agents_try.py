@@ -95,7 +95,9 @@ def _ended_by_signals(trial: Trial) -> Iterator[None]:
         trial.stop()
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [(number, signal.signal(number, hear)) for number in numbers]
+    # Under nohup, losing the terminal ends nothing.
+    heeded = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
+    before = [(number, signal.signal(number, hear)) for number in heeded]
     try:
         yield
     finally:
