@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 from service_town import ALICE, BOB, REPO, Service, Town
 
+from hostler.bus import task_bus
 from hostler.flows import commands
 from hostler.flows.submitting import Order, submit
 from hostler.store.tasks import Task, TaskState, require_task
+from hostler_program import HOSTLER
 
 SCOPES = ("admission", "tasks", "outbox")
 
@@ -67,6 +70,19 @@ def test_a_task_in_a_folder_is_done_when_it_says_so(town):
         assert (task_dir(town, done) / "TASK.md").read_text() == "Make it.\n"
         # A finished task burns no restart.
         assert done.attempt == 1
+
+
+def test_an_agent_finds_the_installed_program_on_its_path(town, agent_commands, monkeypatch):
+    # The other tests give agents a `hostler` that needs no time to load.
+    monkeypatch.setenv("PATH", os.environ["PATH"].removeprefix(f"{agent_commands}:"))
+    post = "subprocess.run(['hostler', 'bus', 'post', 'Here.'], check=True)\n"
+    found = "pathlib.Path('found').write_text(shutil.which('hostler'))\n"
+    agent(town, f"import shutil\n{found}{post}{SAY_DONE}")
+    with town.service() as service:
+        done = reach(service, put(service, order(town)), TaskState.DONE)
+        assert (town.root / "folder" / "found").read_text() == HOSTLER
+        page = task_bus(town.home, done.project, done.id).since()
+        assert "Here." in [message.body for message in page]
 
 
 def test_exits_without_done_are_started_again_and_then_asked_about(town):
