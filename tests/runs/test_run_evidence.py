@@ -1,0 +1,339 @@
+"""What is seen of a run, what becomes of it, and what its stream says of its provider."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from hostler.agents.donefile import Done
+from hostler.agents.events import Headroom, LimitSignal, Retrying, Text, ToolUse, Usage
+from hostler.agents.outcomes import Outcome
+from hostler.agents.result import Result, Status
+from hostler.agents.resultfile import Fault, Reading
+from hostler.agents.tally import Tally
+from hostler.agents.verdict import DecidedBy, End, EndedBy, Verdict, judge
+from hostler.runs import evidence
+from hostler.runs.evidence import is_alive, is_locked, last_word, look, shim_in, shim_of
+from hostler.runs.heard import Heard, is_answer
+from hostler.runs.limits import Limit, death_signals, limit_in, live_signals, with_limit
+from hostler.runs.memory import remember_limit
+from hostler.runs.recovery import Action, Decision, Evidence, decide
+from hostler.runs.rules import Move, after, run_folder, run_id
+from hostler.shim import identity
+from hostler.store.runs import Run, RunState
+from hostler.store.signals import Signal, Source
+
+RUN = Run("r1", "t1", "yard", 1, 1, "work", "helper", "claude", "anthropic", "runs/r1", "2026")
+BURST = LimitSignal(Outcome.RATE_LIMITED, 429, 2.0, "2026-03-01T00:00:00.000Z")
+
+
+@pytest.fixture
+def mine():
+    """The identity of this very process."""
+    return identity.mine()
+
+
+def known(shim):
+    return replace(RUN, shim=json.dumps(shim))
+
+
+@contextmanager
+def locked(folder):
+    with (folder / "run.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+# -- evidence --------------------------------------------------------------------------------------
+
+
+def test_nothing_is_known_of_a_run_without_a_shim(tmp_path):
+    assert look(tmp_path, RUN) == Evidence(False, False, False, True)
+    (tmp_path / "stdout.log").write_text("x")
+    assert not look(tmp_path, RUN).agent_traced
+
+
+def test_a_held_lock_means_that_the_shim_lives(tmp_path):
+    assert not is_locked(tmp_path)
+    with locked(tmp_path):
+        assert is_locked(tmp_path) and is_alive(tmp_path, None)
+        assert look(tmp_path, RUN).shim_alive
+    assert (tmp_path / "run.lock").is_file() and not is_locked(tmp_path)
+
+
+def test_something_else_in_place_of_the_lock_is_no_lock(tmp_path):
+    (tmp_path / "run.lock").mkdir()
+    assert not is_locked(tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    with locked(tmp_path / "other"):
+        (tmp_path / "run.lock").rmdir()
+        (tmp_path / "run.lock").symlink_to(other / "run.lock")
+        assert not is_locked(tmp_path)
+
+
+def test_a_shim_lives_as_the_very_process_that_is_known(tmp_path, mine):
+    assert is_alive(tmp_path, mine)
+    assert not is_alive(tmp_path, {**mine, "start_ticks": 1})
+    assert not is_alive(tmp_path, {**mine, "boot_id": "x", "host": "elsewhere"})
+    assert not is_alive(tmp_path, None)
+    assert look(tmp_path, known(mine)).shim_alive
+
+
+def test_what_is_left_of_a_run_is_within_reach_unless_it_ran_elsewhere(tmp_path, mine):
+    assert look(tmp_path, known(mine)).within_reach
+    rebooted = {**mine, "boot_id": "x"}
+    assert look(tmp_path, known(rebooted)).within_reach
+    elsewhere = {**rebooted, "host": "elsewhere"}
+    assert not look(tmp_path, known(elsewhere)).within_reach
+    assert shim_of(known(mine)) == mine and shim_of(RUN) is None
+
+
+def test_the_last_word_is_what_can_be_read_of_it(tmp_path):
+    assert last_word(tmp_path) is None
+    (tmp_path / "exit.json").write_text('{"code": 3}')
+    assert last_word(tmp_path) == {"code": 3} and look(tmp_path, RUN).last_word
+    (tmp_path / "exit.json").write_text("{")
+    assert last_word(tmp_path) is None and not look(tmp_path, RUN).last_word
+    (tmp_path / "shim.json").write_text('{"pid": 4}')
+    assert shim_in(tmp_path) == {"pid": 4}
+
+
+@pytest.fixture
+def traced(tmp_path, mine):
+    """Whether there may have been an agent, in a folder that a shim once had."""
+    dead = {**mine, "start_ticks": 1}
+    (tmp_path / "run.lock").touch()
+
+    def ask():
+        return look(tmp_path, known(dead)).agent_traced
+
+    return ask
+
+
+def test_a_shim_that_waits_has_started_no_agent(tmp_path, traced):
+    assert not traced()
+    (tmp_path / "shim.json").write_text('{"state": "waiting"}')
+    assert not traced()
+
+
+def test_a_shim_that_says_so_has_started_an_agent(tmp_path, traced):
+    (tmp_path / "shim.json").write_text('{"state": "started"}')
+    assert traced()
+
+
+@pytest.mark.parametrize("name", [evidence.STDOUT, evidence.STDERR])
+def test_output_is_a_trace_of_an_agent(tmp_path, traced, name):
+    (tmp_path / name).touch()
+    assert traced()
+
+
+def test_where_nobody_can_tell_there_may_have_been_an_agent(tmp_path, traced):
+    (tmp_path / "shim.json").write_text("{")
+    assert traced()
+    (tmp_path / "shim.json").unlink()
+    (tmp_path / "run.lock").unlink()
+    assert traced()
+
+
+# -- recovery --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("seen", "action"),
+    [
+        (Evidence(True, True, True, False), Action.ADOPT),
+        (Evidence(False, True, True, False), Action.CONCLUDE),
+        (Evidence(False, False, False, False), Action.NEVER_STARTED),
+        (Evidence(False, False, True, True), Action.SWEEP),
+        (Evidence(False, False, True, False), Action.LEAVE_ALONE),
+        (Evidence(False), Action.NEVER_STARTED),
+        (Evidence(False, agent_traced=True), Action.SWEEP),
+    ],
+)
+@pytest.mark.parametrize("stopped", [True, False])
+def test_what_becomes_of_a_run_that_somebody_else_began(seen, action, stopped):
+    for state in (RunState.ADMITTED, RunState.STARTING, RunState.RUNNING):
+        assert decide(state, seen, stopped=stopped) == Decision(action, stopped)
+    for state in (RunState.EXITED, RunState.FINISHING):
+        assert decide(state, seen, stopped=stopped) == Decision(Action.FINISH, stopped)
+    assert decide(RunState.ENDED, seen, stopped=stopped) == Decision(Action.NOTHING, False)
+
+
+def test_a_stop_bars_what_would_start_something():
+    assert after(RunState.STARTING, Move.GO) is RunState.RUNNING
+    assert after(RunState.STARTING, Move.GO, stopped=True) is None
+    assert after(RunState.ADMITTED, Move.NEVER_STARTED, stopped=True) is None
+    assert after(RunState.ADMITTED, Move.NEVER_STARTED) is RunState.ENDED
+    assert after(RunState.ADMITTED, Move.LOCKED, stopped=True) is RunState.STARTING
+    assert after(RunState.RUNNING, Move.LOCKED) is None
+
+
+def test_a_run_is_named_by_its_moment_in_utc():
+    moment = datetime(2026, 1, 2, 5, 4, 5, 678_999, tzinfo=timezone(timedelta(hours=2)))
+    assert run_id(moment, "9f3a1c") == "20260102-030405-678-9f3a1c"
+    assert run_id(datetime(2026, 1, 2, tzinfo=UTC), "x") == "20260102-000000-000-x"
+    assert run_folder("p", "t", "r") == "projects/p/tasks/t/runs/r"
+
+
+# -- what a stream says ----------------------------------------------------------------------------
+
+
+def test_there_is_something_to_tell_if_anything_was_heard():
+    assert not Heard()
+    assert Heard(limits=(Limit(BURST),)) and Heard(words=(Headroom(0.5),)) and Heard(answers=1)
+
+
+def test_a_message_that_comes_in_several_lines_is_one_answer():
+    fresh, known_one = Tally(), Tally(parts=(Usage(of="m1"), Usage(of="m2")))
+    assert is_answer([Usage(of="m1")], fresh)
+    assert not is_answer([Usage(of="m1")], known_one)
+    assert is_answer([Usage(of="m3")], known_one)
+    # The last named message of a line counts.
+    assert is_answer([Usage(of="m1"), Usage(of="m3")], known_one)
+    assert not is_answer([Usage(of="m3"), Usage(of="m1")], known_one)
+    # A name tells more than the words beside it.
+    assert not is_answer([Text("more"), Usage(of="m1")], known_one)
+    long = "m" * 150
+    assert not is_answer([Usage(of=long)], Tally(parts=(Usage(of=long[:100]),)))
+    assert is_answer([Usage(of=long)], Tally(parts=(Usage(of=long[:99]),)))
+
+
+def test_without_a_name_words_and_tools_are_answers():
+    assert is_answer([Text("Hello")], Tally()) and is_answer([ToolUse("ls")], Tally())
+    assert is_answer([Text("Hel", delta=True)], Tally())
+    assert is_answer([Text("Hello")], Tally(flowing=True))
+    assert not is_answer([Text("lo", delta=True)], Tally(flowing=True))
+    assert is_answer([Text("lo", delta=True), ToolUse("ls")], Tally(flowing=True))
+    assert not is_answer([], Tally()) and not is_answer([Usage()], Tally())
+
+
+def test_a_limit_is_a_signal_or_a_retry_for_one():
+    assert limit_in(BURST) is BURST
+    retry = Retrying(Outcome.RATE_LIMITED, 3.0, 429)
+    assert limit_in(retry) == LimitSignal(Outcome.RATE_LIMITED, 429, 3.0)
+    assert limit_in(Retrying(Outcome.CRASH)) is None and limit_in(Text("x")) is None
+
+
+def test_the_same_limit_again_is_counted():
+    later = replace(BURST, retry_after_seconds=9.0)
+    found = with_limit(with_limit((), BURST), later)
+    assert found == (Limit(later, 2),) and Limit(BURST).times == 1
+    assert with_limit(found, later) == (Limit(later, 3),)
+    for other in ({"reason": Outcome.OVERLOADED}, {"status": 500}, {"resets_at": "x"}):
+        assert with_limit(found, replace(BURST, **other)) == (
+            *found,
+            Limit(replace(BURST, **other)),
+        )
+    both = (Limit(replace(BURST, status=1)), Limit(BURST))
+    assert with_limit(both, BURST) == (both[0], Limit(BURST, 2))
+
+
+def test_rows_of_what_a_living_agent_told():
+    wide = replace(BURST, status=70_000, resets_at="9" * 50)
+    assert [*live_signals(RUN, [Limit(BURST, 4), Limit(wide)])] == [
+        Signal("r1", "anthropic", "t1", "yard", Source.LIVE, "rate_limited", 429, 2.0,
+               "2026-03-01T00:00:00.000Z", 4),
+        Signal("r1", "anthropic", "t1", "yard", Source.LIVE, "rate_limited", 999, 2.0,
+               "9" * 40, 1),
+    ]  # fmt: skip
+
+
+def test_a_run_that_a_limit_has_ended_tells_of_it_once():
+    dead = replace(RUN, outcome="rate_limited", limit_signal=remember_limit(BURST))
+    (row,) = death_signals(dead)
+    assert (row.source, row.reason, row.status, row.times) == (Source.DEATH, "rate_limited", 429, 1)
+    other = replace(dead, outcome="overloaded")
+    assert [(one.reason, one.status) for one in death_signals(other)] == [("overloaded", 429)]
+    bare = replace(dead, limit_signal=None)
+    assert [(one.reason, one.status) for one in death_signals(bare)] == [("rate_limited", 0)]
+    assert [*death_signals(replace(dead, outcome="crash"))] == []
+
+
+# -- the verdict -----------------------------------------------------------------------------------
+
+OWN = Verdict(Outcome.CRASH, DecidedBy.EXIT_CODE, "It crashed.")
+GOOD = Verdict(Outcome.SUCCESS, DecidedBy.EXIT_CODE, "It ended well.")
+
+
+def own_word(verdict):
+    return lambda code, tally: verdict
+
+
+def test_who_ended_a_run_comes_before_all_that_it_left():
+    full = End(EndedBy.EXIT, 0, result=Reading(Result(status=Status.DONE)), done=Done(marked=True))
+    for ended_by, outcome, by in (
+        (EndedBy.STOP, Outcome.INTERRUPTED, DecidedBy.STOP),
+        (EndedBy.WALL_TIMEOUT, Outcome.TIMEOUT, DecidedBy.WALL_TIMEOUT),
+        (EndedBy.STALL, Outcome.STALLED, DecidedBy.STALL),
+        (EndedBy.NOT_STARTED, Outcome.CONFIG, DecidedBy.NOT_STARTED),
+    ):
+        found = judge(replace(full, ended_by=ended_by), own_word(GOOD))
+        assert (found.outcome, found.decided_by) == (outcome, by)
+        assert found.result is full.result.result
+
+
+def test_the_mark_comes_before_the_result_and_the_result_before_the_programs_word():
+    marked = End(
+        EndedBy.EXIT,
+        result=Reading(Result(status=Status.BLOCKED, question="Why?")),
+        done=Done(marked=True),
+    )
+    assert judge(marked, own_word(OWN)).decided_by is DecidedBy.DONE
+    wrong = replace(marked, done=Done(marked=True, wrong="DONE is a folder."))
+    found = judge(wrong, own_word(OWN))
+    assert (found.outcome, found.why) == (Outcome.BAD_RESULT, "DONE is a folder.")
+    said = replace(marked, done=Done())
+    assert judge(said, own_word(GOOD)).outcome is Outcome.BLOCKED
+    assert judge(End(EndedBy.EXIT), own_word(OWN)) == OWN
+
+
+def test_only_a_mark_or_a_result_is_declared():
+    assert replace(OWN, decided_by=DecidedBy.DONE).declared
+    assert replace(OWN, decided_by=DecidedBy.RESULT).declared
+    assert not OWN.declared and not replace(OWN, decided_by=DecidedBy.STREAM).declared
+
+
+def test_what_nobody_saw_end_is_a_crash_whatever_its_stream_said():
+    for ended_by in (EndedBy.LOST, EndedBy.SHIM_FAILED):
+        found = judge(End(ended_by, 0), own_word(GOOD))
+        assert (found.outcome, found.decided_by) == (Outcome.CRASH, DecidedBy.LOST)
+
+
+def test_the_supervisors_reason_is_added_in_500_letters():
+    def why(reason):
+        return judge(End(EndedBy.STALL, reason=reason), own_word(OWN)).why
+
+    plain = "It was silent for too long and was ended."
+    assert why("") == plain == why("  ")
+    assert why("no output") == f"{plain} (`no output`)"
+    assert why("x" * 500) == f"{plain} (`{'x' * 500}`)"
+    assert len(why("x" * 501)) <= len(why("x" * 500))
+    lost = judge(End(EndedBy.LOST, reason="gone"), own_word(OWN)).why
+    assert lost == "It was lost together with its supervisor. (`gone`)"
+
+
+def test_a_result_that_cannot_be_used_spoils_a_success_and_is_added_to_a_failure():
+    fault = next(one for one in Fault if Reading(None, one, "No JSON.").wrong)
+    spoiled = End(EndedBy.EXIT, result=Reading(None, fault, "No JSON."))
+    sentence = spoiled.result.sentence
+    found = judge(spoiled, own_word(GOOD))
+    assert (found.outcome, found.decided_by, found.why) == (
+        Outcome.BAD_RESULT,
+        DecidedBy.RESULT,
+        sentence,
+    )
+    failed = judge(spoiled, own_word(OWN))
+    assert (failed.outcome, failed.why) == (Outcome.CRASH, f"It crashed. {sentence}")
+
+
+def test_the_limit_that_stood_at_the_end_is_kept_unless_the_verdict_has_its_own():
+    stood = End(EndedBy.EXIT, tally=Tally(limit=BURST))
+    assert judge(stood, own_word(OWN)).limit is BURST
+    own = replace(BURST, status=500)
+    assert judge(stood, own_word(replace(OWN, limit=own))).limit is own
