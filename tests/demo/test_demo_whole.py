@@ -94,6 +94,7 @@ MOMENTS = {
 # One of each kind in every run; the others take minutes and belong to the long campaigns.
 SOAK = pytest.mark.soak
 USUAL = "while agents work"
+OUR_TOKEN = "ghp_" + "a" * 36
 
 
 @pytest.mark.parametrize(
@@ -103,9 +104,11 @@ USUAL = "while agents work"
         for name, words in MOMENTS.items()
     ],
 )
-def test_ctrl_c_leaves_nothing(place, environment, words):
-    demo = Demo(place, environment, *LONG)
+def test_ctrl_c_leaves_nothing_and_no_process_was_shown_a_token(place, environment, words):
+    demo = Demo(place, environment | {"GITHUB_TOKEN": OUR_TOKEN}, *LONG)
     demo.until(words)
+    if words == MOMENTS[USUAL]:
+        require_no_token(demo)
     # As a terminal does it: to the whole group in the foreground.
     os.killpg(demo.process.pid, signal.SIGINT)
     assert demo.rest() == 130
@@ -114,7 +117,9 @@ def test_ctrl_c_leaves_nothing(place, environment, words):
     nothing_remains(place)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=SOAK)])
+# What each signal means is tested in test_demo_signals.py.
+@SOAK
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_other_signals_do_the_same(place, environment, number):
     demo = Demo(place, environment, *LONG)
     demo.until("starts an agent")
@@ -136,14 +141,9 @@ def test_a_story_after_an_interrupted_one_is_whole(place, environment):
     nothing_remains(place)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        pytest.param("files", marks=SOAK),
-        "Reading almanac/years.py",
-        pytest.param("opens pull request", marks=SOAK),
-    ],
-)
+# In every run, test_demo_keeper.py kills a demo of a few lines with the real keeper.
+@SOAK
+@pytest.mark.parametrize("words", ["files", "Reading almanac/years.py", "opens pull request"])
 def test_nothing_outlives_a_killed_demo(place, environment, words):
     demo = Demo(place, environment, *LONG)
     demo.until(words)
@@ -200,18 +200,15 @@ def test_too_little_time_names_what_is_missing_and_where_the_logs_are(place, env
     nothing_is_left(place)
 
 
-def test_a_token_is_in_no_argument_and_no_environment(place, environment):
-    demo = Demo(place, environment | {"GITHUB_TOKEN": "ghp_" + "a" * 36}, *LONG)
-    demo.until("Reading almanac/years.py")
-    token = next(place.glob("hostler-demo-*/token")).read_text().strip()
-    pids = [pid for pid in with_trace_of(place) if pid != demo.process.pid]
+def require_no_token(demo: Demo) -> None:
+    """Require that neither the demo's token nor our own is shown to its processes."""
+    (token,) = [file.read_text().strip() for file in demo.place.glob("hostler-demo-*/token")]
+    pids = [pid for pid in with_trace_of(demo.place) if pid != demo.process.pid]
     assert len(pids) >= 3
     for pid in pids:
         told = read(pid, "cmdline") + read(pid, "environ")
         assert token.encode() not in told
-        assert b"a" * 36 not in told, "our own token stays with the demo"
-    demo.process.send_signal(signal.SIGINT)
-    demo.rest()
+        assert OUR_TOKEN.encode() not in told, "our own token stays with the demo"
 
 
 def read(pid: int, name: str) -> bytes:
