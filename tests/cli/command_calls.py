@@ -11,8 +11,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
 
@@ -44,6 +45,26 @@ def call_hostler(
         with _no_replacement(), _circumstances(argv, cwd, env), _streams(given, out, err):
             code = exit_code_of(main)
         return subprocess.CompletedProcess(argv, code, _text(out), _text(err))
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def caller(folder: Path, environment: Mapping[str, str]) -> Callable[..., Done]:
+    """Return a function that runs commands in this process, in a folder."""
+
+    def run(*argv: str | Path, stdin: str = "", env: Mapping[str, str] | None = None) -> Done:
+        given = {**environment, **(env or {})}
+        done = call_hostler(argv, cwd=folder, env=given, stdin=stdin)
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return run
 
 
 @contextmanager

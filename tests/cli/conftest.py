@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from command_calls import call_hostler
+from command_calls import Done, caller
 
 from hostler_program import run_hostler
-
-
-@dataclass(frozen=True)
-class Done:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture
@@ -32,13 +22,7 @@ def command_folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def hostler(command_folder: Path, environment: dict[str, str]) -> Callable[..., Done]:
     """Run a command in this process."""
-
-    def run(*argv: str | Path, stdin: str = "", env: Mapping[str, str] | None = None) -> Done:
-        given = {**environment, **(env or {})}
-        done = call_hostler(argv, cwd=command_folder, env=given, stdin=stdin)
-        return Done(done.returncode, done.stdout, done.stderr)
-
-    return run
+    return caller(command_folder, environment)
 
 
 @pytest.fixture

@@ -8,15 +8,17 @@ import signal
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from command_calls import call_hostler, can_be_called
 from intake_yard import lay_database
 
 from hostler.clock import SystemClock
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import Running
-from hostler.store import open_store
+from hostler.store import Store, open_store
 from hostler.store.runs import Run, live_runs
 from hostler.store.tasks import Task, TaskState, tasks_in
 from hostler_program import HOSTLER, Started, run_hostler
@@ -76,8 +78,10 @@ script = "{self.root}/play.toml"
         return [HOSTLER, "--home", str(self.home), "--config", str(self.config), *words]
 
     def call(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        env = {**self.environment, **environment}
-        return run_hostler(self.argv(*words)[1:], cwd=self.root, env=env, timeout=PATIENCE)
+        env, argv = {**self.environment, **environment}, self.argv(*words)[1:]
+        if can_be_called(argv):
+            return call_hostler(argv, cwd=self.root, env=env)
+        return run_hostler(argv, cwd=self.root, env=env, timeout=PATIENCE)
 
     def start(self, *words: str) -> Started:
         """A service at work: it has said that it watches."""
@@ -114,37 +118,32 @@ script = "{self.root}/play.toml"
                     with_children = _tree(shim)
                     for pid in with_children:
                         _kill(pid)
+        if "store" in self.__dict__:
+            self.store.close()
 
     def until(self, seen: Callable[[], T], what: str = "") -> T:
-        store = open_store(self.home)
         end = SystemClock().monotonic() + PATIENCE
-        try:
-            while True:
-                mark = store.change_mark()
-                found = seen()
-                if found:
-                    return found
-                left = end - SystemClock().monotonic()
-                assert left > 0, f"waited for {what}: {self.tasks()}"
-                store.wait_for_change(mark, min(left, 0.5))
-        finally:
-            store.close()
+        while True:
+            mark = self.store.change_mark()
+            found = seen()
+            if found:
+                return found
+            left = end - SystemClock().monotonic()
+            assert left > 0, f"waited for {what}: {self.tasks()}"
+            self.store.wait_for_change(mark, min(left, 0.5))
+
+    @cached_property
+    def store(self) -> Store:
+        """The database, opened once: a test looks at it many times."""
+        return open_store(self.home)
 
     def tasks(self) -> list[Task]:
-        store = open_store(self.home)
-        try:
-            with store.read() as tx:
-                return tasks_in(tx, tuple(TaskState))
-        finally:
-            store.close()
+        with self.store.read() as tx:
+            return tasks_in(tx, tuple(TaskState))
 
     def live(self) -> list[Run]:
-        store = open_store(self.home)
-        try:
-            with store.read() as tx:
-                return live_runs(tx)
-        finally:
-            store.close()
+        with self.store.read() as tx:
+            return live_runs(tx)
 
     def files(self, title: str, *labels: str) -> int:
         words: dict[str, Any] = {"title": title, "body": "Please.", "labels": list(labels)}

@@ -12,15 +12,17 @@ import subprocess
 import sys
 import termios
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+from agent_commands import client
+from command_calls import call_hostler, can_be_called
 from intake_yard import lay_database
 
 from hostler.clock import SystemClock
-from hostler.store import open_store
+from hostler.store import Store, open_store
 from hostler.store.runs import Run, live_runs, runs_of
 from hostler.store.tasks import Task, TaskState, find_task, require_task, tasks_in
 from hostler_program import Started, run_hostler
@@ -35,8 +37,13 @@ import json, os, pathlib, subprocess, sys, time
 def done():
     pathlib.Path(os.environ["HOSTLER_DONE"]).touch()
 
-def hostler(*words, **more):
-    return subprocess.run(["hostler", *words], capture_output=True, text=True, **more)
+def ask(question):
+    # What `hostler ask` writes.
+    words = {"version": 1, "status": "needs_input", "question": question}
+    result = pathlib.Path(os.environ["HOSTLER_RESULT"])
+    part = result.with_suffix(".part")
+    part.write_text(json.dumps(words))
+    part.rename(result)
 
 def tell(name, text=""):
     part = pathlib.Path(name + ".part")
@@ -63,7 +70,7 @@ class Home:
     def __post_init__(self) -> None:
         lay_database(self.home)
         self.yard.mkdir()
-        (self.root / "agent.py").write_text(AGENT)
+        (self.root / "agent.py").write_text(client() + AGENT)
         self.configure(self.tables)
 
     @property
@@ -85,9 +92,10 @@ class Home:
         self, *words: str | Path, stdin: str = "", cwd: Path | None = None, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         env = {**self.environment, "HOSTLER_HOME": str(self.home), **environment}
-        return run_hostler(
-            [*map(str, words)], cwd=cwd or self.yard, env=env, stdin=stdin, timeout=PATIENCE
-        )
+        argv = [*map(str, words)]
+        if can_be_called(argv):
+            return call_hostler(argv, cwd=cwd or self.yard, env=env, stdin=stdin)
+        return run_hostler(argv, cwd=cwd or self.yard, env=env, stdin=stdin, timeout=PATIENCE)
 
     def ok(self, *words: str | Path, **more: Any) -> str:
         """What a command that succeeds prints."""
@@ -132,6 +140,8 @@ class Home:
         self.processes.remove(process)
 
     def clean(self) -> None:
+        if "store" in self.__dict__:
+            self.store.close()
         for process in self.processes:
             if process.poll() is None:
                 process.kill()
@@ -155,18 +165,22 @@ class Home:
                     found.append(int(entry.name))
         return found
 
+    @cached_property
+    def store(self) -> Store:
+        """The database, opened once: a test looks at it many times."""
+        return open_store(self.home)
+
     def until(self, seen: Callable[[], T], what: str = "") -> T:
         """What a function says, as soon as it says anything; looked at after every commit."""
-        with closing(open_store(self.home)) as store:
-            end = SystemClock().monotonic() + PATIENCE
-            while True:
-                mark = store.change_mark()
-                found = seen()
-                if found:
-                    return found
-                left = end - SystemClock().monotonic()
-                assert left > 0, f"waited for {what}: {self.tasks()}"
-                store.wait_for_change(mark, min(left, 0.2))
+        end = SystemClock().monotonic() + PATIENCE
+        while True:
+            mark = self.store.change_mark()
+            found = seen()
+            if found:
+                return found
+            left = end - SystemClock().monotonic()
+            assert left > 0, f"waited for {what}: {self.tasks()}"
+            self.store.wait_for_change(mark, min(left, 0.2))
 
     def reach(self, task: str, *states: str) -> Task:
         """A task when it is in one of these states."""
@@ -178,23 +192,23 @@ class Home:
         return self.until(seen, f"{task} {states}")
 
     def task(self, name: str) -> Task:
-        with closing(open_store(self.home)) as store, store.read() as tx:
+        with self.store.read() as tx:
             return require_task(tx, name)
 
     def find(self, name: str) -> Task | None:
-        with closing(open_store(self.home)) as store, store.read() as tx:
+        with self.store.read() as tx:
             return find_task(tx, name)
 
     def tasks(self) -> list[Task]:
-        with closing(open_store(self.home)) as store, store.read() as tx:
+        with self.store.read() as tx:
             return tasks_in(tx, tuple(TaskState))
 
     def runs(self, task: str) -> list[Run]:
-        with closing(open_store(self.home)) as store, store.read() as tx:
+        with self.store.read() as tx:
             return runs_of(tx, task)
 
     def live(self) -> list[Run]:
-        with closing(open_store(self.home)) as store, store.read() as tx:
+        with self.store.read() as tx:
             return live_runs(tx)
 
     def folder(self, task: str) -> Path:

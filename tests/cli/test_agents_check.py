@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from hostler.agents.checks import versions_are_known
 from hostler.agents.kinds import KINDS
 from hostler.cli.main import app
+from hostler.cli.narrowing import narrowed
 from hostler.clock import SystemClock
 from hostler.health import Context
 
@@ -35,8 +36,9 @@ class Desk:
             file.write(f'[agent.{name}]\nkind = "{kind}"\n{command}{more}\n')
 
     def run(self, *words):
-        words = ["--home", self.folder / "home", "--config", self.path, "agents", *words]
-        return CliRunner().invoke(app, [*map(str, words)])
+        argv = ["--home", self.folder / "home", "--config", self.path, "agents", *words]
+        argv = [*map(str, argv)]
+        return CliRunner().invoke(narrowed(app, argv), argv)
 
     def json(self, *words):
         return json.loads(self.run(*words, "--json").stdout)["agents"]

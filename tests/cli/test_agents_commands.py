@@ -10,10 +10,12 @@ from typer.testing import CliRunner
 
 from hostler.agents.verdict import EndedBy
 from hostler.cli.main import app
+from hostler.cli.narrowing import narrowed
 
 
 def run(*args):
-    return CliRunner().invoke(app, ["agents", *map(str, args)])
+    words = ["agents", *map(str, args)]
+    return CliRunner().invoke(narrowed(app, words), words)
 
 
 def files(one, folder):

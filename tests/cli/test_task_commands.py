@@ -14,7 +14,8 @@ from task_program import Home, let_go, on_terminal
 from hostler.cli.looks import cells
 
 DONE = "print('hello'); done()"
-ASK = "hostler('ask', 'Which colour?')"
+ASK = "ask('Which colour?')"
+ASK_BY_COMMAND = "subprocess.run(['hostler', 'ask', 'Which colour?'], check=True)"
 FAIL = "print('no'); sys.exit(3)"
 
 
@@ -168,7 +169,7 @@ def test_status_knows_a_home_that_is_held_for_one_task_alone(stead):
     ("prompt", "words", "code", "said"),
     [
         (DONE, [], 0, "task: done"),
-        (ASK, [], 3, "asks. Which colour?"),
+        (ASK_BY_COMMAND, [], 3, "asks. Which colour?"),
         (FAIL, ["--max-restarts", "1"], 1, "task: failed"),
     ],
     ids=["done", "asks", "fails"],
@@ -433,7 +434,7 @@ def test_a_stop_reaches_an_agent_whose_service_is_gone(stead):
 def test_a_question_is_answered(stead):
     prompt = """
 text = sys.stdin.read()
-done() if 'Bl' + 'ue.' in text else hostler('ask', 'Which colour?')
+done() if 'Bl' + 'ue.' in text else ask('Which colour?')
 """
     asked = stead.call("task", "submit", "--foreground", prompt)
     assert asked.returncode == 3
