@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
+from command_calls import Done, caller
 
 from hostler.bus import Bus
 from hostler.clock import FakeClock
@@ -21,3 +25,11 @@ def path(tmp_path):
 @pytest.fixture
 def bus(path) -> Bus:
     return Bus(path)
+
+
+@pytest.fixture
+def hostler(tmp_path: Path, environment: dict[str, str]) -> Callable[..., Done]:
+    """Run a command in this process, in an empty folder."""
+    folder = tmp_path / "cwd"
+    folder.mkdir()
+    return caller(folder, environment)

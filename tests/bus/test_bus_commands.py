@@ -6,13 +6,12 @@ import getpass
 import json
 import os
 import signal
-import subprocess
 
 import pytest
 from bus_yard import AGENT, INFO, PATIENCE, SERVICE, bodies, post_many
+from piped_commands import Piped
 
 from hostler.bus import MessageType, project_bus, task_bus
-from hostler_program import HOSTLER
 
 IN_A_RUN = {"HOSTLER_RUN": "r7", "HOSTLER_TASK": "t1", "HOSTLER_PROJECT": "stable"}
 
@@ -132,36 +131,30 @@ def test_stats_count_everything(hostler, task):
 
 
 def following(environment, tmp_path, *argv):
-    return subprocess.Popen(
-        [HOSTLER, "bus", "follow", *argv],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**environment, **IN_A_RUN},
-        cwd=tmp_path,
-        text=True,
-    )
+    env = {**environment, **IN_A_RUN}
+    return Piped(["bus", "follow", *argv], cwd=tmp_path, env=env)
 
 
 def test_following_shows_what_comes_until_it_is_interrupted(environment, tmp_path, task):
     post_many(task, 2)
     child = following(environment, tmp_path, "--json")
-    assert "Following" in child.stderr.readline()
+    assert b"Following" in child.stderr.readline()
     said = task.post(INFO, "new\nlines", AGENT)
     assert json.loads(child.stdout.readline()) == said.stored()
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=PATIENCE)
     assert child.returncode == 130
-    assert "Traceback" not in err
+    assert b"Traceback" not in err
 
 
 def test_following_begins_after_an_id_and_shows_some_types(environment, tmp_path, task):
     first, second = post_many(task, 2)
     child = following(environment, tmp_path, "--since", first.id, "--type", "info")
-    assert second.id in child.stdout.readline()
-    assert child.stdout.readline() == "  m1\n"
+    assert second.id in child.stdout.readline().decode()
+    assert child.stdout.readline() == b"  m1\n"
     task.post(MessageType.FACT, "not wanted", AGENT)
     third = task.post(INFO, "wanted", AGENT)
-    assert third.id in child.stdout.readline()
+    assert third.id in child.stdout.readline().decode()
     child.send_signal(signal.SIGINT)
     child.communicate(timeout=PATIENCE)
 
@@ -206,13 +199,7 @@ def test_bad_input_is_told_and_posts_nothing(hostler, home, task, argv, word):
 
 
 def test_a_pipe_without_end_is_not_read_to_its_end(environment, tmp_path, task):
-    child = subprocess.Popen(
-        [HOSTLER, "bus", "post", "-"],
-        stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**environment, **IN_A_RUN},
-        cwd=tmp_path,
-    )
+    child = Piped(["bus", "post", "-"], cwd=tmp_path, env={**environment, **IN_A_RUN})
     child.stdin.write(b"x" * 70_000)
     child.stdin.flush()
     assert b"65,536" in child.stderr.read()

@@ -19,7 +19,7 @@ def belongings(house):
     return len(names), threading.active_count(), len(children)
 
 
-@pytest.mark.parametrize("count", [40, pytest.param(300, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [12, pytest.param(300, marks=pytest.mark.soak)])
 def test_many_runs_in_a_row_leak_nothing(house, count):
     house.how = "quick"
     house.boss.supervise(house.admit())

@@ -13,12 +13,12 @@ os.waitpid(child(lambda: (os.setsid(), child(lambda: here('daemon')))), 0)
 """
 
 
-@pytest.mark.slow
-def test_fifty_shims_at_once_leave_nothing(stable: Stable):
+@pytest.mark.parametrize("each", [4, pytest.param(17, marks=pytest.mark.soak)])
+def test_many_shims_at_once_leave_nothing(stable: Stable, each: int):
     """A third exits by itself, a third is stopped, a third loses its agent before go."""
-    leaving = [stable.run(TREE, name=f"exit{n}", grace_seconds=0.2) for n in range(17)]
-    stopped = [stable.run(TREE + "here('agent')", name=f"stop{n}") for n in range(17)]
-    deserted = [stable.run("tell('never')", name=f"eof{n}") for n in range(16)]
+    leaving = [stable.run(TREE, name=f"exit{n}", grace_seconds=0.2) for n in range(each)]
+    stopped = [stable.run(TREE + "here('agent')", name=f"stop{n}") for n in range(each)]
+    deserted = [stable.run("tell('never')", name=f"eof{n}") for n in range(each)]
     crowd = leaving + stopped + deserted
     for shim in crowd:
         shim.start()

@@ -6,9 +6,16 @@ import json
 from contextlib import closing
 
 import pytest
+from command_calls import caller
 from database import Database
 
 pytestmark = pytest.mark.postgres
+
+
+@pytest.fixture
+def hostler(tmp_path, environment):
+    """Run a command in this process."""
+    return caller(tmp_path, environment)
 
 
 def known(database):

@@ -13,8 +13,6 @@ from sqlalchemy import insert, select
 
 from hostler.store.tables import repositories, store_meta
 
-PROCESSES = 32
-
 
 def write_until_killed(pipe, home, name):
     """Two rows in each transaction; each is acknowledged after its commit."""
@@ -32,10 +30,10 @@ def rows(database):
         return meta, set(tx.execute(select(repositories.c.repo_full_name)).scalars())
 
 
-@pytest.mark.slow
-def test_no_acknowledged_write_of_32_killed_processes_is_lost(sqlite_database):
+@pytest.mark.parametrize("processes", [8, pytest.param(32, marks=pytest.mark.soak)])
+def test_no_acknowledged_write_of_killed_processes_is_lost(sqlite_database, processes):
     children = [
-        Child(write_until_killed, sqlite_database.home, f"p{number}") for number in range(PROCESSES)
+        Child(write_until_killed, sqlite_database.home, f"p{number}") for number in range(processes)
     ]
     acknowledged = {number: [child.hear(), child.hear()] for number, child in enumerate(children)}
     # All are in the middle of something now; end them one after another, while the rest go on.
@@ -50,7 +48,7 @@ def test_no_acknowledged_write_of_32_killed_processes_is_lost(sqlite_database):
     # Whole transactions only: both of a pair, or none.
     assert {key for key in meta if key.startswith("p")} == names
     # At most one unacknowledged write each: the one that was cut off.
-    assert len(names) - len(said) <= PROCESSES
+    assert len(names) - len(said) <= processes
     assert sqlite_database.inspect().sound
     with closing(sqlite_database.open()) as store, store.write() as tx:
         tx.execute(insert(store_meta).values(key="after", value="x"))

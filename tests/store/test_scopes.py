@@ -39,7 +39,7 @@ def try_to_be_admitted(pipe, home, url, name):
 def test_many_writers_under_one_scope_never_exceed_the_cap(postgres_database):
     database = postgres_database
     children = [
-        Child(try_to_be_admitted, database.home, database.url, f"p{number}") for number in range(12)
+        Child(try_to_be_admitted, database.home, database.url, f"p{number}") for number in range(6)
     ]
     for child in children:
         assert child.hear() == "ready"

@@ -223,18 +223,21 @@ def test_words_wait_until_they_are_answered_or_replaced(store):
         assert waiting_keys(tx, REPO, 7, 12) == ["issue"]
 
 
-@pytest.mark.parametrize("state", TaskState)
-def test_only_what_waits_for_a_place_has_a_gate(store, state):
+def test_only_what_waits_for_a_place_has_a_gate(store):
     """One that came to rest is not held by the gate of its last wait, nor noted by a late turn."""
-    waits = state in (TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED)
+    waiting = {TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED}
     with store.write("tasks") as tx:
-        add_task(tx, task(tx, id="t1"))
-        note_gate(tx, "t1", "time")
-        held = require_task(tx, "t1")
-        after = change_task(tx, held, replace(held, state=state))
-        assert (after.gate, bool(after.gate_since)) == (("time", True) if waits else ("", False))
-        note_gate(tx, "t1", "cap")
-        assert require_task(tx, "t1").gate == ("cap" if waits else "")
+        for number, state in enumerate(TaskState, start=1):
+            id = f"t{number}"
+            add_task(tx, task(tx, number, id=id))
+            note_gate(tx, id, "time")
+            held = require_task(tx, id)
+            after = change_task(tx, held, replace(held, state=state))
+            known = (state, after.gate, after.gate_since is not None)
+            note_gate(tx, id, "cap")
+            later = require_task(tx, id).gate
+            expected = ("time", True, "cap") if state in waiting else ("", False, "")
+            assert (*known, later) == (state, *expected)
 
 
 def test_who_read_a_task_before_a_rename_does_not_rename_it_back(store):
