@@ -1,0 +1,865 @@
+"""Gates, shares, believed moments, ends of leases and closings of pools, at their limits."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from hostler.config import Agent, PoolCaps
+from hostler.config.settings import Runtime
+from hostler.errors import HostlerError
+from hostler.governor import learned as learned_module
+from hostler.governor import learning, parking, waiting, wishing
+from hostler.governor.believed import (
+    believed,
+    longest_break,
+    longest_gate,
+    longest_spacing,
+)
+from hostler.governor.gates import (
+    SHARED_BY,
+    UNTIL_RESUMED,
+    Ask,
+    Closed,
+    Denied,
+    Gate,
+    Granted,
+    Scene,
+    SharedBy,
+    decide,
+    share_of,
+    too_wide,
+)
+from hostler.governor.learned import Learned, control_of, learned, load_of, slot_of, slots_of
+from hostler.governor.learning import News, after
+from hostler.governor.leasing import COUNTING, closed_since
+from hostler.governor.moments import age_of, deadline, is_off, readable
+from hostler.governor.overlay import (
+    Announced,
+    Breaker,
+    Knobs,
+    Load,
+    Overlay,
+    Reason,
+    Report,
+    Seen,
+    Shut,
+    Slot,
+    Source,
+)
+from hostler.governor.parking import LONGEST, closed
+from hostler.governor.policy import Policy, knobs_of, policy_of
+from hostler.governor.pools import named_by_hand, pool_key, pool_of, provider_of
+from hostler.governor.pruning import (
+    Survey,
+    is_stale,
+    judged,
+    lease_ended,
+    silent_ends,
+    wish_ended,
+)
+from hostler.governor.remembering import as_text, from_text
+from hostler.governor.shares import ENDLESS, Wish, circle_of, shares, turn_at
+from hostler.governor.switched import Switched
+from hostler.model import stamp
+from hostler.store.demand import Demand
+from hostler.store.leases import Holder, Lease
+from hostler.store.parked import Parked
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+KNOBS = Knobs(max_global=8, adaptive=True, hard_max=16)
+A = Slot("a", "t1")
+ASK = Ask("run-1", "ant", "anthropic", width=3)
+SCENE = Scene(NOW, "anthropic", 0, 0, 0, 0, 4000, (Wish("ant", 0, 1),))
+POLICY = Policy(default_cap=4, machine_max_agents=5)
+
+
+def ago(seconds: float) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
+
+def ahead(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+# -- gates -----------------------------------------------------------------------------------------
+
+
+def denied(policy=POLICY, ask=ASK, **more) -> Denied | None:
+    return decide(ask, replace(SCENE, **more), policy)
+
+
+def test_the_machine_is_full_at_its_ceiling_and_a_ceiling_of_none_is_none():
+    assert denied(on_machine=4) is None
+    full = denied(on_machine=5)
+    assert (full.gate, full.found, full.allowed) == (Gate.MACHINE, 5, 5)
+    assert full.what == "5 of 5 agents run on this machine."
+    for none in (0, -1):
+        assert denied(replace(POLICY, machine_max_agents=none), on_machine=99) is None
+    assert denied(replace(POLICY, machine_max_agents=1), on_machine=1).gate is Gate.MACHINE
+
+
+def test_memory_may_fall_to_its_floor_and_no_lower():
+    assert denied(free_mb=1024) is None and denied(free_mb=None) is None
+    low = denied(free_mb=1023)
+    assert (low.gate, low.found, low.allowed) == (Gate.MEMORY, 1023, 1024)
+
+
+def test_a_pool_is_full_at_its_cap():
+    assert denied(in_pool=3) is None
+    full = denied(in_pool=4)
+    assert (full.gate, full.found, full.allowed) == (Gate.CAP, 4, 4)
+    assert "governor set --provider anthropic --max-global N" in full.remedy
+    known = Learned(KNOBS, Overlay(dynamic_cap=4), "", NOW)
+    assert "up to 16" in denied(in_pool=4, learned=known).remedy
+
+
+def test_a_project_is_full_at_its_width_and_a_width_of_none_is_none():
+    assert denied(own=2) is None
+    full = denied(own=3)
+    assert (full.gate, full.found, full.allowed) == (Gate.WIDTH, 3, 3)
+    for none in (0, -1):
+        assert denied(ask=replace(ASK, width=none), own=99) is None
+    assert denied(ask=replace(ASK, width=1), own=1).gate is Gate.WIDTH
+
+
+def test_a_project_is_full_at_its_share():
+    wishes = (Wish("ant"), Wish("bee"))
+    assert denied(wishes=wishes, own_in_pool=1) is None
+    full = denied(wishes=wishes, own_in_pool=2)
+    assert (full.gate, full.found, full.allowed) == (Gate.SHARE, 2, 2)
+    assert "(cap 4 across 2 projects)" in full.what and full.opens_at is None
+
+
+def test_the_rotation_brings_another_slot_when_it_is_ones_turn():
+    policy = replace(POLICY, default_cap=3, rotation_window_seconds=60)
+    wishes = (Wish("ant"), Wish("bee"))
+    turns = [
+        denied(policy, wishes=wishes, own_in_pool=1, now=ahead(60 * turn)) for turn in range(2)
+    ]
+    (held,) = [one for one in turns if one is not None]
+    turn = turns.index(held)
+    assert held.opens_at == ahead(60 * (turn + 1))
+    inside = denied(policy, wishes=wishes, own_in_pool=1, now=ahead(60 * turn + 59))
+    assert inside.opens_at == ahead(60 * (turn + 1))
+
+
+def test_an_opening_is_looked_for_a_hundred_turns_ahead():
+    wishes = (Wish("ant", weight=1), *(Wish(f"x{number:03d}") for number in range(150)))
+    policy = replace(POLICY, default_cap=1)
+    found = [
+        denied(policy, wishes=wishes, own_in_pool=0, now=ahead(60 * turn)) for turn in range(151)
+    ]
+    waits = [(one.opens_at - ahead(60 * turn)) / timedelta(seconds=60)
+             for turn, one in enumerate(found) if one is not None and one.opens_at]  # fmt: skip
+    assert max(waits) == 100 and len(waits) == 100 and found.count(None) == 1
+
+
+def test_a_width_over_the_share_is_told_and_a_quiet_project_is_not_too_wide():
+    wishes = (Wish("ant", 0, 0), Wish("bee"))
+    scene = replace(SCENE, wishes=wishes)
+    assert too_wide(replace(ASK, width=2), scene, POLICY) is None
+    words = too_wide(replace(ASK, width=3), scene, POLICY)
+    assert "width 3" in words and "is 2 (cap 4 across 2 projects)" in words
+    alone = too_wide(replace(ASK, width=5), replace(SCENE, wishes=(Wish("ant"),)), POLICY)
+    assert "is 4 (cap 4 across 1 project)" in alone
+    assert share_of(scene, POLICY, "bee") == 4
+
+
+def test_a_parked_pool_opens_at_its_moment():
+    shut = denied(parked=Closed(ahead(1), ago(5), "Spent."))
+    assert (shut.gate, shut.since, shut.opens_at) == (Gate.PARKED, ago(5), ahead(1))
+    assert shut.what == "Pool anthropic is closed until 2026-03-01 12:00:01 UTC: Spent."
+    assert denied(parked=Closed(NOW, None, "")) is None
+    endless = denied(parked=Closed(UNTIL_RESUMED, None, ""))
+    assert endless.opens_at is None and "until an operator opens it." in endless.what
+    assert UNTIL_RESUMED.year == 9999
+
+
+def test_a_policy_closes_its_own_gate_with_a_remedy():
+    class Held(Learned):
+        shut = Shut("limit", "it asks to wait", ago(1), ahead(9))
+
+    held = denied(learned=Held(KNOBS, Overlay(), "", NOW))
+    assert (held.gate, held.since, held.opens_at) == (Gate.LIMIT, ago(1), ahead(9))
+    assert held.what == "Pool anthropic is held back: it asks to wait."
+    broken = Overlay(breaker_state=Breaker.OPEN, breaker_open_at=NOW, breaker_break_seconds=9.0)
+    remedy = denied(learned=Learned(KNOBS, broken, "", NOW)).remedy
+    assert remedy == "Wait, or forget it with `hostler governor reset --provider anthropic`."
+
+
+def test_a_denial_says_the_same_to_programs():
+    found = denied(in_pool=4)
+    told = found.as_json()
+    assert told["gate"] == "cap" and told["shared_by"] == "pool" and told["since"] is None
+    assert (told["found"], told["allowed"], told["opens_at"]) == (4, 4, None)
+    timed = replace(found, since=ago(1), opens_at=ahead(1)).as_json()
+    assert (timed["since"], timed["opens_at"]) == (stamp(ago(1)), stamp(ahead(1)))
+    assert {gate for gate, by in SHARED_BY.items() if by is SharedBy.PROJECT} == {"width", "share"}
+    assert {gate for gate, by in SHARED_BY.items() if by is SharedBy.MACHINE} == {
+        "machine",
+        "memory",
+    }
+
+
+def test_defaults_of_an_ask_and_of_a_policy():
+    ask, policy = Ask("l", "p"), Policy()
+    assert (ask.pool, ask.task_id, ask.program, ask.model, ask.width, ask.weight) == (
+        *("", "", "", ""),
+        *(0, 1),
+    )
+    assert (policy.default_cap, policy.machine_max_agents, policy.memory_floor_mb) == (8, 0, 1024)
+    assert (policy.demand_ttl_seconds, policy.rotation_window_seconds) == (600, 60)
+    assert policy.unattached_lease_ttl_seconds == 300
+
+
+# -- shares ----------------------------------------------------------------------------------------
+
+
+def test_slots_are_dealt_around_the_circle_to_whoever_wants_another():
+    names = ("a", "b", "c")
+    assert shares(7, [Wish(name) for name in reversed(names)], 0) == {"a": 3, "b": 2, "c": 2}
+    assert shares(7, map(Wish, names), 1) == {"a": 2, "b": 2, "c": 3}
+    assert shares(7, map(Wish, names), 2) == {"a": 2, "b": 3, "c": 2}
+    assert shares(0, map(Wish, names), 0) == {"a": 0, "b": 0, "c": 0}
+    assert shares(5, [], 3) == {}
+    assert shares(10, [Wish("a", 1, 1), Wish("b")], 0) == {"a": 2, "b": 8}
+    assert shares(10, [Wish("a", 0, -9), Wish("b", 0, 3)], 0) == {"a": 0, "b": 3}
+    assert shares(6, [Wish("a", weight=2), Wish("b")], 0) == {"a": 4, "b": 2}
+    assert shares(3, [Wish("a", weight=0), Wish("b", weight=-2)], 0) == {"a": 2, "b": 1}
+
+
+def test_many_slots_take_no_longer_than_few():
+    assert shares(ENDLESS, [Wish("a"), Wish("b", 0, 7)], 0) == {"a": ENDLESS - 7, "b": 7}
+    assert Wish("a").total == ENDLESS == 1_000_000 and Wish("a", 2, 3).total == 5
+    assert (Wish("a").active, Wish("a").weight) == (0, 1)
+
+
+def test_weights_are_spread_evenly_over_the_circle():
+    assert circle_of((1, 1, 1)) == (0, 1, 2) == circle_of((5, 5, 5))
+    assert circle_of((2, 1)) == (0, 1, 0) and circle_of((3, 1)) == (0, 0, 1, 0)
+    assert circle_of((4, 2)) == (0, 1, 0) and circle_of(()) == ()
+    assert turn_at(119.9, 60) == 1 and turn_at(120, 60) == 2
+
+
+# -- believed moments ------------------------------------------------------------------------------
+
+PAST = (
+    "last_decrease_at",
+    "last_rate_limit_at",
+    "last_probe_at",
+    "breaker_open_at",
+    "last_dispatch_at",
+    "window_at",
+    "looked_at",
+    "deaf_since",
+    "announced_at",
+    "damaged_at",
+)
+
+
+@pytest.mark.parametrize("name", PAST)
+def test_a_past_moment_from_the_future_counts_as_now(name):
+    for moment in (ago(5), NOW):
+        overlay = Overlay(**{name: moment})
+        assert believed(KNOBS, overlay, NOW) is overlay
+    assert believed(KNOBS, Overlay(**{name: ahead(1)}), NOW) == Overlay(**{name: NOW})
+
+
+def test_remembered_moments_from_the_future_count_as_now():
+    overlay = Overlay(recent_decreases=(ago(1), ahead(1)))
+    assert believed(KNOBS, overlay, NOW).recent_decreases == (ago(1), NOW)
+    overlay = Overlay(recent_rate_limit_events=(Seen(ago(1), A), Seen(ahead(1), A)))
+    assert believed(KNOBS, overlay, NOW).recent_rate_limit_events == (Seen(ago(1), A), Seen(NOW, A))
+    probing = Overlay(breaker_state=Breaker.HALF_OPEN, probe=A, probe_admitted_at=ahead(1))
+    assert believed(KNOBS, probing, NOW).probe_admitted_at == NOW
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [("settle_until", 120), ("next_dispatch_at", 4.5), ("gate_until", 86_400)],
+)
+def test_a_deadline_is_no_farther_ahead_than_it_could_be_set(name, most):
+    for moment in (ago(5), ahead(most)):
+        overlay = Overlay(**{name: moment})
+        assert believed(KNOBS, overlay, NOW) is overlay
+    assert believed(KNOBS, Overlay(**{name: ahead(most + 1)}), NOW) == Overlay(
+        **{name: ahead(most)}
+    )
+
+
+def test_a_gate_is_believed_for_as_long_as_was_said_and_a_day_at_most():
+    assert longest_gate(Overlay()) == 86_400 == longest_gate(Overlay(gate_seconds=-1.0))
+    assert longest_gate(Overlay(gate_seconds=30.0)) == 30.0
+    assert longest_gate(Overlay(gate_seconds=1e9)) == 86_400
+    assert longest_gate(Overlay(gate_seconds=0.5)) == 0.5
+
+
+def test_a_break_is_an_hour_at_most_unless_the_operator_wants_more():
+    assert longest_break(KNOBS) == 3600.0
+    assert longest_break(replace(KNOBS, break_seconds=4000.0)) == 4000.0
+    opened = Overlay(breaker_state=Breaker.OPEN, breaker_open_at=NOW, breaker_break_seconds=3600.0)
+    assert believed(KNOBS, opened, NOW) is opened
+    long = replace(opened, breaker_break_seconds=3601.0)
+    assert believed(KNOBS, long, NOW) == opened
+
+
+def test_a_spacing_reaches_half_more_than_its_distance():
+    assert longest_spacing(KNOBS) == 4.5
+    assert longest_spacing(replace(KNOBS, min_dispatch_interval_seconds=-1.0)) == 0.0
+    assert longest_spacing(replace(KNOBS, min_dispatch_interval_seconds=0.5)) == 0.75
+
+
+def test_a_negative_settle_time_leaves_no_deadline_ahead():
+    knobs = replace(KNOBS, settle_seconds=-5.0)
+    assert believed(knobs, Overlay(settle_until=ahead(9)), NOW).settle_until == NOW
+    past = Overlay(settle_until=ago(1))
+    assert believed(knobs, past, NOW) is past
+
+
+def test_what_belongs_together_is_completed():
+    undated = Overlay(breaker_state=Breaker.OPEN, breaker_break_seconds=10.0)
+    found = believed(KNOBS, undated, NOW)
+    assert (found.breaker_open_at, found.breaker_break_seconds) == (NOW, 300.0)
+    longer = believed(KNOBS, replace(undated, breaker_break_seconds=400.0), NOW)
+    assert longer.breaker_break_seconds == 400.0
+    lost = Overlay(probe=A, probe_admitted_at=ago(1))
+    assert believed(KNOBS, lost, NOW) == Overlay()
+    tried = Overlay(breaker_state=Breaker.HALF_OPEN, probe=A)
+    assert believed(KNOBS, tried, NOW) == replace(tried, probe_admitted_at=NOW)
+    whole = replace(tried, probe_admitted_at=ago(1))
+    assert believed(KNOBS, whole, NOW) is whole
+    closed_one = Overlay(breaker_break_seconds=5.0)
+    assert believed(KNOBS, closed_one, NOW) is closed_one
+
+
+def test_stored_moments_are_readable_or_none():
+    assert readable(stamp(NOW)) == NOW and readable("") is None and readable("soon") is None
+    assert readable(None) is None
+    assert age_of(stamp(ago(5)), NOW) == timedelta(seconds=5)
+    assert age_of(stamp(ahead(5)), NOW) == timedelta(0) == age_of("soon", NOW)
+    day = timedelta(days=1)
+    assert deadline(stamp(ahead(5)), NOW, day) == ahead(5)
+    assert deadline("soon", NOW, day) == NOW + day == deadline(stamp(NOW + 2 * day), NOW, day)
+    assert is_off("soon", NOW) and is_off(stamp(ahead(1)), NOW)
+    assert not is_off(stamp(NOW), NOW) and not is_off(stamp(ago(1)), NOW)
+
+
+# -- a policy that is switched off -----------------------------------------------------------------
+
+
+class Told:
+    """A policy that answers with what it was given."""
+
+    def __getattr__(self, name):
+        return lambda *given, **more: (name, given, more)
+
+
+CALLS = {
+    "passed": (NOW, Load(0, waiting=False)),
+    "shut": (NOW,),
+    "admitted": (NOW, A, 0.5),
+    "limited": (NOW, Report(A, Source.LIVE, Reason.BURST)),
+    "announced": (NOW, Announced(A, 0.5)),
+    "answered": (NOW, A, 3),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+def test_a_policy_hears_nothing_while_it_is_off_and_believable_moments_while_it_is_on(name):
+    given, off = Overlay(looked_at=ahead(5)), replace(KNOBS, adaptive=False)
+    switched = Switched(Told())
+    answer = getattr(switched, name)(off, given, *CALLS[name])
+    assert answer is None if name == "shut" else answer is given
+    heard = getattr(switched, name)(KNOBS, given, *CALLS[name])
+    assert heard == (name, (KNOBS, Overlay(looked_at=NOW), *CALLS[name]), {})
+
+
+@pytest.mark.parametrize("reached", [True, False])
+def test_a_released_slot_is_told_with_whether_it_was_answered(reached):
+    given, off = Overlay(looked_at=ahead(5)), replace(KNOBS, adaptive=False)
+    switched = Switched(Told())
+    assert switched.released(off, given, NOW, A, reached=reached) is given
+    heard = switched.released(KNOBS, given, NOW, A, reached=reached)
+    assert heard == ("released", (KNOBS, Overlay(looked_at=NOW), NOW, A), {"reached": reached})
+
+
+def test_the_cap_is_the_operators_while_it_is_off():
+    switched = Switched(Told())
+    assert switched.cap(replace(KNOBS, adaptive=False), Overlay(dynamic_cap=3)) == 8
+    assert switched.cap(KNOBS, Overlay()) == ("cap", (KNOBS, Overlay()), {})
+
+
+# -- what is learned -------------------------------------------------------------------------------
+
+
+def test_a_pool_is_seen_by_its_policy_now():
+    text = as_text(Overlay(dynamic_cap=8, last_probe_at=ago(300)))
+    found = learned(KNOBS, text, NOW, Load(0, waiting=False))
+    assert found.cap == 9 and found.shut is None and found.stored == text and found.now == NOW
+    started = from_text(found.after_start(A, 0.5))
+    assert started.next_dispatch_at == ahead(3)
+
+
+def test_a_probe_whose_program_is_gone_leaves_the_way_free():
+    probing = Overlay(breaker_state=Breaker.HALF_OPEN, probe=A, probe_admitted_at=ago(5))
+    text = as_text(probing)
+    quiet = Load(0, waiting=False)
+    assert learned(KNOBS, text, NOW, quiet, [A]).overlay.probe is None
+    assert learned(KNOBS, text, NOW, quiet, [A]).overlay.breaker_state is Breaker.HALF_OPEN
+    assert learned(KNOBS, text, NOW, quiet).overlay.probe == A
+
+
+def test_an_unknown_policy_is_the_usual_one():
+    assert control_of(replace(KNOBS, policy="new")) is control_of(replace(KNOBS, policy="aimd"))
+    assert control_of(replace(KNOBS, policy="served")) is not control_of(KNOBS)
+    assert learned_module.USUAL == "aimd"
+
+
+def test_a_program_without_a_task_is_mute_and_known_by_its_lease():
+    assert slot_of("p", "t", "l") == Slot("p", "t") and slot_of("p", "", "l") == Slot("p", "l")
+    rows = [("p", "t", "l1"), ("p", "", "l2")]
+    found = load_of(2, rows, waiting=True, heard=[A])
+    assert found == Load(
+        2, True, frozenset({Slot("p", "t"), Slot("p", "l2"), A}), frozenset({Slot("p", "l2")})
+    )
+    assert slots_of(rows) == {Slot("p", "t"), Slot("p", "l2")}
+
+
+def test_news_of_one_agent_are_told_in_order(monkeypatch):
+    heard = []
+
+    class Ear:
+        def __getattr__(self, name):
+            def note(knobs, overlay, now, *given, **more):
+                heard.append((name, *given, *more.values()))
+                return overlay
+
+            return note
+
+    monkeypatch.setattr(learning, "control_of", lambda knobs: Ear())
+    limit, word = Report(A, Source.LIVE, Reason.BURST), Announced(A, 0.5)
+    after(KNOBS, Overlay(), NOW, News(A, (limit,), (word,), 2, over=True, reached=True))
+    assert heard == [
+        ("announced", word),
+        ("limited", limit),
+        ("answered", A, 2),
+        ("released", A, True),
+    ]
+    heard.clear()
+    assert after(KNOBS, Overlay(), NOW, News(A)) == Overlay() and not heard
+    after(KNOBS, Overlay(), NOW, News(A, answers=1))
+    assert heard == [("answered", A, 1)]
+
+
+# -- the operator's word ---------------------------------------------------------------------------
+
+
+def test_a_cap_is_the_pools_or_its_providers_or_the_default():
+    policy = Policy(caps={"openai": 3, "openai:b": 5}, default_cap=7)
+    assert [policy.cap(name) for name in ("openai", "openai:a", "openai:b", "x")] == [3, 3, 5, 7]
+    pools = ["openai:c", "openai:a", "openai:b", "openai", "x:a"]
+    assert policy.heirs("openai", pools) == ["openai:a", "openai:c"]
+
+
+def test_a_hard_max_that_is_not_set_is_twice_the_cap():
+    policy = Policy(tuned={"a": Knobs(hard_max=0, adaptive=True), "b": Knobs(hard_max=5)})
+    assert (policy.knobs("a").max_global, policy.knobs("a").hard_max) == (8, 16)
+    assert policy.knobs("a:x").adaptive and policy.knobs("b").hard_max == 5
+    assert policy.knobs("c").hard_max == 16 and not policy.knobs("c").adaptive
+    assert policy.is_adaptive("a") and policy.is_adaptive("a:x") and not policy.is_adaptive("b")
+    assert not policy.is_adaptive("c") and policy.adapts
+    assert not Policy(tuned={"b": Knobs()}).adapts and not Policy().adapts
+
+
+def test_both_files_of_the_operator_become_a_policy():
+    pools = {"a": PoolCaps(max_global_agents=3, adaptive=True), "b": PoolCaps(max_global_agents=0)}
+    policy = policy_of(Runtime(max_global_agents=9), pools)
+    assert policy.caps == {"a": 3} and set(policy.tuned) == {"a", "b"} and policy.default_cap == 9
+    found = knobs_of(PoolCaps(max_global_agents=1, hard_max=4, settle_seconds=5, break_seconds=6))
+    assert (found.max_global, found.hard_max) == (1, 4)
+    assert (found.settle_seconds, found.break_seconds, found.adaptive) == (5, 6, False)
+    assert policy_of(Runtime(), {"a": PoolCaps(max_global_agents=1)}).caps == {"a": 1}
+
+
+def test_a_pool_is_named_by_the_agent_its_model_or_its_kind():
+    def pool(**given):
+        return pool_of(Agent(**{"kind": "command", "command": ["x"], **given}))
+
+    assert pool(pool=" mine ") == "mine" and pool(kind="claude") == "anthropic"
+    assert pool(kind="codex") == "openai" and pool(kind="gemini") == "google"
+    assert pool(kind="opencode", model="groq/x") == "groq"
+    assert pool(kind="opencode", model="x") == pool_key("") == pool()
+    assert pool(kind="claude", model="groq/x") == "anthropic"
+    assert provider_of("a:b") == "a" and pool_key("  ") == pool_key("")
+
+
+def test_a_name_that_a_person_typed_is_printable_and_short():
+    assert named_by_hand("pool", " a:b ") == "a:b"
+    assert named_by_hand("pool", "x" * 200) == "x" * 200
+    for bad in ("x" * 201, "a b", "a\nb"):
+        with pytest.raises(HostlerError, match="is no name of a pool") as error:
+            named_by_hand("pool", bad)
+        assert error.value.exit_code == 2
+
+
+# -- the ends of leases and wishes -----------------------------------------------------------------
+
+HOLDER = Holder("host", "boot", "ns", 7, 1)
+
+
+def lease(name="l1", *, seen=0.0, **more) -> Lease:
+    given = {"acquired_at": stamp(NOW), "seen_at": stamp(ago(seen)), **more}
+    return Lease(name, "anthropic", "ant", HOLDER, **given)
+
+
+def wish(*, said=0.0, wanted=1) -> Demand:
+    return Demand("anthropic", "ant", HOLDER, stamp(ago(said)), wanted)
+
+
+def test_a_lease_ends_with_its_holder_or_after_five_minutes_without_a_sign():
+    assert lease_ended(lease(), False, NOW, POLICY)
+    assert not lease_ended(lease(seen=999), True, NOW, POLICY)
+    assert lease_ended(lease(seen=300), None, NOW, POLICY)
+    assert not lease_ended(lease(seen=299), None, NOW, POLICY)
+
+
+def test_a_wish_ends_with_its_process_its_last_start_or_after_ten_minutes():
+    assert not wish_ended(wish(said=599), True, NOW, POLICY)
+    assert wish_ended(wish(said=600), True, NOW, POLICY) and is_stale(wish(said=600), NOW, POLICY)
+    assert not is_stale(wish(said=599), NOW, POLICY)
+    assert wish_ended(wish(), False, NOW, POLICY) and not wish_ended(wish(), None, NOW, POLICY)
+    assert wish_ended(wish(wanted=0), True, NOW, POLICY)
+    assert not wish_ended(wish(wanted=None), True, NOW, POLICY)
+    assert not wish_ended(wish(wanted=1), True, NOW, POLICY)
+
+
+def test_what_becomes_of_leases_by_whether_their_holders_live():
+    def found(one, lives, runs=frozenset()):
+        return judged([one], [], NOW, POLICY, lambda holder: lives, runs)
+
+    fresh = lease()
+    assert found(fresh, True) == Survey((fresh,), (), frozenset(), (), (), (), ())
+    assert found(fresh, False) == Survey((), (fresh,), frozenset(), (), (), (), ())
+    assert found(fresh, None).unseen == {"l1"} and found(fresh, None).leases == (fresh,)
+    # A killed shim may have left some of its run.
+    assert found(fresh, False, {"l1"}).unseen == {"l1"}
+    assert found(fresh, False, {"l2"}).ended == (fresh,)
+    assert found(fresh, True, {"l1"}).unseen == frozenset()
+
+
+def test_who_lives_is_noted_every_quarter_of_the_time_to_live():
+    def noted(one, lives=True):
+        return judged([one], [], NOW, POLICY, lambda holder: lives).noted
+
+    assert noted(lease(seen=74)) == () and noted(lease(seen=75)) != ()
+    assert noted(lease(seen=75), None) == () and noted(lease(seen=-5)) != ()
+    assert noted(lease(seen=-5), None) != ()
+
+
+def test_wishes_that_are_off_are_renewed_and_ended_ones_are_not():
+    good, old, off = wish(), wish(said=600), wish(said=-5)
+    found = judged([], [good, old, off], NOW, POLICY, lambda holder: True)
+    assert found.demand == (good, off) and found.ended_demand == (old,)
+    assert found.renewed == (off,)
+    spent = wish(said=-5, wanted=0)
+    assert judged([], [spent], NOW, POLICY, lambda holder: True).renewed == ()
+
+
+def test_only_programs_without_a_task_end_without_a_word():
+    ended = (lease("l1"), lease("l2", task_id="t"), replace(lease("l3"), pool="other"))
+    found = Survey((), ended, frozenset(), (), (), (), ())
+    assert silent_ends(found, "anthropic") == [Slot("ant", "l1")]
+
+
+@pytest.mark.parametrize(
+    ("gate", "counts"),
+    [
+        (Gate.CAP, ["same"]),
+        (Gate.WIDTH, ["same", "pool"]),
+        (Gate.SHARE, ["same", "pool"]),
+        (Gate.MACHINE, ["same", "pool", "project"]),
+        (Gate.MEMORY, []),
+    ],
+)
+def test_a_gate_is_closed_since_the_newest_lease_that_it_counts(gate, counts):
+    ages = {"same": 50, "pool": 40, "project": 30, "machine": 20, "lent": 10}
+    rows = {
+        "same": lease("same"),
+        "pool": replace(lease("pool"), pool="other"),
+        "project": replace(lease("project"), project="bee", pool="other"),
+        "machine": replace(
+            lease("machine"), holder=replace(HOLDER, boot_id="x"), project="bee", pool="other"
+        ),
+        "lent": lease("lent", lent=True),
+    }
+    living = [replace(rows[name], acquired_at=stamp(ago(age))) for name, age in ages.items()]
+    no = Denied(gate, "anthropic", "ant", "", "")
+    here = SimpleNamespace(holder=HOLDER)
+    newest = min((ages[name] for name in counts), default=None)
+    assert closed_since(no, living, here, NOW) == (ago(newest) if newest else None)
+    assert closed_since(no, [], here, NOW) is None
+
+
+def test_a_lease_from_the_future_closed_a_gate_now_and_one_without_a_boot_counts():
+    no = Denied(Gate.MACHINE, "anthropic", "ant", "", "")
+    here = SimpleNamespace(holder=HOLDER)
+    future = replace(lease(), acquired_at=stamp(ahead(9)))
+    assert closed_since(no, [future], here, NOW) == NOW
+    unknown = replace(lease(), holder=replace(HOLDER, boot_id=""), acquired_at=stamp(ago(9)))
+    assert closed_since(no, [unknown], here, NOW) == ago(9)
+    assert {Gate.BREAKER, Gate.MACHINE, Gate.CAP, Gate.WIDTH, Gate.SHARE} == COUNTING
+
+
+# -- closings --------------------------------------------------------------------------------------
+
+
+class Book:
+    """The rows of closed pools and of what was learned, without a database."""
+
+    def __init__(self, monkeypatch):
+        self.rows, self.overlays, self.writes = {}, {}, 0
+        monkeypatch.setattr(parking, "parked_pool", lambda tx, key: self.rows.get(key))
+        monkeypatch.setattr(parking, "parked_pools", lambda tx: [*self.rows.values()])
+        monkeypatch.setattr(parking, "park_pool", self._put)
+        monkeypatch.setattr(
+            parking, "unpark_pool", lambda tx, key: self.rows.pop(key, None) is not None
+        )
+        monkeypatch.setattr(parking, "find_overlay", lambda tx, key: self.overlays.get(key, ""))
+        monkeypatch.setattr(parking, "all_overlays", lambda tx: self.overlays)
+        monkeypatch.setattr(
+            parking, "put_overlay", lambda tx, key, text: self.overlays.update({key: text})
+        )
+
+    def _put(self, tx, row):
+        self.writes += 1
+        self.rows[row.pool] = row
+
+    def now(self):
+        return NOW
+
+
+@pytest.fixture
+def book(monkeypatch):
+    return Book(monkeypatch)
+
+
+def test_a_pool_is_closed_until_a_moment_a_month_ahead_at_most(book):
+    parking.park(book, " a ", ahead(60), "Spent.", "r1")
+    assert book.rows["a"] == Parked("a", stamp(NOW), stamp(ahead(60)), "Spent.", "r1")
+    parking.park(book, "b", NOW + timedelta(days=400), "", "")
+    assert book.rows["b"].until == stamp(NOW + timedelta(days=31))
+    parking.park(book, "c", UNTIL_RESUMED, "", "")
+    assert book.rows["c"].until == stamp(UNTIL_RESUMED)
+    assert timedelta(days=31) == LONGEST
+
+
+def test_a_closing_that_lasts_longer_stays_and_is_nobodys_alone_any_more(book):
+    parking.park(book, "a", ahead(60), "First.", "r1")
+    parking.park(book, "a", ahead(60), "Again.", "r1")
+    assert book.writes == 1
+    parking.park(book, "a", ahead(30), "Second.", "r2")
+    assert book.rows["a"] == Parked("a", stamp(NOW), stamp(ahead(60)), "First.", "")
+    parking.park(book, "a", ahead(90), "Third.", "r1")
+    assert (book.rows["a"].until, book.rows["a"].run) == (stamp(ahead(90)), "")
+
+
+def test_a_longer_closing_keeps_since_when_the_pool_is_closed(book):
+    book.rows["a"] = Parked("a", stamp(ago(50)), stamp(ahead(10)), "x", "r1")
+    parking.park(book, "a", ahead(90), "y", "r1")
+    assert book.rows["a"] == Parked("a", stamp(ago(50)), stamp(ahead(90)), "y", "r1")
+    book.rows["a"] = Parked("a", stamp(ago(50)), stamp(ago(10)), "x", "r1")
+    parking.park(book, "a", ahead(90), "y", "r2")
+    assert book.rows["a"] == Parked("a", stamp(NOW), stamp(ahead(90)), "y", "r2")
+
+
+def test_only_the_run_whose_word_closed_a_pool_alone_reopens_it(book):
+    parking.park(book, "a", ahead(60), "", "r1")
+    assert parking.reopen(book, "a", "r2") is False and "a" in book.rows
+    assert parking.reopen(book, "a", "r1") is True and not book.rows
+    assert parking.reopen(book, "a", "r1") is False
+
+
+def test_an_operator_opens_a_pool_whoever_closed_it(book):
+    assert parking.resume(book, "a") is False
+    parking.park(book, "a", ahead(60), "", "r1")
+    assert parking.resume(book, "a") is True and not book.rows
+    told = Overlay(dynamic_cap=3, gate_until=ahead(5), gate_seconds=5.0, pausing=True)
+    book.overlays["a"] = as_text(told)
+    assert parking.resume(book, " a ") is True
+    assert from_text(book.overlays["a"]) == Overlay(dynamic_cap=3)
+    over = as_text(replace(told, gate_until=NOW))
+    book.overlays["a"] = over
+    assert parking.resume(book, "a") is False and book.overlays["a"] == over
+
+
+def parked(since=0.0, until=60.0, **more) -> Parked:
+    return Parked("a", stamp(ago(since)), stamp(ahead(until)), "why", **more)
+
+
+def test_a_stored_closing_is_believed_for_as_long_as_it_was_set():
+    assert closed(None, NOW) is None
+    assert closed(parked(), NOW) == Closed(ahead(60), NOW, "why")
+    assert closed(parked(60, 0), NOW) is None and closed(parked(60, 1), NOW) is not None
+    # A clock that was set back by an hour makes it no longer.
+    assert closed(parked(-3600, 3660), NOW) == Closed(ahead(60), NOW, "why")
+    endless = replace(parked(), until=stamp(UNTIL_RESUMED))
+    assert closed(endless, NOW).until == UNTIL_RESUMED
+    damaged = replace(parked(), until="soon")
+    assert closed(damaged, NOW).until == NOW + LONGEST
+    undated = replace(parked(), at="once")
+    assert closed(undated, NOW) == Closed(ahead(60), None, "why")
+    backwards = parked(-100, 50)
+    assert closed(backwards, NOW).until == ahead(50)
+
+
+def test_closings_are_stored_as_they_are_believed(book):
+    book.rows["a"] = parked(-3600, 3660)
+    parking.mend_closings(book)
+    assert book.rows["a"] == parked() and book.writes == 1
+    parking.mend_closings(book)
+    assert book.writes == 1
+    book.rows["a"] = replace(parked(), at="once", until="soon")
+    parking.mend_closings(book)
+    assert book.rows["a"] == Parked("a", stamp(NOW), stamp(NOW + LONGEST), "why")
+    book.rows["a"] = parked(60, -5)
+    parking.mend_closings(book)
+    assert book.rows["a"] == parked(60, -5)
+
+
+def held_back(book, policy_name="served", **overlay):
+    book.overlays["x"] = as_text(Overlay(**overlay))
+    tuned = {"x": replace(KNOBS, policy=policy_name)}
+    return parking.closed_pools(book, Policy(tuned=tuned))
+
+
+def test_pools_are_closed_that_are_parked_or_held_back_for_a_minute(book):
+    book.rows["a"] = parked()
+    book.rows["b"] = replace(parked(60, -1), pool="b")
+    assert parking.closed_pools(book) == {"a"} == parking.closed_pools(book, Policy())
+    broken = {"breaker_state": Breaker.OPEN, "breaker_open_at": NOW}
+    assert held_back(book, breaker_break_seconds=60.0, **broken) == {"a", "x"}
+    assert held_back(book, breaker_break_seconds=59.0, **broken) == {"a"}
+    assert held_back(book, gate_until=ahead(60), gate_seconds=60.0) == {"a", "x"}
+    assert held_back(book, gate_until=ahead(59), gate_seconds=59.0) == {"a"}
+    # Who only keeps a distance, or waits for a probe, is not closed.
+    probing = {"breaker_state": Breaker.HALF_OPEN, "probe": A, "probe_admitted_at": NOW}
+    assert held_back(book, **probing) == {"a"}
+    slow = replace(KNOBS, policy="served", min_dispatch_interval_seconds=999.0)
+    book.overlays["x"] = as_text(Overlay(next_dispatch_at=ahead(900)))
+    assert parking.closed_pools(book, Policy(tuned={"x": slow})) == {"a"}
+
+
+# -- demand and waiting ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wanted", "stored"), [(None, None), (1, 1), (ENDLESS + 1, ENDLESS), (0, "gone"), (-1, "gone")]
+)
+def test_demand_is_stored_or_dropped(monkeypatch, wanted, stored):
+    found = []
+    monkeypatch.setattr(wishing.rows, "put_demand", lambda tx, said: found.append(said))
+    monkeypatch.setattr(wishing.rows, "drop_demand", lambda tx, said: found.append("gone"))
+    tx = SimpleNamespace(stamp=lambda: stamp(NOW))
+    here = SimpleNamespace(holder=HOLDER)
+    wishing.demand(tx, " a ", "ant", here, wanted=wanted, weight=2, width=3)
+    if stored == "gone":
+        assert found == ["gone"]
+        return
+    assert found == [Demand("a", "ant", HOLDER, stamp(NOW), stored, 2, 3)]
+    found.clear()
+    wishing.demand(tx, "a", "ant", here)
+    assert found == [Demand("a", "ant", HOLDER, stamp(NOW), None, 1, 0)]
+    wishing.drop_demand(tx, "a", "ant", here)
+    assert found[1:] == ["gone"]
+
+
+class Bench:
+    """A waiter whose store and clock are the test's."""
+
+    def __init__(self, monkeypatch, answers=(), previews=()):
+        self.now_at, self.waits, self.told, self.wishes, self.dropped = 0.0, [], [], [], 0
+        self.answers, self.previews = iter(answers), iter(previews)
+        monkeypatch.setattr(waiting, "acquire", lambda tx, ask, policy, here: next(self.answers))
+        monkeypatch.setattr(waiting, "preview", lambda tx, ask, policy, here: next(self.previews))
+        monkeypatch.setattr(waiting, "demand", lambda tx, *given, **more: self.wishes.append(more))
+        monkeypatch.setattr(waiting, "drop_demand", lambda *_: self._drop())
+        self.waiter = waiting.Waiter(
+            self, self, lambda: Policy(demand_ttl_seconds=9), lambda: "here", self.told.append
+        )
+
+    def _drop(self):
+        self.dropped += 1
+
+    @contextmanager
+    def write(self, scope, *, relaxed):
+        assert relaxed
+        yield "tx"
+
+    @contextmanager
+    def read(self):
+        yield "tx"
+
+    def change_mark(self):
+        return 5
+
+    def wait_for_change(self, mark, seconds):
+        self.waits.append((mark, seconds))
+        self.now_at += seconds
+        return mark + 1
+
+    def monotonic(self):
+        return self.now_at
+
+    def now(self):
+        return NOW
+
+
+NO = Denied(Gate.CAP, "anthropic", "ant", "", "")
+YES = Granted("run-1", "anthropic")
+
+
+def test_a_place_that_is_free_is_had_at_once(monkeypatch):
+    bench = Bench(monkeypatch, [YES])
+    assert bench.waiter.place(ASK) is YES
+    assert not bench.waits and bench.dropped == 1 and not bench.wishes
+
+
+def test_a_no_leaves_a_wish_unless_nobody_waits(monkeypatch):
+    bench = Bench(monkeypatch, [NO, NO])
+    assert bench.waiter.now(ASK, wishing=False) is NO and not bench.wishes
+    assert bench.waiter.now(ASK) is NO
+    assert bench.wishes == [{"wanted": 1, "weight": 1, "width": 3}] and not bench.dropped
+
+
+def test_a_wait_looks_every_second_and_asks_again_when_it_looks_open(monkeypatch):
+    bench = Bench(monkeypatch, [NO, YES], [NO, None])
+    assert bench.waiter.place(ASK) is YES
+    assert bench.waits == [(5, 1.0), (6, 1.0)] and bench.told == [NO, NO]
+
+
+def test_a_wish_is_said_again_after_a_third_of_its_time(monkeypatch):
+    bench = Bench(monkeypatch, [NO, NO, YES], [NO, NO, NO, None])
+    bench.waiter.place(ASK)
+    assert len(bench.wishes) == 2 and len(bench.waits) == 4
+
+
+@pytest.mark.parametrize(("opens", "seconds"), [(0.5, 0.5), (2, 1.0), (-3, 0.0)])
+def test_a_wait_ends_when_the_gate_opens(monkeypatch, opens, seconds):
+    bench = Bench(monkeypatch, [replace(NO, opens_at=ahead(opens)), YES], [None])
+    bench.waiter.place(ASK)
+    assert bench.waits == [(5, seconds)]
+
+
+def test_a_wait_that_is_ended_leaves_no_wish(monkeypatch):
+    bench = Bench(monkeypatch, [NO])
+    monkeypatch.setattr(
+        bench, "wait_for_change", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        bench.waiter.place(ASK)
+    assert bench.dropped == 1
