@@ -36,9 +36,8 @@ def test_names_follow_one_form():
 
 
 def test_every_declared_name_is_used_somewhere():
-    code = "\n".join(path.read_text() for path in SOURCES)
-    for constant in (*declared(Event), *declared(Metric)):
-        assert re.search(rf"\b{constant}\b", code), f"{constant} is declared but never used"
+    used = {word for path in SOURCES for word in re.findall(r"\w+", path.read_text())}
+    assert {*declared(Event), *declared(Metric)} - used == set()
 
 
 def test_the_registry_holds_exactly_the_declared_metrics():

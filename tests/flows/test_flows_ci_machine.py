@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 )
 from intake_yard import Yard, database
 
+from example_counts import examples
 from hostler.checkouts.names import Sha
 from hostler.clock import FakeClock
 from hostler.config.settings import Tasks
@@ -184,4 +185,6 @@ class Ci(RuleBasedStateMachine):
 
 
 def test_ci_in_any_order():
-    run_state_machine_as_test(Ci, settings=settings(max_examples=8, stateful_step_count=30))
+    run_state_machine_as_test(
+        Ci, settings=settings(max_examples=examples(4, 50), stateful_step_count=30)
+    )

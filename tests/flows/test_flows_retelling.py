@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from intake_yard import BUGFIX, Yard, database
 
+from example_counts import examples
 from hostler.agents.outcomes import Outcome
 from hostler.checkouts.names import Sha
 from hostler.clock import FakeClock
@@ -261,7 +262,7 @@ STEPS = (
 END = (Story.poll, Story.begin, Story.answer, Story.begin, Story.answer)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(8, 50))
 @given(st.lists(st.sampled_from(STEPS), max_size=25))
 def test_every_word_is_answered_once_whatever_is_cut_off(steps):
     clock = FakeClock()

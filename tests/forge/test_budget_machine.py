@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from example_counts import examples
 from hostler.forge.budget.account import Account
 from hostler.forge.budget.caps import Caps, Kind
 from hostler.forge.budget.primary import Told
@@ -145,4 +146,4 @@ class AccountMachine(RuleBasedStateMachine):
 
 
 TestAccountMachine = AccountMachine.TestCase
-TestAccountMachine.settings = settings(max_examples=150, stateful_step_count=80)
+TestAccountMachine.settings = settings(max_examples=examples(50, 150), stateful_step_count=80)

@@ -49,7 +49,7 @@ def found(store, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("stride", [6, pytest.param(1, marks=pytest.mark.soak)])
 def test_every_step_can_be_the_last(git_house, house, store, database, tmp_path, stride):
     yard = Yard(house, store, **PLAN)
     first, second = house.pull("first"), house.pull("second")

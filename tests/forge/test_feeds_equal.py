@@ -9,6 +9,7 @@ from feeds_fleet import fleet
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from example_counts import examples
 from hostler.forge import Plan, reading
 from hostler.forge.port import ItemKind
 from hostler.store.pulls import PullStatus
@@ -113,7 +114,9 @@ class Stream:
 
 
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(5, 50),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(moves)
 def test_all_feeds_find_what_the_full_scan_finds(database_template, played):

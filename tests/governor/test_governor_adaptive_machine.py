@@ -309,13 +309,13 @@ class AdaptiveMachine(RuleBasedStateMachine):
         return isinstance(answer, Granted)
 
 
-@pytest.mark.parametrize("examples", [30, pytest.param(3000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("examples", [12, pytest.param(3000, marks=pytest.mark.soak)])
 def test_any_history_of_adaptive_pools_keeps_its_promises(sqlite_database, examples):
     run(sqlite_database, examples)
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("examples", [8, pytest.param(3000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("examples", [4, pytest.param(3000, marks=pytest.mark.soak)])
 def test_the_same_on_a_server(postgres_database, monkeypatch, examples):
     run(postgres_database, examples, monkeypatch)
 

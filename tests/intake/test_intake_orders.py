@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from intake_yard import ALLOWED, BUGFIX, DESIGN, STRANGERS, Yard, database
 
+from example_counts import examples
 from hostler.clock import FakeClock
 from hostler.forge import payloads
 from hostler.forge.feeds.inbox import ingest
@@ -92,14 +93,14 @@ def outcome(batches: list[list[Item]]) -> object:
         )
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(10, 100))
 @given(arrivals())
 def test_tasks_and_words_do_not_depend_on_how_events_arrive(given_):
     history, batches = given_
     assert outcome(batches) == outcome([history])
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(10, 100))
 @given(arrivals())
 def test_without_anybody_allowed_there_is_never_a_task(given_):
     _, batches = given_

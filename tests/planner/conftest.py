@@ -40,10 +40,18 @@ def sqlite(home: Path, template: Path) -> Iterator[None]:
     yield None
 
 
-@pytest.fixture
-def postgres(server: PostgresServer, home: Path) -> Iterator[str]:
+@pytest.fixture(scope="session")
+def server_template(server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The name of a migrated database to copy."""
     url = server.new_database()
-    migrate(home, url)
+    migrate(tmp_path_factory.mktemp("template"), url)
+    return server.name_of(url)
+
+
+@pytest.fixture
+def postgres(server: PostgresServer, server_template: str, home: Path) -> Iterator[str]:
+    home.mkdir()
+    url = server.new_database(server_template)
     yield url
     server.drop_database(url)
 

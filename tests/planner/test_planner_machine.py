@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 )
 from planner_yard import PATIENT, SCOPES, add, begin, end_run, starting
 
+from example_counts import examples
 from hostler.clock import FakeClock
 from hostler.flows import take_back
 from hostler.model import parse_stamp
@@ -365,4 +366,6 @@ def test_the_queue_under_anything(template):
         pass
 
     Here.template = template
-    run_state_machine_as_test(Here, settings=settings(max_examples=12, stateful_step_count=30))
+    run_state_machine_as_test(
+        Here, settings=settings(max_examples=examples(5, 100), stateful_step_count=30)
+    )

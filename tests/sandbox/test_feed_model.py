@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, rule
 from sandbox_local import START, Local
 
+from example_counts import examples
 from hostler.sandbox.moments import iso
 
 COMMENTS = "/repos/alice/demo/issues/comments"
@@ -221,4 +222,4 @@ def _ordered(rows: list[Row], order: str, *, down: bool) -> list[Row]:
 
 
 TestFeeds = Feeds.TestCase
-TestFeeds.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
+TestFeeds.settings = settings(max_examples=examples(25, 80), stateful_step_count=50, deadline=None)

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sandbox_local import Local
 
+from example_counts import examples
 from hostler.sandbox.auth import token_for
 
 PATIENCE = 10
@@ -126,7 +127,7 @@ def targets(draw) -> tuple[str, str]:
     return draw(METHODS) if chance == 1 else method, "/".join(parts) or "/"
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40, 100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(targets(), QUERIES, HEADERS, BODIES), min_size=1, max_size=12))
 @example([(("POST", "/repos/alice/demo/issues"), {}, {}, b'{"title": "\\ud800"}')])
 def test_no_request_gives_a_500(requests):
@@ -220,7 +221,7 @@ def furnish(local: Local) -> dict[str, str]:
     return shas | {"MAIN": start, "TOPIC": commit["sha"]}
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(10, 25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(
         st.tuples(git_targets(), GIT_QUERIES, bodies(GIT_FIELDS, GIT_VALUES)),

@@ -7,6 +7,7 @@ import asyncio
 import httpx
 
 from hostler.sandbox.auth import token_for
+from hostler.sandbox.server import NO_TLS
 
 COMMENTS = "/repos/alice/demo/issues/1/comments"
 WRITERS, EACH = 50, 10
@@ -15,7 +16,7 @@ WRITERS, EACH = 50, 10
 async def write(url: str, writer: int) -> list[int]:
     headers = {"Authorization": f"Bearer {token_for('alice')}"}
     async with httpx.AsyncClient(
-        base_url=url, headers=headers, timeout=60, trust_env=False
+        base_url=url, headers=headers, timeout=60, trust_env=False, verify=NO_TLS
     ) as client:
         made = []
         for turn in range(EACH):

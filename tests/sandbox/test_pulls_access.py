@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pull_house import House
 
+from example_counts import examples
 from hostler.sandbox.server import Running
 
 EVERYBODY = ("alice", "bob", "carol", "dave", "nobody")
@@ -100,7 +101,9 @@ TARGETS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=examples(50, 120), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(target=TARGETS, fields=st.dictionaries(NAMES, JSON, max_size=5))
 def test_no_body_breaks_the_house(
     house: House, number: int, target: str, fields: dict[str, Any]
@@ -110,7 +113,7 @@ def test_no_body_breaks_the_house(
     assert answer.status_code < 500
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(30, 80), deadline=None)
 @given(
     path=st.sampled_from(
         ["commits/{}", "contents/{}", "git/ref/{}", "git/trees/{}", "compare/{}", "branches/{}",

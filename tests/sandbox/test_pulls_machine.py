@@ -10,6 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from hypothesis.strategies import booleans, sampled_from
 from pull_house import House, street
 
+from example_counts import examples
+
 STACK = ExitStack()
 METHODS = sampled_from(["merge", "squash", "rebase"])
 
@@ -148,5 +150,7 @@ def _state(pull: dict[str, Any]) -> str:
     return "merged" if pull["merged_at"] else str(pull["state"])
 
 
-PullLife.TestCase.settings = settings(max_examples=8, stateful_step_count=14, deadline=None)
+PullLife.TestCase.settings = settings(
+    max_examples=examples(4, 8), stateful_step_count=14, deadline=None
+)
 TestPullLife = PullLife.TestCase

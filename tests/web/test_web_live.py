@@ -12,6 +12,7 @@ from intake_yard import database
 from web_house import memory_home
 from why_stage import Stage
 
+from example_counts import examples
 from hostler.bus import Bus, MessageType, Sender
 from hostler.clock import FakeClock
 from hostler.service.admission import SCOPES
@@ -89,7 +90,7 @@ def step(stage, journal, readers, made, how):
                 change_task(tx, task, replace(task, state=how[2]))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(15, 100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(STEPS, st.sampled_from([3, 1000]))
 def test_whoever_follows_knows_every_task_as_it_is(steps, kept):
     clock = FakeClock()
@@ -191,7 +192,7 @@ def test_an_event_is_one_line_of_data_whatever_it_tells(text):
     assert json.loads(lines[2].removeprefix("data: "))["text"] == text
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(15, 100), deadline=None)
 @given(st.lists(st.binary(min_size=1, max_size=12), max_size=8), st.data())
 def test_an_output_is_told_whole_however_often_one_comes_back(parts, data):
     clock = FakeClock()
@@ -214,7 +215,7 @@ def test_an_output_is_told_whole_however_often_one_comes_back(parts, data):
         assert found == (True, b"") and told == b"".join(parts)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(12, 100), deadline=None)
 @given(st.lists(st.integers(1, 4), max_size=6), st.data())
 def test_a_bus_is_told_whole_however_often_one_comes_back(bursts, data):
     clock = FakeClock()

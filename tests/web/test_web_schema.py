@@ -15,7 +15,7 @@ from hostler.store.tasks import TaskState
 
 HEADERS = {**BEARER, "Host": "localhost"}
 # Of what is well formed and of what is not, for each operation.
-EXAMPLES = 4
+EXAMPLES = 2
 LONG = 200
 
 
