@@ -62,7 +62,7 @@ class FakeClock:
         self._moved = threading.Condition()
         self._wall = start
         self._elapsed = 0.0
-        self._waiting = 0
+        self._waits: list[_FakeWait] = []
 
     def now(self) -> datetime:
         with self._moved:
@@ -90,10 +90,13 @@ class FakeClock:
             self._wall += timedelta(seconds=seconds)
 
     def wait_for_waiters(self, count: int = 1) -> None:
-        """Block until `count` threads wait on this clock."""
+        """Block until `count` threads wait on this clock, besides those about to wake."""
         with self._moved:
-            if not self._moved.wait_for(lambda: self._waiting >= count, self.PATIENCE):
-                raise TimeoutError(f"{self._waiting} of {count} threads came to wait")
+            if not self._moved.wait_for(lambda: self._asleep() >= count, self.PATIENCE):
+                raise TimeoutError(f"{self._asleep()} of {count} threads came to wait")
+
+    def _asleep(self) -> int:
+        return sum(not wait.is_over() for wait in self._waits)
 
 
 class _FakeWakeup:
@@ -119,13 +122,24 @@ class _FakeWakeup:
     def wait(self, timeout: float | None = None) -> bool:
         clock = self._clock
         with clock._moved:
-            deadline = None if timeout is None else clock._elapsed + timeout
-            clock._waiting += 1
+            wait = _FakeWait(self, None if timeout is None else clock._elapsed + timeout)
+            clock._waits.append(wait)
             clock._moved.notify_all()
             try:
-                clock._moved.wait_for(
-                    lambda: self._flag or (deadline is not None and clock._elapsed >= deadline)
-                )
+                clock._moved.wait_for(wait.is_over)
             finally:
-                clock._waiting -= 1
+                clock._waits.remove(wait)
             return self._flag
+
+
+class _FakeWait:
+    """One thread's wait for an event, until a time of its clock."""
+
+    def __init__(self, wakeup: _FakeWakeup, deadline: float | None) -> None:
+        self._wakeup = wakeup
+        self._deadline = deadline
+
+    def is_over(self) -> bool:
+        """Return whether the thread is to go on, which it may not have done yet."""
+        elapsed = self._wakeup._clock._elapsed
+        return self._wakeup._flag or (self._deadline is not None and elapsed >= self._deadline)

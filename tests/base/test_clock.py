@@ -70,6 +70,19 @@ def test_waiting_for_waiters_that_never_come_fails_instead_of_hanging(monkeypatc
         FakeClock().wait_for_waiters()
 
 
+@pytest.mark.parametrize("wake", [lambda clock, wakeup: clock.advance(10), lambda _, w: w.set()])
+def test_a_thread_that_is_about_to_wake_does_not_count_as_waiting(monkeypatch, wake):
+    clock = FakeClock()
+    wakeup, thread, _ = waiting(clock, 10)
+    monkeypatch.setattr(FakeClock, "PATIENCE", 0)
+    # Held, so that the thread cannot go on yet.
+    with clock._moved:
+        wake(clock, wakeup)
+        with pytest.raises(TimeoutError, match="0 of 1"):
+            clock.wait_for_waiters()
+    thread.join(60)
+
+
 def test_an_event_can_be_cleared_and_used_again():
     for clock in (FakeClock(), SystemClock()):
         wakeup = clock.wakeup()
