@@ -165,6 +165,11 @@ def test_what_becomes_of_a_run_that_somebody_else_began(seen, action, stopped):
     assert decide(RunState.ENDED, seen, stopped=stopped) == Decision(Action.NOTHING, False)
 
 
+def test_what_is_not_said_of_a_run_is_not_there_but_within_reach():
+    assert Evidence(False) == Evidence(False, False, False, True)
+    assert End(EndedBy.EXIT).reason == ""
+
+
 def test_a_stop_bars_what_would_start_something():
     assert after(RunState.STARTING, Move.GO) is RunState.RUNNING
     assert after(RunState.STARTING, Move.GO, stopped=True) is None
@@ -230,8 +235,8 @@ def test_the_same_limit_again_is_counted():
             *found,
             Limit(replace(BURST, **other)),
         )
-    both = (Limit(replace(BURST, status=1)), Limit(BURST))
-    assert with_limit(both, BURST) == (both[0], Limit(BURST, 2))
+    both = (Limit(replace(BURST, status=1)), Limit(BURST, 5))
+    assert with_limit(both, BURST) == (both[0], Limit(BURST, 6))
 
 
 def test_rows_of_what_a_living_agent_told():

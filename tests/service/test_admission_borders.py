@@ -1,0 +1,811 @@
+"""Admission by example: who is next, which gate holds whom, and what is noted and asked."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from hostler.clock import FakeClock
+from hostler.config.settings import Budget
+from hostler.flows.byhand import CHILDREN
+from hostler.governor import Denied, Policy
+from hostler.governor import Gate as GovernorGate
+from hostler.governor import Granted as Leased
+from hostler.model import stamp
+from hostler.planner import Blocker, News, Standing
+from hostler.service import admission, demanding, needs
+from hostler.service.admission import (
+    SILENT,
+    Admission,
+    Granted,
+    Office,
+    Outlook,
+    Survey,
+    as_held,
+    ask_back,
+    ask_for,
+    empty_of,
+    full_of,
+    gates_of,
+    governed,
+    open_house,
+    returning,
+    runs_queued,
+)
+from hostler.service.cadence import Rota, whose_turn
+from hostler.service.candidates import (
+    BEFORE_WORKERS,
+    WAITING,
+    Choice,
+    Class,
+    Gate,
+    Held,
+    Place,
+    Yard,
+    choose,
+    class_of,
+    gate_of,
+    in_order,
+    open_gate,
+    waited,
+)
+from hostler.service.demanding import Demander, wanted_by
+from hostler.service.forest import forest
+from hostler.service.orchestrator import Rhythm
+from hostler.service.queueing import QueuedRuns
+from hostler.service.space import Room
+from hostler.store.runs import Run, RunState
+from hostler.store.tasks import Flow, Task, TaskState
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+HELD = Held("custom", "why")
+
+
+def ahead(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def at(seconds: float) -> str:
+    return stamp(ahead(seconds))
+
+
+def task(name: str = "t1", state: TaskState = TaskState.QUEUED, order: int = 1, **more) -> Task:
+    made = Task(name, "stable", None, None, Flow.TASK, "Tidy", "ann", state, at(-10), order)
+    return replace(made, **more)
+
+
+def place(project: str = "stable", **more) -> Place:
+    return replace(Place(project, "helper", "command", "pool", 3, 2), **more)
+
+
+def yard(*tasks: Task, **more) -> Yard:
+    given = {"now": NOW, "waiting": tasks, "places": {one.id: place(one.project) for one in tasks}}
+    return Yard(**{**given, **more})
+
+
+def gate(one: Task, **more) -> str | None:
+    held = gate_of(one, yard(one, **more))
+    return held and str(held.gate)
+
+
+def run(name: str = "r1", task_id: str = "t1", **more) -> Run:
+    made = Run(name, task_id, "stable", 1, 1, "work", "other", "claude", "pool", "f", at(0))
+    return replace(made, **more)
+
+
+# -- classes and order -----------------------------------------------------------------------------
+
+
+def test_the_class_of_each_task():
+    scene = yard()
+    assert class_of(task(), scene) is Class.NEW
+    assert class_of(task(parent_task="p"), scene) is Class.CHILD
+    assert class_of(task(pr_number=3), scene) is Class.FEEDBACK
+    assert class_of(task(question="Why?"), scene) is Class.FEEDBACK
+    assert class_of(task(state=TaskState.RETRYING), scene) is Class.CONTINUATION
+    assert class_of(task(state=TaskState.PARKED), scene) is Class.CONTINUATION
+    assert (Class.CONTINUATION, Class.FEEDBACK, Class.CHILD, Class.NEW) == (0, 1, 2, 3)
+
+
+def test_after_fifteen_minutes_everybody_is_in_the_first_class():
+    assert class_of(task(state_since=at(-900)), yard()) is Class.CONTINUATION
+    assert class_of(task(state_since=at(-899)), yard()) is Class.NEW
+    assert waited(task(state_since=at(50)), NOW) == timedelta(0)
+    assert waited(task(state_since=at(-50)), NOW) == timedelta(seconds=50)
+
+
+def names(tasks) -> list[str]:
+    return [one.id for one in tasks]
+
+
+def test_classes_come_first_then_turns_of_projects_then_the_order():
+    tasks = [
+        task("new", order=0),
+        task("child", order=1, parent_task="p"),
+        task("feedback", order=2, pr_number=3),
+        task("again", TaskState.RETRYING, order=3),
+    ]
+    assert names(in_order(tasks, yard())) == ["again", "feedback", "child", "new"]
+    other = [task("a", order=1), task("b", order=2, project="barn"), task("c", order=2)]
+    assert names(in_order(other, yard())) == ["a", "b", "c"]
+    served = {"stable": 5, "barn": 4}
+    assert names(in_order(other, yard(served=served))) == ["b", "a", "c"]
+    # One that was never served is before all that were.
+    assert names(in_order(other, yard(served={"stable": 1}))) == ["b", "a", "c"]
+    assert names(in_order(other, yard(served={"stable": -1}))) == ["a", "c", "b"]
+
+
+def test_where_root_tasks_are_counted_they_start_as_they_came():
+    tasks = [task("a", order=1), task("b", order=2, project="barn")]
+    served = {"stable": 5, "barn": 4}
+    assert names(in_order(tasks, yard(served=served, max_root_tasks=1))) == ["a", "b"]
+    old = [replace(one, pr_number=3) for one in tasks]
+    assert names(in_order(old, yard(served=served, max_root_tasks=1))) == ["b", "a"]
+    assert names(in_order(tasks, yard(served=served, max_root_tasks=0))) == ["b", "a"]
+    mixed = [task("first", order=9), task("child", order=0, parent_task="p")]
+    fair = yard(served={"stable": 9}, max_root_tasks=1)
+    assert names(in_order(mixed, fair)) == ["child", "first"]
+
+
+def test_the_first_whom_no_gate_holds_is_chosen():
+    tasks = [task("a", order=1), task("b", order=2), task("c", order=3)]
+    scene = yard(*tasks, busy=frozenset({"a"}))
+    found = choose(tasks, scene, lambda one: HELD if one.id == "b" else None)
+    assert found.task is tasks[2] and set(found.held) == {"a", "b"} and found.held["b"] is HELD
+    assert choose(tasks, scene).task is tasks[1] and open_gate(tasks[0]) is None
+    none = choose(tasks, scene, lambda one: HELD)
+    assert none.task is None and set(none.held) == {"a", "b", "c"}
+    finishing = task("d", TaskState.PARKED, finishing=True)
+    assert choose([finishing], yard(finishing), lambda one: HELD).task is finishing
+
+
+# -- gates -----------------------------------------------------------------------------------------
+
+
+def test_a_task_waits_until_its_time():
+    later = task(state=TaskState.RETRYING, wake_at=at(1), reason="Later.")
+    held = gate_of(later, yard(later))
+    assert (held.gate, held.why, held.until) == (Gate.TIME, "Later.", ahead(1))
+    assert (
+        gate(replace(later, wake_at=at(0))) is None and gate(replace(later, wake_at=None)) is None
+    )
+    assert gate(replace(later, state=TaskState.QUEUED)) is None
+
+
+def test_a_wait_that_began_in_the_future_is_not_believed():
+    later = task(state=TaskState.PARKED, wake_at=at(900))
+    assert gate(replace(later, state_since=at(60))) == "time"
+    assert gate(replace(later, state_since=at(61))) is None
+
+
+def test_a_task_whose_run_has_not_ended_waits_for_that():
+    assert gate(task(), busy=frozenset({"t1"})) == "open_run"
+    assert gate(task(), busy=frozenset({"t2"})) is None
+
+
+def test_a_task_that_is_done_waits_for_its_children_until_its_time():
+    done = task(state=TaskState.PARKED, finishing=True, blockers=CHILDREN, wake_at=at(1))
+    parents = frozenset({"t1"})
+    held = gate_of(done, yard(done, parents=parents))
+    assert (held.gate, held.until) == (Gate.CHILDREN, ahead(1))
+    assert gate(done) is None
+    assert gate(replace(done, wake_at=at(0)), parents=parents) is None
+    assert gate(replace(done, wake_at=None), parents=parents) is None
+    other = task(state=TaskState.PARKED, wake_at=at(-1))
+    assert gate(other, parents=parents) is None
+
+
+def test_a_task_needs_a_place_that_is_ready_and_not_paused():
+    assert gate(task(), places={}) == "watched"
+    assert gate(task(), places={"t1": place(ready=False)}) == "ready"
+    held = gate_of(task(), yard(places={"t1": place(paused="It is paused.")}))
+    assert (held.gate, held.why) == (Gate.PAUSED, "It is paused.")
+    made = Place("p", "a", "k", "pool", 1)
+    assert (made.weight, made.paused, made.ready) == (1, "", True)
+
+
+def test_in_a_drain_only_those_begin_whom_somebody_waits_for():
+    held = gate_of(task(), yard(task(), closed="It restarts."))
+    assert (held.gate, held.why) == (Gate.DRAIN, "It restarts.")
+    assert gate(task(), closed="x", spared=frozenset({"t1"})) is None
+    assert gate(task(), spared=frozenset({"t2"})) is None
+
+
+def test_disk_budget_and_dependencies_hold_what_is_to_begin():
+    full, empty, needed = (Held(name, "") for name in (Gate.DISK, Gate.BUDGET, Gate.DEPENDENCIES))
+    assert gate(task(), full=full) == "disk"
+    assert (
+        gate(task(), empty={"t1": empty}) == "budget" and gate(task(), empty={"x": empty}) is None
+    )
+    assert gate(task(), needs={"t1": needed}) == "dependencies"
+    assert gate(task(attempt=1), needs={"t1": needed}) is None
+    ours = task(state=TaskState.PARKED, finishing=True)
+    assert gate(ours, full=full, empty={"t1": empty}, needs={"t1": needed}) is None
+
+
+def test_root_tasks_are_counted_without_those_who_wait_for_the_task():
+    held = gate_of(task(), yard(task(), running=3, max_root_tasks=2))
+    assert (held.gate, held.over) == (Gate.ROOT_TASKS, 1)
+    assert held.why == "3 of 2 root tasks are under way."
+    assert gate(task(), running=2, max_root_tasks=2) == "root_tasks"
+    assert gate(task(), running=1, max_root_tasks=2) is None
+    assert gate(task(), running=2, max_root_tasks=2, awaited={"t1": 1}) is None
+    assert gate(task(parent_task="p"), running=9, max_root_tasks=2) is None
+
+
+def test_runs_are_counted_by_the_homes_limit():
+    held = gate_of(task(), yard(task(), runs=3, max_runs=2))
+    assert (held.gate, held.over) == (Gate.RUNS, 1)
+    assert held.why == "3 of 2 agents are at work in this home."
+    assert gate(task(), runs=1, max_runs=2) is None and gate(task(), runs=2, max_runs=2) == "runs"
+    assert gate(task(), runs=9, max_runs=0) is None and gate(task(), runs=9, max_runs=-1) is None
+    assert gate(task(), runs=1, max_runs=1) == "runs"
+    ours = task(state=TaskState.PARKED, finishing=True)
+    assert gate(ours, runs=9, max_runs=2) is None
+
+
+def test_gates_answer_in_their_order():
+    one = task(state=TaskState.RETRYING, wake_at=at(9))
+    everything = {
+        "busy": frozenset({"t1"}),
+        "places": {},
+        "closed": "x",
+        "full": Held(Gate.DISK, ""),
+        "empty": {"t1": Held(Gate.BUDGET, "")},
+        "needs": {"t1": Held(Gate.DEPENDENCIES, "")},
+        "running": 9,
+        "max_root_tasks": 1,
+        "runs": 9,
+        "max_runs": 1,
+    }
+    found = []
+    opening = [
+        lambda: None,
+        lambda: everything.update(busy=frozenset()),
+        lambda: everything.update(places={"t1": place(ready=False, paused="x")}),
+        lambda: everything.update(places={"t1": place(paused="x")}),
+        lambda: everything.update(places={"t1": place()}),
+        lambda: everything.update(closed=""),
+        lambda: everything.update(full=None),
+        lambda: everything.update(empty={}),
+        lambda: everything.update(needs={}),
+        lambda: everything.update(running=0),
+        lambda: everything.update(runs=0),
+    ]
+    found.append(gate(one, **everything))
+    for index, act in enumerate(opening):
+        act()
+        found.append(gate(replace(one, wake_at=None), **everything))
+        assert index < len(opening)
+    assert found == [
+        *("time", "open_run", "watched", "ready", "paused", "drain", "disk", "budget"),
+        *("dependencies", "root_tasks", "runs", None),
+    ]
+    assert [*Gate][:11] == [one for one in Gate if one in BEFORE_WORKERS]
+    assert WAITING == (TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED)
+
+
+# -- the edge of admission -------------------------------------------------------------------------
+
+NO = Denied(GovernorGate.CAP, "pool", "stable", "Full.", "Wait.", 5, 3, ahead(-9), ahead(9))
+
+
+def test_the_governors_no_is_a_gate_as_any_other():
+    assert as_held(NO) == Held("cap", "Full.", "Wait.", ahead(-9), ahead(9), 2)
+    assert as_held(replace(NO, found=1, allowed=3)).over == 0
+    assert as_held(replace(NO, found=4, allowed=3)).over == 1
+
+
+def test_what_is_asked_of_the_governor():
+    asked = ask_for(task("t7"), place(), "lease")
+    assert (asked.lease, asked.project, asked.pool, asked.task_id) == (
+        *("lease", "stable"),
+        *("pool", "t7"),
+    )
+    assert (asked.program, asked.width, asked.weight) == ("helper", 3, 2)
+    back = ask_back(run(), yard(task()))
+    assert (back.lease, back.project, back.pool, back.task_id) == ("r1", "stable", "pool", "t1")
+    assert (back.program, back.width, back.weight) == ("helper", 3, 2)
+    lost = ask_back(run(), yard())
+    assert (lost.program, lost.width, lost.weight) == ("other", 0, 1)
+
+
+def test_the_governor_is_asked_once_per_pool_and_project(monkeypatch):
+    asked = []
+
+    def preview(tx, ask, policy, here):
+        asked.append((ask.pool, ask.project, ask.lease))
+        return NO if ask.project == "stable" else None
+
+    monkeypatch.setattr(admission, "preview", preview)
+    tasks = [task("a"), task("b"), task("c", project="barn"), task("d")]
+    scene = yard(*tasks)
+    scene.places["d"] = place(pool="other")
+    further = governed("tx", scene, Policy(), "here")
+    assert [further(one) for one in tasks] == [as_held(NO), as_held(NO), None, as_held(NO)]
+    assert further(tasks[2]) is None
+    assert asked == [("pool", "stable", "a"), ("pool", "barn", "c"), ("other", "stable", "d")]
+
+
+def test_the_run_that_asked_first_has_its_place_back(monkeypatch):
+    open_now = {"r1", "r2", "r3"}
+    monkeypatch.setattr(
+        admission, "preview", lambda tx, ask, policy, here: None if ask.lease in open_now else NO
+    )
+    runs = [
+        run("r2", back_wanted_at=at(2), lent_at=at(0)),
+        run("r1", back_wanted_at=at(1), lent_at=at(0)),
+        run("r0", back_wanted_at=None, lent_at=at(0)),
+        run("r3", back_wanted_at=at(0), lent_at=None),
+    ]
+
+    def found(**more):
+        one = returning("tx", yard(**more), runs, Policy(), "here")
+        return one and one.run
+
+    assert found() == "r1"
+    open_now.discard("r1")
+    assert found() == "r2"
+    open_now.discard("r2")
+    assert found() is None
+    open_now.add("r2")
+    assert found(runs=2, max_runs=2) is None and found(runs=3, max_runs=2) is None
+    assert found(runs=1, max_runs=2) == "r2" and found(runs=9, max_runs=0) == "r2"
+    assert found(runs=1, max_runs=1) is None
+
+
+def test_a_disk_that_is_too_full_holds_everybody():
+    assert full_of([Room("/x", 5000.0, 1e6)], 1000) is None and full_of([], 1000) is None
+    held = full_of([Room("/x", 500.0, 1e6)], 1000)
+    assert held.gate == Gate.DISK and "/x" in held.why and held.remedy
+
+
+def test_a_used_up_budget_holds_its_tasks(monkeypatch):
+    purse = SimpleNamespace(sentence="Used up.", remedy="Raise it.", until=ahead(5))
+    asked = []
+    monkeypatch.setattr(admission, "spendings", lambda tx, budget, tasks: asked.append(tasks))
+    monkeypatch.setattr(admission, "purses", lambda name, *given: name)
+    monkeypatch.setattr(admission, "empty", lambda name: purse if name == "t1" else None)
+    tx = SimpleNamespace(now=lambda: NOW)
+    found = empty_of(tx, Budget(), [task("t1"), task("t2")])
+    assert found == {"t1": Held(Gate.BUDGET, "Used up.", "Raise it.", until=ahead(5))}
+    assert asked == [["t1", "t2"]]
+
+
+def test_with_no_free_worker_only_the_gates_before_it_are_told():
+    tasks = [task("a"), task("b"), task("c")]
+    scene = yard(*tasks, busy=frozenset({"a"}), runs=1, max_runs=1)
+    seen = Survey(scene, Choice(None, {"b": Held("cap", "")}))
+    assert gates_of(seen, None) == {"b": "cap"}
+    full = Held(Gate.WORKERS, "")
+    assert gates_of(seen, full) == {"a": "open_run", "b": "workers", "c": "workers"}
+    assert runs_queued(scene) == 2 and runs_queued(yard(*tasks)) == 0
+    idle = Survey(yard(*tasks), Choice(None, {}))
+    assert gates_of(idle, full) == dict.fromkeys("abc", "workers")
+    assert idle.back is False
+
+
+class Desk:
+    """An office without a database: rows are attributes, and what is stored is noted."""
+
+    def __init__(self, monkeypatch, **rows):
+        self.noted, self.turns, self.asked = [], [], []
+        self.rows = {"open_runs": [], "running": [], "waiting": [], "tasks": {}, **rows}
+        for name, answer in {
+            "open_runs": lambda tx: self.rows["open_runs"],
+            "tasks_in": self._tasks_in,
+            "require_task": lambda tx, name: self.rows["tasks"][name],
+            "pauses": lambda tx: {},
+            "closed_pools": lambda tx, policy: frozenset(),
+            "place_of": lambda settings, one, *rest: self.rows.get("places", {}).get(
+                one.id, place(one.project)
+            ),
+            "needs_of": lambda tx, tasks: {},
+            "spendings": lambda tx, budget, tasks: None,
+            "empty": lambda purses: None,
+            "purses": lambda *given: None,
+            "turns": lambda tx: {"stable": 3},
+            "roots_waiting_for": lambda tx, runs, running: {"a": len(running)},
+            "waited_for": lambda tx, runs, waiting: frozenset({"spared"}),
+            "preview": lambda tx, ask, policy, here: self.rows.get("denied"),
+            "note_gate": lambda tx, name, found: self.noted.append((name, found)),
+            "take_turn": lambda tx, *given: self.turns.append(given),
+            "begin_turn": lambda tx, one: replace(one, state=TaskState.RUNNING),
+            "gather": lambda tx, one: "material",
+            "turn_of": lambda one, material: SimpleNamespace(value="work"),
+            "admit": self._admit,
+            "acquire": lambda tx, ask, policy, here: self.rows.get("answer", Leased("r", "p")),
+            "take_back": lambda tx, ask, policy, here: self.rows.get("answer", Leased("r", "p")),
+            "regain_place": lambda tx, one: replace(one, lent_at=None),
+            "resume_finishing": lambda tx, one: replace(one, state=TaskState.RUNNING),
+            "belongs": lambda tx, one, only: one.id in only,
+        }.items():
+            monkeypatch.setattr(admission, name, answer)
+        limits = SimpleNamespace(
+            max_concurrent_runs=rows.get("max_runs", 0),
+            max_concurrent_root_tasks=0,
+            waiting_joins_first_class_seconds=60,
+        )
+        settings = SimpleNamespace(
+            tasks=limits,
+            runtime=SimpleNamespace(disk_floor_mb=1000),
+            budget=Budget(),
+            repo={"stable": SimpleNamespace(weight=4)},
+        )
+        self.office = Office(
+            self,
+            settings,
+            Policy,
+            lambda: ["stable"],
+            lambda: "here",
+            lambda tx: self.rows.get("closed", ""),
+            lambda: self.rows.get("rooms", ()),
+        )
+        self.scopes = []
+
+    def _tasks_in(self, tx, states):
+        return self.rows["running"] if states == (TaskState.RUNNING,) else self.rows["waiting"]
+
+    def _admit(self, tx, new):
+        self.asked.append(new)
+        return run("new", new.task_id)
+
+    @contextmanager
+    def read(self):
+        yield SimpleNamespace(now=lambda: NOW)
+
+    @contextmanager
+    def write(self, *scopes):
+        self.scopes.append(scopes)
+        yield SimpleNamespace(now=lambda: NOW)
+
+
+def test_a_yard_counts_what_the_rows_say(monkeypatch):
+    stopped = task("stopped", TaskState.STOPPED)
+    rows = {
+        "open_runs": [
+            run("r1", "a", state=RunState.RUNNING),
+            run("r2", "stopped", state=RunState.RUNNING, lent_at=at(0)),
+            run("r3", "kid", state=RunState.EXITED),
+        ],
+        "running": [task("a"), task("kid", parent_task="a"), task("idle", parent_task="b")],
+        "waiting": [task("w")],
+        "tasks": {"stopped": stopped},
+        "max_runs": 5,
+        "rooms": (Room("/x", 1.0, 1e6),),
+    }
+    desk = Desk(monkeypatch, **rows)
+    with desk.read() as tx:
+        found = Admission(desk.office).yard(tx)
+    assert names(found.waiting) == ["w"] and found.now == NOW
+    assert set(found.places) == {"w", "a", "kid", "idle", "stopped"}
+    assert found.busy == {"a", "stopped", "kid"} and found.parents == {"a"}
+    assert (found.runs, found.running) == (1, 2)
+    assert (found.max_runs, found.max_root_tasks) == (5, 0)
+    assert found.served == {"stable": 3} and found.awaited == {"a": 4}
+    assert found.full.gate == Gate.DISK and found.joins_first == timedelta(seconds=60)
+    assert found.closed == "" and found.spared == frozenset()
+    desk.rows["closed"] = "It restarts."
+    with desk.read() as tx:
+        drained = Admission(desk.office).yard(tx, [])
+    assert drained.closed == "It restarts." and drained.spared == {"spared"}
+    assert drained.busy == frozenset() and open_house(tx) == ""
+
+
+def test_tasks_without_a_place_are_left_out_of_the_places(monkeypatch):
+    desk = Desk(monkeypatch, waiting=[task("w"), task("x")], places={"x": None})
+    with desk.read() as tx:
+        assert set(Admission(desk.office).yard(tx).places) == {"w"}
+
+
+def test_only_what_was_named_is_admitted(monkeypatch):
+    desk = Desk(monkeypatch, waiting=[task("w"), task("x")])
+    with desk.read() as tx:
+        assert names(Admission(desk.office, ["x"]).yard(tx).waiting) == ["x"]
+        assert names(Admission(desk.office).yard(tx).waiting) == ["w", "x"]
+
+
+def test_nobody_who_can_start_takes_no_write_lock(monkeypatch):
+    desk = Desk(monkeypatch, waiting=[task("w")], denied=NO)
+    assert Admission(desk.office).next() is None and not desk.scopes
+    assert Admission(Desk(monkeypatch).office).next() is None
+
+
+def test_whoever_is_next_begins_with_a_run_a_lease_and_a_turn_of_its_project(monkeypatch):
+    waiting = task("w", blockers='[["x", false]]')
+    desk = Desk(monkeypatch, waiting=[waiting])
+    found = Admission(desk.office).next()
+    assert found.task.id == "w" and found.task.blockers == "" and found.cleared and not found.back
+    assert found.run.run == "new" and desk.turns == [("stable", 4)]
+    (new,) = desk.asked
+    assert (new.task_id, new.project, new.kind) == ("w", "stable", "work")
+    assert (new.agent, new.agent_kind, new.pool) == ("helper", "command", "pool")
+    assert desk.scopes == [("admission", "outbox", "tasks")]
+    plain = Desk(monkeypatch, waiting=[task("w", project="hand")])
+    assert not Admission(plain.office).next().cleared and plain.turns == [("hand", 1)]
+
+
+def test_a_lease_that_is_refused_after_it_was_promised_undoes_the_start(monkeypatch):
+    desk = Desk(monkeypatch, waiting=[task("w")], answer=NO)
+    with pytest.raises(RuntimeError, match="refused after it was promised: Full"):
+        Admission(desk.office).next()
+
+
+def test_our_own_part_of_a_task_needs_no_run(monkeypatch):
+    ours = task("w", TaskState.PARKED, finishing=True)
+    desk = Desk(monkeypatch, waiting=[ours], denied=NO)
+    assert Admission(desk.office).next() == Granted(replace(ours, state=TaskState.RUNNING), None)
+    assert not desk.asked and desk.turns == [("stable", 4)]
+    queued = task("w", TaskState.QUEUED, finishing=True)
+    again = Desk(monkeypatch, waiting=[queued])
+    assert Admission(again.office).next().run is not None
+
+
+def test_a_run_that_wants_its_place_back_goes_before_all_tasks(monkeypatch):
+    lent = run("r1", "t9", lent_at=at(0), back_wanted_at=at(1), state=RunState.RUNNING)
+    parent = task("t9", TaskState.RUNNING)
+    rows = {"open_runs": [lent], "running": [parent], "tasks": {"t9": parent}}
+    desk = Desk(monkeypatch, waiting=[task("w")], **rows)
+    seen = Admission(desk.office).survey()
+    assert seen.back is True and seen.choice.task.id == "w"
+    found = Admission(desk.office).next(seen)
+    assert found == Granted(parent, replace(lent, lent_at=None), back=True)
+    alone = Desk(monkeypatch, **rows)
+    assert Admission(alone.office).next().back
+    refused = Desk(monkeypatch, answer=NO, **rows)
+    with pytest.raises(RuntimeError, match="a place was refused after it was promised"):
+        Admission(refused.office).next()
+
+
+def test_gates_are_noted_where_they_have_changed(monkeypatch):
+    tasks = [task("a", gate="cap"), task("b", gate="time"), task("c")]
+    counted = QueuedRuns()
+    changes = []
+    counted.set_waiting_run_hook(changes.append)
+    desk = Desk(monkeypatch)
+    held = {"a": Held("cap", "", until=ahead(9)), "b": Held("cap", "", until=ahead(5))}
+    scene = yard(*tasks, runs=1, max_runs=1)
+    found = Admission(desk.office, queued=counted).note_gates(
+        Survey(scene, Choice(None, held)), None
+    )
+    assert desk.noted == [("b", "cap")] and desk.scopes == [("tasks",)] and changes == [3]
+    assert found == Outlook(ahead(5), governed=True)
+
+
+@pytest.mark.parametrize(
+    ("held", "back", "outlook"),
+    [
+        ({}, False, Outlook()),
+        ({}, True, Outlook(None, governed=True)),
+        ({"a": Held(Gate.BUDGET, "", until=ahead(3))}, False, Outlook(ahead(3), governed=False)),
+        ({"a": Held(Gate.DISK, "")}, False, Outlook(None, governed=True)),
+    ],
+)
+def test_what_is_to_be_expected_of_the_gates(monkeypatch, held, back, outlook):
+    desk = Desk(monkeypatch)
+    scene = yard(task("a", gate=str(held["a"].gate) if held else ""))
+    found = Admission(desk.office).note_gates(Survey(scene, Choice(None, held), back), None)
+    assert found == outlook and not desk.noted and not desk.scopes
+    assert {one.value for one in GovernorGate} | {"disk"} == SILENT
+
+
+# -- demand ----------------------------------------------------------------------------------------
+
+
+def test_what_only_the_governor_could_hold_is_wanted():
+    tasks = [task("a"), task("b"), task("c", project="barn"), task("busy")]
+    tasks.append(task("ours", TaskState.PARKED, finishing=True))
+    scene = yard(*tasks, busy=frozenset({"busy"}))
+    assert wanted_by(scene) == {
+        ("pool", "stable"): (2, place()),
+        ("pool", "barn"): (1, place("barn")),
+    }
+
+
+class Governor:
+    """Notes what is said to it."""
+
+    def __init__(self, monkeypatch):
+        self.said, self.warned = [], []
+        monkeypatch.setattr(
+            demanding,
+            "demand",
+            lambda tx, pool, project, here, **more: self.said.append((project, more)),
+        )
+        monkeypatch.setattr(
+            demanding, "width_warning", lambda tx, ask, policy, here: f"{ask.project} is wide"
+        )
+        office = SimpleNamespace(
+            policy=lambda: Policy(demand_ttl_seconds=90), look=lambda: "here", store=self
+        )
+        self.demander = Demander(office, lambda key, words: self.warned.append((key, words)))
+
+    @contextmanager
+    def write(self, scope, *, relaxed):
+        assert (scope, relaxed) == ("admission", True)
+        yield "tx"
+
+    def say(self, now, *tasks):
+        self.said.clear()
+        self.demander.say(now, yard(*tasks))
+        return [*self.said]
+
+
+def test_demand_is_said_when_it_changes_or_gets_old_or_ends(monkeypatch):
+    governor = Governor(monkeypatch)
+    one, two = task("a"), task("b")
+    assert governor.say(0.0) == []
+    assert governor.say(0.0, one) == [("stable", {"wanted": 1, "weight": 2, "width": 3})]
+    assert governor.warned == [(("pool", "stable"), "stable is wide")]
+    assert governor.say(1.0, one) == []
+    assert governor.say(1.0, one, two) == [("stable", {"wanted": 2, "weight": 2, "width": 3})]
+    assert governor.say(31.0, one, two) == []
+    assert len(governor.say(31.1, one, two)) == 1 and governor.say(61.1, one, two) == []
+    assert governor.say(61.1) == [("stable", {"wanted": 0})] and governor.say(99.0) == []
+
+
+def test_demand_that_is_dropped_is_said_to_have_ended(monkeypatch):
+    governor = Governor(monkeypatch)
+    governor.demander.drop()
+    assert governor.said == []
+    governor.say(0.0, task("a"))
+    governor.said.clear()
+    governor.demander.drop()
+    assert governor.said == [("stable", {"wanted": 0})]
+    assert len(governor.say(0.0, task("a"))) == 1
+
+
+# -- what tasks wait for ---------------------------------------------------------------------------
+
+BLOCKER = Blocker("b", Standing.QUEUED, "b is queued.", "Wait for b.")
+LOST = Blocker("c", Standing.FAILED, "c has failed.", "Begin it anew.", hopeless=True)
+
+
+def test_what_is_hopeless_is_said_first():
+    found = needs.as_held((BLOCKER, LOST))
+    assert found.gate == Gate.DEPENDENCIES and found.remedy == "Begin it anew."
+    assert found.why == "It waits for 2: c has failed. b is queued."
+    assert needs.as_held((replace(BLOCKER, remedy=""),)).remedy == "Wait."
+    second = needs.as_held((replace(LOST, remedy=""), BLOCKER))
+    assert second.remedy == "Wait for b."
+
+
+@pytest.fixture
+def notes(monkeypatch):
+    """The rows of waiting tasks, and what is noted of them."""
+    rows = SimpleNamespace(tasks=[], present={}, held={}, noted=[], scopes=[], asked=[])
+    monkeypatch.setattr(
+        needs, "tasks_in", lambda tx, states: rows.asked.append(states) or rows.tasks
+    )
+    monkeypatch.setattr(needs, "blockers_of", lambda tx, tasks: rows.held)
+    monkeypatch.setattr(needs, "find_task", lambda tx, name: rows.present.get(name))
+
+    def note(tx, one, held):
+        rows.noted.append((one.id, held))
+        return replace(one, blockers="noted"), needs.news_of(one, held)
+
+    @contextmanager
+    def write(*scopes):
+        rows.scopes.append(scopes)
+        yield "tx"
+
+    @contextmanager
+    def read():
+        yield "tx"
+
+    monkeypatch.setattr(needs, "note_blockers", note)
+    rows.store = SimpleNamespace(read=read, write=write)
+    return rows
+
+
+def test_what_has_changed_about_blockers_is_noted_and_told(notes):
+    waits = task("a", depends_on=("b",))
+    notes.tasks = [waits, task("free"), task("begun", attempt=1, depends_on=("b",))]
+    notes.held, notes.present = {"a": (BLOCKER,)}, {"a": waits}
+    (told,) = needs.note_needs(notes.store)
+    assert (told.task.blockers, told.news) == ("noted", News.CHANGED)
+    assert told.text == "It waits for 1: b is queued."
+    assert notes.noted == [("a", (BLOCKER,))] and notes.scopes == [("admission", "tasks")]
+    assert notes.asked == [(TaskState.QUEUED,)]
+
+
+def test_blockers_that_are_gone_are_told_and_unchanged_ones_are_not(notes):
+    clear = task("a", blockers='[["b", false]]')
+    same = task("s", depends_on=("b",), blockers='[["b", false]]')
+    notes.tasks, notes.present = [clear, same], {"a": clear, "s": same}
+    notes.held = {"s": (BLOCKER,)}
+    (told,) = needs.note_needs(notes.store)
+    assert told.task.id == "a" and told.news is News.CLEAR
+    notes.tasks = [task("free")]
+    assert needs.note_needs(notes.store) == []
+
+
+def test_a_task_that_has_begun_meanwhile_is_left_alone(notes):
+    waits, also = task("a", depends_on=("b",)), task("z", depends_on=("b",), order=2)
+    notes.tasks, notes.held = [waits, also], {"a": (BLOCKER,), "z": (BLOCKER,)}
+    notes.present = {"a": replace(waits, state=TaskState.RUNNING), "z": also}
+    assert [told.task.id for told in needs.note_needs(notes.store)] == ["z"]
+    notes.present = {"z": replace(also, blockers='[["b", false]]')}
+    assert needs.note_needs(notes.store) == []
+    assert needs.needs_of("tx", []) == {name: needs.as_held((BLOCKER,)) for name in ("a", "z")}
+
+
+# -- the tree of tasks -----------------------------------------------------------------------------
+
+
+def shown(*tasks):
+    return [(depth, one.id) for depth, one in forest(tasks)]
+
+
+def test_each_task_stands_before_its_children_in_their_order():
+    found = shown(
+        task("c2", order=5, parent_task="a"),
+        task("b", order=2),
+        task("g", order=9, parent_task="c1"),
+        task("c1", order=4, parent_task="a"),
+        task("a", order=1),
+        task("a0", order=1),
+    )
+    assert found == [(0, "a"), (1, "c1"), (2, "g"), (1, "c2"), (0, "a0"), (0, "b")]
+
+
+def test_lost_parents_and_circles_stand_at_the_edge():
+    assert shown(task("x", parent_task="gone")) == [(0, "x")] and shown() == []
+    circle = shown(
+        task("a", order=2, parent_task="b"), task("b", order=1, parent_task="a"), task("z", order=3)
+    )
+    assert circle == [(0, "z"), (0, "b"), (1, "a")]
+
+
+# -- turns of repositories -------------------------------------------------------------------------
+
+
+class Repository:
+    """One that takes turns, or not."""
+
+    def __init__(self, project, *, able=True, by_turns=True, interval=10.0):
+        self.project, self.able, self.hastened = project, able, 0
+        self.rhythm = Rhythm(interval, by_turns)
+
+    def can_look(self):
+        return self.able
+
+    def hasten(self):
+        self.hastened += 1
+
+
+def test_one_repository_is_called_per_interval():
+    clock = FakeClock()
+    rota, a, b = Rota(clock), Repository("a"), Repository("b")
+    other = Repository("c", by_turns=False, interval=99.0)
+    repositories = [other, a, b]
+    assert rota.seconds_left(repositories) == 0.0 and rota.seconds_left([other]) is None
+    rota.call(repositories)
+    assert (a.hastened, b.hastened, other.hastened) == (1, 0, 0)
+    assert rota.seconds_left(repositories) == 10.0
+    clock.advance(9.5)
+    rota.call(repositories)
+    assert (a.hastened, b.hastened) == (1, 0)
+    clock.advance(0.5)
+    rota.call(repositories)
+    assert (a.hastened, b.hastened) == (1, 1)
+    clock.advance(25.0)
+    assert rota.seconds_left(repositories) == 0.0
+    rota.call(repositories)
+    assert (a.hastened, b.hastened) == (2, 1) and rota.seconds_left(repositories) == 10.0
+
+
+def test_a_turn_that_nobody_can_take_passes():
+    clock = FakeClock()
+    rota, a = Rota(clock), Repository("a", able=False)
+    rota.call([a])
+    assert a.hastened == 0 and rota.seconds_left([a]) == 10.0
+    rota.call([Repository("x", by_turns=False)])
+    assert whose_turn(["a", "b"], "b", {"a", "b"}) == "a"
+    assert whose_turn(["a", "b"], "gone", {"a", "b"}) == "a"
+    assert whose_turn(["a", "b", "c"], "a", {"a", "c"}) == "c"
+    assert whose_turn(["a", "b"], "a", {"a"}) == "a" and whose_turn(["a"], None, set()) is None
