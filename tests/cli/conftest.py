@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from agent_hostler import agent_hostler
 from command_calls import Done, caller
 
 from hostler_program import run_hostler
+
+
+@pytest.fixture(scope="session")
+def agent_commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return a folder with a `hostler` for agents that needs no time to load."""
+    with agent_hostler(tmp_path_factory.mktemp("agent")) as folder:
+        yield folder
 
 
 @pytest.fixture

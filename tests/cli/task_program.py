@@ -17,7 +17,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agent_commands import client
 from command_calls import call_hostler, can_be_called
 from intake_yard import lay_database
 
@@ -36,6 +35,9 @@ import json, os, pathlib, subprocess, sys, time
 
 def done():
     pathlib.Path(os.environ["HOSTLER_DONE"]).touch()
+
+def hostler(*words, **more):
+    return subprocess.run(["hostler", *words], capture_output=True, text=True, **more)
 
 def ask(question):
     # What `hostler ask` writes.
@@ -70,7 +72,7 @@ class Home:
     def __post_init__(self) -> None:
         lay_database(self.home)
         self.yard.mkdir()
-        (self.root / "agent.py").write_text(client() + AGENT)
+        (self.root / "agent.py").write_text(AGENT)
         self.configure(self.tables)
 
     @property

@@ -16,6 +16,7 @@ from service_town import PLAY, Person, github
 from task_program import on_terminal
 
 from hostler.clock import SystemClock
+from hostler.flows.blocked import blocked
 from hostler.flows.outcomes import block
 from hostler.flows.storing import store_step
 from hostler.intake.takeover import NEVER
@@ -88,6 +89,12 @@ def get_stuck(town: Program) -> None:
         store_step(tx, require_task(tx, task.id), block(task, "The push\nwas refused.", ""))
 
 
+def waiting(town: Program) -> list[str]:
+    """Return what is blocked while words wait for it."""
+    with town.store.read() as tx:
+        return [one.name for one in blocked(tx) if one.waiting]
+
+
 def refused(town: Program, message: str, *words: str, code: int = 1, **environment: str) -> str:
     """What is said about a command that changes nothing."""
     before = town.tasks(), pull(town)
@@ -145,7 +152,8 @@ def test_what_is_said_during_a_block_is_answered_once_after_it(program):
     def listed() -> list[dict[str, Any]]:
         return json.loads(town.call("feedback", "blocked", "list", "--json").stdout)
 
-    (found,) = town.until(lambda: [one for one in listed() if one["waiting"]], "words that wait")
+    town.until(lambda: waiting(town), "words that wait")
+    (found,) = listed()
     assert (found["repo"], found["pr"], found["issue"]) == ("alice/stable", 2, 1)
     assert (found["why"], found["waiting"]) == ("There is no key.", 1)
     assert found["do"] == "hostler feedback blocked reset --pr 2 --repo alice/stable"

@@ -15,13 +15,14 @@ from hostler.cli.looks import cells
 
 DONE = "print('hello'); done()"
 ASK = "ask('Which colour?')"
-ASK_BY_COMMAND = "subprocess.run(['hostler', 'ask', 'Which colour?'], check=True)"
+ASK_BY_COMMAND = "hostler('ask', 'Which colour?')"
 FAIL = "print('no'); sys.exit(3)"
 
 
 @pytest.fixture
-def stead(tmp_path: Path, environment: dict[str, str]) -> Iterator[Home]:
-    made = Home(tmp_path, environment)
+def stead(tmp_path: Path, environment: dict[str, str], agent_commands: Path) -> Iterator[Home]:
+    path = f"{agent_commands}:{environment['PATH']}"
+    made = Home(tmp_path, {**environment, "PATH": path})
     yield made
     made.clean()
 
