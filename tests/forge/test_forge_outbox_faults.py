@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
-
+import httpx
 import pytest
 
-from hostler.errors import ForgeError
 from hostler.forge import Comment, OpenIssue, OpenPull, Reply, scan
 from hostler.model import TokenStatus
 from hostler.store.outbox import WriteState
+from sandbox_gate import DelayGate
 
 LOST = [
     pytest.param({"kind": "fail_after"}, id="502 after success"),
@@ -46,28 +44,20 @@ def test_several_lost_answers_in_a_row_lead_to_one_comment(house, post, fault):
     assert house.marked(number, "t1") == 1
 
 
-def test_a_timeout_after_the_write_leads_to_one_comment(house, post):
+def test_a_timeout_after_the_write_leads_to_one_comment(house, post, monkeypatch):
     number = house.issue()
-    impatient = house.new_hub(timeout=0.3)
+    gate = DelayGate(house.sandbox, monkeypatch)
     house.fault("delay", seconds=1.0, method="POST")
-    post.sender._forges = impatient.repo
-    while impatient.wire._known_time() is None:
-        with suppress(ForgeError):
-            impatient.wire.now()
     post.say(number)
-    post.sender.send_due()
+    house.hub.wire.now()
+    with monkeypatch.context() as impatient:
+        impatient.setattr(house.hub.wire._http, "timeout", httpx.Timeout(60, read=0.05))
+        post.sender.send_due()
     assert post.row().state is WriteState.UNCLEAR
-    house.sandbox.wait(late_write_is_done(house.sandbox))
-    post.sender._forges = house.hub.repo
+    gate.open()
     post.drain()
     assert house.marked(number, "t1") == 1
     assert len(house.ledger(method="POST", login="bot")) == 1
-    impatient.close()
-
-
-async def late_write_is_done(sandbox):
-    while not sandbox.app.pipeline.ledger.answer({"fault": "delay"})["entries"]:
-        await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize(("limit", "status"), LIMITS)

@@ -7,6 +7,8 @@ import contextlib
 import httpx
 import pytest
 
+from sandbox_gate import DelayGate
+
 COMMENTS = "/repos/alice/demo/issues/1/comments"
 
 
@@ -52,13 +54,16 @@ def test_a_cut_is_a_lost_connection(sandbox, when, written):
     assert row["status"] == 0
 
 
-def test_a_delay_outlasts_an_impatient_client_and_the_write_still_happens(sandbox):
+def test_a_delay_outlasts_an_impatient_client_and_the_write_still_happens(sandbox, monkeypatch):
     plan(sandbox, kind="delay", seconds=0.3, method="POST")
+    gate = DelayGate(sandbox, monkeypatch)
     with sandbox.client("alice") as alice:
         with pytest.raises(httpx.ReadTimeout):
-            alice.post(COMMENTS, json={"body": "hello"}, timeout=0.05)
-        plan(sandbox, kind="delay", seconds=0.4, method="GET")
+            alice.post(COMMENTS, json={"body": "hello"}, timeout=httpx.Timeout(60, read=0.05))
+        assert visible(alice) == 0
+        gate.open()
         assert visible(alice) == 1
+    assert gate.delays == [0.3]
 
 
 @pytest.mark.parametrize("status", [500, 502, 504])
