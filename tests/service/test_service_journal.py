@@ -15,6 +15,7 @@ from hostler.service.crew import Job
 from hostler.service.journal import Journal
 from hostler.service.looking import Looked
 from hostler.service.orchestrator import Look
+from hostler.service.space import REMEDY
 from hostler.telemetry.logs import Logging
 
 FULL = StoreFull("No space is left.", remedy="Free some.")
@@ -95,7 +96,7 @@ def test_a_full_disk_is_told_once_and_so_is_that_it_has_room_again(journal, told
     for _ in range(2):
         journal.full("")
     assert told == [
-        "The disk has 3 MB free.",
+        f"The disk has 3 MB free. {REMEDY}",
         "There is room on disk again: work begins as before.",
     ]
     assert lines.getvalue().count("disk_low") == lines.getvalue().count("disk_free") == 1

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from missing_tools import skip_without
@@ -47,6 +48,13 @@ def fill(folder: Path) -> Path:
             except OSError:
                 continue
     return filler
+
+
+def empty_wal(database: Path) -> None:
+    """Truncate the WAL of a SQLite database: room inside it would take writes on a full disk."""
+    with closing(sqlite3.connect(database, timeout=60)) as connection:
+        (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    assert not busy, "somebody reads or writes without a pause"
 
 
 def become_nobody() -> None:

@@ -12,6 +12,7 @@ from hostler.service.crew import Job
 from hostler.service.limiter import GlobalWorkLimiter
 from hostler.service.orchestrator import Look, cause_of
 from hostler.service.purses import Purse
+from hostler.service.space import REMEDY
 from hostler.store.notices import Notice, NoticeState
 from hostler.store.outbox import OutboxRow
 from hostler.store.runs import Run
@@ -157,11 +158,14 @@ class Journal:
             log.event(names.SERVICE_GLOBAL_CAPACITY, in_flight=found[0])
 
     def full(self, why: str) -> None:
-        """A disk has too little room for new work (its numbers change), or has room again."""
+        """Tell once that a disk has too little room for new work, and once that it has enough.
+
+        `why` is empty if it has enough. Its numbers change with every look.
+        """
         before, self._full = self._full, bool(why)
         if why and not before:
             self._log.event(names.DISK_LOW, why=why)
-            self._tell(why)
+            self._tell(f"{why} {REMEDY}")
         elif before and not why:
             self._log.event(names.DISK_FREE)
             self._tell("There is room on disk again: work begins as before.")
