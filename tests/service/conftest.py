@@ -18,13 +18,17 @@ from service_town import Town, github
 
 from hostler.clock import FakeClock, SystemClock
 from hostler.service.opening import open_or_make
+from hostler_program import run_hostler
 
 
 @pytest.fixture(scope="session")
 def agent_commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Return a folder with a `hostler` for agents that needs no time to load."""
-    with agent_hostler(tmp_path_factory.mktemp("agent")) as folder:
-        yield folder
+    folder = tmp_path_factory.mktemp("agent")
+    # Load it here, where no test waits for an agent with a limit.
+    run_hostler(["--version"], cwd=folder, env={"HOME": str(folder)})
+    with agent_hostler(folder) as programs:
+        yield programs
 
 
 @pytest.fixture
