@@ -22,6 +22,9 @@ from hostler.clock import SystemClock
 from hostler.config.settings import Agent, Settings
 from hostler.service.trying import Trial
 from hostler.shim import tree
+from hostler.shim.agent import Agent as ShimAgent
+from hostler.shim.spec import Spec
+from hostler.shim.watch import Sight
 from missing_tools import needs
 
 pytest_plugins = ["playing"]
@@ -207,9 +210,30 @@ def test_silence_is_that_of_the_program_below_the_walls(boxed, work):
     assert carriers(work) == []
 
 
-def test_a_tool_at_work_is_no_silence(boxed):
-    tried, _ = boxed("sleep 2; exit 0", silence_seconds=0.8)
-    assert tried.verdict.outcome is Outcome.SUCCESS
+@pytest.mark.parametrize(
+    ("script", "tool_runs"),
+    [("sleep 600 & echo ready; wait", True), ("echo ready; exec sleep 600", False)],
+    ids=["a tool", "none"],
+)
+def test_a_tool_at_work_is_one_below_the_program_and_not_below_the_walls(
+    boxed, work, script, tool_runs
+):
+    seen = []
+
+    def look(trial, line):
+        if line == "ready":
+            shim = json.loads((work.run_dir / "shim.json").read_text())["pid"]
+            wall = tree.first_child(shim)
+            files = [(work.run_dir / name).open() for name in ("stdout", "stderr")]
+            spec = Spec(json.loads((work.run_dir / "spec.json").read_text()))
+            agent = ShimAgent(wall.pid, tuple(file.fileno() for file in files), spec)
+            seen.append(agent.sight(Sight(len("ready\n"))).tool_runs)
+            for file in files:
+                file.close()
+            trial.stop()
+
+    boxed(script, look, grace_seconds=0.2)
+    assert seen == [tool_runs]
 
 
 def test_with_its_supervisor_everything_inside_ends(boxed, work):

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from shim_runs import Stable
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+from shim_runs import Shim, Stable
+
+from hostler.shim import files, tree
+from hostler.shim import run as run_module
+from hostler.shim.agent import Agent
+from hostler.shim.run import Run
+from hostler.shim.spec import Spec
+from hostler.shim.watch import Sight
 
 STAY = "here('agent')"
+SMALLEST = {"run": "r1", "argv": ["true"], "cwd": "/", "env": {}}
 
 
 def test_a_run_ends_at_its_wall_limit_even_if_it_talks(stable: Stable):
@@ -25,30 +40,88 @@ def test_a_silent_agent_is_stalled(stable: Stable):
     assert (word["ended_by"], word["signal"]) == ("stall", "SIGTERM")
 
 
-BUSY = {
-    "waits for a tool in a session of its own": """
-os.waitpid(child(lambda: (os.setsid(), time.sleep(6))), 0)
-""",
-    # No look may ever meet one of them: they are known by the agent's account of children.
-    "uses one short tool after another": """
-end = time.monotonic() + 6
-while time.monotonic() < end:
+@contextmanager
+def seen_from_outside(shim: Shim, pid: int) -> Iterator[Agent]:
+    """The agent of a run, to be looked at as its shim does; the run ends with the block."""
+    spec = Spec(files.read(str(shim.folder / files.SPEC)) or {})
+    with (shim.folder / "stdout").open() as out, (shim.folder / "stderr").open() as err:
+        yield Agent(pid, (out.fileno(), err.fileno()), spec)
+    shim.stop(grace=0)
+    shim.wait()
+
+
+def test_a_tool_in_a_session_of_its_own_is_at_work(stable: Stable):
+    code = "os.waitpid(child(lambda: (os.setsid(), here('tool'))), 0)\n" + STAY
+    shim = stable.run(f"tell('agent', os.getpid())\n{code}").run()
+    people = stable.events.people("agent", "tool")
+    with seen_from_outside(shim, people["agent"].pid) as agent:
+        assert agent.sight(Sight(0)).tool_runs
+        os.kill(people["tool"].pid, signal.SIGKILL)
+        stable.events.people("agent")
+        assert not agent.sight(Sight(0)).tool_runs
+
+
+def test_tools_that_are_too_short_to_be_met_are_known_by_the_account_of_children(stable: Stable):
+    code = """
+for _ in range(3):
+    tell('agent', os.getpid())
+    signal.sigwait([signal.SIGUSR2])
     os.waitpid(child(lambda: None), 0)
-    time.sleep(0.2)
-""",
-    "talks on either stream": """
-for n in range(24):
-    print('.', file=(sys.stdout, sys.stderr)[n % 2], flush=True)
-    time.sleep(0.25)
-""",
-}
+here('agent')
+"""
+    held = "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])\n"
+    shim = stable.run(held + code).run()
+    accounts, process = [], stable.events.people("agent")["agent"]
+    with seen_from_outside(shim, process.pid) as agent:
+        for _ in range(3):
+            accounts.append(agent.sight(Sight(0)).reaped)
+            os.kill(process.pid, signal.SIGUSR2)
+            stable.events.people("agent")
+        sight = agent.sight(Sight(0))
+    assert accounts == sorted({*accounts, sight.reaped})[:-1] and not sight.tool_runs
 
 
-def test_an_agent_that_talks_or_uses_tools_is_not_stalled(stable: Stable):
-    """All at once, as each has to last longer than the limit."""
-    shims = {does: stable.run(BUSY[does], name=does, silence_seconds=3).run() for does in BUSY}
-    ends = {does: shim.word()["ended_by"] for does, shim in shims.items()}
-    assert ends == dict.fromkeys(BUSY, "exit")
+def test_what_is_written_on_either_stream_is_seen(stable: Stable):
+    code = """
+tell('agent', os.getpid())
+for stream in (sys.stdout, sys.stderr):
+    print('.', file=stream, flush=True)
+here('agent')
+"""
+    shim = stable.run(code).run()
+    stable.events.people("agent")
+    process = stable.events.people("agent")["agent"]
+    with seen_from_outside(shim, process.pid) as agent:
+        assert agent.sight(Sight(0)).written == 4
+
+
+@pytest.mark.parametrize(
+    ("sight", "ended_by"),
+    [
+        (lambda number: Sight(0), "stall"),
+        (lambda number: Sight(number), None),
+        (lambda number: Sight(0, reaped=number), None),
+        (lambda number: Sight(0, tool_runs=True), None),
+    ],
+    ids=["silent", "talks", "uses short tools", "uses a long tool"],
+)
+def test_a_shim_ends_an_agent_only_for_silence(monkeypatch, sight, ended_by):
+    now, looks = 0.0, 0
+
+    class Seen:
+        def sight(self, _before):
+            return sight(looks)
+
+    def exits_within(seconds):
+        nonlocal now, looks
+        now, looks = now + seconds, looks + 1
+        return now > 1000
+
+    shim_run = Run(Spec({**SMALLEST, "silence_seconds": 100}), {})
+    monkeypatch.setattr(run_module, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(shim_run, "_exits_within", exits_within)
+    assert shim_run._until_over(Seen()) == (ended_by or "exit")
+    assert now == pytest.approx(100 if ended_by else 1000, abs=20)
 
 
 def test_silence_counts_again_when_the_tool_has_ended(stable: Stable):
@@ -71,13 +144,20 @@ def test_a_program_below_its_script_is_no_tool_where_tools_are_apart(stable: Sta
     assert shim.word()["ended_by"] == "stall"
 
 
-def test_a_tool_apart_is_waited_for_and_without_that_word_everything_is_a_tool(stable: Stable):
-    tool = "os.waitpid(child(lambda: (os.setsid(), time.sleep(3))), 0)"
-    shims = [
-        stable.run(WRAPPED % tool, name="apart", silence_seconds=1.5, tools_apart=True).run(),
-        stable.run(WRAPPED % "time.sleep(3)", name="any", silence_seconds=1.5).run(),
-    ]
-    assert [shim.word()["ended_by"] for shim in shims] == ["exit", "exit"]
+@pytest.mark.parametrize(("apart", "is_tool"), [(True, False), (False, True)])
+def test_a_tool_apart_is_one_and_without_that_word_everything_is(stable: Stable, apart, is_tool):
+    shim = stable.run(WRAPPED % "here('program')", tools_apart=apart).run()
+    program = stable.events.people("server", "program")["program"]
+    with seen_from_outside(shim, program.parent) as agent:
+        assert agent.sight(Sight(0)).tool_runs is is_tool
+
+
+def test_a_tool_below_a_program_below_its_script_is_waited_for(stable: Stable):
+    tool = "os.waitpid(child(lambda: (os.setsid(), here('tool'))), 0)"
+    shim = stable.run(WRAPPED % tool, tools_apart=True).run()
+    program = tree.look(stable.events.people("server", "tool")["tool"].parent)
+    with seen_from_outside(shim, program.parent) as agent:
+        assert agent.sight(Sight(0)).tool_runs
 
 
 def test_a_daemon_that_left_the_agent_is_no_tool(stable: Stable):
