@@ -18,7 +18,7 @@ BENCH ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo screenshots test check test-real-agents lint types layers compiled bench soak clean
+.PHONY: help setup demo screenshots test check test-real-agents lint types layers compiled bench mutation soak clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -70,7 +70,10 @@ $(VENV)/.compiled: $(READY)
 bench: setup ## Measure; BENCH=name for one benchmark
 	$(BIN)/python -m bench $(BENCH)
 
-soak: setup ## Long campaigns of the tests, for hours
+mutation: setup ## See whether the tests notice changes of the rules; a part of `make soak`
+	$(BIN)/python tests/mutation
+
+soak: setup mutation ## Long campaigns of the tests, for hours
 	$(BIN)/python -m pytest -m soak --timeout 0 -p no:xdist
 	HYPOTHESIS_PROFILE=soak $(PYTEST) --timeout 0
 
