@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from types import SimpleNamespace
 from zlib import crc32
 
@@ -171,6 +172,7 @@ def item(at, number=1):
 def test_the_usual_window():
     usual = Window()
     assert usual == Window(5 * SECOND, 300 * SECOND, timedelta(days=1))
+    assert Mark(NOW) == Mark(NOW, 0, fresh=False, invalid=False)
 
 
 def test_a_reading_starts_at_its_cursor_or_a_day_ago():
@@ -462,8 +464,16 @@ def test_a_repository_stands_as_its_rows_say(monkeypatch):
         "cursors_at": {Surface.REPO_ISSUES: place},
         "chains_at": {Surface.REPO_ISSUES.value: chain},
     }
-    for name, answer in answers.items():
-        monkeypatch.setattr(standing, name, lambda *_, answer=answer: answer)
+
+    def answer(name, *given):
+        # The repository's own feeds have no number.
+        assert given == (
+            ("tx", "octo/stable", 0) if name.endswith("_at") else ("tx", "octo/stable")
+        )
+        return answers[name]
+
+    for name in answers:
+        monkeypatch.setattr(standing, name, partial(answer, name))
     found = standing.stand("tx", SimpleNamespace(repo="octo/stable"))
     assert found.awaiting == {2, 3, 9} and found.blocked == {4} and found.in_step == {3}
     # Of equal heads the newest pull request counts.

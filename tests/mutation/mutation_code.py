@@ -64,7 +64,7 @@ class LoadedModule:
     def _replace_code(self, tree: ast.Module, keys: set[tuple[str, int]]) -> None:
         made = {
             (code.co_qualname, code.co_firstlineno): code
-            for code in _codes(compile(tree, self.file, "exec", dont_inherit=True))
+            for code in codes_in(compile(tree, self.file, "exec", dont_inherit=True))
         }
         for key in keys:
             for function in self._functions.get(key, ()):
@@ -96,6 +96,9 @@ class LoadedModule:
                 part = ast.Module([node], [])
                 exec(compile(part, self.file, "exec"), self.module.__dict__)
         self._tell_importers({name: before[name] for name in changed if name in before})
+        for name in changed:
+            for key in self.source.default_uses.get(name, ()):
+                self._change_defaults(key)
 
     def _tell_importers(self, old: dict[str, object]) -> None:
         for other in [*sys.modules.values()]:
@@ -141,11 +144,12 @@ def functions_by_code() -> dict[CodeType, list[FunctionType]]:
     return found
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    """Return the code of all functions inside of another."""
     for one in code.co_consts:
         if isinstance(one, CodeType):
             yield one
-            yield from _codes(one)
+            yield from codes_in(one)
 
 
 def _value(node: ast.expr, namespace: dict[str, object]) -> object:

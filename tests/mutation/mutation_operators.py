@@ -91,6 +91,8 @@ class Source:
     # Numbers of statements by function, and of statements in functions that use a global name.
     functions: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     uses: dict[str, set[int]] = field(default_factory=dict)
+    # Functions that have a global name in the default of an argument.
+    default_uses: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,7 @@ class _Walk:
         names = tuple(
             inner.id for one in targets for inner in ast.walk(one) if isinstance(inner, ast.Name)
         )
-        if not names or names == ("__all__",):
+        if not names or names == ("__all__",) or (not prefix and _is_type(names[0])):
             return
         kind = "class" if prefix else "module"
         named = f"{prefix}{', '.join(names)}"
@@ -340,6 +342,8 @@ class _Walk:
 
     def _note_use(self, node: ast.expr) -> None:
         if self._statement is None:
+            if isinstance(node, ast.Name) and self._function is not None:
+                self._source.default_uses.setdefault(node.id, set()).add(self._function)
             return
         if isinstance(node, ast.Name):
             self._source.uses.setdefault(node.id, set()).add(self._statement)
@@ -484,6 +488,11 @@ def _is_not(node: ast.AST) -> bool:
 
 def _is_docstring(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _is_type(name: str) -> bool:
+    """Return whether a global name is that of a type: `Choice`, not `LIMIT` or `_SENTENCES`."""
+    return name[:1].isupper() and not name.isupper()
 
 
 def _is_enum(node: ast.ClassDef) -> bool:

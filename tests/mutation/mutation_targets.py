@@ -41,29 +41,35 @@ def _tests(folder: str, names: str) -> tuple[str, ...]:
 GROUPS = (
     Group(
         "governor",
-        _all(
-            "governor",
-            "aimd believed breaker caps gates learned learning leasing measured moments older"
-            " parking policy pools pruning served shares spacing switched waiting wishing",
+        (
+            *_all(
+                "governor",
+                "aimd believed breaker gates learned learning leasing measured moments"
+                " parking policy pools pruning served shares spacing switched waiting wishing",
+            ),
+            Target("hostler.governor.caps", ("changed", "_refuse_nonsense")),
         ),
         _tests(
             "governor",
             "governor_adaptive governor_aimd governor_breaker governor_caps governor_controls"
             " governor_damage governor_gates governor_leases governor_older governor_remembering"
             " governor_served governor_served_rules governor_shares governor_since"
-            " governor_spacing governor_waiting",
+            " governor_spacing governor_waiting aimd_rules served_measures pool_borders",
         ),
         ("tests/governor/test_governor_caps.py::test_two_who_write_at_once_lose_nothing",),
     ),
     Group(
         "planner",
         _all("planner", "chains dependencies queue readiness standing"),
-        _tests("planner", "planner_rules planner_standing"),
+        _tests("planner", "planner_rules planner_standing dependency_examples"),
     ),
     Group(
         "outbox",
         _all("forge.outbox", "rules queue reconciling settling"),
-        _tests("forge", "forge_outbox forge_outbox_rules outbox_reconciling outbox_checks"),
+        _tests(
+            "forge",
+            "forge_outbox forge_outbox_rules outbox_reconciling outbox_checks outbox_borders",
+        ),
     ),
     Group(
         "feeds",
@@ -71,14 +77,14 @@ GROUPS = (
         _tests(
             "forge",
             "feeds_rules feeds_chains feeds_operations feeds_threads forge_scan forge_scan_ours"
-            " forge_standing",
+            " forge_standing feeds_borders",
         ),
     ),
     Group(
         "runs",
         (*_all("runs", "rules recovery evidence heard limits"), Target("hostler.agents.verdict")),
         (
-            *_tests("runs", "runs_rules runs_limits runs_ledger"),
+            *_tests("runs", "runs_rules runs_limits runs_ledger run_evidence"),
             *_tests("agents", "verdict outcomes result"),
         ),
     ),
@@ -89,13 +95,31 @@ GROUPS = (
             *_all("service", "forest needs"),
             Target("hostler.service.demanding", ("wanted_by", "Demander.say")),
             Target("hostler.service.draining", ("step", "verdict")),
-            Target("hostler.service.runner", ("ServiceRunner._poll",)),
+            Target("hostler.service.runner", ("ServiceRunner._poll", "ServiceRunner._draining")),
+            Target("hostler.service.hand", ("children_first",)),
+            Target("hostler.service.journal", ("Journal.never_seen",)),
         ),
-        _tests(
-            "service",
-            "service_admission_rules service_cadence service_draining service_limiter"
-            " service_ordering service_dependencies service_runner service_lending"
-            " service_polling service_why",
+        (
+            *_tests(
+                "service",
+                "service_admission_rules service_cadence service_draining service_fairness"
+                " service_limiter service_ordering service_submission service_why"
+                " poll_once runner_poll children_first unseen_writes_alarm",
+            ),
+            # The others of this file start agents.
+            *(
+                f"tests/service/test_service_polling.py::test_{name}"
+                for name in (
+                    "each_failure_doubles_the_pause_up_to_a_longest_one",
+                    "a_limit_is_waited_out",
+                    "what_our_own_budget_holds_back_is_no_failure",
+                    "looks_are_stretched_where_the_budget_says_so_and_never_shortened",
+                    "only_a_look_that_fails_as_a_whole_makes_the_next_one_later",
+                    "waiting_for_a_thread_is_no_hanging",
+                    "a_look_that_itself_takes_long_is_slow_the_next_time",
+                    "a_look_that_our_own_budget_cut_short_has_not_seen_everything",
+                )
+            ),
         ),
     ),
 )

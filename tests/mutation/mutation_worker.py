@@ -26,7 +26,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import Phase, settings
-from mutation_code import LoadedModule, NotApplicable, functions_by_code
+from mutation_code import LoadedModule, NotApplicable, codes_in, functions_by_code
 from mutation_operators import Mutant
 
 # CPU seconds; tests of one mutant that take longer than this together are not all run.
@@ -42,8 +42,9 @@ KILLED, TIMEOUT, SURVIVED, UNCOVERED = "killed", "timeout", "survived", "uncover
 NOT_APPLICABLE = "not applicable"
 
 
-# A module and the number of a statement in it.
-Hit = tuple[str, int]
+# A module and the number of a statement in it; or a name in the code of a test.
+Hit = tuple[str, int | str]
+_IN_TESTS = "tests"
 
 
 class MutationError(Exception):
@@ -205,8 +206,18 @@ def _measured(
             return f"{item.nodeid} fails without any mutant."
         for name in getattr(item, "fixturenames", ()):
             hits |= campaign.shared_hits.get(name, set())
-        told.append((index, item.nodeid, _cpu_seconds() - begun, sorted(hits)))
+        seconds = _cpu_seconds() - begun
+        named = [(_IN_TESTS, name) for name in sorted(_names_in(item))]
+        told.append((index, item.nodeid, seconds, [*sorted(hits), *named]))
     return json.dumps(told)
+
+
+def _names_in(item: pytest.Item) -> set[str]:
+    """Return the global names and attributes that the code of a test mentions."""
+    function = getattr(item, "function", None)
+    test = getattr(function, "hypothesis", None)
+    codes = [one.__code__ for one in (function, getattr(test, "inner_test", None)) if one]
+    return {name for code in codes for one in (code, *codes_in(code)) for name in one.co_names}
 
 
 def _cpu_seconds() -> float:
@@ -282,8 +293,11 @@ def _hits_of(mutant: Mutant, loaded: dict[str, LoadedModule]) -> Iterator[Hit]:
             names.add(place.qualname.split(".")[-2])
         for other in loaded.values():
             for name in names:
-                for number in other.source.uses.get(name, ()):
-                    yield other.name, number
+                yield from ((other.name, number) for number in other.source.uses.get(name, ()))
+                for key in other.source.default_uses.get(name, ()):
+                    yield from ((other.name, number) for number in other.source.functions[key])
+        # Tests that look at the constant or the class itself.
+        yield from ((_IN_TESTS, name) for name in names)
 
 
 def _depending(body: Sequence[object], names: Sequence[str]) -> set[str]:

@@ -219,7 +219,7 @@ def test_the_report_has_a_row_per_module_and_names_the_survivors():
 
 def test_the_registry_and_the_explained_list_name_what_exists():
     for group in GROUPS:
-        assert all((ROOT / name).is_file() for name in group.tests)
+        assert all((ROOT / name.partition("::")[0]).is_file() for name in group.tests)
         for target in group.targets:
             text = (ROOT / "src" / f"{target.module.replace('.', '/')}.py").read_text()
             names = {one.place.qualname for one in read_source(target.module, text).mutants}
