@@ -104,7 +104,8 @@ GROUPS = (
                 "service",
                 "service_admission_rules service_cadence service_draining service_fairness"
                 " service_limiter service_ordering service_submission service_why"
-                " poll_once runner_poll children_first unseen_writes_alarm",
+                " poll_once runner_poll children_first unseen_writes_alarm admission_borders"
+                " lending_rules",
             ),
             # The others of this file start agents.
             *(
