@@ -32,7 +32,7 @@ def settled(house, yard, pulls, comments, blocked=0):
     return numbers
 
 
-@pytest.mark.parametrize("comments", [200, pytest.param(1000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("comments", [110, pytest.param(1000, marks=pytest.mark.soak)])
 def test_a_quiet_poll_of_ten_pull_requests(git_house, house, yard, comments):
     settled(house, yard, 10, comments, blocked=2)
     for _ in range(12):
