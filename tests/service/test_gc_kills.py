@@ -99,7 +99,13 @@ def require_sound(home: Path, moment: datetime) -> None:
     assert {path.name for path in listed if not path.name.startswith(".")} <= known
 
 
-def test_a_round_that_is_killed_after_any_step_is_finished_by_the_next(yard, fields, tmp_path):
+@pytest.mark.parametrize(
+    "stride",
+    [pytest.param(4, id="some steps"), pytest.param(1, id="every step", marks=pytest.mark.soak)],
+)
+def test_a_round_that_is_killed_after_any_step_is_finished_by_the_next(
+    yard, fields, tmp_path, stride
+):
     furnish(yard, fields)
     yard.settings = Settings()
     yard.store.close()
@@ -119,9 +125,9 @@ def test_a_round_that_is_killed_after_any_step_is_finished_by_the_next(yard, fie
             wanted = rows(store), files(yard.home)
         assert not (yard.home / "mirrors/octo/stable.git").exists()
         assert not (yard.home / "checkouts/stable/t2").exists()
-        count = 0
+        count = 1 - stride
         while True:
-            count += 1
+            count += stride
             ended = sweep(child, fresh(), count, moment)
             require_sound(yard.home, moment)
             if ended == "through":
@@ -135,7 +141,7 @@ def test_a_round_that_is_killed_after_any_step_is_finished_by_the_next(yard, fie
 
 
 def test_two_rounds_at_once_do_not_disturb_each_other(yard):
-    for number in range(40):
+    for number in range(15):
         task = yard.task(f"t{number}")
         yard.run(task, f"r{number}")
         kept = yard.of_issue(f"i{number}", number + 1)
@@ -152,7 +158,7 @@ def test_two_rounds_at_once_do_not_disturb_each_other(yard):
         assert sweep(one, yard.home, 0, moment) == "through"
     with yard.store.read() as tx:
         left = tasks_in(tx, tuple(TaskState))
-    assert {task.id for task in left} == {f"i{number}" for number in range(40)}
+    assert {task.id for task in left} == {f"i{number}" for number in range(15)}
     listed = sorted(path.name for path in (yard.home / "projects/stable/tasks").iterdir())
     assert listed == sorted(task.id for task in left)
     for task in left:

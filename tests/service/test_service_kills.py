@@ -79,14 +79,44 @@ def finish(walk):
     all_is_well(walk)
 
 
-# Every second row in every run, and every single cut in a long campaign.
-@pytest.mark.parametrize(
-    "row",
-    [
-        pytest.param(row, id=" ".join(steps), marks=pytest.mark.soak if row % 2 else ())
-        for row, steps in enumerate(IN_A_ROW)
-    ],
-)
+# -- each step and each victim once, in as few walks as possible ------------------------------
+
+
+# One walk with seventeen services: on a busy machine it takes longer than other tests may.
+@pytest.mark.timeout(300)
+def test_services_killed_once_at_every_step_of_a_run(walk):
+    walk.file(*cuts(["admitted", "spawned", "locked", "starting", "running", "never_started"]))
+    walk.say(*cuts(["go", "over", "exited", "finishing", "committed"]))
+    walk.edit(*cuts(["taken", "guarded", "tested", "pushed", "finished", "ended"]))
+    walk.merge()
+    finish(walk)
+
+
+def test_agents_and_shims_killed_at_work(walk):
+    walk.file(Cut("go", victims="agent"))
+    walk.say(Cut("go", victims="service and shim"), Cut("go", victims="shim"))
+    walk.edit()
+    walk.merge()
+    finish(walk)
+
+
+def test_a_service_killed_over_an_answer_that_was_lost(walk):
+    walk.go_wrong(kind="fail_after", method="POST", route="*/pulls")
+    walk.file(*cuts(["scanned", "heard"]), *cuts(["marked", "made"], "pull:"))
+    walk.go_wrong(kind="fail_after", method="POST", route="*/replies")
+    walk.say(Cut("stored", "reply-"))
+    walk.go_wrong(kind="cut", when="after", method="POST", route="*/replies")
+    walk.edit(Cut("made", "reply-"))
+    walk.go_wrong(kind="fail_after", method="PATCH", route="*/issues/comments/*")
+    walk.merge(Cut("stored", "status:"))
+    finish(walk)
+
+
+# -- every row of steps, and every victim at each -----------------------------------------------
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("row", range(len(IN_A_ROW)), ids=[" ".join(one) for one in IN_A_ROW])
 def test_services_killed_at_successive_steps(walk, row):
     walk.file(*cuts(IN_A_ROW[row], "pull:"))
     walk.say(*cuts(IN_A_ROW[row], "reply-"))
@@ -95,7 +125,9 @@ def test_services_killed_at_successive_steps(walk, row):
     finish(walk)
 
 
-@pytest.mark.parametrize("victims", ["shim", "service and shim"])
+@pytest.mark.parametrize(
+    "victims", [pytest.param("shim", marks=pytest.mark.soak), "service and shim"]
+)
 def test_shims_killed_before_they_have_an_agent(walk, victims):
     walk.file(*cuts(["spawned", "locked"], victims=victims))
     walk.say(*cuts(["starting"], victims=victims))
@@ -104,9 +136,8 @@ def test_shims_killed_before_they_have_an_agent(walk, victims):
     finish(walk)
 
 
-@pytest.mark.parametrize(
-    "victims", ["agent", "service and shim", pytest.param("shim", marks=pytest.mark.soak)]
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("victims", ["agent", "service and shim", "shim"])
 def test_agents_killed_at_work(walk, victims):
     walk.file(*cuts(["go"], victims=victims))
     walk.say(*cuts(["go", "go"], victims=victims))
@@ -121,18 +152,6 @@ def test_agents_killed_after_their_result_have_done_their_work(walk):
     walk.say(Cut(RESULT, victims="shim"))
     walk.edit(Cut(RESULT, victims="service and shim"))
     walk.merge()
-    finish(walk)
-
-
-def test_a_service_killed_over_an_answer_that_was_lost(walk):
-    walk.go_wrong(kind="fail_after", method="POST", route="*/pulls")
-    walk.file(Cut("made", "pull:"))
-    walk.go_wrong(kind="fail_after", method="POST", route="*/replies")
-    walk.say(Cut("stored", "reply-"))
-    walk.go_wrong(kind="cut", when="after", method="POST", route="*/replies")
-    walk.edit(Cut("made", "reply-"))
-    walk.go_wrong(kind="fail_after", method="PATCH", route="*/issues/comments/*")
-    walk.merge(Cut("stored", "status:"))
     finish(walk)
 
 

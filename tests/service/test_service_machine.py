@@ -363,7 +363,7 @@ PERSON = ("needs_input", "blocked", "queued")
 
 TestHouse = House.TestCase
 TestHouse.settings = settings(
-    max_examples=15,
+    max_examples=settings.default.max_examples // 6,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -78,7 +78,7 @@ def plan_of(seed: int, size: Size) -> list[Story]:
             stories.append(Story(name, repo, "eve", "stranger", ()))
             continue
         eligible += 1
-        kind = _kind(dice, eligible)
+        kind = _kind(dice, eligible, size.kinds or tuple(WAYS))
         steps = dice.choice(WAYS[kind][1])
         if "pull" in steps:
             steps = (*steps, *dice.choice(REVIEWS), *dice.choice(ENDS))
@@ -87,9 +87,9 @@ def plan_of(seed: int, size: Size) -> list[Story]:
     return stories
 
 
-def _kind(dice: random.Random, place: int) -> str:
-    """Each one once, so that a small campaign has them all; then by weight."""
+def _kind(dice: random.Random, place: int, first: tuple[str, ...]) -> str:
+    """Return the first kinds in their order, so that a small campaign has them; then by weight."""
+    if place <= len(first):
+        return first[place - 1]
     kinds = list(WAYS)
-    if place <= len(kinds):
-        return kinds[place - 1]
     return dice.choices(kinds, [WAYS[kind][0] for kind in kinds])[0]

@@ -33,6 +33,8 @@ class Size:
     well_on: float = 0.85
     # Virtual seconds by which each new service's clock may be wrong.
     skew: float = 100.0
+    # How agents behave in the first stories; empty: each behaviour once.
+    kinds: tuple[str, ...] = ()
 
 
 FULL = Size("full", 20, 500, 100, 500, restarts=8, abreast=60, patience=7200.0)
@@ -54,8 +56,22 @@ SMALL = replace(
     together=2,
     in_one=1,
 )
+# For every run of the tests: one kill of each kind, a restart, and a few faults.
+TINY = replace(
+    SMALL,
+    name="tiny",
+    repositories=2,
+    tasks=4,
+    kills=3,
+    faults=8,
+    abreast=4,
+    kinds=("forks", "asks", "hangs", "fails"),
+)
 
 
-def seed() -> int:
-    """The one that was asked for, or any."""
-    return int(os.environ.get(SEED_VARIABLE) or random.randrange(10**6))
+def seed(default: int | None = None) -> int:
+    """Return the seed that was asked for, else the default, else a random one."""
+    asked = os.environ.get(SEED_VARIABLE)
+    if asked or default is None:
+        return int(asked or random.randrange(10**6))
+    return default

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from soak_plan import WAYS, plan_of, repositories
-from soak_sizes import FULL, SEED_VARIABLE, SMALL, seed
+from soak_sizes import FULL, SEED_VARIABLE, SMALL, TINY, seed
 
 SEEDS = st.integers(0, 10**6)
 
@@ -34,11 +34,18 @@ def test_what_is_freed_was_stopped_or_blocked_and_strangers_wait_for_nothing(num
             assert "stopped" in before or "blocked" in before
 
 
+@given(SEEDS)
+def test_a_tiny_plan_has_the_kinds_that_were_chosen(number):
+    assert [one.kind for one in plan_of(number, TINY) if one.eligible] == list(TINY.kinds)
+
+
 def test_the_full_campaign_is_as_large_as_promised():
     assert FULL.repositories >= 20 and FULL.tasks >= 500
     assert FULL.kills >= 100 and FULL.faults >= 500
 
 
 def test_a_seed_can_be_asked_for(monkeypatch):
+    monkeypatch.delenv(SEED_VARIABLE, raising=False)
+    assert seed(7) == 7
     monkeypatch.setenv(SEED_VARIABLE, "42")
-    assert seed() == 42
+    assert seed() == seed(7) == 42
