@@ -271,3 +271,33 @@ def test_a_token_in_our_own_environment_does_not_reach_git(
     monkeypatch.setenv("GITHUB_TOKEN", "hush-hush")
     assert "hush-hush" not in git_module.base_environment().values()
     assert os.environ["GITHUB_TOKEN"] == "hush-hush"
+
+
+def test_no_proxy_is_asked_for_what_is_on_this_machine(
+    private: Private, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    update(private.mirror(), private.remote())
+
+
+@pytest.mark.parametrize(
+    ("given", "passed"),
+    [
+        ({}, "localhost,127.0.0.1,::1"),
+        ({"NO_PROXY": "a,b"}, "a,b,localhost,127.0.0.1,::1"),
+        ({"NO_PROXY": "a", "no_proxy": "b"}, "b,localhost,127.0.0.1,::1"),
+        ({"no_proxy": "*"}, "*"),
+    ],
+    ids=str,
+)
+def test_the_operators_hosts_without_a_proxy_stay_so(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], passed: str
+) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert git_module.base_environment()["no_proxy"] == passed

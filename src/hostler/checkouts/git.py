@@ -55,6 +55,8 @@ _PASSED_ON = (
     *("PATH", "http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "TMPDIR"),
 )
+# A sandbox or a demo; no proxy could reach it.
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +142,17 @@ class Git:
         )
 
 
+def _without_proxy(environment: Mapping[str, str]) -> str:
+    """Return the hosts that are reached without a proxy: the operator's, and this machine."""
+    given = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    return given if given == "*" else ",".join(filter(None, [given, *_THIS_MACHINE]))
+
+
 def base_environment() -> dict[str, str]:
     """Nothing of the user's: no configuration, no home, no prompts."""
     passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     return passed | {
+        "no_proxy": _without_proxy(os.environ),
         "HOME": os.devnull,
         "LC_ALL": "C",
         "GIT_CONFIG_NOSYSTEM": "1",
