@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import subprocess
 from collections.abc import Iterator
@@ -55,11 +54,3 @@ def empty_wal(database: Path) -> None:
     with closing(sqlite3.connect(database, timeout=60)) as connection:
         (busy, _, _) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     assert not busy, "somebody reads or writes without a pause"
-
-
-def become_nobody() -> None:
-    """In a child: lose the rights for which modes mean nothing."""
-    if os.geteuid() == 0:
-        os.setgroups([])
-        os.setgid(65534)
-        os.setuid(65534)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sqlite3
 import stat
-import tempfile
 from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 from children import Child
 from database import HASTY, PATIENT, Database, no_progress
-from mounts import become_nobody
 from sqlalchemy import insert
 
+from file_rights import give_up_rights
 from hostler.clock import FakeClock, SystemClock
 from hostler.errors import (
     HomeLocked,
@@ -380,10 +378,10 @@ def test_a_restore_waits_no_longer_for_tables_that_others_use(postgres_database,
     assert postgres_database.inspect().sound
 
 
-def as_nobody(pipe, action, *arguments):
-    """What an action says to somebody without rights."""
+def without_rights(pipe, action, *arguments):
+    """Tell what an action says where modes of files hold also for root."""
     try:
-        become_nobody()
+        give_up_rights()
         action(*arguments)
         pipe.send(("done", ""))
     except HostlerError as error:
@@ -400,28 +398,17 @@ def verify_in(home, file):
     verify_backup(Database(home).place, file)
 
 
-@pytest.fixture
-def entered_by_all(sqlite_template):
-    """A home that other users may enter, and so not below pytest's folder."""
-    with tempfile.TemporaryDirectory(prefix="hostler-open-") as folder:
-        home = Path(folder) / "home"
-        home.mkdir()
-        shutil.copy(sqlite_template, home / "hostler.db")
-        for path, mode in ((Path(folder), 0o755), (home, 0o777), (home / "hostler.db", 0o666)):
-            path.chmod(mode)
-        yield home
-
-
-@pytest.mark.parametrize(("mode", "below"), [(0o555, "x.db"), (0o700, "x.db"), (0o700, "a/x.db")])
-def test_a_backup_into_a_folder_without_permission_is_named(entered_by_all, mode, below):
-    folder = entered_by_all.parent / "theirs"
+@pytest.mark.parametrize(("mode", "below"), [(0o500, "x.db"), (0o000, "x.db"), (0o000, "a/x.db")])
+def test_a_backup_into_a_folder_without_permission_is_named(sqlite_database, mode, below):
+    folder = sqlite_database.home.parent / "closed"
     folder.mkdir()
     folder.chmod(mode)
-    said = Child(as_nobody, back_up_to, entered_by_all, folder / below).hear()
+    said = Child(without_rights, back_up_to, sqlite_database.home, folder / below).hear()
     assert said[0] == "StoreReadOnly"
     assert f"{folder / below} cannot be written" in said[1]
-    said = Child(as_nobody, verify_in, entered_by_all, folder / below).hear()
-    assert said[0] == ("StoreMissing" if mode == 0o555 else "StoreError")
+    said = Child(without_rights, verify_in, sqlite_database.home, folder / below).hear()
+    assert said[0] == ("StoreMissing" if mode == 0o500 else "StoreError")
+    folder.chmod(0o700)
 
 
 def start_a_backup_and_hang(pipe, home):
@@ -511,7 +498,7 @@ def test_a_copy_is_on_the_disk_before_it_has_its_name_and_its_name_after(
 
 
 def restore_one_that_may_not_be_read(folder):
-    """All as one user, who took away their own right to read the database."""
+    """Restore a database that its user may not read any more."""
     database = Database(folder / "home")
     database.upgrade()
     file = back_up(database)
@@ -528,8 +515,8 @@ def restore_one_that_may_not_be_read(folder):
     assert "in the log only" not in keys(database)
 
 
-def test_the_log_of_a_database_that_may_not_be_read_is_not_replayed_into_the_new(entered_by_all):
-    child = Child(as_nobody, restore_one_that_may_not_be_read, entered_by_all)
+def test_the_log_of_a_database_that_may_not_be_read_is_not_replayed_into_the_new(tmp_path):
+    child = Child(without_rights, restore_one_that_may_not_be_read, tmp_path)
     assert child.hear() == ("done", "")
 
 
