@@ -103,11 +103,13 @@ def test_a_lent_place_frees_its_token_once_and_takes_it_back(yard):
     go_on = threading.Event()
     yard.start(lambda: go_on.wait(30))
     assert yard.crew.lend("r1") and not yard.crew.lend("r1")
+    assert yard.freed.acquire(blocking=False) and not yard.freed.acquire(blocking=False)
     assert yard.limiter.in_flight() == 0
     assert yard.limiter.try_acquire()
     yard.crew.regain("r1")
     assert yard.limiter.in_flight() == 1
     assert yard.crew.lend("r1")
+    assert yard.freed.acquire(blocking=False)
     go_on.set()
     yard.over()
     # It ended while its place was lent: nothing is given back twice.

@@ -16,6 +16,7 @@ from hostler.errors import StoreBusy
 from hostler.flows.submitting import submit
 from hostler.governor import Ask, acquire, look_around, read_policy
 from hostler.service import Duty, Journal, ServiceRunner
+from hostler.service.crew import Job
 from hostler.service.opening import opened
 from hostler.service.queueing import QueuedRuns
 from hostler.service.runner import GOVERNED_SECONDS
@@ -152,6 +153,21 @@ def test_a_turn_that_fails_pauses_longer_each_time_and_begins_anew_after_a_good_
     with monkeypatch.context() as patch:
         patch.setattr(idle._parts.minder, "look", broken)
         assert idle._turn() == 2.0
+
+
+def test_a_worker_that_is_free_causes_a_pass_though_nothing_was_stored(idle: ServiceRunner):
+    idle._turn()
+    idle._turn()
+    assert not idle._parts.enqueuer.is_stale
+    # After a pass that found all workers busy, and before anybody commits anything.
+    idle._lasting.limiter.force()
+    idle._lasting.crew.start(Job("r1", "stable", lambda: None, lambda: None))
+    # Its callbacks are over when the pool is.
+    idle._lasting.pool.shutdown()
+    assert idle._parts.enqueuer.is_stale
+    idle._lasting.crew.reap()
+    idle._turn()
+    assert not idle._parts.enqueuer.is_stale
 
 
 def test_what_is_tried_again_wakes_the_service(idle: ServiceRunner):

@@ -120,9 +120,10 @@ class Admission:
         """Who would start now, what holds the others, and what is wanted: one look at the rows."""
         here, policy = self.office.look(), self.office.policy()
         with self.office.store.read() as tx:
-            yard = self.yard(tx)
+            runs = open_runs(tx)
+            yard = self.yard(tx, runs)
             choice = self.choose(tx, yard, policy, here)
-            back = any(run.back_wanted_at for run in open_runs(tx))
+            back = any(run.back_wanted_at for run in runs)
         return Survey(yard, choice, back)
 
     def next(self, seen: Survey | None = None) -> Granted | None:
@@ -133,7 +134,9 @@ class Admission:
             return None
         here, policy = self.office.look(), self.office.policy()
         with self.office.store.write(*SCOPES) as tx:
-            granted = self._back(tx, policy, here) or self._new(tx, policy, here)
+            runs = open_runs(tx)
+            yard = self.yard(tx, runs)
+            granted = self._back(tx, yard, runs, policy, here) or self._new(tx, yard, policy, here)
             if granted is not None:
                 take_turn(tx, granted.task.project, self._weight(granted.task.project))
         return granted
@@ -155,10 +158,10 @@ class Admission:
         opens = min((one.until for one in held if one.until), default=None)
         return Outlook(opens, seen.back or any(one.gate in SILENT for one in held))
 
-    def yard(self, tx: Transaction) -> Yard:
-        """Everything that is counted, at this moment."""
+    def yard(self, tx: Transaction, runs: Sequence[Run] | None = None) -> Yard:
+        """Everything that is counted, at this moment; `runs`: those that have not ended."""
         office = self.office
-        found = open_runs(tx)
+        found = open_runs(tx) if runs is None else runs
         # A stopped task keeps its place as long as its agent is there.
         busy = {run.task_id: run for run in found}
         running = {task.id: task for task in tasks_in(tx, (TaskState.RUNNING,))}
@@ -195,8 +198,7 @@ class Admission:
         """Who would start now, and what holds the others."""
         return choose(yard.waiting, yard, governed(tx, yard, policy, here))
 
-    def _new(self, tx: Transaction, policy: Policy, here: Here) -> Granted | None:
-        yard = self.yard(tx)
+    def _new(self, tx: Transaction, yard: Yard, policy: Policy, here: Here) -> Granted | None:
         task = self.choose(tx, yard, policy, here).task
         if task is None:
             return None
@@ -221,10 +223,11 @@ class Admission:
             raise RuntimeError(f"a lease was refused after it was promised: {answer.what}")
         return Granted(begun, run, cleared=bool(task.blockers))
 
-    def _back(self, tx: Transaction, policy: Policy, here: Here) -> Granted | None:
+    def _back(
+        self, tx: Transaction, yard: Yard, runs: Sequence[Run], policy: Policy, here: Here
+    ) -> Granted | None:
         """Whoever lent its place and is through with waiting goes before all others."""
-        yard = self.yard(tx)
-        run = returning(tx, yard, policy, here)
+        run = returning(tx, yard, runs, policy, here)
         if run is None:
             return None
         answer = take_back(tx, ask_back(run, yard), policy, here)
@@ -302,11 +305,13 @@ def governed(tx: Transaction, yard: Yard, policy: Policy, here: Here) -> Further
     return further
 
 
-def returning(tx: Transaction, yard: Yard, policy: Policy, here: Here) -> Run | None:
+def returning(
+    tx: Transaction, yard: Yard, runs: Iterable[Run], policy: Policy, here: Here
+) -> Run | None:
     """The run that has its lent place back now, if there is one; it goes before all tasks."""
     if yard.max_runs > 0 and yard.runs >= yard.max_runs:
         return None
-    waiting = [run for run in open_runs(tx) if run.back_wanted_at and run.lent_at]
+    waiting = [run for run in runs if run.back_wanted_at and run.lent_at]
     first = sorted(waiting, key=lambda run: run.back_wanted_at or "")
     return next((r for r in first if preview(tx, ask_back(r, yard), policy, here) is None), None)
 

@@ -55,6 +55,7 @@ class Chores:
         self._questions = questions
         self._begun = False
         self._marks = Marks(house)
+        self._asking = self._marking = False
         self._prune_at = self._carry_at = self._mark_at = clock.monotonic()
         self._leaving = False
 
@@ -70,9 +71,9 @@ class Chores:
         """Until something is due by itself."""
         now = self._clock.monotonic()
         waits = [self._prune_at - now]
-        if self._questions.asking():
+        if self._asking:
             waits.append(self._carry_at - now)
-        if self._marks.wanted():
+        if self._marking:
             waits.append(self._mark_at - now)
         return max(min(waits), 0.0)
 
@@ -132,7 +133,8 @@ class Chores:
         if not self._begun:
             self._begun = True
             self._submit(self._questions.carry_unfinished)
-        if now < self._carry_at or not self._questions.asking():
+        self._asking = bool(self._questions.asking())
+        if now < self._carry_at or not self._asking:
             return
         self._carry_at = now + CARRY_SECONDS
         self._submit(self._questions.carry)
@@ -140,7 +142,8 @@ class Chores:
     def _heed_marks(self) -> None:
         """While tasks by hand wait, their marks are looked at every two seconds."""
         now = self._clock.monotonic()
-        if now < self._mark_at or not self._marks.wanted():
+        self._marking = self._marks.wanted()
+        if now < self._mark_at or not self._marking:
             return
         self._mark_at = now + MARK_SECONDS
         self._submit(self._marks.look)

@@ -97,6 +97,7 @@ class Crew:
                 return False
             self._lent.add(name)
         self._limiter.release()
+        self._freed()
         return True
 
     def regain(self, name: str) -> None:
@@ -118,11 +119,6 @@ class Crew:
             self.adopt(job)
         with self._lock:
             return min((at - now for at, _ in self._later.values()), default=None)
-
-    def any_through(self) -> bool:
-        """Whether somebody is through and not reaped yet."""
-        with self._lock:
-            return any(future.done() for _, future in self._pending.values())
 
     def reap(self, project: str | None = None) -> int:
         """Count who is through no more, of one project or of all; how many there were."""

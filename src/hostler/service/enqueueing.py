@@ -76,6 +76,11 @@ class Enqueuer:
         """Rows may have changed: the next pass looks at them again."""
         self._stale = True
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether the next call of `enqueue` makes a pass."""
+        return self._stale
+
     def enqueue(self) -> None:
         """Start everything that has a place now; nothing if nothing is new since the last pass."""
         if not self._stale:

@@ -56,8 +56,8 @@ class Duty:
 class Ground:
     """What the parts of a service stand on. `observe` is told of every step.
 
-    `wake` has another turn; `enqueue` starts what has a place; `closed` says why nothing begins;
-    `leaving` whether we are.
+    `wake` has another turn; `enqueue` starts what has a place; `freed` is called when a worker is
+    free; `closed` says why nothing begins; `leaving` whether we are.
     """
 
     house: House
@@ -67,6 +67,7 @@ class Ground:
     observe: Observer
     wake: Callable[[], None]
     enqueue: Callable[[], None]
+    freed: Callable[[], None]
     closed: Callable[[Transaction], str]
     leaving: Callable[[], bool]
 
@@ -167,7 +168,7 @@ def _crew(ground: Ground, pool: ThreadPoolExecutor, limiter: GlobalWorkLimiter) 
         ground.clock,
         ended=journal.ended,
         troubled=journal.troubled,
-        freed=ground.wake,
+        freed=ground.freed,
     )
 
 

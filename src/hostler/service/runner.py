@@ -71,6 +71,7 @@ class ServiceRunner:
             observe,
             wake=self.wake,
             enqueue=self._enqueue,
+            freed=self._worker_freed,
             closed=self._closed,
             leaving=self._leaving.is_set,
         )
@@ -217,13 +218,16 @@ class ServiceRunner:
             self._take_up_settings()
             crew = self._lasting.crew
             again = crew.start_due()
-            # A worker that is through has freed its place, whether or not it stored anything.
-            news = self._rows.look() or crew.any_through()
+            # A finished worker has freed its place, whether or not it stored anything.
+            news = self._rows.look() or self._parts.enqueuer.is_stale
             if news:
                 self._parts.enqueuer.news()
-            self._poll()
+            polled = self._poll()
             crew.reap()
             if news:
+                if polled:
+                    # The pass of an earlier repository may not have seen these rows.
+                    self._parts.enqueuer.news()
                 self._look_at_rows()
             self._record()
             self._failures = 0
@@ -239,7 +243,6 @@ class ServiceRunner:
     def _look_at_rows(self) -> None:
         """What follows from rows and from the time: a look that brought nothing changes neither."""
         parts = self._parts
-        parts.enqueuer.news()
         parts.chores.do()
         parts.minder.look()
         self._find_lost()
@@ -268,16 +271,20 @@ class ServiceRunner:
             self._lasting.limiter.resize(change.settings.runtime.worker_count)
             self._journal.settings_changed(change)
 
-    def _poll(self) -> None:
+    def _poll(self) -> bool:
+        """Call all repositories. Return True if a poll of one of them has ended."""
+        ended = False
         parts, crew = self._parts, self._lasting.crew
         self._rota.call(parts.orchestrators)
         allowed = not self._draining()
         for orchestrator in parts.orchestrators:
             look = orchestrator.poll_once(crew, allow_enqueue=allowed)
             if look is not None:
+                ended = True
                 self._journal.looked(look, self._counts.of(look.project))
                 self._polls.note(look, orchestrator.rhythm.interval)
                 parts.chores.after(look)
+        return ended
 
     def _record(self) -> None:
         """Once a minute, in a turn that is had anyway: nobody wakes for it."""
@@ -285,6 +292,11 @@ class ServiceRunner:
         if self._duty.polls and now >= self._record_at:
             self._record_at = now + RECORD_SECONDS
             self._parts.chores.record(self._polls.take(self._parts.orchestrators))
+
+    def _worker_freed(self) -> None:
+        """Have another pass: a worker is free."""
+        self._parts.enqueuer.news()
+        self.wake()
 
     def _enqueue(self) -> None:
         self._parts.enqueuer.enqueue()

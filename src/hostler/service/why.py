@@ -117,7 +117,7 @@ class Gatekeeper:
         self.yard = admission.yard(tx)
         self._further = governed(tx, self.yard, policy, here)
         self._full = workers_full(tx, inquiry.settings.runtime.worker_count)
-        self._back = returning(tx, self.yard, policy, here)
+        self._back = returning(tx, self.yard, open_runs(tx), policy, here)
         self._first = admission.choose(tx, self.yard, policy, here).task
 
     def holds(self, task: Task) -> Held | None:
