@@ -11,7 +11,7 @@ import pytest
 from forge_writes import FINAL, NOW, PACE, REFUSALS, SECOND, UNCLEAR, WAITS, write
 
 from hostler.clock import FakeClock
-from hostler.errors import Forbidden, RateLimited, Unauthorized, Unreachable
+from hostler.errors import Forbidden, RateLimited, StoreConflict, Unauthorized, Unreachable
 from hostler.forge.deeds import Comment, CreateLabel, pack
 from hostler.forge.outbox import queue, reconciling, settling
 from hostler.forge.outbox.reconciling import MARKED, Reconciler, first_look, next_look
@@ -33,7 +33,7 @@ from hostler.forge.outbox.rules import (
     sent,
 )
 from hostler.forge.port import Made
-from hostler.model import RepoName, TokenStatus, parse_stamp, stamp
+from hostler.model import RepoName, ScopeKind, TokenStatus, parse_stamp, stamp
 from hostler.store.outbox import Lane, WriteState
 from hostler.store.unobserved import Unobserved
 from hostler.telemetry.metrics import metrics
@@ -285,6 +285,23 @@ def test_a_write_that_was_never_seen_fails_after_its_attempts_and_says_so():
     assert after(replace(row, attempts=4), late, NOW, PACE).state is WriteState.QUEUED
 
 
+@pytest.mark.parametrize(("attempts", "seconds"), [(1, 0), (2, 5), (3, 15), (4, 35)])
+def test_a_unique_deed_that_is_absent_is_sent_again_later_each_time(attempts, seconds):
+    row = write(state=WriteState.UNCLEAR, attempts=attempts, attempted_at=stamp(NOW), setbacks=2)
+    again = after(replace(row, kind=CreateLabel.kind), Absent(NOW), NOW, PACE)
+    assert (again.state, again.setbacks) == (WriteState.QUEUED, 0)
+    assert again.not_before == stamp(NOW + seconds * SECOND)
+    plain = after(row, Absent(NOW + HOUR), NOW, PACE)
+    assert plain.not_before == stamp(NOW)
+
+
+def test_a_unique_deed_whose_attempts_are_spent_is_looked_for_until_it_must_be_visible():
+    row = write(state=WriteState.UNCLEAR, attempts=5, attempted_at=stamp(NOW))
+    spent = replace(row, kind=CreateLabel.kind)
+    assert after(spent, Absent(NOW), NOW, PACE).state is WriteState.UNCLEAR
+    assert after(spent, Absent(NOW + HOUR), NOW, PACE).state is WriteState.FAILED
+
+
 def test_what_is_given_up_says_why():
     lost = abandoned(write(depends_on="t0"))
     assert (lost.state, lost.error_kind) == (WriteState.FAILED, "Abandoned")
@@ -352,6 +369,32 @@ def test_a_token_is_made_of_its_purpose_and_24_digits_of_its_cause():
     assert token.startswith("reply-")
     others = [queue.token_of("reply", "a1"), queue.token_of("reply", "a", 2)]
     assert token not in others
+
+
+def test_a_deed_is_queued_once_with_its_token(monkeypatch):
+    rows, planned = {}, []
+    repo = SimpleNamespace(record_action_token_planned=lambda tx, token, **m: planned.append(m))
+    monkeypatch.setattr(queue, "Repo", lambda name: repo)
+    monkeypatch.setattr(queue, "find_write", lambda tx, name, token: rows.get(token))
+    monkeypatch.setattr(queue, "add_write", lambda tx, row: rows.update({row.token: row}))
+    tx = SimpleNamespace(stamp=lambda: stamp(NOW))
+
+    def put(token, **more):
+        given = {"token": token, "lane": Lane.STATUS, "source": "test", **more}
+        return queue.enqueue(tx, RepoName("octo", "stable"), Comment(7, "x"), **given)
+
+    first = put("t1")
+    assert first is rows["t1"] and (first.state, first.not_before) == (
+        WriteState.QUEUED,
+        stamp(NOW),
+    )
+    assert (first.kind, first.scope_number, first.lane) == ("comment", 7, Lane.STATUS)
+    assert put("t1", lane=Lane.OPERATOR) is first and len(planned) == 1
+    assert put("t2", depends_on="t1").depends_on == "t1"
+    with pytest.raises(StoreConflict, match="t3 depends on t0, which was never queued"):
+        put("t3", depends_on="t0")
+    assert put("t4", scope_kind=ScopeKind.PR).scope_kind is ScopeKind.PR
+    assert planned[0] == {"scope_kind": first.scope_kind, "scope_number": 7, "source": "test"}
 
 
 # -- looking for what nobody has seen --------------------------------------------------------------
@@ -533,6 +576,24 @@ def test_a_pause_of_a_clock_that_was_set_back_is_not_believed(hall):
     hall.reconciler._paused_until = hall.now() + HOUR + SECOND
     hall.look()
     assert len(hall.calls) == 1
+
+
+def test_a_pause_that_is_over_is_forgotten(hall):
+    hall.put(age=150)
+    hall.reconciler._paused_until = hall.now()
+    hall.look()
+    hall.clock.jump(-60)
+    hall.look()
+    assert len(hall.calls) == 1 and hall.reconciler._paused_until is None
+
+
+def test_each_write_has_its_own_looks_and_the_first_due_is_told(hall):
+    hall.put("t1", age=200)
+    hall.look()
+    hall.put("t2", age=120)
+    hall.put("t3", age=60)
+    assert hall.look() == hall.now() + MINUTE
+    assert hall.missed == [("t1", 1), ("t2", 1)]
 
 
 def test_ten_are_looked_for_at_once(hall):
