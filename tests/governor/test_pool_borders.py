@@ -149,14 +149,17 @@ def test_the_rotation_brings_another_slot_when_it_is_ones_turn():
 
 
 def test_an_opening_is_looked_for_a_hundred_turns_ahead():
-    wishes = (Wish("ant", weight=1), *(Wish(f"x{number:03d}") for number in range(150)))
+    wishes = (Wish("ant"), *(Wish(f"x{number:03d}") for number in range(101)))
     policy = replace(POLICY, default_cap=1)
-    found = [
-        denied(policy, wishes=wishes, own_in_pool=0, now=ahead(60 * turn)) for turn in range(151)
-    ]
-    waits = [(one.opens_at - ahead(60 * turn)) / timedelta(seconds=60)
-             for turn, one in enumerate(found) if one is not None and one.opens_at]  # fmt: skip
-    assert max(waits) == 100 and len(waits) == 100 and found.count(None) == 1
+    # The one slot is the first project's in every 102nd turn.
+    turn = turn_at(NOW.timestamp(), 60)
+    its_turn = NOW + timedelta(seconds=60 * (-turn % 102))
+    found = denied(policy, wishes=wishes, now=its_turn - timedelta(seconds=60 * 100))
+    assert found.gate is Gate.SHARE and found.opens_at == its_turn
+    assert (
+        denied(policy, wishes=wishes, now=its_turn - timedelta(seconds=60 * 101)).opens_at is None
+    )
+    assert denied(policy, wishes=wishes, now=its_turn) is None
 
 
 def test_a_width_over_the_share_is_told_and_a_quiet_project_is_not_too_wide():

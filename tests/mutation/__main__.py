@@ -91,7 +91,7 @@ def _run_group(group: Group, given: argparse.Namespace) -> list[Record]:
         with os.fdopen(reading) as lines:
             for line in lines:
                 records.append(json.loads(line))
-                _show_progress(group.name, records)
+                _show_progress(group.name, records, every=given.list_survivors)
         _, status = os.waitpid(pid, 0)
         if status:
             log.seek(0)
@@ -100,7 +100,9 @@ def _run_group(group: Group, given: argparse.Namespace) -> list[Record]:
     return records
 
 
-def _show_progress(name: str, records: list[Record]) -> None:
+def _show_progress(name: str, records: list[Record], *, every: bool) -> None:
+    if every and records[-1]["status"] in ("survived", "uncovered"):
+        print(f"{records[-1]['status']}: {records[-1]['id']}", file=sys.stderr, flush=True)
     if len(records) % 50 == 0:
         counts = Counter(str(one["status"]) for one in records)
         words = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))

@@ -135,8 +135,7 @@ class LoadedModule:
 
 
 def functions_by_code() -> dict[CodeType, list[FunctionType]]:
-    """Return all function objects of this process by their code."""
-    gc.unfreeze()  # frozen objects are not listed
+    """Return all function objects of this process by their code, but for frozen ones."""
     found: dict[CodeType, list[FunctionType]] = {}
     for one in gc.get_objects():
         if isinstance(one, FunctionType):

@@ -130,6 +130,7 @@ class _Walk:
         self._function: tuple[str, int] | None = None
         self._place: Callable[[ast.AST], Place] = _nowhere
         self._statement: int | None = None
+        self._count = 0
         self._bound: set[str] = set()
 
     def module(self) -> None:
@@ -257,7 +258,7 @@ class _Walk:
                 self._expression(value.context_expr, _Slot(value, "context_expr"))
 
     def _number(self, node: ast.stmt) -> int:
-        number = sum(len(numbers) for numbers in self._source.functions.values())
+        number, self._count = self._count, self._count + 1
         node.mutation_number = number  # type: ignore[attr-defined]
         assert self._function is not None
         self._source.functions[self._function].append(number)

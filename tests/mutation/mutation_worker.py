@@ -116,6 +116,7 @@ class Campaign:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         for name in self.modules:
             importlib.import_module(name)
+        gc.unfreeze()  # frozen objects are not listed
         functions = functions_by_code()
         loaded = {
             name: LoadedModule(name, importlib.import_module(name), functions)
