@@ -61,7 +61,7 @@ GROUPS = (
     Group(
         "planner",
         _all("planner", "chains dependencies queue readiness standing"),
-        _tests("planner", "planner_rules planner_standing dependency_examples"),
+        _tests("planner", "planner_rules planner_standing dependency_examples standing_reads"),
     ),
     Group(
         "outbox",
