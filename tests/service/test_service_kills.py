@@ -95,7 +95,7 @@ def test_services_killed_once_at_every_step_of_a_run(walk):
 def test_agents_and_shims_killed_at_work(walk):
     walk.file(Cut("go", victims="agent"))
     walk.say(Cut("go", victims="service and shim"), Cut("go", victims="shim"))
-    walk.edit()
+    walk.edit(*cuts(["spawned", "announced", "locked"], victims="shim"))
     walk.merge()
     finish(walk)
 
@@ -129,7 +129,7 @@ def test_services_killed_at_successive_steps(walk, row):
     "victims", [pytest.param("shim", marks=pytest.mark.soak), "service and shim"]
 )
 def test_shims_killed_before_they_have_an_agent(walk, victims):
-    walk.file(*cuts(["spawned", "locked"], victims=victims))
+    walk.file(*cuts(["spawned", "announced", "locked"], victims=victims))
     walk.say(*cuts(["starting"], victims=victims))
     walk.edit(*cuts(["running"], victims=victims))
     walk.merge()
