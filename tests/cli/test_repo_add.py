@@ -105,8 +105,8 @@ def facts(done):
     return json.loads(done.out)
 
 
-def test_the_real_program_adds_a_repository_once(hostler, place):
-    done = hostler("repo", "add", place.name)
+def test_the_real_program_adds_a_repository_once(hostler_process, place):
+    done = hostler_process("repo", "add", place.name)
     assert done.code == 0, done.err
     assert place.labels() == NAMES
     assert place.file.read_text() == place.text + (
@@ -117,7 +117,7 @@ def test_the_real_program_adds_a_repository_once(hostler, place):
     assert "Only bot, the account of the token" in done.out
     assert "hostler service --dry-run" in done.out and "agent:design: made" in done.err
     written, writes = place.file.read_text(), place.writes()
-    again = hostler("repo", "add", place.name.upper(), "--json")
+    again = hostler_process("repo", "add", place.name.upper(), "--json")
     labels = facts(again)["labels"]
     assert (facts(again)["added"], sorted(labels["present"]), labels["made"]) == (False, NAMES, [])
     assert (place.file.read_text(), place.writes(), place.labels()) == (written, writes, NAMES)
@@ -387,14 +387,16 @@ def test_the_file_in_force_is_the_one_that_changes(hostler, place, tmp_path):
     assert place.file.read_text() == place.text and place.id in read(here).settings.repo
 
 
-def test_several_at_once_are_all_added(hostler, place):
+def test_several_at_once_are_all_added(hostler_process, place):
     names = [place.name]
     for _ in range(2):
         name = f"alice/barn{next(_numbers)}"
         place.sandbox.seed({"repos": [{"name": name, "collaborators": {"bot": "write"}}]})
         names.append(name)
     with ThreadPoolExecutor(len(names)) as pool:
-        done = list(pool.map(lambda name: hostler("repo", "add", name, "--no-labels"), names))
+        done = list(
+            pool.map(lambda name: hostler_process("repo", "add", name, "--no-labels"), names)
+        )
     assert [one.code for one in done] == [0] * len(names), [one.err for one in done]
     found = read(place.file).settings.repo.values()
     assert sorted(f"{one.owner}/{one.name}" for one in found) == sorted(names)
