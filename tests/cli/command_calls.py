@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 from hostler.__main__ import main
-from hostler_program import HOSTLER
+from hostler_program import HOSTLER, run_hostler
 from preloaded_program import exit_code_of
 
 _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
@@ -36,7 +37,12 @@ def can_be_called(words: Sequence[str]) -> bool:
 def call_hostler(
     words: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str], stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end in this process, and return what `subprocess.run` would."""
+    """Run a command to its end in this process, and return what `subprocess.run` would.
+
+    Commands of other threads run at the same time, so each gets a process of its own.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return run_hostler([*map(str, words)], cwd=cwd, env=env, stdin=stdin)
     argv = [HOSTLER, *map(str, words)]
     with ExitStack() as stack:
         given, out, err = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))
