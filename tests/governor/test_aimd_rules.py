@@ -285,6 +285,9 @@ def test_the_first_break_is_as_long_as_the_operator_says():
     assert breaker.opened(long, Overlay(), NOW).breaker_break_seconds == 7200.0
     none = replace(KNOBS, break_seconds=-1.0)
     assert breaker.opened(none, Overlay(), NOW).breaker_break_seconds == 0.0
+    tiny = replace(KNOBS, break_seconds=1e-6)
+    often = Overlay(breaker_state=Breaker.OPEN, breaker_reopen_count=99)
+    assert breaker.opened(tiny, often, NOW).breaker_break_seconds == 1e-6 * 2**30
     half = replace(KNOBS, break_seconds=0.5)
     assert breaker.opened(half, Overlay(), NOW).breaker_break_seconds == 0.5
 

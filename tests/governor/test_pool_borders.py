@@ -11,15 +11,17 @@ import pytest
 
 from hostler.config import Agent, PoolCaps
 from hostler.config.settings import Runtime
-from hostler.errors import HostlerError
+from hostler.errors import ConfigError, HostlerError
 from hostler.governor import learned as learned_module
-from hostler.governor import learning, parking, waiting, wishing
+from hostler.governor import learning, leasing, parking, pruning, waiting, wishing
 from hostler.governor.believed import (
     believed,
     longest_break,
     longest_gate,
     longest_spacing,
 )
+from hostler.governor.caps import _refuse_nonsense
+from hostler.governor.errors import LeaseLost
 from hostler.governor.gates import (
     SHARED_BY,
     UNTIL_RESUMED,
@@ -171,6 +173,10 @@ def test_a_width_over_the_share_is_told_and_a_quiet_project_is_not_too_wide():
     alone = too_wide(replace(ASK, width=5), replace(SCENE, wishes=(Wish("ant"),)), POLICY)
     assert "is 4 (cap 4 across 1 project)" in alone
     assert share_of(scene, POLICY, "bee") == 4
+    # What others do not want is left to it.
+    modest = replace(SCENE, wishes=(Wish("ant", 0, 0), Wish("bee", 0, 1)))
+    assert too_wide(replace(ASK, width=3), modest, POLICY) is None
+    assert "is 3 (" in too_wide(replace(ASK, width=4), modest, POLICY)
 
 
 def test_a_parked_pool_opens_at_its_moment():
@@ -180,7 +186,7 @@ def test_a_parked_pool_opens_at_its_moment():
     assert denied(parked=Closed(NOW, None, "")) is None
     endless = denied(parked=Closed(UNTIL_RESUMED, None, ""))
     assert endless.opens_at is None and "until an operator opens it." in endless.what
-    assert UNTIL_RESUMED.year == 9999
+    assert datetime(9999, 1, 1, tzinfo=UTC) == UNTIL_RESUMED
 
 
 def test_a_policy_closes_its_own_gate_with_a_remedy():
@@ -197,9 +203,18 @@ def test_a_policy_closes_its_own_gate_with_a_remedy():
 
 def test_a_denial_says_the_same_to_programs():
     found = denied(in_pool=4)
-    told = found.as_json()
-    assert told["gate"] == "cap" and told["shared_by"] == "pool" and told["since"] is None
-    assert (told["found"], told["allowed"], told["opens_at"]) == (4, 4, None)
+    assert found.as_json() == {
+        "gate": "cap",
+        "shared_by": "pool",
+        "pool": "anthropic",
+        "project": "ant",
+        "what": found.what,
+        "remedy": found.remedy,
+        "found": 4,
+        "allowed": 4,
+        "since": None,
+        "opens_at": None,
+    }
     timed = replace(found, since=ago(1), opens_at=ahead(1)).as_json()
     assert (timed["since"], timed["opens_at"]) == (stamp(ago(1)), stamp(ahead(1)))
     assert {gate for gate, by in SHARED_BY.items() if by is SharedBy.PROJECT} == {"width", "share"}
@@ -209,7 +224,26 @@ def test_a_denial_says_the_same_to_programs():
     }
 
 
+def test_the_rotation_is_looked_at_for_one_round_of_all_weights():
+    policy = replace(POLICY, default_cap=1)
+
+    def openings(*wishes):
+        turns = [ahead(60 * turn) for turn in range(8)]
+        found = [(now, denied(policy, wishes=wishes, now=now)) for now in turns]
+        return [(one.opens_at - now) / timedelta(minutes=1) for now, one in found if one]
+
+    assert sorted(openings(Wish("ant"), Wish("bee", weight=3))) == [1, 1, 2, 2, 3, 3]
+    assert set(openings(Wish("ant", weight=0), Wish("bee", weight=0))) == {1}
+
+
 def test_defaults_of_an_ask_and_of_a_policy():
+    scene = Scene(NOW, "p", 0, 0, 0, 0, None, ())
+    assert (scene.parked, scene.said, scene.learned) == (None, False, None)
+    no = Denied(Gate.CAP, "p", "q", "", "")
+    assert (no.found, no.allowed, no.since, no.opens_at) == (0, 0, None, None)
+    news = News(A)
+    assert (news.limits, news.words, news.answers) == ((), (), 0)
+    assert news.over is False and news.reached is False
     ask, policy = Ask("l", "p"), Policy()
     assert (ask.pool, ask.task_id, ask.program, ask.model, ask.width, ask.weight) == (
         *("", "", "", ""),
@@ -228,6 +262,7 @@ def test_slots_are_dealt_around_the_circle_to_whoever_wants_another():
     assert shares(7, [Wish(name) for name in reversed(names)], 0) == {"a": 3, "b": 2, "c": 2}
     assert shares(7, map(Wish, names), 1) == {"a": 2, "b": 2, "c": 3}
     assert shares(7, map(Wish, names), 2) == {"a": 2, "b": 3, "c": 2}
+    assert shares(8, map(Wish, names), 0) == {"a": 3, "b": 3, "c": 2}
     assert shares(0, map(Wish, names), 0) == {"a": 0, "b": 0, "c": 0}
     assert shares(5, [], 3) == {}
     assert shares(10, [Wish("a", 1, 1), Wish("b")], 0) == {"a": 2, "b": 8}
@@ -618,6 +653,207 @@ def test_a_lease_from_the_future_closed_a_gate_now_and_one_without_a_boot_counts
     assert {Gate.BREAKER, Gate.MACHINE, Gate.CAP, Gate.WIDTH, Gate.SHARE} == COUNTING
 
 
+class Ledger:
+    """Leases and what was learned, without a database; `told`: what reached a pool."""
+
+    def __init__(self, monkeypatch, **found):
+        self.found, self.told, self.changes = found, [], []
+        rows = {
+            "find_lease": lambda tx, name: found.get(name),
+            "remove_lease": lambda tx, name: found.pop(name, None) is not None,
+            "add_lease": lambda tx, row: self.changes.append(("add", row)),
+            "give_lease": lambda tx, name, holder, now: self.changes.append(("give", name, holder)),
+            "lend_lease": lambda tx, name, lent: self.changes.append(("lend", name, lent)) or True,
+        }
+        for name, answer in rows.items():
+            monkeypatch.setattr(leasing.rows, name, answer)
+        monkeypatch.setattr(leasing, "hear", lambda tx, policy, pool, news: self.told.append(news))
+        monkeypatch.setattr(leasing, "keep", lambda *given: self.changes.append(("keep",)))
+        monkeypatch.setattr(leasing, "put_overlay", lambda *given: self.changes.append(("put",)))
+
+    def stamp(self):
+        return stamp(NOW)
+
+
+LEARNING = Policy(tuned={"anthropic": KNOBS})
+SHIM = '{"host": "host", "boot_id": "boot", "pid_namespace": "ns", "pid": 7, "start_ticks": 1}'
+
+
+def run(**more):
+    given = {"run": "l1", "project": "ant", "pool": " anthropic ", "task_id": "t", "shim": SHIM}
+    return SimpleNamespace(**{**given, **more})
+
+
+def test_a_place_that_is_given_back_was_taken_or_not(monkeypatch):
+    ledger = Ledger(monkeypatch, l1=lease(task_id="t"))
+    assert leasing.give_back(ledger, "l1") is True and leasing.give_back(ledger, "l1") is False
+    assert not ledger.told
+
+
+def test_a_pool_that_learns_hears_that_nobody_called(monkeypatch):
+    ledger = Ledger(monkeypatch, l1=lease(task_id="t"))
+    leasing.give_back(ledger, "l1", LEARNING)
+    assert ledger.told == [News(Slot("ant", "t"), over=True, reached=False)]
+    assert leasing.give_back(ledger, "gone", LEARNING) is False and len(ledger.told) == 1
+    quiet = Ledger(monkeypatch, l1=lease())
+    monkeypatch.setattr(leasing.rows, "find_lease", lambda tx, name: pytest.fail("It was read."))
+    leasing.give_back(quiet, "l1", POLICY)
+    assert not quiet.told
+
+
+def test_a_lent_place_tells_its_pool_that_the_provider_answered(monkeypatch):
+    ledger = Ledger(monkeypatch, l1=lease())
+    assert leasing.lend(ledger, "l1", LEARNING) is True and leasing.lend(ledger, "l1") is True
+    assert ledger.told == [News(Slot("ant", "l1"), over=True, reached=True)]
+    assert leasing.count_again(ledger, "l1") is True
+    assert ledger.changes[-1] == ("lend", "l1", False)
+
+
+def test_a_shim_that_was_found_alive_holds_a_lease_past_all_gates(monkeypatch):
+    ledger = Ledger(monkeypatch)
+    leasing.hold(ledger, run())
+    (_, added), (_, name, holder) = ledger.changes
+    assert (added.lease, added.pool, added.project, added.task_id) == (
+        *("l1", "anthropic"),
+        *("ant", "t"),
+    )
+    assert added.engine_pid == 0 and added.holder == holder and holder.pid == 7
+    assert name == "l1" and added.acquired_at == added.seen_at == stamp(NOW)
+    known = Ledger(monkeypatch, l1=lease())
+    leasing.hold(known, run())
+    assert not known.changes
+    with pytest.raises(LeaseLost, match="its supervisor is unknown"):
+        leasing.hold(known, run(shim=None))
+
+
+def test_a_lent_lease_counts_again_through_all_gates(monkeypatch):
+    asked = []
+
+    def answer(tx, ask, policy, here, *, pruning):
+        asked.append((ask.pool, ask.project, ask.task_id, pruning))
+        return SCENE, None
+
+    monkeypatch.setattr(leasing, "_answer", answer)
+    ledger = Ledger(monkeypatch, l1=lease(task_id="t", lent=True))
+    ask = Ask("l1", "other", "other", "other")
+    granted = leasing.take_back(ledger, ask, POLICY, "here")
+    assert granted == Granted("l1", "anthropic")
+    assert asked == [("anthropic", "ant", "t", True)] and ledger.changes == [("lend", "l1", False)]
+    counted = Ledger(monkeypatch, l1=lease())
+    assert leasing.take_back(counted, ask, POLICY, "here") == granted and len(asked) == 1
+    with pytest.raises(LeaseLost, match="its lease is gone"):
+        leasing.take_back(counted, replace(ask, lease="gone"), POLICY, "here")
+
+
+@pytest.fixture
+def pool(monkeypatch):
+    """One pool's row, and what is asked and stored of it."""
+    row = SimpleNamespace(stored="", kept=[], asked=[], loads=[], wishes=0)
+
+    class Ear:
+        def passed(self, knobs, overlay, now, load):
+            row.loads.append(load)
+            return replace(overlay, growth=1)
+
+        def released(self, knobs, overlay, now, slot, *, reached):
+            return replace(overlay, growth=overlay.growth + 1)
+
+    def count(tx, pool, project, holder):
+        row.asked.append((pool, project, holder))
+        return SimpleNamespace(in_pool=2, wishes=row.wishes, overlay=row.stored)
+
+    monkeypatch.setattr(learning, "control_of", lambda knobs: Ear())
+    monkeypatch.setattr(learning, "standing", count)
+    monkeypatch.setattr(learning, "whose", lambda tx, pool: [("ant", "t", "l1")])
+    monkeypatch.setattr(learning, "find_overlay", lambda tx, pool: row.stored)
+    monkeypatch.setattr(
+        learning, "put_overlay", lambda tx, pool, text: row.kept.append((pool, text))
+    )
+    row.tx = SimpleNamespace(now=lambda: NOW)
+    return row
+
+
+def test_a_look_at_a_pool_is_stored_and_counts_what_runs(pool):
+    learning.look(pool.tx, LEARNING, " anthropic ")
+    assert pool.asked == [("anthropic", "", None)]
+    assert pool.loads == [Load(2, False, frozenset({Slot("ant", "t")}))]
+    assert pool.kept == [("anthropic", as_text(Overlay(growth=1)))]
+    pool.wishes = 1
+    learning.look(pool.tx, LEARNING, "anthropic")
+    assert pool.loads[1].waiting is True
+    pool.stored = as_text(Overlay(growth=1))
+    learning.look(pool.tx, LEARNING, "anthropic")
+    assert len(pool.kept) == 2
+
+
+def test_news_are_heard_after_what_time_has_changed(pool):
+    learning.hear(pool.tx, LEARNING, " anthropic ", News(A, over=True))
+    assert pool.asked == [("anthropic", "a", None)] and A in pool.loads[0].slots
+    assert pool.kept == [("anthropic", as_text(Overlay(growth=2)))]
+
+
+def test_where_nothing_is_learned_nothing_is_read(pool):
+    learning.look(pool.tx, POLICY, "anthropic")
+    learning.hear(pool.tx, POLICY, "anthropic", News(A))
+    assert not pool.asked and not pool.kept
+
+
+def test_what_was_learned_is_forgotten_if_there_was_anything(pool):
+    assert learning.reset(pool.tx, "anthropic") is False and not pool.kept
+    pool.stored = as_text(Overlay(growth=1))
+    assert learning.reset(pool.tx, " anthropic ") is True and pool.kept == [("anthropic", "")]
+
+
+def test_ends_are_carried_out_and_told_only_where_something_is_learned(monkeypatch):
+    done = []
+    for name in ("remove_lease_of", "see_lease", "drop_demand", "renew_demand"):
+        monkeypatch.setattr(
+            pruning, name, lambda tx, *given, name=name: done.append((name, *given))
+        )
+    monkeypatch.setattr(pruning, "hear", lambda tx, policy, pool, news: done.append((pool, news)))
+    gone, seen, spent, off = lease("gone"), lease("seen"), wish(wanted=0), wish(said=-5)
+    found = Survey((seen,), (gone,), frozenset(), (seen,), (off,), (spent,), (off,))
+    tx = SimpleNamespace(stamp=lambda: stamp(NOW))
+    quiet = [
+        ("remove_lease_of", "gone", HOLDER),
+        ("see_lease", "seen", stamp(NOW)),
+        ("drop_demand", spent),
+        ("renew_demand", off, stamp(NOW)),
+    ]
+    pruning.carry_out(tx, found, POLICY)
+    assert done == quiet
+    done.clear()
+    pruning.carry_out(tx, found, LEARNING)
+    told = ("anthropic", News(Slot("ant", "gone"), over=True, reached=False))
+    assert done == [quiet[0], told, *quiet[1:]]
+
+
+def test_pools_are_looked_at_in_their_order_where_something_is_learned(monkeypatch):
+    looked, mended = [], []
+    rows = (lease(), replace(lease("l2"), pool="x"))
+    found = Survey(rows, (), frozenset(), (), (), (), ())
+    monkeypatch.setattr(pruning, "survey", lambda tx, policy, here: found)
+    monkeypatch.setattr(pruning, "carry_out", lambda tx, found, policy: None)
+    monkeypatch.setattr(pruning, "mend_closings", mended.append)
+    overlays = dict.fromkeys(("m", "b", "zz", "k", "c"), "")
+    monkeypatch.setattr(pruning, "all_overlays", lambda tx: overlays)
+    monkeypatch.setattr(pruning, "look", lambda tx, policy, pool: looked.append(pool))
+    assert pruning.prune("tx", POLICY, "here") is found and mended == ["tx"] and not looked
+    pruning.prune("tx", LEARNING, "here")
+    assert looked == ["anthropic", "b", "c", "k", "m", "x", "zz"]
+
+
+def test_a_hard_max_may_equal_the_cap_and_not_be_below_it(tmp_path):
+    def refuse(most, cap):
+        _refuse_nonsense(tmp_path, "a", PoolCaps(hard_max=most, max_global_agents=cap))
+
+    for fine in ((0, 5), (5, 5), (6, 5)):
+        refuse(*fine)
+    for bad in ((1, 2), (4, 5)):
+        with pytest.raises(ConfigError, match="hard_max"):
+            refuse(*bad)
+
+
 # -- closings --------------------------------------------------------------------------------------
 
 
@@ -659,6 +895,8 @@ def test_a_pool_is_closed_until_a_moment_a_month_ahead_at_most(book):
     parking.park(book, "c", UNTIL_RESUMED, "", "")
     assert book.rows["c"].until == stamp(UNTIL_RESUMED)
     assert timedelta(days=31) == LONGEST
+    parking.park(book, "d", ahead(60), "Spent.")
+    assert book.rows["d"].run == ""
 
 
 def test_a_closing_that_lasts_longer_stays_and_is_nobodys_alone_any_more(book):
@@ -729,9 +967,13 @@ def test_closings_are_stored_as_they_are_believed(book):
     book.rows["a"] = replace(parked(), at="once", until="soon")
     parking.mend_closings(book)
     assert book.rows["a"] == Parked("a", stamp(NOW), stamp(NOW + LONGEST), "why")
-    book.rows["a"] = parked(60, -5)
+    for over in (parked(60, -5), replace(parked(60), until="2026-03-01T12:00:00Z")):
+        book.rows["a"] = over
+        parking.mend_closings(book)
+        assert book.rows["a"] is over
+    book.rows["a"] = parked(50, 40 * 86_400)
     parking.mend_closings(book)
-    assert book.rows["a"] == parked(60, -5)
+    assert book.rows["a"] == parked(50, 31 * 86_400)
 
 
 def held_back(book, policy_name="served", **overlay):
@@ -746,6 +988,7 @@ def test_pools_are_closed_that_are_parked_or_held_back_for_a_minute(book):
     assert parking.closed_pools(book) == {"a"} == parking.closed_pools(book, Policy())
     broken = {"breaker_state": Breaker.OPEN, "breaker_open_at": NOW}
     assert held_back(book, breaker_break_seconds=60.0, **broken) == {"a", "x"}
+    assert parking.closed_pools(book) == {"a"} == parking.closed_pools(book, Policy())
     assert held_back(book, breaker_break_seconds=59.0, **broken) == {"a"}
     assert held_back(book, gate_until=ahead(60), gate_seconds=60.0) == {"a", "x"}
     assert held_back(book, gate_until=ahead(59), gate_seconds=59.0) == {"a"}
@@ -792,7 +1035,7 @@ class Bench:
         monkeypatch.setattr(waiting, "demand", lambda tx, *given, **more: self.wishes.append(more))
         monkeypatch.setattr(waiting, "drop_demand", lambda *_: self._drop())
         self.waiter = waiting.Waiter(
-            self, self, lambda: Policy(demand_ttl_seconds=9), lambda: "here", self.told.append
+            self, self, lambda: Policy(demand_ttl_seconds=12), lambda: "here", self.told.append
         )
 
     def _drop(self):
@@ -800,7 +1043,7 @@ class Bench:
 
     @contextmanager
     def write(self, scope, *, relaxed):
-        assert relaxed
+        assert (scope, relaxed) == ("admission", True)
         yield "tx"
 
     @contextmanager
@@ -846,9 +1089,9 @@ def test_a_wait_looks_every_second_and_asks_again_when_it_looks_open(monkeypatch
 
 
 def test_a_wish_is_said_again_after_a_third_of_its_time(monkeypatch):
-    bench = Bench(monkeypatch, [NO, NO, YES], [NO, NO, NO, None])
+    bench = Bench(monkeypatch, [NO, NO, YES], [NO, NO, NO, NO, None])
     bench.waiter.place(ASK)
-    assert len(bench.wishes) == 2 and len(bench.waits) == 4
+    assert len(bench.wishes) == 2 and len(bench.waits) == 5
 
 
 @pytest.mark.parametrize(("opens", "seconds"), [(0.5, 0.5), (2, 1.0), (-3, 0.0)])

@@ -174,6 +174,9 @@ def test_the_served_part_is_measured_by_the_known_pace_or_by_the_words():
         measured.served_part(Overlay(agent_rate=0.2, window_answers=1, window_refusals=3)) == 0.25
     )
     assert measured.served_part(Overlay()) == 0.0
+    assert measured.served_part(Overlay(window_answers=1)) == 1.0
+    brief = Overlay(agent_rate=2.0, agent_seconds=0.5, window_answers=1, window_refusals=9)
+    assert measured.served_part(brief) == 1.0
 
 
 # -- judging a window ------------------------------------------------------------------------------
@@ -214,6 +217,8 @@ def test_where_more_ran_than_the_cap_their_part_counts():
 def test_a_window_that_was_served_well_lowers_nothing():
     after = judged(KNOBS, refused_window(window_answers=100), NOW, busy())
     assert after.dynamic_cap == 8 and after.last_decrease_at is None and after.growth == 4
+    nearly = judged(KNOBS, refused_window(dynamic_cap=9, window_answers=48), NOW, busy())
+    assert nearly.dynamic_cap == 9
     calm = judged(KNOBS, refused_window(window_refusals=0), NOW, busy())
     assert calm.dynamic_cap == 8 and not calm.refused_before
 
@@ -324,6 +329,7 @@ def test_nothing_grows_while_too_much_is_used_and_its_run_of_steps_ends():
     used = growing(999, growth=5, announced_utilisation=0.6, announced_at=NOW)
     assert grown(KNOBS, used, NOW, busy()) == replace(used, growth=0)
     part = replace(used, announced_utilisation=0.05)
+    assert grown(KNOBS, part, NOW, busy(waiting=False)) == replace(part, growth=0)
     after = grown(KNOBS, part, NOW, busy())
     assert after.dynamic_cap == 9 and after.growth == 0
     low = replace(used, announced_utilisation=0.04, growth=0)
@@ -379,10 +385,10 @@ def test_a_wait_over_thirty_seconds_is_a_pause_and_not_measured():
 
 
 def test_the_later_word_on_the_gate_counts():
-    before = Overlay(gate_until=ahead(20), gate_seconds=20.0)
+    before = Overlay(gate_until=ahead(20), gate_seconds=30.0)
     for again in (None, ahead(10), ahead(20)):
         after = SERVED.limited(KNOBS, before, NOW, report(again=again))
-        assert (after.gate_until, after.gate_seconds) == (ahead(20), 20.0)
+        assert (after.gate_until, after.gate_seconds) == (ahead(20), 30.0)
     after = SERVED.limited(KNOBS, before, NOW, report(again=ahead(25)))
     assert (after.gate_until, after.gate_seconds) == (ahead(25), 25.0)
 
@@ -455,7 +461,8 @@ def test_what_resets_soon_is_noted_and_a_window_of_hours_is_not():
 
 
 def test_an_answer_reopens_the_way_or_closes_the_breaker():
-    assert SERVED.answered(KNOBS, Overlay(), NOW, A, 0) == Overlay()
+    deaf = Overlay(deaf_since=ago(9), unanswered=2)
+    assert SERVED.answered(KNOBS, deaf, NOW, A, 0) is deaf
     assert SERVED.answered(KNOBS, Overlay(), NOW, A, 1) == Overlay(window_answers=1)
     closed = Overlay(breaker_state=Breaker.OPEN, breaker_open_at=NOW, breaker_break_seconds=9.0)
     assert SERVED.answered(KNOBS, closed, NOW, A, 1).breaker_state is Breaker.HALF_OPEN
