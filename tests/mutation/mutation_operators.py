@@ -153,7 +153,7 @@ class _Walk:
         names = tuple(
             inner.id for one in targets for inner in ast.walk(one) if isinstance(inner, ast.Name)
         )
-        if not names or names == ("__all__",) or (not prefix and _is_type(names[0])):
+        if not names or names == ("__all__",) or (not prefix and _is_type(names[0], node.value)):
             return
         kind = "class" if prefix else "module"
         named = f"{prefix}{', '.join(names)}"
@@ -491,8 +491,10 @@ def _is_docstring(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-def _is_type(name: str) -> bool:
+def _is_type(name: str, value: ast.AST | None) -> bool:
     """Return whether a global name is that of a type: `Choice`, not `LIMIT` or `_SENTENCES`."""
+    if isinstance(value, ast.Call) and ast.unparse(value.func) == "TypeVar":
+        return True
     return name[:1].isupper() and not name.isupper()
 
 

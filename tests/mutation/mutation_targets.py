@@ -105,7 +105,7 @@ GROUPS = (
                 "service_admission_rules service_cadence service_draining service_fairness"
                 " service_limiter service_ordering service_submission service_why"
                 " poll_once runner_poll children_first unseen_writes_alarm admission_borders"
-                " lending_rules",
+                " lending_rules orders",
             ),
             # The others of this file start agents.
             *(

@@ -54,11 +54,13 @@ from hostler.service.candidates import (
     waited,
 )
 from hostler.service.demanding import Demander, wanted_by
+from hostler.service.draining import Act, Drain, step, verdict
 from hostler.service.forest import forest
 from hostler.service.orchestrator import Rhythm
 from hostler.service.queueing import QueuedRuns
 from hostler.service.space import Room
 from hostler.store.runs import Run, RunState
+from hostler.store.runtime_operations import Step
 from hostler.store.tasks import Flow, Task, TaskState
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -149,6 +151,17 @@ def test_where_root_tasks_are_counted_they_start_as_they_came():
     mixed = [task("first", order=9), task("child", order=0, parent_task="p")]
     fair = yard(served={"stable": 9}, max_root_tasks=1)
     assert names(in_order(mixed, fair)) == ["child", "first"]
+
+
+def test_what_is_not_counted_is_none():
+    empty = Yard(NOW, {})
+    assert (empty.runs, empty.running, empty.max_runs, empty.max_root_tasks) == (0, 0, 0, 0)
+    assert (empty.closed, empty.joins_first) == ("", timedelta(minutes=15))
+    held = Held("cap", "why")
+    assert (held.remedy, held.since, held.until, held.over) == ("", None, None, 0)
+    granted, outlook = Granted(task(), None), Outlook()
+    assert granted.back is False and granted.cleared is False
+    assert outlook.opens is None and outlook.governed is False
 
 
 def test_the_first_whom_no_gate_holds_is_chosen():
@@ -468,6 +481,7 @@ def test_a_yard_counts_what_the_rows_say(monkeypatch):
     stopped = task("stopped", TaskState.STOPPED)
     rows = {
         "open_runs": [
+            run("r0", "a", state=RunState.STARTING),
             run("r1", "a", state=RunState.RUNNING),
             run("r2", "stopped", state=RunState.RUNNING, lent_at=at(0)),
             run("r3", "kid", state=RunState.EXITED),
@@ -484,7 +498,7 @@ def test_a_yard_counts_what_the_rows_say(monkeypatch):
     assert names(found.waiting) == ["w"] and found.now == NOW
     assert set(found.places) == {"w", "a", "kid", "idle", "stopped"}
     assert found.busy == {"a", "stopped", "kid"} and found.parents == {"a"}
-    assert (found.runs, found.running) == (1, 2)
+    assert (found.runs, found.running) == (2, 2)
     assert (found.max_runs, found.max_root_tasks) == (5, 0)
     assert found.served == {"stable": 3} and found.awaited == {"a": 4}
     assert found.full.gate == Gate.DISK and found.joins_first == timedelta(seconds=60)
@@ -583,11 +597,16 @@ def test_gates_are_noted_where_they_have_changed(monkeypatch):
         ({}, True, Outlook(None, governed=True)),
         ({"a": Held(Gate.BUDGET, "", until=ahead(3))}, False, Outlook(ahead(3), governed=False)),
         ({"a": Held(Gate.DISK, "")}, False, Outlook(None, governed=True)),
+        (
+            {"a": Held(Gate.BUDGET, ""), "b": Held(Gate.BUDGET, "", until=ahead(3))},
+            False,
+            Outlook(ahead(3), governed=False),
+        ),
     ],
 )
 def test_what_is_to_be_expected_of_the_gates(monkeypatch, held, back, outlook):
     desk = Desk(monkeypatch)
-    scene = yard(task("a", gate=str(held["a"].gate) if held else ""))
+    scene = yard(*(task(name, gate=str(one.gate)) for name, one in held.items()))
     found = Admission(desk.office).note_gates(Survey(scene, Choice(None, held), back), None)
     assert found == outlook and not desk.noted and not desk.scopes
     assert {one.value for one in GovernorGate} | {"disk"} == SILENT
@@ -610,7 +629,7 @@ class Governor:
     """Notes what is said to it."""
 
     def __init__(self, monkeypatch):
-        self.said, self.warned = [], []
+        self.said, self.warned, self.writes = [], [], 0
         monkeypatch.setattr(
             demanding,
             "demand",
@@ -627,6 +646,7 @@ class Governor:
     @contextmanager
     def write(self, scope, *, relaxed):
         assert (scope, relaxed) == ("admission", True)
+        self.writes += 1
         yield "tx"
 
     def say(self, now, *tasks):
@@ -646,6 +666,7 @@ def test_demand_is_said_when_it_changes_or_gets_old_or_ends(monkeypatch):
     assert governor.say(31.0, one, two) == []
     assert len(governor.say(31.1, one, two)) == 1 and governor.say(61.1, one, two) == []
     assert governor.say(61.1) == [("stable", {"wanted": 0})] and governor.say(99.0) == []
+    assert governor.writes == 4
 
 
 def test_demand_that_is_dropped_is_said_to_have_ended(monkeypatch):
@@ -678,10 +699,11 @@ def test_what_is_hopeless_is_said_first():
 def notes(monkeypatch):
     """The rows of waiting tasks, and what is noted of them."""
     rows = SimpleNamespace(tasks=[], present={}, held={}, noted=[], scopes=[], asked=[])
+    rows.read = lambda tasks: rows.held
     monkeypatch.setattr(
         needs, "tasks_in", lambda tx, states: rows.asked.append(states) or rows.tasks
     )
-    monkeypatch.setattr(needs, "blockers_of", lambda tx, tasks: rows.held)
+    monkeypatch.setattr(needs, "blockers_of", lambda tx, tasks: rows.read(tasks))
     monkeypatch.setattr(needs, "find_task", lambda tx, name: rows.present.get(name))
 
     def note(tx, one, held):
@@ -720,7 +742,9 @@ def test_blockers_that_are_gone_are_told_and_unchanged_ones_are_not(notes):
     notes.held = {"s": (BLOCKER,)}
     (told,) = needs.note_needs(notes.store)
     assert told.task.id == "a" and told.news is News.CLEAR
-    notes.tasks = [task("free")]
+    assert notes.noted == [("a", ())] and len(notes.scopes) == 1
+    notes.tasks = [task("free"), task("begun", attempt=1, blockers='[["b", false]]')]
+    notes.read = lambda tasks: pytest.fail("Nobody waits for anything.")
     assert needs.note_needs(notes.store) == []
 
 
@@ -759,6 +783,12 @@ def test_lost_parents_and_circles_stand_at_the_edge():
         task("a", order=2, parent_task="b"), task("b", order=1, parent_task="a"), task("z", order=3)
     )
     assert circle == [(0, "z"), (0, "b"), (1, "a")]
+    beside = shown(
+        task("b", order=1, parent_task="a"),
+        task("a", order=2, parent_task="b"),
+        task("c", order=3, parent_task="b"),
+    )
+    assert beside == [(0, "b"), (1, "a"), (1, "c")]
 
 
 # -- turns of repositories -------------------------------------------------------------------------
@@ -805,7 +835,39 @@ def test_a_turn_that_nobody_can_take_passes():
     rota.call([a])
     assert a.hastened == 0 and rota.seconds_left([a]) == 10.0
     rota.call([Repository("x", by_turns=False)])
+    mixed = [Repository("a", interval=7.0), Repository("b", interval=20.0)]
+    clock.advance(99)
+    rota.call(mixed)
+    assert rota.seconds_left(mixed) == 7.0
     assert whose_turn(["a", "b"], "b", {"a", "b"}) == "a"
     assert whose_turn(["a", "b"], "gone", {"a", "b"}) == "a"
     assert whose_turn(["a", "b", "c"], "a", {"a", "c"}) == "c"
     assert whose_turn(["a", "b"], "a", {"a"}) == "a" and whose_turn(["a"], None, set()) is None
+
+
+# -- the drain -------------------------------------------------------------------------------------
+
+
+def test_a_drain_begins_goes_on_and_ends_with_the_last_work():
+    begun = Drain(10.0, 2)
+    assert step(None, False, 2, 10.0, 60.0) == (None, ()) == step(begun, False, 0, 10.0, 60.0)
+    assert step(None, True, 2, 10.0, 60.0) == (begun, (Act.STARTED,))
+    assert step(begun, True, 2, 69.9, 60.0) == (begun, ())
+    assert step(begun, True, 1, 20.0, 60.0) == (Drain(10.0, 1), (Act.PROGRESS,))
+    assert step(begun, True, 0, 99.0, 60.0) == (begun, (Act.COMPLETED,))
+    assert step(None, True, 0, 10.0, 60.0) == (Drain(10.0, 0), (Act.STARTED, Act.COMPLETED))
+
+
+def test_a_drain_is_given_up_when_its_time_is_over():
+    begun = Drain(10.0, 2)
+    assert step(begun, True, 2, 70.0, 60.0) == (None, (Act.TIMEOUT,))
+    assert step(begun, True, 1, 99.0, 60.0) == (None, (Act.TIMEOUT,))
+    assert step(None, True, 1, 10.0, 0.0) == (None, (Act.STARTED, Act.TIMEOUT))
+
+
+def test_a_restart_is_judged_by_how_far_it_came():
+    broken = {one for one in (None, *Step) if not verdict(one, "1.0")[0]}
+    assert broken == {None, Step.LOOK, Step.UPDATE, Step.ROLLBACK, Step.UNFIT}
+    assert verdict(Step.UPDATE, "1.0")[1].endswith("checked. Hostler 1.0 is at work.")
+    done = next(one for one in Step if one not in broken)
+    assert verdict(done, "1.0") == (True, "Hostler 1.0 is at work.")

@@ -145,8 +145,12 @@ def test_who_waits_for_all_or_for_one_needs_them(yard, names, enough, needed):
 
 def test_outside_of_a_run_nothing_is_lent(yard):
     yard.events = iter([yard.rest("a")])
+    yard.write = lambda scope: pytest.fail("Nothing is to be written.")
     assert ids(yard.wait("a", run="")) == ["a"]
     assert not yard.lent and not yard.told and yard.waits == [(0, None)]
+    yard.rested.clear()
+    yard.events = iter([yard.rest("a")])
+    assert ids(wait_for(yard, yard.clock, ["a"])) == ["a"]
 
 
 def test_a_wait_ends_in_time_with_its_own_exit_code(yard):
@@ -161,8 +165,8 @@ def test_a_wait_ends_in_time_with_its_own_exit_code(yard):
 def test_a_timed_wait_in_a_run_looks_at_the_standstill_too(yard):
     yard.events = iter([None, None, yard.come_back])
     with pytest.raises(WaitOver, match="not at rest yet"):
-        yard.wait("a", seconds=7.0)
-    assert [seconds for _, seconds in yard.waits] == [5.0, 2.0, None]
+        yard.wait("a", seconds=5.5)
+    assert [seconds for _, seconds in yard.waits] == [5.0, 0.5, None]
 
 
 def test_what_rests_at_the_last_moment_counts(yard):
@@ -185,6 +189,16 @@ def test_a_place_that_is_lent_is_asked_for_once(yard):
     yard.events = iter([None, None, yard.come_back])
     yard.lender().come_back(yard.told.append)
     assert yard.wanted == ["r1"] and len(yard.waits) == 3
+
+
+def test_a_place_that_was_lent_once_more_meanwhile_is_asked_for_again(yard):
+    def lend_again():
+        yard.run = replace(yard.run, back_wanted_at=None)
+
+    yard.run = replace(yard.run, lent_at="then")
+    yard.events = iter([lend_again, yard.come_back])
+    yard.lender().come_back(yard.told.append)
+    assert yard.wanted == ["r1", "r1"]
 
 
 def test_a_place_that_counts_is_not_asked_for(yard):

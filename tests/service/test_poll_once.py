@@ -16,6 +16,7 @@ from hostler.service.looking import Looked
 from hostler.service.orchestrator import (
     LONGEST_PAUSE,
     LONGEST_REFUSAL,
+    Look,
     RepoOrchestrator,
     Rhythm,
     Staff,
@@ -52,6 +53,7 @@ class Desk:
 
     def __init__(self, rhythm=None, **looker):
         self.clock, self.calls, self.futures, self.slow = FakeClock(), [], [], []
+        self.clock.advance(1000.0)
         self.looker = Looker(self.clock, **looker)
         staff = Staff(self, lambda: self.calls.append("wake"), lambda: self.calls.append("enqueue"))
         self.repo = RepoOrchestrator(self.looker, rhythm or Rhythm(INTERVAL), staff, self.clock)
@@ -171,6 +173,30 @@ def test_by_turns_a_repository_can_be_polled_again_at_once():
     desk.repo.hasten()
     desk.whole_poll()
     assert desk.repo.can_look()
+
+
+def test_what_is_due_just_now_waits_for_no_time_and_is_never_overdue_by_less_than_none():
+    desk = Desk()
+    assert desk.repo.waiting() == 0.0 and not desk.repo.unread
+    assert desk.whole_poll().lag == 0.0
+    desk.clock.advance(INTERVAL + 5.0)
+    assert desk.repo.seconds_left() == 0.0 and desk.repo.waiting() == 5.0
+    assert Look("stable", Looker.watch, None).lag == 0.0
+
+
+def test_by_turns_a_poll_is_late_from_its_call_on():
+    desk = Desk(Rhythm(INTERVAL, by_turns=True))
+    desk.repo.hasten()
+    desk.whole_poll()
+    desk.clock.advance(50.0)
+    desk.repo.hasten()
+    desk.clock.advance(3.0)
+    assert desk.repo.waiting() == 3.0
+    desk.poll()
+    desk.clock.advance(1.0)
+    assert desk.repo.waiting() == 4.0
+    desk.work()
+    assert desk.poll().lag == 4.0
 
 
 def test_a_poll_waits_since_it_was_due_or_wanted_whichever_was_first():
