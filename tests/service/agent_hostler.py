@@ -14,6 +14,7 @@ import signal
 import socket
 import struct
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -58,7 +59,9 @@ main()
 @contextmanager
 def agent_hostler(folder: Path) -> Iterator[Path]:
     """Serve the client in this folder; put it first on the PATH of a service to use it."""
-    address = folder / "line"
+    # Not in that folder, whose path may be longer than the address of a socket can be.
+    place = tempfile.TemporaryDirectory(prefix="hostler-", dir="/tmp")
+    address = Path(place.name) / "line"
     server = socket.socket(socket.AF_UNIX)
     server.bind(str(address))
     server.listen(64)
@@ -73,6 +76,7 @@ def agent_hostler(folder: Path) -> Iterator[Path]:
     finally:
         server.shutdown(socket.SHUT_RDWR)
         server.close()
+        place.cleanup()
         thread.join()
 
 

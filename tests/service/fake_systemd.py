@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import tempfile
 from pathlib import Path
 
 PATIENCE = 60.0
@@ -11,14 +12,17 @@ PATIENCE = 60.0
 class FakeSystemd:
     """Hears what a service says, word by word."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "notify"
+    def __init__(self) -> None:
+        # Not in the folder of a test, whose path may be too long for the address of a socket.
+        self._folder = tempfile.TemporaryDirectory(prefix="hostler-", dir="/tmp")
+        self.path = Path(self._folder.name) / "notify"
         self._line = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._line.settimeout(PATIENCE)
         self._line.bind(str(self.path))
 
     def close(self) -> None:
         self._line.close()
+        self._folder.cleanup()
 
     def heard(self) -> list[str]:
         """The next message."""

@@ -28,8 +28,8 @@ PLAN = Plan(PROGRAM, Path("/home/ann/.hostler"), Path("/home/ann"), Path("/c.tom
 
 
 @pytest.fixture
-def systemd(tmp_path):
-    found = FakeSystemd(tmp_path)
+def systemd():
+    found = FakeSystemd()
     yield found
     found.close()
 

@@ -29,11 +29,12 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
     """The mounted folder, made read-only for a while."""
-    subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+    # As a bind mount: its own options name users that a user namespace may not know.
+    subprocess.run(["mount", "-o", "remount,bind,ro", str(folder)], check=True)
     try:
         yield
     finally:
-        subprocess.run(["mount", "-o", "remount,rw", str(folder)], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,rw", str(folder)], check=True)
 
 
 def fill(folder: Path) -> Path:

@@ -145,15 +145,17 @@ def write_without_rights(pipe, home):
 @pytest.mark.parametrize(
     ("file_mode", "folder_mode"), [(0o444, 0o777), (0o444, 0o555), (0o666, 0o000), (0o000, 0o777)]
 )
-def test_a_file_or_folder_without_permission_is_named(on_disk, file_mode, folder_mode):
-    on_disk.file.chmod(file_mode)
-    on_disk.home.chmod(folder_mode)
-    kind, remedy = Child(write_without_rights, on_disk.home).hear()
+def test_a_file_or_folder_without_permission_is_named(sqlite_database, file_mode, folder_mode):
+    sqlite_database.file.chmod(file_mode)
+    sqlite_database.home.chmod(folder_mode)
+    kind, remedy = Child(write_without_rights, sqlite_database.home).hear()
     assert kind == "StoreReadOnly"
     assert "permissions" in remedy
-    on_disk.file.chmod(0o666)
-    on_disk.home.chmod(0o777)
-    with closing(on_disk.open()) as store:
+    sqlite_database.home.chmod(0o777)
+    # SQLite's other files have got the mode of the database.
+    for file in sqlite_database.home.iterdir():
+        file.chmod(0o666)
+    with closing(sqlite_database.open()) as store:
         put(store, "a")
 
 
