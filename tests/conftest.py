@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from hostler_program import run_hostler
+from hostler_program import run_hostler, start_preloading
 from missing_tools import render_last_line
 from shared_statements import share_statements
 
@@ -26,6 +26,8 @@ _PROFILE = {
 settings.register_profile("hostler", max_examples=30, **_PROFILE)
 settings.register_profile("soak", max_examples=1000, **_PROFILE)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "hostler"))
+
+MANY_TESTS = 200
 
 # Inherited as ignored under nohup, in background jobs of shells and in some CI systems.
 _RESET_SIGNALS = (
@@ -54,13 +56,18 @@ share_statements()
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Prepare what all tests of this process share."""
+    if session.config.option.collectonly:
+        return
     # The garbage collector need not look at what lives as long as the process.
     gc.collect()
     gc.freeze()
     if "loaded_children" in sys.modules:
         sys.modules["loaded_children"].start_server()
+    # In a large run some test will need it, and should not wait for it.
+    if len(session.items) > MANY_TESTS:
+        start_preloading(os.getpid())
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -149,6 +149,14 @@ def _receive(line: socket.socket, seconds: float) -> bytes:
 
 @cache
 def _preloaded(_pid: int) -> socket.socket:
+    """Return the control socket of the preloaded process once it has imported the program."""
+    control = start_preloading(_pid)
+    assert control.recv(1) == b"!", "the program could not be imported"
+    return control
+
+
+@cache
+def start_preloading(_pid: int) -> socket.socket:
     """Start the preloaded process of this one; it ends with us. A fork of ours starts its own."""
     ours, theirs = socket.socketpair()
     with theirs:
@@ -160,5 +168,4 @@ def _preloaded(_pid: int) -> socket.socket:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
         )
-    assert ours.recv(1) == b"!", "the program could not be loaded"
     return ours
