@@ -166,8 +166,10 @@ class Town:
         agent = self.agent or {"kind": "scripted", "script": str(self.script)}
         owner, name = REPO.split("/")
         repo = Repo(owner=owner, name=name, allowed_users=[ALICE, BOB], **self.repo)
+        # A busy machine must not make requests time out.
+        pace = {"seconds_between_writes": 0.0, "request_timeout_seconds": 300}
         return Settings(
-            github=github.model_copy(update={"seconds_between_writes": 0.0}),
+            github=github.model_copy(update=pace),
             runtime=Runtime(**{"poll_interval_seconds": 5, **self.runtime}),
             tasks=Tasks(**{"restart_delay_seconds": 0.0, **self.tasks}),
             repo={"stable": repo, **{id: Repo(**each) for id, each in (more or {}).items()}},

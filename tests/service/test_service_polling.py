@@ -82,7 +82,7 @@ def test_a_broken_repository_delays_no_other_and_says_so_once(found_town):
 
 def test_a_slow_repository_delays_no_other(found_town):
     town = found_town()
-    slow = {"kind": "delay", "seconds": 30, "route": "/repos/alice/barn/issues", "count": None}
+    slow = {"kind": "delay", "seconds": 3600, "route": "/repos/alice/barn/issues", "count": None}
     town.hub.control.post("/faults", json=slow).raise_for_status()
     barn = {"owner": "alice", "name": "barn", "allowed_users": [ALICE]}
     alice = town.person(ALICE)
