@@ -31,10 +31,10 @@ from mutation_operators import Mutant
 
 # CPU seconds; tests of one mutant that take longer than this together are not all run.
 MOST_TEST_SECONDS = 2.0
-# A mutant that runs longer than its tests usually take hangs. CPU time first: other programs on
-# the machine do not count there.
+# A mutant hangs if it uses more CPU time than this, or none for so long: neither depends on what
+# else the machine does.
 CPU_SECONDS, CPU_FACTOR = 5.0, 4.0
-WALL_SECONDS, WALL_FACTOR = 40.0, 15.0
+IDLE_SECONDS, LEAST_PROGRESS = 40.0, 0.05
 # A mutant that fills its memory or the disk must not take the machine with it.
 MOST_MEMORY, MOST_FILE = 6 << 30, 1 << 28
 
@@ -84,10 +84,19 @@ class Child:
     pidfd: int
     pipe: int
     folder: Path
-    wall_until: float
+    idle_until: float
     begun: float
     outcome: Outcome | None = None
     text: bytes = b""
+    cpu: float = 0.0
+
+    def is_idle(self) -> bool:
+        """Return whether it has used no CPU time for a while; look again later if it has."""
+        if time.monotonic() < self.idle_until:
+            return False
+        before, self.cpu = self.cpu, _cpu_seconds_of(self.pid)
+        self.idle_until = time.monotonic() + IDLE_SECONDS
+        return self.cpu - before < LEAST_PROGRESS
 
 
 @dataclass(eq=False)
@@ -174,7 +183,7 @@ def _measure(session: pytest.Session, loaded: dict[str, LoadedModule], jobs: int
     """Run every test once in children, without any mutant."""
     waiting = []
     for part in range(jobs):
-        child = _fork(lambda part=part: _measured(session, loaded, part, jobs), None, 0, 0)
+        child = _fork(lambda part=part: _measured(session, loaded, part, jobs), None, 0)
         waiting.append(child)
     costs = []
     for child in waiting:
@@ -211,6 +220,11 @@ def _measured(
         named = [(_IN_TESTS, name) for name in sorted(_names_in(item))]
         told.append((index, item.nodeid, seconds, [*sorted(hits), *named]))
     return json.dumps(told)
+
+
+def _cpu_seconds_of(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _names_in(item: pytest.Item) -> set[str]:
@@ -251,10 +265,9 @@ def _run_all(
         outcome.tests, outcome.left_out = len(chosen), left_out
         usual = sum(cost.seconds for cost in chosen)
         act = _act_of(session, loaded[mutant.module], mutant, chosen)
-        cpu, wall = max(CPU_SECONDS, CPU_FACTOR * usual), max(WALL_SECONDS, WALL_FACTOR * usual)
-        child = _fork(act, outcome, cpu, wall)
+        child = _fork(act, outcome, max(CPU_SECONDS, CPU_FACTOR * usual))
         children[child.pidfd] = child
-        if len(children) >= campaign.jobs:
+        while len(children) >= campaign.jobs:
             for done in _wait(children):
                 campaign.tell(done)
     while children:
@@ -338,7 +351,7 @@ def _act_of(
     return act
 
 
-def _fork(act: Callable[[], str], outcome: Outcome | None, cpu: float, wall: float) -> Child:
+def _fork(act: Callable[[], str], outcome: Outcome | None, cpu: float) -> Child:
     folder = Path(tempfile.mkdtemp(prefix="hostler-mutant-"))
     reading, writing = os.pipe()
     pid = os.fork()
@@ -347,7 +360,7 @@ def _fork(act: Callable[[], str], outcome: Outcome | None, cpu: float, wall: flo
         _be_child(act, writing, folder, cpu)
     os.close(writing)
     begun = time.monotonic()
-    return Child(pid, os.pidfd_open(pid), reading, folder, begun + wall, begun, outcome)
+    return Child(pid, os.pidfd_open(pid), reading, folder, begun + IDLE_SECONDS, begun, outcome)
 
 
 def _be_child(act: Callable[[], str], pipe: int, folder: Path, cpu: float) -> None:
@@ -376,17 +389,13 @@ def _limit(cpu: float) -> None:
 
 
 def _wait(children: dict[int, Child]) -> list[Outcome]:
-    """Wait until at least one child is over, and take its outcome up."""
-    until = min(child.wall_until for child in children.values())
+    """Wait until a child is over or may hang, and take the outcome up of those that are over."""
+    until = min(child.idle_until for child in children.values())
     poll = select.poll()
     for child in children.values():
         poll.register(child.pidfd, select.POLLIN)
     ready = {fd for fd, _ in poll.poll(max(0.0, until - time.monotonic()) * 1000 + 1)}
-    over = [
-        child
-        for child in children.values()
-        if child.pidfd in ready or time.monotonic() >= child.wall_until
-    ]
+    over = [child for child in children.values() if child.pidfd in ready or child.is_idle()]
     done = []
     for child in over:
         del children[child.pidfd]
