@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import threading
@@ -55,22 +56,34 @@ def ask(
         return Answer(None, problem=f"it cannot be started: {error}")
     out, err = _Ear(child.stdout), _Ear(child.stderr)
     try:
-        code = child.wait(seconds)
-    except subprocess.TimeoutExpired:
-        code = None
+        in_time = _ends_within(child, seconds)
     finally:
-        _end(child, mark)
-    problem = f"it gave no answer within {seconds:.0f} s" if code is None else ""
-    return Answer(code, out.heard(), err.heard(), problem)
+        code = _end(child, mark)
+    if not in_time:
+        problem = f"it gave no answer within {seconds:.0f} s"
+        return Answer(None, out.heard(), err.heard(), problem)
+    return Answer(code, out.heard(), err.heard())
 
 
-def _end(child: subprocess.Popen[bytes], mark: str) -> None:
-    """The program, and whatever it left: in its own session, or by the mark that all inherit."""
+def _ends_within(child: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Wait for the program's end, and leave it unreaped: its pid must not pass on yet."""
+    pidfd = os.pidfd_open(child.pid)
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    try:
+        return bool(poll.poll(seconds * 1000))
+    finally:
+        os.close(pidfd)
+
+
+def _end(child: subprocess.Popen[bytes], mark: str) -> int:
+    """End the program and whatever it left, in its own session or by the mark that all inherit."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
+    code = child.wait()
     with suppress(sweep.OutOfReach):
         sweep.end(mark, 0.0)
+    return code
 
 
 class _Ear:
