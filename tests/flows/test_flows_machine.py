@@ -75,9 +75,18 @@ class Life(RuleBasedStateMachine):
         self.given_back: dict[int, str] = {}
         # Words that found nobody to hear them.
         self.unheard: set[str] = set()
+        self._mark = -1
+        self._tasks: list[Task] = []
 
     def teardown(self) -> None:
         self.stack.close()
+
+    def tasks(self) -> list[Task]:
+        """Return all tasks, read once per commit: every step asks for them many times."""
+        mark = self.yard.store.change_mark()
+        if mark != self._mark:
+            self._mark, self._tasks = mark, self.yard.tasks()
+        return self._tasks
 
     @initialize(label=labels)
     def one_issue_is_well_on_its_way(self, label):
@@ -155,12 +164,12 @@ class Life(RuleBasedStateMachine):
         if self._by_hand(task, lambda: resume_pull(*self._place, number, Order("ann"))):
             assert not merged and self.yard.hub.pulls[number]["state"] == "open"
 
-    @precondition(lambda self: self.yard.tasks())
+    @precondition(lambda self: self.tasks())
     @rule(data=st.data())
     def run_by_hand(self, data):
-        issue = self.yard.hub.issue(data.draw(st.sampled_from(self.yard.tasks())).number)
+        issue = self.yard.hub.issue(data.draw(st.sampled_from(self.tasks())).number)
         # An implementation comes after its design, and is the one that is meant.
-        task = [one for one in self.yard.tasks() if one.number == issue.number][-1]
+        task = [one for one in self.tasks() if one.number == issue.number][-1]
 
         def start() -> None:
             start_now(self.yard.store, self.yard.watch, issue, at=self.yard.hub.now())
@@ -183,7 +192,7 @@ class Life(RuleBasedStateMachine):
         return True
 
     def _going(self, issue: int) -> bool:
-        return any(task.number == issue and not task.over for task in self.yard.tasks())
+        return any(task.number == issue and not task.over for task in self.tasks())
 
     @property
     def _place(self) -> tuple[Store, Stub, Watch]:
@@ -194,7 +203,7 @@ class Life(RuleBasedStateMachine):
     @rule()
     def poll(self):
         self.yard.tick()
-        before = {task.id for task in self.yard.tasks()}
+        before = {task.id for task in self.tasks()}
         with self.yard.store.read() as tx:
             watched = [pull.pr_number for pull in pulls_in(tx, self.yard.name)]
         scan(self.yard.store, self.yard.hub, self.yard.name, pulls=watched, settled=settled)
@@ -208,7 +217,7 @@ class Life(RuleBasedStateMachine):
         """The label counts when it is seen: whoever starts such work by hand means it."""
         with self.yard.store.read() as tx:
             open_ = {pull.pr_number for pull in pulls_in(tx, self.yard.name)}
-        for task in self.yard.tasks():
+        for task in self.tasks():
             for number in ({task.number} | ({task.pr_number} & open_)) & seen:
                 labels = self.yard.hub.issue(number).labels
                 if IGNORE in labels and self.yard.hub.issue(task.number).state == "open":
@@ -216,7 +225,7 @@ class Life(RuleBasedStateMachine):
 
     def _note_implementations(self, before: set[str]) -> None:
         """Merging a design ends a takeover, if the label is nowhere any more."""
-        tasks = {task.id: task for task in self.yard.tasks()}
+        tasks = {task.id: task for task in self.tasks()}
         for task in tasks.values():
             if task.id in before or task.flow is not Flow.IMPLEMENTATION:
                 continue
@@ -328,14 +337,14 @@ class Life(RuleBasedStateMachine):
 
     @invariant()
     def an_issue_has_one_task_per_flow_and_one_at_a_time(self):
-        per_flow = Counter((task.number, task.flow) for task in self.yard.tasks())
+        per_flow = Counter((task.number, task.flow) for task in self.tasks())
         assert all(count == 1 for count in per_flow.values())
-        going = Counter(task.number for task in self.yard.tasks() if not task.over)
+        going = Counter(task.number for task in self.tasks() if not task.over)
         assert all(count == 1 for count in going.values())
 
     @invariant()
     def nothing_starts_again_by_itself(self):
-        for task in self.yard.tasks():
+        for task in self.tasks():
             before = self.ended.get(task.id)
             if before is not None and task.state is not before:
                 assert (before, task.state) == (TaskState.STOPPED, TaskState.DONE)
@@ -344,7 +353,7 @@ class Life(RuleBasedStateMachine):
 
     @invariant()
     def only_allowed_people_caused_it(self):
-        for task in self.yard.tasks():
+        for task in self.tasks():
             assert task.approved_by in ALLOWED
         with self.yard.store.read() as tx:
             rows = rows_by_key(tx, self.yard.name, self.handed)
@@ -352,7 +361,7 @@ class Life(RuleBasedStateMachine):
 
     @invariant()
     def a_block_stands_on_task_and_pull_request(self):
-        tasks = {task.id: task for task in self.yard.tasks()}
+        tasks = {task.id: task for task in self.tasks()}
         with self.yard.store.read() as tx:
             rows = {row.pr_number: row for row in pulls_in(tx, self.yard.name)}
         for task in tasks.values():
@@ -409,8 +418,8 @@ class Life(RuleBasedStateMachine):
 
     @invariant()
     def implementations_follow_merged_designs(self):
-        designs = {task.id: task for task in self.yard.tasks() if task.flow is Flow.DESIGN}
-        for task in self.yard.tasks():
+        designs = {task.id: task for task in self.tasks() if task.flow is Flow.DESIGN}
+        for task in self.tasks():
             if task.flow is Flow.IMPLEMENTATION:
                 assert designs[task.parent_task or ""].state is TaskState.DONE
 
@@ -438,7 +447,7 @@ class Life(RuleBasedStateMachine):
         return data.draw(st.sampled_from(sorted(self.yard.hub.issues)))
 
     def _in(self, *states: TaskState) -> list[Task]:
-        return [task for task in self.yard.tasks() if task.state in states]
+        return [task for task in self.tasks() if task.state in states]
 
 
 class Pick:
