@@ -9,8 +9,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input install --quiet
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-# Two for each core: many tests wait for processes of their own.
-JOBS ?= $(shell echo $$((2 * $(CORES))))
+# One more than cores: tests wait now and then, but each process has to read all of them.
+JOBS ?= $(shell echo $$(($(CORES) + 1)))
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 BENCH ?=
 
@@ -44,7 +44,7 @@ test: compiled ## Everything that must pass: style, types, layers, tests
 	@$(PYTEST)
 
 check: compiled ## The fast part of `make test`
-	@$(PYTEST) -m "not slow and not postgres and not soak and not real_agents"
+	@$(PYTEST) --quick -m "not slow and not postgres and not soak and not real_agents"
 
 test-real-agents: setup ## The real programs of agents from npm, against models of our own; skipped without npm
 	$(BIN)/python -m pytest -m real_agents -rs -p no:xdist tests/real_agents

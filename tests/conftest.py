@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from hostler_program import run_hostler, start_preloading
 from missing_tools import render_last_line
+from shared_parameters import share_parameters
 from shared_statements import share_statements
 
 # Examples may be slow on a busy machine, and a failure prints what reproduces it.
@@ -28,6 +29,7 @@ settings.register_profile("soak", max_examples=1000, **_PROFILE)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "hostler"))
 
 MANY_TESTS = 200
+_LEFT_OUT = pytest.StashKey[set[Path]]()
 
 # Inherited as ignored under nohup, in background jobs of shells and in some CI systems.
 _RESET_SIGNALS = (
@@ -53,6 +55,30 @@ def reset_inherited_signals() -> None:
 
 reset_inherited_signals()
 share_statements()
+share_parameters()
+
+
+_ROOT = Path(__file__).parent.parent
+SLOW_FILES = Path(__file__).with_name("slow_files.txt")
+
+
+def slow_files() -> set[Path]:
+    """Return the test files that a quick run leaves out."""
+    lines = SLOW_FILES.read_text().splitlines()
+    return {_ROOT / line for line in lines if not line.startswith("#")}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help=f"leave out {SLOW_FILES.name}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_LEFT_OUT] = slow_files() if config.getoption("--quick") else set()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out a slow file before it is imported."""
+    return True if collection_path in config.stash[_LEFT_OUT] else None
 
 
 @pytest.hookimpl(trylast=True)
@@ -63,6 +89,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     # The garbage collector need not look at what lives as long as the process.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
     if "loaded_children" in sys.modules:
         sys.modules["loaded_children"].start_server()
     # In a large run some test will need it, and should not wait for it.

@@ -86,7 +86,11 @@ def serve(control: socket.socket) -> dict[str, object]:
 def receive_request(control: socket.socket) -> tuple[dict[str, object] | None, list[int]]:
     """Return a request, its three streams and the socket on which its end is reported."""
     room = socket.CMSG_LEN((STREAMS + 1) * array.array("i").itemsize)
-    head, ancillary, _, _ = control.recvmsg(LENGTH.size, room)
+    try:
+        head, ancillary, _, _ = control.recvmsg(LENGTH.size, room)
+    except ConnectionResetError:
+        # The tests ended with requests on their way.
+        return None, []
     if len(head) < LENGTH.size:
         return None, []
     descriptors = array.array("i")

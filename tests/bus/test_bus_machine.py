@@ -20,6 +20,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from example_counts import examples
 from hostler.bus import BEGINNING, Bus, Terms
 from hostler.bus.ids import id_before, next_id
 from hostler.bus.wire import whole_characters
@@ -189,7 +190,9 @@ class BusMachine(RuleBasedStateMachine):
 
 
 # Nothing is remembered between runs: a run that a busy machine cut off would be replayed for ever.
-SETTINGS = settings(max_examples=40, stateful_step_count=30, deadline=None, database=None)
+SETTINGS = settings(
+    max_examples=examples(20, 100), stateful_step_count=30, deadline=None, database=None
+)
 
 
 def test_the_bus_agrees_with_a_plain_list():

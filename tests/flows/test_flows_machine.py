@@ -20,6 +20,7 @@ from hypothesis.stateful import (
 )
 from intake_yard import ALLOWED, BUGFIX, DESIGN, IGNORE, SMALL, STRANGERS, Yard, database
 
+from example_counts import examples
 from hostler.agents.outcomes import Outcome
 from hostler.checkouts.names import Sha
 from hostler.clock import FakeClock
@@ -485,7 +486,9 @@ def test_the_life_of_tasks():
 
     Keep what was found as a test below.
     """
-    run_state_machine_as_test(Life, settings=settings(max_examples=15, stateful_step_count=30))
+    run_state_machine_as_test(
+        Life, settings=settings(max_examples=examples(8, 100), stateful_step_count=30)
+    )
 
 
 @pytest.mark.parametrize("labelled", [ISSUE, PULL])

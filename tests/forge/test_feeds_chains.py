@@ -7,6 +7,7 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from example_counts import examples
 from hostler.forge import reading
 from hostler.forge.feeds.chains import kept
 from hostler.forge.limits import Budget
@@ -96,7 +97,7 @@ histories = st.lists(acts, max_size=10)
 seconds = st.lists(st.integers(0, 12), max_size=20)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(120, 1000))
 @given(seconds, histories, st.none() | st.integers(0, 12).map(moment))
 def test_what_is_not_in_the_answer_was_in_an_earlier_one(when, history, since):
     host, chain, seen = Host(when), (), set()
@@ -114,7 +115,7 @@ def test_what_is_not_in_the_answer_was_in_an_earlier_one(when, history, since):
             chain = chain_of(found)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(80, 1000))
 @given(seconds, st.none() | st.integers(0, 12).map(moment))
 def test_a_list_that_is_as_it_was_costs_no_content(when, since):
     host = Host(when)
@@ -125,7 +126,7 @@ def test_a_list_that_is_as_it_was_costs_no_content(when, since):
     assert again.chain == first.chain
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(80, 1000))
 @given(st.integers(0, 12), st.lists(st.integers(0, 5), max_size=8))
 def test_what_is_added_behind_full_pages_is_found(count, additions):
     host, seen = Host(list(range(count))), set()

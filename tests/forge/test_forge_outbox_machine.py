@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from example_counts import examples
 from hostler.forge.outbox.rules import Absent, Look, Send, Wait, after, choose, mark, sent
 from hostler.forge.port import Made
 from hostler.store.outbox import WriteState
@@ -115,4 +116,4 @@ class Sending(RuleBasedStateMachine):
 
 
 TestSending = Sending.TestCase
-TestSending.settings = settings(max_examples=60, stateful_step_count=30)
+TestSending.settings = settings(max_examples=examples(30, 200), stateful_step_count=30)

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sandbox_local import START, Local
 
+from example_counts import examples
 from hostler.errors import SandboxError
 from hostler.sandbox import shelf
 from hostler.sandbox.git.vault import Vault
@@ -145,7 +146,9 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=examples(30, 100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(data=st.data())
 def test_a_damaged_state_is_refused_and_changes_nothing(data):
     local = Local()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from intake_yard import Yard, database
 
+from example_counts import examples
 from hostler.clock import FakeClock
 from hostler.config.settings import Notify, Settings
 from hostler.errors import HostlerError
@@ -115,7 +116,9 @@ class Calls(RuleBasedStateMachine):
 
 
 def test_calls_are_made_once():
-    run_state_machine_as_test(Calls, settings=settings(max_examples=15, stateful_step_count=25))
+    run_state_machine_as_test(
+        Calls, settings=settings(max_examples=examples(8, 100), stateful_step_count=25)
+    )
 
 
 @pytest.fixture

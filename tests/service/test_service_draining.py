@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from intake_yard import database
 
+from example_counts import examples
 from hostler.clock import FakeClock
 from hostler.errors import StoreBusy
 from hostler.flows.operations import SCOPES, current_operation, note_step, request_restart
@@ -181,4 +182,6 @@ def refuse(*_scopes: str) -> None:
 
 
 TestDraining = Draining.TestCase
-TestDraining.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestDraining.settings = settings(
+    max_examples=examples(10, 100), stateful_step_count=30, deadline=None
+)

@@ -21,6 +21,7 @@ from hypothesis.stateful import (
 )
 from intake_yard import database
 
+from example_counts import examples
 from hostler.agents.exitword import Exit
 from hostler.agents.outcomes import Outcome
 from hostler.agents.verdict import DecidedBy, EndedBy, Verdict
@@ -363,7 +364,7 @@ PERSON = ("needs_input", "blocked", "queued")
 
 TestHouse = House.TestCase
 TestHouse.settings = settings(
-    max_examples=settings.default.max_examples // 6,
+    max_examples=examples(3, 200),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from intake_yard import database
 from why_stage import CAPS, TASKS, Stage, fill
 
+from example_counts import examples
 from hostler.agents.outcomes import Outcome
 from hostler.clock import FakeClock
 from hostler.governor import park
@@ -53,7 +54,7 @@ def stage():
         yield Stage(store, clock)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(10, 100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(caps=CAPS, wanted=TASKS, parked=st.booleans())
 def test_the_queue_says_of_every_task_what_why_says_and_begins_with_whom_admission_takes(
     caps, wanted, parked
@@ -104,7 +105,7 @@ ENDS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(10, 100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(ENDS)
 def test_history_is_what_one_would_count_by_hand(ends):
     clock = FakeClock()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from intake_yard import database
 from why_stage import CAPS, TASKS, Stage, fill
 
+from example_counts import examples
 from hostler.clock import FakeClock
 from hostler.governor import park
 from hostler.model import parse_stamp, stamp
@@ -32,7 +33,7 @@ def stage():
         yield Stage(store, clock)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25, 200), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     caps=CAPS,
     wanted=TASKS,

@@ -21,6 +21,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from example_counts import examples
 from hostler.clock import FakeClock
 from hostler.errors import StoreConflict
 from hostler.model import ActionToken, RepoName, ScopeKind, Surface, TokenStatus
@@ -232,7 +233,9 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 # Nothing is remembered between runs: a run that a busy machine cut off would be replayed for ever.
-SETTINGS = settings(max_examples=25, stateful_step_count=20, deadline=None, database=None)
+SETTINGS = settings(
+    max_examples=examples(12, 100), stateful_step_count=20, deadline=None, database=None
+)
 
 
 def run_machine(databases):

@@ -13,7 +13,7 @@ from streams_campaign import campaign
 from streams_script import LONG, PEOPLE, SHARES, US
 
 # Shares of the streams: the first in every run, the others in the long campaigns.
-PARTS, EACH = 4, 20
+PARTS, EACH = 8, 10
 SOAK, FIRST = 10_000, 1_000_000
 
 

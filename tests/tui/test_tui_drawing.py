@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from tui_farm import WORDS, news, wild_news
 
+from example_counts import examples
 from hostler.tui.drawing import LOWEST, NARROWEST, draw, plain_text
 from hostler.tui.fitting import cut, left, right, shown, width, wrapped
 from hostler.tui.layout import LEAST, heights, window
@@ -42,7 +43,7 @@ def screens(draw_):
     )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(60, 1000))
 @given(screens(), wild_news(), st.integers(1, 200), st.integers(1, 60))
 def test_every_frame_fits_and_nothing_in_it_is_obeyed(screen, known, columns, lines):
     frame = draw(screen, known, columns, lines)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tui_farm import LOG, news, wild_news
 
+from example_counts import examples
 from hostler.tui.drawing import draw
 from hostler.tui.keymap import BOUND
 from hostler.tui.keys import NO_PAGE, NOT_HERE, Leave, Open, Refresh, Stop, current, press
@@ -74,7 +75,9 @@ class Hands(RuleBasedStateMachine):
             assert self.screen.window in WINDOWS
 
 
-Hands.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+Hands.TestCase.settings = settings(
+    max_examples=examples(10, 100), stateful_step_count=25, deadline=None
+)
 test_any_keys_in_any_order = Hands.TestCase
 
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from example_counts import examples
 from hostler.clock import FakeClock
 from hostler.config.settings import Web
 from hostler.telemetry.redact import redact
@@ -180,5 +181,7 @@ class SessionsMachine(RuleBasedStateMachine):
         assert len(self.model) <= self.MOST
 
 
-SessionsMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+SessionsMachine.TestCase.settings = settings(
+    max_examples=examples(15, 100), stateful_step_count=20, deadline=None
+)
 TestSessions = SessionsMachine.TestCase
