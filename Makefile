@@ -18,7 +18,7 @@ BENCH ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo screenshots test check test-real-agents lint types layers compiled bench mutation soak clean
+.PHONY: help setup demo screenshots test check test-long test-real-agents lint types layers compiled bench mutation soak clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -44,7 +44,10 @@ test: compiled ## Everything that must pass: style, types, layers, tests
 	@$(PYTEST)
 
 check: compiled ## The fast part of `make test`
-	@$(PYTEST) --quick -m "not slow and not postgres and not soak and not real_agents"
+	@$(PYTEST) --quick -m "not slow and not postgres and not long and not soak and not real_agents"
+
+test-long: compiled ## What CI runs beside `make test`: kills at every step, campaigns, crowds
+	@$(PYTEST) -m "long and not soak"
 
 test-real-agents: setup ## The real programs of agents from npm, against models of our own; skipped without npm
 	$(BIN)/python -m pytest -m real_agents -rs -p no:xdist tests/real_agents
@@ -75,7 +78,7 @@ mutation: setup ## See whether the tests notice changes of the rules; a part of 
 
 soak: setup mutation ## Long campaigns of the tests, for hours
 	$(BIN)/python -m pytest -m soak --timeout 0 -p no:xdist
-	HYPOTHESIS_PROFILE=soak $(PYTEST) --timeout 0
+	HYPOTHESIS_PROFILE=soak $(PYTEST) --timeout 0 -m "not soak and not real_agents"
 
 clean: ## Remove what `make` built
 	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis bench/results

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from service_program import Program
 from service_town import PLAY, github
 
@@ -36,6 +37,7 @@ class Commanded(Program):
             store.close()
 
 
+@pytest.mark.long
 def test_a_restart_from_github_is_answered_by_the_program_that_came_back(
     tmp_path: Path, environment: dict[str, str]
 ):

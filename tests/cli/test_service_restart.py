@@ -156,6 +156,7 @@ def test_a_restart_replaces_the_program_and_nobody_gets_in_between(lone: Lone):
     assert service.returncode == 0 and who_works(lone.home) is None
 
 
+@pytest.mark.long
 def test_a_service_killed_while_it_drains_drains_on_and_its_agent_is_adopted(lone: Lone):
     service = lone.start()
     lone.heard(service, "Watching")

@@ -97,6 +97,7 @@ USUAL = "while agents work"
 OUR_TOKEN = "ghp_" + "a" * 36
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "words",
     [
@@ -154,6 +155,7 @@ def test_nothing_outlives_a_killed_demo(place, environment, words):
     assert not list(place.glob("hostler-demo-*"))
 
 
+@pytest.mark.long
 def test_a_killed_service_ends_the_story_at_once(place, environment):
     demo = Demo(place, environment, *LONG)
     demo.until("Reading almanac/years.py")

@@ -67,6 +67,7 @@ def test_a_page_that_is_exactly_full_within_one_second_hides_nothing(house, yard
     assert "in the very same second" in yard.bodies("issue_comment")
 
 
+@pytest.mark.long
 def test_a_list_of_too_many_pages_has_no_chain_and_loses_nothing(house, yard):
     number = house.issue()
     chatter(house, number, 1150)

@@ -117,6 +117,7 @@ def run(house: House, store: Store, writes: int, seed: int) -> Campaign:
     return campaign
 
 
+@pytest.mark.long
 def test_many_writes_under_faults_have_one_effect_each(house, store):
     campaign = run(house, store, 120, seed=1)
     assert set(campaign.met) == set(FAULTS)

@@ -28,6 +28,7 @@ def test_32_processes_killed_at_random_never_exceed_a_cap_and_leak_nothing(
     drive(Crowd(sqlite_database, tmp_path / "places", 32, SEED), rounds=6)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.postgres
 def test_the_same_on_a_server(postgres_database, tmp_path):

@@ -99,6 +99,7 @@ def require_sound(home: Path, moment: datetime) -> None:
     assert {path.name for path in listed if not path.name.startswith(".")} <= known
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "stride",
     [pytest.param(4, id="some steps"), pytest.param(1, id="every step", marks=pytest.mark.soak)],

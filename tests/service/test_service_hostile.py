@@ -152,6 +152,7 @@ ATTACKS = {
 }
 
 
+@pytest.mark.long
 def test_attackers_gain_nothing_and_the_honest_agent_beside_them_works(yard: Yard) -> None:
     token = (yard.root / "token").read_bytes()
     with yard.town.service() as service:

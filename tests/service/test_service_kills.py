@@ -83,6 +83,7 @@ def finish(walk):
 
 
 # One walk with seventeen services: on a busy machine it takes longer than other tests may.
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_services_killed_once_at_every_step_of_a_run(walk):
     walk.file(*cuts(["admitted", "spawned", "locked", "starting", "running", "never_started"]))
@@ -100,6 +101,7 @@ def test_agents_and_shims_killed_at_work(walk):
     finish(walk)
 
 
+@pytest.mark.long
 def test_a_service_killed_over_an_answer_that_was_lost(walk):
     walk.go_wrong(kind="fail_after", method="POST", route="*/pulls")
     walk.file(*cuts(["scanned", "heard"]), *cuts(["marked", "made"], "pull:"))
@@ -125,6 +127,7 @@ def test_services_killed_at_successive_steps(walk, row):
     finish(walk)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "victims", [pytest.param("shim", marks=pytest.mark.soak), "service and shim"]
 )
@@ -155,6 +158,7 @@ def test_agents_killed_after_their_result_have_done_their_work(walk):
     finish(walk)
 
 
+@pytest.mark.long
 def test_services_that_slept_change_nothing_while_the_next_agent_works(walk):
     walk.file(Cut("admitted", victims="sleep"))
     walk.say(Cut("committed", victims="sleep"))

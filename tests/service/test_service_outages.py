@@ -112,6 +112,7 @@ def test_a_storm_of_failing_answers_makes_nothing_twice(rough: MakeTown) -> None
         require_no_defect(service)
 
 
+@pytest.mark.long
 def test_our_own_clock_jumps_and_is_set_right(rough: MakeTown, tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     town = rough(Plot("field", {"setup_command": f"test -e {ready}"}), Plot("meadow"))
@@ -136,6 +137,7 @@ def test_our_own_clock_jumps_and_is_set_right(rough: MakeTown, tmp_path: Path) -
         require_no_defect(service)
 
 
+@pytest.mark.long
 def test_githubs_clock_jumps_and_is_set_right(rough: MakeTown) -> None:
     town = rough(Plot("field"), Plot("meadow"))
     with town.service() as service:

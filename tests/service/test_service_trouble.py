@@ -58,6 +58,7 @@ TOLD = {
 }
 
 
+@pytest.mark.long
 def test_each_bad_repository_or_agent_gets_one_message_and_the_others_go_on(
     rough: MakeTown, tmp_path: Path
 ) -> None:

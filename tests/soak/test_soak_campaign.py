@@ -32,6 +32,7 @@ def played(root, size: Size, default_seed: int | None = None) -> dict[str, objec
     return counts
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_tiny_campaign_violates_nothing(tmp_path):
     # The same stories in every run; the longer campaigns choose theirs at random.

@@ -91,8 +91,9 @@ def logged_in(browser: Browser, url: str, token: str, screen: str) -> Page:
     return page
 
 
+@pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize("tasks", [6, pytest.param(500, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("tasks", [15, pytest.param(500, marks=pytest.mark.soak)])
 def test_two_browsers_and_twenty_clients_stay_live_while_tasks_run(
     tasks: int, crowded: Home, browser: Browser
 ) -> None:
