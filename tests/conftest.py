@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from hostler_program import run_hostler, start_preloading
 from missing_tools import render_last_line
+from quick_run import SLOW_FILES, slow_files
 from shared_parameters import share_parameters
 from shared_statements import share_statements
 
@@ -56,16 +57,6 @@ def reset_inherited_signals() -> None:
 reset_inherited_signals()
 share_statements()
 share_parameters()
-
-
-_ROOT = Path(__file__).parent.parent
-SLOW_FILES = Path(__file__).with_name("slow_files.txt")
-
-
-def slow_files() -> set[Path]:
-    """Return the test files that a quick run leaves out."""
-    lines = SLOW_FILES.read_text().splitlines()
-    return {_ROOT / line for line in lines if not line.startswith("#")}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

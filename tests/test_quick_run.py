@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conftest import slow_files
+from quick_run import slow_files
 
 ROOT = Path(__file__).parent.parent
 

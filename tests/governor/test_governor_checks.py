@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.clock import SystemClock
+from hostler.clock import FakeClock, SystemClock
 from hostler.governor import Ask, Policy, acquire, demand, look_around, park
 from hostler.governor.checks import (
     breakers_are_closed,
@@ -26,11 +26,13 @@ from hostler.store.leases import Holder
 from hostler.store.overlays import put_overlay
 
 POLICY = Policy(memory_floor_mb=0)
+# For these tests no time passes, however long ago this was.
+NOW = SystemClock().now()
 
 
 @pytest.fixture
 def context(sqlite_database) -> Context:
-    return Context(sqlite_database.home, None, SystemClock())
+    return Context(sqlite_database.home, None, FakeClock(NOW))
 
 
 def take(database, name: str, holder: Holder | None = None) -> None:
@@ -117,7 +119,6 @@ def learning(context, sqlite_database):
     return learn
 
 
-NOW = SystemClock().now()
 LONG_AGO = NOW - timedelta(hours=2)
 OPEN = Overlay(breaker_state=Breaker.OPEN, breaker_open_at=NOW, breaker_break_seconds=3000.0)
 
