@@ -270,6 +270,7 @@ def test_an_issue_that_is_blocked_is_listed_and_started_again(program):
     assert done.stdout == f"alice/stable#{number} goes on: queued.\n", done.stderr
 
 
+@pytest.mark.long
 def test_a_takeover_ends_with_hostler_run_and_tells_nothing_of_it(program):
     town = program()
     alice = with_pull(town)

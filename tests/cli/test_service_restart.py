@@ -232,6 +232,7 @@ BREAK = "cp {config} {config}.old && echo 'nonsense = 1' >> {config}"
 MEND = "mv {config}.old {config}"
 
 
+@pytest.mark.long
 def test_an_update_that_does_not_pass_its_check_is_rolled_back(lone: Lone):
     words = {"config": lone.config}
     commands = {"restart_command": BREAK, "restart_rollback_command": MEND}

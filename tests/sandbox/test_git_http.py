@@ -219,6 +219,7 @@ def test_a_hand_cut_upload_leaves_no_child_behind(host: GitHost) -> None:
     assert host.pushes == []
 
 
+@pytest.mark.long
 def test_fifty_megabytes_are_pushed_without_holding_them_in_memory(
     host: GitHost, git: Client, big: Path, branch: str
 ) -> None:

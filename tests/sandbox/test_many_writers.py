@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import httpx
+import pytest
 
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import NO_TLS
@@ -30,6 +31,7 @@ async def write_all(url: str) -> list[list[int]]:
     return await asyncio.gather(*(write(url, writer) for writer in range(WRITERS)))
 
 
+@pytest.mark.long
 def test_fifty_writers_lose_and_double_nothing(sandbox):
     made = asyncio.run(write_all(sandbox.url))
     ids = [number for mine in made for number in mine]

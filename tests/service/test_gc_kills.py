@@ -141,6 +141,7 @@ def test_a_round_that_is_killed_after_any_step_is_finished_by_the_next(
     assert count > 15
 
 
+@pytest.mark.long
 def test_two_rounds_at_once_do_not_disturb_each_other(yard):
     for number in range(15):
         task = yard.task(f"t{number}")

@@ -192,6 +192,7 @@ def test_a_task_whose_label_was_taken_off_is_forgotten_and_not_begun_anew(times)
         assert again.id != task.id
 
 
+@pytest.mark.long
 def test_an_agent_at_work_is_not_disturbed(times):
     times = times(play=HANG)
     alice = times.town.person(ALICE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from service_town import ALICE, REPO
 
 from hostler.store.tasks import Task, TaskState
@@ -29,6 +30,7 @@ def ci(town, conclusion: str, log: str = "") -> None:
     answer.raise_for_status()
 
 
+@pytest.mark.long
 def test_failing_ci_comes_back_with_its_log_and_is_mended(found_town):
     town = found_town(play=PLAY, repo={"pr_actions_feedback_policy": "first_fail"})
     ci(town, "failure", "step one\nthe cause is on line 7\n")

@@ -46,6 +46,7 @@ def test_the_checkout_of_a_failed_task(found_town, play):
         assert done.kept == {} and not checkout.exists()
 
 
+@pytest.mark.long
 def test_words_about_a_deleted_task_break_nothing_and_it_can_begin_again(town):
     alice = town.person(ALICE)
     number = alice.file("Notes", "agent:small-job")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from service_town import ALICE, BOB
 
 from hostler.model import RepoName
@@ -9,6 +10,7 @@ from hostler.store.issue_states import CLOSED, note_issue
 from hostler.store.tasks import TaskState
 
 
+@pytest.mark.long
 def test_an_issue_waits_for_the_merge_of_another_and_for_githubs_own_list(town):
     alice, bob = town.person(ALICE), town.person(BOB)
     barn = town.person(ALICE, "alice/barn")

@@ -22,6 +22,7 @@ steps = [
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "runs", [4, pytest.param(300, marks=pytest.mark.soak)], ids=["some", "three hundred"]
 )

@@ -53,6 +53,7 @@ def look_again(service: Service) -> None:
     service.until(lambda: all("reached again" in line for line in last_words(service)), "looks")
 
 
+@pytest.mark.long
 def test_a_github_that_is_down_or_talks_nonsense_and_comes_back(
     rough: MakeTown, tmp_path: Path
 ) -> None:

@@ -64,6 +64,7 @@ def test_what_our_own_budget_holds_back_is_no_failure():
     assert own_pause(ValueError("a defect"), NOW) is None
 
 
+@pytest.mark.long
 def test_a_broken_repository_delays_no_other_and_says_so_once(found_town):
     town = found_town()
     broken = {"owner": "alice", "name": "gone", "allowed_users": [ALICE]}
@@ -184,6 +185,7 @@ def writes():
     return metrics.value(names.STORE_TRANSACTIONS, kind="write", end="commit")
 
 
+@pytest.mark.long
 def test_one_list_that_github_does_not_give_leaves_the_others_heard(found_town):
     """Review comments fail for days: issues and comments are taken up all the same."""
     town = found_town()

@@ -34,6 +34,7 @@ def ours(person, number):
     return [one["body"] for one in person.comments(number) if one["user"]["login"] == US]
 
 
+@pytest.mark.long
 def test_after_a_rename_nothing_is_done_twice_and_nothing_is_lost(found_town):
     town = found_town()
     alice = town.person(ALICE)

@@ -72,6 +72,7 @@ class Village:
         return Counter((row["method"], row["path"].partition("?")[0]) for row in ours)
 
 
+@pytest.mark.long
 def test_a_console_asks_what_a_service_asks(tmp_path, monkeypatch):
     # How soon it notices that one look was all.
     monkeypatch.setattr("hostler.service.runner.WATCH_SECONDS", 0.05)

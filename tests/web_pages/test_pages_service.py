@@ -58,6 +58,7 @@ def served(stead: Home) -> str:
     return said.rpartition("answers at ")[2].partition(";")[0]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_submit_run_question_answer_done_for_real(stead: Home, browser: Browser) -> None:
     os.mkfifo(stead.yard / "gate")
