@@ -8,8 +8,9 @@ import pytest
 
 from hostler.errors import StoreConflict
 from hostler.model import RepoName, ScopeKind
+from hostler.store.transaction import MAX_VALUES_PER_STATEMENT
 from hostler.store.inbox import (
-    BATCH,
+
     FeedbackEvent,
     InboxRow,
     add_inbox_row,
@@ -109,7 +110,7 @@ def test_an_event_is_new_once_per_repository(store):
 
 
 def test_events_wait_in_order_until_they_are_consumed_once(store):
-    keys = [f"k{number}" for number in range(BATCH + 20)]
+    keys = [f"k{number}" for number in range(MAX_VALUES_PER_STATEMENT + 20)]
     with store.write() as tx:
         for number, key in enumerate(keys):
             add_inbox_row(tx, event(key, number % 2))

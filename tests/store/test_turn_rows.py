@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from hostler.store.turns import take_turn, turns
+from hostler.store.turns import last_turns, take_turn
 
 
 def test_the_last_to_have_its_turn_has_the_highest_number(store):
     with store.write("admission") as tx:
-        assert turns(tx) == {}
+        assert last_turns(tx) == {}
         for project in ("barn", "stable", "barn"):
             take_turn(tx, project)
     with store.read() as tx:
-        found = turns(tx)
+        found = last_turns(tx)
     assert sorted(found, key=lambda project: found[project]) == ["stable", "barn"]
 
 
@@ -23,7 +23,7 @@ def test_a_turn_that_was_undone_was_none(store):
     except ZeroDivisionError:
         pass
     with store.read() as tx:
-        assert turns(tx) == {}
+        assert last_turns(tx) == {}
 
 
 def test_a_heavy_project_has_shorter_turns(store):
@@ -32,5 +32,5 @@ def test_a_heavy_project_has_shorter_turns(store):
             take_turn(tx, "barn", weight=4)
         take_turn(tx, "stable")
     with store.read() as tx:
-        found = turns(tx)
+        found = last_turns(tx)
     assert set(found) == {"barn", "stable"} and found["barn"] < found["stable"]

@@ -37,7 +37,7 @@ from hostler.store import Store, Transaction
 from hostler.store.pauses import pauses
 from hostler.store.runs import LIVE, Run, open_runs, regain_place
 from hostler.store.tasks import Task, TaskState, note_gate, require_task, tasks_in
-from hostler.store.turns import take_turn, turns
+from hostler.store.turns import last_turns, take_turn
 
 # Gates that stand behind all of ours.
 GOVERNED = frozenset(gate.value for gate in GovernorGate)
@@ -188,7 +188,7 @@ class Admission:
             running=sum(is_root(task) for task in running.values()),
             max_runs=limits.max_concurrent_runs,
             max_root_tasks=limits.max_concurrent_root_tasks,
-            served=turns(tx),
+            served=last_turns(tx),
             closed=closed,
             spared=waited_for(tx, found, waiting) if closed else frozenset(),
             joins_first=timedelta(seconds=limits.waiting_joins_first_class_seconds),

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import BigInteger, Integer, Text
+from sqlalchemy import BigInteger, Integer, Text, text
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 
 # GitHub's ids outgrew 32 bits, which is all that INTEGER has on PostgreSQL.
 BIG = BigInteger().with_variant(Integer, "sqlite")
+EMPTY = text("''")
+ZERO = text("0")
 
 
 class StampNow(FunctionElement[str]):

@@ -15,17 +15,17 @@ from hostler.store.translate import translated
 # Told of pages done and pages in all.
 Progress = Callable[[int, int], None]
 _PAGES_PER_STEP = 4096
-_TIMEOUT = 5.0
+_COPY_TIMEOUT = 5.0
 
 
 def copy_database(source: SqlitePlace, target: Path, progress: Progress, *, mode: str) -> None:
     """Write one moment of a database into a new file, which appears only when it is whole."""
     with (
         translated(source),
-        closing(connect(source.path, mode, _TIMEOUT)) as origin,
+        closing(connect(source.path, mode, _COPY_TIMEOUT)) as origin,
         part_of(target) as part,
         translated(SqlitePlace(target)),
-        closing(connect(part, "rw", _TIMEOUT)) as copy,
+        closing(connect(part, "rw", _COPY_TIMEOUT)) as copy,
     ):
         _pin(origin)
         _copy(origin, copy, progress)

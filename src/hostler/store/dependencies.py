@@ -6,9 +6,8 @@ Every question names what it is about, so that no answer grows with what is fini
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, and_, func, select, update
@@ -20,10 +19,9 @@ from hostler.store.run_tables import runs
 from hostler.store.runs import RunState
 from hostler.store.task_tables import tasks
 from hostler.store.tasks import Task, TaskState
-from hostler.store.transaction import Transaction
+from hostler.store.transaction import Transaction, batches
 
 # SQLite takes only so many values in one statement.
-BATCH = 400
 T = TypeVar("T")
 
 _COLUMNS = (
@@ -174,10 +172,3 @@ def _read(row: dict[str, Any]) -> TaskFacts:
         "finishing": bool(row["finishing"]),
     }
     return TaskFacts(**row | changed)
-
-
-def batches(values: Sequence[T]) -> Iterator[list[T]]:
-    """Values in parts that fit into one statement each."""
-    left = iter(values)
-    while batch := list(islice(left, BATCH)):
-        yield batch

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, and_, exists, select
 
-from hostler.store.dependencies import batches
 from hostler.store.task_tables import tasks
 from hostler.store.tasks import TaskState
-from hostler.store.transaction import Transaction
+from hostler.store.transaction import Transaction, batches
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from sqlalchemy import ColumnElement, and_, func, select, update
 
 from hostler.model import RepoName
 from hostler.store.forge_tables import inbox
-from hostler.store.inbox import BATCH, InboxRow
+from hostler.store.inbox import InboxRow
 from hostler.store.task_tables import tasks
 from hostler.store.tasks import TaskState
-from hostler.store.transaction import Transaction
+from hostler.store.transaction import Transaction, batches
 
 
 def rows_to_look_at(tx: Transaction, repo: RepoName, kinds: Collection[str]) -> list[InboxRow]:
@@ -27,8 +27,8 @@ def rows_to_look_at(tx: Transaction, repo: RepoName, kinds: Collection[str]) -> 
     )
     found = list(tx.execute(select(inbox).where(pending, inbox.c.held_at.is_(None))).mappings())
     released = sorted(_held_threads(tx, repo) - blocked_threads(tx, repo))
-    for start in range(0, len(released), BATCH):
-        here = inbox.c.scope_number.in_(released[start : start + BATCH])
+    for batch in batches(released):
+        here = inbox.c.scope_number.in_(batch)
         rows = tx.execute(select(inbox).where(pending, inbox.c.held_at.is_not(None), here))
         found += rows.mappings()
     return sorted((InboxRow(**row) for row in found), key=lambda row: row.sequence)

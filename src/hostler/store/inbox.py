@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,11 +11,10 @@ from sqlalchemy import and_, select, update
 from hostler.errors import StoreConflict
 from hostler.model import RepoName
 from hostler.store.forge_tables import feedback_events, inbox
-from hostler.store.transaction import Transaction
+from hostler.store.transaction import Transaction, batches
 from hostler.store.upserts import insert_if_absent, insert_if_new
 
 # SQLite takes only so many values in one statement.
-BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ def add_inbox_row(tx: Transaction, row: InboxRow) -> bool:
 def known_events(tx: Transaction, repo: RepoName, keys: Collection[str]) -> set[str]:
     """Which of these events were stored, whatever became of them."""
     found: set[str] = set()
-    for batch in _batches(sorted(keys)):
+    for batch in batches(sorted(keys)):
         chosen = and_(inbox.c.repo_full_name == str(repo), inbox.c.event_key.in_(batch))
         found |= set(tx.execute(select(inbox.c.event_key).where(chosen)).scalars())
     return found
@@ -86,7 +85,7 @@ def pending_inbox_rows(
 
 def consume_inbox_rows(tx: Transaction, repo: RepoName, keys: Collection[str]) -> None:
     """These events have had their effect, in this transaction. Twice is refused."""
-    for batch in _batches(sorted(set(keys))):
+    for batch in batches(sorted(set(keys))):
         chosen = and_(
             inbox.c.repo_full_name == str(repo),
             inbox.c.event_key.in_(batch),
@@ -117,17 +116,13 @@ def pending_feedback_events(tx: Transaction, repo: RepoName, pr_number: int) -> 
 
 def mark_feedback_events_processed(tx: Transaction, repo: RepoName, keys: Collection[str]) -> None:
     """These were answered, in this transaction."""
-    for batch in _batches(sorted(set(keys))):
+    for batch in batches(sorted(set(keys))):
         chosen = and_(
             feedback_events.c.repo_full_name == str(repo),
             feedback_events.c.event_key.in_(batch),
             feedback_events.c.processed_at.is_(None),
         )
         tx.execute(update(feedback_events).where(chosen).values(processed_at=tx.stamp()))
-
-
-def _batches(keys: list[str]) -> Iterable[list[str]]:
-    return (keys[start : start + BATCH] for start in range(0, len(keys), BATCH))
 
 
 def _feedback(row: dict[str, Any]) -> FeedbackEvent:

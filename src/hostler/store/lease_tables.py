@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import CheckConstraint, Column, Index, Integer, Table, Text, text
 
-from hostler.store.columns import BIG
+from hostler.store.columns import BIG, EMPTY, ZERO
 from hostler.store.metadata import metadata
-
-_EMPTY = text("''")
-_ZERO = text("0")
 
 # One per agent that runs or is about to. The holder is a process, known beyond doubt.
 leases = Table(
@@ -17,16 +14,16 @@ leases = Table(
     Column("lease", Text, primary_key=True),
     Column("pool", Text, nullable=False),
     Column("project", Text, nullable=False),
-    Column("task_id", Text, nullable=False, server_default=_EMPTY),
-    Column("program", Text, nullable=False, server_default=_EMPTY),
-    Column("model", Text, nullable=False, server_default=_EMPTY),
-    Column("engine_pid", BIG, nullable=False, server_default=_ZERO),
+    Column("task_id", Text, nullable=False, server_default=EMPTY),
+    Column("program", Text, nullable=False, server_default=EMPTY),
+    Column("model", Text, nullable=False, server_default=EMPTY),
+    Column("engine_pid", BIG, nullable=False, server_default=ZERO),
     Column("host", Text, nullable=False),
     Column("boot_id", Text, nullable=False),
     Column("pid_namespace", Text, nullable=False),
     Column("pid", BIG, nullable=False),
     Column("start_ticks", BIG, nullable=False),
-    Column("lent", Integer, nullable=False, server_default=_ZERO),
+    Column("lent", Integer, nullable=False, server_default=ZERO),
     Column("acquired_at", Text, nullable=False),
     Column("attached_at", Text, nullable=True),
     Column("seen_at", Text, nullable=False),
@@ -49,7 +46,7 @@ demand = Table(
     Column("start_ticks", BIG, primary_key=True, autoincrement=False),
     Column("wanted", Integer, nullable=True),
     Column("weight", Integer, nullable=False, server_default=text("1")),
-    Column("width", Integer, nullable=False, server_default=_ZERO),
+    Column("width", Integer, nullable=False, server_default=ZERO),
     Column("updated_at", Text, nullable=False),
 )
 
@@ -60,9 +57,9 @@ pools = Table(
     Column("pool", Text, primary_key=True),
     Column("parked_at", Text, nullable=True),
     Column("parked_until", Text, nullable=True),
-    Column("parked_why", Text, nullable=False, server_default=_EMPTY),
+    Column("parked_why", Text, nullable=False, server_default=EMPTY),
     # JSON; empty: nothing yet. Only the governor looks into it.
-    Column("overlay", Text, nullable=False, server_default=_EMPTY),
+    Column("overlay", Text, nullable=False, server_default=EMPTY),
     # The one run on whose word it is closed; empty: on more than that.
-    Column("parked_run", Text, nullable=False, server_default=_EMPTY),
+    Column("parked_run", Text, nullable=False, server_default=EMPTY),
 )

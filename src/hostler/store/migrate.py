@@ -14,10 +14,11 @@ from sqlalchemy import Connection, Engine, inspect
 
 from hostler.clock import Clock
 from hostler.errors import HostlerError, StoreError, StoreMissing
-from hostler.store import meta, postgres, sqlite
+from hostler.store import postgres, sqlite
 from hostler.store.backup import Backup, backup_path, take_backup
 from hostler.store.copies import Progress
 from hostler.store.homelock import home_lock
+from hostler.store.meta import note_upgrade
 from hostler.store.owned import owned_tables
 from hostler.store.place import Place, PostgresPlace, SqlitePlace
 from hostler.store.revision import HEAD, read_revision, require_known
@@ -123,7 +124,7 @@ def _migrate(
     there = _tables(connection)
     command.upgrade(config, plan.to)
     after = _tables(connection)
-    meta.note_upgrade(connection, clock.now(), (owned & after) | (after - there))
+    note_upgrade(connection, clock.now(), (owned & after) | (after - there))
     if isinstance(place, SqlitePlace):
         _require_foreign_keys(connection)
     connection.commit()

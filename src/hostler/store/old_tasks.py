@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Select, Table, and_, delete, func, or_, select, tuple_
@@ -18,10 +17,9 @@ from hostler.store.run_tables import runs
 from hostler.store.runs import OPEN as OPEN_RUNS
 from hostler.store.task_tables import issue_comment_cursors, pull_requests, tasks
 from hostler.store.tasks import TaskState
-from hostler.store.transaction import Transaction
+from hostler.store.transaction import Transaction, batches
 
 # SQLite takes only so many values in one statement.
-BATCH = 400
 T = TypeVar("T")
 # A repository and the number of an issue or pull request there.
 Thread = tuple[str, int]
@@ -115,7 +113,7 @@ def remove_tasks(tx: Transaction, members: Sequence[OldTask]) -> None:
     if _open_runs(tx, names):
         raise StoreConflict("A task with an open run cannot be removed.")
     pulls = [thread for theirs in _pulls_of(tx, names).values() for thread in theirs]
-    for batch in _batches(names):
+    for batch in batches(names):
         tx.execute(delete(runs).where(runs.c.task_id.in_(batch)))
         forget_deeds(tx, batch)
         tx.execute(delete(tasks).where(tasks.c.id.in_(batch)))
@@ -128,7 +126,7 @@ def remove_tasks(tx: Transaction, members: Sequence[OldTask]) -> None:
 def _forget(
     tx: Transaction, number: str, tables: Iterable[Table], threads: Collection[Thread]
 ) -> None:
-    for batch in _batches(threads):
+    for batch in batches(threads):
         for table in tables:
             where = tuple_(table.c.repo_full_name, table.c[number])
             tx.execute(delete(table).where(where.in_(batch)))
@@ -138,7 +136,7 @@ def _with_tasks(tx: Transaction, issues: Collection[Thread]) -> set[Thread]:
     """Which of these issues have tasks."""
     found: set[Thread] = set()
     where = (tasks.c.repo_full_name, tasks.c.issue_number)
-    for batch in _batches(issues):
+    for batch in batches(issues):
         rows = rows_of(tx, select(*where).where(tuple_(*where).in_(batch)))
         found |= {(repo, issue) for repo, issue in rows}
     return found
@@ -147,7 +145,7 @@ def _with_tasks(tx: Transaction, issues: Collection[Thread]) -> set[Thread]:
 def _open_runs(tx: Transaction, names: Collection[str]) -> frozenset[str]:
     open_ = runs.c.state.in_([state.value for state in OPEN_RUNS])
     found: set[str] = set()
-    for batch in _batches(names):
+    for batch in batches(names):
         chosen = and_(runs.c.task_id.in_(batch), open_)
         found |= set(tx.execute(select(runs.c.task_id).where(chosen)).scalars())
     return frozenset(found)
@@ -156,7 +154,7 @@ def _open_runs(tx: Transaction, names: Collection[str]) -> frozenset[str]:
 def _ended(tx: Transaction, names: Collection[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     last = func.max(runs.c.ended_at)
-    for batch in _batches(names):
+    for batch in batches(names):
         statement = select(runs.c.task_id, last).where(runs.c.task_id.in_(batch))
         rows = rows_of(tx, statement.group_by(runs.c.task_id))
         found |= {task: at for task, at in rows if at}
@@ -167,7 +165,7 @@ def _pulls_of(tx: Transaction, names: Collection[str]) -> dict[str, dict[Thread,
     found: dict[str, dict[Thread, bool]] = {}
     table, watched = pull_requests, {status.value for status in WATCHED}
     columns = (table.c.task, table.c.repo_full_name, table.c.pr_number, table.c.status)
-    for batch in _batches(names):
+    for batch in batches(names):
         rows = rows_of(tx, select(*columns).where(table.c.task.in_(batch)))
         for task, repo, number, status in rows:
             found.setdefault(task, {})[repo, number] = status not in watched
@@ -189,7 +187,7 @@ def threads_with_words(tx: Transaction, threads: Collection[Thread]) -> set[Thre
     """Which of these issues and pull requests have words that nobody has answered."""
     found: set[Thread] = set()
     table = feedback_events
-    for batch in _batches(threads):
+    for batch in batches(threads):
         on_issue = and_(
             table.c.pr_number == 0, tuple_(table.c.repo_full_name, table.c.issue_number).in_(batch)
         )
@@ -212,7 +210,7 @@ def _among(
     texts = func.length(tasks.c.prompt) + func.length(tasks.c.note) + func.length(tasks.c.title)
     statement = select(*wanted, texts.label("size"))
     found: list[OldTask] = []
-    for batch in _batches(list(names)):
+    for batch in batches(list(names)):
         rows = tx.execute(statement.where(column.in_(batch)).order_by(tasks.c.id)).mappings()
         found += [_task(dict(row)) for row in rows]
     return found
@@ -220,9 +218,3 @@ def _among(
 
 def _task(row: dict[str, Any]) -> OldTask:
     return OldTask(**row | {"state": TaskState(row["state"])})
-
-
-def _batches(values: Collection[T]) -> Iterator[list[T]]:
-    left = iter(values)
-    while batch := list(islice(left, BATCH)):
-        yield batch

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, or_, select, update
 
 from hostler.model import RepoName
 from hostler.store.forge_tables import feedback_events, inbox
-from hostler.store.inbox import BATCH, InboxRow
-from hostler.store.transaction import Transaction
+from hostler.store.inbox import InboxRow
+from hostler.store.transaction import Transaction, batches
 
 
 def is_newest(tx: Transaction, row: InboxRow) -> bool:
@@ -59,7 +59,7 @@ def was_told(tx: Transaction, repo: RepoName, issue: int, row: InboxRow) -> bool
 def told_keys(tx: Transaction, repo: RepoName, keys: Collection[str]) -> set[str]:
     """Which of these events were for an agent, answered or not."""
     found: set[str] = set()
-    for batch in _batches(sorted(set(keys))):
+    for batch in batches(sorted(set(keys))):
         chosen = and_(
             feedback_events.c.repo_full_name == str(repo), feedback_events.c.event_key.in_(batch)
         )
@@ -86,7 +86,7 @@ def rows_of_thread(
 def rows_by_key(tx: Transaction, repo: RepoName, keys: Collection[str]) -> list[InboxRow]:
     """Events with their whole text, used or not."""
     found: list[InboxRow] = []
-    for batch in _batches(sorted(set(keys))):
+    for batch in batches(sorted(set(keys))):
         found += _rows(tx, inbox.c.repo_full_name == str(repo), inbox.c.event_key.in_(batch))
     return sorted(found, key=lambda row: (row.updated_at, row.object_id))
 
@@ -123,7 +123,3 @@ def supersede(tx: Transaction, repo: RepoName, kind: str, comment_id: int, by_ke
 def _rows(tx: Transaction, *chosen: ColumnElement[Any]) -> list[InboxRow]:
     found = select(inbox).where(*chosen).order_by(inbox.c.updated_at, inbox.c.sequence)
     return [InboxRow(**row) for row in tx.execute(found).mappings()]
-
-
-def _batches(keys: list[str]) -> Iterator[list[str]]:
-    return (keys[start : start + BATCH] for start in range(0, len(keys), BATCH))

@@ -8,10 +8,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, and_, case, func, select
 
-from hostler.store.inbox import BATCH
 from hostler.store.run_tables import runs
 from hostler.store.runs import LIVE, Run, live_runs
-from hostler.store.transaction import Transaction
+from hostler.store.transaction import Transaction, batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +32,8 @@ def spent_by_tasks(tx: Transaction, names: Collection[str]) -> dict[str, Spent]:
     """What each of these tasks has cost, agents at work included."""
     found: dict[str, Spent] = {}
     wanted = sorted(set(names))
-    for start in range(0, len(wanted), BATCH):
-        chosen = and_(runs.c.task_id.in_(wanted[start : start + BATCH]), _ENDED)
+    for batch in batches(wanted):
+        chosen = and_(runs.c.task_id.in_(batch), _ENDED)
         found |= _sums(tx, runs.c.task_id, chosen)
     for run in live_runs(tx) if wanted else ():
         if run.task_id in names:

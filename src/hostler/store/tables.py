@@ -22,7 +22,7 @@ from hostler.store.task_tables import (
     pull_requests,
     tasks,
 )
-from hostler.store.turns import table as turns
+from hostler.store.turn_tables import turns
 
 __all__ = [
     "action_tokens",

@@ -8,10 +8,9 @@ from typing import Any
 
 from sqlalchemy import and_, func, or_, select
 
-from hostler.store.dependencies import batches
 from hostler.store.task_tables import tasks
 from hostler.store.tasks import OVER, Task, TaskState, read_tasks
-from hostler.store.transaction import Transaction
+from hostler.store.transaction import Transaction, batches
 
 UNFINISHED = tuple(state.value for state in TaskState if state not in OVER)
 

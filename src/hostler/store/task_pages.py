@@ -6,10 +6,9 @@ from collections.abc import Collection
 
 from sqlalchemy import ColumnElement, select
 
-from hostler.store.dependencies import batches
 from hostler.store.task_tables import tasks
 from hostler.store.tasks import Task, TaskState, read_tasks
-from hostler.store.transaction import Transaction
+from hostler.store.transaction import Transaction, batches
 
 
 def task_page(

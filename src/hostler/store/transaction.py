@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, CursorResult, Executable
 
@@ -14,7 +15,18 @@ from hostler.model import stamp
 from hostler.store.place import Place, PostgresPlace
 from hostler.store.translate import translated
 
+T = TypeVar("T")
 Values = Mapping[str, Any] | Sequence[Mapping[str, Any]]
+
+# Databases limit how many values one statement may carry.
+MAX_VALUES_PER_STATEMENT = 400
+
+
+def batches(values: Iterable[T]) -> Iterator[list[T]]:
+    """Yield the values in lists that fit into one statement each."""
+    left = iter(values)
+    while batch := list(islice(left, MAX_VALUES_PER_STATEMENT)):
+        yield batch
 
 
 class Transaction:

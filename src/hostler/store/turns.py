@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Table, Text, select
+from sqlalchemy import select
 
-from hostler.store.columns import BIG
-from hostler.store.metadata import metadata
 from hostler.store.transaction import Transaction
+from hostler.store.turn_tables import turns
 from hostler.store.upserts import insert_or_update
 
 # The length of a turn of weight 1.
 TURN = 1_000_000
 # The row of the present: where the last turn began. No project has an empty name.
 PRESENT = ""
-
-table = Table(
-    "turns",
-    metadata,
-    Column("project", Text, primary_key=True),
-    Column("turn", BIG, nullable=False),
-)
 
 
 def after_turn(ended: int, present: int, weight: int) -> tuple[int, int]:
@@ -36,15 +28,15 @@ def take_turn(tx: Transaction, project: str, weight: int = 1) -> None:
     """This project has its turn now."""
     known = _rows(tx)
     ends, present = after_turn(known.get(project, 0), known.get(PRESENT, 0), weight)
-    insert_or_update(tx, table, {"project": project, "turn": ends})
-    insert_or_update(tx, table, {"project": PRESENT, "turn": present})
+    insert_or_update(tx, turns, {"project": project, "turn": ends})
+    insert_or_update(tx, turns, {"project": PRESENT, "turn": present})
 
 
-def turns(tx: Transaction) -> dict[str, int]:
+def last_turns(tx: Transaction) -> dict[str, int]:
     """Where the last turn of every project ended that had one; the lowest is next."""
     return {project: turn for project, turn in _rows(tx).items() if project != PRESENT}
 
 
 def _rows(tx: Transaction) -> dict[str, int]:
-    rows = tx.execute(select(table)).mappings()
+    rows = tx.execute(select(turns)).mappings()
     return {row["project"]: row["turn"] for row in rows}
