@@ -31,9 +31,9 @@ from hostler.forge.wire import Wire
 from hostler.model import RepoName
 from hostler.sandbox.auth import token_for
 from hostler.store import Patience, Store, open_store
-from hostler.store.migrate import upgrade
-from hostler.store.place import find_place
-from hostler.store.pulls import PullRow, PullStatus, add_pull
+from hostler.store.admin.migrate import upgrade
+from hostler.store.engine.backend import find_place
+from hostler.store.pull_requests import PullRow, PullStatus, add_pull
 
 CONTEXT = multiprocessing.get_context("spawn")
 US, PERSON = "bot", "alice"

@@ -31,8 +31,8 @@ from bench.harness import Figures
 from hostler.clock import SystemClock
 from hostler.governor import Ask, Granted, Policy, acquire, give_back, look_around
 from hostler.store import Patience, open_store
-from hostler.store.migrate import upgrade
-from hostler.store.place import find_place
+from hostler.store.admin.migrate import upgrade
+from hostler.store.engine.backend import find_place
 
 SECONDS = 1.0
 ROUNDS = 3

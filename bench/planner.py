@@ -16,8 +16,8 @@ from hostler.governor import Policy, look_around
 from hostler.planner import hopeless_of, queue_of
 from hostler.service.admission import Admission, Office
 from hostler.store import Patience, Store, Transaction, open_store
-from hostler.store.migrate import upgrade
-from hostler.store.place import find_place
+from hostler.store.admin.migrate import upgrade
+from hostler.store.engine.backend import find_place
 from hostler.store.runs import Run, RunState, add_run
 from hostler.store.tasks import Flow, Task, TaskState, add_task
 

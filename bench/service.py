@@ -389,7 +389,7 @@ def _fill(store: Any, order: Order) -> None:
     from hostler.flows.status import digest_of, status_text
     from hostler.flows.submitting import Order as Wanted
     from hostler.flows.submitting import submit
-    from hostler.store.pulls import PullRow, PullStatus, add_pull
+    from hostler.store.pull_requests import PullRow, PullStatus, add_pull
     from hostler.store.tasks import Flow, Task, TaskState, add_task
 
     with store.write("tasks", "admission", "outbox") as tx:

@@ -17,9 +17,9 @@ from typing import Any
 from bench.harness import Figures
 from hostler.clock import SystemClock
 from hostler.store import Patience, open_store
-from hostler.store.migrate import upgrade
-from hostler.store.place import find_place
-from hostler.store.sqlite import connect
+from hostler.store.admin.migrate import upgrade
+from hostler.store.engine.backend import find_place
+from hostler.store.engine.sqlite import connect
 
 SECONDS = 2.0
 CONTEXT = multiprocessing.get_context("forkserver")

@@ -24,7 +24,7 @@ CONTEXT.set_forkserver_preload(
         "hostler.governor",
         "hostler.runs",
         "hostler.sandbox.server",
-        "hostler.store.migrate",
+        "hostler.store.admin.migrate",
     ]
 )
 

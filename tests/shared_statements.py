@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Engine, create_engine
 
-from hostler.store import sqlite
+from hostler.store.engine import sqlite
 
 # More than the program has; what is thrown out would be compiled again.
 MANY = 5000

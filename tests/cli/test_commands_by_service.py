@@ -20,8 +20,8 @@ from hostler.clock import SystemClock
 from hostler.config import load
 from hostler.service.presence import SERVICE
 from hostler.store import open_store
-from hostler.store.homelock import home_lock
-from hostler.store.pauses import pauses
+from hostler.store.engine.locks import home_lock
+from hostler.store.operator import all_pauses
 from hostler.web.keys import FILE_NAME
 from hostler.web.likeness import likeness
 from hostler.web.notes import noted
@@ -66,7 +66,7 @@ def paused(home: Path) -> dict[str, str]:
     store = open_store(home)
     try:
         with store.read() as tx:
-            return {scope: one.by for scope, one in pauses(tx).items()}
+            return {scope: one.by for scope, one in all_pauses(tx).items()}
     finally:
         store.close()
 

@@ -16,7 +16,7 @@ import pytest
 from hostler.cli import main
 from hostler.clock import SystemClock
 from hostler.store import open_store
-from hostler.store.homelock import home_lock
+from hostler.store.engine.locks import home_lock
 
 COMMANDS = ["upgrade", "backup", "restore", "check", "vacuum"]
 

@@ -22,7 +22,7 @@ from hostler.flows.storing import store_step
 from hostler.intake.takeover import NEVER
 from hostler.model import parse_stamp
 from hostler.store import open_store
-from hostler.store.pulls import (
+from hostler.store.pull_requests import (
     PullRow,
     PullStatus,
     add_pull,

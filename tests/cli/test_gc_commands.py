@@ -15,7 +15,7 @@ from hostler.cli.gc import Only, in_words
 from hostler.clock import FakeClock, SystemClock
 from hostler.service.gc import Kind
 from hostler.store import open_store
-from hostler.store.homelock import home_lock
+from hostler.store.engine.locks import home_lock
 from hostler.store.runs import Run, RunState, add_run
 from hostler.store.tasks import Flow, Task, TaskState, add_task, find_task
 from hostler_program import Started

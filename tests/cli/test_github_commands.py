@@ -11,7 +11,7 @@ from intake_yard import lay_database
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import running
 from hostler.store import open_store
-from hostler.store.pulls import PullRow, PullStatus, add_pull
+from hostler.store.pull_requests import PullRow, PullStatus, add_pull
 
 
 @pytest.fixture

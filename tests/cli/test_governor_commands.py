@@ -17,7 +17,7 @@ from hostler.governor import Ask, Policy, acquire, demand, look_around, park
 from hostler.governor.overlay import Breaker, Overlay, Slot
 from hostler.governor.remembering import as_text, from_text
 from hostler.store import open_store
-from hostler.store.overlays import all_overlays, find_overlay, put_overlay
+from hostler.store.governor import all_overlays, find_overlay, put_overlay
 
 
 @pytest.fixture

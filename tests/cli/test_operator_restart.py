@@ -10,7 +10,7 @@ from service_town import PLAY, github
 
 from hostler.model import RepoName
 from hostler.store import open_store
-from hostler.store.operator_commands import CommandStatus, commands_in
+from hostler.store.operator import CommandStatus, commands_in
 
 
 class Commanded(Program):

@@ -27,9 +27,9 @@ from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import running
 from hostler.service.opening import open_or_make
 from hostler.store import Patience
-from hostler.store.homelock import home_lock
-from hostler.store.migrate import Plan, upgrade
-from hostler.store.place import find_place
+from hostler.store.admin.migrate import Plan, upgrade
+from hostler.store.engine.backend import find_place
+from hostler.store.engine.locks import home_lock
 from loaded_children import CONTEXT
 
 NAMES = ["agent:bugfix", "agent:design", "agent:ignore", "agent:small-job"]

@@ -17,9 +17,9 @@ from hostler.clock import SystemClock
 from hostler.config import read
 from hostler.model import RepoName
 from hostler.store import open_store
-from hostler.store.homelock import home_lock
-from hostler.store.pauses import ALL, pause, pauses
-from hostler.store.pulls import PullRow, PullStatus, add_pull
+from hostler.store.engine.locks import home_lock
+from hostler.store.operator import ALL, all_pauses, pause
+from hostler.store.pull_requests import PullRow, PullStatus, add_pull
 from hostler.store.tasks import Flow, Task, TaskState, add_task, next_order
 from hostler_program import Started
 
@@ -53,7 +53,7 @@ def facts(done):
 
 def held(home):
     with closing(open_store(home)) as store, store.read() as tx:
-        return {scope: (one.by, one.why) for scope, one in pauses(tx).items()}
+        return {scope: (one.by, one.why) for scope, one in all_pauses(tx).items()}
 
 
 def fill(home):

@@ -18,7 +18,7 @@ from hostler.errors import HostlerError
 from hostler.flows.operations import SCOPES, current_operation, finish_operation
 from hostler.service.presence import ONE_LOOK, SERVICE
 from hostler.store import Store, open_store
-from hostler.store.homelock import HomeLock
+from hostler.store.engine.locks import HomeLock
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from service_program import PATIENCE, Program
 from hostler.clock import SystemClock
 from hostler.errors import HomeLocked
 from hostler.store import open_store
-from hostler.store.homelock import HomeLock, who_works
-from hostler.store.runtime_operations import RESTART, Operation, find_operation
+from hostler.store.engine.locks import HomeLock, who_works
+from hostler.store.operator import RESTART, Operation, find_operation
 from hostler_program import HOSTLER
 
 # Works until its folder has a file `go`, then says that it is done.

@@ -16,8 +16,7 @@ from piped_commands import Piped
 from hostler.governor import Ask, Granted, Policy, acquire, give_back, look_around, prune
 from hostler.governor.caps import set_caps
 from hostler.store import open_store
-from hostler.store.demand import all_demand
-from hostler.store.leases import all_leases
+from hostler.store.governor import all_demand, all_leases
 from hostler_program import HOSTLER
 
 POLICY = Policy(memory_floor_mb=0)

@@ -18,7 +18,7 @@ from hostler.governor import Gate as GovernorGate
 from hostler.governor.overlay import Breaker, Overlay
 from hostler.service.candidates import Gate
 from hostler.store.outbox import WriteState
-from hostler.store.pulls import PullStatus
+from hostler.store.pull_requests import PullStatus
 from hostler.store.runs import RunState
 from hostler.store.tasks import TaskState
 from hostler.telemetry.names import EVENTS, METRICS

@@ -24,7 +24,7 @@ from hostler.forge import Pace, Sender, scan
 from hostler.intake import Taken
 from hostler.store import Store
 from hostler.store.outbox import OutboxRow, open_writes
-from hostler.store.pulls import pulls_in
+from hostler.store.pull_requests import pulls_in
 from hostler.store.tasks import Task, require_task
 
 SCOPES = ("tasks", "outbox")

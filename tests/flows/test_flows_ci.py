@@ -14,8 +14,8 @@ from hostler.flows.assigning import context_for, prompt_for
 from hostler.flows.ci import LEFT_OUT, NO_LOG, with_logs
 from hostler.forge import Plan, Poller, Tap
 from hostler.forge.ci import Job
-from hostler.store.held import count_held
-from hostler.store.pulls import PullStatus
+from hostler.store.inbox import count_held
+from hostler.store.pull_requests import PullStatus
 from hostler.store.tasks import Task, TaskState, require_task
 
 PULL = 2

@@ -29,7 +29,7 @@ from hostler.flows.finishing import Work
 from hostler.flows.outcomes import Facts
 from hostler.flows.storing import store_step
 from hostler.forge import Pace, Plan, Poller, RerunFailedJobs, Sender, Tap
-from hostler.store.pulls import PullStatus, change_pull
+from hostler.store.pull_requests import PullStatus, change_pull
 from hostler.store.tasks import Task, TaskState, change_task, require_task
 
 CHECKS = ("lint", "test")

@@ -13,22 +13,15 @@ from intake_yard import BUGFIX, Yard
 from hostler.clock import FakeClock
 from hostler.errors import Forbidden, Gone, Moved, NotFound, RateLimited, ServerFailed, Unreachable
 from hostler.flows import refresh_dependencies, status_text, take_in
-from hostler.flows.dependencies import (
-    ASK_AGAIN,
-    ASK_WATCHED_AGAIN,
-    MOST_ASKED,
-    due,
-)
+from hostler.flows.dependencies import ASK_AGAIN, ASK_WATCHED_AGAIN, MOST_ASKED, due
 from hostler.forge import scan
 from hostler.forge.stub import Stub
 from hostler.intake import Watch
 from hostler.model import RepoName, stamp
 from hostler.planner import Standing, blockers_of
-from hostler.store.dependencies import issues_known
-from hostler.store.issue_states import CLOSED, MISSING, OPEN, IssueState
+from hostler.store.dependencies import CLOSED, MISSING, OPEN, IssueState, issues_known
 from hostler.store.outbox import open_writes
-from hostler.store.references import IssueRef
-from hostler.store.tasks import TaskState
+from hostler.store.tasks import IssueRef, TaskState
 
 BARN = RepoName("Octo", "Barn")
 

@@ -13,7 +13,7 @@ from hostler.config.settings import Tasks
 from hostler.flows import Stage, close_run, finishing, resume_finishing
 from hostler.forge.port import ItemKind
 from hostler.model import parse_stamp
-from hostler.store.pulls import PullStatus
+from hostler.store.pull_requests import PullStatus
 from hostler.store.tasks import Flow, Task, TaskState, require_task
 
 

@@ -25,16 +25,7 @@ from hostler.agents.outcomes import Outcome
 from hostler.checkouts.names import Sha
 from hostler.clock import FakeClock
 from hostler.config.settings import Tasks
-from hostler.flows import (
-    Facts,
-    after_run,
-    begin_turn,
-    gather,
-    settled,
-    start_now,
-    take_in,
-    waiting,
-)
+from hostler.flows import Facts, after_run, begin_turn, gather, settled, start_now, take_in, waiting
 from hostler.flows.delivering import Delivery, after_work
 from hostler.flows.finishing import Work
 from hostler.flows.resuming import Order, resume_pull, unblock
@@ -48,10 +39,15 @@ from hostler.intake import Watch
 from hostler.intake.byhand import NotAnIssue
 from hostler.intake.takeover import whole_second
 from hostler.store import Store
-from hostler.store.held import blocked_threads, rows_to_look_at
-from hostler.store.inbox import InboxRow
-from hostler.store.pulls import PullStatus, find_pull, pulls_in
-from hostler.store.remarks import is_newest, rows_by_key, rows_of_thread
+from hostler.store.inbox import (
+    InboxRow,
+    blocked_threads,
+    is_newest,
+    rows_by_key,
+    rows_of_thread,
+    rows_to_look_at,
+)
+from hostler.store.pull_requests import PullStatus, find_pull, pulls_in
 from hostler.store.tasks import OVER, Flow, Task, TaskState, require_task
 
 people = st.sampled_from([*ALLOWED, *STRANGERS])

@@ -11,7 +11,7 @@ from hostler.flows.operations import (
     request_restart,
     start_operation,
 )
-from hostler.store.operator_commands import CommandRow, CommandStatus, add_command, find_command
+from hostler.store.operator import CommandRow, CommandStatus, add_command, find_command
 from hostler.store.outbox import Lane, open_writes
 from hostler.telemetry.metrics import metrics
 from hostler.telemetry.names import OPERATOR_COMMANDS_APPLIED

@@ -24,7 +24,7 @@ from hostler.runs import NewRun, admit, ledger
 from hostler.runs.ending import Ending
 from hostler.runs.heard import Heard
 from hostler.runs.limits import Limit
-from hostler.store.leases import Holder, find_lease
+from hostler.store.governor import Holder, find_lease
 
 SCOPES = ("admission", "outbox", "tasks")
 HERE = Here(Holder("here", "boot", "space", 7, 70), 10**6, lambda _: True)

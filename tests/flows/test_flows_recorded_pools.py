@@ -24,8 +24,7 @@ from hostler.governor.served import PAUSE
 from hostler.runs import NewRun, admit, ledger
 from hostler.runs.ending import Ending
 from hostler.runs.reading import Reader
-from hostler.store.overlays import find_overlay
-from hostler.store.parked import parked_pool
+from hostler.store.governor import find_overlay, parked_pool
 
 POOL, CAP = "anthropic", 8
 # When they were recorded.

@@ -12,14 +12,7 @@ from hypothesis import strategies as st
 from intake_yard import BUGFIX, IGNORE, Yard
 
 from hostler.errors import Unreachable
-from hostler.flows import (
-    commands,
-    gather,
-    settled,
-    start_now,
-    take_in,
-    with_conversation,
-)
+from hostler.flows import commands, gather, settled, start_now, take_in, with_conversation
 from hostler.flows.blocked import Resetter, blocked
 from hostler.flows.outcomes import block
 from hostler.flows.resuming import NoSuchPull, Order, pull_meant, resume_pull, unblock
@@ -28,9 +21,9 @@ from hostler.flows.storing import store_step
 from hostler.forge import scan
 from hostler.forge.port import Pull
 from hostler.model import Surface
-from hostler.store.deeds import What, deeds_of
-from hostler.store.pulls import PullRow, PullStatus, add_pull, change_pull, pulls_in
-from hostler.store.repo import Repo
+from hostler.store.operator import What, deeds_of
+from hostler.store.pull_requests import PullRow, PullStatus, add_pull, change_pull, pulls_in
+from hostler.store.repositories import Repo
 from hostler.store.tasks import Flow, Task, TaskState, require_task
 
 SHA, OTHER_SHA = "1" * 40, "2" * 40

@@ -35,7 +35,7 @@ from hostler.flows.turns import STARTABLE
 from hostler.forge import scan
 from hostler.forge.port import ItemKind
 from hostler.intake import take
-from hostler.store.pulls import pulls_in
+from hostler.store.pull_requests import pulls_in
 from hostler.store.tasks import Task, TaskState, require_task
 
 LIMITS = Tasks(max_restarts=1000, exits_without_progress=1000, rate_limited_requeue_budget=1000)

@@ -44,7 +44,7 @@ from hostler.flows.trouble import (
     answer_to,
 )
 from hostler.model import parse_stamp, stamp
-from hostler.store.pulls import PullStatus
+from hostler.store.pull_requests import PullStatus
 from hostler.store.tasks import OVER, Flow, Task, TaskState
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

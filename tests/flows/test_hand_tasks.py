@@ -12,7 +12,7 @@ from hostler.flows.commands import CommandRefused
 from hostler.flows.lineage import active_children, ancestors, belongs, descendants
 from hostler.flows.submitting import NotSubmitted, Order, submit
 from hostler.runs import NewRun, admit
-from hostler.store.deeds import Deed, What, deeds_of
+from hostler.store.operator import Deed, What, deeds_of
 from hostler.store.runs import find_run
 from hostler.store.tasks import TaskState, change_task, require_task
 

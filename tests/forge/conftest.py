@@ -18,8 +18,8 @@ from hostler.forge import scan as scan_repo
 from hostler.model import Surface
 from hostler.sandbox.server import Running
 from hostler.store import Patience, Store, open_store
-from hostler.store.migrate import upgrade
-from hostler.store.place import find_place
+from hostler.store.admin.migrate import upgrade
+from hostler.store.engine.backend import find_place
 
 PATIENT = Patience(queue_seconds=60.0, begin_seconds=60.0)
 

@@ -15,8 +15,8 @@ from hostler.clock import FakeClock
 from hostler.forge import Plan, Poller, Tap
 from hostler.forge.stub import Stub
 from hostler.store import Store, open_store
-from hostler.store.forge_tables import inbox
-from hostler.store.pulls import PullRow, PullStatus, add_pull, change_pull, find_pull
+from hostler.store.pull_requests import PullRow, PullStatus, add_pull, change_pull, find_pull
+from hostler.store.schema import inbox
 
 REMARKS = ("issue_comment", "review_comment", "review")
 

@@ -15,8 +15,8 @@ from hostler.model import Surface
 from hostler.sandbox.entities import Issue
 from hostler.sandbox.seed import Seeder
 from hostler.store import Store
-from hostler.store.forge_tables import inbox
-from hostler.store.pulls import PullRow, PullStatus, add_pull, change_pull, find_pull
+from hostler.store.pull_requests import PullRow, PullStatus, add_pull, change_pull, find_pull
+from hostler.store.schema import inbox
 
 # What a client asks on its own account, whoever uses it.
 ASIDE = ("/rate_limit", "/user")

@@ -40,7 +40,7 @@ from hostler.forge.feeds.standing import Standing
 from hostler.forge.port import Item, ItemKind, Page, Reading
 from hostler.model import EPOCH, PollCursor, ScopeKind, Surface, stamp
 from hostler.store.outbox import Lane, OutboxRow, WriteState
-from hostler.store.pulls import PullStatus
+from hostler.store.pull_requests import PullStatus
 from hostler.store.tasks import TaskState
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -7,7 +7,7 @@ from feeds_yard import Yard, chatter
 
 from hostler.forge import reading
 from hostler.forge.feeds.polling import MOST_SCANS
-from hostler.store.pulls import PullStatus
+from hostler.store.pull_requests import PullStatus
 
 HOUR = 3600
 

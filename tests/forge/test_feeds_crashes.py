@@ -14,8 +14,8 @@ from forge_children import Child
 from sqlalchemy import select
 
 from hostler.store import open_store
-from hostler.store.feeds import pulls_moved, threads_in_step
-from hostler.store.forge_tables import inbox
+from hostler.store.repositories import pulls_moved, threads_in_step
+from hostler.store.schema import inbox
 
 PLAN = {"runs": True}
 # What differs by when it was asked for: whether a pull request can be merged.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from example_counts import examples
 from hostler.forge import Plan, reading
 from hostler.forge.port import ItemKind
-from hostler.store.pulls import PullStatus
+from hostler.store.pull_requests import PullStatus
 
 PLANS = {
     "repository": Plan(),

@@ -10,7 +10,7 @@ from feeds_yard import Yard
 from hostler.clock import FakeClock
 from hostler.forge import Comment, Meter, Plan, Poller, Tap
 from hostler.store import Store
-from hostler.store.pulls import PullStatus
+from hostler.store.pull_requests import PullStatus
 from hostler.telemetry import names
 from hostler.telemetry.logs import Logging
 from hostler.telemetry.metrics import metrics

@@ -14,8 +14,8 @@ from hostler.forge import Poller, Tap, pending
 from hostler.forge.feeds.chains import unpack
 from hostler.model import Surface
 from hostler.sandbox.pull_entities import Review
-from hostler.store.feeds import find_chain, pulls_moved
-from hostler.store.pulls import PullStatus
+from hostler.store.pull_requests import PullStatus
+from hostler.store.repositories import find_chain, pulls_moved
 from hostler.telemetry.logs import Logging
 
 COMMENTS = Surface.REPO_ISSUE_COMMENTS

@@ -11,8 +11,8 @@ from hostler.forge import Poller
 from hostler.forge.feeds.polling import MOST_SCANS
 from hostler.forge.port import Feed
 from hostler.model import Surface
-from hostler.store.feeds import threads_in_step
-from hostler.store.pulls import PullStatus
+from hostler.store.pull_requests import PullStatus
+from hostler.store.repositories import threads_in_step
 from hostler.store.tasks import Flow, Task, TaskState, add_task
 
 DAY = 86_400

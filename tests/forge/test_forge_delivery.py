@@ -13,7 +13,7 @@ from hostler.forge.labelling import queue_labels, wanted_labels
 from hostler.forge.outbox.delivery import Delivery, Told
 from hostler.forge.outbox.sender import Act
 from hostler.store import open_store
-from hostler.store.homelock import HomeLock
+from hostler.store.engine.locks import HomeLock
 from hostler.store.outbox import WriteState
 
 DEEDS = wanted_labels(Labels())

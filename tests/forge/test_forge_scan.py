@@ -10,12 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from hostler.errors import GitHubPollingError, StoreConflict
-from hostler.forge import (
-    ItemKind,
-    Window,
-    consume,
-    pending,
-)
+from hostler.forge import ItemKind, Window, consume, pending
 from hostler.forge.feeds import cursors
 from hostler.forge.feeds.inbox import ingest
 from hostler.forge.feeds.keys import event_key

@@ -34,8 +34,7 @@ from hostler.forge.outbox.rules import (
 )
 from hostler.forge.port import Made
 from hostler.model import RepoName, ScopeKind, TokenStatus, parse_stamp, stamp
-from hostler.store.outbox import Lane, WriteState
-from hostler.store.unobserved import Unobserved
+from hostler.store.outbox import Lane, Unobserved, WriteState
 from hostler.telemetry.metrics import metrics
 from hostler.telemetry.names import ACTION_TOKEN_UNOBSERVED_AGE
 

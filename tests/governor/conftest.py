@@ -14,7 +14,7 @@ from pg_server import PostgresServer
 
 from hostler.clock import FakeClock
 from hostler.store import Store
-from hostler.store.postgres import PostgresBackend
+from hostler.store.engine.postgres import PostgresBackend
 
 if sys.platform != "linux":
     pytest.skip("agents run on Linux only", allow_module_level=True)

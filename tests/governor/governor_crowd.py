@@ -34,8 +34,7 @@ from hostler.governor import (
 from hostler.governor.holders import myself
 from hostler.shim import tree
 from hostler.store import Store
-from hostler.store.demand import all_demand
-from hostler.store.leases import all_leases
+from hostler.store.governor import all_demand, all_leases
 
 POLICY = Policy(caps={"anthropic": 5, "openai": 4}, machine_max_agents=7, memory_floor_mb=0)
 PROJECTS = ("ant", "bee", "cat", "dog")

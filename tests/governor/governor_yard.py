@@ -11,8 +11,7 @@ from hostler.governor import Ask, Granted, Here, News, Policy, acquire, hear
 from hostler.governor.overlay import Knobs, Overlay, Reason, Report, Slot, Source
 from hostler.governor.remembering import from_text
 from hostler.store import Store, Transaction
-from hostler.store.leases import Holder, all_leases
-from hostler.store.overlays import find_overlay
+from hostler.store.governor import Holder, all_leases, find_overlay
 from hostler.store.runs import Run
 
 PLENTY = 64_000

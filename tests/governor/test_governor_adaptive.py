@@ -45,8 +45,8 @@ from hostler.governor.overlay import (
     Source,
 )
 from hostler.governor.remembering import as_text
-from hostler.store.lease_tables import leases, pools
-from hostler.store.overlays import all_overlays, find_overlay, put_overlay
+from hostler.store.governor import all_overlays, find_overlay, put_overlay
+from hostler.store.schema import leases, pools
 
 BREAK, TIMEOUT = 300, 1800
 

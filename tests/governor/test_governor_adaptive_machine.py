@@ -23,20 +23,11 @@ from sqlalchemy import delete
 from hostler import governor
 from hostler.clock import FakeClock
 from hostler.governor import Ask, Denied, Gate, Granted, Here, News, Policy
-from hostler.governor.overlay import (
-    Announced,
-    Breaker,
-    Knobs,
-    Reason,
-    Report,
-    Slot,
-    Source,
-)
+from hostler.governor.overlay import Announced, Breaker, Knobs, Reason, Report, Slot, Source
 from hostler.governor.remembering import from_text
-from hostler.store.lease_tables import demand, leases, pools
-from hostler.store.leases import Holder, all_leases
-from hostler.store.overlays import all_overlays, find_overlay, put_overlay
-from hostler.store.postgres import PostgresBackend
+from hostler.store.engine.postgres import PostgresBackend
+from hostler.store.governor import Holder, all_leases, all_overlays, find_overlay, put_overlay
+from hostler.store.schema import demand, leases, pools
 
 POOLS = ["anthropic", "openai", "openai:work"]
 pool_names = st.sampled_from([*POOLS, POOLS[0], POOLS[0]])

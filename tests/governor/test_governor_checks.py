@@ -12,18 +12,12 @@ import pytest
 
 from hostler.clock import FakeClock, SystemClock
 from hostler.governor import Ask, Policy, acquire, demand, look_around, park
-from hostler.governor.checks import (
-    breakers_are_closed,
-    caps_move,
-    leases_are_held,
-    pools_are_open,
-)
+from hostler.governor.checks import breakers_are_closed, caps_move, leases_are_held, pools_are_open
 from hostler.governor.gates import UNTIL_RESUMED
 from hostler.governor.overlay import Breaker, Overlay, Slot
 from hostler.governor.remembering import as_text
 from hostler.health import Context, Status
-from hostler.store.leases import Holder
-from hostler.store.overlays import put_overlay
+from hostler.store.governor import Holder, put_overlay
 
 POLICY = Policy(memory_floor_mb=0)
 # For these tests no time passes, however long ago this was.

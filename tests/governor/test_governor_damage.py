@@ -18,9 +18,9 @@ from hostler.governor import Denied, Gate, Policy, demand, park, prune, status
 from hostler.governor.caps import set_caps
 from hostler.governor.gates import UNTIL_RESUMED
 from hostler.model import parse_stamp
-from hostler.store.lease_tables import demand as wishes
-from hostler.store.lease_tables import leases, pools
-from hostler.store.leases import find_lease
+from hostler.store.governor import find_lease
+from hostler.store.schema import demand as wishes
+from hostler.store.schema import leases, pools
 
 OTHER = process(2)
 FAR = "9999-12-31T23:59:59.999Z"

@@ -14,7 +14,7 @@ from hostler.governor import reset
 from hostler.service.journal import Journal
 from hostler.service.learned_caps import LearnedCaps
 from hostler.service.policies import Policies
-from hostler.store.overlays import put_overlay
+from hostler.store.governor import put_overlay
 from hostler.telemetry.logs import Logging
 
 LEARNS = {"pools": {"anthropic": {"max_global_agents": 4, "adaptive": True}}}

@@ -20,8 +20,7 @@ from hostler.governor.moments import age_of, deadline, is_off
 from hostler.governor.overlay import Breaker, Knobs, Overlay, Shut
 from hostler.governor.scenes import wishes_of
 from hostler.governor.shares import Wish
-from hostler.store.demand import Claim, Demand
-from hostler.store.leases import Holder
+from hostler.store.governor import Claim, Demand, Holder
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 HOUR = timedelta(hours=1)

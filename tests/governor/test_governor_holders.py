@@ -13,7 +13,7 @@ import pytest
 from hostler.governor import holders
 from hostler.governor.holders import free_memory_mb, holder_of, is_alive, look_around, myself
 from hostler.shim import identity
-from hostler.store.leases import Holder
+from hostler.store.governor import Holder
 
 
 @pytest.fixture

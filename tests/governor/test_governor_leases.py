@@ -31,8 +31,7 @@ from hostler.governor import (
     width_warning,
 )
 from hostler.model import parse_stamp
-from hostler.store.demand import all_demand
-from hostler.store.leases import Holder, find_lease
+from hostler.store.governor import Holder, all_demand, find_lease
 from hostler.store.runs import RunState, add_run, change_run
 
 ME, SHIM, OTHER = process(1), process(2), process(3)
@@ -164,8 +163,8 @@ def clock_of_the_yard(yard, clock, seconds):
     from sqlalchemy import update
 
     from hostler.model import stamp
-    from hostler.store.lease_tables import demand as wishes
-    from hostler.store.lease_tables import leases
+    from hostler.store.schema import demand as wishes
+    from hostler.store.schema import leases
 
     clock.advance(seconds)
     with yard.write() as tx:

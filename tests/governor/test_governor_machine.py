@@ -29,11 +29,10 @@ from hostler.governor import Ask, Denied, Gate, Granted, Here, Policy
 from hostler.governor.shares import ENDLESS, Wish
 from hostler.model import stamp
 from hostler.store import open_store
-from hostler.store.demand import all_demand
-from hostler.store.lease_tables import demand as demand_table
-from hostler.store.lease_tables import leases as lease_table
-from hostler.store.lease_tables import pools as pool_table
-from hostler.store.leases import Holder, all_leases
+from hostler.store.governor import Holder, all_demand, all_leases
+from hostler.store.schema import demand as demand_table
+from hostler.store.schema import leases as lease_table
+from hostler.store.schema import pools as pool_table
 
 POOLS = ["anthropic", "openai"]
 PROJECTS = ["ant", "bee", "cat"]

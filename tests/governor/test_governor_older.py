@@ -18,7 +18,7 @@ from hostler.governor.older import states_in, without_state
 from hostler.governor.overlay import Breaker, Overlay, Seen, Slot
 from hostler.governor.remembering import as_text, from_text
 from hostler.store import Store
-from hostler.store.overlays import all_overlays, put_overlay
+from hostler.store.governor import all_overlays, put_overlay
 
 AT, THEN = "2026-03-01T10:00:00Z", datetime(2026, 3, 1, 10, tzinfo=UTC)
 CAPS = {"max_global_agents": 6, "adaptive": True, "hard_max": 20, "settle_seconds": 90}

@@ -12,8 +12,7 @@ from governor_yard import learning, process
 from hostler.governor import Ask, Granted, Here, News, acquire, give_back, hear
 from hostler.governor.overlay import Breaker, Overlay, Reason, Report, Slot, Source
 from hostler.governor.remembering import as_text, from_text
-from hostler.store.leases import all_leases
-from hostler.store.overlays import find_overlay, put_overlay
+from hostler.store.governor import all_leases, find_overlay, put_overlay
 from loaded_children import CONTEXT
 
 CROWD = 8

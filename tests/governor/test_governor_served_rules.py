@@ -25,7 +25,7 @@ from hostler.governor.overlay import (
 )
 from hostler.governor.remembering import as_text
 from hostler.health import Context, Status
-from hostler.store.overlays import put_overlay
+from hostler.store.governor import put_overlay
 
 ANT = Slot("ant", "0")
 LIVE = Report(ANT, Source.LIVE, Reason.BURST)

@@ -10,7 +10,7 @@ from hostler.governor.gates import Denied, Gate
 from hostler.governor.holders import Here
 from hostler.governor.leasing import closed_since
 from hostler.model import EPOCH, stamp
-from hostler.store.leases import Holder, Lease
+from hostler.store.governor import Holder, Lease
 
 HERE = Here(Holder("yard", "boot", "space", 1, 10), 1, lambda _: True)
 NOW = EPOCH + timedelta(days=20_000)

@@ -10,7 +10,7 @@ from governor_yard import Yard, process
 
 from hostler.governor import Ask, Gate, Granted, give_back, park
 from hostler.governor.waiting import Waiter
-from hostler.store.demand import all_demand
+from hostler.store.governor import all_demand
 
 ME, OTHER = process(1), process(2)
 ASK = Ask("ours", "ant", width=2, weight=3)

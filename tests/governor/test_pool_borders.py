@@ -14,12 +14,7 @@ from hostler.config.settings import Runtime
 from hostler.errors import ConfigError, HostlerError
 from hostler.governor import learned as learned_module
 from hostler.governor import learning, leasing, parking, pruning, waiting, wishing
-from hostler.governor.believed import (
-    believed,
-    longest_break,
-    longest_gate,
-    longest_spacing,
-)
+from hostler.governor.believed import believed, longest_break, longest_gate, longest_spacing
 from hostler.governor.caps import _refuse_nonsense
 from hostler.governor.errors import LeaseLost
 from hostler.governor.gates import (
@@ -56,21 +51,12 @@ from hostler.governor.overlay import (
 from hostler.governor.parking import LONGEST, closed
 from hostler.governor.policy import Policy, knobs_of, policy_of
 from hostler.governor.pools import named_by_hand, pool_key, pool_of, provider_of
-from hostler.governor.pruning import (
-    Survey,
-    is_stale,
-    judged,
-    lease_ended,
-    silent_ends,
-    wish_ended,
-)
+from hostler.governor.pruning import Survey, is_stale, judged, lease_ended, silent_ends, wish_ended
 from hostler.governor.remembering import as_text, from_text
 from hostler.governor.shares import ENDLESS, Wish, circle_of, shares, turn_at
 from hostler.governor.switched import Switched
 from hostler.model import stamp
-from hostler.store.demand import Demand
-from hostler.store.leases import Holder, Lease
-from hostler.store.parked import Parked
+from hostler.store.governor import Demand, Holder, Lease, Parked
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 KNOBS = Knobs(max_global=8, adaptive=True, hard_max=16)

@@ -22,10 +22,10 @@ from hostler.intake import (
     take,
 )
 from hostler.store import Patience, Store, open_store
-from hostler.store.migrate import upgrade
-from hostler.store.place import find_place
-from hostler.store.pulls import PullRow, PullStatus, add_pull, find_pull, pulls_in
-from hostler.store.remarks import waiting_keys
+from hostler.store.admin.migrate import upgrade
+from hostler.store.engine.backend import find_place
+from hostler.store.inbox import waiting_keys
+from hostler.store.pull_requests import PullRow, PullStatus, add_pull, find_pull, pulls_in
 from hostler.store.tasks import Task, TaskState, change_task, require_task, tasks_in
 
 PATIENT = Patience(queue_seconds=60.0, begin_seconds=60.0)

@@ -16,7 +16,7 @@ from hostler.intake.people import Watch
 from hostler.intake.signals import RunSeen, read
 from hostler.model import EPOCH, RepoName, stamp
 from hostler.store.inbox import InboxRow
-from hostler.store.pulls import PullRow, PullStatus
+from hostler.store.pull_requests import PullRow, PullStatus
 from hostler.store.tasks import OVER, Flow, Task, TaskState
 
 REPO = RepoName("octo", "stable")

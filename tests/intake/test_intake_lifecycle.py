@@ -11,9 +11,9 @@ from hostler.forge import pending
 from hostler.forge.port import ItemKind
 from hostler.intake import Taken, request
 from hostler.intake.takeover import NEVER, give_back, whole_second
-from hostler.store.held import count_held
+from hostler.store.inbox import count_held
 from hostler.store.outbox import OutboxRow, open_writes
-from hostler.store.pulls import Floors, PullStatus, change_pull, comment_floors
+from hostler.store.pull_requests import Floors, PullStatus, change_pull, comment_floors
 from hostler.store.tasks import Flow, TaskState
 
 

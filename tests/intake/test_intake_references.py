@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hostler.intake.prose import LONGEST, prose
 from hostler.intake.references import ITSELF, MOST, TOO_MANY, Named, references
 from hostler.model import RepoName
-from hostler.store.references import IssueRef
+from hostler.store.tasks import IssueRef
 
 OWN = IssueRef.of(RepoName("Octo", "Stable"), 7)
 

@@ -32,7 +32,7 @@ from hostler.intake.signals import IssueSeen, PullSeen, Remark, Unreadable, read
 from hostler.intake.takeover import NEVER
 from hostler.model import RepoName
 from hostler.store.inbox import InboxRow
-from hostler.store.pulls import Floors, PullRow, PullStatus
+from hostler.store.pull_requests import Floors, PullRow, PullStatus
 from hostler.store.tasks import OVER, Flow, Task, TaskState, task_id
 
 ANN, MALLORY = "ann", "mallory"

@@ -12,7 +12,7 @@ from hostler.intake import Watch, open_issues, preview, request
 from hostler.intake.byhand import NotAnIssue
 from hostler.intake.issues import VOID
 from hostler.store.outbox import Lane, open_writes
-from hostler.store.pulls import PullStatus
+from hostler.store.pull_requests import PullStatus
 from hostler.store.tasks import Flow, TaskState
 
 

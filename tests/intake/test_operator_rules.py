@@ -25,7 +25,7 @@ from hostler.intake.remarks import on_remark
 from hostler.intake.signals import Remark
 from hostler.model import RepoName
 from hostler.store.inbox import InboxRow
-from hostler.store.pulls import PullRow, PullStatus
+from hostler.store.pull_requests import PullRow, PullStatus
 from hostler.store.tasks import Flow, Task, TaskState
 
 REPO = RepoName("octo", "stable")

@@ -11,9 +11,9 @@ from hostler.model import RepoName
 from hostler.planner import Queue, admits
 from hostler.runs import NewRun, admit
 from hostler.store import Patience, Store, Transaction
-from hostler.store.issue_states import note_issue
-from hostler.store.migrate import upgrade
-from hostler.store.place import find_place
+from hostler.store.admin.migrate import upgrade
+from hostler.store.dependencies import note_issue
+from hostler.store.engine.backend import find_place
 from hostler.store.runs import OPEN, RunState, change_run, open_runs
 from hostler.store.tasks import (
     Flow,

@@ -44,8 +44,7 @@ from hostler.planner.readiness import (
     judge,
 )
 from hostler.planner.standing import News, news_of
-from hostler.store.dependencies import LastRun, TaskFacts
-from hostler.store.issue_states import CLOSED, MISSING, OPEN
+from hostler.store.dependencies import CLOSED, MISSING, OPEN, LastRun, TaskFacts
 from hostler.store.runs import RunState
 from hostler.store.tasks import Flow, Task, TaskState
 

@@ -38,11 +38,9 @@ from hostler.planner.readiness import (
     hopeless,
     judge,
 )
-from hostler.store.dependencies import LastRun, TaskFacts
-from hostler.store.issue_states import CLOSED, MISSING, OPEN
-from hostler.store.references import IssueRef
+from hostler.store.dependencies import CLOSED, MISSING, OPEN, LastRun, TaskFacts
 from hostler.store.runs import RunState
-from hostler.store.tasks import Flow, Task, TaskState
+from hostler.store.tasks import Flow, IssueRef, Task, TaskState
 
 REPO = RepoName("Octo", "Stable")
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

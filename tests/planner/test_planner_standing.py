@@ -24,8 +24,7 @@ from hostler.planner import (
     submitted,
 )
 from hostler.store import Transaction
-from hostler.store.dependencies import repository_spellings
-from hostler.store.issue_states import CLOSED, MISSING, OPEN
+from hostler.store.dependencies import CLOSED, MISSING, OPEN, repository_spellings
 from hostler.store.runs import open_runs
 from hostler.store.tasks import Flow, TaskState, require_task, tasks_in
 

@@ -19,8 +19,7 @@ from hostler.planner.standing import (
     queue_of,
 )
 from hostler.store.dependencies import TaskFacts
-from hostler.store.references import IssueRef
-from hostler.store.tasks import OVER, Flow, Task, TaskState
+from hostler.store.tasks import OVER, Flow, IssueRef, Task, TaskState
 
 
 class Rows:

@@ -13,8 +13,8 @@ from model_api import ModelApi, Shell
 from real_programs import installed, setup_of
 from service_town import ALICE, Person, Service, Town, descendants_with
 
+from hostler.store.governor import Signal, signals_of_pool
 from hostler.store.runs import Run, RunState
-from hostler.store.signals import Signal, signals_of_pool
 from hostler.store.tasks import Task, TaskState
 
 # A real program takes seconds to begin, and this machine may have other work.

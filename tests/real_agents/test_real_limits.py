@@ -6,7 +6,7 @@ import pytest
 from model_api import Drop, Held, Refuse, Text
 from real_town import WORK
 
-from hostler.store.signals import Source
+from hostler.store.governor import Source
 from hostler.store.tasks import TaskState
 
 TOO_MANY = Refuse(429, "rate_limit_error", retry_after=1)

@@ -15,8 +15,8 @@ from runs_house import PATIENT, House
 
 from hostler.clock import FakeClock, SystemClock
 from hostler.store import Store, open_store
-from hostler.store.migrate import upgrade
-from hostler.store.place import find_place
+from hostler.store.admin.migrate import upgrade
+from hostler.store.engine.backend import find_place
 
 if sys.platform != "linux":
     pytest.skip("agents run on Linux only", allow_module_level=True)

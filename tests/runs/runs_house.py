@@ -23,7 +23,7 @@ from hostler.runs import Hooks, LocalDispatcher, NewRun, Step, Supervisor, admit
 from hostler.shim import files, tree
 from hostler.store import Patience, open_store
 from hostler.store.runs import Run, find_run, runs_of
-from hostler.store.tables import store_meta
+from hostler.store.schema import store_meta
 
 PATIENT = Patience(queue_seconds=60.0, begin_seconds=60.0)
 # A test that waits in vain must fail with a message, not hang.

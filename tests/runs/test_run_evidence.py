@@ -25,8 +25,8 @@ from hostler.runs.memory import remember_limit
 from hostler.runs.recovery import Action, Decision, Evidence, decide
 from hostler.runs.rules import Move, after, run_folder, run_id
 from hostler.shim import identity
+from hostler.store.governor import Signal, Source
 from hostler.store.runs import Run, RunState
-from hostler.store.signals import Signal, Source
 
 RUN = Run("r1", "t1", "yard", 1, 1, "work", "helper", "claude", "anthropic", "runs/r1", "2026")
 BURST = LimitSignal(Outcome.RATE_LIMITED, 429, 2.0, "2026-03-01T00:00:00.000Z")

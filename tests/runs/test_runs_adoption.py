@@ -16,8 +16,8 @@ from hostler.clock import FakeClock
 from hostler.runs import Action, recover
 from hostler.runs.errors import FenceLost, OutOfReach, WatchClosed
 from hostler.shim import identity
-from hostler.store.run_tables import runs
 from hostler.store.runs import LIVE, RunState
+from hostler.store.schema import runs
 
 
 def test_a_service_that_leaves_hands_its_agents_to_the_next(stable, house):

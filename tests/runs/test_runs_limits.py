@@ -23,7 +23,7 @@ from hostler.runs.carried import less
 from hostler.runs.ending import Ending, Offsets
 from hostler.runs.limits import Limit, limit_in, with_limit
 from hostler.runs.reading import MOST_LIMITS, Reader
-from hostler.store.signals import Source, signals_of_pool
+from hostler.store.governor import Source, signals_of_pool
 
 BURST = LimitSignal(Outcome.RATE_LIMITED, 429, 2.0)
 

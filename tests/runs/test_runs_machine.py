@@ -25,8 +25,8 @@ from hostler.runs.ending import without_agent
 from hostler.runs.errors import FenceLost, RunStopped, TaskHasRun
 from hostler.runs.rules import Move, after
 from hostler.store import open_store
-from hostler.store.run_tables import runs as table
 from hostler.store.runs import RunState, open_runs
+from hostler.store.schema import runs as table
 
 SHIM = {"pid": 1, "mark": "m"}
 ENDING = without_agent(Outcome.CRASH, "Oh.")

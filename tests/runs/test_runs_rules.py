@@ -18,14 +18,7 @@ from hostler.agents.outcomes import LIMITS, Next, Outcome
 from hostler.agents.result import Result, Status
 from hostler.agents.tally import Tally, tally
 from hostler.agents.verdict import DecidedBy, End, EndedBy, Verdict, judge
-from hostler.runs.ending import (
-    Ending,
-    heeding_stop,
-    judged,
-    next_step,
-    verdict_of,
-    without_agent,
-)
+from hostler.runs.ending import Ending, heeding_stop, judged, next_step, verdict_of, without_agent
 from hostler.runs.memory import LONGEST_TEXT, recall, remember, shortened
 from hostler.runs.recovery import Action, Decision, Evidence, decide
 from hostler.runs.rules import BARRED_BY_A_STOP, MOVES, Move, after, run_folder, run_id

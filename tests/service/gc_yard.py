@@ -26,10 +26,9 @@ from hostler.store.inbox import (
     consume_inbox_rows,
     record_feedback_event,
 )
-from hostler.store.instants import normal_stamp
 from hostler.store.outbox import Lane, OutboxRow, WriteState, add_write
-from hostler.store.pulls import PullRow, PullStatus, add_pull
-from hostler.store.repo import Repo as RepoRows
+from hostler.store.pull_requests import PullRow, PullStatus, add_pull
+from hostler.store.repositories import Repo as RepoRows
 from hostler.store.runs import Run, RunState, add_run, last_fence
 from hostler.store.tasks import (
     Flow,
@@ -41,6 +40,7 @@ from hostler.store.tasks import (
     next_order,
     require_task,
 )
+from hostler.store.transaction import normal_stamp
 
 HERE = RepoName("octo", "stable")
 ANN = Identity("Ann", "ann@example.org")

@@ -21,7 +21,7 @@ from hostler.service.house import House
 from hostler.service.operating import Operator
 from hostler.service.verb_targets import Post
 from hostler.store import Store
-from hostler.store.operator_commands import CommandRow, CommandStatus, commands_in
+from hostler.store.operator import CommandRow, CommandStatus, commands_in
 from hostler.store.outbox import OutboxRow, open_writes
 
 OLGA, STRANGER, BOT = "Olga", "mallory", "renovate[bot]"

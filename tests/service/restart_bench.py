@@ -22,10 +22,17 @@ from hostler.service.draining import RestartDrain
 from hostler.service.opening import entered
 from hostler.service.restarting import Means
 from hostler.store import Store, open_store
-from hostler.store.homelock import HomeLock
-from hostler.store.operator_commands import CommandRow, CommandStatus, add_command, find_command
+from hostler.store.engine.locks import HomeLock
+from hostler.store.operator import (
+    RESTART,
+    CommandRow,
+    CommandStatus,
+    Operation,
+    add_command,
+    find_command,
+    find_operation,
+)
 from hostler.store.outbox import open_writes
-from hostler.store.runtime_operations import RESTART, Operation, find_operation
 from hostler.telemetry.logs import Log, Logging
 
 SAID_AT = "2026-01-01T00:00:00.000Z"

@@ -31,10 +31,17 @@ from hostler.service import Duty, House, Journal, ServiceRunner
 from hostler.service.looking import Looked
 from hostler.service.reloading import SettingsFile
 from hostler.store import Store
-from hostler.store.operator_commands import CommandRow, CommandStatus, add_command, find_command
+from hostler.store.operator import (
+    RESTART,
+    CommandRow,
+    CommandStatus,
+    Operation,
+    add_command,
+    find_command,
+    find_operation,
+)
 from hostler.store.outbox import open_writes
 from hostler.store.runs import Run, RunState, change_run
-from hostler.store.runtime_operations import RESTART, Operation, find_operation
 from hostler.store.tasks import Task, TaskState, change_task, require_task
 from hostler.telemetry.logs import Logging
 

@@ -10,9 +10,9 @@ from service_town import REPO, US
 from sqlalchemy import select
 
 from hostler.model import RepoName
-from hostler.store.forge_tables import outbox
 from hostler.store.inbox import pending_feedback_events
 from hostler.store.runs import RunState
+from hostler.store.schema import outbox
 from hostler.store.tasks import TaskState
 
 # What we may ever make on GitHub in one walk: more would be something twice.

@@ -26,7 +26,7 @@ from hostler.service.crew import Job
 from hostler.service.opening import opened
 from hostler.shim import tree
 from hostler.store import Store
-from hostler.store.homelock import home_lock
+from hostler.store.engine.locks import home_lock
 from hostler.telemetry.logs import Log, Logging
 
 T = TypeVar("T")

@@ -59,8 +59,8 @@ from hostler.service.forest import forest
 from hostler.service.orchestrator import Rhythm
 from hostler.service.queueing import QueuedRuns
 from hostler.service.space import Room
+from hostler.store.operator import Step
 from hostler.store.runs import Run, RunState
-from hostler.store.runtime_operations import Step
 from hostler.store.tasks import Flow, Task, TaskState
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

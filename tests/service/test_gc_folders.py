@@ -21,7 +21,7 @@ from hostler.model import RepoName
 from hostler.service.gc import Kind, Why
 from hostler.service.gc import checkouts as checkouts_module
 from hostler.service.gc.folders import is_ours, size_of
-from hostler.store.homelock import home_lock
+from hostler.store.engine.locks import home_lock
 from hostler.store.runs import RunState
 from hostler.store.tasks import TaskState
 

@@ -18,10 +18,10 @@ from hostler.checkouts.view import take
 from hostler.clock import FakeClock
 from hostler.config.settings import Settings
 from hostler.store import Store, open_store
-from hostler.store.inspection import inspect_database
-from hostler.store.tables import metadata
+from hostler.store.admin.inspect import inspect_database
+from hostler.store.engine.sqlite import Patience
+from hostler.store.schema import metadata
 from hostler.store.tasks import OVER, TaskState, tasks_in
-from hostler.store.writers import Patience
 
 pytestmark = pytest.mark.slow
 CHILD = Path(__file__).with_name("gc_child.py")

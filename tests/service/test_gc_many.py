@@ -10,10 +10,8 @@ from gc_yard import HERE
 from sqlalchemy import func, insert, select
 
 from hostler.service.gc import Kind
-from hostler.store.forge_tables import inbox, outbox
-from hostler.store.run_tables import runs
 from hostler.store.runs import Run, RunState
-from hostler.store.task_tables import tasks
+from hostler.store.schema import inbox, outbox, runs, tasks
 
 pytestmark = pytest.mark.slow
 TABLES = (tasks, runs, inbox, outbox)

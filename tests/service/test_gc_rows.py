@@ -19,14 +19,9 @@ from hostler.model import Surface, parse_stamp
 from hostler.service.gc import Kind, Why
 from hostler.service.gc import tasks as tasks_module
 from hostler.store.inbox import pending_inbox_rows
-from hostler.store.operator_commands import (
-    CommandRow,
-    CommandStatus,
-    add_command,
-    find_command,
-)
+from hostler.store.operator import CommandRow, CommandStatus, add_command, find_command
 from hostler.store.outbox import WriteState, find_write
-from hostler.store.pulls import PullStatus, find_pull
+from hostler.store.pull_requests import PullStatus, find_pull
 from hostler.store.runs import RunState, find_run, runs_of
 from hostler.store.tasks import Flow, TaskState
 

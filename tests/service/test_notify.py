@@ -18,7 +18,7 @@ from hostler.errors import HostlerError
 from hostler.service.notify import Notifier, Refused
 from hostler.service.notify.rules import MOST_ATTEMPTS
 from hostler.service.outgoing import Messengers
-from hostler.store.notices import NoticeState, count_notices
+from hostler.store.operator import NoticeState, count_notices
 from hostler.store.tasks import TaskState
 
 ENVIRONMENT = {"WHERE": "http://127.0.0.1:9/", "KEY": "secret"}

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from hostler.service.notify import Address, Refused, post, shaped, signature_of
-from hostler.store.notices import Notice
+from hostler.store.operator import Notice
 
 NOTICE = Notice("k", "blocked", "Blocked: Crash", "It is stuck.", created_at="now")
 

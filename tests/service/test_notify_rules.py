@@ -20,8 +20,7 @@ from hostler.service.notify.causes import of_restart, of_task, worth_calling
 from hostler.service.notify.posting import Refused
 from hostler.service.notify.rules import LONGEST_WAIT, MOST_ATTEMPTS, after
 from hostler.service.notify.shapes import SIGNATURE, header, shaped
-from hostler.store.notices import Notice, NoticeState
-from hostler.store.runtime_operations import Operation, OperationStatus
+from hostler.store.operator import Notice, NoticeState, Operation, OperationStatus
 from hostler.store.tasks import Flow, Task, TaskState
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -25,9 +25,8 @@ from hostler.service.operator_texts import why_text
 from hostler.service.presence import Presence
 from hostler.service.verbs import ASKING, CHANGING, LOOKING
 from hostler.service.why import TURN, Why
-from hostler.store.operator_commands import CommandStatus
-from hostler.store.pauses import ALL, pause, pauses
-from hostler.store.pulls import PullStatus
+from hostler.store.operator import ALL, CommandStatus, all_pauses, pause
+from hostler.store.pull_requests import PullStatus
 from hostler.store.tasks import TaskState
 from hostler.telemetry.logs import Logging
 from hostler.telemetry.metrics import metrics
@@ -214,7 +213,7 @@ def test_pause_holds_this_repository_until_it_is_unpaused(yard):
         yard.command(yard.operations, f"/hostler {word}")
         assert outcome(yard)[0] == "applied"
         with yard.store.read() as tx:
-            assert ("project:stable" in pauses(tx)) is held
+            assert ("project:stable" in all_pauses(tx)) is held
     texts = [row.result for row in yard.rows()]
     assert ["already" in texts[1], "goes on" in texts[2], "was not" in texts[3]] == [True] * 3
 
@@ -225,7 +224,7 @@ def test_a_pause_of_everything_is_not_lifted_from_here(yard):
     yard.command(yard.operations, "/hostler unpause")
     assert "stays paused" in outcome(yard)[1]
     with yard.store.read() as tx:
-        assert ALL in pauses(tx)
+        assert ALL in all_pauses(tx)
 
 
 def test_a_restart_is_asked_for_once_and_answered_when_it_is_over(yard):

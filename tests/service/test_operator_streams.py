@@ -22,7 +22,7 @@ from hostler.intake.noting import refusal_token
 from hostler.intake.operator import Asked, Verb, has_other_words, parse
 from hostler.service import operating
 from hostler.store import Transaction
-from hostler.store.operator_commands import CommandRow, CommandStatus
+from hostler.store.operator import CommandRow, CommandStatus
 
 WORDS = "Please add a line."
 TEXTS = [

@@ -5,8 +5,7 @@ from __future__ import annotations
 from service_town import ALICE, BOB, EVE, US
 
 from hostler.model import Surface
-from hostler.store.operator_commands import CommandStatus, commands_in
-from hostler.store.pauses import pauses
+from hostler.store.operator import CommandStatus, all_pauses, commands_in
 from hostler.store.tasks import TaskState
 
 
@@ -68,7 +67,7 @@ def test_the_operations_issue_is_heard_with_thread_feeds_too(found_town):
         service.look()
         service.rested()
         with service.house.store.read() as tx:
-            assert list(pauses(tx)) == ["project:stable"]
+            assert list(all_pauses(tx)) == ["project:stable"]
     (reply,) = answers(alice, operations)
     assert "is paused" in reply
 

@@ -21,7 +21,7 @@ from hostler.service.journal import Journal
 from hostler.service.learned_caps import LearnedCaps
 from hostler.service.opening import open_or_make
 from hostler.service.policies import Policies
-from hostler.store.overlays import find_overlay, put_overlay
+from hostler.store.governor import find_overlay, put_overlay
 from hostler.store.tasks import TaskState
 from hostler.telemetry import names
 from hostler.telemetry.logs import Logging

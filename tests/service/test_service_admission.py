@@ -14,8 +14,8 @@ from hostler.governor import look_around, read_policy
 from hostler.service import admission as module
 from hostler.service.admission import Admission, Office
 from hostler.service.opening import opened
-from hostler.store.leases import all_leases
-from hostler.store.pauses import ALL, pause, project_scope, unpause
+from hostler.store.governor import all_leases
+from hostler.store.operator import ALL, pause, project_scope, unpause
 from hostler.store.runs import live_runs, open_runs
 from hostler.store.tasks import TaskState, tasks_in
 

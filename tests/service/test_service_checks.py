@@ -24,10 +24,9 @@ from hostler.service import checks, mends
 from hostler.service.presence import SERVICE
 from hostler.service.standing_still import LONG, UNATTENDED, Waiting, without_anybody
 from hostler.shim.identity import mine
-from hostler.store.holders import Holder, write_holder
-from hostler.store.homelock import FILE_NAME, home_lock
-from hostler.store.leases import all_leases
-from hostler.store.poll_hours import Polls, add_polls
+from hostler.store.engine.locks import FILE_NAME, Holder, home_lock, write_holder
+from hostler.store.governor import all_leases
+from hostler.store.repositories import Polls, add_polls
 from hostler.store.runs import RunState, change_run
 from hostler.store.tasks import Flow, Task, TaskState, change_task, note_gate, require_task
 

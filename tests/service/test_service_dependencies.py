@@ -6,7 +6,7 @@ import pytest
 from service_town import ALICE, BOB
 
 from hostler.model import RepoName
-from hostler.store.issue_states import CLOSED, note_issue
+from hostler.store.dependencies import CLOSED, note_issue
 from hostler.store.tasks import TaskState
 
 

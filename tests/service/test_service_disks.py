@@ -23,8 +23,8 @@ from rough_town import (
 
 from hostler.flows.outcomes import LONGEST_PARKING
 from hostler.service import opening
+from hostler.store.engine.sqlite import Patience
 from hostler.store.tasks import TaskState
-from hostler.store.writers import Patience
 
 FILL_THE_DISK = """
 import json, os

@@ -16,9 +16,16 @@ from hostler.errors import StoreBusy
 from hostler.flows.operations import SCOPES, current_operation, note_step, request_restart
 from hostler.service import Journal
 from hostler.service.draining import Act, RestartDrain, step
-from hostler.store.operator_commands import CommandRow, CommandStatus, add_command, find_command
+from hostler.store.operator import (
+    RESTART,
+    CommandRow,
+    CommandStatus,
+    Step,
+    add_command,
+    find_command,
+    find_operation,
+)
 from hostler.store.outbox import open_writes
-from hostler.store.runtime_operations import RESTART, Step, find_operation
 from hostler.telemetry.logs import Logging
 
 TIMEOUT = 900.0

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from hostler.model import stamp
 from hostler.service.candidates import Place, Yard, choose
+from hostler.store.governor import after_turn
 from hostler.store.tasks import Flow, Task, TaskState
-from hostler.store.turns import after_turn
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 JOINS_FIRST = timedelta(minutes=15)

@@ -14,7 +14,7 @@ from hostler.governor import Policy
 from hostler.governor.overlay import Breaker, Knobs, Overlay, Slot
 from hostler.governor.remembering import as_text
 from hostler.service.admission import Admission, Office
-from hostler.store.overlays import put_overlay
+from hostler.store.governor import put_overlay
 
 CLOCK = FakeClock()
 NOW = CLOCK.now()

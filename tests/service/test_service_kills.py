@@ -16,9 +16,9 @@ from service_kill_walk import RESULT, Cut, walking
 from service_town import github
 
 from hostler.clock import SystemClock
-from hostler.store.migrate import upgrade
-from hostler.store.place import find_place
-from hostler.store.writers import Patience
+from hostler.store.admin.migrate import upgrade
+from hostler.store.engine.backend import find_place
+from hostler.store.engine.sqlite import Patience
 
 # One after another, as a turn passes them. What another thread may overtake ends its row.
 IN_A_ROW = [

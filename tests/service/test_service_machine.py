@@ -43,8 +43,8 @@ from hostler.service.candidates import Class, class_of, gate_of
 from hostler.service.demanding import Demander
 from hostler.service.presence import SERVICE, Presence
 from hostler.service.why import Inquiry, holds
-from hostler.store.holders import Holder as Process
-from hostler.store.leases import Holder, all_leases
+from hostler.store.engine.locks import Holder as Process
+from hostler.store.governor import Holder, all_leases
 from hostler.store.runs import LIVE, RunState, lend_place, open_runs, want_back
 from hostler.store.tasks import TaskState, require_task, tasks_in
 

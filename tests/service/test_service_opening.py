@@ -15,12 +15,11 @@ from hostler.flows.operations import SCOPES, note_step
 from hostler.service.opening import entered
 from hostler.service.presence import ONE_LOOK, presence
 from hostler.service.restarting import undo_update
-from hostler.store import migrate, revision
-from hostler.store.homelock import HomeLock
-from hostler.store.peeking import leave_step, peek_step
-from hostler.store.place import find_place
-from hostler.store.runtime_operations import Step
-from hostler.store.writers import Patience
+from hostler.store.admin import migrate, revision
+from hostler.store.engine.backend import find_place
+from hostler.store.engine.locks import HomeLock
+from hostler.store.engine.sqlite import Patience
+from hostler.store.operator import Step, leave_step, peek_step
 
 
 @pytest.fixture

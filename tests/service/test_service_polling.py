@@ -24,7 +24,7 @@ from hostler.service.orchestrator import (
     backing_off,
     own_pause,
 )
-from hostler.store.remarks import rows_of_thread
+from hostler.store.inbox import rows_of_thread
 from hostler.store.tasks import TaskState
 from hostler.telemetry import names
 from hostler.telemetry.metrics import metrics

@@ -7,7 +7,7 @@ from scheduler_fleet import OPERATIONS, MakeFleet
 from hostler.errors import StoreBusy
 from hostler.flows.operations import note_step
 from hostler.service import Duty
-from hostler.store.runtime_operations import Step
+from hostler.store.operator import Step
 from hostler.store.tasks import TaskState
 
 TIMEOUT = 900

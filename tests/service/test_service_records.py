@@ -25,21 +25,14 @@ from hostler.service.looking import Looked
 from hostler.service.orchestrator import RepoOrchestrator, Rhythm, Staff
 from hostler.service.poll_book import PollBook
 from hostler.service.recording import STILL_HERE, Recorder, worth_keeping
-from hostler.service.snapshot.expecting import (
-    POOL,
-    Busy,
-    Expected,
-    Pool,
-    Waiter,
-    expected_starts,
-)
+from hostler.service.snapshot.expecting import POOL, Busy, Expected, Pool, Waiter, expected_starts
 from hostler.service.snapshot.history import Past, Record, Window
 from hostler.service.snapshot.objectives import objectives, percentile
 from hostler.service.snapshot.polls import PollLag
-from hostler.store.history import Ended
-from hostler.store.poll_hours import Polls, polls_since
-from hostler.store.pool_samples import PoolSample, samples_since
-from hostler.store.standing_writes import Delivery
+from hostler.store.governor import PoolSample, samples_since
+from hostler.store.outbox import Delivery
+from hostler.store.repositories import Polls, polls_since
+from hostler.store.runs import Ended
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

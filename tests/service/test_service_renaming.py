@@ -15,7 +15,7 @@ from hostler.flows.submitting import Order, submit
 from hostler.model import RepoName
 from hostler.service.renaming import Names, SameRepository
 from hostler.store.repositories import known_repositories
-from hostler.store.tables import tables_with_a_repository
+from hostler.store.schema import tables_with_a_repository
 from hostler.store.tasks import TaskState, require_task, tasks_in
 
 NEW = "alice/meadow"

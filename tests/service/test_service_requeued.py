@@ -15,9 +15,8 @@ from hostler.governor.overlay import Breaker, Knobs, Overlay
 from hostler.governor.remembering import as_text
 from hostler.model import stamp
 from hostler.service.admission import SCOPES
-from hostler.store.leases import all_leases
-from hostler.store.overlays import put_overlay
-from hostler.store.pauses import ALL, pause, unpause
+from hostler.store.governor import all_leases, put_overlay
+from hostler.store.operator import ALL, pause, unpause
 from hostler.store.tasks import TaskState
 
 

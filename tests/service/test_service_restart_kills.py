@@ -19,9 +19,9 @@ from hostler.clock import FakeClock
 from hostler.config.settings import Settings
 from hostler.service.opening import entered
 from hostler.service.restarting import restart
-from hostler.store import migrate, revision
-from hostler.store.homelock import HomeLock
-from hostler.store.place import find_place
+from hostler.store.admin import migrate, revision
+from hostler.store.engine.backend import find_place
+from hostler.store.engine.locks import HomeLock
 
 KILL = ["sh", "-c", "kill -9 $PPID"]
 OLD = revision.REVISIONS[-2]

@@ -28,8 +28,8 @@ from hostler.service.replacing import (
 )
 from hostler.service.restarting import Means, restart
 from hostler.store import Store
-from hostler.store.homelock import HomeLock
-from hostler.store.runtime_operations import Step
+from hostler.store.engine.locks import HomeLock
+from hostler.store.operator import Step
 from hostler.store.transaction import Transaction
 
 

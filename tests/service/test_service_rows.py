@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scheduler_fleet import PATIENCE, Fleet, MakeFleet
 
-from hostler.store.pool_samples import samples_since
+from hostler.store.governor import samples_since
 from hostler.store.tasks import TaskState
 from hostler.telemetry import names
 from hostler.telemetry.metrics import metrics

@@ -20,7 +20,7 @@ from hostler.service.crew import Job
 from hostler.service.opening import opened
 from hostler.service.queueing import QueuedRuns
 from hostler.service.runner import GOVERNED_SECONDS
-from hostler.store.leases import find_lease, remove_lease
+from hostler.store.governor import find_lease, remove_lease
 from hostler.store.tasks import TaskState, change_task, require_task
 from hostler.telemetry.logs import Logging
 from hostler.telemetry.metrics import metrics

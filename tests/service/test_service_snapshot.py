@@ -30,11 +30,10 @@ from hostler.service.snapshot.at_work import last_written
 from hostler.service.snapshot.history import FRESH, WELL, Histories, history, record_of
 from hostler.service.snapshot.needy import needy_tasks
 from hostler.service.why import why
-from hostler.store.history import Sums, newest_ended
-from hostler.store.pauses import pause, project_scope
-from hostler.store.pulls import PullRow, PullStatus, add_pull
-from hostler.store.run_tables import runs
-from hostler.store.runs import RunState, change_run
+from hostler.store.operator import pause, project_scope
+from hostler.store.pull_requests import PullRow, PullStatus, add_pull
+from hostler.store.runs import RunState, Sums, change_run, newest_ended
+from hostler.store.schema import runs
 from hostler.store.tasks import TaskState, tasks_in
 
 

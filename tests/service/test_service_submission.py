@@ -25,9 +25,9 @@ from hostler.service.presence import SERVICE, Presence
 from hostler.service.resting import code_of, rested
 from hostler.service.stopping import Stopper
 from hostler.service.submission import SCOPES, Context, take
-from hostler.store.holders import Holder as Process
-from hostler.store.pauses import ALL, pause
-from hostler.store.pulls import PullRow, PullStatus, add_pull, change_pull, find_pull
+from hostler.store.engine.locks import Holder as Process
+from hostler.store.operator import ALL, pause
+from hostler.store.pull_requests import PullRow, PullStatus, add_pull, change_pull, find_pull
 from hostler.store.runs import find_run
 from hostler.store.tasks import TaskState, change_task, find_task, require_task, tasks_in
 

@@ -12,7 +12,7 @@ from restart_bench import BROKEN, OK, WARNS, play
 from hostler.checkouts.process import Child, Tail
 from hostler.config.settings import Runtime
 from hostler.service.updating import CHECK_SECONDS, Updater, longest_seconds
-from hostler.store.runtime_operations import Step
+from hostler.store.operator import Step
 
 MISSING = ["/nowhere/at/all"]
 

@@ -20,10 +20,10 @@ from hostler.service.candidates import WAITING, Gate
 from hostler.service.demanding import Demander
 from hostler.service.presence import Presence
 from hostler.service.why import CHAIN, TURN, Mark, chain, why
-from hostler.store.pauses import ALL, pause, project_scope
+from hostler.store.governor import take_turn
+from hostler.store.operator import ALL, pause, project_scope
 from hostler.store.runs import open_runs, want_back
 from hostler.store.tasks import TaskState, change_task, note_gate, require_task, tasks_in
-from hostler.store.turns import take_turn
 
 
 @pytest.fixture

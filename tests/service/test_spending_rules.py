@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hostler.config.settings import Budget
 from hostler.service.purses import Level, Purse, Spendings, empty, level, midnight, purses
 from hostler.service.spending import cause, words
-from hostler.store.spending import Spent
+from hostler.store.runs import Spent
 from hostler.store.tasks import Flow, Task, TaskState
 
 NOW = datetime(2026, 3, 1, 23, 59, 58, tzinfo=UTC)

@@ -19,8 +19,8 @@ from hostler.service.admission import SCOPES, Admission, Office
 from hostler.service.limiter import GlobalWorkLimiter
 from hostler.service.presence import SERVICE, Presence
 from hostler.service.why import Inquiry, why
-from hostler.store.holders import Holder as Process
-from hostler.store.leases import Holder
+from hostler.store.engine.locks import Holder as Process
+from hostler.store.governor import Holder
 from hostler.store.runs import lend_place, open_runs, want_back
 from hostler.store.tasks import TaskState, change_task, require_task, tasks_in
 

@@ -22,9 +22,9 @@ from soak_town import OWNER, US, Town, founded
 
 from hostler.model import RepoName
 from hostler.store import Transaction
+from hostler.store.governor import all_leases
 from hostler.store.inbox import pending_inbox_rows
-from hostler.store.leases import all_leases
-from hostler.store.operator_commands import OPEN, CommandRow, CommandStatus, commands_in
+from hostler.store.operator import OPEN, CommandRow, CommandStatus, commands_in
 from hostler.store.outbox import open_writes
 from hostler.store.runs import live_runs, open_runs
 from hostler.store.tasks import Task, TaskState, tasks_in

@@ -20,8 +20,8 @@ from hostler.sandbox.entities import Comment, Issue, Repo
 from hostler.sandbox.ledger import Entry
 from hostler.sandbox.pull_entities import Pull, ReviewComment
 from hostler.sandbox.world import World
-from hostler.store.leases import all_leases
-from hostler.store.operator_commands import CommandRow, CommandStatus, commands_in
+from hostler.store.governor import all_leases
+from hostler.store.operator import CommandRow, CommandStatus, commands_in
 from hostler.store.outbox import open_writes
 from hostler.store.runs import Run, open_runs, runs_of
 from hostler.store.tasks import Task, TaskState, tasks_in

@@ -16,7 +16,7 @@ from soak_town import ALLOWED, OPERATOR, STRANGER, US
 
 from hostler.forge.markers import tokens_in
 from hostler.sandbox.ledger import Entry
-from hostler.store.operator_commands import CommandStatus
+from hostler.store.operator import CommandStatus
 from hostler.store.tasks import TaskState
 
 Violations = list[str]

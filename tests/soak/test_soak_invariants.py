@@ -12,7 +12,7 @@ from soak_plan import Story
 from soak_town import ALLOWED, OPERATOR, SPEAKER, STRANGER, US
 
 from hostler.sandbox.ledger import Entry
-from hostler.store.operator_commands import CommandRow, CommandStatus
+from hostler.store.operator import CommandRow, CommandStatus
 from hostler.store.runs import Run, RunState
 from hostler.store.tasks import Flow, Task, TaskState
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from hostler.clock import Clock, SystemClock
 from hostler.store import Patience, Store, open_store
-from hostler.store.inspection import Inspection, inspect_database
-from hostler.store.migrate import Plan, Upgrade, upgrade
-from hostler.store.place import Place, find_place
+from hostler.store.admin.inspect import Inspection, inspect_database
+from hostler.store.admin.migrate import Plan, Upgrade, upgrade
+from hostler.store.engine.backend import Place, find_place
 
 # Long enough for a loaded machine; only tests of waiting in vain use less.
 PATIENT = Patience(queue_seconds=60.0, begin_seconds=60.0)

@@ -25,18 +25,22 @@ from hostler.errors import (
     StoreMissing,
     StoreNewer,
 )
-from hostler.store import pgtools
-from hostler.store.backup import backup_path, take_backup, verify_backup
-from hostler.store.homelock import home_lock
-from hostler.store.meta import read_meta
-from hostler.store.migrate import Plan
-from hostler.store.owned import owned_on_server
-from hostler.store.postgres import migration_lock
-from hostler.store.restore import restore
-from hostler.store.revision import HEAD
-from hostler.store.tables import store_meta
-from hostler.store.vacuum import vacuum
-from hostler.store.writers import WriterQueue
+from hostler.store.admin import backup
+from hostler.store.admin.backup import (
+    backup_path,
+    owned_on_server,
+    read_meta,
+    restore,
+    take_backup,
+    verify_backup,
+)
+from hostler.store.admin.inspect import vacuum
+from hostler.store.admin.migrate import Plan
+from hostler.store.admin.revision import HEAD
+from hostler.store.engine.locks import home_lock
+from hostler.store.engine.postgres import migration_lock
+from hostler.store.engine.sqlite import WriterQueue
+from hostler.store.schema import store_meta
 
 
 def put(database, key, size=1):
@@ -322,7 +326,7 @@ def test_going_back_from_a_newer_layout_keeps_its_tables_and_leaves_none_behind(
     assert postgres_database.inspect().sound
     # What is kept is all of the newer database.
     ours = owned_on_server(postgres_database.place, PATIENT)
-    pgtools.undump(postgres_database.place, kept, ours)
+    backup.undump(postgres_database.place, kept, ours)
     assert halves(server, postgres_database) == [("kept",)]
     assert not postgres_database.upgrade(plan).changed
 
@@ -370,7 +374,7 @@ def test_no_restore_while_another_host_migrates(postgres_database):
 @pytest.mark.postgres
 def test_a_restore_waits_no_longer_for_tables_that_others_use(postgres_database, monkeypatch):
     file = back_up(postgres_database)
-    monkeypatch.setattr("hostler.store.pgtools.LOCK_MILLISECONDS", 200)
+    monkeypatch.setattr("hostler.store.admin.backup.LOCK_MILLISECONDS", 200)
     with closing(postgres_database.open()) as store, store.read() as tx:
         read_meta(tx)
         with pytest.raises(StoreError, match="lock timeout"):
@@ -521,7 +525,7 @@ def test_the_log_of_a_database_that_may_not_be_read_is_not_replayed_into_the_new
 
 
 def test_a_copy_is_of_its_first_moment_however_many_write_meanwhile(sqlite_database, monkeypatch):
-    monkeypatch.setattr("hostler.store.copies._PAGES_PER_STEP", 1)
+    monkeypatch.setattr("hostler.store.admin.backup._PAGES_PER_STEP", 1)
     put(sqlite_database, "before", 20_000)
     written = []
 

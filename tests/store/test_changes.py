@@ -11,11 +11,11 @@ from children import Child
 from database import Database
 from sqlalchemy import insert
 
-from hostler.store import listener as listener_module
-from hostler.store.changes import Changes
-from hostler.store.listener import CHANNEL, Listener
-from hostler.store.meta import read_meta
-from hostler.store.tables import store_meta
+from hostler.store.admin.backup import read_meta
+from hostler.store.engine import postgres as listener_module
+from hostler.store.engine.postgres import CHANNEL, Listener
+from hostler.store.schema import store_meta
+from hostler.store.store import Changes
 
 POLL = 0.25
 

@@ -9,7 +9,7 @@ from hostler import health
 from hostler.clock import FakeClock
 from hostler.health import Context, Status
 from hostler.store import checks
-from hostler.store.migrate import Plan
+from hostler.store.admin.migrate import Plan
 
 
 @pytest.fixture

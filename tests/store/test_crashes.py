@@ -11,7 +11,7 @@ from children import Child
 from database import Database
 from sqlalchemy import insert, select
 
-from hostler.store.tables import repositories, store_meta
+from hostler.store.schema import repositories, store_meta
 
 
 def write_until_killed(pipe, home, name):

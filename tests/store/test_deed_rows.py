@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hostler.store.deeds import KEPT, Deed, What, add_deed, deeds_of, forget_deeds
+from hostler.store.operator import KEPT, Deed, What, add_deed, deeds_of, forget_deeds
 
 AT = "2026-03-01T10:00:00.000Z"
 

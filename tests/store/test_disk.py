@@ -17,10 +17,10 @@ from sqlalchemy import delete, insert, select
 from file_rights import give_up_rights
 from hostler.clock import SystemClock
 from hostler.errors import StoreCorrupt, StoreError, StoreFull, StoreReadOnly
-from hostler.store.meta import read_meta
-from hostler.store.migrate import Plan
-from hostler.store.tables import store_meta
-from hostler.store.vacuum import vacuum
+from hostler.store.admin.backup import read_meta
+from hostler.store.admin.inspect import vacuum
+from hostler.store.admin.migrate import Plan
+from hostler.store.schema import store_meta
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_opening_and_upgrading_on_a_full_disk_say_so(disk):
 
 
 def test_a_backup_that_does_not_fit_leaves_no_half(on_disk, disk):
-    from hostler.store.backup import take_backup
+    from hostler.store.admin.backup import take_backup
 
     with closing(on_disk.open()) as store:
         put(store, "large", 400_000)

@@ -6,18 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from hostler.store.history import Sums, ended_since, newest_end
-from hostler.store.runs import Run, RunState, add_run
-from hostler.store.task_marks import marks_of, newest_order, tasks_by_id
-from hostler.store.task_pages import newest_in, task_page, titles_of
+from hostler.store.runs import Run, RunState, Sums, add_run, ended_since, newest_end
 from hostler.store.tasks import (
     Flow,
     Task,
     TaskState,
     add_task,
     change_task,
+    marks_of,
+    newest_in,
+    newest_order,
     note_gate,
     require_task,
+    task_page,
+    tasks_by_id,
+    titles_of,
 )
 
 RUN = Run("r", "t", "barn", 1, 1, "work", "helper", "command", "p", "f", "2026-01-01")

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from hostler.model import RepoName, ScopeKind, Surface, TokenStatus
-from hostler.store.feeds import (
+from hostler.store.inbox import (
+    FeedbackScan,
+    InboxRow,
+    Observed,
+    Watermark,
+    known_events,
+    pending_inbox_rows,
+)
+from hostler.store.repositories import (
     clear_moved,
     find_chain,
     forget_threads,
@@ -15,8 +23,6 @@ from hostler.store.feeds import (
     save_chain,
     threads_in_step,
 )
-from hostler.store.inbox import InboxRow, known_events, pending_inbox_rows
-from hostler.store.scans import FeedbackScan, Observed, Watermark
 
 HERE = RepoName("octo", "stable")
 MOMENT = "2026-01-01T00:00:00.000Z"

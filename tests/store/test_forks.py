@@ -9,10 +9,10 @@ from contextlib import closing
 import pytest
 from sqlalchemy import insert
 
-from hostler.store import writers
-from hostler.store.forks import PerProcess
-from hostler.store.meta import read_meta
-from hostler.store.tables import store_meta
+from hostler.store.admin.backup import read_meta
+from hostler.store.engine import sqlite
+from hostler.store.engine.backend import PerProcess
+from hostler.store.schema import store_meta
 
 
 def put(store, key):
@@ -109,7 +109,7 @@ def test_a_child_forked_while_a_thread_looks_for_its_queue_can_write(sqlite_data
         return "stored"
 
     # As a thread of the parent would hold it at that moment.
-    with writers._queues_guard:
+    with sqlite._queues_guard:
         assert in_a_forked_child(in_child) == "stored"
 
 

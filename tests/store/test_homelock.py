@@ -11,14 +11,13 @@ from children import Child
 
 from hostler.clock import FakeClock, SystemClock
 from hostler.errors import HomeLocked, StoreReadOnly
-from hostler.store.holders import read_holder
-from hostler.store.homelock import FILE_NAME, HomeLock, home_lock, who_works
+from hostler.store.engine.locks import FILE_NAME, HomeLock, home_lock, read_holder, who_works
 
 REPLACE = """
 import os, sys
 from pathlib import Path
 from hostler.clock import SystemClock
-from hostler.store.homelock import HomeLock
+from hostler.store.engine.locks import HomeLock
 home = Path(sys.argv[1])
 if len(sys.argv) == 2:
     descriptor = HomeLock.take(home, SystemClock()).hand_over()

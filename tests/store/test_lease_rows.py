@@ -8,20 +8,26 @@ import pytest
 from sqlalchemy import update
 
 from hostler.errors import StoreError
-from hostler.store import leases as rows
-from hostler.store.demand import (
+from hostler.store import governor as rows
+from hostler.store.governor import (
     Claim,
     Demand,
+    Holder,
+    Lease,
+    Parked,
+    Standing,
     all_demand,
     claims,
     drop_demand,
+    park_pool,
+    parked_pool,
+    parked_pools,
     put_demand,
     renew_demand,
     take_one,
+    unpark_pool,
 )
-from hostler.store.lease_tables import leases as table
-from hostler.store.leases import Holder, Lease, Standing
-from hostler.store.parked import Parked, park_pool, parked_pool, parked_pools, unpark_pool
+from hostler.store.schema import leases as table
 
 ADA = Holder("ada", "boot-1", "pid:[1]", 4_194_304, 2**40)
 BOB = replace(ADA, pid=12)

@@ -5,16 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hostler.model import RepoName, Surface
-from hostler.store.held import blocked_threads, count_held, hold, rows_to_look_at
 from hostler.store.inbox import (
     FeedbackEvent,
     InboxRow,
     add_inbox_row,
+    blocked_threads,
     consume_inbox_rows,
+    count_held,
+    hold,
+    is_first,
     pending_inbox_rows,
     record_feedback_event,
+    rows_to_look_at,
+    was_told,
 )
-from hostler.store.pulls import (
+from hostler.store.pull_requests import (
     Floors,
     PullRow,
     PullStatus,
@@ -25,8 +30,7 @@ from hostler.store.pulls import (
     pulls_numbered,
     raise_floors,
 )
-from hostler.store.remarks import is_first, was_told
-from hostler.store.repo import Repo
+from hostler.store.repositories import Repo
 from hostler.store.tasks import (
     Flow,
     Task,

@@ -26,9 +26,9 @@ from hostler.clock import FakeClock
 from hostler.errors import StoreConflict
 from hostler.model import ActionToken, RepoName, ScopeKind, Surface, TokenStatus
 from hostler.store import known_repositories
-from hostler.store.instants import normal_stamp
-from hostler.store.tables import action_tokens, poll_cursors, repositories
-from hostler.store.tokens import TokenEvent, next_attempts, next_status
+from hostler.store.outbox import TokenEvent, next_attempts, next_status
+from hostler.store.schema import action_tokens, poll_cursors, repositories
+from hostler.store.transaction import normal_stamp
 
 NAMES = [RepoName("octo", "a"), RepoName("octo", "b"), RepoName("octo", "c")]
 repos = st.sampled_from(NAMES)

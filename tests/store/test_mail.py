@@ -8,9 +8,7 @@ import pytest
 
 from hostler.errors import StoreConflict
 from hostler.model import RepoName, ScopeKind
-from hostler.store.transaction import MAX_VALUES_PER_STATEMENT
 from hostler.store.inbox import (
-
     FeedbackEvent,
     InboxRow,
     add_inbox_row,
@@ -30,6 +28,7 @@ from hostler.store.outbox import (
     open_writes,
     recorded_ids,
 )
+from hostler.store.transaction import MAX_VALUES_PER_STATEMENT
 
 HERE = RepoName("octo", "stable")
 MOMENT = "2026-01-01T00:00:00.000Z"

@@ -15,16 +15,15 @@ from sqlalchemy import inspect as look_at
 
 from hostler.clock import FakeClock, SystemClock
 from hostler.errors import HomeLocked, StoreBusy, StoreError, StoreNewer, StoreOutdated
-from hostler.store import sqlite
-from hostler.store.backup import verify_backup
-from hostler.store.homelock import home_lock
-from hostler.store.layout import differences
-from hostler.store.meta import read_meta
-from hostler.store.migrate import MIGRATIONS, Plan, known_revisions, present_revision, upgrade
-from hostler.store.postgres import TRY_SCOPE, scope_key
-from hostler.store.revision import HEAD, REVISIONS
+from hostler.store.admin.backup import read_meta, verify_backup
+from hostler.store.admin.inspect import differences
+from hostler.store.admin.migrate import MIGRATIONS, Plan, known_revisions, present_revision, upgrade
+from hostler.store.admin.revision import HEAD, REVISIONS
+from hostler.store.engine import sqlite
+from hostler.store.engine.locks import home_lock
+from hostler.store.engine.postgres import TRY_SCOPE, scope_key
+from hostler.store.schema import action_tokens, metadata
 from hostler.store.store import make_backend
-from hostler.store.tables import action_tokens, metadata
 
 MIGRATION = """
 from alembic import op
@@ -210,7 +209,7 @@ def test_two_homes_do_not_migrate_one_server_at_once(server, tmp_path):
 def test_without_pg_dump_an_upgrade_needs_the_word_of_a_person(
     postgres_database, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("hostler.store.pgtools.find_tool", lambda name: None)
+    monkeypatch.setattr("hostler.store.admin.backup.find_tool", lambda name: None)
     plan = with_another(tmp_path, "pass")
     with pytest.raises(StoreError, match="pg_dump") as caught:
         postgres_database.upgrade(plan)

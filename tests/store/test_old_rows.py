@@ -8,7 +8,6 @@ import pytest
 
 from hostler.errors import StoreConflict
 from hostler.model import RepoName, ScopeKind, TokenStatus
-from hostler.store.deeds import Deed, What, add_deed, deeds_of
 from hostler.store.inbox import (
     FeedbackEvent,
     InboxRow,
@@ -18,39 +17,9 @@ from hostler.store.inbox import (
     pending_feedback_events,
     record_feedback_event,
 )
-from hostler.store.old_runs import runs_before, runs_named
-from hostler.store.old_tasks import (
-    depended_on,
-    families,
-    remove_tasks,
-    roots_before,
-    threads_with_words,
-    ties_of,
-)
-from hostler.store.old_threads import (
-    look_at_threads,
-    newest_issues,
-    newest_shown,
-    remove_threads,
-    tasks_of_threads,
-    threads_after,
-)
-from hostler.store.old_writes import (
-    BARE,
-    empty_writes,
-    remove_writes,
-    writes_before,
-    writes_named,
-)
-from hostler.store.outbox import (
-    Lane,
-    OutboxRow,
-    WriteState,
-    add_write,
-    find_write,
-    recorded_ids,
-)
-from hostler.store.pulls import (
+from hostler.store.operator import Deed, What, add_deed, deeds_of
+from hostler.store.outbox import Lane, OutboxRow, WriteState, add_write, find_write, recorded_ids
+from hostler.store.pull_requests import (
     Floors,
     PullRow,
     PullStatus,
@@ -59,7 +28,28 @@ from hostler.store.pulls import (
     find_pull,
     raise_floors,
 )
-from hostler.store.repo import Repo
+from hostler.store.repositories import Repo
+from hostler.store.retention import (
+    BARE,
+    depended_on,
+    empty_writes,
+    families,
+    look_at_threads,
+    newest_issues,
+    newest_shown,
+    remove_tasks,
+    remove_threads,
+    remove_writes,
+    roots_before,
+    runs_before,
+    runs_named,
+    tasks_of_threads,
+    threads_after,
+    threads_with_words,
+    ties_of,
+    writes_before,
+    writes_named,
+)
 from hostler.store.runs import Run, RunState, add_run, find_run
 from hostler.store.tasks import Flow, Task, TaskState, add_task, find_task
 

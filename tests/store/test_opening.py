@@ -19,12 +19,12 @@ from hostler.errors import (
     StoreUnsteady,
 )
 from hostler.store import open_store
-from hostler.store.backup import take_backup, verify_backup
-from hostler.store.place import PostgresPlace, find_place
-from hostler.store.revision import HEAD
+from hostler.store.admin.backup import take_backup, verify_backup
+from hostler.store.admin.inspect import vacuum
+from hostler.store.admin.revision import HEAD
+from hostler.store.engine.backend import PostgresPlace, find_place
+from hostler.store.engine.errors import translated
 from hostler.store.store import make_backend
-from hostler.store.translate import translated
-from hostler.store.vacuum import vacuum
 
 
 def test_where_nothing_is_the_database_is_missing_and_is_not_created(empty):
@@ -79,7 +79,7 @@ def test_who_opens_a_database_that_is_just_made_looks_again(home, monkeypatch):
 def test_a_full_disk_is_told_also_where_it_cannot_be_opened(home, monkeypatch):
     place = find_place(home)
     said = _made_too_late(place)
-    monkeypatch.setattr("hostler.store.translate._is_full", lambda _place: True)
+    monkeypatch.setattr("hostler.store.engine.errors._is_full", lambda _place: True)
     with pytest.raises(StoreFull), translated(place, reading=True):
         raise said
 
@@ -166,7 +166,7 @@ def test_a_url_without_a_password_names_a_server(home, scheme):
 
 
 def test_without_the_driver_the_missing_package_is_named(home, monkeypatch):
-    monkeypatch.setattr("hostler.store.postgres.find_spec", lambda name: None)
+    monkeypatch.setattr("hostler.store.engine.postgres.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match="PostgreSQL"):
         open_store(home, "postgresql://db.example/hostler")
 

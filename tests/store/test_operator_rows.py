@@ -8,26 +8,24 @@ import pytest
 
 from hostler.errors import StoreConflict
 from hostler.model import RepoName
-from hostler.store.operator_commands import (
+from hostler.store.operator import (
     OPEN,
+    RESTART,
     CommandRow,
     CommandStatus,
+    Operation,
+    OperationStatus,
     add_command,
+    begin_operation,
     change_command,
+    change_operation,
     commands_in,
     find_command,
+    find_operation,
     remove_commands,
     threads_commanded,
 )
-from hostler.store.repo import Repo
-from hostler.store.runtime_operations import (
-    RESTART,
-    Operation,
-    OperationStatus,
-    begin_operation,
-    change_operation,
-    find_operation,
-)
+from hostler.store.repositories import Repo
 
 HERE, THERE = RepoName("octo", "stable"), RepoName("octo", "meadow")
 

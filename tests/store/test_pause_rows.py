@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hostler.clock import FakeClock
-from hostler.store.pauses import ALL, Pause, pause, pauses, project_scope, unpause
+from hostler.store.operator import ALL, Pause, all_pauses, pause, project_scope, unpause
 
 
 def test_a_pause_comes_back_as_it_was_stored(store):
@@ -14,17 +14,17 @@ def test_a_pause_comes_back_as_it_was_stored(store):
         moment = tx.stamp()
     with store.read() as tx:
         expected = Pause("project:stable", moment, "ann", "a release, 100 %")
-        assert pauses(tx) == {"project:stable": expected}
+        assert all_pauses(tx) == {"project:stable": expected}
 
 
 def test_pausing_again_keeps_the_first_moment_and_reason(store, clock: FakeClock):
     with store.write() as tx:
         assert pause(tx, ALL, "ann", "first")
-        before = pauses(tx)
+        before = all_pauses(tx)
     clock.advance(60)
     with store.write() as tx:
         assert not pause(tx, ALL, "bob", "second")
-        assert pauses(tx) == before
+        assert all_pauses(tx) == before
 
 
 def test_scopes_are_lifted_one_by_one(store):
@@ -33,14 +33,14 @@ def test_scopes_are_lifted_one_by_one(store):
             pause(tx, scope, "ann", "")
         assert unpause(tx, project_scope("a"))
         assert not unpause(tx, project_scope("a"))
-        assert set(pauses(tx)) == {ALL, "project:b"}
+        assert set(all_pauses(tx)) == {ALL, "project:b"}
         assert pause(tx, project_scope("a"), "ann", "")
 
 
 def test_a_project_named_all_is_not_everything(store):
     with store.write() as tx:
         pause(tx, project_scope(ALL), "ann", "")
-        assert ALL not in pauses(tx)
+        assert ALL not in all_pauses(tx)
         assert not unpause(tx, ALL)
 
 
@@ -51,4 +51,4 @@ def test_a_scope_is_never_empty(store, wrong):
     with pytest.raises(ValueError, match="has a"), store.write() as tx:
         wrong(tx)
     with store.read() as tx:
-        assert pauses(tx) == {}
+        assert all_pauses(tx) == {}

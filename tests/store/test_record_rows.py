@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.model import stamp
-from hostler.store.poll_hours import KEPT as POLLS_KEPT
-from hostler.store.poll_hours import Polls, add_polls, polls_since
-from hostler.store.pool_samples import KEPT, PoolSample, add_samples, samples_since
+from hostler.store.governor import SAMPLE_RETENTION, PoolSample, add_samples, samples_since
+from hostler.store.repositories import KEPT as POLLS_KEPT
+from hostler.store.repositories import Polls, add_polls, polls_since
 
 SECONDS = st.integers(0, 1000).map(float)
 MOMENTS = st.sampled_from(["", "2026-03-01T00:00:00.000Z", "2026-03-02T00:00:00.000Z"])
@@ -35,7 +35,7 @@ def sample(at, pool="openai", **more):
 def test_samples_are_kept_for_a_day(store):
     with store.write() as tx:
         now = tx.now()
-        old, new = stamp(now - KEPT - timedelta(seconds=1)), stamp(now)
+        old, new = stamp(now - SAMPLE_RETENTION - timedelta(seconds=1)), stamp(now)
         add_samples(tx, [sample(old)])
         add_samples(tx, [sample(new, active=3), sample(new, "google", parked=True)])
         add_samples(tx, [sample(new, active=4, breaker="open")])

@@ -8,7 +8,7 @@ from sqlalchemy import update
 from hostler.errors import StoreConflict
 from hostler.model import RepoName, ScopeKind, Surface, TokenStatus
 from hostler.store import known_repositories
-from hostler.store.tables import poll_cursors
+from hostler.store.schema import poll_cursors
 
 HERE = RepoName("octo", "stable")
 THERE = RepoName("octo", "barn")

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.model import TokenStatus, parse_stamp, stamp
-from hostler.store.instants import age, clamped_deadline, normal_stamp, not_after
-from hostler.store.postgres import scope_key, scope_keys
-from hostler.store.tokens import TokenEvent, next_attempts, next_status
+from hostler.store.engine.postgres import scope_key, scope_keys
+from hostler.store.outbox import TokenEvent, next_attempts, next_status
+from hostler.store.transaction import age, clamped_deadline, normal_stamp, not_after
 
 moments = st.datetimes(datetime(1971, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))
 spans = st.timedeltas(timedelta(0), timedelta(days=400))

@@ -11,7 +11,7 @@ from database import HASTY, Database
 from sqlalchemy import func, insert, select
 
 from hostler.errors import StoreBusy
-from hostler.store.tables import repositories
+from hostler.store.schema import repositories
 
 CAP = 5
 pytestmark = pytest.mark.postgres

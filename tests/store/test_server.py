@@ -14,9 +14,10 @@ from sqlalchemy import insert
 from sqlalchemy.exc import OperationalError
 
 from hostler.errors import StoreError, StoreMissing, StoreReadOnly, StoreUnreachable
-from hostler.store import listener, pgtools
-from hostler.store.meta import read_meta
-from hostler.store.tables import store_meta
+from hostler.store.admin import backup
+from hostler.store.admin.backup import read_meta
+from hostler.store.engine import postgres
+from hostler.store.schema import store_meta
 
 pytestmark = pytest.mark.postgres
 
@@ -142,15 +143,15 @@ def silent_port():
 @pytest.mark.timeout(60)
 @pytest.mark.usefixtures("server")
 def test_a_server_that_never_answers_is_not_waited_for(home, silent_port, monkeypatch, tmp_path):
-    for name in ("place", "postgres"):
-        monkeypatch.setattr(f"hostler.store.{name}.CONNECT_SECONDS", 2)
+    for name in ("backend", "postgres"):
+        monkeypatch.setattr(f"hostler.store.engine.{name}.CONNECT_SECONDS", 2)
     database = Database(home, f"postgresql://me@127.0.0.1:{silent_port}/hostler")
     with pytest.raises(StoreUnreachable, match="does not answer"):
         database.open()
     with pytest.raises(OperationalError, match="timeout"):
-        listener.Listener(database.place, str, print).heard()
+        postgres.Listener(database.place, str, print).heard()
     with pytest.raises(StoreError, match="pg_dump failed"):
-        pgtools.dump(database.place, tmp_path / "x.dump", ["a"])
+        backup.dump(database.place, tmp_path / "x.dump", ["a"])
 
 
 def test_an_address_for_libpq_has_bounds_and_no_plus_for_a_space(home):

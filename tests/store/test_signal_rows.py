@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from hostler.model import stamp
-from hostler.store.signals import KEPT, Signal, Source, add_signals, signals_of_pool
+from hostler.store.governor import SIGNAL_RETENTION, Signal, Source, add_signals, signals_of_pool
 
 
 def signal(run="r1", pool="openai", reason="rate_limited", **more):
@@ -29,7 +29,7 @@ def test_signals_are_kept_in_their_order_with_whose_they_are(store):
 
 def test_what_is_old_is_forgotten(store):
     with store.write() as tx:
-        old = stamp(tx.now() - KEPT - timedelta(seconds=1))
+        old = stamp(tx.now() - SIGNAL_RETENTION - timedelta(seconds=1))
         add_signals(tx, [signal(at=old), signal(run="r1")])
     with store.write() as tx:
         add_signals(tx, [signal(run="r2", pool="google")])

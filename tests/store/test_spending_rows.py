@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hostler.store.notices import (
+from hostler.store.operator import (
     Notice,
     NoticeState,
     add_notice,
@@ -15,8 +15,7 @@ from hostler.store.notices import (
     known_notices,
     queued_notices,
 )
-from hostler.store.runs import Run, RunState, add_run
-from hostler.store.spending import Spent, spent_by_tasks, spent_since
+from hostler.store.runs import Run, RunState, Spent, add_run, spent_by_tasks, spent_since
 
 BASE = Run("r", "t", "stable", 1, 1, "work", "helper", "command", "p", "f", "2026-01-01")
 

@@ -7,13 +7,20 @@ from dataclasses import replace
 import pytest
 
 from hostler.model import RepoName
-from hostler.store.deeds import Deed, What, add_deed, deeds_of
-from hostler.store.references import IssueRef
-from hostler.store.removal import remove_task
+from hostler.store.operator import Deed, What, add_deed, deeds_of
+from hostler.store.retention import remove_task
 from hostler.store.runs import Run, RunState, add_run, find_run
-from hostler.store.task_counts import count_states
-from hostler.store.task_names import ids_like, newest_of_issue
-from hostler.store.tasks import Flow, Task, TaskState, add_task, find_task, next_order
+from hostler.store.task_lookup import ids_like, newest_of_issue
+from hostler.store.tasks import (
+    Flow,
+    IssueRef,
+    Task,
+    TaskState,
+    add_task,
+    count_states,
+    find_task,
+    next_order,
+)
 
 IDS = ("20260301-101500-a", "20260301-101500-a-2", "20260301-101500-B", "20260302-090000-a%b_c")
 

@@ -9,9 +9,19 @@ import pytest
 from hostler.clock import FakeClock
 from hostler.errors import StoreConflict
 from hostler.model import RepoName
-from hostler.store.inbox import FeedbackEvent, InboxRow, add_inbox_row, record_feedback_event
-from hostler.store.issue_states import CLOSED, MISSING, OPEN, issues_seen, note_issue
-from hostler.store.pulls import (
+from hostler.store.dependencies import CLOSED, MISSING, OPEN, issues_seen, note_issue
+from hostler.store.inbox import (
+    FeedbackEvent,
+    InboxRow,
+    add_inbox_row,
+    is_newest,
+    record_feedback_event,
+    rows_by_key,
+    rows_of_thread,
+    supersede,
+    waiting_keys,
+)
+from hostler.store.pull_requests import (
     Floors,
     PullRow,
     PullStatus,
@@ -23,7 +33,6 @@ from hostler.store.pulls import (
     raise_floors,
     watched_heads,
 )
-from hostler.store.remarks import is_newest, rows_by_key, rows_of_thread, supersede, waiting_keys
 from hostler.store.repositories import add_repository, rename_repository
 from hostler.store.tasks import (
     Flow,

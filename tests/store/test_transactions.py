@@ -12,8 +12,8 @@ from sqlalchemy import func, insert, select
 
 from hostler.errors import StoreConflict, StoreError, StoreReadOnly
 from hostler.model import stamp
-from hostler.store.meta import read_meta
-from hostler.store.tables import repositories, store_meta
+from hostler.store.admin.backup import read_meta
+from hostler.store.schema import repositories, store_meta
 from hostler.telemetry.metrics import metrics
 from hostler.telemetry.names import STORE_TRANSACTIONS
 

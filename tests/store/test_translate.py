@@ -11,8 +11,8 @@ import sqlalchemy.exc
 from psycopg import errors as postgres_errors
 
 from hostler.errors import HostlerError, StoreBusy, StoreConflict, StoreFull, StoreReadOnly
-from hostler.store.place import find_place
-from hostler.store.translate import (
+from hostler.store.engine.backend import find_place
+from hostler.store.engine.errors import (
     CLASSES,
     SQLITE,
     SQLSTATES,

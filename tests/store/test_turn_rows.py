@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hostler.store.turns import last_turns, take_turn
+from hostler.store.governor import last_turns, take_turn
 
 
 def test_the_last_to_have_its_turn_has_the_highest_number(store):

@@ -18,14 +18,14 @@ from sqlalchemy import insert
 
 from hostler.clock import SystemClock
 from hostler.errors import StoreBusy
-from hostler.store import holders
-from hostler.store.meta import read_meta
-from hostler.store.migrate import Plan, upgrade
-from hostler.store.place import SqlitePlace
-from hostler.store.revision import HEAD
-from hostler.store.tables import store_meta
-from hostler.store.vacuum import vacuum
-from hostler.store.writers import WriterQueue
+from hostler.store.admin.backup import read_meta
+from hostler.store.admin.inspect import vacuum
+from hostler.store.admin.migrate import Plan, upgrade
+from hostler.store.admin.revision import HEAD
+from hostler.store.engine import locks
+from hostler.store.engine.backend import SqlitePlace
+from hostler.store.engine.sqlite import WriterQueue
+from hostler.store.schema import store_meta
 
 
 def put(store, key):
@@ -252,15 +252,15 @@ def test_a_child_outliving_its_killed_parent_keeps_no_lock(database):
 
 
 def test_the_kernels_list_of_locks_is_read_with_care(tmp_path):
-    assert holders.sqlite_writer(tmp_path / "missing-shm") is None
+    assert locks.sqlite_writer(tmp_path / "missing-shm") is None
     path = tmp_path / "hostler.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("CREATE TABLE t (a)")
         shm = SqlitePlace(path).shm
-        assert holders.sqlite_writer(shm) is None
+        assert locks.sqlite_writer(shm) is None
         connection.execute("BEGIN IMMEDIATE")
-        assert str(os.getpid()) in holders.sqlite_writer(shm)
+        assert str(os.getpid()) in locks.sqlite_writer(shm)
 
 
 @contextmanager

@@ -23,8 +23,8 @@ from streams_stage import Broken, copy_home, in_the_middle, played, well_on_its_
 from hostler.clock import SystemClock
 from hostler.forge import reading
 from hostler.store import Patience
-from hostler.store.migrate import upgrade
-from hostler.store.place import find_place
+from hostler.store.admin.migrate import upgrade
+from hostler.store.engine.backend import find_place
 from loaded_children import CONTEXT
 from shared_statements import share_statements
 

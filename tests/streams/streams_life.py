@@ -34,9 +34,10 @@ from hostler.forge.feeds.inbox import HEARD
 from hostler.forge.port import Cost
 from hostler.intake import Watch
 from hostler.model import RepoName
-from hostler.store import Patience, open_store, sqlite
-from hostler.store.held import rows_to_look_at
-from hostler.store.pulls import PullStatus, find_pull
+from hostler.store import Patience, open_store
+from hostler.store.engine import sqlite
+from hostler.store.inbox import rows_to_look_at
+from hostler.store.pull_requests import PullStatus, find_pull
 from hostler.store.tasks import TaskState, require_task, tasks_in
 
 PATIENT = Patience(queue_seconds=60.0, begin_seconds=60.0)

@@ -11,7 +11,7 @@ from streams_campaign import campaign
 from hostler.flows import storing, turns
 from hostler.forge.feeds import inbox, polling, surfaces
 from hostler.intake import applying
-from hostler.store.forge_tables import feedback_events
+from hostler.store.schema import feedback_events
 
 SEEDS = range(60)
 

@@ -15,8 +15,8 @@ from service_town import PLAY, github
 from tui_pane import Pane, kill
 
 from hostler.store import open_store
-from hostler.store.homelock import who_works
-from hostler.store.tables import poll_cursors
+from hostler.store.engine.locks import who_works
+from hostler.store.schema import poll_cursors
 from hostler.tui.terminal import can_be_drawn_on
 
 STUBBORN = "version = 1\nsteps = [{ ignore_sigterm = true }, { say = 'here' }, { hang = 600 }]\n"

@@ -143,7 +143,7 @@ def test_a_home_without_a_database_and_then_with_one(tmp_path, outlook):
     assert not outlook.wait(mark, 0.0)
     store = open_store(tmp_path)
     with store.write("x") as tx:
-        from hostler.store.pauses import pause
+        from hostler.store.operator import pause
 
         pause(tx, "all", "ann", "")
     store.close()

@@ -19,8 +19,8 @@ from hostler.model import stamp
 from hostler.runs import NewRun, admit
 from hostler.service.admission import SCOPES
 from hostler.service.snapshot import snapshot
-from hostler.store.pauses import pause, project_scope
-from hostler.store.pulls import PullRow, PullStatus, add_pull
+from hostler.store.operator import pause, project_scope
+from hostler.store.pull_requests import PullRow, PullStatus, add_pull
 from hostler.store.runs import RunState, change_run
 from hostler.store.tasks import TaskState
 from hostler.tui.state import News

@@ -19,9 +19,8 @@ from hostler.clock import SystemClock
 from hostler.config.settings import Settings, Web
 from hostler.errors import HostlerError
 from hostler.service.presence import ONE_TASK, SERVICE, Presence
-from hostler.store.holders import Holder
-from hostler.store.homelock import home_lock
-from hostler.store.pauses import ALL, pauses
+from hostler.store.engine.locks import Holder, home_lock
+from hostler.store.operator import ALL, all_pauses
 from hostler.web import notes
 from hostler.web.client import line as lines
 from hostler.web.client.finding import is_of_this_machine, is_to_be_asked, line_to_service
@@ -346,4 +345,4 @@ def test_a_real_api_with_another_token_is_not_used(home):
         with closing(Line(way.line.url, "another-token-0123456789", "bob")) as stranger:
             assert stranger.likeness() == ""
         with way.house.store.read() as tx:
-            assert pauses(tx) == {}
+            assert all_pauses(tx) == {}

@@ -20,7 +20,7 @@ from hostler.flows.submitting import LARGEST_PROMPT
 from hostler.service.admission import SCOPES
 from hostler.service.ordering import Wish
 from hostler.service.posting import Letter
-from hostler.store.pauses import ALL, pauses, project_scope
+from hostler.store.operator import ALL, all_pauses, project_scope
 from hostler.store.tasks import TaskState, change_task, require_task, tasks_in
 from hostler.web.client.line import NotTaken
 
@@ -77,7 +77,7 @@ def test_a_scope_is_held_back_and_let_go(way, scope):
     first, again = way.holds.pause(scope, "release  week"), way.holds.pause(scope, "other")
     assert (first.changed, again.changed, again.held) == (True, False, first.held)
     with way.house.store.read() as tx:
-        assert pauses(tx) == {scope: first.held}
+        assert all_pauses(tx) == {scope: first.held}
     assert (first.held.by, first.held.why) == (BOB, "release week")
     other = project_scope("field")
     way.holds.pause(other)
@@ -186,7 +186,7 @@ def as_a_command(act, way):
 
 def rows(house):
     with house.store.read() as tx:
-        return [asdict(task) for task in tasks_in(tx, tuple(TaskState))], pauses(tx)
+        return [asdict(task) for task in tasks_in(tx, tuple(TaskState))], all_pauses(tx)
 
 
 @pytest.fixture(scope="module")

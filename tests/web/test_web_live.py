@@ -17,9 +17,15 @@ from hostler.bus import Bus, MessageType, Sender
 from hostler.clock import FakeClock
 from hostler.service.admission import SCOPES
 from hostler.service.portrait import brief
-from hostler.store.task_marks import Marks, marks_of
-from hostler.store.task_pages import task_page
-from hostler.store.tasks import TaskState, change_task, note_gate, require_task
+from hostler.store.tasks import (
+    Marks,
+    TaskState,
+    change_task,
+    marks_of,
+    note_gate,
+    require_task,
+    task_page,
+)
 from hostler.web.live.journal import Place, TaskJournal, changed_between
 from hostler.web.live.sources import messages_after, next_shown
 from hostler.web.live.sse import event

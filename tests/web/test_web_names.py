@@ -9,7 +9,7 @@ from web_house import BEARER, Client
 
 from hostler.bus import Bus
 from hostler.bus.place import Place
-from hostler.store.pauses import pauses
+from hostler.store.operator import all_pauses
 from hostler.store.tasks import TaskState, require_task
 from hostler.telemetry import names
 from hostler.telemetry.metrics import metrics
@@ -52,7 +52,7 @@ def test_a_session_acts_for_whoever_holds_the_token_and_says_no_other_name(house
     refused = browser(house, **{BY: "bob"}).post(f"{API}/pause")
     assert (refused.status_code, refused.json()["error"]["kind"]) == (403, "no_name")
     with house.store.read() as tx:
-        assert pauses(tx) == {}
+        assert all_pauses(tx) == {}
     assert browser(house).post(f"{API}/tasks/{task.id}/stop").status_code == 200
     assert task_now(house, task).reason == "Stopped by ann."
 
@@ -62,7 +62,7 @@ def test_names_that_nobody_has_change_nothing(house, name):
     refused = asking(house, name).post(f"{API}/pause")
     assert (refused.status_code, refused.json()["error"]["kind"]) == (422, "unusable")
     with house.store.read() as tx:
-        assert pauses(tx) == {}
+        assert all_pauses(tx) == {}
 
 
 def test_where_everybody_may_come_no_name_counts(house):

@@ -8,7 +8,7 @@ import pytest
 from web_house import BASE, BEARER, TOKEN, Client
 
 from hostler.errors import HostlerError, StoreBusy, StoreConflict
-from hostler.store.pauses import pauses
+from hostler.store.operator import all_pauses
 from hostler.web.doors import Locks
 from hostler.web.guard import COOKIE, LARGEST_BODY, Guard
 from hostler.web.pages import local
@@ -147,7 +147,7 @@ def test_half_a_command_is_none(house):
     scope |= {"query_string": b"", "server": ("localhost", 80), "scheme": "http"}
     asyncio.run(house.app(scope, receive, send))
     with house.store.read() as tx:
-        assert (sent, pauses(tx)) == ([], {})
+        assert (sent, all_pauses(tx)) == ([], {})
 
 
 def test_a_defect_of_ours_is_one_answer_and_one_line_of_the_log(house, client, monkeypatch):

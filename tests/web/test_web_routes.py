@@ -12,11 +12,10 @@ from hostler.bus import task_bus
 from hostler.config import load_pools
 from hostler.model import stamp
 from hostler.service.admission import SCOPES
-from hostler.store.pauses import pauses
-from hostler.store.pool_samples import PoolSample, add_samples
-from hostler.store.pulls import PullRow, PullStatus, add_pull
+from hostler.store.governor import PoolSample, Signal, Source, add_samples, add_signals
+from hostler.store.operator import all_pauses
+from hostler.store.pull_requests import PullRow, PullStatus, add_pull
 from hostler.store.runs import find_run
-from hostler.store.signals import Signal, Source, add_signals
 from hostler.store.tasks import TaskState, require_task
 
 API = "/api/v1"
@@ -314,7 +313,7 @@ def test_repositories_and_everything_are_held_back(house, client):
     assert (held["scope"], held["changed"], held["by"]) == ("project:barn", True, "ann")
     ok(client.post(f"{API}/pause"))
     with house.store.read() as tx:
-        assert set(pauses(tx)) == {"all", "project:barn"}
+        assert set(all_pauses(tx)) == {"all", "project:barn"}
     lifted = ok(client.post(f"{API}/resume"))
     assert lifted == {"scope": "all", "changed": True, "still_paused": ["project:barn"]}
     assert ok(client.post(f"{API}/repositories/barn/resume"))["still_paused"] == []

@@ -17,13 +17,7 @@ from hostler.service.posting import Postbox
 from hostler.service.presence import presence
 from hostler.service.submission import Context, HandQueue
 from hostler.web.client.line import Line
-from hostler.web.client.ports import (
-    RemoteBuses,
-    RemoteHolds,
-    RemotePools,
-    RemoteQueue,
-    RemoteTasks,
-)
+from hostler.web.client.ports import RemoteBuses, RemoteHolds, RemotePools, RemoteQueue, RemoteTasks
 from hostler.web.serving import listen, serving, url_of
 
 BOB = "bob"

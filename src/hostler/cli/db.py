@@ -16,9 +16,9 @@ from hostler.cli.state import globals_of, settings_of
 
 if TYPE_CHECKING:
     from hostler.clock import Clock
-    from hostler.store.migrate import Upgrade
-    from hostler.store.place import Place
-    from hostler.store.writers import Patience
+    from hostler.store.admin.migrate import Upgrade
+    from hostler.store.engine.backend import Place
+    from hostler.store.engine.sqlite import Patience
     from hostler.telemetry.logs import Log
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -74,8 +74,8 @@ class _Target:
 def _target(context: typer.Context, command: str) -> Iterator[_Target]:
     """The database, by option, environment or settings, which are read before anything is done."""
     from hostler.clock import SystemClock
-    from hostler.store.place import find_place
-    from hostler.store.writers import Patience
+    from hostler.store.engine.backend import find_place
+    from hostler.store.engine.sqlite import Patience
 
     given = globals_of(context)
     settings = settings_of(given).settings
@@ -117,8 +117,8 @@ def upgrade(
     Example:
       hostler db upgrade
     """
-    from hostler.store.migrate import Plan
-    from hostler.store.migrate import upgrade as bring_up
+    from hostler.store.admin.migrate import Plan
+    from hostler.store.admin.migrate import upgrade as bring_up
     from hostler.telemetry.names import STORE_UPGRADED
 
     target = context.with_resource(_target(context, "upgrade"))
@@ -169,9 +169,9 @@ def back_up(
       hostler db backup
       hostler db backup --to /mnt/safe/hostler-monday.db
     """
-    from hostler.store.backup import backup_path, take_backup
-    from hostler.store.migrate import present_revision
-    from hostler.store.translate import missing
+    from hostler.store.admin.backup import backup_path, take_backup
+    from hostler.store.admin.migrate import present_revision
+    from hostler.store.engine.errors import missing
     from hostler.telemetry.names import STORE_BACKED_UP
 
     target = context.with_resource(_target(context, "backup"))
@@ -203,8 +203,8 @@ def restore(
     Example:
       hostler db restore ~/.hostler/backups/hostler-0002-20260301T120000000Z.db
     """
-    from hostler.store.restore import restore as go_back
-    from hostler.store.revision import HEAD
+    from hostler.store.admin.backup import restore as go_back
+    from hostler.store.admin.revision import HEAD
     from hostler.telemetry.names import STORE_RESTORED
 
     target = context.with_resource(_target(context, "restore"))
@@ -240,7 +240,7 @@ def check(context: typer.Context, json: Json = False) -> None:
       hostler db check
       hostler db check --json
     """
-    from hostler.store.inspection import inspect_database
+    from hostler.store.admin.inspect import inspect_database
 
     target = context.with_resource(_target(context, "check"))
     note(f"Checking {target.place} ...")
@@ -267,7 +267,7 @@ def vacuum(context: typer.Context, json: Json = False) -> None:
     Example:
       hostler db vacuum
     """
-    from hostler.store.vacuum import vacuum as give_back
+    from hostler.store.admin.inspect import vacuum as give_back
 
     target = context.with_resource(_target(context, "vacuum"))
     note(f"Vacuuming {target.place} ...")

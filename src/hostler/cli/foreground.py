@@ -24,7 +24,7 @@ def see_through(house: House, clock: Clock, log: Log, task: Task) -> Task:
     from hostler.errors import HomeLocked
     from hostler.service.following import Follower
     from hostler.service.presence import ONE_TASK
-    from hostler.store.homelock import home_lock
+    from hostler.store.engine.locks import home_lock
 
     follower, told = Follower(house.store, note_time, {task.id}), None
     while True:

@@ -11,7 +11,7 @@ from hostler.cli.output import YELLOW, coloured
 if TYPE_CHECKING:
     from hostler.governor.learned import Learned
     from hostler.governor.status import PoolStatus, Status
-    from hostler.store.leases import Lease
+    from hostler.store.governor import Lease
 
 
 def lines(found: Status) -> list[str]:

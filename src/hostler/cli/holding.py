@@ -31,7 +31,7 @@ def pause(context: typer.Context, why: Why = "", json: Json = False) -> None:
     Example:
       hostler pause --why "the laptop is on battery"
     """
-    from hostler.store.pauses import ALL
+    from hostler.store.operator import ALL
 
     found = with_holds(context, lambda to: to.pause(ALL, why), make=True)
     held, changed = found.held, found.changed
@@ -51,7 +51,7 @@ def unpause(context: typer.Context, json: Json = False) -> None:
       hostler unpause
     """
     from hostler.errors import StoreMissing
-    from hostler.store.pauses import ALL
+    from hostler.store.operator import ALL
 
     changed, left = False, list[str]()
     with suppress(StoreMissing):

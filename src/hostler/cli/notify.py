@@ -52,7 +52,7 @@ def test(
     from hostler.errors import HostlerError
     from hostler.model import stamp
     from hostler.service.notify import address_of, post, shaped
-    from hostler.store.notices import Notice
+    from hostler.store.operator import Notice
 
     settings = settings_of(globals_of(context)).settings.notify
     address = address_of(settings, os.environ)

@@ -136,7 +136,7 @@ def pause(
       hostler repo pause stable --why "release week"
     """
     from hostler.config.repos import meant
-    from hostler.store.pauses import project_scope
+    from hostler.store.operator import project_scope
 
     found = meant(settings_of(globals_of(context)).settings.repo, repository)
     scope = project_scope(found)
@@ -181,7 +181,7 @@ def unpause(context: typer.Context, repository: Which, json: Json = False) -> No
 def _lift(context: typer.Context, project: str) -> tuple[bool, bool]:
     """Remove a pause; whether there was one, and whether everything is paused."""
     from hostler.errors import StoreMissing
-    from hostler.store.pauses import ALL, project_scope
+    from hostler.store.operator import ALL, project_scope
 
     try:
         changed, left = with_holds(context, lambda to: to.unpause(project_scope(project)))

@@ -13,8 +13,8 @@ from hostler.config.repos import full_name
 from hostler.config.settings import Repo, Settings
 from hostler.errors import StoreMissing
 from hostler.store import Transaction, open_store
-from hostler.store.pauses import ALL, Pause, pauses, project_scope
-from hostler.store.pulls import PullRow, pulls_in
+from hostler.store.operator import ALL, Pause, all_pauses, project_scope
+from hostler.store.pull_requests import PullRow, pulls_in
 from hostler.store.tasks import OVER, Task, TaskState, tasks_in
 
 UNFINISHED = tuple(state for state in TaskState if state not in OVER)
@@ -86,7 +86,7 @@ class Facts:
 def facts_of(home: Path, settings: Settings, *, only: str = "") -> list[Facts]:
     """Every watched repository, or one; without a database, what the settings say."""
     with _reading(home, settings) as tx:
-        held = pauses(tx) if tx else {}
+        held = all_pauses(tx) if tx else {}
         tasks = tasks_in(tx, UNFINISHED) if tx else []
         return [_facts(tx, settings, id, held, tasks) for id in settings.repo if only in ("", id)]
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hostler.service import House, Journal, ServiceRunner
     from hostler.service.restarting import Means
     from hostler.service.webhooks import Receiver
-    from hostler.store.homelock import HomeLock
+    from hostler.store.engine.locks import HomeLock
 
 
 commands = typer.Typer(name="service", rich_markup_mode=None, invoke_without_command=True)

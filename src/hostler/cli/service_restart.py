@@ -15,7 +15,7 @@ from hostler.cli.state import globals_of, settings_of
 if TYPE_CHECKING:
     from hostler.clock import Clock
     from hostler.store import Store
-    from hostler.store.runtime_operations import Operation
+    from hostler.store.operator import Operation
 
 # A commit wakes us; this is for a service that was killed, which says nothing.
 LOOK_SECONDS = 5.0
@@ -87,7 +87,7 @@ def _ask(store: Store) -> bool:
 
 
 def _last(store: Store) -> Operation:
-    from hostler.store.runtime_operations import RESTART, find_operation
+    from hostler.store.operator import RESTART, find_operation
 
     with store.read() as tx:
         found = find_operation(tx, RESTART)

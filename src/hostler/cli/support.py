@@ -124,7 +124,7 @@ def _counts(given: Globals, loaded: Loaded | None) -> object:
 
     from hostler.errors import StoreMissing
     from hostler.store import open_store
-    from hostler.store.census import census
+    from hostler.store.admin.inspect import census
 
     url = loaded.settings.runtime.database_url if loaded else ""
     try:

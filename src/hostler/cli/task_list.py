@@ -67,7 +67,7 @@ def lines(tasks: list[tuple[int, Task]], now: datetime) -> Iterator[str]:
     """A line for each task, no longer than the terminal is wide."""
     from hostler.model import parse_stamp
     from hostler.service.following import state_words
-    from hostler.store.instants import age as age_of
+    from hostler.store.transaction import age as age_of
 
     columns = width()
     for depth, task in tasks:

@@ -66,7 +66,7 @@ def _lines(found: Portrait, held: Why) -> Iterator[str]:
 def _standing(found: Portrait) -> Iterator[tuple[str, str]]:
     from hostler.model import parse_stamp
     from hostler.service.following import state_words
-    from hostler.store.instants import age as age_of
+    from hostler.store.transaction import age as age_of
 
     task = found.task
     begun = parse_stamp(task.state_since)

@@ -12,7 +12,7 @@ from hostler.forge.port import Forge
 from hostler.intake import Watch
 from hostler.model import RepoName
 from hostler.store import Store
-from hostler.store.held import count_held
+from hostler.store.inbox import count_held
 from hostler.store.tasks import Task, TaskState, tasks_in
 from hostler.store.transaction import Transaction
 

@@ -20,7 +20,7 @@ from hostler.flows.trouble import after_trouble
 from hostler.flows.workplace import keep, progress
 from hostler.model import EPOCH
 from hostler.runs.errors import FenceLost
-from hostler.store.pulls import PullRow, find_pull
+from hostler.store.pull_requests import PullRow, find_pull
 from hostler.store.tasks import Task, TaskState, require_task
 from hostler.store.transaction import Transaction
 

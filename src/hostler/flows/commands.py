@@ -9,8 +9,8 @@ from hostler.flows.lineage import descendants
 from hostler.flows.status import publish
 from hostler.intake.takeover import give_back
 from hostler.runs import request_stop
-from hostler.store.deeds import Deed, What, add_deed
-from hostler.store.pulls import PullStatus, change_pull, find_pull
+from hostler.store.operator import Deed, What, add_deed
+from hostler.store.pull_requests import PullStatus, change_pull, find_pull
 from hostler.store.runs import open_runs
 from hostler.store.tasks import Task, TaskState, change_task
 from hostler.store.transaction import Transaction

@@ -14,7 +14,7 @@ from hostler.flows.steps import Answered, Effect, PullStands, Step
 from hostler.flows.texts import open_pull, replies
 from hostler.flows.trouble import nothing_done
 from hostler.intake import Remark
-from hostler.store.pulls import PullStatus
+from hostler.store.pull_requests import PullStatus
 from hostler.store.tasks import Task, TaskState
 
 SILENT = "It ended without a word and without a change."

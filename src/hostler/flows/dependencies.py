@@ -16,11 +16,18 @@ from hostler.intake import IssueSeen, Taken, Watch, read
 from hostler.model import RepoName, parse_stamp
 from hostler.planner import graph_of, without_cycles
 from hostler.store import Store
-from hostler.store.dependencies import issues_known, tasks_of_issues, waiting_dependents
-from hostler.store.issue_states import CLOSED, MISSING, OPEN, IssueState, note_issue
-from hostler.store.references import IssueRef
-from hostler.store.remarks import is_newest, rows_by_key
-from hostler.store.tasks import OVER, SCOPE, Task, TaskState, change_task
+from hostler.store.dependencies import (
+    CLOSED,
+    MISSING,
+    OPEN,
+    IssueState,
+    issues_known,
+    note_issue,
+    tasks_of_issues,
+    waiting_dependents,
+)
+from hostler.store.inbox import is_newest, rows_by_key
+from hostler.store.tasks import OVER, SCOPE, IssueRef, Task, TaskState, change_task
 from hostler.store.transaction import Transaction
 
 MOST_ASKED = 10

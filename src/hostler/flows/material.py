@@ -13,12 +13,11 @@ from hostler.forge.port import Forge, Item, ItemKind
 from hostler.intake import IssueSeen, Remark, RunSeen, Watch, read
 from hostler.intake.preview import row_of
 from hostler.intake.takeover import thread_of
-from hostler.store.instants import normal_stamp
-from hostler.store.pulls import comment_floors
-from hostler.store.remarks import rows_by_key, waiting_keys
+from hostler.store.inbox import rows_by_key, waiting_keys
+from hostler.store.pull_requests import comment_floors
 from hostler.store.runs import Run, RunState, runs_of
 from hostler.store.tasks import Task
-from hostler.store.transaction import Transaction
+from hostler.store.transaction import Transaction, normal_stamp
 
 # So many of the last attempts are told of.
 REMEMBERED = 3

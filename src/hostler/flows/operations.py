@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from hostler.forge.outbox.sender import SCOPE as OUTBOX
 from hostler.intake.answering import answer
-from hostler.store.operator_commands import CommandRow, CommandStatus, find_command
-from hostler.store.runtime_operations import (
+from hostler.store.operator import (
     RESTART,
+    CommandRow,
+    CommandStatus,
     Operation,
     OperationStatus,
     Step,
     begin_operation,
     change_operation,
+    find_command,
     find_operation,
 )
 from hostler.store.transaction import Transaction

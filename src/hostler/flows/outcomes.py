@@ -14,7 +14,7 @@ from hostler.flows.steps import Effect, PullStands, Step
 from hostler.flows.texts import blocked, often, question
 from hostler.governor.parking import LONGEST as LONGEST_QUOTA
 from hostler.model import parse_stamp, stamp
-from hostler.store.pulls import PullStatus
+from hostler.store.pull_requests import PullStatus
 from hostler.store.tasks import Task, TaskState
 
 LONGEST_RETRY = timedelta(minutes=5)

@@ -8,7 +8,7 @@ from hostler.forge.deeds import Comment
 from hostler.forge.outbox import enqueue, token_of
 from hostler.model import parse_stamp
 from hostler.store.outbox import Lane
-from hostler.store.pulls import PullStatus, find_pull
+from hostler.store.pull_requests import PullStatus, find_pull
 from hostler.store.runs import Run, runs_of
 from hostler.store.tasks import Task, TaskState
 from hostler.store.transaction import Transaction

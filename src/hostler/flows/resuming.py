@@ -13,13 +13,7 @@ from hostler.errors import Gone, HostlerError, Moved, NotFound
 from hostler.flows.arrivals import take_what_waits
 from hostler.flows.commands import resume as queue_again
 from hostler.flows.material import waiting
-from hostler.flows.standing import (
-    NotResumed,
-    Standing,
-    against_here,
-    against_label,
-    against_there,
-)
+from hostler.flows.standing import NotResumed, Standing, against_here, against_label, against_there
 from hostler.flows.status import publish
 from hostler.forge.outbox.sender import SCOPE as OUTBOX
 from hostler.forge.payloads import pull_of
@@ -28,10 +22,9 @@ from hostler.intake import Watch, hear_since
 from hostler.intake.preview import row_of
 from hostler.intake.takeover import give_back, thread_of, whole_second
 from hostler.store import Store
-from hostler.store.deeds import Deed, What, add_deed
 from hostler.store.inbox import add_inbox_row
-from hostler.store.instants import normal_stamp
-from hostler.store.pulls import (
+from hostler.store.operator import Deed, What, add_deed
+from hostler.store.pull_requests import (
     PullRow,
     PullStatus,
     ask_for_scan,
@@ -42,7 +35,7 @@ from hostler.store.pulls import (
 )
 from hostler.store.runs import open_runs
 from hostler.store.tasks import SCOPE, Task, TaskState, change_task, find_task, require_task
-from hostler.store.transaction import Transaction
+from hostler.store.transaction import Transaction, normal_stamp
 
 SCOPES = ("admission", OUTBOX, SCOPE)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hostler.flows.status import PREFIX, publish
 from hostler.forge.deeds import OpenPull, RerunFailedJobs, unpack
 from hostler.store.outbox import OutboxRow, WriteState
-from hostler.store.pulls import PullRow, PullStatus, add_pull, change_pull, find_pull
+from hostler.store.pull_requests import PullRow, PullStatus, add_pull, change_pull, find_pull
 from hostler.store.tasks import Task, TaskState, change_task, find_task
 from hostler.store.transaction import Transaction
 

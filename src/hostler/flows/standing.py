@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hostler.errors import HostlerError
 from hostler.forge.port import Pull
-from hostler.store.pulls import PullRow, PullStatus
+from hostler.store.pull_requests import PullRow, PullStatus
 from hostler.store.tasks import Task, TaskState
 
 

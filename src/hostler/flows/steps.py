@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hostler.forge.deeds import Deed
 from hostler.store.outbox import Lane
-from hostler.store.pulls import PullStatus
+from hostler.store.pull_requests import PullStatus
 from hostler.store.tasks import Task
 
 

@@ -10,7 +10,7 @@ from hostler.flows.steps import Answered, Effect, PullStands, Step, Write
 from hostler.forge.deeds import OpenPull
 from hostler.forge.outbox import enqueue
 from hostler.store.inbox import mark_feedback_events_processed
-from hostler.store.pulls import change_pull, find_pull
+from hostler.store.pull_requests import change_pull, find_pull
 from hostler.store.tasks import Task, change_task
 from hostler.store.transaction import Transaction
 

@@ -22,7 +22,7 @@ from hostler.flows.outcomes import (
 )
 from hostler.flows.steps import Effect, PullStands, Step
 from hostler.flows.texts import often
-from hostler.store.pulls import PullStatus
+from hostler.store.pull_requests import PullStatus
 from hostler.store.tasks import Task, TaskState
 
 LONGEST_NOTE = 16_000

@@ -21,16 +21,7 @@ if TYPE_CHECKING:
         Unlabel,
         UpdatePull,
     )
-    from hostler.forge.feeds import (
-        Meter,
-        Plan,
-        Poller,
-        Scanned,
-        Tap,
-        Window,
-        consume,
-        pending,
-    )
+    from hostler.forge.feeds import Meter, Plan, Poller, Scanned, Tap, Window, consume, pending
     from hostler.forge.feeds.scan import scan
     from hostler.forge.opening import Hub, open_hub
     from hostler.forge.outbox import Pace, Reconciler, Sender, Settled, enqueue, token_of

@@ -170,7 +170,7 @@ def _plan(context: Context, settings: Settings) -> Plan:
     """By the stored state where it can be read; else as if every repository were idle."""
     from hostler.forge.budget.setups import planned
     from hostler.store import open_store
-    from hostler.store.place import URL_VARIABLE
+    from hostler.store.engine.backend import URL_VARIABLE
 
     url = os.environ.get(URL_VARIABLE) or settings.runtime.database_url or None
     try:

@@ -18,14 +18,7 @@ import httpx
 
 from hostler import __version__
 from hostler.clock import Clock
-from hostler.errors import (
-    ForgeError,
-    NotFound,
-    RateLimited,
-    ServerFailed,
-    Unclear,
-    Unreachable,
-)
+from hostler.errors import ForgeError, NotFound, RateLimited, ServerFailed, Unclear, Unreachable
 from hostler.forge.budget import Accounts, Kind
 from hostler.forge.budget.accounts import Turn
 from hostler.forge.limits import Budget, read_budget, read_refusal

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from hostler.governor.overlay import Breaker, Knobs, Overlay, Seen
-from hostler.store.instants import clamped_deadline, not_after
+from hostler.store.transaction import clamped_deadline, not_after
 
 # The longest break there is, unless the operator asks for a longer first one.
 LONGEST_BREAK_SECONDS = 3600.0

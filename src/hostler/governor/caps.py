@@ -17,8 +17,8 @@ from hostler.governor.overlay import Overlay
 from hostler.governor.pools import pool_key
 from hostler.governor.remembering import as_text
 from hostler.store import Store
-from hostler.store.overlays import find_overlay, put_overlay
-from hostler.store.parts import part_of, private_folder, written
+from hostler.store.engine.locks import part_of, private_folder, written
+from hostler.store.governor import find_overlay, put_overlay
 
 LOCK_NAME = "governor.lock"
 

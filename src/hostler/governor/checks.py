@@ -148,7 +148,7 @@ def _pools(context: Context, name: str) -> Iterator[PoolStatus | Finding]:
 def _look(context: Context) -> Governor | None:
     """The governor as it is; None where other checks say what is wrong."""
     from hostler.store import open_store
-    from hostler.store.place import URL_VARIABLE
+    from hostler.store.engine.backend import URL_VARIABLE
 
     try:
         settings = load(context.home, context.config_path).settings

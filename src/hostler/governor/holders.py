@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from hostler.shim import identity, tree
-from hostler.store.leases import Holder
+from hostler.store.governor import Holder
 
 # Whether that very process lives; None where it cannot be known from here.
 Alive = Callable[[Holder], bool | None]

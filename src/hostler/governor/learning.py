@@ -11,8 +11,14 @@ from hostler.governor.policy import Policy
 from hostler.governor.pools import pool_key
 from hostler.governor.remembering import as_text, from_text
 from hostler.store import Transaction
-from hostler.store.leases import Standing, standing, whose
-from hostler.store.overlays import all_overlays, find_overlay, put_overlay
+from hostler.store.governor import (
+    Standing,
+    all_overlays,
+    find_overlay,
+    put_overlay,
+    standing,
+    whose,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,10 @@ from hostler.governor.pools import pool_key
 from hostler.governor.pruning import carry_out, survey
 from hostler.governor.scenes import quick_scene, settled_scene
 from hostler.store import Transaction
-from hostler.store import leases as rows
-from hostler.store.demand import Demand, take_one
-from hostler.store.instants import not_after
-from hostler.store.leases import Holder, Lease
-from hostler.store.overlays import put_overlay
+from hostler.store import governor as rows
+from hostler.store.governor import Demand, Holder, Lease, put_overlay, take_one
 from hostler.store.runs import Run
+from hostler.store.transaction import not_after
 
 # Gates that may open when the dead are counted no more; of the breaker's probe too.
 COUNTING = frozenset({Gate.BREAKER, Gate.MACHINE, Gate.CAP, Gate.WIDTH, Gate.SHARE})

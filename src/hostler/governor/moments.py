@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from hostler.model import parse_stamp
-from hostler.store.instants import age, clamped_deadline
+from hostler.store.transaction import age, clamped_deadline
 
 
 def readable(text: str | None) -> datetime | None:

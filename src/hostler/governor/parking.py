@@ -14,9 +14,17 @@ from hostler.governor.pools import pool_key
 from hostler.governor.remembering import as_text, from_text
 from hostler.model import stamp
 from hostler.store import Transaction
-from hostler.store.instants import clamped_deadline, not_after
-from hostler.store.overlays import all_overlays, find_overlay, put_overlay
-from hostler.store.parked import Parked, park_pool, parked_pool, parked_pools, unpark_pool
+from hostler.store.governor import (
+    Parked,
+    all_overlays,
+    find_overlay,
+    park_pool,
+    parked_pool,
+    parked_pools,
+    put_overlay,
+    unpark_pool,
+)
+from hostler.store.transaction import clamped_deadline, not_after
 
 # The longest windows of providers are months; nothing is closed for longer by one word.
 LONGEST = timedelta(days=31)

@@ -14,9 +14,17 @@ from hostler.governor.overlay import Slot
 from hostler.governor.parking import mend_closings
 from hostler.governor.policy import Policy
 from hostler.store import Transaction
-from hostler.store.demand import Demand, all_demand, drop_demand, renew_demand
-from hostler.store.leases import Lease, all_leases, remove_lease_of, see_lease
-from hostler.store.overlays import all_overlays
+from hostler.store.governor import (
+    Demand,
+    Lease,
+    all_demand,
+    all_leases,
+    all_overlays,
+    drop_demand,
+    remove_lease_of,
+    renew_demand,
+    see_lease,
+)
 from hostler.store.runs import live_run_names
 
 

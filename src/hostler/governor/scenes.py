@@ -14,10 +14,17 @@ from hostler.governor.policy import Policy
 from hostler.governor.pruning import Survey, is_stale, silent_ends
 from hostler.governor.shares import ENDLESS, Wish
 from hostler.store import Transaction
-from hostler.store.demand import Claim, claims
-from hostler.store.leases import Lease, Standing, standing, whose
-from hostler.store.overlays import find_overlay
-from hostler.store.parked import Parked, parked_pool
+from hostler.store.governor import (
+    Claim,
+    Lease,
+    Parked,
+    Standing,
+    claims,
+    find_overlay,
+    parked_pool,
+    standing,
+    whose,
+)
 
 # Of settings too; what a damaged row says must not make a circle without end.
 HEAVIEST = 100

@@ -20,10 +20,7 @@ from hostler.governor.scenes import count_on_machine, scene_of, wishes_of
 from hostler.governor.shares import shares, turn_at
 from hostler.governor.telling import told
 from hostler.store import Transaction
-from hostler.store.demand import Claim, Demand
-from hostler.store.leases import Lease
-from hostler.store.overlays import all_overlays
-from hostler.store.parked import Parked, parked_pools
+from hostler.store.governor import Claim, Demand, Lease, Parked, all_overlays, parked_pools
 
 
 @dataclass(frozen=True, slots=True)

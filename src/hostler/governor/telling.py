@@ -10,7 +10,7 @@ from hostler.governor.learned import Learned
 from hostler.governor.moments import age_of
 from hostler.governor.overlay import Breaker, Overlay
 from hostler.model import stamp
-from hostler.store.leases import Lease
+from hostler.store.governor import Lease
 
 if TYPE_CHECKING:
     from hostler.governor.status import PoolStatus, Status

@@ -6,8 +6,8 @@ from hostler.governor.holders import Here
 from hostler.governor.pools import pool_key
 from hostler.governor.shares import ENDLESS
 from hostler.store import Transaction
-from hostler.store import demand as rows
-from hostler.store.demand import Demand
+from hostler.store import governor as rows
+from hostler.store.governor import Demand
 
 
 def demand(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hostler.forge.deeds import Comment
 from hostler.forge.markers import clean
 from hostler.forge.outbox import enqueue, token_of
-from hostler.store.operator_commands import CommandRow, CommandStatus, change_command
+from hostler.store.operator import CommandRow, CommandStatus, change_command
 from hostler.store.outbox import Lane
 from hostler.store.transaction import Transaction
 from hostler.telemetry.metrics import metrics

@@ -32,9 +32,15 @@ from hostler.intake.noting import note_command, refuse_command
 from hostler.intake.people import Watch
 from hostler.intake.signals import SPOKEN, Remark, read
 from hostler.intake.takeover import give_back, take_over
-from hostler.store.inbox import FeedbackEvent, record_feedback_event
+from hostler.store.inbox import (
+    FeedbackEvent,
+    is_newest,
+    record_feedback_event,
+    rows_of_thread,
+    supersede,
+)
 from hostler.store.outbox import Lane
-from hostler.store.pulls import (
+from hostler.store.pull_requests import (
     Floors,
     PullRow,
     change_pull,
@@ -42,7 +48,6 @@ from hostler.store.pulls import (
     find_pull,
     raise_floors,
 )
-from hostler.store.remarks import is_newest, rows_of_thread, supersede
 from hostler.store.tasks import (
     Task,
     TaskState,

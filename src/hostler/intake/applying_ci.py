@@ -12,10 +12,9 @@ from hostler.intake.ci import flaky_issue, names_of, rerun
 from hostler.intake.effects import AskAboutCi, CiEffect, Repeat, Stick, TellOfRuns
 from hostler.intake.people import Watch
 from hostler.intake.signals import RunSeen
-from hostler.store.inbox import FeedbackEvent, record_feedback_event
+from hostler.store.inbox import FeedbackEvent, record_feedback_event, supersede
 from hostler.store.outbox import Lane
-from hostler.store.pulls import PullStatus, change_pull
-from hostler.store.remarks import supersede
+from hostler.store.pull_requests import PullStatus, change_pull
 from hostler.store.tasks import Task, TaskState, change_task, require_task
 from hostler.store.transaction import Transaction
 

@@ -14,12 +14,10 @@ from hostler.intake.issues import BY_HAND
 from hostler.intake.people import Watch, flow_of
 from hostler.intake.signals import IssueSeen, read
 from hostler.intake.takeover import give_back
-from hostler.store.inbox import InboxRow, add_inbox_row, consume_inbox_rows
-from hostler.store.instants import normal_stamp
-from hostler.store.pulls import PullStatus, change_pull, find_pull
-from hostler.store.remarks import rows_by_key
+from hostler.store.inbox import InboxRow, add_inbox_row, consume_inbox_rows, rows_by_key
+from hostler.store.pull_requests import PullStatus, change_pull, find_pull
 from hostler.store.tasks import Flow, Task, TaskState, change_task, require_task, tasks_of_issue
-from hostler.store.transaction import Transaction
+from hostler.store.transaction import Transaction, normal_stamp
 
 
 class NotAnIssue(HostlerError):

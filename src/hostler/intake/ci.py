@@ -20,7 +20,7 @@ from hostler.intake.effects import (
 from hostler.intake.people import Watch
 from hostler.intake.remarks import BLOCKED
 from hostler.intake.signals import RunSeen
-from hostler.store.pulls import PullRow, PullStatus
+from hostler.store.pull_requests import PullRow, PullStatus
 from hostler.store.tasks import Task, TaskState
 
 # A failure joins the turn that is about to begin, or begins one; anything else comes first.

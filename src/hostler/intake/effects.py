@@ -9,7 +9,7 @@ from hostler.forge.deeds import RerunFailedJobs
 from hostler.intake.operator import Asked, Misspoken
 from hostler.intake.references import Named
 from hostler.intake.signals import IssueSeen, Remark, RunSeen
-from hostler.store.pulls import Floors, PullRow, PullStatus
+from hostler.store.pull_requests import Floors, PullRow, PullStatus
 from hostler.store.tasks import Flow, Task, TaskState
 
 

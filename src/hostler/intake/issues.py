@@ -8,8 +8,7 @@ from hostler.intake.effects import Begin, Decision, Effect, Known, Move, Reword,
 from hostler.intake.people import Watch, flow_of, is_ignored, refusal
 from hostler.intake.references import Named, references
 from hostler.intake.signals import IssueSeen
-from hostler.store.references import IssueRef
-from hostler.store.tasks import Task, TaskState
+from hostler.store.tasks import IssueRef, Task, TaskState
 
 # Before an agent is at work, and before there is anything of its work to see.
 _NOT_BEGUN = frozenset(

@@ -12,12 +12,11 @@ from hostler.intake.people import Watch
 from hostler.intake.running import Unfinished, checks_of
 from hostler.intake.signals import IssueSeen, PullSeen, Remark, RunSeen, Signal, read
 from hostler.model import Surface
+from hostler.store.inbox import is_first, is_newest, rows_of_thread, was_told
 from hostler.store.outbox import open_writes
-from hostler.store.pulls import PullRow, comment_floors, find_pull
-from hostler.store.references import IssueRef
-from hostler.store.remarks import is_first, is_newest, rows_of_thread, was_told
-from hostler.store.repo import Repo
-from hostler.store.tasks import Task, find_task, tasks_of_issue
+from hostler.store.pull_requests import PullRow, comment_floors, find_pull
+from hostler.store.repositories import Repo
+from hostler.store.tasks import IssueRef, Task, find_task, tasks_of_issue
 from hostler.store.transaction import Transaction
 
 # By issue: who labelled it, and what blocks it.

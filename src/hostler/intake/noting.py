@@ -8,9 +8,9 @@ from hostler.intake.answering import SOURCE, answer
 from hostler.intake.effects import Note, Refuse
 from hostler.intake.operator import UNKNOWN, Asked, command_key
 from hostler.intake.people import Watch
-from hostler.store.operator_commands import CommandRow, CommandStatus, add_command
+from hostler.store.inbox import supersede
+from hostler.store.operator import CommandRow, CommandStatus, add_command
 from hostler.store.outbox import Lane
-from hostler.store.remarks import supersede
 from hostler.store.transaction import Transaction
 from hostler.telemetry.metrics import metrics
 from hostler.telemetry.names import OPERATOR_COMMANDS_SEEN

@@ -10,7 +10,7 @@ from hostler.intake.operator import Asked, Misspoken
 from hostler.intake.people import Watch, is_bot
 from hostler.intake.signals import Remark
 from hostler.model import parse_stamp
-from hostler.store.instants import normal_stamp
+from hostler.store.transaction import normal_stamp
 
 # The longest usual pause between two looks.
 SHORTLY = timedelta(minutes=10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hostler.intake.effects import Begin, Decision, Effect, Known, Move, PullIs
 from hostler.intake.people import Watch, is_ignored
 from hostler.intake.signals import PullSeen
-from hostler.store.pulls import PullRow, PullStatus
+from hostler.store.pull_requests import PullRow, PullStatus
 from hostler.store.tasks import Flow, Task, TaskState
 
 

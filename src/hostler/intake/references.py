@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hostler.intake.prose import prose
 from hostler.model import RepoName
-from hostler.store.references import IssueRef
+from hostler.store.tasks import IssueRef
 
 MOST = 50
 ITSELF = "It cannot depend on itself; that is left out."

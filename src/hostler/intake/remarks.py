@@ -10,7 +10,7 @@ from hostler.intake.operator import parse
 from hostler.intake.orders import on_command
 from hostler.intake.people import Watch, refusal
 from hostler.intake.signals import Remark
-from hostler.store.pulls import PullStatus
+from hostler.store.pull_requests import PullStatus
 from hostler.store.tasks import Task, TaskState
 
 BLOCKED = Decision("The task is blocked; it is heard when it goes on.", waits=True, held=True)

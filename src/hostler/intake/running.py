@@ -13,10 +13,9 @@ from hostler.intake.ci import rerun_token
 from hostler.intake.effects import Checks
 from hostler.intake.people import Watch
 from hostler.intake.signals import RunSeen, read
-from hostler.store.held import rows_to_look_at
+from hostler.store.inbox import rows_of_thread, rows_to_look_at, told_keys
 from hostler.store.outbox import find_write
-from hostler.store.pulls import PullRow, find_pull
-from hostler.store.remarks import rows_of_thread, told_keys
+from hostler.store.pull_requests import PullRow, find_pull
 from hostler.store.transaction import Transaction
 
 # By head: its runs that were not over when the host was asked.

@@ -14,7 +14,7 @@ from hostler.forge.payloads import blocker_count, issue, label_name, pull_of, ru
 from hostler.forge.port import ItemKind
 from hostler.intake.operator import command_lines, has_other_words
 from hostler.store.inbox import InboxRow
-from hostler.store.instants import normal_stamp
+from hostler.store.transaction import normal_stamp
 
 # Events in which somebody says something.
 SPOKEN = (ItemKind.ISSUE_COMMENT, ItemKind.REVIEW_COMMENT, ItemKind.REVIEW)

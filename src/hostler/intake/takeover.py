@@ -5,13 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from hostler.model import stamp
-from hostler.store.inbox import mark_feedback_events_processed
-from hostler.store.instants import normal_stamp
-from hostler.store.old_threads import newest_shown
-from hostler.store.pulls import comment_floors, hear_from
-from hostler.store.remarks import waiting_keys
+from hostler.store.inbox import mark_feedback_events_processed, waiting_keys
+from hostler.store.pull_requests import comment_floors, hear_from
+from hostler.store.retention import newest_shown
 from hostler.store.tasks import Task
-from hostler.store.transaction import Transaction
+from hostler.store.transaction import Transaction, normal_stamp
 
 # `heard_from` while people have the work.
 NEVER = "9999-12-31T23:59:59.999Z"

@@ -15,9 +15,7 @@ from hostler.intake.looking import Blockers, Labellers, look
 from hostler.intake.people import Watch
 from hostler.intake.running import Unfinished
 from hostler.intake.signals import KINDS, Signal, read
-from hostler.store.held import hold, rows_to_look_at
-from hostler.store.inbox import InboxRow
-from hostler.store.remarks import rows_by_key
+from hostler.store.inbox import InboxRow, hold, rows_by_key, rows_to_look_at
 from hostler.store.tasks import Task, tasks_of_issue
 from hostler.store.transaction import Transaction
 

@@ -2,15 +2,7 @@
 
 from hostler.planner.dependencies import Graph, normalize, require_no_cycle, without_cycles
 from hostler.planner.errors import BadDependency, DependencyCycle, DependencyError
-from hostler.planner.queue import (
-    Queue,
-    Status,
-    Submitted,
-    admits,
-    positions,
-    stale,
-    submitted,
-)
+from hostler.planner.queue import Queue, Status, Submitted, admits, positions, stale, submitted
 from hostler.planner.readiness import Blocker, Standing, in_words
 from hostler.planner.standing import (
     News,

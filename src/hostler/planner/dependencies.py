@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from hostler.model import RepoName
 from hostler.planner.errors import BadDependency, DependencyCycle
-from hostler.store.references import IssueRef
+from hostler.store.tasks import IssueRef
 
 # Who waits for whom, by names. An issue leads to its tasks.
 Graph = Mapping[str, tuple[str, ...]]

@@ -9,8 +9,7 @@ from enum import StrEnum
 from hostler.planner.chains import blamed, circles
 from hostler.planner.dependencies import Graph, is_issue
 from hostler.planner.errors import DependencyCycle
-from hostler.store.dependencies import LastRun, TaskFacts
-from hostler.store.issue_states import CLOSED, MISSING, OPEN
+from hostler.store.dependencies import CLOSED, MISSING, OPEN, LastRun, TaskFacts
 from hostler.store.runs import RunState
 from hostler.store.tasks import TaskState
 

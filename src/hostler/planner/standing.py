@@ -23,9 +23,8 @@ from hostler.store.dependencies import (
     tasks_of_issues,
     waiting_dependents,
 )
-from hostler.store.references import IssueRef
 from hostler.store.runs import open_runs
-from hostler.store.tasks import OVER, Task, TaskState, change_task, tasks_in
+from hostler.store.tasks import OVER, IssueRef, Task, TaskState, change_task, tasks_in
 from hostler.store.transaction import Transaction
 
 UNFINISHED = tuple(state for state in TaskState if state not in OVER)

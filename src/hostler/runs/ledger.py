@@ -16,6 +16,7 @@ from hostler.runs.limits import Limit, death_signals, live_signals
 from hostler.runs.memory import printable
 from hostler.runs.rules import BARRED_BY_A_STOP, MOVES, Move, run_folder, run_id
 from hostler.store import Transaction
+from hostler.store.governor import add_signals
 from hostler.store.runs import (
     Run,
     RunState,
@@ -27,7 +28,6 @@ from hostler.store.runs import (
     open_runs,
     set_stop,
 )
-from hostler.store.signals import add_signals
 
 
 @dataclass(frozen=True, slots=True)

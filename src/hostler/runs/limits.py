@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from hostler.agents.events import Event, LimitSignal, Retrying
 from hostler.agents.outcomes import LIMITS
 from hostler.runs.memory import printable, recall_limit
+from hostler.store.governor import Signal, Source
 from hostler.store.runs import Run
-from hostler.store.signals import Signal, Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,10 +34,10 @@ from hostler.service.space import REMEDY, Room, sentence, too_full
 from hostler.service.spending import spendings
 from hostler.service.waits import roots_waiting_for, waited_for
 from hostler.store import Store, Transaction
-from hostler.store.pauses import pauses
+from hostler.store.governor import last_turns, take_turn
+from hostler.store.operator import all_pauses
 from hostler.store.runs import LIVE, Run, open_runs, regain_place
 from hostler.store.tasks import Task, TaskState, note_gate, require_task, tasks_in
-from hostler.store.turns import last_turns, take_turn
 
 # Gates that stand behind all of ours.
 GOVERNED = frozenset(gate.value for gate in GovernorGate)
@@ -246,7 +246,7 @@ class Admission:
         return [task for task in found if belongs(tx, task, self._only)]
 
     def _places(self, tx: Transaction, tasks: Iterable[Task]) -> dict[str, Place]:
-        paused, ready, settings = pauses(tx), self.office.ready(), self.office.settings
+        paused, ready, settings = all_pauses(tx), self.office.ready(), self.office.settings
         closed = closed_pools(tx, self.office.policy())
         found = {task.id: place_of(settings, task, paused, ready, closed) for task in tasks}
         return {name: place for name, place in found.items() if place is not None}

@@ -17,8 +17,7 @@ from hostler.service.snapshot.polls import poll_lags
 from hostler.service.standing_still import Waiting, without_anybody
 from hostler.service.visiting import Visit, visiting
 from hostler.store.runs import open_runs
-from hostler.store.task_counts import newest_change
-from hostler.store.tasks import Task, TaskState, tasks_in
+from hostler.store.tasks import Task, TaskState, newest_change, tasks_in
 
 CLOCK, MEMORY, TASKS = "service.clock", "service.memory", "service.tasks"
 RUNS, CHECKOUTS, VERSION = "service.runs", "service.checkouts", "service.version"

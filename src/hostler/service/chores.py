@@ -21,7 +21,7 @@ from hostler.service.orchestrator import Look
 from hostler.service.policies import Policies
 from hostler.service.questions import Questions
 from hostler.service.recording import Recorder
-from hostler.store.poll_hours import Polls
+from hostler.store.repositories import Polls
 from hostler.store.tasks import Task, find_task
 
 PRUNE_SECONDS = 60.0

@@ -15,8 +15,8 @@ from hostler.flows.lineage import descendants
 from hostler.service.portrait import task_folder
 from hostler.store import Store, Transaction
 from hostler.store.dependencies import waiting_dependents
-from hostler.store.pulls import find_pull
-from hostler.store.removal import remove_task
+from hostler.store.pull_requests import find_pull
+from hostler.store.retention import remove_task
 from hostler.store.runs import open_runs
 from hostler.store.tasks import OVER, Task, TaskState, require_task
 

@@ -11,9 +11,9 @@ from hostler.flows import commands
 from hostler.service.naming import task_meant, tasks_meant
 from hostler.service.stopping import SCOPES, Halt, Stopper
 from hostler.store import Store, Transaction
-from hostler.store.pauses import Pause, pauses
-from hostler.store.pauses import pause as pause_scope
-from hostler.store.pauses import unpause as unpause_scope
+from hostler.store.operator import Pause, all_pauses
+from hostler.store.operator import pause as pause_scope
+from hostler.store.operator import unpause as unpause_scope
 from hostler.store.tasks import Task
 
 # `commands.resume` or `commands.retry`.
@@ -63,12 +63,12 @@ class Director:
         """Start nothing new in a scope; agents at work go on."""
         with self.store.write() as tx:
             changed = pause_scope(tx, scope, self.by, one_line(why))
-            return Paused(pauses(tx)[scope], changed)
+            return Paused(all_pauses(tx)[scope], changed)
 
     def unpause(self, scope: str) -> tuple[bool, list[str]]:
         """Let a scope go on: whether it was paused, and which pauses are left."""
         with self.store.write() as tx:
-            return unpause_scope(tx, scope), sorted(pauses(tx))
+            return unpause_scope(tx, scope), sorted(all_pauses(tx))
 
     def _halt(self, names: Iterable[str], why: str, halt: Halt) -> list[Task]:
         stopper = Stopper(

@@ -8,15 +8,10 @@ from enum import StrEnum
 from hostler import __version__
 from hostler.clock import Clock
 from hostler.errors import StoreError
-from hostler.flows.operations import (
-    SCOPES,
-    current_operation,
-    finish_operation,
-    start_operation,
-)
+from hostler.flows.operations import SCOPES, current_operation, finish_operation, start_operation
 from hostler.service.journal import Journal
 from hostler.store import Store
-from hostler.store.runtime_operations import OperationStatus, Step
+from hostler.store.operator import OperationStatus, Step
 
 # Where a restart that was running stood when the program before us ended, and what that means.
 # Without an entry, all that was asked for has happened.

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from hostler.store import Store
-from hostler.store.task_outlines import Outline, outlines_in, outlines_of
-from hostler.store.tasks import OVER, Task, TaskState, tasks_named
+from hostler.store.tasks import (
+    OVER,
+    Outline,
+    Task,
+    TaskState,
+    outlines_in,
+    outlines_of,
+    tasks_named,
+)
 from hostler.store.transaction import Transaction
 
 UNFINISHED = tuple(state for state in TaskState if state not in OVER)

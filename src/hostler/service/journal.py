@@ -13,7 +13,7 @@ from hostler.service.limiter import GlobalWorkLimiter
 from hostler.service.orchestrator import Look, cause_of
 from hostler.service.purses import Purse
 from hostler.service.space import REMEDY
-from hostler.store.notices import Notice, NoticeState
+from hostler.store.operator import Notice, NoticeState
 from hostler.store.outbox import OutboxRow
 from hostler.store.runs import Run
 from hostler.store.tasks import Task

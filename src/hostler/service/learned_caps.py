@@ -8,7 +8,7 @@ from hostler.governor.remembering import from_text
 from hostler.service.journal import Journal
 from hostler.service.policies import Policies
 from hostler.store import Store
-from hostler.store.overlays import all_overlays
+from hostler.store.governor import all_overlays
 from hostler.telemetry import names
 from hostler.telemetry.metrics import metrics
 

@@ -17,7 +17,7 @@ from hostler.service.house import House
 from hostler.service.observing import Observer, nobody
 from hostler.service.operating import Operator
 from hostler.service.verb_targets import Post
-from hostler.store.held import rows_to_look_at
+from hostler.store.inbox import rows_to_look_at
 from hostler.store.tasks import SCOPE as TASKS
 from hostler.telemetry.logs import Log
 

@@ -20,9 +20,16 @@ from hostler.flows.storing import store_step
 from hostler.service.house import House
 from hostler.store import Transaction
 from hostler.store.dependencies import waiting_dependents
-from hostler.store.hand_tasks import HandTask, any_by_hand, by_hand, by_hand_named
 from hostler.store.runs import Run, open_runs, runs_of
-from hostler.store.tasks import Task, TaskState, find_task
+from hostler.store.tasks import (
+    HandTask,
+    Task,
+    TaskState,
+    any_by_hand,
+    by_hand,
+    by_hand_named,
+    find_task,
+)
 
 SCOPES = ("outbox", "tasks")
 # What a dependency may be in, beside those that wait themselves, to become ready by its mark.

@@ -16,7 +16,7 @@ from hostler.service.gc import premises
 from hostler.service.gc.checkouts import Checkouts
 from hostler.service.leftovers import strays, unowned
 from hostler.service.visiting import visiting
-from hostler.store.place import SqlitePlace
+from hostler.store.engine.backend import SqlitePlace
 
 OTHERS = stat.S_IRWXO
 ALL_BUT_OWNER = stat.S_IRWXG | stat.S_IRWXO

@@ -7,9 +7,8 @@ from difflib import get_close_matches
 
 from hostler.errors import HostlerError
 from hostler.store import Transaction
-from hostler.store.references import IssueRef
-from hostler.store.task_names import ids_like, newest_of_issue
-from hostler.store.tasks import Task, find_task, require_task
+from hostler.store.task_lookup import ids_like, newest_of_issue
+from hostler.store.tasks import IssueRef, Task, find_task, require_task
 
 # So many are named where several begin alike.
 MOST_NAMED = 5

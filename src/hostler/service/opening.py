@@ -13,11 +13,10 @@ from hostler.errors import HostlerError, StoreError, StoreMissing, StoreOutdated
 from hostler.service.house import House
 from hostler.service.presence import SERVICE
 from hostler.store import Store, open_store
-from hostler.store.homelock import HomeLock, held
-from hostler.store.peeking import leave_step, peek_step
-from hostler.store.place import Place, find_place
-from hostler.store.runtime_operations import Step
-from hostler.store.writers import Patience
+from hostler.store.engine.backend import Place, find_place
+from hostler.store.engine.locks import HomeLock, held
+from hostler.store.engine.sqlite import Patience
+from hostler.store.operator import Step, leave_step, peek_step
 
 # Steps of a restart after which the program that starts may be one that the operator asked for.
 MAY_CHANGE_LAYOUT = (Step.UPDATE, Step.UPDATED)
@@ -93,7 +92,7 @@ def prepare(
 
 def _upgrade(home: Path, place: Place, clock: Clock) -> None:
     # Here alone: it brings Alembic along, which takes longer than all the rest.
-    from hostler.store.migrate import upgrade_under_lock
+    from hostler.store.admin.migrate import upgrade_under_lock
 
     upgrade_under_lock(home, place, clock=clock, patience=Patience(), progress=unheard)
 
@@ -108,7 +107,7 @@ def open_or_make(home: Path, database_url: str | None, clock: Clock) -> Store:
         return open_store(home, database_url, clock=clock)
     except StoreMissing:
         # Here alone: it brings Alembic along, which takes longer than all the rest.
-        from hostler.store.migrate import upgrade
+        from hostler.store.admin.migrate import upgrade
 
         place = find_place(home, database_url)
         upgrade(home, place, clock=clock, patience=Patience(), progress=unheard)

@@ -16,14 +16,14 @@ from hostler.model import parse_stamp
 from hostler.service.operator_texts import DEFECT, error_text, public_text
 from hostler.service.verb_targets import Post
 from hostler.service.verbs import ASKING, CHANGING, LOOKING, SCOPES
-from hostler.store.instants import age
-from hostler.store.operator_commands import (
+from hostler.store.operator import (
     CommandRow,
     CommandStatus,
     change_command,
     commands_in,
     find_command,
 )
+from hostler.store.transaction import age
 from hostler.telemetry import names
 from hostler.telemetry.logs import Log
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from hostler.config.settings import Agent, Repo, Settings
 from hostler.governor import pool_of
 from hostler.service.candidates import Place
-from hostler.store.pauses import ALL, Pause, project_scope
+from hostler.store.operator import ALL, Pause, project_scope
 from hostler.store.tasks import Task
 
 # What a project may run at once that the settings do not know.

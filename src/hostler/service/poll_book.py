@@ -9,7 +9,7 @@ from datetime import timedelta
 from hostler.clock import Clock
 from hostler.model import stamp
 from hostler.service.orchestrator import Look, RepoOrchestrator
-from hostler.store.poll_hours import Polls
+from hostler.store.repositories import Polls
 
 
 def on_time(lag: float, interval: float) -> bool:

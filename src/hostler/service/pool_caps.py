@@ -19,7 +19,7 @@ from hostler.governor.caps import move_state, set_caps
 from hostler.governor.gates import UNTIL_RESUMED, Closed
 from hostler.governor.parking import closed
 from hostler.store import Store
-from hostler.store.parked import parked_pool
+from hostler.store.governor import parked_pool
 
 
 @dataclass(frozen=True, slots=True)

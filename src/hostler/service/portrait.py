@@ -14,11 +14,11 @@ from hostler.planner import Blocker, blockers_of
 from hostler.service.next_steps import NextStep, next_step
 from hostler.service.pages import page
 from hostler.store import Transaction
-from hostler.store.deeds import Deed, deeds_of
-from hostler.store.instants import age
-from hostler.store.pulls import PullRow, find_pull
+from hostler.store.operator import Deed, deeds_of
+from hostler.store.pull_requests import PullRow, find_pull
 from hostler.store.runs import Run, RunState, runs_of
 from hostler.store.tasks import Task, children_of
+from hostler.store.transaction import age
 
 _TASK_WORDS = (
     "id",

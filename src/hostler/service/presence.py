@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hostler.store.holders import Holder
-from hostler.store.homelock import who_works
+from hostler.store.engine.locks import Holder, who_works
 
 # What the lock of a home is held for. Only the first takes whatever is queued.
 SERVICE, ONE_LOOK, ONE_TASK = "service", "service --once", "run"

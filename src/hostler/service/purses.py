@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from hostler.config.settings import Budget
-from hostler.store.spending import Spent
+from hostler.store.runs import Spent
 
 
 class Level(StrEnum):

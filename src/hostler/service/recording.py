@@ -11,8 +11,8 @@ from hostler.governor.status import PoolStatus
 from hostler.model import stamp
 from hostler.service.policies import Policies
 from hostler.store import Store
-from hostler.store.poll_hours import Polls, add_polls
-from hostler.store.pool_samples import PoolSample, add_samples, samples_since
+from hostler.store.governor import PoolSample, add_samples, samples_since
+from hostler.store.repositories import Polls, add_polls
 
 SCOPE = "records"
 # A pool that stays as it is makes a sample so often: who reads them sees that somebody looked.

@@ -15,8 +15,8 @@ from hostler.errors import HostlerError
 from hostler.forge import Hub
 from hostler.model import RepoName
 from hostler.store import Store
-from hostler.store.repo import Repo
 from hostler.store.repositories import (
+    Repo,
     Repository,
     find_by_github_id,
     find_repository,

@@ -16,8 +16,8 @@ from hostler.service.journal import Journal
 from hostler.service.replacing import replace_process, signals_kept_for_the_next
 from hostler.service.updating import Runs, Updater
 from hostler.store import Store, Transaction
-from hostler.store.homelock import HomeLock
-from hostler.store.runtime_operations import Step
+from hostler.store.engine.locks import HomeLock
+from hostler.store.operator import Step
 
 # Between two attempts to store something; short, because somebody may ask us to leave.
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0

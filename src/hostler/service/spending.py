@@ -12,9 +12,9 @@ from hostler.service.bulletin import Bulletin
 from hostler.service.house import House
 from hostler.service.purses import Level, Purse, Spendings, level, midnight, purses
 from hostler.store import Transaction
-from hostler.store.notices import first_time
+from hostler.store.operator import first_time
 from hostler.store.outbox import Lane
-from hostler.store.spending import spent_by_tasks, spent_since
+from hostler.store.runs import spent_by_tasks, spent_since
 from hostler.store.tasks import Task
 
 SCOPES = ("outbox", "tasks")

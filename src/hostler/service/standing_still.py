@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from hostler.model import parse_stamp
 from hostler.planner import stale
-from hostler.store.instants import age
 from hostler.store.tasks import Task
+from hostler.store.transaction import age
 
 # A service that works finds such tasks by itself, within seconds.
 UNATTENDED = timedelta(minutes=5)

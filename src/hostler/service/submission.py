@@ -31,8 +31,7 @@ from hostler.service.presence import Presence
 from hostler.service.space import rooms_of
 from hostler.service.why import Inquiry, blocker_json, holds
 from hostler.store import Store, Transaction
-from hostler.store.references import IssueRef
-from hostler.store.tasks import Task, find_task
+from hostler.store.tasks import IssueRef, Task, find_task
 
 SCOPES = ("admission", "outbox", "tasks")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hostler.checkouts.process import Child, Tail, run
 from hostler.config.settings import Runtime
-from hostler.store.runtime_operations import Step
+from hostler.store.operator import Step
 
 # Whoever needs longer than this to find nothing broken is broken.
 CHECK_SECONDS = 60.0

@@ -9,8 +9,8 @@ from hostler.forge import Forge
 from hostler.intake import Watch
 from hostler.intake.effects import Known
 from hostler.service.house import House
-from hostler.store.operator_commands import CommandRow
-from hostler.store.pulls import find_pull
+from hostler.store.operator import CommandRow
+from hostler.store.pull_requests import find_pull
 from hostler.store.tasks import Task, find_task, tasks_of_issue
 from hostler.store.transaction import Transaction
 

@@ -25,8 +25,14 @@ from hostler.service.presence import presence
 from hostler.service.space import rooms_of
 from hostler.service.verb_targets import NotSaid, Post, of_issue, of_pull, pull_meant_by, task_of
 from hostler.service.why import Inquiry, why
-from hostler.store.operator_commands import CommandRow, CommandStatus
-from hostler.store.pauses import pause, pauses, project_scope, unpause
+from hostler.store.operator import (
+    CommandRow,
+    CommandStatus,
+    all_pauses,
+    pause,
+    project_scope,
+    unpause,
+)
 from hostler.store.tasks import Task, TaskState, require_task, tasks_in
 from hostler.store.transaction import Transaction
 
@@ -104,7 +110,7 @@ def _pause_of(tx: Transaction, post: Post) -> str:
     """What holds the repository back; empty: nothing does."""
     project = post.watch.project
     in_settings = post.house.settings.repo[project].paused
-    return paused_words(project, pauses(tx), in_settings=in_settings)
+    return paused_words(project, all_pauses(tx), in_settings=in_settings)
 
 
 # -- what asks GitHub -------------------------------------------------------------------------

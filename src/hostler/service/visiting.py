@@ -12,7 +12,7 @@ from hostler.config.settings import Settings
 from hostler.errors import ConfigError, StoreError
 from hostler.health import Context
 from hostler.store import Store, open_store
-from hostler.store.place import URL_VARIABLE
+from hostler.store.engine.backend import URL_VARIABLE
 
 
 @dataclass(frozen=True, slots=True)

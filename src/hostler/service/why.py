@@ -19,10 +19,9 @@ from hostler.service.next_steps import NextStep, next_step
 from hostler.service.presence import Presence
 from hostler.service.space import Room
 from hostler.store import Store, Transaction
-from hostler.store.instants import not_after
 from hostler.store.runs import open_runs
-from hostler.store.task_counts import projects_held
-from hostler.store.tasks import Task, TaskState, tasks_in
+from hostler.store.tasks import Task, TaskState, projects_held, tasks_in
+from hostler.store.transaction import not_after
 
 # Behind all gates: others that could start go first.
 TURN = "turn"

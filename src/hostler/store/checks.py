@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from hostler.config import load
 from hostler.errors import ConfigError, StoreError, StoreMissing, StoreOutdated
 from hostler.health import Context, Finding, Status, check
-from hostler.store.place import URL_VARIABLE, Place, SqlitePlace, find_place
+from hostler.store.engine.backend import URL_VARIABLE, Place, SqlitePlace, find_place
 
 DATABASE, INTEGRITY, SPACE, WAL = (
     "store.database",
@@ -44,7 +44,7 @@ def _place(context: Context) -> Place:
 @check(DATABASE)
 def database(context: Context) -> Iterator[Finding]:
     """Is it there, and has it the layout of this program?"""
-    from hostler.store.meta import read_meta
+    from hostler.store.admin.backup import read_meta
     from hostler.store.store import open_store
 
     try:
@@ -74,8 +74,8 @@ def _others_may_read(place: Place) -> bool:
 @check(INTEGRITY, quick=False)
 def integrity(context: Context) -> Iterator[Finding]:
     """Is its content sound?"""
-    from hostler.store.inspection import inspect_database
-    from hostler.store.writers import Patience
+    from hostler.store.admin.inspect import inspect_database
+    from hostler.store.engine.sqlite import Patience
 
     try:
         found = inspect_database(_place(context), context.clock, Patience())

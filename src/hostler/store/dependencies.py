@@ -1,7 +1,4 @@
-"""What is asked about tasks that others depend on: a few columns, and the latest run.
-
-Every question names what it is about, so that no answer grows with what is finished.
-"""
+"""Dependencies between tasks, and the states of the issues that they name."""
 
 from __future__ import annotations
 
@@ -10,16 +7,51 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, and_, func, select, update
+from sqlalchemy import ColumnElement, and_, func, select, tuple_, update
 
 from hostler.model import RepoName
-from hostler.store.issue_states import IssueState, issues_seen
-from hostler.store.references import IssueRef
-from hostler.store.run_tables import runs
 from hostler.store.runs import RunState
-from hostler.store.task_tables import tasks
-from hostler.store.tasks import Task, TaskState
-from hostler.store.transaction import Transaction, batches
+from hostler.store.schema import issue_states, runs, tasks
+from hostler.store.tasks import IssueRef, Task, TaskState
+from hostler.store.transaction import Transaction, batches, insert_or_update
+
+# What an issue can be: the last means that GitHub shows us none of that number.
+OPEN, CLOSED, MISSING = "open", "closed", "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class IssueState:
+    """One issue. `seen_at` is a stamp of ours."""
+
+    repo_full_name: str
+    issue_number: int
+    state: str
+    title: str
+    seen_at: str
+
+
+def note_issue(tx: Transaction, repo: RepoName, number: int, state: str, title: str = "") -> None:
+    """Know what an issue is now."""
+    row = {
+        "repo_full_name": str(repo),
+        "issue_number": number,
+        "state": state,
+        "title": title,
+        "seen_at": tx.stamp(),
+    }
+    insert_or_update(tx, issue_states, row)
+
+
+def issues_seen(
+    tx: Transaction, wanted: Collection[tuple[str, int]]
+) -> dict[tuple[str, int], IssueState]:
+    """What is known about these issues, by repository and number."""
+    if not wanted:
+        return {}
+    chosen = tuple_(issue_states.c.repo_full_name, issue_states.c.issue_number).in_(list(wanted))
+    rows = tx.execute(select(issue_states).where(chosen)).mappings()
+    return {(row["repo_full_name"], row["issue_number"]): IssueState(**row) for row in rows}
+
 
 # SQLite takes only so many values in one statement.
 T = TypeVar("T")

@@ -1,16 +1,27 @@
-"""Rows of runs: how far each agent process is, and how it ended."""
+"""Rows of runs: their states, their history and what they cost."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, func, insert, select, update
+from sqlalchemy import (
+    TIMESTAMP,
+    ColumnElement,
+    and_,
+    case,
+    cast,
+    extract,
+    func,
+    insert,
+    select,
+    update,
+)
 
-from hostler.store.run_tables import runs
-from hostler.store.transaction import Transaction
+from hostler.store.schema import runs
+from hostler.store.transaction import Transaction, batches, seconds_between
 
 
 class RunState(StrEnum):
@@ -202,3 +213,150 @@ def _rows(tx: Transaction, chosen: ColumnElement[bool]) -> list[Run]:
 
 def _run(values: dict[str, Any]) -> Run:
     return Run(**values | {"state": RunState(values["state"]), "counted": bool(values["counted"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Runs that ended: how many, how many failed, their seconds, and the squares of these."""
+
+    count: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    squares: float = 0.0
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(
+            self.count + other.count,
+            self.failed + other.failed,
+            self.seconds + other.seconds,
+            self.squares + other.squares,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """One run whose agent ended."""
+
+    pool: str
+    admitted_at: str
+    running_at: str
+    exited_at: str
+
+    @property
+    def start_seconds(self) -> float:
+        """From its place to its agent at work."""
+        return seconds_between(self.admitted_at, self.running_at)
+
+    @property
+    def work_seconds(self) -> float:
+        """For how long its agent was at work."""
+        return seconds_between(self.running_at, self.exited_at)
+
+
+def newest_ended(tx: Transaction, most: int) -> list[Ended]:
+    """The runs with an agent that ended last, newest first."""
+    found = runs.c
+    statement = (
+        select(found.pool, found.admitted_at, found.running_at, found.exited_at)
+        .where(found.exited_at.is_not(None), found.counted == 1, found.running_at.is_not(None))
+        .order_by(found.exited_at.desc())
+        .limit(most)
+    )
+    return [Ended(**row) for row in tx.execute(statement).mappings()]
+
+
+def ended_since(
+    tx: Transaction, moments: Sequence[str], well: Collection[str]
+) -> dict[tuple[str, int], Sums]:
+    """Sums of runs with an agent, by project and the first of these moments that each ended after.
+
+    `moments` come latest first; what ended before the last of them is not read. `well`: outcomes
+    that are no failure.
+    """
+    ended = runs.c.exited_at
+    which = case(*((ended >= at, number) for number, at in enumerate(moments)))
+    lasted = _seconds(tx)
+    statement = (
+        select(
+            runs.c.project,
+            which.label("which"),
+            func.count(),
+            func.sum(case((runs.c.outcome.in_(well), 0), else_=1)),
+            func.sum(lasted),
+            func.sum(lasted * lasted),
+        )
+        .where(ended >= moments[-1], runs.c.counted == 1, runs.c.running_at.is_not(None))
+        .group_by(runs.c.project, which)
+    )
+    rows: list[Any] = list(tx.execute(statement).all())
+    return {
+        (project, int(number)): Sums(int(count), int(failed), float(total), float(squares))
+        for project, number, count, failed, total, squares in rows
+    }
+
+
+def newest_end(tx: Transaction) -> str:
+    """When a run ended last; empty: none has."""
+    return tx.execute(select(func.max(runs.c.exited_at))).scalar() or ""
+
+
+def _seconds(tx: Transaction) -> ColumnElement[Any]:
+    """How long an agent was at work; never less than nothing, whatever clocks did."""
+    if tx.on_postgres:
+        moment = TIMESTAMP(timezone=True)
+        lasted = cast(runs.c.exited_at, moment) - cast(runs.c.running_at, moment)
+        seconds: ColumnElement[Any] = extract("epoch", lasted)
+    else:
+        days = func.julianday(runs.c.exited_at) - func.julianday(runs.c.running_at)
+        seconds = days * 86_400.0
+    return case((seconds > 0, seconds), else_=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Money, and how many runs of an agent named no cost: these count as nothing."""
+
+    usd: float = 0.0
+    unpriced: int = 0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(self.usd + other.usd, self.unpriced + other.unpriced)
+
+
+_ENDED = runs.c.state.not_in([state.value for state in LIVE])
+_UNPRICED = case((and_(runs.c.usd == 0, runs.c.counted == 1), 1), else_=0)
+
+
+def spent_by_tasks(tx: Transaction, names: Collection[str]) -> dict[str, Spent]:
+    """What each of these tasks has cost, agents at work included."""
+    found: dict[str, Spent] = {}
+    wanted = sorted(set(names))
+    for batch in batches(wanted):
+        chosen = and_(runs.c.task_id.in_(batch), _ENDED)
+        found |= _sums(tx, runs.c.task_id, chosen)
+    for run in live_runs(tx) if wanted else ():
+        if run.task_id in names:
+            found[run.task_id] = found.get(run.task_id, Spent()) + Spent(so_far(run))
+    return found
+
+
+def spent_since(tx: Transaction, moment: str) -> dict[str, Spent]:
+    """What each project has cost in runs that ended since a moment, or are at work."""
+    chosen = and_(runs.c.exited_at >= moment, _ENDED)
+    found = _sums(tx, runs.c.project, chosen)
+    for run in live_runs(tx):
+        found[run.project] = found.get(run.project, Spent()) + Spent(so_far(run))
+    return found
+
+
+def _sums(
+    tx: Transaction, whose: ColumnElement[str], chosen: ColumnElement[bool]
+) -> dict[str, Spent]:
+    sums = select(whose, func.sum(runs.c.usd), func.sum(_UNPRICED)).where(chosen).group_by(whose)
+    rows: list[Any] = list(tx.execute(sums).all())
+    return {name: Spent(float(usd), int(unpriced)) for name, usd, unpriced in rows}
+
+
+def so_far(run: Run) -> float:
+    """What a run at work has cost until its stream was last looked at."""
+    return run.usd

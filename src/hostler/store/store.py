@@ -1,28 +1,91 @@
-"""The store: the one database, opened."""
+"""Open the database, run transactions on it, and wait for commits of other processes."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from sqlalchemy import Connection
 
-from hostler.clock import Clock, SystemClock
-from hostler.errors import StoreUnsteady
+from hostler.clock import Clock, SystemClock, Wakeup
+from hostler.errors import StoreError, StoreUnsteady
 from hostler.model import RepoName
-from hostler.store.backend import Backend
-from hostler.store.changes import Changes
-from hostler.store.forks import PerProcess
-from hostler.store.metering import metered
-from hostler.store.place import Place, PostgresPlace, find_place
-from hostler.store.postgres import PostgresBackend
-from hostler.store.repo import Repo
-from hostler.store.revision import read_revision, require_head
-from hostler.store.sqlite import SqliteBackend
-from hostler.store.transaction import Transaction
-from hostler.store.translate import translated
-from hostler.store.writers import Patience
+from hostler.store.admin.revision import read_revision, require_head
+from hostler.store.engine.backend import Backend, PerProcess, Place, PostgresPlace, find_place
+from hostler.store.engine.errors import translated
+from hostler.store.engine.postgres import PostgresBackend
+from hostler.store.engine.sqlite import Patience, SqliteBackend
+from hostler.store.repositories import Repo
+from hostler.store.transaction import Transaction, metered
+
+
+class Changes:
+    """Counts the commits that this process knows of, and wakes those who wait for one."""
+
+    def __init__(
+        self, clock: Clock, version: Callable[[], int], poll_seconds: float | None
+    ) -> None:
+        self._clock = clock
+        self._version = version
+        self._poll_seconds = poll_seconds
+        self._guard = threading.Lock()
+        self._waiters: set[Wakeup] = set()
+        self._count = 0
+        self._seen: int | None = None
+
+    def mark(self) -> int:
+        """Where we are now. A later commit, whosever it is, leads to another mark."""
+        version = self._version()
+        with self._guard:
+            return self._noticed(version)
+
+    def wait(self, since: int, timeout: float | None) -> int:
+        """Block until the mark is no longer `since`, or the time is over; the present mark."""
+        end = None if timeout is None else self._clock.monotonic() + timeout
+        wakeup = self._clock.wakeup()
+        with self._guard:
+            self._waiters.add(wakeup)
+        try:
+            while (mark := self.mark()) == since:
+                seconds = self._nap(end)
+                if seconds is not None and seconds <= 0:
+                    break
+                wakeup.wait(seconds)
+                wakeup.clear()
+            return mark
+        finally:
+            with self._guard:
+                self._waiters.discard(wakeup)
+
+    def committed(self) -> None:
+        """This process has committed."""
+        with self._guard:
+            if self._seen is not None:
+                # Our own commit changes the number too; taking it now saves a second waking.
+                with suppress(StoreError):
+                    self._seen = self._version()
+            self._count += 1
+        self.wake()
+
+    def wake(self) -> None:
+        """Have every waiter look."""
+        with self._guard:
+            for wakeup in self._waiters:
+                wakeup.set()
+
+    def _noticed(self, version: int) -> int:
+        if self._seen is not None and version != self._seen:
+            self._count += 1
+        self._seen = version
+        return self._count
+
+    def _nap(self, end: float | None) -> float | None:
+        naps = [] if self._poll_seconds is None else [self._poll_seconds]
+        if end is not None:
+            naps.append(end - self._clock.monotonic())
+        return min(naps, default=None)
 
 
 class Store:

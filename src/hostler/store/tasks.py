@@ -1,4 +1,4 @@
-"""Rows of tasks: one piece of work for an agent each."""
+"""Rows of tasks: add, read, change, count and page them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, func, insert, select, update
+from sqlalchemy import ColumnElement, Select, and_, exists, func, insert, or_, select, update
 
 from hostler.errors import StoreConflict
 from hostler.model import RepoName
-from hostler.store.task_tables import tasks
-from hostler.store.transaction import Transaction
+from hostler.store.schema import tasks
+from hostler.store.transaction import Transaction, batches
 
 # Whoever writes tasks names this scope.
 SCOPE = "tasks"
@@ -250,3 +250,193 @@ def _task(row: dict[str, Any]) -> Task:
         **{name: tuple(json.loads(row[name])) for name in _LISTS},
     }
     return Task(**row | changed)
+
+
+def count_states(tx: Transaction) -> dict[TaskState, int]:
+    """Counts by state, in the order of states; those without any task are left out."""
+    counted = select(tasks.c.state, func.count().label("number")).group_by(tasks.c.state)
+    found = {row["state"]: int(row["number"]) for row in tx.execute(counted).mappings()}
+    return {state: found[state] for state in TaskState if state in found}
+
+
+def newest_change(tx: Transaction) -> str:
+    """When a task was last changed; empty without tasks."""
+    return str(tx.execute(select(func.max(tasks.c.updated_at))).scalar() or "")
+
+
+def projects_held(tx: Transaction, gate: str, since: str) -> frozenset[str]:
+    """Projects with tasks of which it was noted, since a moment, that this gate holds them."""
+    held = (
+        tasks.c.state.in_([state.value for state in WAITING]),
+        tasks.c.gate == gate,
+        tasks.c.gate_since >= since,
+    )
+    return frozenset(tx.execute(select(tasks.c.project).where(*held).distinct()).scalars())
+
+
+UNFINISHED = tuple(state.value for state in TaskState if state not in OVER)
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Tasks by id, each with a mark that every change of it changes; `order`: the newest place."""
+
+    tasks: dict[str, tuple[str, ...]]
+    order: int
+
+
+def marks_of(tx: Transaction, behind: int) -> Marks:
+    """All that is unfinished, and whatever came behind a place, finished or not."""
+    table = tasks.c
+    columns = (table.id, table.order, table.state, table.updated_at, table.gate, table.gate_since)
+    over = [state.value for state in OVER]
+    chosen = or_(table.state.in_(UNFINISHED), and_(table.state.in_(over), table.order > behind))
+    rows: list[Any] = list(tx.execute(select(*columns).where(chosen)).all())
+    marks = {row[0]: tuple(str(part) for part in row[2:]) for row in rows}
+    # Whatever is newer than that place is among them.
+    return Marks(marks, max((behind, *(int(row[1]) for row in rows))))
+
+
+def newest_order(tx: Transaction) -> int:
+    """The place of the newest task; 0 where there is none."""
+    return int(tx.execute(select(func.coalesce(func.max(tasks.c.order), 0))).scalar_one())
+
+
+def tasks_by_id(tx: Transaction, ids: Collection[str]) -> dict[str, Task]:
+    """These tasks, as far as they exist."""
+    found: list[Task] = []
+    for batch in batches(sorted(set(ids))):
+        found += read_tasks(tx, select(tasks).where(tasks.c.id.in_(batch)))
+    return {task.id: task for task in found}
+
+
+Outline = tuple[Any, ...]
+
+_TOLD = (tasks.c.state, tasks.c.reason, tasks.c.question, tasks.c.pr_number)
+_WHOSE = (tasks.c.repo_full_name, tasks.c.issue_number, tasks.c.flow)
+
+
+def outlines_in(tx: Transaction, states: Collection[TaskState]) -> dict[str, Outline]:
+    """By name, what is told of the tasks in any of these states."""
+    return _outlines(tx, tasks.c.state.in_([state.value for state in states]))
+
+
+def outlines_of(tx: Transaction, names: Collection[str]) -> dict[str, Outline]:
+    """The same of those that are named, as far as they exist."""
+    return _outlines(tx, tasks.c.id.in_(names)) if names else {}
+
+
+def _outlines(tx: Transaction, chosen: ColumnElement[bool]) -> dict[str, Outline]:
+    rows = tx.execute(select(tasks.c.id, *_TOLD, *_WHOSE).where(chosen))
+    return {row[0]: tuple(row[1:]) for row in rows}
+
+
+def task_page(
+    tx: Transaction,
+    limit: int,
+    *,
+    before: str = "",
+    states: Collection[TaskState] = (),
+    project: str = "",
+    parent: str = "",
+) -> list[Task]:
+    """Tasks, newest first, that come before an id in the alphabet; no filter lets all through."""
+    chosen: list[ColumnElement[bool]] = []
+    if before:
+        chosen.append(tasks.c.id < before)
+    if states:
+        chosen.append(tasks.c.state.in_([state.value for state in states]))
+    if project:
+        chosen.append(tasks.c.project == project)
+    if parent:
+        chosen.append(tasks.c.parent_task == parent)
+    statement = select(tasks).where(*chosen).order_by(tasks.c.id.desc()).limit(limit)
+    return read_tasks(tx, statement)
+
+
+def newest_in(tx: Transaction, state: TaskState, limit: int) -> list[Task]:
+    """The tasks in a state that came last, oldest of them first."""
+    chosen = select(tasks).where(tasks.c.state == state.value)
+    return read_tasks(tx, chosen.order_by(tasks.c.order.desc()).limit(limit))[::-1]
+
+
+def titles_of(tx: Transaction, ids: Collection[str]) -> dict[str, str]:
+    """What these tasks are called, as far as they exist."""
+    found: dict[str, str] = {}
+    for batch in batches(sorted(set(ids))):
+        chosen = select(tasks.c.id, tasks.c.title).where(tasks.c.id.in_(batch))
+        found |= {row.id: row.title for row in tx.execute(chosen)}
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class HandTask:
+    """A task that no issue asked for."""
+
+    id: str
+    project: str
+    on_repository: bool
+
+
+def any_by_hand(tx: Transaction, states: Collection[TaskState]) -> bool:
+    """Whether there is a task by hand in one of these states."""
+    return bool(tx.execute(select(exists().where(_in(states)))).scalar_one())
+
+
+def by_hand(tx: Transaction, states: Collection[TaskState]) -> list[HandTask]:
+    """The tasks by hand in these states, in their order."""
+    return _hand_tasks(tx, _in(states))
+
+
+def by_hand_named(
+    tx: Transaction, names: Collection[str], states: Collection[TaskState]
+) -> list[HandTask]:
+    """Those among these names that are tasks by hand in one of these states."""
+    found = (
+        _hand_tasks(tx, and_(tasks.c.id.in_(batch), _in(states)))
+        for batch in batches(sorted(names))
+    )
+    return [one for group in found for one in group]
+
+
+def _in(states: Collection[TaskState]) -> ColumnElement[bool]:
+    return and_(
+        tasks.c.state.in_([state.value for state in states]),
+        tasks.c.issue_number.is_(None),
+    )
+
+
+def _hand_tasks(tx: Transaction, chosen: ColumnElement[bool]) -> list[HandTask]:
+    columns = (tasks.c.id, tasks.c.project, tasks.c.repo_full_name)
+    rows = tx.execute(select(*columns).where(chosen).order_by(tasks.c.order, tasks.c.id))
+    return [HandTask(row.id, row.project, row.repo_full_name is not None) for row in rows]
+
+
+_ISSUE = re.compile(r"([^/#\s]+/[^/#\s]+)#([1-9][0-9]{0,9})")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class IssueRef:
+    """An issue. Repositories are in small letters: GitHub reads their names so."""
+
+    repo: RepoName
+    number: int
+
+    @classmethod
+    def of(cls, repo: RepoName, number: int) -> IssueRef:
+        """An issue of a repository, however that is spelled."""
+        return cls(RepoName(repo.owner.lower(), repo.name.lower()), number)
+
+    @classmethod
+    def parse(cls, text: str) -> IssueRef | None:
+        """Read `owner/repo#12`; None for anything else, as a task's id."""
+        found = _ISSUE.fullmatch(text)
+        if found is None:
+            return None
+        try:
+            return cls.of(RepoName.parse(found[1]), int(found[2]))
+        except ValueError:
+            return None
+
+    def __str__(self) -> str:
+        return f"{self.repo}#{self.number}"

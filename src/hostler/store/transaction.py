@@ -1,19 +1,28 @@
-"""One open transaction, as rooms see it."""
+"""One open transaction: statements, upserts, batches, stored timestamps, metrics."""
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from contextlib import contextmanager
+from datetime import datetime, timedelta
 from functools import cache
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import Connection, CursorResult, Executable
+from sqlalchemy import Connection, CursorResult, Executable, Table
+from sqlalchemy.dialects import sqlite
 
-from hostler.model import stamp
-from hostler.store.place import Place, PostgresPlace
-from hostler.store.translate import translated
+from hostler.model import parse_stamp, stamp
+from hostler.store.engine.backend import Place, PostgresPlace
+from hostler.store.engine.errors import translated
+from hostler.telemetry.metrics import metrics
+from hostler.telemetry.names import STORE_TRANSACTIONS, STORE_WRITE_WAIT
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql
+
 
 T = TypeVar("T")
 Values = Mapping[str, Any] | Sequence[Mapping[str, Any]]
@@ -117,3 +126,77 @@ def _for_psycopg(sql: str) -> str:
     if "%" in sql:
         raise ValueError("constant statements contain no %, which psycopg would read as a value")
     return sql.replace("?", "%s")
+
+
+def insert_if_absent(tx: Transaction, table: Table, row: Mapping[str, Any]) -> None:
+    """Insert a row unless its primary key is taken."""
+    statement = _insert(tx, table).values(**row)
+    tx.execute(statement.on_conflict_do_nothing(index_elements=_key(table)))
+
+
+def insert_if_new(
+    tx: Transaction, table: Table, row: Mapping[str, Any], *, key: Sequence[str]
+) -> bool:
+    """Insert a row unless these columns' values are taken; whether it was inserted."""
+    insert = _insert(tx, table).values(**row).inline()
+    maybe = insert.on_conflict_do_nothing(index_elements=list(key))
+    # Otherwise PostgreSQL's answer to an insert is dropped before anybody can count.
+    return tx.execute(maybe.execution_options(preserve_rowcount=True)).rowcount == 1
+
+
+def insert_or_update(tx: Transaction, table: Table, row: Mapping[str, Any]) -> None:
+    """Insert a row, or give the row of the same primary key these values."""
+    statement = _insert(tx, table).values(**row)
+    key = _key(table)
+    changed = {name: statement.excluded[name] for name in row if name not in key}
+    tx.execute(statement.on_conflict_do_update(index_elements=key, set_=changed))
+
+
+def _insert(tx: Transaction, table: Table) -> sqlite.Insert | postgresql.Insert:
+    if not tx.on_postgres:
+        return sqlite.insert(table)
+    # Here alone: it takes long to load, and most homes have no server.
+    from sqlalchemy.dialects.postgresql import insert
+
+    return insert(table)
+
+
+def _key(table: Table) -> list[str]:
+    return [column.name for column in table.primary_key]
+
+
+def clamped_deadline(stored: datetime, now: datetime, maximum: timedelta) -> datetime:
+    """A deadline as it may be believed: never farther ahead than it could have been set."""
+    return min(stored, now + maximum)
+
+
+def not_after(stored: datetime, now: datetime) -> datetime:
+    """A past moment as it may be believed: one from the future counts as now."""
+    return min(stored, now)
+
+
+def age(stored: datetime, now: datetime) -> timedelta:
+    """How long ago a stored moment was; never negative."""
+    return now - not_after(stored, now)
+
+
+def seconds_between(earlier: str, later: str) -> float:
+    """How long it was from one stored moment to another; never negative."""
+    return max((parse_stamp(later) - parse_stamp(earlier)).total_seconds(), 0.0)
+
+
+def normal_stamp(text: str) -> str:
+    """A received UTC timestamp in our form, so that text order is time order."""
+    return stamp(parse_stamp(text))
+
+
+@contextmanager
+def metered(kind: str) -> Iterator[Callable[[], None]]:
+    """Count a transaction by how its block ends; call what is yielded when a writer's turn came."""
+    asked = time.monotonic()
+    try:
+        yield lambda: metrics.observe(STORE_WRITE_WAIT, time.monotonic() - asked)
+    except BaseException:
+        metrics.count(STORE_TRANSACTIONS, kind=kind, end="rollback")
+        raise
+    metrics.count(STORE_TRANSACTIONS, kind=kind, end="commit")

@@ -10,7 +10,7 @@ from typing import Any
 from hostler.config.settings import Settings
 from hostler.service.snapshot import Lookout
 from hostler.store import Store, open_store
-from hostler.store.place import Place, SqlitePlace
+from hostler.store.engine.backend import Place, SqlitePlace
 
 
 class HomeOutlook:

@@ -13,7 +13,7 @@ from pathlib import Path
 from hostler.agents.plainfile import NotPlain, Oddity, open_plain, read_plain
 from hostler.config.settings import Web
 from hostler.errors import HostlerError
-from hostler.store.parts import private_folder
+from hostler.store.engine.locks import private_folder
 from hostler.telemetry.redact import remember_secret
 
 FILE_NAME = "web-token"

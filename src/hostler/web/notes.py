@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hostler import __version__
-from hostler.store.parts import part_of
+from hostler.store.engine.locks import part_of
 
 FILE_NAME = "web.json"
 

@@ -7,16 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from hostler.cli.demo.cast import BOT
-from hostler.cli.demo.sight import (
-    GitHub,
-    House,
-    Pull,
-    Remark,
-    RunSeen,
-    Said,
-    Sight,
-    TaskSeen,
-)
+from hostler.cli.demo.sight import GitHub, House, Pull, Remark, RunSeen, Said, Sight, TaskSeen
 
 S = TypeVar("S", bound=Said)
 HOSTLER, AGENT = "hostler", "agent"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hostler.forge.budget.caps import Caps
 from hostler.forge.budget.costs import USUAL_LIMIT, Plan, Setup, Watched, plan
 from hostler.model import RepoName
-from hostler.store.pulls import pulls_in
+from hostler.store.pull_requests import pulls_in
 
 if TYPE_CHECKING:
     from hostler.config.settings import Settings

@@ -14,16 +14,10 @@ from hostler.forge.outbox.settling import Settled, ignore, settle
 from hostler.forge.payloads import made
 from hostler.forge.port import Item, ItemKind
 from hostler.model import RepoName, TokenStatus
-from hostler.store.inbox import (
-    InboxRow,
-    add_inbox_row,
-    consume_inbox_rows,
-    pending_inbox_rows,
-)
-from hostler.store.instants import normal_stamp
+from hostler.store.inbox import InboxRow, add_inbox_row, consume_inbox_rows, pending_inbox_rows
 from hostler.store.outbox import OutboxRow, WriteState, find_write, recorded_ids
-from hostler.store.repo import Repo
-from hostler.store.transaction import Transaction
+from hostler.store.repositories import Repo
+from hostler.store.transaction import Transaction, normal_stamp
 
 # Kinds of events that are looked at.
 HEARD = tuple(kind.value for kind in ItemKind)

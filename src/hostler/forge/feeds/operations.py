@@ -11,7 +11,7 @@ from hostler.forge.feeds.threads import ThreadRead
 from hostler.forge.port import Feed, ItemKind
 from hostler.model import Surface
 from hostler.store.inbox import consume_inbox_rows, pending_inbox_rows
-from hostler.store.pulls import find_pull
+from hostler.store.pull_requests import find_pull
 from hostler.store.tasks import tasks_of_issue
 from hostler.store.transaction import Transaction
 

@@ -22,7 +22,7 @@ from hostler.forge.feeds.sweeping import Sweeper
 from hostler.forge.feeds.tap import Tap
 from hostler.forge.feeds.threads import ThreadRead, read_issue, scan_thread
 from hostler.model import RepoName, Surface
-from hostler.store.feeds import forget_threads, lapse_threads, pulls_moved
+from hostler.store.repositories import forget_threads, lapse_threads, pulls_moved
 from hostler.telemetry import names
 
 # Whole threads that are scanned in one poll.

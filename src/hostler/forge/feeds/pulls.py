@@ -11,7 +11,7 @@ from hostler.forge.feeds.inbox import Ingested, ingest
 from hostler.forge.feeds.surfaces import tell_tokens
 from hostler.forge.feeds.tap import Tap
 from hostler.forge.port import Chain, Feed, Reading
-from hostler.store.feeds import chains_at, clear_moved, save_chain
+from hostler.store.repositories import chains_at, clear_moved, save_chain
 from hostler.store.transaction import Transaction
 
 # Lists that know no `since`: they have a chain and no cursor.

@@ -14,7 +14,7 @@ from hostler.forge.feeds.tap import Tap
 from hostler.forge.payloads import strict
 from hostler.forge.port import Item
 from hostler.model import parse_stamp
-from hostler.store.feeds import find_chain, save_chain
+from hostler.store.repositories import find_chain, save_chain
 
 # The list of one head's runs has a chain and no cursor.
 HEAD_RUNS = "head_runs"

@@ -10,8 +10,8 @@ from hostler.forge.feeds.chains import unpack
 from hostler.forge.feeds.surfaces import Place
 from hostler.forge.feeds.tap import Tap
 from hostler.model import Surface
-from hostler.store.feeds import chains_at, cursors_at, pulls_moved, threads_in_step
-from hostler.store.pulls import PullStatus, watched_heads
+from hostler.store.pull_requests import PullStatus, watched_heads
+from hostler.store.repositories import chains_at, cursors_at, pulls_moved, threads_in_step
 from hostler.store.tasks import OVER, TaskState, tasks_in
 from hostler.store.transaction import Transaction
 

@@ -22,9 +22,8 @@ from hostler.forge.feeds.inbox import Ingested, ingest
 from hostler.forge.feeds.tap import Tap
 from hostler.forge.port import Chain, Feed, Reading
 from hostler.model import EPOCH, PollCursor, Surface, stamp
-from hostler.store.feeds import PULL_SURFACES, find_chain, mark_moved, save_chain
-from hostler.store.pulls import pulls_in
-from hostler.store.repo import Repo
+from hostler.store.pull_requests import pulls_in
+from hostler.store.repositories import PULL_SURFACES, Repo, find_chain, mark_moved, save_chain
 from hostler.store.transaction import Transaction
 from hostler.telemetry import names
 

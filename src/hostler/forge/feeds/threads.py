@@ -12,10 +12,9 @@ from hostler.forge.feeds.surfaces import Drawn, Place, ask, draw, find, keep, te
 from hostler.forge.feeds.tap import Tap
 from hostler.forge.port import Feed, Item
 from hostler.model import Surface, stamp
-from hostler.store.feeds import clear_moved
+from hostler.store.inbox import FeedbackScan, Observed, Watermark
 from hostler.store.outbox import WriteState
-from hostler.store.repo import Repo
-from hostler.store.scans import FeedbackScan, Observed, Watermark
+from hostler.store.repositories import Repo, clear_moved
 from hostler.store.transaction import Transaction
 
 

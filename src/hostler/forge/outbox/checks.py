@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from hostler.health import Context, Finding, Status, check
 from hostler.model import parse_stamp, stamp
-from hostler.store.standing_writes import Failure, StandingWrites, standing_writes
+from hostler.store.outbox import Failure, StandingWrites, standing_writes
 
 NAME = "outbox"
 # How long a failure is told of.
@@ -48,7 +48,7 @@ def _told(failure: Failure) -> str:
 def _look(context: Context) -> tuple[datetime, StandingWrites] | None:
     from hostler.config.load import load
     from hostler.errors import ConfigError, StoreError
-    from hostler.store.place import URL_VARIABLE
+    from hostler.store.engine.backend import URL_VARIABLE
     from hostler.store.store import open_store
 
     try:

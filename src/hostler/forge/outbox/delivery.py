@@ -15,7 +15,7 @@ from hostler.forge.outbox.rules import Pace
 from hostler.forge.outbox.sender import Sender
 from hostler.forge.port import Forge
 from hostler.model import RepoName
-from hostler.store.homelock import home_lock
+from hostler.store.engine.locks import home_lock
 from hostler.store.outbox import OutboxRow, find_write
 from hostler.store.store import Store
 

@@ -9,7 +9,7 @@ from hostler.forge.deeds import Deed, pack
 from hostler.forge.markers import check_token
 from hostler.model import RepoName, ScopeKind
 from hostler.store.outbox import Lane, OutboxRow, WriteState, add_write, find_write
-from hostler.store.repo import Repo
+from hostler.store.repositories import Repo
 from hostler.store.transaction import Transaction
 
 

@@ -17,10 +17,9 @@ from hostler.forge.outbox.rules import LONGEST_WAIT, Pace, look_since
 from hostler.forge.outbox.sender import SCOPE, Forges
 from hostler.forge.port import Forge, Made
 from hostler.model import TokenStatus, parse_stamp, stamp
-from hostler.store.outbox import OutboxRow
-from hostler.store.repo import Repo
+from hostler.store.outbox import OutboxRow, Unobserved, unobserved_write, unobserved_writes
+from hostler.store.repositories import Repo
 from hostler.store.store import Store
-from hostler.store.unobserved import Unobserved, unobserved_write, unobserved_writes
 from hostler.telemetry.metrics import metrics
 from hostler.telemetry.names import ACTION_TOKEN_UNOBSERVED_AGE
 

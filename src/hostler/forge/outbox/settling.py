@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from hostler.forge.port import Made
 from hostler.store.outbox import OutboxRow, WriteState, change_write
-from hostler.store.repo import Repo
+from hostler.store.repositories import Repo
 from hostler.store.transaction import Transaction
 
 # Called once for each write, in the transaction that stores its end: queue here what depends

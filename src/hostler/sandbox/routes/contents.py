@@ -9,14 +9,7 @@ from urllib.parse import quote
 
 from hostler.sandbox import people
 from hostler.sandbox.call import Call
-from hostler.sandbox.errors import (
-    ApiError,
-    conflict,
-    forbidden,
-    invalid,
-    not_found,
-    unprocessable,
-)
+from hostler.sandbox.errors import ApiError, conflict, forbidden, invalid, not_found, unprocessable
 from hostler.sandbox.fields import Fields
 from hostler.sandbox.git import commits, contents, names, refs
 from hostler.sandbox.git.contents import Entry, FileEdit

@@ -20,7 +20,7 @@ from hostler.service.gc.folders import is_ours, listed, size_of
 from hostler.service.gc.premises import Premises
 from hostler.service.gc.report import Found, Kind
 from hostler.service.gc.rules import MirrorFacts, Why, judge_mirror
-from hostler.store.homelock import who_works
+from hostler.store.engine.locks import who_works
 from hostler.store.tasks import OVER, TaskState, tasks_in
 from hostler.store.transaction import Transaction
 

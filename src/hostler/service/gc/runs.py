@@ -10,7 +10,7 @@ from hostler.service.gc.folders import Aside, exists, is_ours, size_of
 from hostler.service.gc.premises import Premises
 from hostler.service.gc.report import Found, Kind
 from hostler.service.gc.rules import RunFacts, Why, judge_run
-from hostler.store.old_runs import OldRun, runs_before, runs_named
+from hostler.store.retention import OldRun, runs_before, runs_named
 
 PAGE = 200
 

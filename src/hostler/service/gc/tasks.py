@@ -18,19 +18,19 @@ from hostler.service.gc.report import Found, Kind
 from hostler.service.gc.rules import Issue, TaskFacts, Why, issue_of, judge_family
 from hostler.service.gc.writes import task_in
 from hostler.store.inbox import InboxRow
-from hostler.store.old_tasks import (
+from hostler.store.retention import (
     OldTask,
     Thread,
     Ties,
     depended_on,
     families,
+    newest_issues,
     remove_tasks,
     roots_before,
     ties_of,
+    unsent,
 )
-from hostler.store.old_threads import newest_issues
-from hostler.store.old_writes import unsent
-from hostler.store.references import IssueRef
+from hostler.store.tasks import IssueRef
 from hostler.store.transaction import Transaction
 
 PAGE = 100

@@ -14,15 +14,15 @@ from hostler.service.gc.premises import Premises
 from hostler.service.gc.report import Found, Kind
 from hostler.service.gc.rules import ThreadFacts, floor, judge_thread
 from hostler.service.parts import window
-from hostler.store.old_tasks import Thread
-from hostler.store.old_threads import (
+from hostler.store.repositories import Repo
+from hostler.store.retention import (
     OldThread,
+    Thread,
     look_at_threads,
     newest_shown,
     remove_threads,
     threads_after,
 )
-from hostler.store.repo import Repo
 from hostler.store.transaction import Transaction
 
 PAGE = 100

@@ -11,11 +11,11 @@ from hostler.service.gc.premises import Premises
 from hostler.service.gc.report import Found, Kind
 from hostler.service.gc.rules import WriteFacts, judge_write, keeps_row
 from hostler.store.dependencies import tasks_named
-from hostler.store.old_threads import tasks_of_threads
-from hostler.store.old_writes import (
+from hostler.store.retention import (
     OldWrite,
     empty_writes,
     remove_writes,
+    tasks_of_threads,
     writes_before,
     writes_named,
 )

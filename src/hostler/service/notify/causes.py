@@ -7,8 +7,7 @@ from datetime import timedelta
 from hashlib import sha256
 
 from hostler.model import parse_stamp
-from hostler.store.notices import Notice
-from hostler.store.runtime_operations import Operation, OperationStatus
+from hostler.store.operator import Notice, Operation, OperationStatus
 from hostler.store.tasks import Task, TaskState
 
 # A shorter wait ends by itself before anybody has read of it.

@@ -16,16 +16,17 @@ from hostler.service.notify.posting import Refused, post
 from hostler.service.notify.rules import LONGEST_WAIT, after
 from hostler.service.notify.shapes import Call, shaped
 from hostler.store import Store
-from hostler.store.notices import (
+from hostler.store.operator import (
+    RESTART,
     Notice,
     NoticeState,
     add_notice,
     change_notice,
+    find_operation,
     forget_notices,
     known_notices,
     queued_notices,
 )
-from hostler.store.runtime_operations import RESTART, find_operation
 from hostler.store.tasks import tasks_in
 
 SCOPE = "notices"

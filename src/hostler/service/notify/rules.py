@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from hostler.model import stamp
 from hostler.service.notify.posting import Refused
-from hostler.store.notices import Notice, NoticeState
+from hostler.store.operator import Notice, NoticeState
 
 MOST_ATTEMPTS = 6
 FIRST_WAIT = timedelta(seconds=10)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Literal
 
-from hostler.store.notices import Notice
+from hostler.store.operator import Notice
 from hostler.telemetry.redact import redact
 
 Shape = Literal["generic", "slack", "ntfy"]

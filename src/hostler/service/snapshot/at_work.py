@@ -13,9 +13,9 @@ from hostler.model import parse_stamp, stamp
 from hostler.service.pages import about
 from hostler.service.portrait import seconds_of
 from hostler.store import Transaction
-from hostler.store.instants import age, not_after
 from hostler.store.runs import Run, live_runs
 from hostler.store.tasks import Task, find_task
+from hostler.store.transaction import age, not_after
 
 # What an agent writes to while it works.
 STREAMS = ("stdout", "stderr")

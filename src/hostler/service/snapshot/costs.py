@@ -14,7 +14,7 @@ from hostler.forge.budget.setups import setup_of
 from hostler.model import stamp
 from hostler.service.purses import midnight
 from hostler.store import Transaction
-from hostler.store.spending import Spent, spent_since
+from hostler.store.runs import Spent, spent_since
 
 
 @dataclass(frozen=True, slots=True)

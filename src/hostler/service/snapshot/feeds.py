@@ -7,7 +7,7 @@ from typing import Any
 
 from hostler.model import RepoName
 from hostler.store import Transaction
-from hostler.store.feeds import cursors_at
+from hostler.store.repositories import cursors_at
 
 # The feeds of a repository as a whole, not those of one thread.
 WHOLE = 0

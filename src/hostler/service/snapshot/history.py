@@ -11,8 +11,8 @@ from typing import Any
 from hostler.agents.outcomes import Outcome
 from hostler.model import EPOCH, stamp
 from hostler.store import Transaction
-from hostler.store.history import Ended, Sums, ended_since, newest_end, newest_ended
-from hostler.store.standing_writes import Delivery, deliveries
+from hostler.store.outbox import Delivery, deliveries
+from hostler.store.runs import Ended, Sums, ended_since, newest_end, newest_ended
 
 # Shortest first.
 WINDOWS: Mapping[str, timedelta] = {

@@ -11,9 +11,8 @@ from hostler.planner import Blocker, hopeless_of
 from hostler.service.next_steps import next_step
 from hostler.service.pages import about
 from hostler.store import Transaction
-from hostler.store.instants import age
-from hostler.store.task_pages import newest_in
-from hostler.store.tasks import Task, TaskState, find_task
+from hostler.store.tasks import Task, TaskState, find_task, newest_in
+from hostler.store.transaction import age
 
 # Nothing goes on with these before somebody acts.
 PERSON = (TaskState.NEEDS_INPUT, TaskState.BLOCKED, TaskState.FAILED)

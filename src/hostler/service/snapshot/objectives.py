@@ -11,8 +11,8 @@ from typing import Any
 from hostler.model import stamp
 from hostler.service.snapshot.history import Past, Record
 from hostler.service.snapshot.polls import PollLag
-from hostler.store.history import Ended
-from hostler.store.standing_writes import Delivery
+from hostler.store.outbox import Delivery
+from hostler.store.runs import Ended
 
 DAY = timedelta(hours=24)
 PERCENTILE = 0.95

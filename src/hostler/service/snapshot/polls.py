@@ -8,8 +8,8 @@ from typing import Any
 
 from hostler.model import parse_stamp, stamp
 from hostler.store import Transaction
-from hostler.store.instants import age
-from hostler.store.poll_hours import KEPT, Polls, polls_since
+from hostler.store.repositories import KEPT, Polls, polls_since
+from hostler.store.transaction import age
 
 
 @dataclass(frozen=True, slots=True)

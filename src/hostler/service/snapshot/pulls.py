@@ -9,8 +9,8 @@ from hostler.config.settings import Settings
 from hostler.model import RepoName
 from hostler.service.pages import page
 from hostler.store import Transaction
-from hostler.store.pulls import PullRow, pulls_in
-from hostler.store.task_pages import titles_of
+from hostler.store.pull_requests import PullRow, pulls_in
+from hostler.store.tasks import titles_of
 
 
 @dataclass(frozen=True, slots=True)

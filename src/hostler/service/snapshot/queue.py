@@ -21,9 +21,9 @@ from hostler.service.snapshot.expecting import (
 )
 from hostler.service.why import Gatekeeper, Inquiry, since_when
 from hostler.store import Transaction
-from hostler.store.history import Ended
-from hostler.store.instants import age, not_after
+from hostler.store.runs import Ended
 from hostler.store.tasks import Task
+from hostler.store.transaction import age, not_after
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from hostler.config.settings import Settings
 from hostler.service.places import paused_words
 from hostler.service.snapshot.feeds import FeedRead
 from hostler.service.snapshot.polls import PollLag
-from hostler.store.pauses import Pause
+from hostler.store.operator import Pause
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,10 +27,9 @@ from hostler.service.snapshot.repositories import Busy, Watched, watched_reposit
 from hostler.service.space import sentence, too_full
 from hostler.service.why import Inquiry
 from hostler.store import Transaction
+from hostler.store.operator import Pause, all_pauses
 from hostler.store.outbox import open_writes
-from hostler.store.pauses import Pause, pauses
-from hostler.store.task_counts import count_states
-from hostler.store.tasks import TaskState
+from hostler.store.tasks import TaskState, count_states
 
 # No list of a snapshot for programs is longer; how many there are stands beside it.
 MOST = 500
@@ -99,7 +98,7 @@ def snapshot(
 ) -> Snapshot:
     """Everything as it is now; `histories` keeps what need not be summed up again."""
     settings = inquiry.settings
-    found, paused = agents_at_work(tx, activity), pauses(tx)
+    found, paused = agents_at_work(tx, activity), all_pauses(tx)
     past, lags = (histories or Histories()).at(tx), poll_lags(tx)
     governor = governor_status(tx, inquiry.policy, inquiry.here)
     queue = queued_tasks(tx, inquiry, _places(found), past.ended, governor.pools)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from hostler.store.tables import metadata
+from hostler.store.schema import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

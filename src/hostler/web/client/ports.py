@@ -14,7 +14,7 @@ from hostler.service.directing import Paused
 from hostler.service.ordering import Wish
 from hostler.service.posting import Letter
 from hostler.service.submission import Received
-from hostler.store.pauses import ALL, Pause, project_of
+from hostler.store.operator import ALL, Pause, project_of
 from hostler.store.tasks import TaskState
 from hostler.web.client.line import Line, NotTaken
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from hostler.service.portrait import brief
 from hostler.store import Store
-from hostler.store.task_marks import Marks, marks_of, newest_order, tasks_by_id
+from hostler.store.tasks import Marks, marks_of, newest_order, tasks_by_id
 
 # So many are kept; who is farther behind reads the list again.
 KEPT = 2048

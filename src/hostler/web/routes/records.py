@@ -8,8 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from hostler.model import stamp
-from hostler.store.pool_samples import samples_since
-from hostler.store.signals import met_since
+from hostler.store.governor import met_since, samples_since
 from hostler.web.desk import At
 from hostler.web.shapes import Object
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from hostler.store.pauses import ALL, project_scope
+from hostler.store.operator import ALL, project_scope
 from hostler.web.desk import At, Desk
 from hostler.web.refusals import NotHere
 from hostler.web.shapes import Name, Object, Reason, why_of

@@ -16,7 +16,7 @@ from hostler.service.portrait import brief, portrait
 from hostler.service.presence import presence
 from hostler.service.submission import Context, HandQueue
 from hostler.service.why import why
-from hostler.store.task_pages import task_page
+from hostler.store.tasks import task_page
 from hostler.web.desk import At
 from hostler.web.shapes import (
     NAME,

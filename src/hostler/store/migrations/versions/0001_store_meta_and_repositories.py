@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from hostler.store.columns import BIG, StampNow
+from hostler.store.schema import BIG, StampNow
 
 revision = "0001"
 down_revision = None

@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from hostler.store.columns import BIG
+from hostler.store.schema import BIG
 
 revision = "0007"
 down_revision = "0006"

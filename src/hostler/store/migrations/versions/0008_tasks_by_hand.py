@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from hostler.store.columns import BIG
+from hostler.store.schema import BIG
 
 revision = "0008"
 down_revision = "0007"

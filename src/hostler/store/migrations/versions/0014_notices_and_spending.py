@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from hostler.store.columns import StampNow
+from hostler.store.schema import StampNow
 
 revision = "0014"
 down_revision = "0013"
