@@ -8,7 +8,7 @@ import pytest
 from flows_farm import said
 
 from hostler.flows import close_run
-from hostler.runs.errors import FenceLost
+from hostler.runs.states import FenceLost
 
 
 @pytest.fixture

@@ -20,10 +20,8 @@ from hostler.flows.submitting import Order, submit
 from hostler.governor import Ask, Denied, Granted, Here, Policy, acquire, preview, resume
 from hostler.governor.parking import closed_pools, park
 from hostler.model import EPOCH, stamp
-from hostler.runs import NewRun, admit, ledger
-from hostler.runs.ending import Ending
-from hostler.runs.heard import Heard
-from hostler.runs.limits import Limit
+from hostler.runs import NewRun, admit, transitions
+from hostler.runs.outcome import Ending, Limit, ProviderSignals
 from hostler.store.governor import Holder, find_lease
 
 SCOPES = ("admission", "outbox", "tasks")
@@ -49,7 +47,7 @@ def begin(store):
         task = submit(tx, Order("yard", "job", "ann", cwd="/x"))
         run = admit(tx, NewRun(task.id, "yard", "work", "helper", "command", "openai"))
         assert isinstance(acquire(tx, Ask(run.run, "yard", "openai"), POLICY, HERE), Granted)
-        return ledger.attach(tx, ledger.begin(tx, run, {"pid": 1}))
+        return transitions.attach(tx, transitions.begin(tx, run, {"pid": 1}))
 
 
 def begin_behind(store):
@@ -57,25 +55,25 @@ def begin_behind(store):
     with store.write(*SCOPES) as tx:
         task = submit(tx, Order("yard", "job", "ann", cwd="/x"))
         run = admit(tx, NewRun(task.id, "yard", "work", "helper", "command", "openai"))
-        return ledger.attach(tx, ledger.begin(tx, run, {"pid": 1}))
+        return transitions.attach(tx, transitions.begin(tx, run, {"pid": 1}))
 
 
 def end(store, run, outcome, limit=None, *, stopped="", policy=POLICY):
     """It ends so, as its worker stores it."""
     if stopped:
         with store.write() as tx:
-            ledger.request_stop(tx, run.run, stopped)
-            run = ledger.current(tx, run)
+            transitions.request_stop(tx, run.run, stopped)
+            run = transitions.current(tx, run)
     verdict = Verdict(outcome, DecidedBy.STREAM, "The window is spent.", limit=limit)
     with store.write("admission") as tx:
-        run = ledger.exited(tx, run, Ending(verdict, Exit(EndedBy.EXIT, 1), counted=True))
+        run = transitions.exited(tx, run, Ending(verdict, Exit(EndedBy.EXIT, 1), counted=True))
         give_up_place(tx, run, policy)
         assert find_lease(tx, run.run) is None
 
 
 def told(*signals):
     """What a look at a stream found."""
-    return Heard(limits=tuple(map(Limit, signals)))
+    return ProviderSignals(limits=tuple(map(Limit, signals)))
 
 
 def no_to(store, pool="openai"):

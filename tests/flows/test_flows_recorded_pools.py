@@ -21,9 +21,8 @@ from hostler.governor.learning import look
 from hostler.governor.overlay import Breaker, Knobs, Load, Slot
 from hostler.governor.parking import closed
 from hostler.governor.served import PAUSE
-from hostler.runs import NewRun, admit, ledger
-from hostler.runs.ending import Ending
-from hostler.runs.reading import Reader
+from hostler.runs import NewRun, admit, transitions
+from hostler.runs.outcome import Ending, Reader
 from hostler.store.governor import find_overlay, parked_pool
 
 POOL, CAP = "anthropic", 8
@@ -98,7 +97,7 @@ class Pool:
         """One look of its worker: what was heard is stored with the offset."""
         heard = reader.heard
         with self.store.write("admission") as tx:
-            run = ledger.progress(tx, run, reader.tally, reader.offsets, heard.limits)
+            run = transitions.progress(tx, run, reader.tally, reader.offsets, heard.limits)
             if listens(run, heard, self.policy):
                 heed(tx, run, heard, self.policy)
         reader.stored()
@@ -107,7 +106,7 @@ class Pool:
     def begin(self, one, task):
         with self.store.write("admission") as tx:
             run = admit(tx, NewRun(task, "yard", "work", "helper", one.cli, POOL))
-            return ledger.attach(tx, ledger.begin(tx, run, {"pid": 1}))
+            return transitions.attach(tx, transitions.begin(tx, run, {"pid": 1}))
 
     def _end(self, run, reader, one):
         verdict = verdict_on(one).verdict
@@ -115,11 +114,11 @@ class Pool:
         exit = Exit(one.ended_by, one.exit_code)
         ending = Ending(verdict, exit, True, reader.tally, reader.offsets, *told)
         with self.store.write("admission") as tx:
-            run = ledger.exited(tx, run, ending)
+            run = transitions.exited(tx, run, ending)
             if listens(run, ending.heard(run), self.policy):
                 heed(tx, run, ending.heard(run), self.policy)
             give_up_place(tx, run, self.policy)
-            ledger.ended(tx, ledger.finishing(tx, run))
+            transitions.ended(tx, transitions.finishing(tx, run))
 
     @property
     def known(self):
@@ -249,7 +248,7 @@ def test_a_reader_that_was_cut_off_hears_nothing_twice(pool, tmp_path):
     again = Reader(run, tmp_path, stable.clock)
     again.read()
     moved = stable.look(run, again)
-    with pytest.raises(ledger.FenceLost):
+    with pytest.raises(transitions.FenceLost):
         stable.look(run, cut)
     late = Reader(moved, tmp_path, stable.clock)
     assert not late.read() and not late.heard

@@ -82,7 +82,40 @@ GROUPS = (
     ),
     Group(
         "runs",
-        (*_all("runs", "rules recovery evidence heard limits"), Target("hostler.agents.verdict")),
+        (
+            Target(
+                "hostler.runs.states",
+                ("after", "run_id", "run_folder_path", "decide", "_of_a_live_row"),
+            ),
+            Target(
+                "hostler.runs.run_folder",
+                (
+                    "read_evidence",
+                    "is_alive",
+                    "is_locked",
+                    "read_exit_file",
+                    "shim_of",
+                    "shim_in",
+                    "_traced",
+                    "_read",
+                ),
+            ),
+            Target(
+                "hostler.runs.outcome",
+                (
+                    "ProviderSignals.__bool__",
+                    "is_answer",
+                    "_speaks",
+                    "limit_in",
+                    "with_limit",
+                    "live_signals",
+                    "death_signals",
+                    "_same",
+                    "_row",
+                ),
+            ),
+            Target("hostler.agents.verdict"),
+        ),
         (
             *_tests("runs", "runs_rules runs_limits runs_ledger run_evidence"),
             *_tests("agents", "verdict outcomes result"),

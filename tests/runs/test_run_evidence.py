@@ -17,13 +17,35 @@ from hostler.agents.result import Result, Status
 from hostler.agents.resultfile import Fault, Reading
 from hostler.agents.tally import Tally
 from hostler.agents.verdict import DecidedBy, End, EndedBy, Verdict, judge
-from hostler.runs import evidence
-from hostler.runs.evidence import is_alive, is_locked, last_word, look, shim_in, shim_of
-from hostler.runs.heard import Heard, is_answer
-from hostler.runs.limits import Limit, death_signals, limit_in, live_signals, with_limit
-from hostler.runs.memory import remember_limit
-from hostler.runs.recovery import Action, Decision, Evidence, decide
-from hostler.runs.rules import Move, after, run_folder, run_id
+from hostler.runs import run_folder
+from hostler.runs.outcome import (
+    Limit,
+    ProviderSignals,
+    death_signals,
+    dump_limit,
+    is_answer,
+    limit_in,
+    live_signals,
+    with_limit,
+)
+from hostler.runs.run_folder import (
+    is_alive,
+    is_locked,
+    read_evidence,
+    read_exit_file,
+    shim_in,
+    shim_of,
+)
+from hostler.runs.states import (
+    Action,
+    Decision,
+    Evidence,
+    Move,
+    after,
+    decide,
+    run_folder_path,
+    run_id,
+)
 from hostler.shim import identity
 from hostler.store.governor import Signal, Source
 from hostler.store.runs import Run, RunState
@@ -53,16 +75,16 @@ def locked(folder):
 
 
 def test_nothing_is_known_of_a_run_without_a_shim(tmp_path):
-    assert look(tmp_path, RUN) == Evidence(False, False, False, True)
+    assert read_evidence(tmp_path, RUN) == Evidence(False, False, False, True)
     (tmp_path / "stdout.log").write_text("x")
-    assert not look(tmp_path, RUN).agent_traced
+    assert not read_evidence(tmp_path, RUN).agent_traced
 
 
 def test_a_held_lock_means_that_the_shim_lives(tmp_path):
     assert not is_locked(tmp_path)
     with locked(tmp_path):
         assert is_locked(tmp_path) and is_alive(tmp_path, None)
-        assert look(tmp_path, RUN).shim_alive
+        assert read_evidence(tmp_path, RUN).shim_alive
     assert (tmp_path / "run.lock").is_file() and not is_locked(tmp_path)
 
 
@@ -82,24 +104,24 @@ def test_a_shim_lives_as_the_very_process_that_is_known(tmp_path, mine):
     assert not is_alive(tmp_path, {**mine, "start_ticks": 1})
     assert not is_alive(tmp_path, {**mine, "boot_id": "x", "host": "elsewhere"})
     assert not is_alive(tmp_path, None)
-    assert look(tmp_path, known(mine)).shim_alive
+    assert read_evidence(tmp_path, known(mine)).shim_alive
 
 
 def test_what_is_left_of_a_run_is_within_reach_unless_it_ran_elsewhere(tmp_path, mine):
-    assert look(tmp_path, known(mine)).within_reach
+    assert read_evidence(tmp_path, known(mine)).within_reach
     rebooted = {**mine, "boot_id": "x"}
-    assert look(tmp_path, known(rebooted)).within_reach
+    assert read_evidence(tmp_path, known(rebooted)).within_reach
     elsewhere = {**rebooted, "host": "elsewhere"}
-    assert not look(tmp_path, known(elsewhere)).within_reach
+    assert not read_evidence(tmp_path, known(elsewhere)).within_reach
     assert shim_of(known(mine)) == mine and shim_of(RUN) is None
 
 
 def test_the_last_word_is_what_can_be_read_of_it(tmp_path):
-    assert last_word(tmp_path) is None
+    assert read_exit_file(tmp_path) is None
     (tmp_path / "exit.json").write_text('{"code": 3}')
-    assert last_word(tmp_path) == {"code": 3} and look(tmp_path, RUN).last_word
+    assert read_exit_file(tmp_path) == {"code": 3} and read_evidence(tmp_path, RUN).last_word
     (tmp_path / "exit.json").write_text("{")
-    assert last_word(tmp_path) is None and not look(tmp_path, RUN).last_word
+    assert read_exit_file(tmp_path) is None and not read_evidence(tmp_path, RUN).last_word
     (tmp_path / "shim.json").write_text('{"pid": 4}')
     assert shim_in(tmp_path) == {"pid": 4}
 
@@ -111,7 +133,7 @@ def traced(tmp_path, mine):
     (tmp_path / "run.lock").touch()
 
     def ask():
-        return look(tmp_path, known(dead)).agent_traced
+        return read_evidence(tmp_path, known(dead)).agent_traced
 
     return ask
 
@@ -127,7 +149,7 @@ def test_a_shim_that_says_so_has_started_an_agent(tmp_path, traced):
     assert traced()
 
 
-@pytest.mark.parametrize("name", [evidence.STDOUT, evidence.STDERR])
+@pytest.mark.parametrize("name", [run_folder.STDOUT, run_folder.STDERR])
 def test_output_is_a_trace_of_an_agent(tmp_path, traced, name):
     (tmp_path / name).touch()
     assert traced()
@@ -183,15 +205,19 @@ def test_a_run_is_named_by_its_moment_in_utc():
     moment = datetime(2026, 1, 2, 5, 4, 5, 678_999, tzinfo=timezone(timedelta(hours=2)))
     assert run_id(moment, "9f3a1c") == "20260102-030405-678-9f3a1c"
     assert run_id(datetime(2026, 1, 2, tzinfo=UTC), "x") == "20260102-000000-000-x"
-    assert run_folder("p", "t", "r") == "projects/p/tasks/t/runs/r"
+    assert run_folder_path("p", "t", "r") == "projects/p/tasks/t/runs/r"
 
 
 # -- what a stream says ----------------------------------------------------------------------------
 
 
 def test_there_is_something_to_tell_if_anything_was_heard():
-    assert not Heard()
-    assert Heard(limits=(Limit(BURST),)) and Heard(words=(Headroom(0.5),)) and Heard(answers=1)
+    assert not ProviderSignals()
+    assert (
+        ProviderSignals(limits=(Limit(BURST),))
+        and ProviderSignals(words=(Headroom(0.5),))
+        and ProviderSignals(answers=1)
+    )
 
 
 def test_a_message_that_comes_in_several_lines_is_one_answer():
@@ -250,7 +276,7 @@ def test_rows_of_what_a_living_agent_told():
 
 
 def test_a_run_that_a_limit_has_ended_tells_of_it_once():
-    dead = replace(RUN, outcome="rate_limited", limit_signal=remember_limit(BURST))
+    dead = replace(RUN, outcome="rate_limited", limit_signal=dump_limit(BURST))
     (row,) = death_signals(dead)
     assert (row.source, row.reason, row.status, row.times) == (Source.DEATH, "rate_limited", 429, 1)
     other = replace(dead, outcome="overloaded")

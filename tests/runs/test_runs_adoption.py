@@ -14,7 +14,7 @@ from runs_house import PATIENCE, House, gone
 
 from hostler.clock import FakeClock
 from hostler.runs import Action, recover
-from hostler.runs.errors import FenceLost, OutOfReach, WatchClosed
+from hostler.runs.states import FenceLost, OutOfReach, WatchClosed
 from hostler.shim import identity
 from hostler.store.runs import LIVE, RunState
 from hostler.store.schema import runs

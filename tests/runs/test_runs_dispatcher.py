@@ -13,9 +13,9 @@ from runs_house import House, gone
 
 from hostler.errors import HostlerError
 from hostler.runs import Action, recover
-from hostler.runs.errors import FenceLost, ShimRefused, UnknownRun, WatchClosed
-from hostler.runs.port import What
-from hostler.runs.spawn import shim_environment
+from hostler.runs.dispatcher import shim_environment
+from hostler.runs.interfaces import What
+from hostler.runs.states import FenceLost, ShimRefused, UnknownRun, WatchClosed
 from hostler.shim import lock
 from hostler.store.runs import RunState
 
@@ -113,7 +113,7 @@ def test_a_refused_spec_is_reaped_and_said(house):
 
 
 def test_a_shim_that_cannot_be_spawned_is_the_operators(house, monkeypatch):
-    monkeypatch.setattr("hostler.runs.spawn.command", lambda folder: ["/nowhere", folder])
+    monkeypatch.setattr("hostler.runs.dispatcher.command", lambda folder: ["/nowhere", folder])
     house.boss.supervise(house.admit())
     before = descriptors()
     ended = house.boss.supervise(house.admit())

@@ -18,11 +18,9 @@ from hostler.agents.tally import Tally
 from hostler.agents.verdict import DecidedBy, EndedBy, Verdict
 from hostler.clock import FakeClock
 from hostler.model import parse_stamp
-from hostler.runs import NewRun, admit, ledger
-from hostler.runs.carried import less
-from hostler.runs.ending import Ending, Offsets
-from hostler.runs.limits import Limit, limit_in, with_limit
-from hostler.runs.reading import MOST_LIMITS, Reader
+from hostler.runs import NewRun, admit, transitions
+from hostler.runs.outcome import MOST_LIMITS, Ending, Limit, Offsets, Reader, limit_in, with_limit
+from hostler.runs.transitions import subtract_usage
 from hostler.store.governor import Source, signals_of_pool
 
 BURST = LimitSignal(Outcome.RATE_LIMITED, 429, 2.0)
@@ -37,15 +35,15 @@ def store():
 def begin(store, kind="claude", task="t1"):
     with store.write() as tx:
         run = admit(tx, NewRun(task, "yard", "work", "helper", kind, "anthropic"))
-        return ledger.attach(tx, ledger.begin(tx, run, {"pid": 1}))
+        return transitions.attach(tx, transitions.begin(tx, run, {"pid": 1}))
 
 
 def end(store, run, outcome=Outcome.SUCCESS, tally=None, limit=None, limits=(), last=()):
     verdict = Verdict(outcome, DecidedBy.STREAM, "It is over.", limit=limit)
     ending = Ending(verdict, Exit(EndedBy.EXIT, 0), True, tally or Tally(), Offsets(), limits, last)
     with store.write("admission") as tx:
-        over = ledger.exited(tx, run, ending)
-        return ledger.ended(tx, ledger.finishing(tx, over))
+        over = transitions.exited(tx, run, ending)
+        return transitions.ended(tx, transitions.finishing(tx, over))
 
 
 def heard(store):
@@ -56,10 +54,10 @@ def heard(store):
 def test_signals_are_stored_with_the_offset_and_never_twice(store):
     run = begin(store)
     with store.write() as tx:
-        ledger.progress(tx, run, Tally(), Offsets(10, 0), [Limit(BURST, 4)])
-    with pytest.raises(ledger.FenceLost), store.write() as tx:
+        transitions.progress(tx, run, Tally(), Offsets(10, 0), [Limit(BURST, 4)])
+    with pytest.raises(transitions.FenceLost), store.write() as tx:
         # Somebody who read the same lines, and was late.
-        ledger.progress(tx, run, Tally(), Offsets(10, 0), [Limit(BURST, 4)])
+        transitions.progress(tx, run, Tally(), Offsets(10, 0), [Limit(BURST, 4)])
     assert heard(store) == [(Source.LIVE, "rate_limited", 4)]
 
 
@@ -119,7 +117,7 @@ def say(folder, *lines):
 def adopted(store, run, reader, folder):
     """What was read is stored, and somebody else reads on."""
     with store.write() as tx:
-        run = ledger.progress(tx, run, reader.tally, reader.offsets, reader.limits)
+        run = transitions.progress(tx, run, reader.tally, reader.offsets, reader.limits)
     return run, Reader(run, folder, FakeClock())
 
 
@@ -245,7 +243,7 @@ usages = st.builds(Usage, *[st.integers(0, 100)] * 3)
 
 @given(usages, usages)
 def test_nothing_is_spent_backwards(total, before):
-    found = less(total, before)
+    found = subtract_usage(total, before)
     assert min(found.input_tokens, found.output_tokens, found.cached_tokens) >= 0
 
 

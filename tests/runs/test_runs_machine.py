@@ -20,10 +20,9 @@ from runs_house import PATIENT
 
 from hostler.agents.outcomes import Outcome
 from hostler.clock import FakeClock
-from hostler.runs import NewRun, ledger
-from hostler.runs.ending import without_agent
-from hostler.runs.errors import FenceLost, RunStopped, TaskHasRun
-from hostler.runs.rules import Move, after
+from hostler.runs import NewRun, transitions
+from hostler.runs.outcome import without_agent
+from hostler.runs.states import FenceLost, Move, RunStopped, TaskHasRun, after
 from hostler.store import open_store
 from hostler.store.runs import RunState, open_runs
 from hostler.store.schema import runs as table
@@ -31,12 +30,12 @@ from hostler.store.schema import runs as table
 SHIM = {"pid": 1, "mark": "m"}
 ENDING = without_agent(Outcome.CRASH, "Oh.")
 ACTIONS = {
-    Move.LOCKED: lambda tx, run: ledger.begin(tx, run, SHIM),
-    Move.GO: ledger.attach,
-    Move.OVER: lambda tx, run: ledger.exited(tx, run, ENDING),
-    Move.NEVER_STARTED: ledger.never_started,
-    Move.FINISH: ledger.finishing,
-    Move.END: ledger.ended,
+    Move.LOCKED: lambda tx, run: transitions.begin(tx, run, SHIM),
+    Move.GO: transitions.attach,
+    Move.OVER: lambda tx, run: transitions.exited(tx, run, ENDING),
+    Move.NEVER_STARTED: transitions.never_started,
+    Move.FINISH: transitions.finishing,
+    Move.END: transitions.ended,
 }
 
 
@@ -66,7 +65,7 @@ class RunsMachine(RuleBasedStateMachine):
         busy = self.open_of(task)
         try:
             with self.store.write("admission") as tx:
-                run = ledger.admit(tx, new)
+                run = transitions.admit(tx, new)
         except TaskHasRun as error:
             assert [error.run] == busy
             with self.store.read() as tx:
@@ -102,7 +101,7 @@ class RunsMachine(RuleBasedStateMachine):
     @rule(run=copies)
     def stop(self, run):
         with self.store.write() as tx:
-            first = ledger.request_stop(tx, run.run, "asked")
+            first = transitions.request_stop(tx, run.run, "asked")
         assert first == (run.run not in self.stopped and self.states[run.run] is not RunState.ENDED)
         if first:
             self.stopped.add(run.run)

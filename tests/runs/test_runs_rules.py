@@ -18,10 +18,30 @@ from hostler.agents.outcomes import LIMITS, Next, Outcome
 from hostler.agents.result import Result, Status
 from hostler.agents.tally import Tally, tally
 from hostler.agents.verdict import DecidedBy, End, EndedBy, Verdict, judge
-from hostler.runs.ending import Ending, heeding_stop, judged, next_step, verdict_of, without_agent
-from hostler.runs.memory import LONGEST_TEXT, recall, remember, shortened
-from hostler.runs.recovery import Action, Decision, Evidence, decide
-from hostler.runs.rules import BARRED_BY_A_STOP, MOVES, Move, after, run_folder, run_id
+from hostler.runs.outcome import (
+    MAX_TEXT_CHARS,
+    Ending,
+    dump_tally,
+    heeding_stop,
+    load_tally,
+    next_step,
+    shortened,
+    verdict_columns,
+    verdict_of,
+    without_agent,
+)
+from hostler.runs.states import (
+    BARRED_BY_STOP,
+    MOVES,
+    Action,
+    Decision,
+    Evidence,
+    Move,
+    after,
+    decide,
+    run_folder_path,
+    run_id,
+)
 from hostler.store.runs import LIVE, Run, RunState
 from hostler.telemetry.redact import forget_secret, remember_secret
 
@@ -72,7 +92,7 @@ def test_after_a_stop_nothing_starts():
     for state in LIVE:
         assert after(state, Move.NEVER_STARTED, stopped=True) is None
         assert after(state, Move.OVER, stopped=True) is RunState.EXITED
-    assert {MOVES[move][1] for move in BARRED_BY_A_STOP} == {RunState.RUNNING, RunState.ENDED}
+    assert {MOVES[move][1] for move in BARRED_BY_STOP} == {RunState.RUNNING, RunState.ENDED}
 
 
 TABLE = [
@@ -114,17 +134,17 @@ def test_a_stop_changes_how_and_not_whether(state, seen, stopped):
 
 @given(st.lists(events), st.lists(events))
 def test_a_stored_tally_goes_on_as_if_it_had_never_been_stored(before, later):
-    stored = recall(remember(tally(before)))
-    assert stored == recall(remember(stored))
+    stored = load_tally(dump_tally(tally(before)))
+    assert stored == load_tally(dump_tally(stored))
     assert shortened(tally(later, stored)) == shortened(tally([*before, *later]))
 
 
 def test_no_tally_is_an_empty_one_and_a_huge_text_is_cut():
-    assert recall(None) == Tally()
+    assert load_tally(None) == Tally()
     huge = tally([Text("x" * 10_000_000), Finished(ok=True, text="\0\ud800" * 5000)])
-    kept = recall(remember(huge))
-    assert len(kept.last_text) == LONGEST_TEXT
-    assert len(remember(huge)) < 40_000
+    kept = load_tally(dump_tally(huge))
+    assert len(kept.last_text) == MAX_TEXT_CHARS
+    assert len(dump_tally(huge)) < 40_000
     assert kept == shortened(huge)
 
 
@@ -132,17 +152,17 @@ def test_a_stored_tally_tells_no_secret_that_we_know():
     secret = "a-secret-of-ours"
     remember_secret(secret)
     try:
-        said = [Text("x" * (LONGEST_TEXT - 5) + secret), Session(secret)]
+        said = [Text("x" * (MAX_TEXT_CHARS - 5) + secret), Session(secret)]
         kept = shortened(tally([*said, Finished(ok=True, text=f"It is {secret}.")]))
     finally:
         forget_secret(secret)
-    assert "a-sec" not in remember(kept)
-    assert len(kept.last_text) == LONGEST_TEXT
+    assert "a-sec" not in dump_tally(kept)
+    assert len(kept.last_text) == MAX_TEXT_CHARS
 
 
 @given(verdicts, exits, st.lists(events), st.none() | texts.map(lambda text: text + "!"))
 def test_the_stored_verdict_is_the_verdict_and_a_stop_comes_first(verdict, exit, heard, stop):
-    columns = judged(Ending(verdict, exit, True, tally(heard)), stop)
+    columns = verdict_columns(Ending(verdict, exit, True, tally(heard)), stop)
     run = a_run(**columns | {"counted": True, "stop_why": stop})
     expected = heeding_stop(verdict, stop)
     found = verdict_of(run)
@@ -159,10 +179,10 @@ def test_the_stored_verdict_is_the_verdict_and_a_stop_comes_first(verdict, exit,
 @given(texts.map(lambda text: text + "@everybody"))
 def test_a_stop_that_nobody_asked_for_stops_no_task_and_is_not_quoted(said):
     end = judge(End(EndedBy.STOP, reason=said), by_itself)
-    run = a_run(**judged(Ending(end, Exit(EndedBy.STOP), True), None) | {"counted": True})
+    run = a_run(**verdict_columns(Ending(end, Exit(EndedBy.STOP), True), None) | {"counted": True})
     assert verdict_of(run).outcome is Outcome.CRASH and next_step(run) is Next.RETRY
     assert "@everybody" not in run.why
-    asked = judged(Ending(end, Exit(EndedBy.STOP), True), "by ada")
+    asked = verdict_columns(Ending(end, Exit(EndedBy.STOP), True), "by ada")
     assert asked["outcome"] == "interrupted" and asked["why"].endswith("(by ada)")
 
 
@@ -178,7 +198,7 @@ def test_a_stop_that_came_after_the_outcome_still_counts():
 
 def test_a_run_without_an_agent_does_not_count():
     ending = without_agent(Outcome.CONFIG, "No program.")
-    assert judged(ending, None)["counted"] == 0
+    assert verdict_columns(ending, None)["counted"] == 0
     never = a_run(outcome="never_started", decided_by="never_started")
     assert next_step(never) is Next.RETRY
     for run in (never, a_run()):
@@ -199,7 +219,7 @@ def test_names_of_runs_sort_by_age(one, other):
 def test_a_name_can_be_read_out():
     moment = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
     assert run_id(moment, "9f3a1c") == "20260102-030405-678-9f3a1c"
-    assert run_folder("p", "t1", "r1") == "projects/p/tasks/t1/runs/r1"
+    assert run_folder_path("p", "t1", "r1") == "projects/p/tasks/t1/runs/r1"
 
 
 def test_the_list_of_files_is_complete():

@@ -10,7 +10,7 @@ from runs_house import House, gone, stop_file
 
 from hostler.clock import FakeClock
 from hostler.runs import Action, next_step, recover, request_stop, verdict_of
-from hostler.runs.errors import WatchClosed
+from hostler.runs.states import WatchClosed
 from hostler.shim import files
 from hostler.store.runs import RunState
 

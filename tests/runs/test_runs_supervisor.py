@@ -13,7 +13,7 @@ from hostler.agents.launch import Limits
 from hostler.agents.outcomes import Outcome
 from hostler.errors import StoreFull
 from hostler.runs import Hooks, Supervisor, next_step, verdict_of
-from hostler.runs.errors import NotLaunched, OutOfReach
+from hostler.runs.states import NotLaunched, OutOfReach
 from hostler.store.runs import RunState
 
 

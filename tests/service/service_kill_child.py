@@ -19,8 +19,8 @@ from service_kill_processes import PATIENCE, gone, kill
 
 from hostler.clock import SystemClock
 from hostler.config.settings import Settings
-from hostler.runs import local
-from hostler.runs.spawn import Spawned, spawn
+from hostler.runs import dispatcher
+from hostler.runs.dispatcher import Spawned, spawn
 from hostler.service import Journal, ServiceRunner
 from hostler.service.crew import Job
 from hostler.service.opening import opened
@@ -233,7 +233,7 @@ def serve(pipe: Connection, orders: Orders) -> None:
 def _serve(inside: Inside, orders: Orders) -> None:
     clock = ShiftedClock(orders.later)
     log = Logging(clock, orders.home / "logs").log
-    local.spawn = inside.spawn
+    dispatcher.spawn = inside.spawn
     lock = home_lock(orders.home, clock) if orders.locked else nullcontext()
     with opened(orders.home, orders.settings, clock) as house, lock:
         runner = ServiceRunner(house, clock, Diary(log, inside), observe=inside.observe)

@@ -11,7 +11,7 @@ import pytest
 from hostler.checkouts.process import Halted
 from hostler.clock import FakeClock
 from hostler.errors import StoreBusy
-from hostler.runs.errors import FenceLost, WatchClosed
+from hostler.runs.states import FenceLost, WatchClosed
 from hostler.service.crew import LONGEST_PAUSE, Crew, Job
 from hostler.service.desks import Desks
 from hostler.service.limiter import GlobalWorkLimiter

@@ -36,8 +36,8 @@ from hostler.flows.submitting import Order, submit
 from hostler.governor import Here, Policy, attach, lend, prune, release
 from hostler.planner import blockers_of
 from hostler.planner.queue import is_root
-from hostler.runs import ledger
-from hostler.runs.ending import Ending
+from hostler.runs import transitions
+from hostler.runs.outcome import Ending
 from hostler.service.admission import SCOPES, Admission, Office
 from hostler.service.candidates import Class, class_of, gate_of
 from hostler.service.demanding import Demander
@@ -218,10 +218,10 @@ class House(RuleBasedStateMachine):
     def start(self, run) -> None:
         shim = process(next(self.pids))
         with self.store.write() as tx:
-            run = ledger.begin(tx, run, asdict(shim))
+            run = transitions.begin(tx, run, asdict(shim))
         if run.stop_why is None:
             with self.store.write() as tx:
-                attach(tx, ledger.attach(tx, run))
+                attach(tx, transitions.attach(tx, run))
 
     @precondition(lambda self: self.runs())
     @rule(data=st.data(), outcome=st.sampled_from(Outcome), declared=st.booleans())
@@ -233,12 +233,12 @@ class House(RuleBasedStateMachine):
         verdict = Verdict(outcome, by, "So it was.")
         ending = Ending(verdict, Exit(EndedBy.EXIT, 0), counted=True)
         with self.store.write(*SCOPES) as tx:
-            run = ledger.exited(tx, run, ending)
+            run = transitions.exited(tx, run, ending)
             release(tx, run)
         with self.store.write(*SCOPES) as tx:
-            run = ledger.finishing(tx, run)
+            run = transitions.finishing(tx, run)
         with self.store.write(*SCOPES) as tx:
-            run = ledger.ended(tx, run)
+            run = transitions.ended(tx, run)
             task = require_task(tx, run.task_id)
             seen = Outcome.INTERRUPTED if run.stop_why else outcome
             store_step(tx, task, self.step(task, seen, by))
@@ -289,7 +289,7 @@ class House(RuleBasedStateMachine):
                 self.end(run, Outcome.INTERRUPTED, DecidedBy.STOP)
                 continue
             with self.store.write(*SCOPES) as tx:
-                run = ledger.never_started(tx, run)
+                run = transitions.never_started(tx, run)
                 release(tx, run)
                 take_back(tx, require_task(tx, run.task_id))
             if run.shim:

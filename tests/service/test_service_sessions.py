@@ -19,7 +19,7 @@ from hostler.config.settings import Agent, Settings, Tasks
 from hostler.flows.outcomes import Facts, after_run
 from hostler.governor import park
 from hostler.model import EPOCH
-from hostler.runs import ledger
+from hostler.runs import transitions
 from hostler.service.admission import Admission, Office
 from hostler.service.hand import write_task_file
 from hostler.service.places import instead_of, kept_by, place_of
@@ -141,7 +141,7 @@ def test_a_new_task_goes_to_the_fallback_and_stays_with_it(stage):
     settings = two_agents(stage)
     run = granted_to_the_fallback(stage, settings)
     with stage.store.write(*SCOPES) as tx:
-        run = ledger.attach(tx, ledger.begin(tx, run, {"pid": 1}))
+        run = transitions.attach(tx, transitions.begin(tx, run, {"pid": 1}))
         # The service leaves with its agents, so this attempt will not count.
         work_of(settings).requeue(tx, replace(run, session="s"))
     assert where(stage, settings, run.task_id) == "spare"
@@ -154,7 +154,7 @@ def test_a_fallback_that_never_started_binds_nobody(stage):
         task = require_task(tx, run.task_id)
         # What is noted on the way to an agent's start.
         change_task(tx, task, replace(task, progress="clean-abc"))
-        run = ledger.never_started(tx, ledger.begin(tx, run, {"pid": 1}))
+        run = transitions.never_started(tx, transitions.begin(tx, run, {"pid": 1}))
         work_of(settings).requeue(tx, run)
     assert where(stage, settings, run.task_id) == "main"
     assert where(stage, settings, run.task_id, {"main"}) == "spare"

@@ -14,7 +14,7 @@ from hostler.flows.byhand import CHILDREN
 from hostler.flows.submitting import Order, submit
 from hostler.governor import Ask, Here, Policy, acquire, attach, lend
 from hostler.model import stamp
-from hostler.runs import NewRun, admit, ledger
+from hostler.runs import NewRun, admit, transitions
 from hostler.service.admission import SCOPES, Admission, Office
 from hostler.service.limiter import GlobalWorkLimiter
 from hostler.service.presence import SERVICE, Presence
@@ -103,8 +103,8 @@ class Stage:
             run = admit(tx, NewRun(task.id, task.project, "work", "helper", "command", "p"))
             granted = acquire(tx, Ask(run.run, task.project, "p"), Policy({"p": 99}), self.here(1))
             assert granted.lease == run.run
-            run = ledger.begin(tx, run, asdict(process(50)))
-            attach(tx, ledger.attach(tx, run))
+            run = transitions.begin(tx, run, asdict(process(50)))
+            attach(tx, transitions.attach(tx, run))
             if lent:
                 assert lend_place(tx, run.run, json.dumps(asdict(process(60))))
                 lend(tx, run.run)

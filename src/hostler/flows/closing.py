@@ -19,7 +19,7 @@ from hostler.flows.texts import commit_message
 from hostler.flows.trouble import after_trouble
 from hostler.flows.workplace import keep, progress
 from hostler.model import EPOCH
-from hostler.runs.errors import FenceLost
+from hostler.runs.states import FenceLost
 from hostler.store.pull_requests import PullRow, find_pull
 from hostler.store.tasks import Task, TaskState, require_task
 from hostler.store.transaction import Transaction

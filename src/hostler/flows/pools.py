@@ -17,10 +17,7 @@ from hostler.governor.parking import LONGEST as LONGEST_QUOTA
 from hostler.governor.parking import reopen
 from hostler.model import parse_stamp
 from hostler.runs import verdict_of
-from hostler.runs.ending import NEVER_STARTED
-from hostler.runs.heard import Heard
-from hostler.runs.limits import Limit
-from hostler.runs.memory import recall
+from hostler.runs.outcome import NEVER_STARTED, Limit, ProviderSignals, load_tally
 from hostler.store.runs import Run
 from hostler.store.transaction import Transaction
 
@@ -36,12 +33,12 @@ SPENT = "Its provider says that the quota is used up."
 REASONS = {Outcome.RATE_LIMITED: Reason.BURST, Outcome.OVERLOADED: Reason.OVERLOAD}
 
 
-def listens(run: Run, heard: Heard, policy: Policy) -> bool:
+def listens(run: Run, heard: ProviderSignals, policy: Policy) -> bool:
     """Whether anything follows from what was heard of an agent."""
     return bool(heard.limits) or (bool(heard) and policy.is_adaptive(pool_key(run.pool)))
 
 
-def heed(tx: Transaction, run: Run, heard: Heard, policy: Policy) -> None:
+def heed(tx: Transaction, run: Run, heard: ProviderSignals, policy: Policy) -> None:
     """What an agent told while it lived. A wall is there for all others too, for as long as it is
     told of: how the run ends decides about the rest of its time. Scope: admission.
 
@@ -79,7 +76,9 @@ def give_up_place(tx: Transaction, run: Run, policy: Policy) -> None:
             park(tx, run.pool, until, verdict.why)
     elif got_through(run):
         reopen(tx, run.pool, run.run)
-    hear(tx, policy, run.pool, News(slot, limits, over=True, reached=recall(run.tally).answered))
+    hear(
+        tx, policy, run.pool, News(slot, limits, over=True, reached=load_tally(run.tally).answered)
+    )
 
 
 def is_wall(signal: LimitSignal) -> bool:

@@ -1,13 +1,19 @@
-"""Runs: one agent process each, from its admission to its end, whatever is killed meanwhile."""
+"""Runs: one agent process each, supervised from its admission to its end.
 
-from hostler.runs.ending import next_step, verdict_of
-from hostler.runs.hooks import Hooks
-from hostler.runs.ledger import NewRun, admit, request_stop, require_newest
-from hostler.runs.local import LocalDispatcher
-from hostler.runs.port import Dispatcher, Happening, Step
-from hostler.runs.recover import Found, recover
-from hostler.runs.recovery import Action
-from hostler.runs.supervise import Supervisor
+In reading order: `states` has the states of a run and the rules of recovery, `transitions` writes
+them, `supervisor` leads one run through them, `dispatcher` starts its shim and `process_watch`
+waits for it, `outcome` reads its stream and judges it, `run_folder` is its folder on disk.
+`interfaces` is what callers provide.
+
+What a result means for a task is decided by the callers. Promises and recovery: docs/runs.md.
+"""
+
+from hostler.runs.dispatcher import LocalDispatcher
+from hostler.runs.interfaces import Dispatcher, Happening, Hooks, Step
+from hostler.runs.outcome import next_step, verdict_of
+from hostler.runs.states import Action
+from hostler.runs.supervisor import Found, Supervisor, recover
+from hostler.runs.transitions import NewRun, admit, request_stop, require_newest
 
 __all__ = [
     "Action",

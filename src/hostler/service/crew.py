@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from hostler.checkouts.process import Halted
 from hostler.clock import Clock
-from hostler.runs.errors import FenceLost, OutOfReach, WatchClosed
+from hostler.runs.states import FenceLost, OutOfReach, WatchClosed
 from hostler.service.limiter import GlobalWorkLimiter
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0

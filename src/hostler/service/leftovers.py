@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from hostler.runs.evidence import shim_of
+from hostler.runs.run_folder import shim_of
 from hostler.service.cleaning import GONE
 from hostler.service.gc.folders import listed
 from hostler.shim import sweep

@@ -11,7 +11,7 @@ from hostler.config import load
 from hostler.errors import ConfigError
 from hostler.governor import look_around, prune, read_policy
 from hostler.health import Context, mend
-from hostler.runs.sweeping import sweep_up
+from hostler.runs.run_folder import kill_orphans
 from hostler.service.gc import premises
 from hostler.service.gc.checkouts import Checkouts
 from hostler.service.leftovers import strays, unowned
@@ -69,7 +69,7 @@ def end_strays(context: Context) -> Iterator[str]:
             return
         grace = float(visit.settings.runtime.stop_grace_seconds)
         for stray in strays(visit.store):
-            yield f"{sweep_up(stray.run, grace)} process(es) of {stray.run.run} were ended"
+            yield f"{kill_orphans(stray.run, grace)} process(es) of {stray.run.run} were ended"
 
 
 @mend("service.checkouts")

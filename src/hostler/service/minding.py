@@ -11,7 +11,7 @@ from hostler.governor import count_again, hold
 from hostler.governor.holders import holder_of, is_alive
 from hostler.planner import stale
 from hostler.runs import LocalDispatcher, request_stop
-from hostler.runs.errors import RunError
+from hostler.runs.states import RunError
 from hostler.service.crew import Crew
 from hostler.service.house import House
 from hostler.service.journal import Journal

@@ -10,7 +10,7 @@ from pathlib import Path
 from hostler.clock import Clock
 from hostler.flows import commands
 from hostler.runs import LocalDispatcher
-from hostler.runs.errors import RunError
+from hostler.runs.states import RunError
 from hostler.store import Store, Transaction
 from hostler.store.runs import live_runs
 from hostler.store.tasks import Task, TaskState, require_task, tasks_in

@@ -27,10 +27,9 @@ from hostler.clock import Clock
 from hostler.config.secrets import secret_files
 from hostler.config.settings import Agent, Settings
 from hostler.errors import HostlerError
-from hostler.runs.evidence import last_word
-from hostler.runs.runfile import make_folder
-from hostler.runs.spawn import Spawned, shim_environment, spawn
-from hostler.runs.watcher import reap
+from hostler.runs.dispatcher import Spawned, shim_environment, spawn
+from hostler.runs.process_watch import reap
+from hostler.runs.run_folder import make_folder, read_exit_file
 from hostler.service.examining import scratch_work
 from hostler.shim import files, sweep
 
@@ -168,7 +167,7 @@ class Trial:
                 self._heard(line)
 
     def _concluded(self, mark: str) -> Tried:
-        word = last_word(self._work.run_dir)
+        word = read_exit_file(self._work.run_dir)
         if word is None:
             # The shim was killed: what the agent had started is found by its mark.
             sweep.end(mark, self._work.limits.grace_seconds)

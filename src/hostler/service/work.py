@@ -42,9 +42,9 @@ from hostler.flows.workplace import make_ready, progress
 from hostler.governor import Policy
 from hostler.model import EPOCH
 from hostler.runs import Hooks, require_newest, verdict_of
-from hostler.runs.ending import NEVER_STARTED
-from hostler.runs.errors import FenceLost, NotLaunched, RunError
-from hostler.runs.hooks import InTransaction
+from hostler.runs.interfaces import InTransaction
+from hostler.runs.outcome import NEVER_STARTED
+from hostler.runs.states import FenceLost, NotLaunched, RunError
 from hostler.service.bulletin import Bulletin
 from hostler.service.desks import Desks, NotWatched
 from hostler.service.hand import (

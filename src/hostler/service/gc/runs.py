@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from hostler.runs.evidence import is_locked
+from hostler.runs.run_folder import is_locked
 from hostler.service.gc.folders import Aside, exists, is_ours, size_of
 from hostler.service.gc.premises import Premises
 from hostler.service.gc.report import Found, Kind

@@ -11,7 +11,7 @@ from hostler.config.repos import full_name
 from hostler.errors import HostlerError
 from hostler.intake import IssueSeen, Watch, read, watch
 from hostler.model import RepoName
-from hostler.runs.evidence import is_locked
+from hostler.runs.run_folder import is_locked
 from hostler.service.gc.folders import Aside, exists, listed, size_of
 from hostler.service.gc.premises import Premises
 from hostler.service.gc.report import Found, Kind

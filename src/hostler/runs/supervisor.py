@@ -1,7 +1,8 @@
-"""One run from wherever it is to its end: the worker's whole job, in one place."""
+"""Supervise one run from wherever it is to its end; recover all open runs at a start."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from hostler.agents.conclude import conclude
@@ -9,25 +10,23 @@ from hostler.agents.exitword import LOST, read_word
 from hostler.agents.outcomes import Outcome
 from hostler.clock import Clock, SystemClock
 from hostler.errors import HostlerError, StoreError
-from hostler.runs import ledger
-from hostler.runs.ending import Ending, verdict_of, without_agent
-from hostler.runs.errors import (
+from hostler.runs import transitions
+from hostler.runs.interfaces import Dispatcher, Hooks, Observer, Step, Watch, ignore_step
+from hostler.runs.outcome import Ending, Reader, agent_of, verdict_of, without_agent
+from hostler.runs.run_folder import kill_orphans, make_folder, read_evidence, read_exit_file, show
+from hostler.runs.states import (
+    Action,
+    Decision,
     FenceLost,
     NotLaunched,
     OutOfReach,
     RunStopped,
     ShimRefused,
     StopUnheard,
+    decide,
 )
-from hostler.runs.evidence import last_word, look
-from hostler.runs.hooks import Hooks
-from hostler.runs.port import Dispatcher, Observer, Step, Watch, nobody
-from hostler.runs.reading import Reader, agent_of
-from hostler.runs.recovery import Action, decide
-from hostler.runs.runfile import make_folder, show
-from hostler.runs.sweeping import sweep_up
 from hostler.store import Store
-from hostler.store.runs import LIVE, Run, RunState
+from hostler.store.runs import LIVE, Run, RunState, open_runs
 
 READ_SECONDS = 2.0
 GRACE_SECONDS = 10.0
@@ -47,7 +46,7 @@ class Supervisor:
         *,
         read_seconds: float = READ_SECONDS,
         grace_seconds: float = GRACE_SECONDS,
-        observer: Observer = nobody,
+        observer: Observer = ignore_step,
         clock: Clock | None = None,
     ) -> None:
         self._home = home
@@ -91,7 +90,7 @@ class Supervisor:
             run = self._see_out(run, instead)
         if run.state is RunState.EXITED:
             with self._store.write() as tx:
-                run = ledger.finishing(tx, run)
+                run = transitions.finishing(tx, run)
             self._say(Step.FINISHING, run)
         if run.state is RunState.FINISHING:
             run = self._finish(run)
@@ -104,7 +103,9 @@ class Supervisor:
         while True:
             with self._dispatcher.attach(run.run) as watch:
                 run = self._accompany(run, watch, reader)
-            decision = decide(run.state, look(folder, run), stopped=run.stop_why is not None)
+            decision = decide(
+                run.state, read_evidence(folder, run), stopped=run.stop_why is not None
+            )
             if decision.action is not Action.ADOPT:
                 break
         self._observe(Step.OVER, run.run)
@@ -135,7 +136,7 @@ class Supervisor:
         heard = reader.heard
         listens = self._hooks.listens(run, heard)
         with self._store.write(*([SCOPE] if listens else [])) as tx:
-            run = ledger.progress(tx, run, reader.tally, reader.offsets, heard.limits)
+            run = transitions.progress(tx, run, reader.tally, reader.offsets, heard.limits)
             if listens:
                 self._hooks.heard(tx, run, heard)
         reader.stored()
@@ -153,7 +154,7 @@ class Supervisor:
         folder = self._folder(run)
         if action is Action.LEAVE_ALONE:
             raise OutOfReach(run.run, "its supervisor ran on another machine.")
-        word = last_word(folder) if action is Action.CONCLUDE else None
+        word = read_exit_file(folder) if action is Action.CONCLUDE else None
         if not watch.left_well:
             # The word may be the agent's own: nobody saw who wrote it.
             self._sweep(run, believed=word is not None)
@@ -168,14 +169,14 @@ class Supervisor:
 
     def _sweep(self, run: Run, *, believed: bool) -> None:
         try:
-            sweep_up(run, self._grace_seconds)
+            kill_orphans(run, self._grace_seconds)
         except OutOfReach:
             if not believed:
                 raise
 
     def _never_started(self, run: Run) -> Run:
         with self._store.write(SCOPE, *self._hooks.scopes) as tx:
-            run = ledger.never_started(tx, run)
+            run = transitions.never_started(tx, run)
             self._hooks.release(tx, run)
             self._hooks.requeue(tx, run)
         self._say(Step.NEVER_STARTED, run)
@@ -183,7 +184,7 @@ class Supervisor:
 
     def _exited(self, run: Run, ending: Ending) -> Run:
         with self._store.write(SCOPE) as tx:
-            run = ledger.exited(tx, run, ending)
+            run = transitions.exited(tx, run, ending)
             heard = ending.heard(run)
             if self._hooks.listens(run, heard):
                 self._hooks.heard(tx, run, heard)
@@ -195,14 +196,14 @@ class Supervisor:
         last = self._hooks.finish(run, verdict_of(run))
         self._observe(Step.FINISHED, run.run)
         with self._store.write(SCOPE, *self._hooks.scopes) as tx:
-            run = ledger.ended(tx, run)
+            run = transitions.ended(tx, run)
             last(tx, run)
         self._say(Step.ENDED, run)
         return run
 
     def _fresh(self, run: Run) -> Run:
         with self._store.read() as tx:
-            return ledger.current(tx, run)
+            return transitions.current(tx, run)
 
     def _say(self, step: Step, run: Run) -> None:
         show(self._folder(run), run)
@@ -219,3 +220,24 @@ def _without_agent(error: HostlerError) -> Ending | None:
     if isinstance(error, NotLaunched):
         return without_agent(error.outcome, error.what, error.by)
     return without_agent(Outcome.CONFIG, error.what)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A run that somebody else began. `Supervisor.resume` does what the decision says."""
+
+    run: Run
+    decision: Decision
+
+
+def recover(home: Path, store: Store) -> list[Found]:
+    """All open runs, oldest first. Changes nothing."""
+    with store.read() as tx:
+        runs = open_runs(tx)
+    return [Found(run, _decide(home, run)) for run in runs]
+
+
+def _decide(home: Path, run: Run) -> Decision:
+    return decide(
+        run.state, read_evidence(home / run.folder, run), stopped=run.stop_why is not None
+    )

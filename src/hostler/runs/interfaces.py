@@ -1,4 +1,4 @@
-"""The seam to wherever agents run: what a supervisor of runs needs from a dispatcher."""
+"""What runs need from others: where agents run, and hooks around a run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
 from typing import Any, Protocol
+
+from hostler.agents.launch import Launch
+from hostler.agents.verdict import Verdict
+from hostler.runs.outcome import ProviderSignals
+from hostler.store import Transaction
+from hostler.store.runs import Run
 
 
 class Step(StrEnum):
@@ -29,7 +35,7 @@ class Step(StrEnum):
 Observer = Callable[[Step, str], None]
 
 
-def nobody(_step: Step, _run: str) -> None:
+def ignore_step(_step: Step, _run: str) -> None:
     """Observes nothing."""
 
 
@@ -89,3 +95,43 @@ class Dispatcher(Protocol):
     def events(self, after: int) -> Sequence[Happening]:
         """What happened after that number, as far as it is remembered."""
         ...
+
+
+InTransaction = Callable[[Transaction, Run], None]
+Listening = Callable[[Transaction, Run, ProviderSignals], None]
+
+
+def do_nothing(_tx: Transaction, _run: Run) -> None:
+    """Does nothing."""
+
+
+def ignore_signals(_tx: Transaction, _run: Run, _heard: ProviderSignals) -> None:
+    """Does nothing about what is heard."""
+
+
+def has_limits(_run: Run, heard: ProviderSignals) -> bool:
+    """Whether there is a limit in it."""
+    return bool(heard.limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """`launch` and `finish` may take their time; the others run inside a transaction.
+
+    launch    while admitted: prepare checkout and prompt. `NotLaunched` says what a failure means.
+    release   with `exited`, or the end of a run that never started: its places are free.
+    requeue   with the end of a run that never started: its task goes back to its old place.
+    finish    while finishing: each step looks first whether it is done, as it may be called again.
+              It returns what belongs in the last transaction, with `ended`.
+    heard     with what a stream said of its provider: its pool may be closed, or learn from it.
+    listens   whether `heard` has anything to do with that: only then others are held up by it.
+    scopes    what the transactions of `requeue` and `finish` write beside runs.
+    """
+
+    launch: Callable[[Run], Launch]
+    finish: Callable[[Run, Verdict], InTransaction]
+    release: InTransaction = do_nothing
+    requeue: InTransaction = do_nothing
+    heard: Listening = ignore_signals
+    listens: Callable[[Run, ProviderSignals], bool] = has_limits
+    scopes: tuple[str, ...] = ()

@@ -1,27 +1,29 @@
-"""The edge: what can be seen of a run in its folder and in the process table."""
+"""The folder of a run: its lock and files, run.json, and processes left behind in it."""
 
 from __future__ import annotations
 
 import json
 import stat
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hostler.runs.recovery import Evidence
-from hostler.shim import files, identity, lock
+from hostler.agents.errors import RunFilesFailed
+from hostler.runs.states import Evidence, OutOfReach
+from hostler.shim import files, identity, lock, sweep
 from hostler.shim.agent import STDERR, STDOUT
 from hostler.shim.life import STARTED
 from hostler.store.runs import Run
 
 
-def look(folder: Path, run: Run) -> Evidence:
+def read_evidence(folder: Path, run: Run) -> Evidence:
     """All that the recovery table asks for."""
     known = shim_of(run)
     return Evidence(
         # The lock first: a shim that leaves in between has left its last word by then.
         shim_alive=is_alive(folder, known),
-        last_word=last_word(folder) is not None,
+        last_word=read_exit_file(folder) is not None,
         agent_traced=_traced(folder, known),
         within_reach=known is None or identity.within_reach(known) is not None,
     )
@@ -40,7 +42,7 @@ def is_locked(folder: Path) -> bool:
         return False
 
 
-def last_word(folder: Path) -> dict[str, object] | None:
+def read_exit_file(folder: Path) -> dict[str, object] | None:
     """What exit.json says; one that cannot be read says nothing."""
     return _read(folder / files.EXIT)
 
@@ -75,3 +77,51 @@ def _read(path: Path) -> dict[str, object] | None:
         return files.read(str(path))
     except files.Unreadable:
         return None
+
+
+NAME = "run.json"
+_PARTS = ("shim", "tally", "result", "limit_signal")
+
+
+def make_folder(folder: Path) -> None:
+    """Before a run is launched; whoever removes it later has removed it."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunFilesFailed(folder, error) from error
+
+
+def show(folder: Path, run: Run) -> None:
+    """Write it whole, as far as that can be done: a run goes on without it."""
+    try:
+        files.write(str(folder / NAME), fields(run))
+    except OSError:
+        return
+
+
+def fields(run: Run) -> dict[str, Any]:
+    """What is shown. The shim's mark stays out: whoever carries it is swept."""
+    values = asdict(run)
+    values |= {name: json.loads(values[name]) for name in _PARTS if values[name]}
+    if values["shim"]:
+        values["shim"].pop("mark", None)
+    return values
+
+
+def kill_orphans(run: Run, grace: float) -> int:
+    """End all processes that carry the run's mark; how many there were.
+
+    The mark is that of the row: the agent can write to its folder, but not here.
+    """
+    known = shim_of(run)
+    if known is None:
+        return 0  # no go byte was ever sent
+    reach = identity.within_reach(known)
+    if reach is None:
+        raise OutOfReach(run.run, f"it ran on {known.get('host')}, or in another container.")
+    if not reach:
+        return 0  # that machine has been started anew
+    try:
+        return sweep.end(str(known["mark"]), grace).found
+    except sweep.OutOfReach as error:
+        raise OutOfReach(run.run, f"{error}.") from error

@@ -1,20 +1,38 @@
-"""Every change of a run's row. Each takes an open transaction and hits one row, or raises."""
+"""Every change of a run's row, guarded by its fence and state; usage within a session."""
 
 from __future__ import annotations
 
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from hostler.agents.events import Usage
+from hostler.agents.kinds import KINDS
 from hostler.agents.tally import Tally
-from hostler.runs.carried import own_share
-from hostler.runs.ending import NEVER_STARTED, Ending, Offsets, heard, judged
-from hostler.runs.errors import FenceLost, RunStopped, TaskHasRun, UnknownRun
-from hostler.runs.limits import Limit, death_signals, live_signals
-from hostler.runs.memory import printable
-from hostler.runs.rules import BARRED_BY_A_STOP, MOVES, Move, run_folder, run_id
+from hostler.runs.outcome import (
+    NEVER_STARTED,
+    Ending,
+    Limit,
+    Offsets,
+    death_signals,
+    live_signals,
+    printable,
+    usage_columns,
+    verdict_columns,
+)
+from hostler.runs.states import (
+    BARRED_BY_STOP,
+    MOVES,
+    FenceLost,
+    Move,
+    RunStopped,
+    TaskHasRun,
+    UnknownRun,
+    run_folder_path,
+    run_id,
+)
 from hostler.store import Transaction
 from hostler.store.governor import add_signals
 from hostler.store.runs import (
@@ -27,7 +45,37 @@ from hostler.store.runs import (
     last_fence,
     open_runs,
     set_stop,
+    spent_in_session,
 )
+
+USAGE, USD = "usage", "usd"
+
+
+def usage_of_run(tx: Transaction, run: Run, tally: Tally) -> Tally:
+    """The tally with what this run has spent itself, without what earlier ones in its session did.
+
+    What an earlier run did not live to say is counted here, by the first that does.
+    """
+    kind = KINDS.get(run.agent_kind)
+    carried = kind.program.carried if kind and kind.program else frozenset()
+    if not carried or not tally.session:
+        return tally
+    tokens_in, tokens_out, cached, usd = spent_in_session(tx, run.task_id, tally.session, run.fence)
+    before = Usage(tokens_in, tokens_out, cached)
+    usage = subtract_usage(tally.usage, before) if USAGE in carried else tally.usage
+    return replace(
+        tally, usage=usage, usd=max(tally.usd - usd, 0.0) if USD in carried else tally.usd
+    )
+
+
+def subtract_usage(total: Usage, before: Usage) -> Usage:
+    """Tokens of a session since an earlier moment; never fewer than none. Pure."""
+    return Usage(
+        max(total.input_tokens - before.input_tokens, 0),
+        max(total.output_tokens - before.output_tokens, 0),
+        max(total.cached_tokens - before.cached_tokens, 0),
+        total=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +106,7 @@ def admit(tx: Transaction, new: NewRun) -> Run:
         agent=new.agent,
         agent_kind=new.agent_kind,
         pool=new.pool,
-        folder=run_folder(new.project, new.task_id, name),
+        folder=run_folder_path(new.project, new.task_id, name),
         admitted_at=tx.stamp(),
     )
     add_run(tx, run)
@@ -85,7 +133,7 @@ def progress(
 ) -> Run:
     """What the streams said, with how far they were read; one reader only."""
     only_if = {"stdout_offset": run.stdout_offset, "stderr_offset": run.stderr_offset}
-    values = heard(tally, offsets, own_share(tx, run, tally))
+    values = usage_columns(tally, offsets, usage_of_run(tx, run, tally))
     changed = _change(tx, run, (RunState.RUNNING,), values, only_if)
     add_signals(tx, live_signals(run, limits))
     return changed
@@ -93,8 +141,8 @@ def progress(
 
 def exited(tx: Transaction, run: Run, ending: Ending) -> Run:
     """Nothing of the agent is left: its outcome, under whatever stop was asked for by now."""
-    own = own_share(tx, run, ending.tally)
-    changed = _move(tx, run, Move.OVER, judged(ending, current(tx, run).stop_why, own))
+    own = usage_of_run(tx, run, ending.tally)
+    changed = _move(tx, run, Move.OVER, verdict_columns(ending, current(tx, run).stop_why, own))
     live = live_signals(run, ending.told_alive(changed))
     add_signals(tx, [*live, *death_signals(changed)])
     return changed
@@ -140,7 +188,7 @@ def _move(tx: Transaction, run: Run, move: Move, facts: Mapping[str, Any] | None
     values = {**(facts or {}), "state": to.value, f"{to.value}_at": tx.stamp()}
     # One row of one state: the state that the caller believes in, not any that would do.
     states = (run.state,) if run.state in allowed else ()
-    return _change(tx, run, states, values, {"stop_why": None} if move in BARRED_BY_A_STOP else {})
+    return _change(tx, run, states, values, {"stop_why": None} if move in BARRED_BY_STOP else {})
 
 
 def _change(

@@ -1,23 +1,110 @@
-"""What this room refuses.
-
-HostlerError
-└── RunError              a run cannot go where it was sent
-    ├── UnknownRun        there is no such run
-    ├── TaskHasRun        the task has a run that is not ended
-    ├── FenceLost         the run is no longer in the hands of whoever changes it
-    ├── RunStopped        somebody asked for its end: nothing is started
-    ├── ShimRefused       no supervisor could be started for it
-    ├── StopUnheard       its supervisor could not be told of a stop
-    ├── WatchClosed       we stop watching; the run goes on
-    ├── NotLaunched       a hook could not prepare its launch, and says what that means
-    └── OutOfReach        nobody can tell from here what is left of it
-"""
+"""States of runs, which moves lead where, and what becomes of a run after a crash. Pure."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
 
 from hostler.agents.outcomes import Outcome
 from hostler.agents.verdict import DecidedBy
 from hostler.errors import HostlerError
+from hostler.store.runs import LIVE, RunState
+
+
+class Move(StrEnum):
+    """What may happen to a run."""
+
+    LOCKED = "locked"
+    GO = "go"
+    OVER = "over"
+    NEVER_STARTED = "never_started"
+    FINISH = "finish"
+    END = "end"
+
+
+MOVES: dict[Move, tuple[tuple[RunState, ...], RunState]] = {
+    Move.LOCKED: ((RunState.ADMITTED,), RunState.STARTING),
+    Move.GO: ((RunState.STARTING,), RunState.RUNNING),
+    Move.OVER: (LIVE, RunState.EXITED),
+    Move.NEVER_STARTED: (LIVE, RunState.ENDED),
+    Move.FINISH: ((RunState.EXITED,), RunState.FINISHING),
+    Move.END: ((RunState.FINISHING,), RunState.ENDED),
+}
+# These two start something: a request to stop comes first.
+BARRED_BY_STOP = frozenset({Move.GO, Move.NEVER_STARTED})
+
+
+def after(state: RunState, move: Move, *, stopped: bool = False) -> RunState | None:
+    """The state that a move leads to; None where it is not allowed."""
+    allowed, to = MOVES[move]
+    if state not in allowed or (stopped and move in BARRED_BY_STOP):
+        return None
+    return to
+
+
+def run_id(moment: datetime, chance: str) -> str:
+    """A name that sorts by age and can be read out: `20260102-030405-678-9f3a1c`."""
+    moment = moment.astimezone(UTC)
+    return f"{moment:%Y%m%d-%H%M%S}-{moment.microsecond // 1000:03d}-{chance}"
+
+
+def run_folder_path(project: str, task: str, run: str) -> str:
+    """Where a run's files are, below the home."""
+    return f"projects/{project}/tasks/{task}/runs/{run}"
+
+
+class Action(StrEnum):
+    """What is to be done with a run that somebody else may have begun."""
+
+    NOTHING = "nothing"
+    ADOPT = "adopt"
+    NEVER_STARTED = "never_started"
+    CONCLUDE = "conclude"
+    SWEEP = "sweep"
+    LEAVE_ALONE = "leave_alone"
+    FINISH = "finish"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What can be seen of a run from outside.
+
+    `shim_alive`: its supervisor lives. `last_word`: it left one. `agent_traced`: something says
+    that there was, or may have been, an agent. `within_reach`: what is left of it could be found.
+    """
+
+    shim_alive: bool
+    last_word: bool = False
+    agent_traced: bool = False
+    within_reach: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do; `stop`: somebody asked for the end, which must be said again or believed."""
+
+    action: Action
+    stop: bool = False
+
+
+def decide(state: RunState, seen: Evidence, *, stopped: bool) -> Decision:
+    """The table of docs/runs.md, row by row."""
+    if state is RunState.ENDED:
+        return Decision(Action.NOTHING)
+    if state in {RunState.EXITED, RunState.FINISHING}:
+        return Decision(Action.FINISH, stopped)
+    return Decision(_of_a_live_row(seen), stopped)
+
+
+def _of_a_live_row(seen: Evidence) -> Action:
+    if seen.shim_alive:
+        return Action.ADOPT
+    if seen.last_word:
+        return Action.CONCLUDE
+    if not seen.agent_traced:
+        return Action.NEVER_STARTED
+    return Action.SWEEP if seen.within_reach else Action.LEAVE_ALONE
 
 
 class RunError(HostlerError):
