@@ -412,7 +412,7 @@ class Desk:
             "open_runs": lambda tx: self.rows["open_runs"],
             "tasks_in": self._tasks_in,
             "require_task": lambda tx, name: self.rows["tasks"][name],
-            "pauses": lambda tx: {},
+            "all_pauses": lambda tx: {},
             "closed_pools": lambda tx, policy: frozenset(),
             "place_of": lambda settings, one, *rest: self.rows.get("places", {}).get(
                 one.id, place(one.project)
@@ -421,7 +421,7 @@ class Desk:
             "spendings": lambda tx, budget, tasks: None,
             "empty": lambda purses: None,
             "purses": lambda *given: None,
-            "turns": lambda tx: {"stable": 3},
+            "last_turns": lambda tx: {"stable": 3},
             "roots_waiting_for": lambda tx, runs, running: {"a": len(running)},
             "waited_for": lambda tx, runs, waiting: frozenset({"spared"}),
             "preview": lambda tx, ask, policy, here: self.rows.get("denied"),
