@@ -21,7 +21,9 @@ from statistics import median, quantiles
 from typing import Any
 
 from bench.harness import Figures
-from hostler.bus import Bus, MessageType, Sender, Terms
+from hostler.bus.bus import Bus
+from hostler.bus.message import MessageSender, MessageType
+from hostler.bus.writer import BusOptions
 
 PROCESSES = (1, 8, 32, 50)
 ROUNDS = 9
@@ -32,16 +34,18 @@ FOLLOWED = 400
 IDLE_SECONDS = 3.0
 CONTEXT = multiprocessing.get_context("forkserver")
 
-SENDER = Sender.agent("20260301-120000-123-9f3a1c", "20260301-115958-stable-12-bugfix", "stable")
+SENDER = MessageSender.agent(
+    "20260301-120000-123-9f3a1c", "20260301-115958-stable-12-bugfix", "stable"
+)
 BODY = "The parser keeps empty lines now; the tests of the reader pass. " * 2
 # Nobody gives up in a benchmark, and the file is looked through whole.
-TERMS = Terms(lock_timeout_seconds=600, max_bytes=1 << 40)
+TERMS = BusOptions(lock_timeout_seconds=600, max_bytes=1 << 40)
 
 Write = Callable[[str], object]
 
 
 def _ours(path: Path, sync: bool) -> Write:
-    terms = Terms(sync, TERMS.lock_timeout_seconds, max_bytes=TERMS.max_bytes)
+    terms = BusOptions(sync, TERMS.lock_timeout_seconds, max_bytes=TERMS.max_bytes)
     bus = Bus(path, terms=terms)
     return lambda body: bus.post(MessageType.FACT, body, SENDER)
 

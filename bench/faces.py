@@ -28,8 +28,8 @@ from bench.service import LABEL, PERSON, US, WITHOUT_LIMITS
 from hostler.config.settings import Web
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import Running, running
-from hostler.web.keys import token_for as web_token
-from hostler.web.notes import known_url
+from hostler.web.auth import read_or_create_token as web_token
+from hostler.web.discovery import read_live_url
 
 HOSTLER = (sys.executable, "-m", "hostler")
 REPOSITORIES, INTERVAL, SETTLE_SECONDS, SECONDS, BROWSERS = 20, 10, 25, 60, 2
@@ -169,7 +169,7 @@ def _follow(stream: httpx.Response) -> None:
 def _url(home: Path) -> str:
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        if found := known_url(home):
+        if found := read_live_url(home):
             return found
         time.sleep(0.1)
     raise TimeoutError((home / "said").read_text()[-2000:])

@@ -22,12 +22,13 @@ import httpx
 
 from bench.harness import Figures
 from hostler.clock import FakeClock, SystemClock
-from hostler.forge import Plan, Poller, Tap
-from hostler.forge.budget import Accounts
-from hostler.forge.budget.caps import Caps
-from hostler.forge.feeds.full import read_full
-from hostler.forge.opening import Hub
-from hostler.forge.wire import Wire
+from hostler.forge.github.client.transport import HttpTransport
+from hostler.forge.github.hub import GitHubHub
+from hostler.forge.github.polling.context import PollContext
+from hostler.forge.github.polling.full_scan import read_everything
+from hostler.forge.github.polling.poller import Poller, PollPlan
+from hostler.forge.github.rate_limit.accounts import RateLimitAccounts
+from hostler.forge.github.rate_limit.limits import RequestCaps
 from hostler.model import RepoName
 from hostler.sandbox.auth import token_for
 from hostler.store import Patience, Store, open_store
@@ -117,13 +118,13 @@ class Home:
 
     def __init__(self, host: Host, store: Store, name: RepoName, **plan: Any) -> None:
         self.host, self.store, self.name = host, store, name
-        self.plan = Plan(**plan)
+        self.plan = PollPlan(**plan)
         self.wake()
 
     def wake(self) -> None:
         """A new service, which remembers what is stored."""
         forge = self.host.hub.repo(self.name)
-        self.poller = Poller(Tap(self.store, forge, self.name), self.plan)
+        self.poller = Poller(PollContext(self.store, forge, self.name), self.plan)
 
     def follow(self, number: int, status: PullStatus = PullStatus.AWAITING_FEEDBACK) -> None:
         row = PullRow(str(self.name), number, 1, f"task-{number}", "topic", status)
@@ -190,7 +191,7 @@ def _formula(pulls: int, blocked: int, comments: int) -> int:
 def _full_scan(host: Host, home: Home, pulls: list[int]) -> int:
     """What a poll would ask for without feeds; what it reads is not stored."""
     host.forget()
-    read_full(Tap(home.store, host.hub.repo(home.name), home.name), pulls, ())
+    read_everything(PollContext(home.store, host.hub.repo(home.name), home.name), pulls, ())
     return len(host.ledger())
 
 
@@ -263,7 +264,7 @@ class Host:
     url: str
     pipe: Connection
     clock: FakeClock
-    hub: Hub
+    hub: GitHubHub
     made: list[RepoName] = field(default_factory=list)
 
     def repo(self) -> RepoName:
@@ -353,8 +354,8 @@ def _host() -> Iterator[Host]:
     url, now = ours.recv()
     clock = FakeClock(datetime.fromtimestamp(now, UTC))
     # Costs are counted here, not kept below a limit: a full scan would be refused half-way.
-    budget = Accounts(clock, Caps(points_per_minute=1 << 30))
-    hub = Hub(Wire(url, clock, budget=budget), Known(), clock, pauses=(0.0, 0.0))
+    budget = RateLimitAccounts(clock, RequestCaps(points_per_minute=1 << 30))
+    hub = GitHubHub(HttpTransport(url, clock, budget=budget), Known(), clock, pauses=(0.0, 0.0))
     host = Host(url, ours, clock, hub)
     try:
         yield host

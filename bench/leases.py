@@ -29,7 +29,10 @@ from typing import Any
 
 from bench.harness import Figures
 from hostler.clock import SystemClock
-from hostler.governor import Ask, Granted, Policy, acquire, give_back, look_around
+from hostler.governor.gates import LeaseGranted, LeaseRequest
+from hostler.governor.holders import read_host
+from hostler.governor.leases import acquire, release_lease
+from hostler.governor.policy import Policy
 from hostler.store import Patience, open_store
 from hostler.store.admin.migrate import upgrade
 from hostler.store.engine.backend import find_place
@@ -57,14 +60,14 @@ Tally = tuple[int, float]
 
 def leases_of_ours(home: Path, name: str) -> Iterator[None]:
     """Each step is one change through the governor."""
-    store, here, numbers = open_store(home, patience=PATIENCE), look_around(), count()
+    store, here, numbers = open_store(home, patience=PATIENCE), read_host(), count()
     while True:
-        ask = Ask(f"{name}-{next(numbers)}", f"project-{name}", width=3)
+        ask = LeaseRequest(f"{name}-{next(numbers)}", f"project-{name}", width=3)
         with store.write("admission", relaxed=True) as tx:
-            assert isinstance(acquire(tx, ask, POLICY, here), Granted)
+            assert isinstance(acquire(tx, ask, POLICY, here), LeaseGranted)
         yield
         with store.write("admission", relaxed=True) as tx:
-            give_back(tx, ask.lease)
+            release_lease(tx, ask.lease)
         yield
 
 
@@ -187,8 +190,8 @@ def _home(standing: int) -> Iterator[Path]:
         upgrade(home, place, clock=clock, patience=PATIENCE, progress=lambda _done, _all: None)
         with closing(open_store(home)) as store, store.write("admission") as tx:
             for number in range(standing):
-                ask = Ask(f"standing-{number}", f"standing-{number % PROJECTS}")
-                assert isinstance(acquire(tx, ask, POLICY, look_around()), Granted)
+                ask = LeaseRequest(f"standing-{number}", f"standing-{number % PROJECTS}")
+                assert isinstance(acquire(tx, ask, POLICY, read_host()), LeaseGranted)
                 (home / "slots" / f"{ask.lease}.json").write_text(_lease_text(ask.project))
         yield home
 

@@ -11,15 +11,16 @@ from pathlib import Path
 from bench.harness import Figures, interleaved
 from hostler.clock import SystemClock
 from hostler.config.settings import Agent, Repo, Settings, Tasks
-from hostler.flows.submitting import Order, submit
-from hostler.governor import Policy, look_around
-from hostler.planner import hopeless_of, queue_of
-from hostler.service.admission import Admission, Office
+from hostler.governor.holders import read_host
+from hostler.governor.policy import Policy
+from hostler.planner.queue import read_hopeless, read_queue
+from hostler.service.scheduling.admission import Admission, AdmissionDeps
 from hostler.store import Patience, Store, Transaction, open_store
 from hostler.store.admin.migrate import upgrade
 from hostler.store.engine.backend import find_place
 from hostler.store.runs import Run, RunState, add_run
 from hostler.store.tasks import Flow, Task, TaskState, add_task
+from hostler.workflows.manual_tasks import TaskSubmission, submit_task
 
 FINISHED, FEW, QUEUED = 10_000, 10, 1_000
 ROUNDS = 25
@@ -57,7 +58,7 @@ def _compared(name: str, few: Action, many: Action) -> dict[str, float]:
 def _listing(store: Store) -> Action:
     def action() -> None:
         with store.read() as tx:
-            queue = queue_of(tx, cap=4)
+            queue = read_queue(tx, cap=4)
             assert len(queue.waiting) >= QUEUED and queue.held and queue.positions
 
     return action
@@ -66,7 +67,7 @@ def _listing(store: Store) -> Action:
 def _reporting(store: Store) -> Action:
     def action() -> None:
         with store.read() as tx:
-            assert hopeless_of(tx)
+            assert read_hopeless(tx)
 
     return action
 
@@ -79,7 +80,7 @@ def _deciding(store: Store, places: int = 0) -> Action:
         tasks=Tasks(max_concurrent_root_tasks=places),
     )
     admission = Admission(
-        Office(store, settings, lambda: GENEROUS, lambda: {"stable"}, look_around)
+        AdmissionDeps(store, settings, lambda: GENEROUS, lambda: {"stable"}, read_host)
     )
 
     def action() -> None:
@@ -92,11 +93,11 @@ def _deciding(store: Store, places: int = 0) -> Action:
 
 
 def _submitting(store: Store) -> Action:
-    order = Order("stable", "Tidy up", "ann", cwd=tempfile.gettempdir())
+    order = TaskSubmission("stable", "Tidy up", "ann", cwd=tempfile.gettempdir())
 
     def action() -> None:
         with store.write("tasks", "admission") as tx:
-            submit(tx, order)
+            submit_task(tx, order)
 
     return action
 

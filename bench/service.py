@@ -302,11 +302,12 @@ def _serve(pipe: Connection, order: Order) -> None:
     import psutil  # type: ignore[import-untyped]
 
     from hostler.clock import SystemClock
-    from hostler.service import Journal, ServiceRunner
-    from hostler.service.following import Follower
-    from hostler.service.opening import opened
-    from hostler.service.webhooks import webhooks
-    from hostler.telemetry.logs import Logging
+    from hostler.service.context import open_context
+    from hostler.service.polling.webhooks import receive_webhooks
+    from hostler.service.runner import ServiceRunner
+    from hostler.service.service_log import ServiceLog
+    from hostler.service.tasks.summary import TaskFollower
+    from hostler.telemetry.logs import LogDestinations
 
     os.environ["BENCH_HOOK"] = SECRET
     folder, clock = Path(order.folder), SystemClock()
@@ -325,17 +326,17 @@ def _serve(pipe: Connection, order: Order) -> None:
             return seconds
 
     settings = _settings(order)
-    logging = Logging(clock, folder / "logs")
-    with opened(folder, settings, clock) as house:
+    logging = LogDestinations(clock, folder / "logs")
+    with open_context(folder, settings, clock) as house:
         _fill(house.store, order)
 
         def observe(step: str, about: str) -> None:
             steps.append((time.monotonic(), step, about))
 
-        follower = Follower(house.store, lambda _: None)
-        runner = Measured(house, clock, Journal(logging.log), observe=observe)
+        follower = TaskFollower(house.store, lambda _: None)
+        runner = Measured(house, clock, ServiceLog(logging.log), observe=observe)
         thread = threading.Thread(target=runner.run)
-        with webhooks(settings.github, runner.look_at, lambda _: None) as receiver:
+        with receive_webhooks(settings.github, runner.look_at, lambda _: None) as receiver:
             thread.start()
             pipe.send(receiver.port if receiver else 0)
             for _ in iter(lambda: _asked(pipe), False):
@@ -386,11 +387,11 @@ def _fill(store: Any, order: Order) -> None:
     """Pull requests that are followed, of which all was said before, and tasks by hand."""
     from dataclasses import replace
 
-    from hostler.flows.status import digest_of, status_text
-    from hostler.flows.submitting import Order as Wanted
-    from hostler.flows.submitting import submit
     from hostler.store.pull_requests import PullRow, PullStatus, add_pull
     from hostler.store.tasks import Flow, Task, TaskState, add_task
+    from hostler.workflows.manual_tasks import TaskSubmission as Wanted
+    from hostler.workflows.manual_tasks import submit_task
+    from hostler.workflows.status_comment import render_status_comment, text_digest
 
     with store.write("tasks", "admission", "outbox") as tx:
         for place, (name, number) in enumerate(order.pulls, start=1):
@@ -408,8 +409,8 @@ def _fill(store: Any, order: Order) -> None:
                 order=place,
                 attempt=1,
             )
-            add_task(tx, replace(task, status_digest=digest_of(status_text(task))))
+            add_task(tx, replace(task, status_digest=text_digest(render_status_comment(task))))
             waiting = PullStatus.AWAITING_FEEDBACK
             add_pull(tx, PullRow(name, number, 10_000 + place, task.id, "topic", waiting))
         for place in range(order.tasks):
-            submit(tx, Wanted(f"by-hand-{place}", "Work", PERSON, cwd=order.folder))
+            submit_task(tx, Wanted(f"by-hand-{place}", "Work", PERSON, cwd=order.folder))

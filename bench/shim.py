@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.harness import Figures, interleaved
-from hostler.shim import command, files
+from hostler.shim import command, run_files
 
 ROUNDS = 31
 
@@ -35,7 +35,9 @@ class Bench:
         run = self._folder / str(self._runs)
         run.mkdir()
         spec = {"run": run.name, "argv": argv, "cwd": "/", "env": dict(os.environ)}
-        files.write(str(run / files.SPEC), {**spec, "wall_seconds": 60, "silence_seconds": 60})
+        run_files.write_json(
+            str(run / run_files.SPEC_FILE), {**spec, "wall_seconds": 60, "silence_seconds": 60}
+        )
         with subprocess.Popen(
             command(str(run)), stdin=subprocess.PIPE, stdout=subprocess.PIPE
         ) as shim:

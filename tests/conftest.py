@@ -18,6 +18,7 @@ from missing_tools import render_last_line
 from quick_run import SLOW_FILES, slow_files
 from shared_parameters import share_parameters
 from shared_statements import share_statements
+from started_processes import adopt_orphans
 
 # Examples may be slow on a busy machine, and a failure prints what reproduces it.
 _PROFILE = {
@@ -55,6 +56,7 @@ def reset_inherited_signals() -> None:
 
 
 reset_inherited_signals()
+adopt_orphans()
 share_statements()
 share_parameters()
 

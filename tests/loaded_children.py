@@ -19,7 +19,7 @@ CONTEXT.set_forkserver_preload(
         "hypothesis.stateful",
         "hostler.bus",
         "hostler.forge",
-        "hostler.forge.feeds",
+        "hostler.forge.github.polling",
         "hostler.forge.outbox",
         "hostler.governor",
         "hostler.runs",

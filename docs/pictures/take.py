@@ -22,7 +22,7 @@ import guests
 import httpx
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from hostler.service.presence import presence
+from hostler.service.context import read_presence
 
 HERE = Path(__file__).parent
 HOSTLER = [sys.executable, "-m", "hostler"]
@@ -115,7 +115,7 @@ def demo(folder: Path, *, held: bool) -> Iterator[tuple[Story, Path]]:
 
 def takes_tasks(home: Path) -> bool | None:
     """Whether the demo's service is at work."""
-    return presence(home).takes_tasks or None
+    return read_presence(home).takes_tasks or None
 
 
 def bring_guests(url: str, token: str, home: Path) -> None:

@@ -9,9 +9,9 @@ def main() -> None:
     """Run the command line. `--version` alone answers before anything heavy is imported."""
     if sys.argv[1:] == ["--version"]:
         from hostler import __version__
-        from hostler.cli.stdio import whole_output
+        from hostler.cli.stdio import guard_output
 
-        with whole_output():
+        with guard_output():
             sys.stdout.write(f"hostler {__version__}\n")
         return
     from hostler.cli.main import run

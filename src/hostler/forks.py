@@ -1,4 +1,4 @@
-"""What must start anew in a forked child: a lock that another thread held is never let go there."""
+"""Reset locks and other per-process state in a forked child."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ class Forkable(Protocol):
     def after_fork(self) -> None: ...
 
 
-_known: weakref.WeakSet[Forkable] = weakref.WeakSet()
+_registered: weakref.WeakSet[Forkable] = weakref.WeakSet()
 
 
-def renew_after_fork(item: Forkable) -> None:
+def reset_after_fork(item: Forkable) -> None:
     """Have the item told in every child of this process."""
-    _known.add(item)
+    _registered.add(item)
 
 
-def _in_child() -> None:
-    for item in list(_known):
+def _reset_in_child() -> None:
+    for item in list(_registered):
         item.after_fork()
 
 
-os.register_at_fork(after_in_child=_in_child)
+os.register_at_fork(after_in_child=_reset_in_child)

@@ -1,6 +1,6 @@
-"""What `hostler doctor` asks: checks that rooms register, answering with evidence and a remedy.
+"""Health checks of `hostler doctor`: the registry of checks and fixes, and running them.
 
-A room registers by having a module `hostler.<room>.checks` whose functions carry `@check`.
+A package registers checks in a module `hostler.<package>.checks`, with the decorator `@check`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hostler.clock import Clock
 from hostler.errors import HostlerError
 
 
-class Status(StrEnum):
+class CheckStatus(StrEnum):
     """How a check went, from good to bad."""
 
     OK = "ok"
@@ -32,13 +32,13 @@ class Finding:
     """One answer: how it is, how we know, and what to do about it."""
 
     check: str
-    status: Status
+    status: CheckStatus
     evidence: str
     remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class CheckContext:
     """What a check may look at. `config_path` is None where no file was named or found."""
 
     home: Path
@@ -46,12 +46,12 @@ class Context:
     clock: Clock
 
 
-CheckFunction = Callable[[Context], Iterable[Finding]]
-MendFunction = Callable[[Context], Iterable[str]]
+CheckFunction = Callable[[CheckContext], Iterable[Finding]]
+FixFunction = Callable[[CheckContext], Iterable[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class HealthCheck:
     """A registered check. Quick ones touch neither network nor whole files."""
 
     name: str
@@ -60,7 +60,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class FixResult:
     """What was done about a finding, or why it could not be done."""
 
     check: str
@@ -68,8 +68,8 @@ class Mended:
     done: bool = True
 
 
-_registry: dict[str, Check] = {}
-_mends: dict[str, MendFunction] = {}
+_registry: dict[str, HealthCheck] = {}
+_fixes: dict[str, FixFunction] = {}
 
 
 def check(name: str, *, quick: bool = True) -> Callable[[CheckFunction], CheckFunction]:
@@ -78,25 +78,25 @@ def check(name: str, *, quick: bool = True) -> Callable[[CheckFunction], CheckFu
     def register(function: CheckFunction) -> CheckFunction:
         if name in _registry:
             raise ValueError(f"two checks are called {name!r}")
-        _registry[name] = Check(name, quick, function)
+        _registry[name] = HealthCheck(name, quick, function)
         return function
 
     return register
 
 
-def mend(name: str) -> Callable[[MendFunction], MendFunction]:
+def fix(name: str) -> Callable[[FixFunction], FixFunction]:
     """Register what is safe to do when a check finds something; it says what it has done."""
 
-    def register(function: MendFunction) -> MendFunction:
-        if name in _mends:
+    def register(function: FixFunction) -> FixFunction:
+        if name in _fixes:
             raise ValueError(f"there are two mends for {name!r}")
-        _mends[name] = function
+        _fixes[name] = function
         return function
 
     return register
 
 
-def load_room_checks() -> None:
+def load_package_checks() -> None:
     """Import every room's `checks` module, so that its checks register themselves."""
     for module in pkgutil.iter_modules(hostler.__path__, "hostler."):
         if module.ispkg and "checks" in _submodules(module.name):
@@ -109,49 +109,53 @@ def _submodules(package: str) -> set[str]:
     return {module.name for module in pkgutil.iter_modules(locations or [])}
 
 
-def registered() -> list[Check]:
+def list_checks() -> list[HealthCheck]:
     """All checks, in the order of their names."""
     return [_registry[name] for name in sorted(_registry)]
 
 
-def examine(context: Context, *, quick: bool = False) -> list[Finding]:
+def run_checks(context: CheckContext, *, quick: bool = False) -> list[Finding]:
     """Run the checks. One that raises is a finding itself and stops no other."""
     findings: list[Finding] = []
-    for item in registered():
+    for item in list_checks():
         if item.quick or not quick:
-            findings.extend(_run(item, context))
+            findings.extend(_run_check(item, context))
     return findings
 
 
-def _run(item: Check, context: Context) -> list[Finding]:
+def _run_check(item: HealthCheck, context: CheckContext) -> list[Finding]:
     try:
         return list(item.run(context))
     except HostlerError as error:
-        return [Finding(item.name, Status.FAILED, error.what, error.remedy)]
+        return [Finding(item.name, CheckStatus.FAILED, error.what, error.remedy)]
     except OSError as error:
-        return [Finding(item.name, Status.FAILED, str(error), "Mend its rights, or name another.")]
+        return [
+            Finding(item.name, CheckStatus.FAILED, str(error), "Mend its rights, or name another.")
+        ]
     except Exception as error:  # a broken check must not hide the others
         evidence = f"the check itself broke: {type(error).__name__}: {error}"
-        return [Finding(item.name, Status.FAILED, evidence, "Please report this.")]
+        return [Finding(item.name, CheckStatus.FAILED, evidence, "Please report this.")]
 
 
-def mend_all(context: Context, findings: Iterable[Finding]) -> list[Mended]:
+def apply_fixes(context: CheckContext, findings: Iterable[Finding]) -> list[FixResult]:
     """Mend what is safe to mend. What fails is told, and stops no other."""
-    wanting = {one.check for one in findings if one.status in (Status.WARNING, Status.FAILED)}
-    done: list[Mended] = []
-    for name in sorted(wanting & _mends.keys()):
+    wanting = {
+        one.check for one in findings if one.status in (CheckStatus.WARNING, CheckStatus.FAILED)
+    }
+    done: list[FixResult] = []
+    for name in sorted(wanting & _fixes.keys()):
         try:
-            done.extend(Mended(name, what) for what in _mends[name](context))
+            done.extend(FixResult(name, what) for what in _fixes[name](context))
         except HostlerError as error:
-            done.append(Mended(name, f"{error.what} {error.remedy}".strip(), done=False))
+            done.append(FixResult(name, f"{error.what} {error.remedy}".strip(), done=False))
         except Exception as error:
-            done.append(Mended(name, f"{type(error).__name__}: {error}", done=False))
+            done.append(FixResult(name, f"{type(error).__name__}: {error}", done=False))
     return done
 
 
-def verdict(findings: Iterable[Finding]) -> int:
+def findings_exit_code(findings: Iterable[Finding]) -> int:
     """The exit code: 0 all well, 1 something to look at, 2 something is broken."""
     worst = {finding.status for finding in findings}
-    if Status.FAILED in worst:
+    if CheckStatus.FAILED in worst:
         return 2
-    return 1 if Status.WARNING in worst else 0
+    return 1 if CheckStatus.WARNING in worst else 0

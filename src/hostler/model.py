@@ -1,4 +1,4 @@
-"""The nouns that every room shares: frozen, plain, without behaviour that touches the world."""
+"""Types that all packages share: timestamps, repository names, cursors and action tokens."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _OWNER = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9]|-(?=[A-Za-z0-9])){0,38}")
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
-def stamp(moment: datetime) -> str:
+def format_timestamp(moment: datetime) -> str:
     """A moment as stored everywhere: UTC, milliseconds, fixed width; text order is time order."""
     if moment.tzinfo is None:
         raise ValueError("a moment without a time zone cannot be stored")
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
-def parse_stamp(text: str) -> datetime:
+def parse_timestamp(text: str) -> datetime:
     """The moment behind a stored or received UTC timestamp, with or without fractions."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:

@@ -1,4 +1,4 @@
-"""Texts for people: ages, columns, and nothing that a terminal obeys. Pure."""
+"""Format text for people: durations, columns, and escapes for terminals and Markdown. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import unicodedata
 _JOINER = "\u200d"
 
 
-def age(seconds: float) -> str:
+def format_age(seconds: float) -> str:
     """How long something takes or took, in at most four letters: `7s`, `12m`, `3h`, `9d`."""
     for letter, size in (("d", 86_400), ("h", 3600), ("m", 60)):
         if seconds >= 2 * size or (letter == "m" and seconds >= size):
@@ -16,43 +16,51 @@ def age(seconds: float) -> str:
     return f"{max(int(seconds), 0)}s"
 
 
-def cut(text: str, columns: int | None) -> str:
+def shorten(text: str, columns: int | None) -> str:
     """A text that fits; what is cut off is an ellipsis."""
-    if columns is None or cells(text) <= columns:
+    if columns is None or display_width(text) <= columns:
         return text
     kept, used = "", 0
     for char in text:
-        used += cells(char)
+        used += display_width(char)
         if used > columns - 1:
             break
         kept += char
     return f"{kept}…"
 
 
-def cells(text: str) -> int:
+def display_width(text: str) -> int:
     """How many columns a text takes."""
-    return sum(_cells(char) for char in text)
+    return sum(_char_width(char) for char in text)
 
 
-def _cells(char: str) -> int:
+def _char_width(char: str) -> int:
     if unicodedata.combining(char) or char == _JOINER:
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def plain(text: str) -> str:
+def escape_line(text: str) -> str:
     """The text on one line, without anything that a terminal would obey."""
-    return visible(" ".join(text.split()))
+    return escape_control(" ".join(text.split()))
 
 
-def visible(text: str) -> str:
+def escape_control(text: str) -> str:
     """The text without anything that a terminal would obey."""
-    return "".join(char if _harmless(char) else _escaped(char) for char in text)
+    return "".join(char if _is_harmless(char) else _escape_char(char) for char in text)
 
 
-def _harmless(char: str) -> bool:
+def _is_harmless(char: str) -> bool:
     return char.isprintable() or char in {"\t", _JOINER} or unicodedata.category(char) == "Zs"
 
 
-def _escaped(char: str) -> str:
+def _escape_char(char: str) -> str:
     return char.encode("unicode_escape").decode()
+
+
+def format_code(text: str, most: int) -> str:
+    """Somebody else's words, as code: they name nobody, link nowhere, and are not long."""
+    plain = " ".join(text.replace("`", "'").split())
+    if len(plain) > most:
+        plain = plain[: most - 1] + "…"
+    return f"`{plain}`" if plain else "nothing"

@@ -13,16 +13,14 @@ from typing import Any
 
 import pytest
 
-from hostler.agents.conclude import conclude
-from hostler.agents.events import Event
-from hostler.agents.exitword import Exit
-from hostler.agents.kinds import kind_of
-from hostler.agents.launch import Assignment
-from hostler.agents.lines import Line, Stream, Tail
-from hostler.agents.prepare import prepare
-from hostler.agents.scripted import Scripted
-from hostler.agents.tally import tally
-from hostler.agents.verdict import EndedBy, Verdict
+from hostler.agents.adapters.registry import find_kind
+from hostler.agents.agent_files import OutputLine, OutputStream, OutputTail
+from hostler.agents.assignment import Assignment
+from hostler.agents.classify import judge_finished_run
+from hostler.agents.events import Event, tally_events
+from hostler.agents.prepare import prepare_launch
+from hostler.agents.scripted.adapter import ScriptedAdapter
+from hostler.agents.verdict import EndedBy, ProcessExit, RunVerdict
 from hostler.config.settings import Agent
 
 
@@ -59,7 +57,7 @@ class Ended:
     code: int
     events: list[Event]
     stderr: str
-    verdict: Verdict
+    verdict: RunVerdict
 
 
 @dataclass
@@ -71,7 +69,7 @@ class Player:
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self, agent: Agent) -> subprocess.Popen[bytes]:
-        spec = prepare(agent, self.work, self.ours).spec(self.work.run)
+        spec = prepare_launch(agent, self.work, self.ours).spec(self.work.run)
         run = self.work.run_dir
         with (
             Path(spec["stdin"] or os.devnull).open("rb") as stdin,
@@ -92,12 +90,12 @@ class Player:
 
     def run(self, agent: Agent, ended_by: EndedBy = EndedBy.EXIT) -> Ended:
         code = self.start(agent).wait(60)
-        kind = kind_of(agent)
+        kind = find_kind(agent)
         run = self.work.run_dir
-        lines = Tail(run / "stdout", Stream.STDOUT).rest()
+        lines = OutputTail(run / "stdout", OutputStream.STDOUT).rest()
         events = [event for line in lines for event in kind.events(line)]
-        exit = Exit(ended_by, code)
-        verdict = conclude(agent, run, self.work.task_dir, exit, tally(events))
+        exit = ProcessExit(ended_by, code)
+        verdict = judge_finished_run(agent, run, self.work.task_dir, exit, tally_events(events))
         return Ended(code, events, (run / "stderr").read_text(errors="replace"), verdict)
 
     def play(self, *steps: dict[str, Any], **more: Any) -> Ended:
@@ -135,7 +133,9 @@ def heard(process: subprocess.Popen[bytes]) -> Iterator[Event]:
     """Events of a player that still runs, as they come."""
     assert process.stdout is not None
     for line in process.stdout:
-        yield from Scripted().events(Line(Stream.STDOUT, line.decode().rstrip("\n")))
+        yield from ScriptedAdapter().events(
+            OutputLine(OutputStream.STDOUT, line.decode().rstrip("\n"))
+        )
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def piped(work: Assignment, ours: dict[str, str]) -> Iterator[Callable[..., Any]
 
     def start(*steps: dict[str, Any]) -> subprocess.Popen[bytes]:
         agent = Player(work, ours).scripted(*steps)
-        spec = prepare(agent, work, ours).spec(work.run)
+        spec = prepare_launch(agent, work, ours).spec(work.run)
         started.append(
             subprocess.Popen(
                 spec["argv"],

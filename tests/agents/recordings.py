@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from hostler.agents.classify import Classified, classify
-from hostler.agents.kinds import KINDS
-from hostler.agents.lines import Line, Splitter, Stream
+from hostler.agents.adapters.registry import KINDS
+from hostler.agents.agent_files import LineSplitter, OutputLine, OutputStream
+from hostler.agents.classify import Classification, classify_lines
 from hostler.agents.verdict import EndedBy
 
 FOLDER = Path(__file__).parent / "recorded"
@@ -67,20 +67,20 @@ def by_itself() -> tuple[Recording, ...]:
 
 def verdict_on(
     one: Recording, stdout: bytes | None = None, cuts: int = 0, stderr: bytes | None = None
-) -> Classified:
+) -> Classification:
     """The verdict; of other bytes than were recorded, or fed in pieces of some length."""
     whole = as_bytes(one.stdout) if stdout is None else stdout
     beside = as_bytes(one.stderr) if stderr is None else stderr
-    lines = [*_split(whole, Stream.STDOUT, cuts), *_split(beside, Stream.STDERR)]
-    return classify(KINDS[one.cli], lines, one.exit_code, one.ended_by)
+    lines = [*_split(whole, OutputStream.STDOUT, cuts), *_split(beside, OutputStream.STDERR)]
+    return classify_lines(KINDS[one.cli], lines, one.exit_code, one.ended_by)
 
 
 def as_bytes(lines: tuple[str, ...]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _split(data: bytes, stream: Stream, cuts: int = 0) -> list[Line]:
-    splitter, step = Splitter(stream), cuts or max(len(data), 1)
+def _split(data: bytes, stream: OutputStream, cuts: int = 0) -> list[OutputLine]:
+    splitter, step = LineSplitter(stream), cuts or max(len(data), 1)
     pieces = [data[at : at + step] for at in range(0, len(data), step)]
     found = [line for piece in pieces for line in splitter.feed(piece)]
     return [*found, *splitter.finish()]

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from hostler.agents.asking import LONGEST, ask
-from hostler.shim import tree
+from hostler.agents.program_query import MAX_OUTPUT_BYTES, query_program
+from hostler.shim import processes
 
 LEAVES_A_CHILD = """
 import os, sys
@@ -25,14 +25,16 @@ print("1.2.3")
 @pytest.fixture
 def asked(tmp_path, environment):
     def run(code, seconds=60.0):
-        return ask([sys.executable, "-I", "-S", "-c", code], environment, tmp_path, seconds)
+        return query_program(
+            [sys.executable, "-I", "-S", "-c", code], environment, tmp_path, seconds
+        )
 
     return run
 
 
 def carriers(word):
     found = []
-    for pid in tree.pids():
+    for pid in processes.list_pids():
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
                 found += [pid] if word.encode() in file.read() else []
@@ -67,8 +69,8 @@ def test_one_that_never_answers_is_ended(asked):
 
 
 def test_of_endless_words_the_beginning_is_kept(asked):
-    answer = asked(f"print('1.2.3' + 'x' * {4 * LONGEST})")
-    assert answer.out.startswith("1.2.3x") and len(answer.out) == LONGEST
+    answer = asked(f"print('1.2.3' + 'x' * {4 * MAX_OUTPUT_BYTES})")
+    assert answer.out.startswith("1.2.3x") and len(answer.out) == MAX_OUTPUT_BYTES
 
 
 def test_bytes_that_are_no_text_are_no_trouble(asked):
@@ -77,5 +79,5 @@ def test_bytes_that_are_no_text_are_no_trouble(asked):
 
 @pytest.mark.parametrize("argv", [["/no/such/program"], ["/"], ["a\0b"]])
 def test_one_that_cannot_be_started_says_why(argv, tmp_path, environment):
-    answer = ask(argv, environment, tmp_path)
+    answer = query_program(argv, environment, tmp_path)
     assert answer.code is None and "cannot be started" in answer.problem

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.agents.claude import ALMOST
+from hostler.agents.adapters.claude import MAX_UTILISATION
+from hostler.agents.adapters.registry import KINDS
+from hostler.agents.agent_files import OutputLine, OutputStream
 from hostler.agents.events import Headroom, LimitSignal
-from hostler.agents.kinds import KINDS
-from hostler.agents.lines import Line, Stream
 
 
 def told(**info) -> list[object]:
     raw = {"type": "rate_limit_event", "rate_limit_info": info, "uuid": "u", "session_id": "s"}
-    return list(KINDS["claude"].events(Line(Stream.STDOUT, json.dumps(raw))))
+    return list(KINDS["claude"].events(OutputLine(OutputStream.STDOUT, json.dumps(raw))))
 
 
 def use(found: list[object]) -> list[float]:
@@ -26,7 +26,7 @@ def use(found: list[object]) -> list[float]:
 @pytest.mark.parametrize("status", ["allowed", "allowed_warning", "rejected"])
 def test_a_window_that_is_used_up_is_told_of_as_nearly_so(status):
     found = told(status=status, rateLimitType="five_hour", utilization=1.02, resetsAt=4_000_000_000)
-    assert use(found) == [ALMOST]
+    assert use(found) == [MAX_UTILISATION]
     assert any(isinstance(one, LimitSignal) for one in found) == (status == "rejected")
 
 
@@ -39,4 +39,6 @@ def test_a_window_of_one_model_says_nothing_of_the_others():
 @given(st.floats(0, 10), st.floats(0, 10))
 def test_the_fullest_window_of_all_is_told(hours, days):
     windows = {"five_hour": {"utilization": hours}, "seven_day": {"utilization": days}}
-    assert use(told(status="allowed", unifiedWindows=windows)) == [min(max(hours, days), ALMOST)]
+    assert use(told(status="allowed", unifiedWindows=windows)) == [
+        min(max(hours, days), MAX_UTILISATION)
+    ]

@@ -10,12 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.agents.clocktime import clock_time_in, dated, moment_of
+from hostler.agents.adapters.provider_errors import (
+    find_clock_time,
+    parse_clock_time,
+    resolve_clock_time,
+)
+from hostler.agents.adapters.registry import KINDS
+from hostler.agents.agent_files import OutputLine, OutputStream
 from hostler.agents.events import LimitSignal
-from hostler.agents.kinds import KINDS
-from hostler.agents.lines import Line, Stream
 from hostler.agents.outcomes import Outcome
-from hostler.model import stamp
+from hostler.model import format_timestamp
 
 ZONES = [ZoneInfo(name) for name in ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata")]
 ZONES += [ZoneInfo("Australia/Lord_Howe")]  # its summer is half an hour
@@ -53,7 +57,7 @@ def comes_twice(moment, zone):
 @given(moments, st.timedeltas(timedelta(0), timedelta(days=10)), st.sampled_from(ZONES))
 def test_what_codex_prints_is_read_back_to_the_minute_and_never_too_early(now, wait, zone):
     moment = now + wait
-    found = moment_of(printed(moment, now, zone), now, zone)
+    found = parse_clock_time(printed(moment, now, zone), now, zone)
     assert found is not None
     if not comes_twice(moment, zone):
         assert timedelta(0) < found - moment <= timedelta(minutes=1)
@@ -75,24 +79,26 @@ def test_what_codex_prints_is_read_back_to_the_minute_and_never_too_early(now, w
     ],
 )
 def test_times_of_day_in_summer_and_winter(said, expected):
-    assert f"{moment_of(said, NOW, BERLIN):%Y-%m-%dT%H:%M}" == expected
+    assert f"{parse_clock_time(said, NOW, BERLIN):%Y-%m-%dT%H:%M}" == expected
 
 
 def test_a_time_that_is_just_past_is_of_today_and_not_of_tomorrow():
     now = NOW + timedelta(hours=1, minutes=7)
-    assert moment_of("3:05 PM", now, BERLIN) == NOW + timedelta(hours=1, minutes=6)
+    assert parse_clock_time("3:05 PM", now, BERLIN) == NOW + timedelta(hours=1, minutes=6)
 
 
 def test_an_hour_that_does_not_exist_is_near_the_one_that_is_skipped():
-    found = moment_of("Mar 29th, 2026 2:30 AM", NOW, BERLIN)
+    found = parse_clock_time("Mar 29th, 2026 2:30 AM", NOW, BERLIN)
     assert abs(found - datetime(2026, 3, 29, 1, 0, tzinfo=UTC)) <= timedelta(hours=1)
 
 
 def test_of_an_hour_that_comes_twice_the_first_that_is_to_come():
     first = datetime(2026, 10, 25, 0, 31, tzinfo=UTC)
     said = "Oct 25th, 2026 2:30 AM"
-    assert moment_of(said, first - timedelta(minutes=20), BERLIN) == first
-    assert moment_of(said, first + timedelta(minutes=20), BERLIN) == first + timedelta(hours=1)
+    assert parse_clock_time(said, first - timedelta(minutes=20), BERLIN) == first
+    assert parse_clock_time(said, first + timedelta(minutes=20), BERLIN) == first + timedelta(
+        hours=1
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,33 +109,37 @@ def test_of_an_hour_that_comes_twice_the_first_that_is_to_come():
     ],
 )
 def test_what_is_no_time_is_none(said):
-    assert moment_of(said, NOW, BERLIN) is None
+    assert parse_clock_time(said, NOW, BERLIN) is None
 
 
 @given(st.text() | st.from_regex(r"(\w{3} \d{1,2}th, \d{4} )?\d{1,2}:\d\d [AP]M"), moments)
 def test_any_text_is_a_moment_or_none(text, now):
-    for words in (text, clock_time_in(f"try again at {text}")):
-        found = dated(LimitSignal(Outcome.QUOTA, clock_time=words), now)
+    for words in (text, find_clock_time(f"try again at {text}")):
+        found = resolve_clock_time(LimitSignal(Outcome.QUOTA, clock_time=words), now)
         assert isinstance(found, LimitSignal)
-        assert bool(found.resets_at) == (moment_of(words, now) is not None)
+        assert bool(found.resets_at) == (parse_clock_time(words, now) is not None)
 
 
 def wall(message):
     line = json.dumps({"type": "turn.failed", "error": {"message": message}})
-    limit, ended = KINDS["codex"].events(Line(Stream.STDOUT, line))
+    limit, ended = KINDS["codex"].events(OutputLine(OutputStream.STDOUT, line))
     assert ended.outcome is Outcome.QUOTA
     return limit
 
 
 def test_a_wall_of_codex_with_a_time_of_day_has_its_moment():
     limit = wall("You've hit your usage limit. Upgrade to Pro, or try again at 3:05 PM.")
-    assert dated(limit, NOW, BERLIN).resets_at == stamp(NOW + timedelta(hours=1, minutes=6))
+    assert resolve_clock_time(limit, NOW, BERLIN).resets_at == format_timestamp(
+        NOW + timedelta(hours=1, minutes=6)
+    )
     other = wall("You\u2019ve hit your usage limit. Try again at Sep 26th, 2026 3:05 PM.")
-    assert dated(other, NOW, BERLIN).resets_at == stamp(NOW + timedelta(hours=25, minutes=6))
+    assert resolve_clock_time(other, NOW, BERLIN).resets_at == format_timestamp(
+        NOW + timedelta(hours=25, minutes=6)
+    )
     older = wall("You've hit your usage limit. Try again in 2 days 3 hours 5 minutes.")
-    assert older.retry_after_seconds == 183_900 and dated(older, NOW, BERLIN) == older
+    assert older.retry_after_seconds == 183_900 and resolve_clock_time(older, NOW, BERLIN) == older
 
 
 def test_a_moment_that_is_named_for_programs_stays():
     named = LimitSignal(Outcome.QUOTA, resets_at="2026-09-25T20:00:00.000Z", clock_time="3:05 PM")
-    assert dated(named, NOW, BERLIN) is named
+    assert resolve_clock_time(named, NOW, BERLIN) is named

@@ -6,10 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.agents.installed import installed, is_newer, path_of, version, version_in
-from hostler.agents.kinds import KINDS
+from hostler.agents.adapters.registry import KINDS
+from hostler.agents.program_check import (
+    check_installed,
+    check_version,
+    find_program_path,
+    is_newer,
+    parse_version,
+)
 from hostler.config.settings import Agent
-from hostler.health import Status
+from hostler.health import CheckStatus
 
 NUMBERS = st.lists(st.integers(0, 10**9 - 1), min_size=2, max_size=4).map(tuple)
 PROGRAMS = ("claude", "codex", "gemini", "opencode")
@@ -30,14 +36,14 @@ def dotted(numbers):
     ],
 )
 def test_a_version_is_found_in_what_programs_print(printed, found):
-    assert version_in(printed) == found
+    assert parse_version(printed) == found
 
 
 @given(st.text(), NUMBERS, st.text())
 def test_any_text_has_a_version_or_none_and_ours_if_it_stands_first(before, numbers, after):
-    found = version_in(before + " " + dotted(numbers) + " " + after)
+    found = parse_version(before + " " + dotted(numbers) + " " + after)
     assert found and not is_newer(found, found)
-    if not version_in(before):
+    if not parse_version(before):
         assert found == dotted(numbers)
 
 
@@ -56,26 +62,26 @@ def test_zeros_at_the_end_change_nothing(numbers):
 @pytest.mark.parametrize("kind", PROGRAMS)
 def test_a_newer_version_is_a_hint_and_no_failure(kind):
     agent, known = Agent(kind=kind), KINDS[kind].program.known
-    assert [one.status for one in version(agent, known)] == [Status.OK]
-    assert [one.status for one in version(agent, "0.0.1")] == [Status.OK]
-    (newer,) = version(agent, "999.0")
-    assert newer.status is Status.WARNING and known in newer.evidence and newer.remedy
-    (silent,) = version(agent, "")
-    assert silent.status is Status.WARNING
+    assert [one.status for one in check_version(agent, known)] == [CheckStatus.OK]
+    assert [one.status for one in check_version(agent, "0.0.1")] == [CheckStatus.OK]
+    (newer,) = check_version(agent, "999.0")
+    assert newer.status is CheckStatus.WARNING and known in newer.evidence and newer.remedy
+    (silent,) = check_version(agent, "")
+    assert silent.status is CheckStatus.WARNING
 
 
 def test_of_any_command_nobody_knows_a_version():
-    assert version(Agent(kind="command", command=["sh"]), "") == []
+    assert check_version(Agent(kind="command", command=["sh"]), "") == []
 
 
 def test_where_a_program_is_and_that_it_is_not(tmp_path):
     program = tmp_path / "codex"
     program.write_text("#!/bin/sh\n")
     agent = Agent(kind="codex")
-    assert path_of(agent, str(tmp_path)) is None
+    assert find_program_path(agent, str(tmp_path)) is None
     program.chmod(0o700)
-    assert path_of(agent, str(tmp_path)) == str(program)
-    assert [one.status for one in installed(agent, str(tmp_path))] == [Status.OK]
-    assert [one.status for one in installed(agent, "/nowhere")] == [Status.FAILED]
+    assert find_program_path(agent, str(tmp_path)) == str(program)
+    assert [one.status for one in check_installed(agent, str(tmp_path))] == [CheckStatus.OK]
+    assert [one.status for one in check_installed(agent, "/nowhere")] == [CheckStatus.FAILED]
     inside = Agent(kind="command", command=["./run.sh"])
-    assert [one.status for one in installed(inside, "/nowhere")] == [Status.OK]
+    assert [one.status for one in check_installed(inside, "/nowhere")] == [CheckStatus.OK]

@@ -9,16 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.agents.lines import LONGEST, Line, Splitter, Stream, Tail
+from hostler.agents.agent_files import (
+    MAX_LINE_BYTES,
+    LineSplitter,
+    OutputLine,
+    OutputStream,
+    OutputTail,
+)
 
-OUT = Stream.STDOUT
+OUT = OutputStream.STDOUT
 streams = st.lists(
     st.sampled_from([b"\n", b"\r\n", b"\xc3", b"\xa4", "ä€😀".encode(), b"\xff", b"{}", b"a" * 40])
 ).map(b"".join)
 
 
-def lines_of(data: bytes, longest: int = LONGEST) -> list[Line]:
-    splitter = Splitter(OUT, longest=longest)
+def lines_of(data: bytes, longest: int = MAX_LINE_BYTES) -> list[OutputLine]:
+    splitter = LineSplitter(OUT, longest=longest)
     return [*splitter.feed(data), *splitter.finish()]
 
 
@@ -29,7 +35,7 @@ def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
 
 @given(streams, st.lists(st.integers(min_value=0)), st.integers(1, 60))
 def test_where_bytes_are_cut_makes_no_difference(data, cuts, longest):
-    splitter = Splitter(OUT, longest=longest)
+    splitter = LineSplitter(OUT, longest=longest)
     found = [line for piece in pieces(data, cuts) for line in splitter.feed(piece)]
     found += splitter.finish()
     assert found == lines_of(data, longest)
@@ -39,9 +45,9 @@ def test_where_bytes_are_cut_makes_no_difference(data, cuts, longest):
 @given(streams, st.integers(min_value=0))
 def test_a_stored_offset_is_all_that_a_new_reader_needs(data, cut):
     first, _ = pieces(data, [cut])
-    reader = Splitter(OUT)
+    reader = LineSplitter(OUT)
     before = list(reader.feed(first))
-    follower = Splitter(OUT, reader.offset)
+    follower = LineSplitter(OUT, reader.offset)
     after = [*follower.feed(data[reader.offset :]), *follower.finish()]
     assert before + after == lines_of(data)
     assert reader.offset == 0 or data[reader.offset - 1 : reader.offset] == b"\n"
@@ -54,7 +60,7 @@ def test_text_comes_through_as_it_was(text):
 
 def test_a_line_of_a_megabyte_is_one_line_even_byte_by_byte_at_its_end():
     data = b"x" * 1_000_000 + "ä\n".encode()
-    splitter = Splitter(OUT)
+    splitter = LineSplitter(OUT)
     found = list(splitter.feed(data[:-3]))
     for byte in data[-3:]:
         found += splitter.feed(bytes([byte]))
@@ -62,7 +68,7 @@ def test_a_line_of_a_megabyte_is_one_line_even_byte_by_byte_at_its_end():
 
 
 def test_a_line_that_never_ends_is_cut_and_holds_no_memory():
-    splitter = Splitter(OUT, longest=1000)
+    splitter = LineSplitter(OUT, longest=1000)
     for _ in range(1000):
         assert list(splitter.feed(b"y" * 10_000)) == []
     assert splitter.offset == 0
@@ -74,7 +80,7 @@ def test_a_line_that_never_ends_is_cut_and_holds_no_memory():
 
 def test_a_tail_follows_a_file_that_grows(tmp_path):
     path = tmp_path / "stdout"
-    tail = Tail(path, OUT)
+    tail = OutputTail(path, OUT)
     assert list(tail.lines()) == []
     with path.open("ab") as file:
         file.write(b"one\ntw")
@@ -93,17 +99,17 @@ def test_a_tail_follows_a_file_that_grows(tmp_path):
 def test_a_tail_goes_on_from_its_offset(tmp_path):
     path = tmp_path / "stdout"
     path.write_bytes(b"one\ntwo\nthree\n")
-    assert [line.text for line in Tail(path, OUT, offset=4).lines()] == ["two", "three"]
+    assert [line.text for line in OutputTail(path, OUT, offset=4).lines()] == ["two", "three"]
 
 
 def test_a_file_that_was_cut_short_gives_nothing_and_no_error(tmp_path):
     path = tmp_path / "stdout"
     path.write_bytes(b"one\n")
-    assert list(Tail(path, OUT, offset=4_000).rest()) == []
+    assert list(OutputTail(path, OUT, offset=4_000).rest()) == []
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/etc/hosts")])
 def test_something_else_in_the_place_of_the_output_is_not_read(tmp_path, make):
     path = tmp_path / "stdout"
     make(path)
-    assert list(Tail(path, OUT).rest()) == []
+    assert list(OutputTail(path, OUT).rest()) == []

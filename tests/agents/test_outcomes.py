@@ -5,15 +5,22 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from hostler.agents.outcomes import LIMITS, MEANINGS, Next, Outcome, Provider, meaning
+from hostler.agents.outcomes import (
+    LIMIT_OUTCOMES,
+    OUTCOME_MEANINGS,
+    NextAction,
+    Outcome,
+    ProviderState,
+    outcome_meaning,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
 
 
 def test_every_outcome_has_a_meaning_that_a_person_can_read():
-    assert set(MEANINGS) == set(Outcome)
+    assert set(OUTCOME_MEANINGS) == set(Outcome)
     for outcome in Outcome:
-        assert meaning(outcome).sentence.endswith(".")
+        assert outcome_meaning(outcome).sentence.endswith(".")
 
 
 def test_the_page_shows_the_table_of_the_code():
@@ -21,17 +28,17 @@ def test_the_page_shows_the_table_of_the_code():
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (\w+) \| (\w+) \|", section, re.MULTILINE)
     ours = [
         (outcome.value, one.next.value, one.provider.value, "yes" if one.counted else "no")
-        for outcome, one in MEANINGS.items()
+        for outcome, one in OUTCOME_MEANINGS.items()
     ]
     assert rows == ours
 
 
 def test_a_provider_that_presses_us_gets_fewer_agents_and_costs_no_attempt():
-    for outcome in LIMITS:
-        assert meaning(outcome).provider in {Provider.PRESSED, Provider.CLOSED}
-        assert not meaning(outcome).counted
+    for outcome in LIMIT_OUTCOMES:
+        assert outcome_meaning(outcome).provider in {ProviderState.PRESSED, ProviderState.CLOSED}
+        assert not outcome_meaning(outcome).counted
 
 
 def test_only_a_stop_of_ours_stops_for_good():
-    stopping = {outcome for outcome in Outcome if meaning(outcome).next is Next.STOP}
+    stopping = {outcome for outcome in Outcome if outcome_meaning(outcome).next is NextAction.STOP}
     assert stopping == {Outcome.INTERRUPTED}

@@ -11,21 +11,21 @@ import psutil
 import pytest
 from playing import heard
 
+from hostler.agents.agent_files import MAX_LINE_BYTES
 from hostler.agents.events import (
-    Cost,
+    CostEvent,
     Finished,
     LimitSignal,
     Noise,
     Retrying,
-    Session,
+    SessionEvent,
     Started,
     Text,
     ToolUse,
     Usage,
 )
-from hostler.agents.lines import LONGEST
 from hostler.agents.outcomes import Outcome
-from hostler.agents.scripted import PLAYER
+from hostler.agents.scripted.adapter import PLAYER_COMMAND
 
 pytest_plugins = ["playing"]
 
@@ -49,9 +49,9 @@ def test_everything_it_can_say_is_an_event(player):
     assert ended.events[1:] == [
         Text("Hello"),
         ToolUse("grep", "fence"),
-        Session("s-1"),
+        SessionEvent("s-1"),
         Usage(10, 2),
-        Cost(0.25),
+        CostEvent(0.25),
         Retrying(Outcome.OVERLOADED, 3.0),
         LimitSignal(Outcome.QUOTA, 429, 0.0, "2026-01-01T00:00:00.000Z"),
         Finished(True, Outcome.SUCCESS),
@@ -214,14 +214,14 @@ def test_garbage_and_endless_lines_are_noise_and_hide_no_event(player):
     ended = player.play(
         {"garbage": 300_000},
         {"print": {"text": "\n"}},
-        {"print": {"text": "x", "repeat": LONGEST + 1}},
+        {"print": {"text": "x", "repeat": MAX_LINE_BYTES + 1}},
         {"print": {"text": "\n"}},
         {"print": {"text": "aside\n", "to": "stderr"}},
         {"say": "y" * 300_000},
     )
     assert ended.verdict.outcome is Outcome.SUCCESS
     assert Text("y" * 300_000) in ended.events
-    assert max(len(e.text) for e in ended.events if isinstance(e, Noise)) == LONGEST
+    assert max(len(e.text) for e in ended.events if isinstance(e, Noise)) == MAX_LINE_BYTES
     assert "aside" in ended.stderr
 
 
@@ -237,13 +237,15 @@ def test_garbage_and_endless_lines_are_noise_and_hide_no_event(player):
 def test_by_hand_it_plays_all_that_needs_no_run(tmp_path, environment, step, code, word):
     script = tmp_path / "play.json"
     script.write_text(json.dumps({"steps": [step]}))
-    done = subprocess.run([*PLAYER, script], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [*PLAYER_COMMAND, script], env=environment, capture_output=True, text=True
+    )
     assert done.returncode == code
     assert word in done.stdout + done.stderr
 
 
 def test_it_takes_one_script_and_says_so(environment):
-    done = subprocess.run(PLAYER, env=environment, capture_output=True, text=True)
+    done = subprocess.run(PLAYER_COMMAND, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert "usage" in done.stderr
 
@@ -255,7 +257,7 @@ def test_a_context_that_cannot_be_read_ends_the_run(environment, tmp_path):
     for text in ("{", "[]", "[" * 100_000):
         context.write_text(text)
         env = {**environment, "HOSTLER_CONTEXT": str(context)}
-        done = subprocess.run([*PLAYER, script], env=env, capture_output=True, text=True)
+        done = subprocess.run([*PLAYER_COMMAND, script], env=env, capture_output=True, text=True)
         assert done.returncode == 2
         assert "Traceback" not in done.stderr
 

@@ -12,18 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recordings import recordings
 
-from hostler.agents.codex import class_of
-from hostler.agents.environment import GITHUB_TOKENS
+from hostler.agents.adapters.codex import classify_error
+from hostler.agents.adapters.provider_errors import classify_status
+from hostler.agents.adapters.registry import KINDS
+from hostler.agents.agent_files import OutputLine, OutputStream
+from hostler.agents.assignment import Assignment
 from hostler.agents.errors import SecretRefused
-from hostler.agents.events import LimitSignal, Noise, Session
-from hostler.agents.kinds import KINDS
-from hostler.agents.launch import Assignment
-from hostler.agents.lines import Line, Stream
-from hostler.agents.outcomes import LIMITS, Outcome
-from hostler.agents.prepare import plan
-from hostler.agents.statuses import by_status
-from hostler.agents.tally import tally
-from hostler.agents.verdict import End, EndedBy, judge
+from hostler.agents.events import LimitSignal, Noise, SessionEvent, tally_events
+from hostler.agents.outcomes import LIMIT_OUTCOMES, Outcome
+from hostler.agents.prepare import GITHUB_TOKEN_VARIABLES, plan_launch
+from hostler.agents.verdict import EndedBy, RunEnd, judge_run
 from hostler.config.settings import Agent
 
 pytest_plugins = ["playing"]
@@ -42,7 +40,7 @@ WORK = Assignment("r", "t", "p", 1, *[Path("/nowhere")] * 4, "Work.")
 
 
 def planned(kind, work, ours, **more):
-    return plan(Agent(kind=kind, **more), work, ours, GITHUB_TOKENS)
+    return plan_launch(Agent(kind=kind, **more), work, ours, GITHUB_TOKEN_VARIABLES)
 
 
 @pytest.mark.parametrize("kind", PROGRAMS)
@@ -100,9 +98,9 @@ def test_words_that_name_no_session_come_into_no_argument(kind, words):
 def test_every_recorded_session_has_the_form_that_is_known(one):
     for text in one.stdout:
         raw = json.loads(text)
-        events = KINDS[one.cli].events(Line(Stream.STDOUT, text))
+        events = KINDS[one.cli].events(OutputLine(OutputStream.STDOUT, text))
         named = raw.get("session_id") or raw.get("thread_id") or raw.get("sessionID")
-        assert all(event.id == named for event in events if isinstance(event, Session))
+        assert all(event.id == named for event in events if isinstance(event, SessionEvent))
         assert named is None or KINDS[one.cli].program.names_session(named)
 
 
@@ -116,8 +114,8 @@ def test_every_recorded_session_has_the_form_that_is_known(one):
     ],
 )
 def test_a_forged_session_in_a_stream_is_noise(kind, line):
-    events = KINDS[kind].events(Line(Stream.STDOUT, json.dumps(line)))
-    assert tally(events).session == ""
+    events = KINDS[kind].events(OutputLine(OutputStream.STDOUT, json.dumps(line)))
+    assert tally_events(events).session == ""
     assert Noise(json.dumps(line)) in events
 
 
@@ -179,16 +177,16 @@ def test_a_program_that_is_not_there_is_found_before_the_start():
 
 @given(st.integers(-1000, 10_000))
 def test_every_failing_status_has_a_class_and_no_other_has(status):
-    found = by_status(status)
+    found = classify_status(status)
     assert (found is not None) == (400 <= status < 600)
     assert (found is Outcome.RATE_LIMITED) == (status == 429)
 
 
 @given(st.text())
 def test_any_message_of_codex_is_a_class_or_nothing(text):
-    assert class_of(text) in {None, *Outcome}
+    assert classify_error(text) in {None, *Outcome}
     # Only at its beginning does a message say what it is.
-    assert class_of("x" + text) in {None, class_of("x" + text.lower())}
+    assert classify_error("x" + text) in {None, classify_error("x" + text.lower())}
 
 
 OUT_OF_MONEY = {"error": {"message": "x", "code": "insufficient_quota"}}
@@ -225,10 +223,10 @@ def opencode_failed(status, body, **headers):
     ],
 )
 def test_what_only_money_can_end_waits_for_a_person(kind, line):
-    events = KINDS[kind].events(Line(Stream.STDOUT, json.dumps(line)))
+    events = KINDS[kind].events(OutputLine(OutputStream.STDOUT, json.dumps(line)))
     (limit,) = [one for one in events if isinstance(one, LimitSignal)]
     assert limit.reason is Outcome.QUOTA and limit.person
-    assert KINDS[kind].own_word(1, tally(events)).outcome is Outcome.QUOTA
+    assert KINDS[kind].program_verdict(1, tally_events(events)).outcome is Outcome.QUOTA
 
 
 @pytest.mark.parametrize(
@@ -240,7 +238,7 @@ def test_what_only_money_can_end_waits_for_a_person(kind, line):
     ],
 )
 def test_what_time_ends_waits_for_nobody(kind, line):
-    events = KINDS[kind].events(Line(Stream.STDOUT, json.dumps(line)))
+    events = KINDS[kind].events(OutputLine(OutputStream.STDOUT, json.dumps(line)))
     (limit,) = [one for one in events if isinstance(one, LimitSignal)]
     assert not limit.person
 
@@ -264,8 +262,8 @@ AGAIN = "\nSuggested retry after 30s."
 )
 def test_a_wait_of_gemini_is_a_limits_only_where_a_limit_is_named(message, code, outcome, seconds):
     kind, line = KINDS["gemini"], json.dumps(gemini_failed(message))
-    heard = tally(kind.events(Line(Stream.STDOUT, line)))
-    assert heard.limit is None or heard.limit.reason in LIMITS
-    found = judge(End(EndedBy.EXIT, code, heard), kind.own_word)
+    heard = tally_events(kind.events(OutputLine(OutputStream.STDOUT, line)))
+    assert heard.limit is None or heard.limit.reason in LIMIT_OUTCOMES
+    found = judge_run(RunEnd(EndedBy.EXIT, code, heard), kind.program_verdict)
     assert found.outcome is outcome
     assert (found.limit.retry_after_seconds if found.limit else None) == seconds

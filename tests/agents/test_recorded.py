@@ -18,11 +18,11 @@ from recordings import (
     verdict_on,
 )
 
-from hostler.agents.classify import classify
-from hostler.agents.events import Cost, LimitSignal, Retrying, Text, ToolUse, Usage
-from hostler.agents.kinds import KINDS
-from hostler.agents.lines import Line, Stream
-from hostler.agents.outcomes import LIMITS, Outcome
+from hostler.agents.adapters.registry import KINDS
+from hostler.agents.agent_files import OutputLine, OutputStream
+from hostler.agents.classify import classify_lines
+from hostler.agents.events import CostEvent, LimitSignal, Retrying, Text, ToolUse, Usage
+from hostler.agents.outcomes import LIMIT_OUTCOMES, Outcome
 from hostler.agents.verdict import EndedBy
 
 UUID = "00000429-0529-4401-8429-429429429429"
@@ -167,14 +167,18 @@ def test_a_stream_that_breaks_off_never_names_a_limit_that_it_has_not_told(one, 
     cut = verdict_on(one, as_bytes(one.stdout[:kept]))
     last = [json.loads(line)["type"] for line in one.stdout[kept:]]
     if "result" in last or "turn.failed" in last or "turn.completed" in last:
-        assert cut.verdict.outcome not in {*LIMITS, Outcome.SUCCESS}
+        assert cut.verdict.outcome not in {*LIMIT_OUTCOMES, Outcome.SUCCESS}
 
 
 def events_of(full_name: str) -> list[object]:
     one = recording(full_name)
     kind = KINDS[one.cli]
-    said = [event for text in one.stdout for event in kind.events(Line(Stream.STDOUT, text))]
-    return said + [event for text in one.stderr for event in kind.events(Line(Stream.STDERR, text))]
+    said = [
+        event for text in one.stdout for event in kind.events(OutputLine(OutputStream.STDOUT, text))
+    ]
+    return said + [
+        event for text in one.stderr for event in kind.events(OutputLine(OutputStream.STDERR, text))
+    ]
 
 
 def test_retries_are_seen_while_they_happen_and_taken_back_by_the_next_word():
@@ -208,7 +212,7 @@ def test_a_subscription_that_is_used_up_says_until_when():
 def test_a_window_of_one_model_is_told_from_the_accounts(window, one_model):
     info = {"status": "rejected", "resetsAt": 1794778844, "rateLimitType": window}
     line = json.dumps({"type": "rate_limit_event", "rate_limit_info": info})
-    (limit,) = KINDS["claude"].events(Line(Stream.STDOUT, line))
+    (limit,) = KINDS["claude"].events(OutputLine(OutputStream.STDOUT, line))
     assert (limit.reason, limit.one_model) == (Outcome.QUOTA, one_model)
 
 
@@ -256,7 +260,7 @@ def test_tokens_that_were_read_mean_the_same_of_every_program(one: Recording):
         told = read_by_models(one.cli, json.loads(text))
         if told is None:
             continue
-        events = KINDS[one.cli].events(Line(Stream.STDOUT, text))
+        events = KINDS[one.cli].events(OutputLine(OutputStream.STDOUT, text))
         (usage,) = [event for event in events if isinstance(event, Usage)]
         assert usage.input_tokens == told and usage.cached_tokens <= told
 
@@ -265,7 +269,7 @@ def test_what_a_cache_had_is_among_what_was_read():
     cache = {"read": 40, "write": 2}
     part = {"reason": "stop", "tokens": {"input": 3, "output": 1, "reasoning": 0, "cache": cache}}
     line = json.dumps({"type": "step_finish", "part": part})
-    usage, *_ = KINDS["opencode"].events(Line(Stream.STDOUT, line))
+    usage, *_ = KINDS["opencode"].events(OutputLine(OutputStream.STDOUT, line))
     assert usage == Usage(45, 1, 40)
 
 
@@ -296,7 +300,7 @@ def test_a_run_is_told_live(cli):
     text = verdict_on(recording(f"{cli}/tool")).tally.last_text
     assert text == "All done. MOCK_FINAL_MESSAGE"
     assert any(isinstance(one, Text) for one in found)
-    assert any(isinstance(one, Cost) for one in found) == (cli in {"claude", "opencode"})
+    assert any(isinstance(one, CostEvent) for one in found) == (cli in {"claude", "opencode"})
 
 
 def last_said(cli: str, message: str) -> str:
@@ -318,10 +322,10 @@ def last_said(cli: str, message: str) -> str:
     st.sampled_from([1, 41, 145, 173]),
 )
 def test_words_of_a_program_name_nobody_where_a_verdict_is_read(cli, said, code):
-    line = Line(Stream.STDOUT, last_said(cli, " ".join(said)))
-    aside = Line(Stream.STDERR, " ".join(said))
+    line = OutputLine(OutputStream.STDOUT, last_said(cli, " ".join(said)))
+    aside = OutputLine(OutputStream.STDERR, " ".join(said))
     for lines in ([line], [aside]):
-        why = classify(KINDS[cli], lines, code, EndedBy.EXIT).verdict.why
+        why = classify_lines(KINDS[cli], lines, code, EndedBy.EXIT).verdict.why
         assert why.count("`") % 2 == 0 and "\n" not in why
         outside = "".join(why.split("`")[::2])
         assert "@" not in outside and "#" not in outside

@@ -12,14 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from file_rights import holds_without_rights
-from hostler.agents.donefile import read_done, write_done
-from hostler.agents.result import LONGEST_TEXT, LONGEST_TITLE, MOST_REPLIES, Result, Status
-from hostler.agents.resultfile import LARGEST, Fault, read_bytes, read_result
-from hostler.telemetry.redact import HIDDEN, forget_secret, remember_secret
+from hostler.agents.result import (
+    MAX_REPLIES,
+    MAX_RESULT_BYTES,
+    MAX_TEXT_LENGTH,
+    MAX_TITLE_LENGTH,
+    AgentResult,
+    ResultFault,
+    ResultStatus,
+    parse_result_bytes,
+    read_done,
+    read_result,
+    write_done,
+)
+from hostler.telemetry.redaction import REDACTED, register_secret, unregister_secret
 
 
 def read(value) -> object:
-    return read_bytes(json.dumps(value).encode())
+    return parse_result_bytes(json.dumps(value).encode())
 
 
 json_values = st.recursive(
@@ -27,13 +37,13 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=6,
 )
-objects = st.dictionaries(st.sampled_from(sorted(Result.model_fields)), json_values)
+objects = st.dictionaries(st.sampled_from(sorted(AgentResult.model_fields)), json_values)
 statuses = st.sampled_from(["done", "blocked", "needs_input"])
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_give_a_result_or_a_fault_with_a_sentence(data):
-    reading = read_bytes(data)
+    reading = parse_result_bytes(data)
     assert (reading.result is None) == (reading.fault is not None)
     assert reading.result or reading.sentence.endswith(".")
 
@@ -42,11 +52,11 @@ def test_any_bytes_give_a_result_or_a_fault_with_a_sentence(data):
 def test_any_object_gives_a_result_or_names_what_is_wrong(value, status):
     reading = read({**value, "status": status})
     if reading.result is None:
-        assert reading.fault in {Fault.INVALID, Fault.NEWER, Fault.NOT_JSON}
+        assert reading.fault in {ResultFault.INVALID, ResultFault.NEWER, ResultFault.NOT_JSON}
         assert reading.sentence
     else:
         # What is valid can be written down and read again, in UTF-8.
-        again = read_bytes(reading.result.model_dump_json().encode())
+        again = parse_result_bytes(reading.result.model_dump_json().encode())
         assert again == reading
 
 
@@ -58,65 +68,65 @@ def test_no_text_of_a_result_tells_a_secret_that_we_know(around, place):
     secret = "short:se"
     text = f"{' '.join(around.split())[:200]}{secret}"
     value = [{"comment_id": 1, "body": text}] if place == "replies" else text
-    remember_secret(secret)
+    register_secret(secret)
     try:
         reading = read({"status": "done", place: value})
     finally:
-        forget_secret(secret)
+        unregister_secret(secret)
     assert reading.result is not None
     written = reading.result.model_dump_json()
-    assert secret not in written and HIDDEN in written
+    assert secret not in written and REDACTED in written
 
 
 @pytest.mark.parametrize("place", ["summary", "pr_title"])
 def test_a_hidden_secret_makes_no_text_too_long(place):
-    longest = {"summary": LONGEST_TEXT, "pr_title": LONGEST_TITLE}[place]
+    longest = {"summary": MAX_TEXT_LENGTH, "pr_title": MAX_TITLE_LENGTH}[place]
     secret = "s:secret"
-    remember_secret(secret)
+    register_secret(secret)
     try:
         reading = read({"status": "done", place: secret * (longest // len(secret))})
     finally:
-        forget_secret(secret)
-    assert read_bytes(reading.result.model_dump_json().encode()).result == reading.result
+        unregister_secret(secret)
+    assert parse_result_bytes(reading.result.model_dump_json().encode()).result == reading.result
 
 
 @given(st.integers(1))
 def test_a_result_that_is_cut_anywhere_is_never_taken_for_a_whole_one(cut):
     whole = json.dumps({"status": "done", "summary": "äöü", "replies": []}, ensure_ascii=False)
     data = whole.encode()
-    reading = read_bytes(data[: cut % len(data)])
-    assert reading.fault in {Fault.CUT_OFF, Fault.EMPTY}
+    reading = parse_result_bytes(data[: cut % len(data)])
+    assert reading.fault in {ResultFault.CUT_OFF, ResultFault.EMPTY}
 
 
 @pytest.mark.parametrize(
     ("data", "fault"),
     [
-        (b"", Fault.EMPTY),
-        (b" \n\t", Fault.EMPTY),
-        (b"I am done!", Fault.NOT_JSON),
-        (b'{"status": "done"} {}', Fault.NOT_JSON),
-        (b'{"status": "done", "summary": NaN}', Fault.NOT_JSON),
-        (b'{"status": "done", "summary": -Infinity}', Fault.NOT_JSON),
-        (b'{"version": ' + b"9" * 5_000 + b"}", Fault.NOT_JSON),
-        (b'{"status": "done", "x": ' + b"[" * 200_000, Fault.TOO_DEEP),
-        (b'{"a":' * 100_000, Fault.TOO_DEEP),
-        (b'{"status": "done", "summary": "\xff"}', Fault.NOT_UTF8),
-        ('{"status": "done"}'.encode("utf-16"), Fault.NOT_UTF8),
-        (b'{"status": "do', Fault.CUT_OFF),
-        (b'{"status": "done",', Fault.CUT_OFF),
-        (b'{"status": "done", "summary": "\xc3', Fault.CUT_OFF),
-        (b"[]", Fault.NOT_AN_OBJECT),
-        (b"null", Fault.NOT_AN_OBJECT),
-        (b'"done"', Fault.NOT_AN_OBJECT),
-        (b'{"version": 2, "status": "done"}', Fault.NEWER),
-        (b'{"version": "1", "status": "done"}', Fault.INVALID),
-        (b'{"version": true, "status": "done"}', Fault.INVALID),
-        (b"{}", Fault.INVALID),
+        (b"", ResultFault.EMPTY),
+        (b" \n\t", ResultFault.EMPTY),
+        (b"I am done!", ResultFault.NOT_JSON),
+        (b'{"status": "done"} {}', ResultFault.NOT_JSON),
+        (b'{"status": "done", "summary": NaN}', ResultFault.NOT_JSON),
+        (b'{"status": "done", "summary": -Infinity}', ResultFault.NOT_JSON),
+        (b'{"version": ' + b"9" * 5_000 + b"}", ResultFault.NOT_JSON),
+        (b'{"status": "done", "x": ' + b"[" * 200_000, ResultFault.TOO_DEEP),
+        (b'{"a":' * 100_000, ResultFault.TOO_DEEP),
+        (b'{"status": "done", "summary": "\xff"}', ResultFault.NOT_UTF8),
+        ('{"status": "done"}'.encode("utf-16"), ResultFault.NOT_UTF8),
+        (b'{"status": "do', ResultFault.CUT_OFF),
+        (b'{"status": "done",', ResultFault.CUT_OFF),
+        (b'{"status": "done", "summary": "\xc3', ResultFault.CUT_OFF),
+        (b"[]", ResultFault.NOT_AN_OBJECT),
+        (b"null", ResultFault.NOT_AN_OBJECT),
+        (b'"done"', ResultFault.NOT_AN_OBJECT),
+        (b'{"version": 2, "status": "done"}', ResultFault.NEWER),
+        (b'{"version": "1", "status": "done"}', ResultFault.INVALID),
+        (b'{"version": true, "status": "done"}', ResultFault.INVALID),
+        (b"{}", ResultFault.INVALID),
     ],
     ids=lambda value: value[:30] if isinstance(value, bytes) else value,
 )
 def test_each_kind_of_bad_bytes_has_a_fault_of_its_own(data, fault):
-    assert read_bytes(data).fault is fault
+    assert parse_result_bytes(data).fault is fault
 
 
 @pytest.mark.parametrize(
@@ -129,11 +139,11 @@ def test_each_kind_of_bad_bytes_has_a_fault_of_its_own(data, fault):
         ({"status": "needs_input", "question": " \n"}, "question"),
         ({"status": "blocked"}, "question"),
         ({"status": "done", "summary": ["x"]}, "summary"),
-        ({"status": "done", "summary": "x" * (LONGEST_TEXT + 1)}, "summary"),
+        ({"status": "done", "summary": "x" * (MAX_TEXT_LENGTH + 1)}, "summary"),
         ({"status": "done", "summary": "a\x00b"}, "summary"),
         ({"status": "done", "summary": "\ud800"}, "summary"),
         ({"status": "done", "pr_title": "a\nb"}, "pr_title"),
-        ({"status": "done", "pr_title": "x" * (LONGEST_TITLE + 1)}, "pr_title"),
+        ({"status": "done", "pr_title": "x" * (MAX_TITLE_LENGTH + 1)}, "pr_title"),
         ({"status": "done", "replies": {"5": "yes"}}, "replies"),
         ({"status": "done", "replies": ["yes"]}, "replies.0"),
         ({"status": "done", "replies": [{"body": "x"}]}, "replies.0.comment_id"),
@@ -146,7 +156,7 @@ def test_each_kind_of_bad_bytes_has_a_fault_of_its_own(data, fault):
         (
             {
                 "status": "done",
-                "replies": [{"comment_id": n, "body": "x"} for n in range(1, MOST_REPLIES + 2)],
+                "replies": [{"comment_id": n, "body": "x"} for n in range(1, MAX_REPLIES + 2)],
             },
             "replies",
         ),
@@ -155,7 +165,7 @@ def test_each_kind_of_bad_bytes_has_a_fault_of_its_own(data, fault):
 )
 def test_each_broken_rule_is_named_by_its_place(value, place):
     reading = read(value)
-    assert reading.fault is Fault.INVALID
+    assert reading.fault is ResultFault.INVALID
     assert place in reading.sentence
 
 
@@ -179,13 +189,13 @@ def test_a_good_result_is_read_with_everything_in_it():
         }
     )
     assert reading.result is not None
-    assert reading.result.status is Status.DONE
+    assert reading.result.status is ResultStatus.DONE
     assert reading.result.pr_title == "Mend the fence"
     assert [reply.comment_id for reply in reading.result.replies] == [5, 6]
 
 
 def test_a_byte_order_mark_is_no_mistake():
-    assert read_bytes(b"\xef\xbb\xbf" + b'{"status": "done"}').result is not None
+    assert parse_result_bytes(b"\xef\xbb\xbf" + b'{"status": "done"}').result is not None
 
 
 @pytest.fixture
@@ -223,14 +233,14 @@ def make_huge(path):
 @pytest.mark.parametrize(
     ("make", "fault"),
     [
-        (os.mkfifo, Fault.NOT_A_FILE),
-        (os.mkdir, Fault.NOT_A_FILE),
-        (make_socket, Fault.NOT_A_FILE),
-        (make_good_target, Fault.SYMLINK),
-        (lambda path: path.symlink_to("/dev/zero"), Fault.SYMLINK),
-        (lambda path: path.symlink_to(path), Fault.SYMLINK),
-        (make_huge, Fault.TOO_LARGE),
-        (lambda path: path.write_bytes(b" " * (LARGEST + 1)), Fault.TOO_LARGE),
+        (os.mkfifo, ResultFault.NOT_A_FILE),
+        (os.mkdir, ResultFault.NOT_A_FILE),
+        (make_socket, ResultFault.NOT_A_FILE),
+        (make_good_target, ResultFault.SYMLINK),
+        (lambda path: path.symlink_to("/dev/zero"), ResultFault.SYMLINK),
+        (lambda path: path.symlink_to(path), ResultFault.SYMLINK),
+        (make_huge, ResultFault.TOO_LARGE),
+        (lambda path: path.write_bytes(b" " * (MAX_RESULT_BYTES + 1)), ResultFault.TOO_LARGE),
     ],
     ids=["fifo", "folder", "socket", "link", "link to a device", "loop", "gigabyte", "one more"],
 )
@@ -243,21 +253,21 @@ def test_what_is_no_plain_small_file_is_not_read(path, make, fault):
 
 
 def test_a_device_is_not_read():
-    assert read_result(Path("/dev/zero")).fault is Fault.NOT_A_FILE
+    assert read_result(Path("/dev/zero")).fault is ResultFault.NOT_A_FILE
 
 
 def test_a_file_of_exactly_the_allowed_size_is_read(path):
     head = b'{"status": "done"}'
-    path.write_bytes(head + b" " * (LARGEST - len(head)))
+    path.write_bytes(head + b" " * (MAX_RESULT_BYTES - len(head)))
     assert read_result(path).result is not None
 
 
 def test_a_file_without_rights_is_unreadable(path):
     path.write_text('{"status": "done"}')
     path.chmod(0)
-    assert holds_without_rights(lambda: read_result(path).fault is Fault.UNREADABLE)
+    assert holds_without_rights(lambda: read_result(path).fault is ResultFault.UNREADABLE)
     path.chmod(0o400)
-    assert holds_without_rights(lambda: read_result(path).fault is not Fault.UNREADABLE)
+    assert holds_without_rights(lambda: read_result(path).fault is not ResultFault.UNREADABLE)
 
 
 def test_done_is_a_file_and_nothing_else(tmp_path):

@@ -11,23 +11,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hostler.agents.assignment import Launch
 from hostler.agents.checks import agents_can_start
-from hostler.agents.environment import GITHUB_TOKENS
 from hostler.agents.errors import SandboxMissing, SandboxVoid
-from hostler.agents.launch import Launch
-from hostler.agents.prepare import plan, prepare
-from hostler.agents.sandbox import WALLS, enclosed, require_sandbox, sandbox, trouble
-from hostler.agents.view import PRIVATE, View, names_of, outermost, require_apart, view_of
+from hostler.agents.prepare import GITHUB_TOKEN_VARIABLES, plan_launch, prepare_launch
+from hostler.agents.sandbox import (
+    BWRAP_OPTIONS,
+    TEMPORARY_FOLDER,
+    SandboxMounts,
+    check_sandbox,
+    find_sandbox_problem,
+    mount_points,
+    outermost_paths,
+    plan_mounts,
+    require_outside_hidden,
+    require_sandbox,
+    wrap_launch,
+)
 from hostler.clock import SystemClock
 from hostler.config.settings import Agent
-from hostler.health import Context, Status
-from hostler.shim.spec import Spec
+from hostler.health import CheckContext, CheckStatus
+from hostler.shim.spec import RunSpec
 
 pytest_plugins = ["playing"]
 PATHS = st.lists(st.sampled_from("abc"), min_size=1, max_size=4).map(
     lambda parts: Path("/", *parts)
 )
-VIEWS = st.builds(View, *[st.lists(PATHS, max_size=3).map(tuple)] * 3)
+VIEWS = st.builds(SandboxMounts, *[st.lists(PATHS, max_size=3).map(tuple)] * 3)
 
 
 def boxed(**more) -> Agent:
@@ -36,7 +46,7 @@ def boxed(**more) -> Agent:
 
 
 def planned(agent, work, ours):
-    return plan(agent, work, ours, GITHUB_TOKENS)
+    return plan_launch(agent, work, ours, GITHUB_TOKEN_VARIABLES)
 
 
 def binds(launch, flag):
@@ -69,20 +79,20 @@ def elsewhere():
 
 @given(st.lists(PATHS, max_size=6))
 def test_of_hidden_folders_the_outermost_are_enough(paths):
-    kept = outermost(paths)
+    kept = outermost_paths(paths)
     assert all(any(one == path or one in path.parents for one in kept) for path in paths)
     assert not any(one in other.parents for one in kept for other in kept)
 
 
 @given(VIEWS, st.lists(st.text(min_size=1), min_size=1, max_size=4))
 def test_the_program_comes_whole_after_the_walls(view, argv):
-    launch = enclosed(Launch(tuple(argv), "/work", {}), view, {"PATH": "/nowhere"})
-    assert launch.argv[1 : len(WALLS) + 1] == WALLS
+    launch = wrap_launch(Launch(tuple(argv), "/work", {}), view, {"PATH": "/nowhere"})
+    assert launch.argv[1 : len(BWRAP_OPTIONS) + 1] == BWRAP_OPTIONS
     cut = launch.argv.index("--")
     assert launch.argv[cut + 1 :] == tuple(argv)
     assert launch.argv[cut - 2 : cut] == ("--chdir", "/work")
     # What is hidden comes first: a later mount covers an earlier one.
-    order = [word for word in launch.argv[len(WALLS) + 1 : cut] if word.startswith("--")]
+    order = [word for word in launch.argv[len(BWRAP_OPTIONS) + 1 : cut] if word.startswith("--")]
     assert order == sorted(order, key=["--tmpfs", "--ro-bind", "--bind", "--chdir"].index)
 
 
@@ -92,7 +102,7 @@ def test_checkout_and_task_are_writable_and_nothing_else(work, ours):
     assert binds(launch, "--bind") == [str(folder) for folder in folders]
     assert launch.env["HOME"] == str(work.task_dir / "home")
     assert launch.env["TMPDIR"] == str(work.run_dir / "tmp")
-    assert Spec(launch.spec("r1")).wrappers == 2
+    assert RunSpec(launch.spec("r1")).wrappers == 2
 
 
 def test_what_it_said_can_only_be_read(work, ours):
@@ -142,14 +152,14 @@ def test_a_path_is_mounted_where_it_is_and_where_it_is_looked_for(data):
             (top / name / "link").symlink_to(to)
         last = data.draw(st.sampled_from(["link", "in"]))
         path = top / data.draw(st.sampled_from(["home", "data"])) / last / "file"
-        names = names_of(path, [top / "home"])
+        names = mount_points(path, [top / "home"])
         assert names[0] == path.resolve()
         assert names[1:] == ([path] if path.parent == top / "home" / "link" else [])
 
 
 def test_homes_and_private_places_are_hidden(work, ours, at_home):
     hidden = {PurePosixPath(one) for one in binds(planned(boxed(), work, ours), "--tmpfs")}
-    for path in (at_home, work.home, PRIVATE):
+    for path in (at_home, work.home, TEMPORARY_FOLDER):
         assert hidden & {path, *path.parents}
 
 
@@ -210,6 +220,17 @@ def test_the_root_of_everything_is_nobodys_home(work, ours):
     assert "/" not in binds(planned(boxed(), work, {**ours, "HOME": "/"}), "--tmpfs")
 
 
+@pytest.mark.parametrize("place", ["PATH", "extra_args"])
+def test_a_path_that_cannot_be_read_is_left_out(work, ours, place):
+    # Too long for any file system: root is refused as well.
+    unreadable = "/" + "a" * 300
+    if place == "PATH":
+        launch = planned(boxed(), work, {**ours, "PATH": f"{unreadable}:{ours['PATH']}"})
+    else:
+        launch = planned(boxed(extra_args=[unreadable]), work, ours)
+    assert unreadable not in binds(launch, "--ro-bind")
+
+
 def test_the_mirror_of_a_checkout_can_be_read(work, ours):
     mirror = work.home / "mirrors" / "o" / "r.git"
     mirror.mkdir(parents=True)
@@ -220,9 +241,9 @@ def test_the_mirror_of_a_checkout_can_be_read(work, ours):
 def test_without_the_program_a_launch_is_refused_and_nothing_written(work, ours):
     without = {**ours, "PATH": "/nowhere"}
     with pytest.raises(SandboxMissing, match="no bwrap"):
-        prepare(boxed(), work, without)
+        prepare_launch(boxed(), work, without)
     assert not work.prompt_file.exists()
-    prepare(boxed(sandbox="none"), work, without)
+    prepare_launch(boxed(sandbox="none"), work, without)
 
 
 @pytest.fixture
@@ -242,9 +263,11 @@ def fake(tmp_path):
 
 def test_one_that_is_not_allowed_here_is_refused_with_its_own_words(fake):
     ours = fake("echo 'bwrap: No permissions to create a new namespace' >&2; exit 1")
-    assert "No permissions" in trouble(ours)
-    (found,) = sandbox("bubblewrap", ours)
-    assert found.status is Status.FAILED and "No permissions" in found.evidence and found.remedy
+    assert "No permissions" in find_sandbox_problem(ours)
+    (found,) = check_sandbox("bubblewrap", ours)
+    assert (
+        found.status is CheckStatus.FAILED and "No permissions" in found.evidence and found.remedy
+    )
 
 
 def test_what_worked_is_tried_once_and_what_failed_again(fake):
@@ -256,7 +279,7 @@ def test_what_worked_is_tried_once_and_what_failed_again(fake):
     for _ in range(3):
         require_sandbox(ours)
     assert fake.tried.read_text() == "x\n" * 3
-    assert sandbox("none", {"PATH": "/nowhere"}) == []
+    assert check_sandbox("none", {"PATH": "/nowhere"}) == []
 
 
 def test_doctor_says_that_it_does_not_work(fake, tmp_path, monkeypatch):
@@ -265,8 +288,8 @@ def test_doctor_says_that_it_does_not_work(fake, tmp_path, monkeypatch):
     agent = {"kind": "command", "command": ["sh"], "sandbox": "bubblewrap"}
     lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in agent.items())
     path.write_text(f"[agent.a]\n{lines}")
-    (found,) = agents_can_start(Context(tmp_path / "home", path, SystemClock()))
-    assert found.status is Status.FAILED and found.evidence.startswith("a: bubblewrap")
+    (found,) = agents_can_start(CheckContext(tmp_path / "home", path, SystemClock()))
+    assert found.status is CheckStatus.FAILED and found.evidence.startswith("a: bubblewrap")
 
 
 @pytest.mark.parametrize("where", ["user", "", "user/.hostler"])
@@ -274,14 +297,14 @@ def test_a_folder_that_would_bring_back_what_is_hidden_is_refused(tmp_path, wher
     home = tmp_path / "user" / ".hostler"
     home.mkdir(parents=True)
     with pytest.raises(SandboxVoid) as refused:
-        require_apart(tmp_path / where, home)
+        require_outside_hidden(tmp_path / where, home)
     assert "No agent was started." in refused.value.lines()
-    require_apart(home / "checkouts" / "x", home)
-    require_apart(tmp_path / "work", home)
+    require_outside_hidden(home / "checkouts" / "x", home)
+    require_outside_hidden(tmp_path / "work", home)
 
 
 def test_a_launch_in_ones_own_home_is_refused_in_a_sandbox(work, ours):
     agent = Agent(kind="command", command=["sh"], sandbox="bubblewrap")
-    launch = plan(agent.model_copy(update={"sandbox": "none"}), work, ours, ())
+    launch = plan_launch(agent.model_copy(update={"sandbox": "none"}), work, ours, ())
     with pytest.raises(SandboxVoid):
-        view_of(agent, work, launch, {**ours, "HOME": str(work.checkout)})
+        plan_mounts(agent, work, launch, {**ours, "HOME": str(work.checkout)})

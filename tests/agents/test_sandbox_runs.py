@@ -14,21 +14,22 @@ from pathlib import Path
 
 import pytest
 
-from hostler.agents.launch import Limits
+from hostler.agents.assignment import RunLimits
 from hostler.agents.outcomes import Outcome
-from hostler.agents.sandbox import trouble
+from hostler.agents.sandbox import find_sandbox_problem
 from hostler.agents.verdict import DecidedBy
 from hostler.clock import SystemClock
 from hostler.config.settings import Agent, Settings
-from hostler.service.trying import Trial
-from hostler.shim import tree
-from hostler.shim.agent import Agent as ShimAgent
-from hostler.shim.spec import Spec
-from hostler.shim.watch import Sight
+from hostler.service.agent_checks import AgentSmokeTest
+from hostler.shim import processes
+from hostler.shim.agent import AgentActivity
+from hostler.shim.agent import AgentProcess as ShimAgent
+from hostler.shim.spec import RunSpec
 from missing_tools import needs
+from started_processes import started_with
 
 pytest_plugins = ["playing"]
-WHY = trouble(os.environ)
+WHY = find_sandbox_problem(os.environ)
 pytestmark = needs("bubblewrap", WHY)
 
 LOOKS_AROUND = """
@@ -65,14 +66,14 @@ def boxed(work, ours, tmp_path):
             kind="command", command=["sh", str(file)], sandbox="bubblewrap", env=["USER_HOME"]
         )
         seen = {**ours, "USER_HOME": ours["HOME"]}
-        asked = replace(work, limits=Limits(**{"wall_seconds": 60.0, **limits}))
+        asked = replace(work, limits=RunLimits(**{"wall_seconds": 60.0, **limits}))
         lines = []
 
         def hear(line):
             lines.append(line.text)
             heard(trial, line.text)
 
-        trial = Trial(agent, asked, SystemClock(), hear)
+        trial = AgentSmokeTest(agent, asked, SystemClock(), hear)
         return trial.run(Settings(), seen), lines
 
     return run
@@ -80,14 +81,7 @@ def boxed(work, ours, tmp_path):
 
 def carriers(work):
     """Living processes that carry the mark of the run."""
-    mark = json.loads((work.run_dir / "shim.json").read_text())["mark"].encode()
-    found = []
-    for pid in tree.pids():
-        try:
-            found += [pid] if mark in Path(f"/proc/{pid}/environ").read_bytes() else []
-        except OSError:
-            continue
-    return found
+    return started_with(json.loads((work.run_dir / "shim.json").read_text())["mark"])
 
 
 def test_it_sees_its_work_and_nothing_of_the_house(boxed, work, repository, ours):
@@ -159,7 +153,7 @@ def test_a_home_behind_a_link_is_hidden_and_a_named_socket_is_not_reached(work, 
         look += "; hostler done --summary behind"
         agent = Agent(kind="command", command=["sh", "-c", look], sandbox="bubblewrap")
         lines = []
-        trial = Trial(agent, moved, SystemClock(), lambda line: lines.append(line.text))
+        trial = AgentSmokeTest(agent, moved, SystemClock(), lambda line: lines.append(line.text))
         named = {"HOME": str(link), "SSH_AUTH_SOCK": place}
         tried = trial.run(Settings(), {**ours, **named})
     assert tried.verdict.decided_by is DecidedBy.RESULT, lines
@@ -178,7 +172,7 @@ def test_a_shared_checkout_can_commit_and_secrets_are_empty(work, ours, environm
     command = f"test ! -s token && {commit} && git log -1"
     agent = Agent(kind="command", command=["sh", "-c", command], sandbox="bubblewrap")
     seen = replace(work, shared=(mirror,), private=(token,))
-    trial = Trial(agent, seen, SystemClock(), lambda _line: None)
+    trial = AgentSmokeTest(agent, seen, SystemClock(), lambda _line: None)
     assert trial.run(Settings(), ours).verdict.outcome is Outcome.SUCCESS
 
 
@@ -223,11 +217,11 @@ def test_a_tool_at_work_is_one_below_the_program_and_not_below_the_walls(
     def look(trial, line):
         if line == "ready":
             shim = json.loads((work.run_dir / "shim.json").read_text())["pid"]
-            wall = tree.first_child(shim)
+            wall = processes.find_first_child(shim)
             files = [(work.run_dir / name).open() for name in ("stdout", "stderr")]
-            spec = Spec(json.loads((work.run_dir / "spec.json").read_text()))
+            spec = RunSpec(json.loads((work.run_dir / "spec.json").read_text()))
             agent = ShimAgent(wall.pid, tuple(file.fileno() for file in files), spec)
-            seen.append(agent.sight(Sight(len("ready\n"))).tool_runs)
+            seen.append(agent.sight(AgentActivity(len("ready\n"))).tool_runs)
             for file in files:
                 file.close()
             trial.stop()

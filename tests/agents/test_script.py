@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.agents.errors import ScriptError
-from hostler.agents.player.play import ACTS, CONDITIONS
-from hostler.agents.script import BAD_RESULTS, STEPS, load, mistakes
-from hostler.agents.scripted import Scripted
+from hostler.agents.scripted.adapter import ScriptedAdapter
+from hostler.agents.scripted.player import CONDITIONS, STEP_ACTIONS
+from hostler.agents.scripted.script import BAD_RESULTS, STEPS, find_mistakes, load_script
 from hostler.config.settings import Agent
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text()
@@ -28,7 +28,7 @@ def refused(tmp_path, text: str, name: str = "play.toml") -> ScriptError:
     path = tmp_path / name
     path.write_text(text)
     with pytest.raises(ScriptError) as error:
-        load(path)
+        load_script(path)
     return error.value
 
 
@@ -36,7 +36,7 @@ def test_the_example_of_the_page_can_be_played(tmp_path):
     example = re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     path = tmp_path / "play.toml"
     path.write_text(example[1])
-    script = load(path)
+    script = load_script(path)
     assert [scene.name for scene in script.scenes] == ["review", "scene 2"]
     assert [step.verb for step in script.scenes[1].steps] == ["say", "fail", "write", "result"]
 
@@ -47,7 +47,7 @@ def test_every_step_is_documented_and_can_be_acted():
     for row in section.splitlines()[2:]:
         documented |= set(re.findall(r"`(\w+)`", row.split("|")[1]))
     assert documented == set(STEPS)
-    assert set(STEPS) == {*ACTS, "fail"}
+    assert set(STEPS) == {*STEP_ACTIONS, "fail"}
     for kind in BAD_RESULTS:
         assert f"`{kind}`" in section
 
@@ -104,27 +104,27 @@ def test_a_file_that_is_no_script_is_refused_with_a_reason(tmp_path, text, name,
 
 def test_a_file_that_is_missing_huge_or_no_text_is_refused(tmp_path):
     with pytest.raises(ScriptError):
-        load(tmp_path / "absent.toml")
+        load_script(tmp_path / "absent.toml")
     huge = tmp_path / "huge.toml"
     with huge.open("wb") as file:
         file.truncate(1 << 30)
     with pytest.raises(ScriptError):
-        load(huge)
+        load_script(huge)
     binary = tmp_path / "binary.toml"
     binary.write_bytes(b"\xff\xfe")
     with pytest.raises(ScriptError):
-        load(binary)
+        load_script(binary)
 
 
 @given(st.sampled_from(sorted(STEPS)), json_values)
 def test_any_value_for_any_step_is_taken_or_named(verb, value):
-    for problem in mistakes({"steps": [{verb: value}]}):
+    for problem in find_mistakes({"steps": [{verb: value}]}):
         assert problem.key.startswith(f"steps[0].{verb}")
 
 
 @given(st.dictionaries(st.sampled_from(["version", "steps", "scene", "x"]), json_values))
 def test_any_object_is_a_script_or_has_mistakes(raw):
-    found = list(mistakes(raw))
+    found = list(find_mistakes(raw))
     assert all(problem.sentence() for problem in found)
 
 
@@ -138,6 +138,6 @@ def test_a_scripted_agents_mistakes_are_found_before_the_start(tmp_path):
     script = tmp_path / "play.json"
     script.write_text(json.dumps({"steps": [{"sayy": 1}, {"exit": 300}]}))
     agent = Agent(kind="scripted", script=str(script))
-    assert len(Scripted().mistakes(agent, "/usr/bin:/bin")) == 2
+    assert len(ScriptedAdapter().mistakes(agent, "/usr/bin:/bin")) == 2
     script.write_text(json.dumps({"steps": []}))
-    assert not Scripted().mistakes(agent, "/usr/bin:/bin")
+    assert not ScriptedAdapter().mistakes(agent, "/usr/bin:/bin")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.agents.kinds import KINDS
-from hostler.agents.lines import Line, Stream
-from hostler.agents.waits import LARGEST_COUNT, seconds_of, wait_in
+from hostler.agents.adapters.provider_errors import MAX_COUNT, parse_retry_delay, parse_seconds
+from hostler.agents.adapters.registry import KINDS
+from hostler.agents.agent_files import OutputLine, OutputStream
 
 UNITS = {
     "ms": 0.001,
@@ -39,7 +39,7 @@ def test_every_unit_and_fraction_is_read(said, blank, between, end, loud):
     time = between.join(f"{count}{blank}{unit}" for count, unit in said)
     words = f"Please try again in {time}{end}"
     expected = sum(float(count) * UNITS[unit] for count, unit in said)
-    assert wait_in(words.upper() if loud else words) == pytest.approx(expected)
+    assert parse_retry_delay(words.upper() if loud else words) == pytest.approx(expected)
 
 
 @given(counts, st.from_regex(r"[a-zA-Z]{1,12}", fullmatch=True), parts)
@@ -47,8 +47,8 @@ def test_a_unit_that_is_not_known_gives_nothing(count, unit, known):
     if unit.lower() in {*UNITS, "sec", "secs", "min", "mins", "hr", "hrs", "hour", "millisecond"}:
         return
     time = " ".join(f"{one} {name}" for one, name in known)
-    assert wait_in(f"try again in {count} {unit}") == 0
-    assert wait_in(f"try again in {time} {count} {unit}") == 0
+    assert parse_retry_delay(f"try again in {count} {unit}") == 0
+    assert parse_retry_delay(f"try again in {time} {count} {unit}") == 0
 
 
 @pytest.mark.parametrize(
@@ -67,17 +67,19 @@ def test_a_unit_that_is_not_known_gives_nothing(count, unit, known):
     ],
 )
 def test_words_as_providers_write_them(said, seconds):
-    assert wait_in(f"Limit reached. Please try again in {said}.") == pytest.approx(seconds)
+    assert parse_retry_delay(f"Limit reached. Please try again in {said}.") == pytest.approx(
+        seconds
+    )
 
 
 @given(st.text() | st.from_regex(r"try again in (\d+(\.\d+)? ?[a-z]{1,3} ?){1,3}"))
 def test_any_text_is_a_bearable_wait(text):
-    assert 0 <= wait_in(text) <= LARGEST_COUNT * 86_400 * max(len(text), 1)
-    assert 0 <= seconds_of(text) <= LARGEST_COUNT
+    assert 0 <= parse_retry_delay(text) <= MAX_COUNT * 86_400 * max(len(text), 1)
+    assert 0 <= parse_seconds(text) <= MAX_COUNT
 
 
 def test_a_longer_count_is_never_a_shorter_wait():
-    waits = [wait_in(f"try again in {'9' * digits}s") for digits in range(1, 400)]
+    waits = [parse_retry_delay(f"try again in {'9' * digits}s") for digits in range(1, 400)]
     assert all(one <= more for one, more in pairwise(waits))
 
 
@@ -88,5 +90,5 @@ def test_gemini_is_told_to_wait_with_fractions(whole, fraction):
     for said in (f"{whole}.{fraction:09d}s", f"{whole}s"):
         message = f"[API Error: {json.dumps(told)}]\nSuggested retry after {said}."
         line = {"type": "result", "status": "error", "error": {"message": message}}
-        _, limit, _ = KINDS["gemini"].events(Line(Stream.STDOUT, json.dumps(line)))
+        _, limit, _ = KINDS["gemini"].events(OutputLine(OutputStream.STDOUT, json.dumps(line)))
         assert limit.retry_after_seconds == pytest.approx(float(said[:-1]))

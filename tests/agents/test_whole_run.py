@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from hostler.agents.outcomes import Next, Outcome, meaning
-from hostler.agents.resultfile import Fault, read_result
-from hostler.agents.script import BAD_RESULTS
+from hostler.agents.outcomes import NextAction, Outcome, outcome_meaning
+from hostler.agents.result import ResultFault, read_result
+from hostler.agents.scripted.script import BAD_RESULTS
 from hostler.agents.verdict import DecidedBy, EndedBy
 from hostler.config.settings import Agent
 
@@ -47,7 +47,7 @@ def test_a_command_says_that_it_is_done(player):
 
 def test_a_command_asks(player):
     verdict = player.run(shell('hostler ask "Which fence?"')).verdict
-    assert meaning(verdict.outcome).next is Next.ASK
+    assert outcome_meaning(verdict.outcome).next is NextAction.ASK
     assert verdict.result.question == "Which fence?"
 
 
@@ -87,18 +87,18 @@ def test_our_own_ending_comes_first_and_a_valid_word_is_kept(player, ended_by, o
 
 
 FAULTS = {
-    "deep": Fault.TOO_DEEP,
-    "directory": Fault.NOT_A_FILE,
-    "empty": Fault.EMPTY,
-    "fifo": Fault.NOT_A_FILE,
-    "half": Fault.CUT_OFF,
-    "huge": Fault.TOO_LARGE,
-    "nan": Fault.NOT_JSON,
-    "no_question": Fault.INVALID,
-    "not_json": Fault.NOT_JSON,
-    "not_utf8": Fault.NOT_UTF8,
-    "symlink": Fault.SYMLINK,
-    "wrong_types": Fault.INVALID,
+    "deep": ResultFault.TOO_DEEP,
+    "directory": ResultFault.NOT_A_FILE,
+    "empty": ResultFault.EMPTY,
+    "fifo": ResultFault.NOT_A_FILE,
+    "half": ResultFault.CUT_OFF,
+    "huge": ResultFault.TOO_LARGE,
+    "nan": ResultFault.NOT_JSON,
+    "no_question": ResultFault.INVALID,
+    "not_json": ResultFault.NOT_JSON,
+    "not_utf8": ResultFault.NOT_UTF8,
+    "symlink": ResultFault.SYMLINK,
+    "wrong_types": ResultFault.INVALID,
 }
 
 

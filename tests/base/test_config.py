@@ -8,10 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from file_rights import holds_without_rights
-from hostler.config import Settings, load, read
-from hostler.config.explain import PLAIN_TABLES, TABLES, as_toml, json_schema, keys, toml_value
-from hostler.config.proposal import Answers, choices, propose, repo_of_remote
-from hostler.config.template import Choices, template
+from hostler.config.loader import load_settings, read_settings
+from hostler.config.reference import (
+    PLAIN_TABLES,
+    SETTINGS_TABLES,
+    build_json_schema,
+    format_toml,
+    format_toml_value,
+    list_keys,
+)
+from hostler.config.settings import Settings
+from hostler.config.template import (
+    InitAnswers,
+    InitChoices,
+    build_choices,
+    parse_github_remote,
+    propose_answers,
+    render_template,
+)
 from hostler.errors import ConfigError
 from hostler.model import RepoName
 
@@ -30,12 +44,12 @@ def written(tmp_path):
 
 def mistakes(path: Path) -> dict[str, str]:
     with pytest.raises(ConfigError) as caught:
-        read(path)
+        read_settings(path)
     return {problem.key: problem.sentence() for problem in caught.value.problems}
 
 
 def test_an_empty_file_means_all_defaults(written):
-    loaded = read(written(""))
+    loaded = read_settings(written(""))
     assert loaded.settings == Settings()
     assert loaded.given == frozenset()
 
@@ -74,11 +88,11 @@ def test_the_defaults_are_the_ones_we_promise():
 
 
 def test_what_the_file_says_is_in_force_and_marked_as_given(written):
-    loaded = read(written(REPO + "weight = 2\n[runtime]\nworker_count = 9\n"))
+    loaded = read_settings(written(REPO + "weight = 2\n[runtime]\nworker_count = 9\n"))
     assert loaded.settings.repo["hello"].weight == 2
     assert loaded.settings.runtime.worker_count == 9
     assert "runtime.worker_count" in loaded.given
-    shown = as_toml(loaded.settings, loaded.given)
+    shown = format_toml(loaded.settings, loaded.given)
     assert "worker_count = 9\n" in shown
     assert "poll_interval_seconds = 30                    # default" in shown
 
@@ -178,7 +192,7 @@ def test_no_file_content_gets_past_as_anything_but_settings_or_mistakes(content)
         path = Path(folder) / "hostler.toml"
         path.write_bytes(content)
         try:
-            assert isinstance(read(path).settings, Settings)
+            assert isinstance(read_settings(path).settings, Settings)
         except ConfigError as error:
             assert error.problems
 
@@ -190,27 +204,27 @@ json_like = st.recursive(
 )
 
 
-@given(st.sampled_from(sorted(keys(), key=lambda key: (key.table, key.name))), json_like)
+@given(st.sampled_from(sorted(list_keys(), key=lambda key: (key.table, key.name))), json_like)
 def test_any_value_for_any_key_is_taken_or_named(key, value):
     """Through the parsed form, so that every key meets every type."""
-    from hostler.config.crosschecks import crosschecks
-    from hostler.config.load import _validate
+    from hostler.config.loader import _validate
+    from hostler.config.validation import check_across_tables
 
     table = key.table.replace("<id>", "x").replace("<name>", "x").split(".")
     tree: dict[str, object] = {key.name: value}
     for part in reversed(table):
         tree = {part: tree}
     parsed, problems = _validate(tree)
-    problems.extend(crosschecks(parsed))
+    problems.extend(check_across_tables(parsed))
     assert all(problem.key and problem.sentence() for problem in problems)
 
 
 def test_a_missing_file_that_was_named_is_an_error_but_no_file_at_all_is_not(tmp_path):
-    assert load(tmp_path).path is None
+    assert load_settings(tmp_path).path is None
     with pytest.raises(ConfigError, match="mistake"):
-        load(tmp_path, tmp_path / "absent.toml")
+        load_settings(tmp_path, tmp_path / "absent.toml")
     with pytest.raises(ConfigError):
-        load(tmp_path, tmp_path)
+        load_settings(tmp_path, tmp_path)
 
 
 def test_the_nearer_file_wins(tmp_path, monkeypatch):
@@ -219,23 +233,23 @@ def test_the_nearer_file_wins(tmp_path, monkeypatch):
         folder.mkdir(exist_ok=True)
         (folder / "hostler.toml").write_text(f"[runtime]\nworker_count = {count}\n")
     monkeypatch.chdir(here)
-    assert load(home).settings.runtime.worker_count == 2
-    assert load(home, tmp_path / "hostler.toml").settings.runtime.worker_count == 3
+    assert load_settings(home).settings.runtime.worker_count == 2
+    assert load_settings(home, tmp_path / "hostler.toml").settings.runtime.worker_count == 3
     (here / "hostler.toml").unlink()
-    assert load(home).settings.runtime.worker_count == 1
+    assert load_settings(home).settings.runtime.worker_count == 1
 
 
 def test_what_show_prints_reads_back_the_same(written):
     path = written(REPO + "allowed_users = ['a', 'b-c']\n[agent.x]\nkind = 'claude'\n")
-    first = read(path)
-    path.write_text(as_toml(first.settings, first.given))
-    assert read(path).settings == first.settings
+    first = read_settings(path)
+    path.write_text(format_toml(first.settings, first.given))
+    assert read_settings(path).settings == first.settings
 
 
 def test_the_schema_describes_every_key_and_its_restart():
-    schema = json_schema()
+    schema = build_json_schema()
     definitions = schema["$defs"]
-    for section in TABLES.values():
+    for section in SETTINGS_TABLES.values():
         properties = definitions[section.__name__]["properties"]
         assert set(properties) == set(section.model_fields)
     assert definitions["Runtime"]["properties"]["database_url"]["restart"] is True
@@ -245,20 +259,20 @@ def test_the_schema_describes_every_key_and_its_restart():
 
 
 def test_every_key_says_what_it_means():
-    for key in keys():
+    for key in list_keys():
         assert key.meaning.endswith("."), f"{key.table}.{key.name}"
 
 
 def test_the_template_is_valid_and_says_every_key(written):
-    text = template(Choices())
-    assert read(written(text)).settings == Settings()
-    for key in keys():
+    text = render_template(InitChoices())
+    assert read_settings(written(text)).settings == Settings()
+    for key in list_keys():
         assert f"# {key.name} = " in text
     assert set(tomllib.loads(text)) == set(PLAIN_TABLES)
 
 
 def test_the_template_with_every_comment_taken_off_has_only_known_keys(written):
-    lines = template(Choices()).splitlines()
+    lines = render_template(InitChoices()).splitlines()
     live = [line.removeprefix("# ") for line in lines if " = " in line or line.startswith("# [")]
     found = mistakes(written("\n".join(live)))
     assert all("unknown key" not in sentence for sentence in found.values())
@@ -274,11 +288,11 @@ names = st.from_regex(r"[A-Za-z0-9._-]{1,20}", fullmatch=True).filter(
 def test_whatever_is_answered_the_written_file_has_no_mistakes(owner, name, users, agent):
     from tempfile import TemporaryDirectory
 
-    answers = Answers(RepoName(owner, name), tuple(users), agent, "auto")
+    answers = InitAnswers(RepoName(owner, name), tuple(users), agent, "auto")
     with TemporaryDirectory() as folder:
         path = Path(folder) / "hostler.toml"
-        path.write_text(template(choices(answers)))
-        (repo,) = read(path).settings.repo.values()
+        path.write_text(render_template(build_choices(answers)))
+        (repo,) = read_settings(path).settings.repo.values()
     assert (repo.owner, repo.name, repo.allowed_users) == (owner, name, users)
 
 
@@ -294,24 +308,24 @@ def test_whatever_is_answered_the_written_file_has_no_mistakes(owner, name, user
     ],
 )
 def test_the_repository_of_a_remote_is_read(url, expected):
-    found = repo_of_remote(url)
+    found = parse_github_remote(url)
     assert (str(found) if found else None) == expected
 
 
 def test_the_proposal_prefers_gh_only_where_no_token_is_set():
-    from hostler.config.proposal import Surroundings
+    from hostler.config.template import DetectedEnvironment
 
-    both = Surroundings(("codex",), RepoName("o", "n"), has_token=True, gh_has_token=True)
-    assert propose(both).auth == "auto"
-    only_gh = Surroundings((), None, has_token=False, gh_has_token=True)
-    assert propose(only_gh) == Answers(None, (), "", "gh")
+    both = DetectedEnvironment(("codex",), RepoName("o", "n"), has_token=True, gh_has_token=True)
+    assert propose_answers(both).auth == "auto"
+    only_gh = DetectedEnvironment((), None, has_token=False, gh_has_token=True)
+    assert propose_answers(only_gh) == InitAnswers(None, (), "", "gh")
 
 
 @given(st.text(max_size=30) | st.integers() | st.booleans() | st.lists(st.text(max_size=5)))
 def test_values_written_as_toml_read_back_the_same(value):
     if isinstance(value, int) and abs(value) >= 1 << 63:
         return
-    assert tomllib.loads(f"x = {toml_value(value)}") == {"x": value}
+    assert tomllib.loads(f"x = {format_toml_value(value)}") == {"x": value}
 
 
 @pytest.mark.parametrize(
@@ -349,43 +363,47 @@ def test_values_that_would_do_harm_later_are_refused_now(written, text, key):
 
 def test_a_file_with_a_byte_order_mark_is_read(written):
     assert (
-        read(written(b"\xef\xbb\xbf[runtime]\nworker_count = 2\n")).settings.runtime.worker_count
+        read_settings(
+            written(b"\xef\xbb\xbf[runtime]\nworker_count = 2\n")
+        ).settings.runtime.worker_count
         == 2
     )
 
 
 def test_the_secrets_that_settings_name_are_found_in_the_environment(written):
-    from hostler.config.secrets import named_secrets
+    from hostler.config.settings import read_named_secrets
 
-    settings = read(written("[github]\ntoken_env = 'T'\nwebhook_secret_env = 'W'\n")).settings
+    settings = read_settings(
+        written("[github]\ntoken_env = 'T'\nwebhook_secret_env = 'W'\n")
+    ).settings
     environment = {"T": "one", "W": "two", "PGPASSWORD": "three", "OTHER": "four"}
-    assert set(named_secrets(settings, environment)) == {"one", "two", "three"}
+    assert set(read_named_secrets(settings, environment)) == {"one", "two", "three"}
 
 
 def test_files_with_secrets_are_known_by_their_keys(written):
-    from hostler.config.secrets import secret_files
+    from hostler.config.settings import list_secret_files
 
     github = "[github]\ntoken_file = '/a/token'\napp_private_key_file = '~/key.pem'\n"
-    settings = read(written(f"{github}[web]\ntoken_file = '/a/token'\n")).settings
-    assert secret_files(settings) == (Path("/a/token"), Path("~/key.pem").expanduser())
-    assert secret_files(Settings()) == ()
+    settings = read_settings(written(f"{github}[web]\ntoken_file = '/a/token'\n")).settings
+    assert list_secret_files(settings) == (Path("/a/token"), Path("~/key.pem").expanduser())
+    assert list_secret_files(Settings()) == ()
 
 
 def test_what_cannot_be_looked_at_counts_as_present(tmp_path):
-    from hostler.config.load import present
+    from hostler.config.loader import path_exists
 
     closed = tmp_path / "closed"
     closed.mkdir()
     closed.chmod(0)
-    assert holds_without_rights(lambda: present(closed / "hostler.toml"))
+    assert holds_without_rights(lambda: path_exists(closed / "hostler.toml"))
     closed.chmod(0o700)
-    assert not present(closed / "hostler.toml")
+    assert not path_exists(closed / "hostler.toml")
 
 
 def test_an_operations_issue_that_nobody_may_command_on_is_a_mistake(written):
     path = written(REPO + "operations_issue_number = 3\n")
     with pytest.raises(ConfigError) as raised:
-        read(path)
+        read_settings(path)
     assert [problem.key for problem in raised.value.problems] == ["repo.hello.operator_logins"]
     path.write_text(path.read_text() + "operator_logins = ['ann']\n")
-    assert read(path).settings.repo["hello"].operations_issue_number == 3
+    assert read_settings(path).settings.repo["hello"].operations_issue_number == 3

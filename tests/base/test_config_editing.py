@@ -9,11 +9,9 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from hostler.config import read
-from hostler.config.editing import add_table, remove_table
-from hostler.config.proposal import Answers, choices
-from hostler.config.statements import statements
-from hostler.config.template import template
+from hostler.config.editor import add_table, parse_statements, remove_table
+from hostler.config.loader import read_settings
+from hostler.config.template import InitAnswers, build_choices, render_template
 from hostler.errors import HostlerError
 from hostler.model import RepoName
 
@@ -150,7 +148,7 @@ def test_adding_and_removing_gives_the_old_text(blocks, style, last):
 def test_statements_are_the_whole_text(blocks, style, last):
     text = endings(written(blocks), style, last)
     valid(text)
-    assert "".join(part.text for part in statements(text)) == text
+    assert "".join(part.text for part in parse_statements(text)) == text
 
 
 ANY = st.text(st.sampled_from("[]{}\"'=.#\n\r\t rexpo1,\\"), max_size=40)
@@ -230,10 +228,10 @@ def test_a_text_that_is_no_toml_is_refused_in_words():
 
 
 def test_the_file_of_init_loses_its_repository_and_gets_another(tmp_path):
-    start = Answers(RepoName("octo", "hello"), ("ann",), "claude", "auto")
-    text = template(choices(start))
+    start = InitAnswers(RepoName("octo", "hello"), ("ann",), "claude", "auto")
+    text = render_template(build_choices(start))
     less = remove_table(text, "repo", "hello")
     assert "hello" not in less and "# One kind of worker" in less
     path = tmp_path / "hostler.toml"
     path.write_text(add_table(less, "repo", "new", VALUES | {"allowed_users": ["ann"]}))
-    assert list(read(path).settings.repo) == ["new"]
+    assert list(read_settings(path).settings.repo) == ["new"]

@@ -11,9 +11,8 @@ import pytest
 
 from file_rights import holds_without_rights
 from hostler.clock import FakeClock, SystemClock
-from hostler.config import read
-from hostler.config.editing import add_table
-from hostler.config.rewriting import PATIENCE_SECONDS, preview, rewrite
+from hostler.config.editor import LOCK_TIMEOUT_SECONDS, add_table, preview_edit, rewrite_file
+from hostler.config.loader import read_settings
 from hostler.errors import ConfigError, HostlerError
 
 TEXT = "# mine\n[runtime]\nworker_count = 2\n"
@@ -32,7 +31,7 @@ def adding(name):
 
 
 def change(path, edit):
-    return rewrite(path, edit, SystemClock())
+    return rewrite_file(path, edit, SystemClock())
 
 
 def alone(path):
@@ -44,7 +43,7 @@ def alone(path):
 def test_the_text_changes_and_the_mode_stays(file, mode):
     file.chmod(mode)
     assert change(file, adding("new"))
-    assert file.read_text().startswith(TEXT) and "new" in read(file).settings.repo
+    assert file.read_text().startswith(TEXT) and "new" in read_settings(file).settings.repo
     assert file.stat().st_mode & 0o7777 == mode
     assert alone(file)
 
@@ -55,7 +54,7 @@ def test_a_link_is_followed_and_stays_a_link(file, tmp_path):
     another.symlink_to(file)
     assert change(link, adding("new"))
     assert link.is_symlink() and another.is_symlink()
-    assert "new" in read(file).settings.repo
+    assert "new" in read_settings(file).settings.repo
     assert alone(file)
 
 
@@ -64,7 +63,7 @@ def test_a_byte_order_mark_and_line_ends_stay(file):
     file.write_bytes(content)
     change(file, adding("new"))
     assert file.read_bytes().startswith(content)
-    assert read(file).settings.repo["new"].owner == "octo"
+    assert read_settings(file).settings.repo["new"].owner == "octo"
 
 
 def test_nothing_is_written_where_nothing_changes(file):
@@ -74,7 +73,7 @@ def test_nothing_is_written_where_nothing_changes(file):
 
 
 def test_a_text_with_mistakes_is_never_written(file):
-    for act in (change, preview):
+    for act in (change, preview_edit):
         with pytest.raises(ConfigError) as caught:
             act(file, lambda text: text + "nonsense = 1\n")
         assert caught.value.path == file
@@ -82,7 +81,7 @@ def test_a_text_with_mistakes_is_never_written(file):
 
 
 def test_a_preview_writes_nothing(file):
-    preview(file, adding("new"))
+    preview_edit(file, adding("new"))
     assert file.read_text() == TEXT and alone(file)
 
 
@@ -113,7 +112,7 @@ def test_many_at_once_lose_nothing(file):
 
     with ThreadPoolExecutor(len(names)) as pool:
         assert all(pool.map(work, names))
-    assert sorted(read(file).settings.repo) == sorted(names)
+    assert sorted(read_settings(file).settings.repo) == sorted(names)
 
 
 def test_one_who_keeps_the_lock_is_not_waited_for_for_ever(file):
@@ -121,9 +120,9 @@ def test_one_who_keeps_the_lock_is_not_waited_for_for_ever(file):
     holder = os.open(file.parent, os.O_RDONLY)
     fcntl.flock(holder, fcntl.LOCK_EX)
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(rewrite, file, adding("new"), clock)
+        waiting = pool.submit(rewrite_file, file, adding("new"), clock)
         clock.wait_for_waiters()
-        clock.advance(PATIENCE_SECONDS)
+        clock.advance(LOCK_TIMEOUT_SECONDS)
         with pytest.raises(HostlerError, match="keeps changing"):
             waiting.result()
     os.close(holder)

@@ -8,7 +8,7 @@ from pathlib import Path
 import hostler
 from hostler.telemetry import names
 from hostler.telemetry.metrics import Metrics
-from hostler.telemetry.names import EVENTS, METRICS, Event, Metric, MetricKind
+from hostler.telemetry.names import EVENTS, METRICS, LogEvent, Metric, MetricKind
 
 SOURCES = [path for path in Path(hostler.__file__).parent.rglob("*.py") if path.name != "names.py"]
 
@@ -23,7 +23,7 @@ def test_no_name_is_declared_twice():
 
 
 def test_every_declaration_is_in_its_list():
-    assert set(declared(Event).values()) == set(EVENTS)
+    assert set(declared(LogEvent).values()) == set(EVENTS)
     assert set(declared(Metric).values()) == set(METRICS)
 
 
@@ -37,7 +37,7 @@ def test_names_follow_one_form():
 
 def test_every_declared_name_is_used_somewhere():
     used = {word for path in SOURCES for word in re.findall(r"\w+", path.read_text())}
-    assert {*declared(Event), *declared(Metric)} - used == set()
+    assert {*declared(LogEvent), *declared(Metric)} - used == set()
 
 
 def test_the_registry_holds_exactly_the_declared_metrics():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.config import DEFAULT_POOL, PoolCaps, load_pools
+from hostler.config.pools import DEFAULT_POOL, PoolCaps, load_pools
 from hostler.errors import ConfigError
 
 

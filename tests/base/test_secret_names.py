@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hostler.config.secrets import named_secrets
-from hostler.config.settings import Settings
+from hostler.config.settings import Settings, read_named_secrets
 
 
 @pytest.mark.parametrize(
@@ -13,9 +12,9 @@ from hostler.config.settings import Settings
 )
 def test_keys_of_providers_are_secrets(name):
     value = "proxy-token-0123456789abcdef"
-    assert list(named_secrets(Settings(), {name: value, "PATH": "/bin"})) == [value]
+    assert list(read_named_secrets(Settings(), {name: value, "PATH": "/bin"})) == [value]
 
 
 def test_ordinary_words_stay():
     given = {"SOME_API_KEY": "dummy", "KEYBOARD": "0123456789", "TOKENIZER": "0123456789"}
-    assert list(named_secrets(Settings(), given)) == []
+    assert list(read_named_secrets(Settings(), given)) == []

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from bus_yard import INFO, PATIENCE, Child, every_line_is_json, files_of
 
-from hostler.bus import Bus, Message, Sender, Terms
-from hostler.bus.wire import parse
+from hostler.bus.bus import Bus
+from hostler.bus.message import Message, MessageSender, parse_line
+from hostler.bus.writer import BusOptions
 
 # Large enough that a kill can fall into the middle of a write.
 LONGEST_TEXT = 40_000
-TERMS = Terms(max_bytes=1_000_000)
+TERMS = BusOptions(max_bytes=1_000_000)
 # So many messages a writer posts before it must have been heard: else they would fill the disk.
 AHEAD = 4
 
@@ -27,7 +28,7 @@ def body(name: str, number: int) -> str:
 
 
 def write_until_killed(pipe, path: Path, name: str) -> None:
-    bus, sender, number = Bus(path, terms=TERMS), Sender.agent(f"r{name}"), 0
+    bus, sender, number = Bus(path, terms=TERMS), MessageSender.agent(f"r{name}"), 0
     while True:
         message = bus.post(INFO, body(name, number), sender)
         pipe.send((number, message.id))
@@ -62,11 +63,11 @@ def campaign(path: Path, chance: random.Random, writers: int, heard_each: int) -
 
 def check(path: Path, told: dict[str, str]) -> list[Message]:
     """From outside: all that was told is there once, whole, in order, and nothing is torn."""
-    Bus(path).post(INFO, "the last one mends", Sender.service())
+    Bus(path).post(INFO, "the last one mends", MessageSender.service())
     assert every_line_is_json(path)
     lines = [line for file in files_of(path) for line in file.read_bytes().splitlines()]
-    found = [message for line in lines if (message := parse(line)) is not None]
-    assert all(line.strip() == b"{}" for line in lines if parse(line) is None)
+    found = [message for line in lines if (message := parse_line(line)) is not None]
+    assert all(line.strip() == b"{}" for line in lines if parse_line(line) is None)
     assert all(before.id < after.id for before, after in pairwise(found))
     by_text = {message.body: message for message in found}
     assert len(by_text) == len(found), "nothing is there twice"

@@ -10,23 +10,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hostler.bus import Bus, Message, MessageType, Sender
-from hostler.bus.wire import Draft, parse
+from hostler.bus.bus import Bus
+from hostler.bus.message import Message, MessageDraft, MessageSender, MessageType, parse_line
 from loaded_children import CONTEXT
 
 # A child that never answers must fail the test, not hang it.
 PATIENCE = 60.0
 
-AGENT = Sender.agent("r1", "t1", "stable")
-ADA = Sender.person("ada")
-SERVICE = Sender.service(run="r1", task="t1", project="stable")
+AGENT = MessageSender.agent("r1", "t1", "stable")
+ADA = MessageSender.person("ada")
+SERVICE = MessageSender.service(run="r1", task="t1", project="stable")
 
 FACT, INFO, USER = MessageType.FACT, MessageType.INFO, MessageType.USER
 
 
-def line(message_id: str, body: str = "x", sender: Sender = AGENT) -> bytes:
+def line(message_id: str, body: str = "x", sender: MessageSender = AGENT) -> bytes:
     """A line as our writers make it."""
-    return Draft(INFO, body, sender).line(message_id, "2026-03-01T12:00:00.000Z")
+    return MessageDraft(INFO, body, sender).line(message_id, "2026-03-01T12:00:00.000Z")
 
 
 def ids(messages: Any) -> list[str]:
@@ -45,7 +45,7 @@ def files_of(path: Path) -> list[Path]:
 def plain_messages(path: Path) -> list[Message]:
     """The messages on a bus, by a plain reading of everything."""
     lines = [part for file in files_of(path) for part in file.read_bytes().split(b"\n")[:-1]]
-    return [message for part in lines if (message := parse(part)) is not None]
+    return [message for part in lines if (message := parse_line(part)) is not None]
 
 
 def every_line_is_json(path: Path) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_calls import Done, caller
 
-from hostler.bus import Bus
+from hostler.bus.bus import Bus
 from hostler.clock import FakeClock
 
 

@@ -11,19 +11,20 @@ import pytest
 from bus_yard import AGENT, INFO, PATIENCE, SERVICE, bodies, post_many
 from piped_commands import Piped
 
-from hostler.bus import MessageType, project_bus, task_bus
+from hostler.bus.bus import open_project_bus, open_task_bus
+from hostler.bus.message import MessageType
 
 IN_A_RUN = {"HOSTLER_RUN": "r7", "HOSTLER_TASK": "t1", "HOSTLER_PROJECT": "stable"}
 
 
 @pytest.fixture
 def task(home):
-    return task_bus(home, "stable", "t1").create()
+    return open_task_bus(home, "stable", "t1").create()
 
 
 @pytest.fixture
 def project(home, task):
-    return project_bus(home, "stable")
+    return open_project_bus(home, "stable")
 
 
 def test_an_agent_posts_on_its_tasks_bus_and_is_stamped(hostler, task):
@@ -229,8 +230,8 @@ def test_an_environment_that_was_tampered_with_is_refused(hostler, task):
 def test_a_bus_is_begun_on_request(hostler, home):
     assert hostler("bus", "post", "--project", "new", "--create", "First").code == 0
     assert hostler("bus", "post", "--project", "new", "--task", "t", "--create", "First").code == 0
-    assert bodies(project_bus(home, "new").since()) == ["First"]
-    assert bodies(task_bus(home, "new", "t").since()) == ["First"]
+    assert bodies(open_project_bus(home, "new").since()) == ["First"]
+    assert bodies(open_task_bus(home, "new", "t").since()) == ["First"]
 
 
 def test_settings_in_a_checkout_are_not_the_operators(hostler, home, task, tmp_path):

@@ -14,8 +14,9 @@ from functools import cache
 import pytest
 from bus_yard import AGENT, INFO, PATIENCE, every_line_is_json, post_many
 
-from hostler.bus import Bus, Terms, project_bus, task_bus
+from hostler.bus.bus import Bus, open_project_bus, open_task_bus
 from hostler.bus.errors import BusFull, BusMissing, BusUnsynced, BusUnusable
+from hostler.bus.writer import BusOptions
 from missing_tools import skip_without
 
 
@@ -32,19 +33,21 @@ def can_mount() -> bool:
 SCENE = """
 import json, os, subprocess, sys
 from pathlib import Path
-from hostler.bus import Bus, MessageType, Sender, Terms
+from hostler.bus.bus import Bus
+from hostler.bus.message import MessageSender, MessageType
+from hostler.bus.writer import BusOptions
 from hostler.bus.errors import BusError, BusFull
 
 place, size = Path(sys.argv[1]), int(sys.argv[2])
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(place)], check=True)
-bus = Bus(place / "bus.jsonl", terms=Terms(max_bytes=size))
+bus = Bus(place / "bus.jsonl", terms=BusOptions(max_bytes=size))
 reader = bus.follower("")
 said, refused = [], 0
 
 def post(text):
     global refused
     try:
-        said.append(bus.post(MessageType.INFO, text, Sender.service()).id)
+        said.append(bus.post(MessageType.INFO, text, MessageSender.service()).id)
     except BusFull:
         refused += 1
 
@@ -60,7 +63,7 @@ post("after")
 # As a bind mount: its own options name users that this namespace may not know.
 subprocess.run(["mount", "-o", "remount,bind,ro", str(place)], check=True)
 try:
-    bus.post(MessageType.INFO, "never", Sender.service())
+    bus.post(MessageType.INFO, "never", MessageSender.service())
 except BusError as error:
     read_only = error.what
 seen += [message.id for message in reader.new()]
@@ -165,7 +168,7 @@ def test_what_is_no_plain_file_is_neither_written_nor_read(bus, path, make):
 
 
 def test_a_strange_old_file_is_passed_over(path):
-    bus = Bus(path, terms=Terms(max_bytes=500))
+    bus = Bus(path, terms=BusOptions(max_bytes=500))
     said = post_many(bus, 10)
     first = sorted(path.parent.glob("bus.*.jsonl"))[0]
     os.mkfifo(path.with_name("bus.20000101-000000-000000.jsonl"))
@@ -176,7 +179,7 @@ def test_a_strange_old_file_is_passed_over(path):
 
 
 def test_a_removed_folder_is_told_and_not_brought_back(home):
-    bus = task_bus(home, "stable", "t1").create()
+    bus = open_task_bus(home, "stable", "t1").create()
     bus.post(INFO, "x", AGENT)
     bus.path.unlink()
     bus.path.parent.rmdir()
@@ -189,10 +192,10 @@ def test_a_removed_folder_is_told_and_not_brought_back(home):
 def test_folders_and_files_are_ours_alone(home):
     old = os.umask(0)
     try:
-        bus = task_bus(home, "stable", "t1").create()
+        bus = open_task_bus(home, "stable", "t1").create()
         bus.create()
         bus.post(INFO, "x", AGENT)
-        project_bus(home, "stable").post(INFO, "x", AGENT)
+        open_project_bus(home, "stable").post(INFO, "x", AGENT)
     finally:
         os.umask(old)
     for folder in (home, home / "projects/stable", bus.path.parent):
@@ -203,7 +206,7 @@ def test_folders_and_files_are_ours_alone(home):
 def test_a_folder_that_cannot_be_made_is_told(tmp_path):
     (tmp_path / "projects").write_text("a file")
     with pytest.raises((BusUnusable, BusMissing)):
-        project_bus(tmp_path, "stable").create()
+        open_project_bus(tmp_path, "stable").create()
 
 
 def test_a_file_removed_under_a_writer_begins_anew_with_later_ids(bus, path):
@@ -229,7 +232,7 @@ def test_synced_messages_are_synced_after_the_lock_is_let_go(path, monkeypatch):
     folders = []
     monkeypatch.setattr(os, "fdatasync", look)
     monkeypatch.setattr(os, "fsync", folders.append)
-    bus = Bus(path, terms=Terms(sync=True))
+    bus = Bus(path, terms=BusOptions(sync=True))
     sizes = []
     for _ in range(3):
         bus.post(INFO, "x", AGENT)
@@ -245,7 +248,7 @@ def test_a_disk_that_does_not_confirm_is_told_and_the_message_is_there(path, mon
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(os, "fdatasync", broken)
-    bus = Bus(path, terms=Terms(sync=True))
+    bus = Bus(path, terms=BusOptions(sync=True))
     with pytest.raises(BusUnsynced) as caught:
         bus.post(INFO, "x", AGENT)
     assert bus.get(caught.value.message_id).body == "x"

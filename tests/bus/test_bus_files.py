@@ -25,12 +25,20 @@ from bus_yard import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.bus import BEGINNING, Bus, Terms, reading
+from hostler.bus import reader
+from hostler.bus.bus import Bus
 from hostler.bus.errors import IdsExhausted
-from hostler.bus.ids import id_before, id_of, moment_of
-from hostler.bus.lines import backward, end_of_lines, forward, last_line
-from hostler.bus.places import place_after
-from hostler.bus.wire import LONGEST_LINE, parse
+from hostler.bus.files import end_of_last_line, read_last_line, read_lines, read_lines_backward
+from hostler.bus.message import (
+    BEGINNING,
+    MAX_LINE_SIZE,
+    id_from_time,
+    parse_line,
+    previous_id,
+    time_from_id,
+)
+from hostler.bus.reader import find_offset_after
+from hostler.bus.writer import BusOptions
 from hostler.clock import FakeClock, SystemClock
 from hostler.model import EPOCH
 
@@ -54,18 +62,20 @@ def bus_of(data: bytes, **terms):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bus.jsonl"
         path.write_bytes(data)
-        yield Bus(path, terms=Terms(**terms))
+        yield Bus(path, terms=BusOptions(**terms))
 
 
 def lines_with_ids(numbers) -> list[bytes]:
-    return [line(id_of(EPOCH + timedelta(seconds=number)), f"m{number}") for number in numbers]
+    return [
+        line(id_from_time(EPOCH + timedelta(seconds=number)), f"m{number}") for number in numbers
+    ]
 
 
 @given(pieces, blocks, st.integers(min_value=0))
 def test_lines_forwards_are_those_of_a_plain_split(data, block, where):
     start = where % (len(data) + 1)
     with file_of(data) as file:
-        found = list(forward(file, start, len(data), block))
+        found = list(read_lines(file, start, len(data), block))
     *expected, _ = data[start:].split(b"\n")
     assert [text for _, text in found] == expected
     places = [start, *(place for place, _ in found)]
@@ -76,19 +86,25 @@ def test_lines_forwards_are_those_of_a_plain_split(data, block, where):
 def test_lines_backwards_are_those_of_a_plain_split_turned_round(data, block):
     end = data.rfind(b"\n") + 1
     with file_of(data) as file:
-        assert end_of_lines(file, len(data), block) == end
-        assert list(backward(file, end, block)) == data[:end].split(b"\n")[:-1][::-1]
-        last = last_line(file, len(data), block)
+        assert end_of_last_line(file, len(data), block) == end
+        assert list(read_lines_backward(file, end, block)) == data[:end].split(b"\n")[:-1][::-1]
+        last = read_last_line(file, len(data), block)
     assert last is None or data.split(b"\n")[-2:] == [last, b""]
 
 
 def test_lines_longer_than_any_message_are_passed_over_in_both_directions():
-    long = b"x" * (LONGEST_LINE + 1)
+    long = b"x" * (MAX_LINE_SIZE + 1)
     data = b"\n".join([b"a", long, b"b", long * 2, b"c", b""])
     with file_of(data) as file:
-        assert [text for _, text in forward(file, 0, len(data))] == [b"a", None, b"b", None, b"c"]
-        assert list(backward(file, len(data))) == [b"c", None, b"b", None, b"a"]
-        assert [place for place, _ in forward(file, 0, len(data))][-1] == len(data)
+        assert [text for _, text in read_lines(file, 0, len(data))] == [
+            b"a",
+            None,
+            b"b",
+            None,
+            b"c",
+        ]
+        assert list(read_lines_backward(file, len(data))) == [b"c", None, b"b", None, b"a"]
+        assert [place for place, _ in read_lines(file, 0, len(data))][-1] == len(data)
 
 
 @given(
@@ -102,14 +118,14 @@ def test_the_place_found_for_an_id_misses_nothing_and_is_near(numbers, after, bl
     for where in garbage:
         found.insert(where % (len(found) + 1), b"what is this\n")
     data = b"".join(found)
-    after_id = id_of(EPOCH + timedelta(seconds=after)) if after >= 0 else BEGINNING
+    after_id = id_from_time(EPOCH + timedelta(seconds=after)) if after >= 0 else BEGINNING
     with file_of(data) as file:
-        place = place_after(file, len(data), after_id, block)
+        place = find_offset_after(file, len(data), after_id, block)
     assert place == 0 or data[place - 1 : place] == b"\n"
-    before = [parse(part) for part in data[:place].split(b"\n")]
+    before = [parse_line(part) for part in data[:place].split(b"\n")]
     assert all(message.id <= after_id for message in before if message)
     # Near: whatever comes before the id from here on fits into a block and the line across its end.
-    wasted = [m.id for m in map(parse, data[place:].split(b"\n")) if m and m.id <= after_id]
+    wasted = [m.id for m in map(parse_line, data[place:].split(b"\n")) if m and m.id <= after_id]
     assert len(wasted) <= block // min(map(len, found), default=1) + 2
 
 
@@ -135,7 +151,7 @@ def test_no_garbage_breaks_a_reader_or_stops_a_writer(data, count, text, max_byt
 
 @given(texts, st.integers(0, 3), st.data())
 def test_any_cut_of_the_last_line_is_never_shown_and_repaired(text, count, data):
-    whole = [line(id_of(EPOCH + timedelta(seconds=n)), text) for n in range(count + 1)]
+    whole = [line(id_from_time(EPOCH + timedelta(seconds=n)), text) for n in range(count + 1)]
     kept, last = b"".join(whole[:-1]), whole[-1]
     cut = data.draw(st.integers(0, len(last) - 1))
     with bus_of(kept + last[:cut]) as bus:
@@ -144,7 +160,7 @@ def test_any_cut_of_the_last_line_is_never_shown_and_repaired(text, count, data)
         said = bus.post(INFO, "next", AGENT)
         found = plain_messages(bus.path)
         if cut == len(last) - 1:  # nothing but its newline was missing
-            assert found[count].body == parse(last).body
+            assert found[count].body == parse_line(last).body
             del found[count]
         assert found == [*seen, said]
         assert every_line_is_json(bus.path)
@@ -154,7 +170,7 @@ def test_any_cut_of_the_last_line_is_never_shown_and_repaired(text, count, data)
 def test_a_torn_end_longer_than_any_message_is_ended_and_skipped(bus, path):
     first = bus.post(INFO, "first", AGENT)
     with path.open("ab") as file:
-        file.write(b"x" * (2 * LONGEST_LINE))
+        file.write(b"x" * (2 * MAX_LINE_SIZE))
     second = bus.post(INFO, "second", AGENT)
     page = bus.since()
     assert (list(page), page.skipped) == ([first, second], 1)
@@ -186,7 +202,7 @@ def test_skipped_lines_are_counted_in_every_kind_of_reading(bus, path):
 def test_lines_that_go_back_are_left_out_and_told(bus, path):
     first, second = post_many(bus, 2)
     with path.open("ab") as file:
-        file.write(line(id_before(second.id), "forged") + line("20000101-000000-000000", "old"))
+        file.write(line(previous_id(second.id), "forged") + line("20000101-000000-000000", "old"))
     third = bus.post(INFO, "third", AGENT)
     assert ids(bus.since()) == ids([first, second, third])
     assert ids(bus.tail(9)) == ids([first, second, third])
@@ -194,7 +210,7 @@ def test_lines_that_go_back_are_left_out_and_told(bus, path):
 
 
 def test_a_bus_goes_on_in_a_new_file_when_one_is_full(path):
-    bus = Bus(path, terms=Terms(max_bytes=1000))
+    bus = Bus(path, terms=BusOptions(max_bytes=1000))
     said = post_many(bus, 30)
     assert len(files_of(path)) == 5
     assert all(file.stat().st_size <= 1000 for file in files_of(path))
@@ -209,20 +225,22 @@ def test_a_bus_goes_on_in_a_new_file_when_one_is_full(path):
 
 
 def plain_ids(file: Path) -> list[str]:
-    return [message.id for part in file.read_bytes().splitlines() if (message := parse(part))]
+    return [message.id for part in file.read_bytes().splitlines() if (message := parse_line(part))]
 
 
 def test_a_message_larger_than_a_file_may_be_has_one_of_its_own(path):
-    bus = Bus(path, terms=Terms(max_bytes=100))
+    bus = Bus(path, terms=BusOptions(max_bytes=100))
     said = post_many(bus, 4)
     assert len(files_of(path)) == 4
     assert list(bus.since()) == said
 
 
 def test_a_name_that_somebody_took_is_not_overwritten(path, clock):
-    bus = Bus(path, clock, Terms(max_bytes=500))
+    bus = Bus(path, clock, BusOptions(max_bytes=500))
     first = bus.post(INFO, "a", AGENT)
-    blocker = path.with_name(f"bus.{id_of(moment_of(first.id) + timedelta(microseconds=1))}.jsonl")
+    blocker = path.with_name(
+        f"bus.{id_from_time(time_from_id(first.id) + timedelta(microseconds=1))}.jsonl"
+    )
     blocker.write_text("precious")
     said = [first, *(bus.post(INFO, "x" * 200, AGENT) for _ in range(3))]
     assert blocker.read_text() == "precious"
@@ -232,7 +250,7 @@ def test_a_name_that_somebody_took_is_not_overwritten(path, clock):
 def test_a_writer_that_dies_between_both_files_leaves_the_order_of_ids(path, clock):
     bus = Bus(path, clock)
     said = post_many(bus, 3)
-    path.rename(path.with_name(f"bus.{id_of(clock.now() + timedelta(hours=1))}.jsonl"))
+    path.rename(path.with_name(f"bus.{id_from_time(clock.now() + timedelta(hours=1))}.jsonl"))
     assert list(bus.since()) == list(bus.tail(9)) == said
     clock.jump(-(10**6))
     for writer in (bus, Bus(path, clock)):
@@ -268,7 +286,7 @@ def test_an_id_that_uses_up_all_others_is_told(bus, path):
 
 
 def test_old_files_are_forgotten_but_never_the_newest(path, clock):
-    bus = Bus(path, clock, Terms(max_bytes=500))
+    bus = Bus(path, clock, BusOptions(max_bytes=500))
     for _ in range(6):
         bus.post(INFO, "x" * 300, AGENT)
         clock.advance(3600)
@@ -301,7 +319,7 @@ def test_threads_have_one_beginning(bus):
 
 
 def test_the_number_of_files_that_a_reader_opens_does_not_grow(path, monkeypatch):
-    bus = Bus(path, terms=Terms(max_bytes=500))
+    bus = Bus(path, terms=BusOptions(max_bytes=500))
     post_many(bus, 40)
     opened = []
     real = os.open
@@ -334,15 +352,15 @@ def test_a_file_that_somebody_made_huge_is_set_aside_unread(path, monkeypatch):
 
 def rotated_in_between(bus, monkeypatch):
     """Have the present file set aside while a reader opens its files."""
-    real = reading.set_aside
+    real = reader.list_rotated_files
 
     def set_aside(path):
         monkeypatch.undo()
-        bus.path.rename(bus.path.with_name(f"bus.{id_of(SystemClock().now())}.jsonl"))
+        bus.path.rename(bus.path.with_name(f"bus.{id_from_time(SystemClock().now())}.jsonl"))
         bus.post(INFO, "after", AGENT)
         return real(path)
 
-    monkeypatch.setattr(reading, "set_aside", set_aside)
+    monkeypatch.setattr(reader, "list_rotated_files", set_aside)
 
 
 def test_a_file_set_aside_while_a_reader_opens_it_is_neither_missed_nor_seen_twice(
@@ -372,7 +390,7 @@ def test_a_follower_misses_nothing_that_comes_between_its_reading_and_its_lookin
         found.append(message.body)
         if message == said[-1]:
             bus.post(INFO, "old file", AGENT)
-            bus.path.rename(bus.path.with_name(f"bus.{id_of(SystemClock().now())}.jsonl"))
+            bus.path.rename(bus.path.with_name(f"bus.{id_from_time(SystemClock().now())}.jsonl"))
             bus.post(INFO, "new file", AGENT)
     found += bodies(follower.new())
     assert found == [*bodies(said), "old file", "new file"]
@@ -382,6 +400,6 @@ def test_a_follower_of_no_file_hears_of_one_that_came_and_was_set_aside(bus):
     follower = bus.follower(BEGINNING)
     assert list(follower.new()) == []
     said = post_many(bus, 2)
-    bus.path.rename(bus.path.with_name(f"bus.{id_of(SystemClock().now())}.jsonl"))
+    bus.path.rename(bus.path.with_name(f"bus.{id_from_time(SystemClock().now())}.jsonl"))
     assert list(follower.new()) == said
     assert list(follower.new()) == []

@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 from bus_yard import AGENT, INFO, PATIENCE, Child, bodies, post_many
 
-from hostler.bus import BEGINNING, Bus, Terms, watch
-from hostler.bus import inotify as inotify_module
-from hostler.bus import lines as lines_module
-from hostler.bus import watching as watch_module
-from hostler.bus.watching import LOOK_SECONDS, LookingWatch, ToldWatch
+from hostler.bus import files as lines_module
+from hostler.bus import watch as inotify_module
+from hostler.bus import watch as watch_module
+from hostler.bus.bus import Bus
+from hostler.bus.message import BEGINNING
+from hostler.bus.watch import POLL_SECONDS, InotifyWatch, PollingWatch, open_watch
+from hostler.bus.writer import BusOptions
 from hostler.clock import FakeClock, SystemClock
 
 
@@ -48,7 +50,7 @@ class Following:
 @pytest.fixture
 def never_looks(monkeypatch):
     """Whoever waits is woken by an event, or not in this test."""
-    monkeypatch.setattr(watch_module, "CHECK_SECONDS", PATIENCE * 10)
+    monkeypatch.setattr(watch_module, "FALLBACK_POLL_SECONDS", PATIENCE * 10)
 
 
 def test_a_message_wakes_whoever_follows(bus, never_looks):
@@ -80,7 +82,7 @@ def test_now_is_when_follow_was_called_and_not_when_it_is_first_asked(bus):
 
 
 def test_an_id_is_enough_to_go_on(path, never_looks):
-    bus = Bus(path, terms=Terms(max_bytes=700))
+    bus = Bus(path, terms=BusOptions(max_bytes=700))
     said = post_many(bus, 10)
     first = bus.follow(after=BEGINNING)
     heard = [next(first) for _ in range(4)]
@@ -93,7 +95,7 @@ def test_an_id_is_enough_to_go_on(path, never_looks):
 
 
 def test_it_goes_on_across_rotations(path, never_looks):
-    bus = Bus(path, terms=Terms(max_bytes=400))
+    bus = Bus(path, terms=BusOptions(max_bytes=400))
     following = Following(bus)
     for number in range(20):
         bus.post(INFO, f"m{number}", AGENT)
@@ -136,7 +138,7 @@ def test_a_folder_that_goes_and_comes_again_is_followed_on(tmp_path, lose):
 def test_a_folder_that_is_not_there_yet_is_heard_of_and_not_looked_for(
     tmp_path, never_looks, monkeypatch
 ):
-    monkeypatch.setattr(watch_module, "LOOK_SECONDS", PATIENCE * 10)
+    monkeypatch.setattr(watch_module, "POLL_SECONDS", PATIENCE * 10)
     bus = Bus(tmp_path / "not" / "there" / "yet" / "bus.jsonl")
     following = Following(bus, after=BEGINNING)
     bus.create().post(INFO, "first", AGENT)
@@ -146,7 +148,7 @@ def test_a_folder_that_is_not_there_yet_is_heard_of_and_not_looked_for(
 
 def test_one_watch_serves_many_buses(tmp_path, never_looks):
     buses = [Bus(tmp_path / name / "bus.jsonl").create() for name in "abc"]
-    with watch(SystemClock(), [bus.path.parent for bus in buses]) as waiting:
+    with open_watch(SystemClock(), [bus.path.parent for bus in buses]) as waiting:
         followers = [bus.follower() for bus in buses]
         for bus, follower in zip(buses, followers, strict=True):
             bus.post(INFO, "x", AGENT)
@@ -181,7 +183,7 @@ def test_a_watch_is_not_closed_while_another_thread_stops_it():
         def close(self):
             self.closed = True
 
-    watching = ToldWatch()
+    watching = InotifyWatch()
     watching._bell.close()
     watching._bell = bell = Bell()
     with ThreadPoolExecutor(1) as pool:
@@ -197,13 +199,13 @@ def test_without_inotify_it_looks_again_and_again(bus, monkeypatch):
 
     monkeypatch.setattr(watch_module, "Inotify", refused)
     clock = FakeClock()
-    waiting = watch(clock, [bus.path.parent])
-    assert isinstance(waiting, LookingWatch)
+    waiting = open_watch(clock, [bus.path.parent])
+    assert isinstance(waiting, PollingWatch)
     following = Following(bus, after=BEGINNING, using=waiting)
     for number in range(3):
         clock.wait_for_waiters()
         bus.post(INFO, f"m{number}", AGENT)
-        clock.advance(LOOK_SECONDS)
+        clock.advance(POLL_SECONDS)
         assert following.hear() == f"m{number}"
     clock.wait_for_waiters()
     following.stop()
@@ -214,13 +216,13 @@ def test_a_system_that_has_no_inotify_is_no_trouble(monkeypatch):
         """A C library without it."""
 
     monkeypatch.setattr(inotify_module.ctypes, "CDLL", lambda *_, **__: Library())
-    with watch(FakeClock()) as waiting:
-        assert isinstance(waiting, LookingWatch)
+    with open_watch(FakeClock()) as waiting:
+        assert isinstance(waiting, PollingWatch)
 
 
 def test_here_it_is_inotify():
-    with watch(SystemClock()) as waiting:
-        assert isinstance(waiting, ToldWatch)
+    with open_watch(SystemClock()) as waiting:
+        assert isinstance(waiting, InotifyWatch)
 
 
 def test_following_leaves_no_descriptors_behind(bus):

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from bus_yard import AGENT, INFO, Child, post_many
 
-from hostler.bus import Bus, Terms
+from hostler.bus.bus import Bus
 from hostler.bus.errors import BadMessage, BusLocked, BusMissing
-from hostler.bus.writing import ContentionStats
+from hostler.bus.writer import BusOptions, ContentionStats
 from hostler.clock import FakeClock
 
-HASTY = Terms(lock_timeout_seconds=0.03, max_retries=2, retry_backoff_seconds=0.01)
+HASTY = BusOptions(lock_timeout_seconds=0.03, max_retries=2, retry_backoff_seconds=0.01)
 
 
 class PassingClock(FakeClock):
@@ -92,7 +92,7 @@ def test_it_is_had_as_soon_as_it_is_free(path, held):
 
 def test_the_settings_are_obeyed(path, held):
     clock = PassingClock()
-    terms = Terms(lock_timeout_seconds=1, max_retries=4, retry_backoff_seconds=0.5)
+    terms = BusOptions(lock_timeout_seconds=1, max_retries=4, retry_backoff_seconds=0.5)
     with pytest.raises(BusLocked) as caught:
         Bus(path, clock, terms).post(INFO, "x", AGENT)
     assert pauses(clock) == [0.5, 1, 2]
@@ -159,15 +159,15 @@ def test_a_running_holder_is_named_too(path):
 
 
 def test_where_nothing_tells_who_it_is_that_is_said(path, held, monkeypatch):
-    from hostler.bus import lock
+    from hostler.bus import writer
 
-    monkeypatch.setattr(lock, "Path", lambda name: path.parent / "absent")
+    monkeypatch.setattr(writer, "Path", lambda name: path.parent / "absent")
     with pytest.raises(BusLocked, match="another process"):
         Bus(path, terms=HASTY).post(INFO, "x", AGENT)
 
 
 def test_threads_that_share_a_bus_do_not_share_the_lock(path):
-    bus = Bus(path, terms=Terms(max_bytes=4000))
+    bus = Bus(path, terms=BusOptions(max_bytes=4000))
     barrier = threading.Barrier(8)
 
     def work(name):

@@ -21,9 +21,9 @@ from hypothesis.stateful import (
 )
 
 from example_counts import examples
-from hostler.bus import BEGINNING, Bus, Terms
-from hostler.bus.ids import id_before, next_id
-from hostler.bus.wire import whole_characters
+from hostler.bus.bus import Bus
+from hostler.bus.message import BEGINNING, next_id, previous_id, replace_lone_surrogates
+from hostler.bus.writer import BusOptions
 from hostler.clock import FakeClock
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -45,7 +45,7 @@ class BusMachine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(dir=MEMORY))
         self.path = self.folder / "bus.jsonl"
         self.clock = FakeClock()
-        self.terms = Terms(max_bytes=max_bytes)
+        self.terms = BusOptions(max_bytes=max_bytes)
         self.buses = [self.new_bus() for _ in range(3)]
         self.said, self.followers, self.skipped, self.torn = [], [], 0, False
 
@@ -71,7 +71,7 @@ class BusMachine(RuleBasedStateMachine):
         thread = answers.id if answers else BEGINNING
         message = self.buses[who].post(FACT, text, sender, thread=thread)
         assert message.id > self.last()
-        assert (message.body, message.sender) == (whole_characters(text), sender)
+        assert (message.body, message.sender) == (replace_lone_surrogates(text), sender)
         assert message.thread == (answers.thread_id if answers else "")
         self.said.append(message)
         self.torn = False
@@ -128,7 +128,7 @@ class BusMachine(RuleBasedStateMachine):
     @rule(who=writers, data=st.data(), before=st.booleans())
     def look_from_an_id_on(self, who, data, before):
         after = data.draw(st.sampled_from([BEGINNING, *(message.id for message in self.said)]))
-        after = id_before(after) if before and after else after
+        after = previous_id(after) if before and after else after
         expected = [message for message in self.said if message.id > after]
         assert list(self.buses[who].since(after)) == expected
 
@@ -137,7 +137,7 @@ class BusMachine(RuleBasedStateMachine):
     def look_for_one(self, who, data):
         message = data.draw(st.sampled_from(self.said))
         assert self.buses[who].get(message.id) == message
-        nobody = id_before(message.id)
+        nobody = previous_id(message.id)
         known = {message.id for message in self.said}
         assert (self.buses[who].get(nobody) is None) == (nobody not in known)
 

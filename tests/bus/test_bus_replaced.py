@@ -6,7 +6,7 @@ import os
 
 from bus_yard import AGENT, INFO, bodies, line, plain_messages
 
-from hostler.bus import Bus
+from hostler.bus.bus import Bus
 
 
 def test_a_file_of_the_same_size_in_place_of_ours_is_looked_at_anew(path):

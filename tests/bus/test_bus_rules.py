@@ -11,31 +11,44 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.bus import MessageType, Sender, SenderKind, Terms, sender_here
+from hostler.bus.bus import current_sender, project_bus_path, resolve_location, task_bus_path
 from hostler.bus.errors import BadMessage, BadRequest
-from hostler.bus.ids import BEGINNING, id_and_stamp, id_before, id_of, is_id, moment_of, next_id
-from hostler.bus.message import is_name, may_say, types_of
-from hostler.bus.place import place_meant, project_bus_path, task_bus_path
-from hostler.config import Settings
-from hostler.model import stamp
+from hostler.bus.message import (
+    BEGINNING,
+    MessageSender,
+    MessageType,
+    SenderKind,
+    allowed_types,
+    id_and_timestamp,
+    id_from_time,
+    is_id,
+    is_valid_name,
+    may_post,
+    next_id,
+    previous_id,
+    time_from_id,
+)
+from hostler.bus.writer import BusOptions
+from hostler.config.settings import Settings
+from hostler.model import format_timestamp
 
 moments = st.datetimes(min_value=datetime(1, 1, 2), timezones=st.just(UTC))
 
 
 @given(moments)
 def test_an_id_is_a_moment(moment):
-    assert moment_of(id_of(moment)) == moment
-    assert is_id(id_of(moment))
+    assert time_from_id(id_from_time(moment)) == moment
+    assert is_id(id_from_time(moment))
 
 
 @given(moments)
 def test_the_stamp_beside_an_id_is_the_one_of_everywhere(moment):
-    assert id_and_stamp(moment) == (id_of(moment), stamp(moment))
+    assert id_and_timestamp(moment) == (id_from_time(moment), format_timestamp(moment))
 
 
 @given(moments, moments)
 def test_ids_sort_as_their_moments_do(one, other):
-    assert (id_of(one) < id_of(other)) == (one < other)
+    assert (id_from_time(one) < id_from_time(other)) == (one < other)
 
 
 @given(st.lists(moments.filter(lambda moment: moment.year < 9999), min_size=1))
@@ -45,25 +58,27 @@ def test_ids_never_go_back_whatever_the_clock_does(clock_says):
         last = next_id(last, now)
         made.append(last)
     assert all(before < after for before, after in pairwise(made))
-    assert made[0] == id_of(clock_says[0])
+    assert made[0] == id_from_time(clock_says[0])
 
 
 @given(moments, moments)
 def test_an_id_is_the_clocks_time_unless_that_would_go_back(last, now):
     if now > last:
-        assert next_id(id_of(last), now) == id_of(now)
+        assert next_id(id_from_time(last), now) == id_from_time(now)
     elif last < datetime.max.replace(tzinfo=UTC):
-        assert moment_of(next_id(id_of(last), now)) == last + timedelta(microseconds=1)
+        assert time_from_id(next_id(id_from_time(last), now)) == last + timedelta(microseconds=1)
 
 
 @given(moments)
 def test_nothing_stands_between_an_id_and_the_one_before(moment):
-    assert id_before(id_of(moment)) < id_of(moment)
-    assert next_id(id_before(id_of(moment)), datetime.min.replace(tzinfo=UTC)) == id_of(moment)
+    assert previous_id(id_from_time(moment)) < id_from_time(moment)
+    assert next_id(
+        previous_id(id_from_time(moment)), datetime.min.replace(tzinfo=UTC)
+    ) == id_from_time(moment)
 
 
 def test_before_the_first_id_is_the_beginning():
-    assert id_before(id_of(datetime.min.replace(tzinfo=UTC))) == BEGINNING
+    assert previous_id(id_from_time(datetime.min.replace(tzinfo=UTC))) == BEGINNING
 
 
 def test_after_the_last_id_there_is_none():
@@ -100,8 +115,8 @@ ONLY_ONE = {
 @pytest.mark.parametrize("kind", SenderKind)
 @pytest.mark.parametrize("type_", MessageType)
 def test_agents_do_not_speak_as_people_and_only_the_service_tells_of_runs(kind, type_):
-    assert may_say(kind, type_) == (ONLY_ONE.get(type_, kind) == kind)
-    assert (type_ in types_of(kind)) == may_say(kind, type_)
+    assert may_post(kind, type_) == (ONLY_ONE.get(type_, kind) == kind)
+    assert (type_ in allowed_types(kind)) == may_post(kind, type_)
 
 
 def test_the_types_are_the_promised_ones():
@@ -111,7 +126,7 @@ def test_the_types_are_the_promised_ones():
 
 @given(st.text(max_size=12) | st.sampled_from(["..", ".", "a/b", "a..b", "a.lock", "a\n", "-a"]))
 def test_a_name_never_leaves_its_folder(name):
-    if is_name(name):
+    if is_valid_name(name):
         path = os.path.normpath(f"/home/projects/{name}/bus.jsonl")
         assert path == f"/home/projects/{name}/bus.jsonl"
         assert name.isascii() and "/" not in name and "\n" not in name
@@ -119,30 +134,30 @@ def test_a_name_never_leaves_its_folder(name):
 
 @given(st.text(max_size=12))
 def test_senders_are_named_plainly_or_refused(name):
-    for make in (Sender.person, Sender.agent):
+    for make in (MessageSender.person, MessageSender.agent):
         try:
             found = make(name)
         except ValueError:
             continue
         assert str(found).isprintable()
-        assert Sender.of(found.stored()) == found
+        assert MessageSender.of(found.stored()) == found
 
 
 def test_in_a_run_its_agent_speaks():
     variables = {"HOSTLER_RUN": "r7", "HOSTLER_TASK": "t7", "HOSTLER_PROJECT": "stable"}
-    assert sender_here(variables) == Sender.agent("r7", "t7", "stable")
-    assert sender_here({**variables, "USER": "root"}).kind is SenderKind.AGENT
+    assert current_sender(variables) == MessageSender.agent("r7", "t7", "stable")
+    assert current_sender({**variables, "USER": "root"}).kind is SenderKind.AGENT
 
 
 def test_outside_of_a_run_it_is_the_user_by_the_system_and_not_by_a_variable():
     name = pwd.getpwuid(os.getuid()).pw_name
-    assert sender_here({"USER": "somebody", "LOGNAME": "else"}) == Sender.person(name)
-    assert sender_here({"HOSTLER_RUN": ""}) == Sender.person(name)
+    assert current_sender({"USER": "somebody", "LOGNAME": "else"}) == MessageSender.person(name)
+    assert current_sender({"HOSTLER_RUN": ""}) == MessageSender.person(name)
 
 
 def test_a_user_without_a_name_is_a_number(monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 4_000_000_123)
-    assert sender_here({}) == Sender.person("uid 4000000123")
+    assert current_sender({}) == MessageSender.person("uid 4000000123")
 
 
 @pytest.mark.parametrize("name", ["a/b", "x" * 200, "r\n1", "../r", "\x1b[2J"])
@@ -150,7 +165,7 @@ def test_a_user_without_a_name_is_a_number(monkeypatch):
 def test_an_environment_that_names_no_run_is_refused(variable, name):
     variables = {"HOSTLER_RUN": "r", "HOSTLER_TASK": "t", "HOSTLER_PROJECT": "p", variable: name}
     with pytest.raises(BadMessage):
-        sender_here(variables)
+        current_sender(variables)
 
 
 IN_A_RUN = {"HOSTLER_PROJECT": "stable", "HOSTLER_TASK": "t1"}
@@ -179,7 +194,7 @@ def home(tmp_path):
     ],
 )
 def test_the_bus_that_is_meant(home, variables, project, task, expected):
-    place = place_meant(home, variables, project, task)
+    place = resolve_location(home, variables, project, task)
     assert (place.project, place.task) == expected
 
 
@@ -189,7 +204,7 @@ def test_the_bus_that_is_meant(home, variables, project, task, expected):
 )
 def test_a_bus_that_is_not_clear_is_asked_for(home, project, task, word):
     with pytest.raises(BadRequest, match=word):
-        place_meant(home, {}, project, task)
+        resolve_location(home, {}, project, task)
 
 
 def test_buses_are_where_the_design_says(tmp_path):
@@ -203,9 +218,13 @@ def test_buses_are_where_the_design_says(tmp_path):
 
 
 def test_the_terms_are_those_of_the_settings():
-    assert Terms.of(Settings().tasks) == Terms()
-    assert (Terms().lock_timeout_seconds, Terms().max_retries, Terms().sync) == (10, 3, False)
+    assert BusOptions.of(Settings().tasks) == BusOptions()
+    assert (BusOptions().lock_timeout_seconds, BusOptions().max_retries, BusOptions().sync) == (
+        10,
+        3,
+        False,
+    )
 
 
 def test_pauses_double():
-    assert [Terms().pause_after(attempt) for attempt in (1, 2, 3)] == [0.1, 0.2, 0.4]
+    assert [BusOptions().pause_after(attempt) for attempt in (1, 2, 3)] == [0.1, 0.2, 0.4]

@@ -10,11 +10,18 @@ from bus_yard import ADA, AGENT, FACT, INFO, SERVICE, line
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hostler.bus import MessageType
 from hostler.bus.errors import BadMessage
-from hostler.bus.mending import cover
-from hostler.bus.message import may_say
-from hostler.bus.wire import LARGEST_BODY, LONGEST_LINE, Draft, id_in, parse, whole_characters
+from hostler.bus.message import (
+    MAX_BODY_SIZE,
+    MAX_LINE_SIZE,
+    MessageDraft,
+    MessageType,
+    may_post,
+    parse_line,
+    read_line_id,
+    replace_lone_surrogates,
+)
+from hostler.bus.writer import build_filler_line
 
 ID, LATER = "20260301-120000-123456", "20260301-120000-123457"
 AT = "2026-03-01T12:00:00.123Z"
@@ -23,54 +30,54 @@ GOOD = json.loads(line(ID))
 
 @given(texts, st.sampled_from([AGENT, ADA, SERVICE]), st.sampled_from(["", ID]), st.integers(1, 9))
 def test_any_text_comes_through_as_one_line(text, sender, thread, attempts):
-    draft = Draft(FACT, text, sender, thread)
+    draft = MessageDraft(FACT, text, sender, thread)
     made = draft.line(LATER, AT, attempts)
     assert made.isascii() and made.endswith(b"\n")
     assert len(made.decode().splitlines()) == 1
-    found = parse(made[:-1])
+    found = parse_line(made[:-1])
     assert found == draft.message(LATER, AT, attempts)
-    assert found.body == whole_characters(text)
+    assert found.body == replace_lone_surrogates(text)
     assert found.stored() == json.loads(made)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_whole_characters_stay_as_they_are(text):
-    assert whole_characters(text) == text
+    assert replace_lone_surrogates(text) == text
 
 
 @given(st.text(st.characters(categories=["Cs", "L"])))
 def test_halves_of_characters_become_whole_ones(text):
-    whole = whole_characters(text)
+    whole = replace_lone_surrogates(text)
     whole.encode()
-    assert whole_characters(whole) == whole
+    assert replace_lone_surrogates(whole) == whole
 
 
 def test_pairs_of_halves_are_joined_and_single_ones_replaced():
-    assert whole_characters("\ud83d\ude00 \ud83d") == "😀 \ufffd"
+    assert replace_lone_surrogates("\ud83d\ude00 \ud83d") == "😀 \ufffd"
 
 
 @pytest.mark.parametrize("char", ["x", "\x00", "ä", "\u2028", "😀", "\x7f"])
 def test_the_limit_is_in_bytes_and_no_line_is_longer_than_readers_take(char):
-    most = LARGEST_BODY // len(char.encode())
-    made = Draft(FACT, char * most, AGENT, ID).line(LATER, AT, 100)
-    assert len(made) <= LONGEST_LINE
-    assert parse(made) is not None
+    most = MAX_BODY_SIZE // len(char.encode())
+    made = MessageDraft(FACT, char * most, AGENT, ID).line(LATER, AT, 100)
+    assert len(made) <= MAX_LINE_SIZE
+    assert parse_line(made) is not None
     with pytest.raises(BadMessage, match="65,536"):
-        Draft(FACT, char * (most + 1), AGENT)
+        MessageDraft(FACT, char * (most + 1), AGENT)
 
 
 @pytest.mark.parametrize("sender", [AGENT, ADA, SERVICE], ids=str)
 @pytest.mark.parametrize("type_", MessageType)
 def test_what_a_sender_may_not_say_is_neither_written_nor_read(sender, type_):
     claimed = {**GOOD, "type": type_, "sender": sender.stored()}
-    if may_say(sender.kind, type_):
-        draft = Draft(type_, "x", sender)
-        assert draft.message(ID, GOOD["at"]) == parse(json.dumps(claimed).encode())
+    if may_post(sender.kind, type_):
+        draft = MessageDraft(type_, "x", sender)
+        assert draft.message(ID, GOOD["at"]) == parse_line(json.dumps(claimed).encode())
     else:
         with pytest.raises(BadMessage, match=f"cannot post {type_}") as caught:
-            Draft(type_, "x", sender)
+            MessageDraft(type_, "x", sender)
         assert "FACT" in caught.value.remedy
-        assert parse(json.dumps(claimed).encode()) is None
+        assert parse_line(json.dumps(claimed).encode()) is None
 
 
 @pytest.mark.parametrize(
@@ -83,29 +90,29 @@ def test_what_a_sender_may_not_say_is_neither_written_nor_read(sender, type_):
         {"type": "run"},
     ]
     + [{"at": "2026-99-01T12:00:00.000Z"}, {"thread": "none"}, {"thread": 5}, {"attempts": 0}]
-    + [{"attempts": True}, {"attempts": "1"}, {"body": "x" * (LARGEST_BODY + 1)}]
+    + [{"attempts": True}, {"attempts": "1"}, {"body": "x" * (MAX_BODY_SIZE + 1)}]
     + [{"sender": {"kind": "agent"}}, {"sender": {"kind": "god"}}, {"sender": {"name": "ada"}}]
     + [{"sender": {"kind": "person", "name": "\x1b[2J"}}, {"sender": {"kind": "agent", "run": 1}}]
     + [{"sender": {"kind": "person", "name": ""}}, {"sender": {"kind": "agent", "run": "../r"}}],
     ids=lambda change: str(change)[:60],
 )
 def test_one_wrong_value_makes_it_no_message(change):
-    assert parse(json.dumps(GOOD).encode()) is not None
-    assert parse(json.dumps({**GOOD, **change}).encode()) is None
+    assert parse_line(json.dumps(GOOD).encode()) is not None
+    assert parse_line(json.dumps({**GOOD, **change}).encode()) is None
 
 
 @pytest.mark.parametrize("key", GOOD)
 def test_one_missing_value_makes_it_no_message(key):
-    assert parse(json.dumps({k: v for k, v in GOOD.items() if k != key}).encode()) is None
+    assert parse_line(json.dumps({k: v for k, v in GOOD.items() if k != key}).encode()) is None
 
 
 def test_keys_of_a_newer_program_are_ignored():
     newer = {**GOOD, "mood": {"x": [1]}, "sender": {**GOOD["sender"], "host": "h"}}
-    assert parse(json.dumps(newer).encode()) == parse(line(ID))
+    assert parse_line(json.dumps(newer).encode()) == parse_line(line(ID))
 
 
 def test_a_half_character_that_somebody_wrote_into_the_file_is_made_whole():
-    found = parse(json.dumps({**GOOD, "body": "a\ud800"}).encode())
+    found = parse_line(json.dumps({**GOOD, "body": "a\ud800"}).encode())
     assert found is not None and found.body == "a\ufffd"
 
 
@@ -124,17 +131,17 @@ almost = st.dictionaries(st.sampled_from([*GOOD, "thread", "attempts"]), json_va
 @example(b"1" * 5_000)
 @example(b"\xff\xfe{\x00}\x00")
 def test_any_bytes_are_a_message_or_none(data):
-    found = parse(data)
+    found = parse_line(data)
     if found is not None:
-        assert may_say(found.sender.kind, found.type)
+        assert may_post(found.sender.kind, found.type)
         found.body.encode()
-        assert parse(json.dumps(found.stored()).encode()) == found
+        assert parse_line(json.dumps(found.stored()).encode()) == found
 
 
 @given(texts, st.integers(min_value=0))
 def test_a_part_of_a_line_is_no_message(text, cut):
     whole = line(ID, text)[:-1]
-    assert parse(whole[: cut % len(whole)]) is None
+    assert parse_line(whole[: cut % len(whole)]) is None
 
 
 @given(texts, st.integers(min_value=1), st.integers(min_value=0))
@@ -142,11 +149,11 @@ def test_no_mixture_of_a_torn_line_and_its_cover_is_a_message(text, cut, seam):
     """A reader may see the bytes while they are being overwritten."""
     whole = line(ID, text)[:-1]
     torn = whole[: cut % len(whole) or 1]
-    over = cover(torn)
+    over = build_filler_line(torn)
     seam %= len(torn) + 1
     for mixture in (torn[:seam] + over[seam:], over[:seam] + torn[seam:], over):
         for part in mixture.split(b"\n"):
-            assert parse(part) is None
+            assert parse_line(part) is None
     assert json.loads(over) == {}
     assert over.count(b"\n") == 1 and over.endswith(b"\n")
     assert len(over) > len(torn)
@@ -155,16 +162,24 @@ def test_no_mixture_of_a_torn_line_and_its_cover_is_a_message(text, cut, seam):
 @given(texts)
 def test_the_id_is_seen_without_reading_the_rest(text):
     made = line(ID, text)
-    assert id_in(made) == id_in(made[:30]) == ID
-    assert id_in(made[:20]) == id_in(b"{}") == id_in(None) == id_in(b'{"id":"20269901') == ""
-    assert id_in(text.encode("utf-8", "surrogatepass")) == ""
+    assert read_line_id(made) == read_line_id(made[:30]) == ID
+    assert (
+        read_line_id(made[:20])
+        == read_line_id(b"{}")
+        == read_line_id(None)
+        == read_line_id(b'{"id":"20269901')
+        == ""
+    )
+    assert read_line_id(text.encode("utf-8", "surrogatepass")) == ""
 
 
 @given(st.binary())
 def test_looking_for_an_id_never_fails(data):
-    assert id_in(data) == ""
-    assert id_in(b'{"id":"' + data) == ""
+    assert read_line_id(data) == ""
+    assert read_line_id(b'{"id":"' + data) == ""
 
 
 def test_an_info_is_what_it_was():
-    assert parse(line(ID, "hello")) == Draft(INFO, "hello", AGENT).message(ID, GOOD["at"])
+    assert parse_line(line(ID, "hello")) == MessageDraft(INFO, "hello", AGENT).message(
+        ID, GOOD["at"]
+    )

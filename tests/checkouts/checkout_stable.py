@@ -7,13 +7,12 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from hostler.checkouts.mirror import Mirror
-from hostler.checkouts.names import Sha, sha
-from hostler.checkouts.place import Identity, Place
-from hostler.checkouts.preparing import Plan, Prepared, prepare
-from hostler.checkouts.remote import Remote
+from hostler.checkouts.checkout import CheckoutLocation, CommitIdentity
+from hostler.checkouts.mirror import Mirror, Remote
+from hostler.checkouts.names import Sha, parse_sha
+from hostler.checkouts.preparation import CheckoutPlan, PreparedCheckout, ensure_checkout
 
-ANN = Identity("Ann Operator", "ann@example.org")
+ANN = CommitIdentity("Ann Operator", "ann@example.org")
 BRANCH = "agent/bugfix/7-crash"
 
 
@@ -52,7 +51,7 @@ class Agent:
         return self.head(cwd)
 
     def head(self, cwd: Path, ref: str = "HEAD") -> Sha:
-        return sha(self("rev-parse", ref, cwd=cwd))
+        return parse_sha(self("rev-parse", ref, cwd=cwd))
 
 
 @dataclass(frozen=True)
@@ -66,11 +65,13 @@ class Stable:
     remote: Remote
 
     @property
-    def place(self) -> Place:
-        return Place(self.root / "checkouts", "stable", "t7")
+    def place(self) -> CheckoutLocation:
+        return CheckoutLocation(self.root / "checkouts", "stable", "t7")
 
-    def prepare(self, branch: str = BRANCH, base: str = "main") -> Prepared:
-        return prepare(self.place, self.mirror, self.remote, Plan(branch, base, ANN))
+    def prepare(self, branch: str = BRANCH, base: str = "main") -> PreparedCheckout:
+        return ensure_checkout(
+            self.place, self.mirror, self.remote, CheckoutPlan(branch, base, ANN)
+        )
 
     def on_remote(self, branch: str = BRANCH) -> str:
         """The commit of a branch on the remote, or an empty text."""

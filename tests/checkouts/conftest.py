@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from checkout_stable import Agent, Stable, plant
 
-from hostler.checkouts.mirror import open_mirror, update
-from hostler.checkouts.place import Checkout
-from hostler.checkouts.preparing import Prepared
-from hostler.checkouts.remote import Remote
+from hostler.checkouts.checkout import Checkout
+from hostler.checkouts.mirror import Remote, fetch_mirror, open_mirror
+from hostler.checkouts.preparation import PreparedCheckout
 from hostler.model import RepoName
 
 
@@ -23,7 +22,7 @@ def seed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home.mkdir()
     origin = plant(root, Agent(home))
     mirror = open_mirror(root / "mirrors", RepoName("octo", "stable"))
-    update(mirror, Remote(f"file://{origin}"))
+    fetch_mirror(mirror, Remote(f"file://{origin}"))
     return root
 
 
@@ -38,10 +37,10 @@ def stable(tmp_path: Path, seed: Path) -> Stable:
 
 
 @pytest.fixture
-def prepared(stable: Stable) -> Prepared:
+def prepared(stable: Stable) -> PreparedCheckout:
     return stable.prepare()
 
 
 @pytest.fixture
-def checkout(prepared: Prepared) -> Checkout:
+def checkout(prepared: PreparedCheckout) -> Checkout:
     return prepared.checkout

@@ -9,16 +9,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hostler.checkouts.names import (
-    SLUG_LENGTH,
-    branch_name,
-    checkpoint_name,
-    component,
-    is_branch,
-    sha,
-    slug,
+    MAX_SLUG_LENGTH,
+    build_branch_name,
+    build_checkpoint_name,
+    is_branch_name,
+    parse_sha,
+    require_path_component,
+    slugify,
 )
 
-HEAD = sha("a1" * 20)
+HEAD = parse_sha("a1" * 20)
 
 
 def git_accepts(name: str) -> bool:
@@ -35,19 +35,22 @@ def git_accepts(name: str) -> bool:
 @example("–" * 300)
 @example("Ünïcödé Straße")
 def test_a_slug_is_plain_short_and_never_empty(title: str) -> None:
-    made = slug(title)
-    assert 1 <= len(made) <= SLUG_LENGTH
+    made = slugify(title)
+    assert 1 <= len(made) <= MAX_SLUG_LENGTH
     assert set(made) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
     assert not made.startswith("-") and not made.endswith("-")
     assert ".." not in made and not made.endswith(".lock") and "@{" not in made
-    assert slug(made) == made
+    assert slugify(made) == made
 
 
 @settings(max_examples=40)
 @given(st.integers(1, 10**9), st.text())
 def test_git_accepts_every_branch_we_name(issue: int, title: str) -> None:
-    for name in (branch_name("bugfix", issue, title), checkpoint_name(issue, title, HEAD)):
-        assert is_branch(name)
+    for name in (
+        build_branch_name("bugfix", issue, title),
+        build_checkpoint_name(issue, title, HEAD),
+    ):
+        assert is_branch_name(name)
         assert git_accepts(name)
 
 
@@ -61,18 +64,18 @@ def test_git_accepts_every_branch_we_name(issue: int, title: str) -> None:
 def test_we_accept_the_branches_that_git_accepts(name: str) -> None:
     # `@` and `@{-1}` are accepted there as ways to say another branch.
     if name != "@" and "@{" not in name:
-        assert is_branch(name) == git_accepts(name)
+        assert is_branch_name(name) == git_accepts(name)
 
 
 @pytest.mark.parametrize("bad", ["", ".", "..", "a/b", ".git", "a..b", "x.lock", "-a", "a\n"])
 def test_a_folder_name_that_could_lead_elsewhere_is_refused(bad: str) -> None:
     with pytest.raises(ValueError, match="folder name"):
-        component(bad)
+        require_path_component(bad)
 
 
 def test_the_branch_says_flow_issue_and_title() -> None:
-    assert branch_name("bugfix", 12, "Crash on start!") == "agent/bugfix/12-crash-on-start"
-    assert checkpoint_name(12, "Crash", HEAD) == "agent/checkpoint/12-crash-a1a1a1a1a1a1"
+    assert build_branch_name("bugfix", 12, "Crash on start!") == "agent/bugfix/12-crash-on-start"
+    assert build_checkpoint_name(12, "Crash", HEAD) == "agent/checkpoint/12-crash-a1a1a1a1a1a1"
     for flow, issue in (("checkpoint", 1), ("a/b", 1), ("bugfix", 0)):
         with pytest.raises(ValueError, match="not a"):
-            branch_name(flow, issue, "x")
+            build_branch_name(flow, issue, "x")

@@ -13,25 +13,25 @@ from typing import Any
 import pytest
 from checkout_stable import ANN, BRANCH, Stable
 
-from hostler.checkouts import beneath
+from hostler.checkouts import agent_folder
 from hostler.checkouts import git as git_module
+from hostler.checkouts.checkout import fetch_task_head
+from hostler.checkouts.commits import commit_all
 from hostler.checkouts.names import Sha
-from hostler.checkouts.preparing import Prepared
-from hostler.checkouts.pushing import guard, push
-from hostler.checkouts.sealing import commit_all
-from hostler.checkouts.view import take
+from hostler.checkouts.preparation import PreparedCheckout
+from hostler.checkouts.push import check_history, push_commit
 
 # As many as there are; a test below counts them.
 STEPS = 18
 
 
-def finish(stable: Stable, prepared: Prepared) -> Sha:
+def finish(stable: Stable, prepared: PreparedCheckout) -> Sha:
     """From an agent's leftovers to a pushed branch, as after a restart: nothing is remembered."""
     checkout = prepared.checkout
     commit_all(checkout, "Work", ANN)
-    head = take(checkout)
-    guard(stable.mirror, head, base=prepared.base, pushed=None)
-    push(stable.mirror, stable.remote, BRANCH, head, expected=None)
+    head = fetch_task_head(checkout)
+    check_history(stable.mirror, head, base=prepared.base, pushed=None)
+    push_commit(stable.mirror, stable.remote, BRANCH, head, expected=None)
     return head
 
 
@@ -48,8 +48,8 @@ def counting(act: Callable[[int], None]) -> None:
 
         return wrapped
 
-    git_module.execute = before(git_module.execute)
-    beneath.write = before(beneath.write)
+    git_module.run_git = before(git_module.run_git)
+    agent_folder.write_file = before(agent_folder.write_file)
 
 
 def in_a_process(work: Callable[[], object]) -> int:
@@ -75,20 +75,20 @@ def die_at(number: int) -> Callable[[int], None]:
 
 
 @pytest.fixture
-def worked(stable: Stable, prepared: Prepared) -> Prepared:
+def worked(stable: Stable, prepared: PreparedCheckout) -> PreparedCheckout:
     stable.agent.commit(prepared.checkout.path, "committed", "x")
     (prepared.checkout.path / "left").write_text("x")
     return prepared
 
 
-def pushed_commits(stable: Stable, prepared: Prepared) -> list[str]:
+def pushed_commits(stable: Stable, prepared: PreparedCheckout) -> list[str]:
     asked = ("log", "--reverse", "--format=%s", f"{prepared.base}..refs/heads/{BRANCH}")
     return stable.agent(*asked, cwd=stable.origin).splitlines()
 
 
 @pytest.mark.parametrize("number", range(1, STEPS + 1))
 def test_killed_before_any_step_the_next_try_pushes_the_work_once(
-    number: int, stable: Stable, worked: Prepared
+    number: int, stable: Stable, worked: PreparedCheckout
 ) -> None:
     def work() -> None:
         counting(die_at(number))
@@ -103,7 +103,7 @@ def test_killed_before_any_step_the_next_try_pushes_the_work_once(
 
 
 def test_every_step_is_killed_by_the_test_above(
-    stable: Stable, worked: Prepared, tmp_path: Path
+    stable: Stable, worked: PreparedCheckout, tmp_path: Path
 ) -> None:
     note = tmp_path / "steps"
 
@@ -116,7 +116,7 @@ def test_every_step_is_killed_by_the_test_above(
 
 
 def test_a_push_that_outlives_its_killed_service_is_found_by_the_next(
-    stable: Stable, worked: Prepared, tmp_path: Path
+    stable: Stable, worked: PreparedCheckout, tmp_path: Path
 ) -> None:
     started, go = tmp_path / "started", tmp_path / "go"
     os.mkfifo(started)

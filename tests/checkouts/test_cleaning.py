@@ -5,15 +5,13 @@ from __future__ import annotations
 import pytest
 from checkout_stable import ANN, BRANCH, Stable, add_submodule, library
 
-from hostler.checkouts.cleaning import checkpoint, clean, keep_and_clean, would_lose
+from hostler.checkouts.agent_folder import empty_trash
+from hostler.checkouts.checkout import Checkout, fetch_task_head
+from hostler.checkouts.cleanup import find_loss, push_checkpoint, remove_checkout, save_and_remove
 from hostler.checkouts.errors import WorkWouldBeLost
-from hostler.checkouts.guard import Move
-from hostler.checkouts.mirror import update
-from hostler.checkouts.place import Checkout
-from hostler.checkouts.preparing import Prepared
-from hostler.checkouts.pushing import push
-from hostler.checkouts.removing import empty_trash
-from hostler.checkouts.view import take
+from hostler.checkouts.mirror import fetch_mirror
+from hostler.checkouts.preparation import PreparedCheckout
+from hostler.checkouts.push import PushMove, push_commit
 
 
 def kept(stable: Stable) -> str:
@@ -26,13 +24,13 @@ def kept(stable: Stable) -> str:
 def test_blocked_work_goes_to_a_branch_of_its_own_once(stable: Stable, checkout: Checkout) -> None:
     stable.agent.commit(checkout.path, "begun", "x")
     (checkout.path / "half").write_text("x")
-    first = checkpoint(checkout, stable.remote, ANN, issue=7, title="Crash on start")
+    first = push_checkpoint(checkout, stable.remote, ANN, issue=7, title="Crash on start")
     assert first.branch == f"agent/checkpoint/7-crash-on-start-{first.commit[:12]}"
     assert stable.on_remote(first.branch) == first.commit
     names = stable.agent("ls-tree", "-r", "--name-only", first.commit, cwd=stable.origin)
     assert {"begun", "half"} <= set(names.splitlines())
-    again = checkpoint(checkout, stable.remote, ANN, issue=7, title="Crash on start")
-    assert (again.commit, again.move) == (first.commit, Move.ALREADY)
+    again = push_checkpoint(checkout, stable.remote, ANN, issue=7, title="Crash on start")
+    assert (again.commit, again.move) == (first.commit, PushMove.ALREADY)
     # The checkout itself is as the agent left it, for it to go on.
     assert stable.agent("status", "--porcelain", cwd=checkout.path) == "?? half"
     assert stable.on_remote() == ""
@@ -44,7 +42,7 @@ def test_a_checkpoint_is_taken_in_whatever_state_the_agent_left(
 ) -> None:
     git, path = stable.agent, checkout.path
     git.commit(path, "begun", "x")
-    take(checkout)
+    fetch_task_head(checkout)
     acts = {
         "detached": ("checkout", "-q", "--detach"),
         "other branch": ("checkout", "-qb", "mine"),
@@ -53,29 +51,29 @@ def test_a_checkpoint_is_taken_in_whatever_state_the_agent_left(
     }
     git(*acts[state], cwd=path)
     (path / "half").write_text("x")
-    made = checkpoint(checkout, stable.remote, ANN, issue=7, title="x")
+    made = push_checkpoint(checkout, stable.remote, ANN, issue=7, title="x")
     names = git("ls-tree", "-r", "--name-only", made.commit, cwd=stable.origin).splitlines()
     assert {"begun", "half"} <= set(names)
 
 
 def test_a_checkout_whose_work_is_pushed_is_removed(stable: Stable, checkout: Checkout) -> None:
     stable.agent.commit(checkout.path, "work", "x")
-    push(stable.mirror, stable.remote, BRANCH, take(checkout), None)
+    push_commit(stable.mirror, stable.remote, BRANCH, fetch_task_head(checkout), None)
     (checkout.path / "debug.log").write_text("ignored")
-    assert not would_lose(checkout)
-    clean(checkout)
+    assert not find_loss(checkout)
+    remove_checkout(checkout)
     assert list(checkout.path.parent.iterdir()) == []
-    clean(checkout)
+    remove_checkout(checkout)
 
 
 def test_work_that_was_pushed_and_merged_away_does_not_hold_a_checkout(
     stable: Stable, checkout: Checkout
 ) -> None:
     stable.agent.commit(checkout.path, "work", "x")
-    push(stable.mirror, stable.remote, BRANCH, take(checkout), None)
+    push_commit(stable.mirror, stable.remote, BRANCH, fetch_task_head(checkout), None)
     stable.agent("update-ref", "-d", f"refs/heads/{BRANCH}", cwd=stable.origin)
-    update(stable.mirror, stable.remote)
-    assert not would_lose(checkout)
+    fetch_mirror(stable.mirror, stable.remote)
+    assert not find_loss(checkout)
 
 
 LEFT = ["dirty", "commit", "other branch", "stash", "tag", "detached", "nested"]
@@ -86,16 +84,16 @@ def test_work_that_exists_nowhere_else_keeps_a_checkout(
     what: str, stable: Stable, checkout: Checkout
 ) -> None:
     leave(what, stable, checkout)
-    assert would_lose(checkout)
+    assert find_loss(checkout)
     with pytest.raises(WorkWouldBeLost) as refused:
-        clean(checkout)
+        remove_checkout(checkout)
     assert refused.value.losses
     assert (checkout.path / "README.md").exists()
     if what == "nested":
         with pytest.raises(WorkWouldBeLost, match="inner/"):
-            keep_and_clean(checkout, ANN)
+            save_and_remove(checkout, ANN)
         return
-    keep_and_clean(checkout, ANN)
+    save_and_remove(checkout, ANN)
     assert not checkout.path.exists()
     assert " work" in kept(stable)
 
@@ -127,7 +125,7 @@ def leave(what: str, stable: Stable, checkout: Checkout) -> None:
 
 def test_looking_removes_nothing(checkout: Checkout) -> None:
     (checkout.path / "work").write_text("x")
-    assert would_lose(checkout).dirty == ("work",)
+    assert find_loss(checkout).dirty == ("work",)
     assert (checkout.path / "work").exists()
 
 
@@ -137,7 +135,7 @@ def test_folders_that_nobody_may_write_are_removed_too(checkout: Checkout) -> No
     (locked / "inner" / "file").touch()
     (locked / "inner").chmod(0o500)
     locked.chmod(0o500)
-    clean(checkout)
+    remove_checkout(checkout)
     assert list(checkout.path.parent.iterdir()) == []
 
 
@@ -151,21 +149,21 @@ def test_a_removal_that_was_cut_off_is_finished_by_the_next(checkout: Checkout) 
 
 
 @pytest.fixture
-def with_submodule(stable: Stable) -> Prepared:
+def with_submodule(stable: Stable) -> PreparedCheckout:
     library(stable, "lib")
     add_submodule(stable, "../lib.git", stable.person(), "lib")
-    update(stable.mirror, stable.remote)
+    fetch_mirror(stable.mirror, stable.remote)
     return stable.prepare()
 
 
-def test_a_submodule_as_it_was_does_not_hold_a_checkout(with_submodule: Prepared) -> None:
-    assert not would_lose(with_submodule.checkout)
-    clean(with_submodule.checkout)
+def test_a_submodule_as_it_was_does_not_hold_a_checkout(with_submodule: PreparedCheckout) -> None:
+    assert not find_loss(with_submodule.checkout)
+    remove_checkout(with_submodule.checkout)
 
 
 @pytest.mark.parametrize("how", ["changed", "committed", "recorded"])
 def test_work_inside_a_submodule_keeps_the_checkout(
-    how: str, stable: Stable, with_submodule: Prepared
+    how: str, stable: Stable, with_submodule: PreparedCheckout
 ) -> None:
     path = with_submodule.checkout.path
     (path / "lib" / "README.md").write_text("changed")
@@ -173,7 +171,9 @@ def test_work_inside_a_submodule_keeps_the_checkout(
         stable.agent.commit(path / "lib", "work", "x")
     if how == "recorded":
         stable.agent("commit", "-qam", "Move the submodule", cwd=path)
-        push(stable.mirror, stable.remote, BRANCH, take(with_submodule.checkout), None)
-    assert would_lose(with_submodule.checkout).submodules == ("lib",)
+        push_commit(
+            stable.mirror, stable.remote, BRANCH, fetch_task_head(with_submodule.checkout), None
+        )
+    assert find_loss(with_submodule.checkout).submodules == ("lib",)
     with pytest.raises(WorkWouldBeLost):
-        keep_and_clean(with_submodule.checkout, ANN)
+        save_and_remove(with_submodule.checkout, ANN)

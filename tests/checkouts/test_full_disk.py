@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 from checkout_stable import ANN, BRANCH, Stable
 
+from hostler.checkouts.checkout import CheckoutLocation, fetch_task_head
+from hostler.checkouts.commits import commit_all
 from hostler.checkouts.errors import DiskFull
-from hostler.checkouts.mirror import Mirror, open_mirror, update
-from hostler.checkouts.place import Place
-from hostler.checkouts.preparing import Plan, prepare
-from hostler.checkouts.sealing import commit_all
-from hostler.checkouts.view import take
+from hostler.checkouts.mirror import Mirror, fetch_mirror, open_mirror
+from hostler.checkouts.preparation import CheckoutPlan, ensure_checkout
 from hostler.model import RepoName
 from missing_tools import skip_without
 
@@ -56,9 +55,11 @@ def test_a_full_disk_is_said_so_and_the_work_goes_on_when_there_is_space(
     stable: Stable, small_disk: Path
 ) -> None:
     mirror: Mirror = open_mirror(small_disk, RepoName("octo", "stable"))
-    update(mirror, stable.remote)
-    place = Place(stable.root / "checkouts", "stable", "t9")
-    checkout = prepare(place, mirror, stable.remote, Plan(BRANCH, "main", ANN)).checkout
+    fetch_mirror(mirror, stable.remote)
+    place = CheckoutLocation(stable.root / "checkouts", "stable", "t9")
+    checkout = ensure_checkout(
+        place, mirror, stable.remote, CheckoutPlan(BRANCH, "main", ANN)
+    ).checkout
     (checkout.path / "work").write_bytes(os.urandom(200_000))
     filler = fill(small_disk)
     with pytest.raises(DiskFull) as full:
@@ -67,4 +68,4 @@ def test_a_full_disk_is_said_so_and_the_work_goes_on_when_there_is_space(
     assert (checkout.path / "work").exists()
     filler.unlink()
     head = commit_all(checkout, "Work", ANN).head
-    assert take(checkout) == head
+    assert fetch_task_head(checkout) == head

@@ -16,15 +16,20 @@ from checkout_stable import ANN, BRANCH, Agent
 
 from hostler.checkouts import git as git_module
 from hostler.checkouts import process
+from hostler.checkouts.checkout import Checkout, CheckoutLocation, fetch_task_head
+from hostler.checkouts.commits import commit_all
 from hostler.checkouts.errors import PushRaced, RemoteDenied, RemoteMissing, RemoteMoved
 from hostler.checkouts.errors import RemoteUnreachable as Unreachable
-from hostler.checkouts.mirror import Mirror, head_of, open_mirror, update
-from hostler.checkouts.place import Checkout, Place
-from hostler.checkouts.preparing import Plan, prepare
-from hostler.checkouts.pushing import Move, push
-from hostler.checkouts.remote import Remote, remote_head
-from hostler.checkouts.sealing import commit_all
-from hostler.checkouts.view import take
+from hostler.checkouts.mirror import (
+    Mirror,
+    Remote,
+    fetch_mirror,
+    open_mirror,
+    read_mirror_ref,
+    read_remote_head,
+)
+from hostler.checkouts.preparation import CheckoutPlan, ensure_checkout
+from hostler.checkouts.push import PushMove, push_commit
 from hostler.model import RepoName
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import Running, running
@@ -54,9 +59,11 @@ class Private:
 
     def work(self) -> Checkout:
         """A prepared checkout with one uncommitted file."""
-        update(self.mirror(), self.remote())
-        place = Place(self.root / "checkouts", "stable", "t1")
-        checkout = prepare(place, self.mirror(), self.remote(), Plan(BRANCH, "", ANN)).checkout
+        fetch_mirror(self.mirror(), self.remote())
+        place = CheckoutLocation(self.root / "checkouts", "stable", "t1")
+        checkout = ensure_checkout(
+            place, self.mirror(), self.remote(), CheckoutPlan(BRANCH, "", ANN)
+        ).checkout
         (checkout.path / "new").write_text("x")
         return checkout
 
@@ -99,18 +106,23 @@ def test_a_token_fetches_and_pushes_and_is_to_be_found_nowhere(
     private: Private, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     argvs: list[str] = []
-    real = git_module.execute
+    real = git_module.run_git
 
-    def noting(child: process.Child) -> git_module.Output:
+    def noting(child: process.ChildProcess) -> git_module.GitOutput:
         argvs.append(" ".join(child.argv))
         return real(child)
 
-    monkeypatch.setattr(git_module, "execute", noting)
+    monkeypatch.setattr(git_module, "run_git", noting)
     with Watch() as watch:
         checkout = private.work()
         head = commit_all(checkout, "Work", ANN).head
-        assert push(private.mirror(), private.remote(), BRANCH, take(checkout), None).commit == head
-    assert remote_head(private.mirror().git(), private.remote(), BRANCH) == head
+        assert (
+            push_commit(
+                private.mirror(), private.remote(), BRANCH, fetch_task_head(checkout), None
+            ).commit
+            == head
+        )
+    assert read_remote_head(private.mirror().git(), private.remote(), BRANCH) == head
     assert any("ls-remote" in line for line in argvs)
     said = "\n".join((*watch.seen, *argvs, repr(private.remote())))
     for secret in secrets_of("bob"):
@@ -141,16 +153,16 @@ def test_a_token_is_asked_for_anew_for_each_command(private: Private) -> None:
         return token_for("bob")
 
     remote = Remote(private.url, provider)
-    update(private.mirror(), remote)
+    fetch_mirror(private.mirror(), remote)
     before = len(asked)
-    remote_head(private.mirror().git(), remote, "main")
+    read_remote_head(private.mirror().git(), remote, "main")
     assert len(asked) == before + 1
 
 
 def test_a_wrong_token_and_none_at_all_are_refused(private: Private) -> None:
     for remote in (Remote(private.url, lambda: "wrong-token-0815"), Remote(private.url)):
         with pytest.raises((RemoteDenied, RemoteMissing)) as refused:
-            update(private.mirror(), remote)
+            fetch_mirror(private.mirror(), remote)
         told = f"{refused.value.lines()} {refused.value.said} {refused.value!r}"
         assert "wrong-token" not in told
         assert base64.b64encode(b"x-access-token:wrong-token-0815").decode() not in told
@@ -159,19 +171,19 @@ def test_a_wrong_token_and_none_at_all_are_refused(private: Private) -> None:
 def test_a_token_without_the_right_to_write_is_refused(private: Private, sandbox: Running) -> None:
     checkout = private.work()
     commit_all(checkout, "Work", ANN)
-    head = take(checkout)
+    head = fetch_task_head(checkout)
     name = "alice/readable"
     sandbox.seed({"repos": [{"name": name, "collaborators": {"dave": "read"}}]})
     remote = Remote(f"{sandbox.url}/{name}.git", lambda: token_for("dave"))
     with pytest.raises(RemoteDenied) as refused:
-        push(private.mirror(), remote, BRANCH, head, None)
+        push_commit(private.mirror(), remote, BRANCH, head, None)
     assert token_for("dave") not in str(refused.value.lines()) + refused.value.said
 
 
 def test_a_repository_that_does_not_exist_is_missing(private: Private, sandbox: Running) -> None:
     remote = Remote(f"{sandbox.url}/alice/nothing.git", lambda: token_for("bob"))
     with pytest.raises(RemoteMissing):
-        update(private.mirror(), remote)
+        fetch_mirror(private.mirror(), remote)
 
 
 def test_a_renamed_repository_has_moved_and_is_not_followed(
@@ -181,12 +193,12 @@ def test_a_renamed_repository_has_moved_and_is_not_followed(
         renamed = alice.patch(f"/repos/{private.name}", json={"name": f"{private.name.name}-new"})
         assert renamed.is_success, renamed.text
     with pytest.raises(RemoteMoved):
-        update(private.mirror(), private.remote())
+        fetch_mirror(private.mirror(), private.remote())
 
 
 def test_a_host_that_does_not_answer_is_unreachable(private: Private) -> None:
     with pytest.raises(Unreachable):
-        update(private.mirror(), Remote("http://127.0.0.1:1/a/b.git"))
+        fetch_mirror(private.mirror(), Remote("http://127.0.0.1:1/a/b.git"))
 
 
 def test_somebody_else_pushes_between_our_look_and_our_push(
@@ -194,13 +206,13 @@ def test_somebody_else_pushes_between_our_look_and_our_push(
 ) -> None:
     checkout = private.work()
     commit_all(checkout, "Work", ANN)
-    head = take(checkout)
+    head = fetch_task_head(checkout)
     rival = rival_push(private, tmp_path)
     meddle_before(monkeypatch, "push", rival)
     with pytest.raises(PushRaced) as raced:
-        push(private.mirror(), private.remote(), BRANCH, head, None)
+        push_commit(private.mirror(), private.remote(), BRANCH, head, None)
     assert raced.value.expected is None
-    assert raced.value.found == remote_head(private.mirror().git(), private.remote(), BRANCH)
+    assert raced.value.found == read_remote_head(private.mirror().git(), private.remote(), BRANCH)
     assert raced.value.found != head
 
 
@@ -220,14 +232,14 @@ def rival_push(private: Private, tmp_path: Path) -> Callable[[], None]:
 
 
 def meddle_before(monkeypatch: pytest.MonkeyPatch, verb: str, act: Callable[[], None]) -> None:
-    real = git_module.execute
+    real = git_module.run_git
 
-    def meddling(child: process.Child) -> git_module.Output:
+    def meddling(child: process.ChildProcess) -> git_module.GitOutput:
         if child.argv[1] == verb:
             act()
         return real(child)
 
-    monkeypatch.setattr(git_module, "execute", meddling)
+    monkeypatch.setattr(git_module, "run_git", meddling)
 
 
 def test_an_answer_that_is_lost_after_the_push_is_a_success(
@@ -235,18 +247,20 @@ def test_an_answer_that_is_lost_after_the_push_is_a_success(
 ) -> None:
     checkout = private.work()
     commit_all(checkout, "Work", ANN)
-    head = take(checkout)
-    real = git_module.execute
+    head = fetch_task_head(checkout)
+    real = git_module.run_git
 
-    def losing(child: process.Child) -> git_module.Output:
+    def losing(child: process.ChildProcess) -> git_module.GitOutput:
         done = real(child)
         if child.argv[1] == "push":
-            return git_module.Output(128, b"", "fatal: the remote end hung up unexpectedly")
+            return git_module.GitOutput(128, b"", "fatal: the remote end hung up unexpectedly")
         return done
 
-    monkeypatch.setattr(git_module, "execute", losing)
-    assert push(private.mirror(), private.remote(), BRANCH, head, None).move is Move.CREATE
-    assert head_of(private.mirror(), f"refs/hostler/pushed/{BRANCH}") == head
+    monkeypatch.setattr(git_module, "run_git", losing)
+    assert (
+        push_commit(private.mirror(), private.remote(), BRANCH, head, None).move is PushMove.CREATE
+    )
+    assert read_mirror_ref(private.mirror(), f"refs/hostler/pushed/{BRANCH}") == head
 
 
 @pytest.mark.parametrize(
@@ -269,7 +283,7 @@ def test_a_token_in_our_own_environment_does_not_reach_git(
     private: Private, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", "hush-hush")
-    assert "hush-hush" not in git_module.base_environment().values()
+    assert "hush-hush" not in git_module.build_base_environment().values()
     assert os.environ["GITHUB_TOKEN"] == "hush-hush"
 
 
@@ -280,7 +294,7 @@ def test_no_proxy_is_asked_for_what_is_on_this_machine(
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    update(private.mirror(), private.remote())
+    fetch_mirror(private.mirror(), private.remote())
 
 
 @pytest.mark.parametrize(
@@ -300,4 +314,4 @@ def test_the_operators_hosts_without_a_proxy_stay_so(
         monkeypatch.delenv(name, raising=False)
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    assert git_module.base_environment()["no_proxy"] == passed
+    assert git_module.build_base_environment()["no_proxy"] == passed

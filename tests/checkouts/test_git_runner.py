@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from checkout_stable import Stable
 
-from hostler.checkouts import complaints, errors, git
-from hostler.checkouts.git import Access, Git, version
-from hostler.checkouts.mirror import CONFIG, Mirror, head_of, make_bare
+from hostler.checkouts import errors, git
+from hostler.checkouts.git import Git, RemoteAccess, require_version
+from hostler.checkouts.mirror import MIRROR_CONFIG, Mirror, create_bare_repo, read_mirror_ref
 from hostler.model import RepoName
 
 
 @pytest.fixture
 def mirror(tmp_path: Path) -> Mirror:
-    make_bare(tmp_path / "m.git")
+    create_bare_repo(tmp_path / "m.git")
     return Mirror(tmp_path / "m.git", RepoName("a", "b"))
 
 
@@ -42,10 +42,10 @@ def test_nothing_of_our_environment_reaches_git(
     assert seen["GIT_ALLOW_PROTOCOL"] == ""
 
 
-@pytest.mark.parametrize(("key", "value"), git.OVERRIDES)
+@pytest.mark.parametrize(("key", "value"), git.CONFIG_OVERRIDES)
 def test_no_repository_can_override_what_we_set(mirror: Mirror, key: str, value: str) -> None:
     section, name = key.split(".")
-    (mirror.path / "config").write_text(f"{CONFIG}[{section}]\n\t{name} = theirs\n")
+    (mirror.path / "config").write_text(f"{MIRROR_CONFIG}[{section}]\n\t{name} = theirs\n")
     assert Git(mirror.path, mirror.path)("config", key).text == value
 
 
@@ -54,14 +54,14 @@ def test_a_missing_git_is_said_so(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(errors.GitMissing, match="not installed"):
-        version()
+        require_version()
 
 
 def test_an_old_git_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert version() >= git.OLDEST
+    assert require_version() >= git.MIN_VERSION
     fake_git(tmp_path, monkeypatch, "echo git version 2.20.1")
     with pytest.raises(errors.GitTooOld) as refused:
-        version()
+        require_version()
     assert refused.value.found == "2.20.1"
 
 
@@ -85,7 +85,7 @@ def test_a_git_that_never_ends_is_ended_with_its_children(
 def test_a_git_that_says_too_much_is_an_error(
     mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(git, "OUTPUT_LIMIT", 1000)
+    monkeypatch.setattr(git, "MAX_OUTPUT_BYTES", 1000)
     fake_git(tmp_path, monkeypatch, "head -c 100000 /dev/zero")
     with pytest.raises(errors.GitFailed, match="more than"):
         mirror.git()("status")
@@ -98,7 +98,9 @@ def test_only_the_end_of_what_a_failing_git_says_is_kept(
     with pytest.raises(errors.GitFailed) as failed:
         mirror.git()("status")
     assert (failed.value.verb, failed.value.code) == ("status", 3)
-    assert failed.value.said.endswith("the cause") and len(failed.value.said) <= git.SAID_LIMIT
+    assert (
+        failed.value.said.endswith("the cause") and len(failed.value.said) <= git.MAX_STDERR_BYTES
+    )
 
 
 SAYINGS = {
@@ -125,19 +127,19 @@ SAYINGS = {
 
 @pytest.mark.parametrize("said", SAYINGS)
 def test_what_git_says_becomes_a_type(said: str) -> None:
-    found = complaints.translate("fetch", 128, said, "https://x/", Path("/p"))
+    found = git.error_from_output("fetch", 128, said, "https://x/", Path("/p"))
     assert type(found).__name__ == SAYINGS[said]
     assert found.lines()
 
 
 def test_a_host_that_denies_us_is_quoted() -> None:
     said = "remote: Permission to a/b.git denied to c.\nfatal: returned error: 403"
-    found = complaints.translate("push", 128, said, "https://x/", Path("/p"))
+    found = git.error_from_output("push", 128, said, "https://x/", Path("/p"))
     assert found.what.endswith("refuses our credentials: Permission to a/b.git denied to c.")
 
 
 def test_a_remotes_complaint_is_only_read_from_commands_that_talk_to_one() -> None:
-    found = complaints.translate("read-tree", 128, "fatal: early EOF", "", Path("/p"))
+    found = git.error_from_output("read-tree", 128, "fatal: early EOF", "", Path("/p"))
     assert isinstance(found, errors.GitFailed)
 
 
@@ -145,7 +147,9 @@ def test_secrets_are_cut_from_what_git_says(
     mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_git(tmp_path, monkeypatch, "env >&2; exit 1")
-    access = Access("https://x/", frozenset({"https"}), (("a.b", "hush-1234"),), ("hush-1234",))
+    access = RemoteAccess(
+        "https://x/", frozenset({"https"}), (("a.b", "hush-1234"),), ("hush-1234",)
+    )
     with pytest.raises(errors.GitFailed) as failed:
         mirror.git().using(access)("fetch")
     assert "hush" not in failed.value.said and "***" in failed.value.said
@@ -164,8 +168,8 @@ def test_the_drawn_tree_of_errors_is_true() -> None:
 
 
 def test_a_protocol_that_was_not_allowed_is_not_spoken(stable: Stable) -> None:
-    git_here = stable.mirror.git().using(Access("x", frozenset({"https"})))
+    git_here = stable.mirror.git().using(RemoteAccess("x", frozenset({"https"})))
     for url in (stable.remote.url, "ext::true"):
         with pytest.raises(errors.GitFailed, match="not allowed"):
             git_here("ls-remote", url)
-    assert head_of(stable.mirror, "refs/heads/main")
+    assert read_mirror_ref(stable.mirror, "refs/heads/main")

@@ -21,7 +21,7 @@ ENV = {"PATH": os.environ["PATH"]}
 @pytest.fixture(autouse=True)
 def afterwards() -> Iterator[None]:
     yield
-    process.unhalt()
+    process.allow_children()
 
 
 def test_leaving_ends_a_command_with_its_whole_tree_and_is_no_result(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_leaving_ends_a_command_with_its_whole_tree_and_is_no_result(tmp_path: P
     said = b""
     while not said:
         said = os.read(reading, 10)
-    process.halt()
+    process.halt_children()
     worker.join(60)
     assert heard == ["halted"]
     while os.read(reading, 10):
@@ -52,13 +52,13 @@ def test_leaving_ends_a_command_with_its_whole_tree_and_is_no_result(tmp_path: P
 
 
 def test_nothing_is_started_after_leaving_until_it_is_taken_back(tmp_path: Path) -> None:
-    process.halt()
-    process.halt()
+    process.halt_children()
+    process.halt_children()
     with pytest.raises(process.Halted):
         run_command("touch made", tmp_path, ENV, seconds=60)
     assert not (tmp_path / "made").exists()
-    process.unhalt()
-    process.unhalt()
+    process.allow_children()
+    process.allow_children()
     assert run_command("touch made", tmp_path, ENV, seconds=60).passed
 
 
@@ -68,7 +68,7 @@ from pathlib import Path
 from hostler.checkouts import process
 from hostler.checkouts.commands import run_command
 
-process.own_children(sys.argv[1])
+process.set_child_owner(sys.argv[1])
 run_command("setsid sleep 600 & echo here > ready; sleep 600", Path(sys.argv[2]), {}, seconds=600)
 """
 
@@ -84,15 +84,15 @@ def test_what_a_killed_owner_left_is_swept_and_nothing_else(tmp_path: Path) -> N
         child.wait()
         assert count
     try:
-        assert process.sweep_children(mine) >= 2
-        assert process.sweep_children(mine) == 0
+        assert process.kill_orphaned_children(mine) >= 2
+        assert process.kill_orphaned_children(mine) == 0
     finally:
         # The other owner's are still there: a name that begins alike is another name.
-        assert process.sweep_children(other) >= 2
+        assert process.kill_orphaned_children(other) >= 2
 
 
 def test_a_halt_asked_for_before_the_first_wait_wakes_it() -> None:
-    halt = process._Halt()
+    halt = process._HaltSignal()
     halt.ask()
     assert select.select([halt.descriptor()], [], [], 0)[0]
     halt.close()

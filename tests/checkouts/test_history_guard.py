@@ -12,9 +12,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hostler.checkouts.errors import HistoryRewritten
-from hostler.checkouts.guard import Move, Verdict, arrived, judge, plan_push, require_history
-from hostler.checkouts.mirror import Mirror, is_ancestor, make_bare
-from hostler.checkouts.names import Sha, sha
+from hostler.checkouts.mirror import Mirror, create_bare_repo, is_ancestor
+from hostler.checkouts.names import Sha, parse_sha
+from hostler.checkouts.push import (
+    HistoryVerdict,
+    PushMove,
+    has_arrived,
+    judge_history,
+    plan_push,
+    require_history,
+)
 from hostler.model import RepoName
 
 
@@ -49,15 +56,19 @@ def histories(draw: st.DrawFn) -> History:
 
 
 def named(numbers: int) -> list[Sha]:
-    return [sha(f"{number:040x}") for number in range(1, numbers + 1)]
+    return [parse_sha(f"{number:040x}") for number in range(1, numbers + 1)]
 
 
-def expected_verdict(history: History, head: int, base: int, pushed: int | None) -> Verdict:
+def expected_verdict(history: History, head: int, base: int, pushed: int | None) -> HistoryVerdict:
     if pushed is not None and not history.reaches(pushed, head):
-        return Verdict.PUSHED_LOST
+        return HistoryVerdict.PUSHED_LOST
     if not history.reaches(base, head):
-        return Verdict.BASE_LOST
-    return Verdict.UNCHANGED if head == (base if pushed is None else pushed) else Verdict.GROWN
+        return HistoryVerdict.BASE_LOST
+    return (
+        HistoryVerdict.UNCHANGED
+        if head == (base if pushed is None else pushed)
+        else HistoryVerdict.GROWN
+    )
 
 
 @given(histories(), st.data())
@@ -71,14 +82,16 @@ def test_the_guard_agrees_with_a_model(history: History, data: st.DataObject) ->
         return history.reaches(names.index(older), names.index(newer))
 
     was = None if pushed is None else names[pushed]
-    verdict = judge(known, names[head], base=names[base], pushed=was)
+    verdict = judge_history(known, names[head], base=names[base], pushed=was)
     assert verdict is expected_verdict(history, head, base, pushed)
-    if verdict in {Verdict.GROWN, Verdict.UNCHANGED}:
+    if verdict in {HistoryVerdict.GROWN, HistoryVerdict.UNCHANGED}:
         assert require_history(known, names[head], base=names[base], pushed=was) is verdict
     else:
         with pytest.raises(HistoryRewritten) as refused:
             require_history(known, names[head], base=names[base], pushed=was)
-        assert refused.value.missing == (was if verdict is Verdict.PUSHED_LOST else names[base])
+        assert refused.value.missing == (
+            was if verdict is HistoryVerdict.PUSHED_LOST else names[base]
+        )
 
 
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -87,7 +100,7 @@ def test_git_agrees_with_the_model(
     tmp_path_factory: pytest.TempPathFactory, history: History
 ) -> None:
     path = tmp_path_factory.mktemp("history") / "m.git"
-    make_bare(path)
+    create_bare_repo(path)
     mirror = Mirror(path, RepoName("a", "b"))
     marks = path / "marks"
     subprocess.run(
@@ -104,7 +117,7 @@ def test_git_agrees_with_the_model(
 
 def names_of(marks: Path) -> list[Sha]:
     lines = sorted(marks.read_text().splitlines(), key=lambda line: int(line[1:].split()[0]))
-    return [sha(line.split()[1]) for line in lines]
+    return [parse_sha(line.split()[1]) for line in lines]
 
 
 COMMITS = st.sampled_from(named(3))
@@ -115,11 +128,11 @@ def test_a_push_happens_only_from_what_was_expected(
     found: Sha | None, expected: Sha | None, new: Sha
 ) -> None:
     move = plan_push(found, expected, new)
-    assert (move is Move.ALREADY) == (found == new)
-    if move in {Move.CREATE, Move.ADVANCE}:
+    assert (move is PushMove.ALREADY) == (found == new)
+    if move in {PushMove.CREATE, PushMove.ADVANCE}:
         assert found == expected
-        assert (move is Move.CREATE) == (found is None)
-    if move is Move.RACED:
+        assert (move is PushMove.CREATE) == (found is None)
+    if move is PushMove.RACED:
         assert found != expected
 
 
@@ -129,7 +142,7 @@ def test_a_commit_has_arrived_if_the_remote_has_it_or_more() -> None:
     def follows(older: Sha, newer: Sha) -> bool:
         return (older, newer) == (old, new)
 
-    assert arrived(follows, old, old)
-    assert arrived(follows, new, old)
-    assert not arrived(follows, other, old)
-    assert not arrived(follows, None, old)
+    assert has_arrived(follows, old, old)
+    assert has_arrived(follows, new, old)
+    assert not has_arrived(follows, other, old)
+    assert not has_arrived(follows, None, old)

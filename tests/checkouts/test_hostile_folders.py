@@ -13,18 +13,14 @@ import pytest
 from checkout_stable import ANN, BRANCH, Stable
 
 from file_rights import holds_without_rights
-from hostler.checkouts import inspection
-from hostler.checkouts.cleaning import keep_and_clean
+from hostler.checkouts import agent_folder
+from hostler.checkouts.checkout import Checkout, fetch_task_head
+from hostler.checkouts.cleanup import save_and_remove
+from hostler.checkouts.commits import commit_all, read_status
 from hostler.checkouts.errors import CheckoutTampered, GitFailed
-from hostler.checkouts.mirror import head_of, open_mirror
-from hostler.checkouts.place import Checkout
-from hostler.checkouts.preparing import Prepared
-from hostler.checkouts.pushing import push
-from hostler.checkouts.refreshing import refresh
-from hostler.checkouts.remote import Remote
-from hostler.checkouts.sealing import commit_all
-from hostler.checkouts.status import status
-from hostler.checkouts.view import take
+from hostler.checkouts.mirror import Remote, open_mirror, read_mirror_ref
+from hostler.checkouts.preparation import PreparedCheckout, refresh_checkout
+from hostler.checkouts.push import push_commit
 from hostler.model import RepoName
 
 
@@ -36,7 +32,7 @@ def test_objects_of_another_repository_cannot_be_borrowed(
     alternates = checkout.path / ".git" / "objects" / "info" / "alternates"
     alternates.write_text(alternates.read_text() + f"{secret}/objects\n")
     with pytest.raises(CheckoutTampered, match="borrowed from elsewhere"):
-        take(checkout)
+        fetch_task_head(checkout)
 
 
 def as_a_file(git: Path, elsewhere: Path) -> None:
@@ -105,8 +101,8 @@ def test_a_git_folder_that_is_not_as_we_made_it_is_refused(
     TAMPERING[name](checkout.path / ".git", elsewhere)
     with pytest.raises(CheckoutTampered) as refused:
         commit_all(checkout, "x", ANN)
-        status(checkout, "main")
-        keep_and_clean(checkout, ANN)
+        read_status(checkout, "main")
+        save_and_remove(checkout, ANN)
     assert refused.value.remedy
     assert (checkout.path / "work").exists()
     assert stable.on_remote() == ""
@@ -120,10 +116,10 @@ def test_a_git_folder_that_was_closed_to_us_is_refused(checkout: Checkout, part:
 
     def is_refused() -> bool:
         try:
-            inspection.require_checkout(checkout.path)
-            inspection.head(checkout.path)
-            inspection.local_refs(checkout.path)
-            inspection.require_objects(checkout.path, checkout.mirror.objects)
+            agent_folder.require_checkout(checkout.path)
+            agent_folder.read_head(checkout.path)
+            agent_folder.read_local_refs(checkout.path)
+            agent_folder.require_objects(checkout.path, checkout.mirror.objects)
         except CheckoutTampered as refused:
             return "may not open" in refused.what
         return False
@@ -134,7 +130,7 @@ def test_a_git_folder_that_was_closed_to_us_is_refused(checkout: Checkout, part:
 def test_a_branch_that_is_not_an_object_is_refused(stable: Stable, checkout: Checkout) -> None:
     (checkout.path / ".git").joinpath(*BRANCH_REF).write_text("f" * 40 + "\n")
     with pytest.raises(GitFailed):
-        take(checkout)
+        fetch_task_head(checkout)
 
 
 def put_object(checkout: Checkout, kind: bytes, body: bytes, name: str = "") -> str:
@@ -152,7 +148,9 @@ def commit_of(tree: str, parent: str) -> bytes:
     return f"tree {tree}\nparent {parent}\nauthor {person}\ncommitter {person}\n\nx\n".encode()
 
 
-def test_a_tree_with_a_git_folder_inside_is_refused(stable: Stable, prepared: Prepared) -> None:
+def test_a_tree_with_a_git_folder_inside_is_refused(
+    stable: Stable, prepared: PreparedCheckout
+) -> None:
     checkout = prepared.checkout
     blob = put_object(checkout, b"blob", b"[core]\n")
     inner = put_object(checkout, b"tree", b"100644 config\0" + bytes.fromhex(blob))
@@ -160,28 +158,30 @@ def test_a_tree_with_a_git_folder_inside_is_refused(stable: Stable, prepared: Pr
     head = put_object(checkout, b"commit", commit_of(tree, prepared.base))
     (checkout.path / ".git").joinpath(*BRANCH_REF).write_text(head + "\n")
     with pytest.raises(GitFailed):
-        take(checkout)
-    assert head_of(stable.mirror, checkout.ref("heads")) is None
+        fetch_task_head(checkout)
+    assert read_mirror_ref(stable.mirror, checkout.ref("heads")) is None
 
 
-def test_an_object_under_a_false_name_is_not_believed(stable: Stable, prepared: Prepared) -> None:
+def test_an_object_under_a_false_name_is_not_believed(
+    stable: Stable, prepared: PreparedCheckout
+) -> None:
     checkout = prepared.checkout
     tree = stable.agent("rev-parse", "HEAD^{tree}", cwd=checkout.path)
     false = put_object(checkout, b"commit", commit_of(tree, prepared.base), name="ab" * 20)
     (checkout.path / ".git").joinpath(*BRANCH_REF).write_text(false + "\n")
     with pytest.raises(GitFailed):
-        take(checkout)
-    assert head_of(stable.mirror, checkout.ref("heads")) is None
+        fetch_task_head(checkout)
+    assert read_mirror_ref(stable.mirror, checkout.ref("heads")) is None
 
 
 def test_more_objects_than_a_task_needs_are_refused_unread(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inspection, "OBJECTS_LIMIT", 1_000_000)
+    monkeypatch.setattr(agent_folder, "MAX_OBJECTS_BYTES", 1_000_000)
     with (checkout.path / ".git" / "objects" / "huge").open("wb") as file:
         file.truncate(2_000_000)
     with pytest.raises(CheckoutTampered, match="2000"):
-        take(checkout)
+        fetch_task_head(checkout)
 
 
 def test_links_in_the_checkout_are_committed_as_links_and_never_written_through(
@@ -200,8 +200,8 @@ def test_links_in_the_checkout_are_committed_as_links_and_never_written_through(
     listed = stable.agent("ls-tree", "-r", head, cwd=stable.mirror.path)
     assert "120000" in listed and "src/app.py" not in listed
     assert (precious / "app.py").read_text() == "mine"
-    push(stable.mirror, stable.remote, BRANCH, take(checkout), None)
-    keep_and_clean(checkout, ANN)
+    push_commit(stable.mirror, stable.remote, BRANCH, fetch_task_head(checkout), None)
+    save_and_remove(checkout, ANN)
     assert (precious / "app.py").read_text() == "mine"
 
 
@@ -214,7 +214,7 @@ def test_a_linked_folder_of_refs_is_not_written_through(
     shutil.rmtree(remotes, ignore_errors=True)
     remotes.symlink_to(precious)
     with pytest.raises(CheckoutTampered):
-        refresh(checkout, "main")
+        refresh_checkout(checkout, "main")
     assert list(precious.iterdir()) == []
 
 
@@ -230,4 +230,4 @@ def test_a_task_of_one_repository_does_not_reach_another_mirror(stable: Stable) 
     other = open_mirror(stable.root / "mirrors", RepoName("octo", "other"))
     checkout = stable.prepare().checkout
     with pytest.raises(CheckoutTampered):
-        take(Checkout(checkout.place, other, BRANCH))
+        fetch_task_head(Checkout(checkout.place, other, BRANCH))

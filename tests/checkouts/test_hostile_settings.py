@@ -10,16 +10,13 @@ from pathlib import Path
 import pytest
 from checkout_stable import ANN, BRANCH, Stable
 
-from hostler.checkouts.cleaning import checkpoint, keep_and_clean, would_lose
-from hostler.checkouts.mirror import update
+from hostler.checkouts.checkout import Checkout, fetch_task_head
+from hostler.checkouts.cleanup import find_loss, push_checkpoint, save_and_remove
+from hostler.checkouts.commits import commit_all, read_status
+from hostler.checkouts.mirror import fetch_mirror
 from hostler.checkouts.names import Sha
-from hostler.checkouts.place import Checkout
-from hostler.checkouts.preparing import Prepared
-from hostler.checkouts.pushing import guard, push
-from hostler.checkouts.refreshing import refresh
-from hostler.checkouts.sealing import commit_all
-from hostler.checkouts.status import status
-from hostler.checkouts.view import take
+from hostler.checkouts.preparation import PreparedCheckout, refresh_checkout
+from hostler.checkouts.push import check_history, push_commit
 
 
 @pytest.fixture
@@ -45,19 +42,19 @@ def evil(tmp_path: Path, marker: Path) -> str:
     return str(program)
 
 
-def whole_round(stable: Stable, prepared: Prepared) -> Sha:
+def whole_round(stable: Stable, prepared: PreparedCheckout) -> Sha:
     """Everything that we ever do with a checkout after its agent has left."""
     checkout = prepared.checkout
-    status(checkout, "main")
-    refresh(checkout, "main")
+    read_status(checkout, "main")
+    refresh_checkout(checkout, "main")
     made = commit_all(checkout, "Work", ANN)
-    head = take(checkout)
+    head = fetch_task_head(checkout)
     assert head == made.head
-    guard(stable.mirror, head, base=prepared.base, pushed=None)
-    push(stable.mirror, stable.remote, BRANCH, head, prepared.pushed)
-    checkpoint(checkout, stable.remote, ANN, issue=7, title="Crash")
-    would_lose(checkout)
-    keep_and_clean(checkout, ANN)
+    check_history(stable.mirror, head, base=prepared.base, pushed=None)
+    push_commit(stable.mirror, stable.remote, BRANCH, head, prepared.pushed)
+    push_checkpoint(checkout, stable.remote, ANN, issue=7, title="Crash")
+    find_loss(checkout)
+    save_and_remove(checkout, ANN)
     return head
 
 
@@ -155,7 +152,7 @@ ATTACKS: dict[str, Callable[[Path, str, Path], None]] = {
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_no_setting_of_an_agent_runs_code_or_redirects_a_push(
-    name: str, stable: Stable, prepared: Prepared, marker: Path, decoy: Path, evil: str
+    name: str, stable: Stable, prepared: PreparedCheckout, marker: Path, decoy: Path, evil: str
 ) -> None:
     path = prepared.checkout.path
     stable.agent.commit(path, "committed", "x")
@@ -164,8 +161,8 @@ def test_no_setting_of_an_agent_runs_code_or_redirects_a_push(
     marker.unlink(missing_ok=True)
     if name == "a submodule's settings":
         head = commit_all(prepared.checkout, "Work", ANN).head
-        assert would_lose(prepared.checkout).submodules == ("inner",)
-        push(stable.mirror, stable.remote, BRANCH, take(prepared.checkout), None)
+        assert find_loss(prepared.checkout).submodules == ("inner",)
+        push_commit(stable.mirror, stable.remote, BRANCH, fetch_task_head(prepared.checkout), None)
     else:
         head = whole_round(stable, prepared)
     assert not marker.exists(), marker.read_text()
@@ -185,7 +182,7 @@ def test_the_same_settings_do_run_code_in_a_git_that_reads_them(
 
 
 def test_replaced_objects_and_grafts_do_not_change_history(
-    stable: Stable, prepared: Prepared
+    stable: Stable, prepared: PreparedCheckout
 ) -> None:
     path, git = prepared.checkout.path, stable.agent
     git("checkout", "-q", "--orphan", "alone", cwd=path)
@@ -196,9 +193,9 @@ def test_replaced_objects_and_grafts_do_not_change_history(
     (path / ".git" / "info" / "grafts").write_text(f"{head} {prepared.base}\n")
     git("commit-graph", "write", "--reachable", cwd=path, check=False)
     assert git("merge-base", head, prepared.base, cwd=path) == prepared.base
-    taken = take(prepared.checkout)
+    taken = fetch_task_head(prepared.checkout)
     with pytest.raises(Exception, match="rewritten"):
-        guard(stable.mirror, taken, base=prepared.base, pushed=None)
+        check_history(stable.mirror, taken, base=prepared.base, pushed=None)
 
 
 def test_submodules_speak_no_protocol_that_runs_programs(
@@ -215,7 +212,7 @@ def test_submodules_speak_no_protocol_that_runs_programs(
     stable.agent("add", ".gitmodules", cwd=person)
     stable.agent("commit", "-qm", "Add submodules", cwd=person)
     stable.agent("push", "-q", "origin", "main", cwd=person)
-    update(stable.mirror, stable.remote)
+    fetch_mirror(stable.mirror, stable.remote)
     prepared = stable.prepare()
     assert prepared.missing_submodules == ("x", "y")
     assert not marker.exists()

@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 from checkout_stable import ANN, BRANCH, Stable, add_submodule, library
 
-from hostler.checkouts import preparing
+from hostler.checkouts import preparation
+from hostler.checkouts.checkout import CheckoutLocation, CommitIdentity, fetch_task_head
 from hostler.checkouts.errors import BranchMissing, CheckoutMissing, CheckoutTampered
-from hostler.checkouts.mirror import update
-from hostler.checkouts.place import Identity, Place
-from hostler.checkouts.preparing import Plan, Prepared, prepare
-from hostler.checkouts.view import take
+from hostler.checkouts.mirror import fetch_mirror
+from hostler.checkouts.preparation import CheckoutPlan, PreparedCheckout, ensure_checkout
 
 
 def test_a_checkout_is_a_shared_clone_on_the_tasks_branch(
-    stable: Stable, prepared: Prepared
+    stable: Stable, prepared: PreparedCheckout
 ) -> None:
     git, path = stable.agent, prepared.checkout.path
     assert path == stable.root / "checkouts" / "stable" / "t7"
@@ -33,7 +32,7 @@ def test_a_checkout_is_a_shared_clone_on_the_tasks_branch(
 
 
 def test_an_agent_that_pushes_by_itself_is_told_who_pushes(
-    stable: Stable, prepared: Prepared
+    stable: Stable, prepared: PreparedCheckout
 ) -> None:
     stable.agent.commit(prepared.checkout.path, "x", "x")
     with pytest.raises(AssertionError, match="hostler"):
@@ -42,12 +41,12 @@ def test_an_agent_that_pushes_by_itself_is_told_who_pushes(
 
 
 def test_preparing_again_finds_the_checkout_and_its_base(
-    stable: Stable, prepared: Prepared
+    stable: Stable, prepared: PreparedCheckout
 ) -> None:
     stable.agent.commit(prepared.checkout.path, "work", "x")
     stable.agent.commit(stable.person(), "theirs", "x")
     stable.agent("push", "-q", "origin", "main", cwd=stable.person())
-    update(stable.mirror, stable.remote)
+    fetch_mirror(stable.mirror, stable.remote)
     again = stable.prepare()
     assert (again.created, again.base, again.checkout) == (False, prepared.base, prepared.checkout)
     assert (again.checkout.path / "work").exists()
@@ -58,16 +57,16 @@ def test_work_starts_from_another_base_branch(stable: Stable) -> None:
     stable.agent("checkout", "-qb", "release/2", cwd=person)
     head = stable.agent.commit(person, "release", "2")
     stable.agent("push", "-q", "origin", "release/2", cwd=person)
-    update(stable.mirror, stable.remote)
+    fetch_mirror(stable.mirror, stable.remote)
     prepared = stable.prepare(base="release/2")
     assert prepared.base == head
     assert (prepared.checkout.path / "release").exists()
     with pytest.raises(BranchMissing):
-        prepare(
-            Place(stable.root / "checkouts", "stable", "t8"),
+        ensure_checkout(
+            CheckoutLocation(stable.root / "checkouts", "stable", "t8"),
             stable.mirror,
             stable.remote,
-            Plan("agent/bugfix/8-x", "release/3", ANN),
+            CheckoutPlan("agent/bugfix/8-x", "release/3", ANN),
         )
     assert not (stable.root / "checkouts" / "stable" / "t8").exists()
 
@@ -78,7 +77,7 @@ def test_a_branch_that_the_remote_has_is_continued(stable: Stable) -> None:
     stable.agent("checkout", "-qb", BRANCH, cwd=person)
     head = stable.agent.commit(person, "begun", "x")
     stable.agent("push", "-q", "origin", BRANCH, cwd=person)
-    update(stable.mirror, stable.remote)
+    fetch_mirror(stable.mirror, stable.remote)
     prepared = stable.prepare()
     assert (prepared.pushed, prepared.base) == (head, base)
     assert stable.agent.head(prepared.checkout.path) == head
@@ -90,7 +89,7 @@ def test_a_checkout_appears_whole_or_not_at_all(
     def broken(path: Path, remote: object) -> tuple[str, ...]:
         raise OSError("cut off")
 
-    monkeypatch.setattr(preparing, "fill_submodules", broken)
+    monkeypatch.setattr(preparation, "fetch_submodules", broken)
     with pytest.raises(OSError, match="cut off"):
         stable.prepare()
     assert list((stable.root / "checkouts" / "stable").iterdir()) == []
@@ -117,7 +116,7 @@ def test_a_folder_that_is_not_ours_is_left_alone(stable: Stable) -> None:
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "a <b>"])
 def test_an_identity_that_git_would_bend_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="committer"):
-        Identity(name, "a@b")
+        CommitIdentity(name, "a@b")
 
 
 def test_submodules_are_filled_also_nested_and_relative_ones(stable: Stable) -> None:
@@ -125,20 +124,20 @@ def test_submodules_are_filled_also_nested_and_relative_ones(stable: Stable) -> 
     lib = library(stable, "lib")
     add_submodule(stable, f"file://{stable.root}/deep.git", lib, "deep")
     add_submodule(stable, "../lib.git", stable.person(), "vendor/lib")
-    update(stable.mirror, stable.remote)
+    fetch_mirror(stable.mirror, stable.remote)
     prepared = stable.prepare()
     path = prepared.checkout.path
     assert prepared.missing_submodules == ()
     assert (path / "vendor" / "lib" / "deep" / "README.md").exists()
     stable.agent.commit(path, "work", "x")
-    assert take(prepared.checkout) == stable.agent.head(path)
+    assert fetch_task_head(prepared.checkout) == stable.agent.head(path)
 
 
 def test_a_submodule_that_cannot_be_had_is_named_and_the_rest_goes_on(stable: Stable) -> None:
     library(stable, "lib")
     add_submodule(stable, f"file://{stable.root}/lib.git", stable.person(), "lib")
     (stable.root / "lib.git").rename(stable.root / "gone.git")
-    update(stable.mirror, stable.remote)
+    fetch_mirror(stable.mirror, stable.remote)
     prepared = stable.prepare()
     assert prepared.missing_submodules == ("lib",)
     assert (prepared.checkout.path / "README.md").exists()

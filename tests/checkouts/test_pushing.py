@@ -8,19 +8,17 @@ import pytest
 from checkout_stable import BRANCH, Stable
 
 from hostler.checkouts import git as git_module
-from hostler.checkouts import process, pushing
+from hostler.checkouts import process, push
+from hostler.checkouts.checkout import Checkout, fetch_task_head
 from hostler.checkouts.errors import HistoryRewritten, PushRaced, PushRefused, PushUnverified
-from hostler.checkouts.guard import Move
-from hostler.checkouts.mirror import head_of
+from hostler.checkouts.mirror import read_mirror_ref
 from hostler.checkouts.names import Sha
-from hostler.checkouts.place import Checkout
-from hostler.checkouts.preparing import Prepared
-from hostler.checkouts.pushing import push
-from hostler.checkouts.view import take
+from hostler.checkouts.preparation import PreparedCheckout
+from hostler.checkouts.push import PushMove, push_commit
 
 
-def send(stable: Stable, head: Sha, expected: Sha | None) -> Move:
-    return push(stable.mirror, stable.remote, BRANCH, head, expected).move
+def send(stable: Stable, head: Sha, expected: Sha | None) -> PushMove:
+    return push_commit(stable.mirror, stable.remote, BRANCH, head, expected).move
 
 
 def hook(stable: Stable, name: str, script: str) -> None:
@@ -33,20 +31,20 @@ def hook(stable: Stable, name: str, script: str) -> None:
 
 def worked(stable: Stable, checkout: Checkout, text: str = "x") -> Sha:
     stable.agent.commit(checkout.path, "work", text)
-    return take(checkout)
+    return fetch_task_head(checkout)
 
 
 def test_a_branch_is_created_advanced_and_found_already_there(
     stable: Stable, checkout: Checkout
 ) -> None:
     first = worked(stable, checkout, "1")
-    assert send(stable, first, None) is Move.CREATE
-    assert send(stable, first, None) is Move.ALREADY
+    assert send(stable, first, None) is PushMove.CREATE
+    assert send(stable, first, None) is PushMove.ALREADY
     second = worked(stable, checkout, "2")
-    assert send(stable, second, first) is Move.ADVANCE
-    assert send(stable, second, first) is Move.ALREADY
+    assert send(stable, second, first) is PushMove.ADVANCE
+    assert send(stable, second, first) is PushMove.ALREADY
     assert stable.on_remote() == second
-    assert head_of(stable.mirror, f"refs/hostler/pushed/{BRANCH}") == second
+    assert read_mirror_ref(stable.mirror, f"refs/hostler/pushed/{BRANCH}") == second
 
 
 def test_nothing_but_the_branch_is_pushed(stable: Stable, checkout: Checkout) -> None:
@@ -64,12 +62,12 @@ def test_rewritten_history_is_not_pushed_even_where_the_remote_would_take_it(
     send(stable, first, None)
     stable.agent("commit", "-q", "--amend", "-m", "other", cwd=checkout.path)
     with pytest.raises(HistoryRewritten):
-        send(stable, take(checkout), first)
+        send(stable, fetch_task_head(checkout), first)
     assert stable.on_remote() == first
 
 
 def test_a_branch_that_somebody_else_made_moved_or_removed_is_a_race(
-    stable: Stable, prepared: Prepared
+    stable: Stable, prepared: PreparedCheckout
 ) -> None:
     head = worked(stable, prepared.checkout)
     stable.agent("update-ref", f"refs/heads/{BRANCH}", prepared.base, cwd=stable.origin)
@@ -84,20 +82,20 @@ def test_a_branch_that_somebody_else_made_moved_or_removed_is_a_race(
 
 
 def test_a_branch_set_back_after_our_look_is_not_brought_forward_again(
-    stable: Stable, prepared: Prepared, monkeypatch: pytest.MonkeyPatch
+    stable: Stable, prepared: PreparedCheckout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = worked(stable, prepared.checkout, "1")
     send(stable, first, None)
     second = worked(stable, prepared.checkout, "2")
-    real = git_module.execute
+    real = git_module.run_git
 
-    def meddling(child: process.Child) -> git_module.Output:
+    def meddling(child: process.ChildProcess) -> git_module.GitOutput:
         if child.argv[1] == "push":
             # A plain push would call this a fast-forward and undo the person's decision.
             stable.agent("update-ref", f"refs/heads/{BRANCH}", prepared.base, cwd=stable.origin)
         return real(child)
 
-    monkeypatch.setattr(git_module, "execute", meddling)
+    monkeypatch.setattr(git_module, "run_git", meddling)
     with pytest.raises(PushRaced) as raced:
         send(stable, second, first)
     assert raced.value.found == prepared.base == stable.on_remote()
@@ -121,22 +119,22 @@ def test_a_commit_on_top_of_ours_right_after_the_push_is_fine(
         f"git -c user.name=a -c user.email=b commit-tree -p {ours} -m top {ours}^{{tree}}"
         f" | xargs git update-ref {ours}",
     )
-    assert send(stable, head, None) is Move.CREATE
+    assert send(stable, head, None) is PushMove.CREATE
     assert stable.on_remote() != head
-    assert head_of(stable.mirror, f"refs/hostler/pushed/{BRANCH}") == head
+    assert read_mirror_ref(stable.mirror, f"refs/hostler/pushed/{BRANCH}") == head
 
 
 def test_a_push_that_the_remote_does_not_show_is_not_believed(
-    stable: Stable, prepared: Prepared
+    stable: Stable, prepared: PreparedCheckout
 ) -> None:
     head = worked(stable, prepared.checkout)
     hook(stable, "post-receive", f"git update-ref refs/heads/{BRANCH} {prepared.base}")
     with pytest.raises(PushUnverified) as unverified:
         send(stable, head, None)
     assert (unverified.value.pushed, unverified.value.found) == (head, prepared.base)
-    assert head_of(stable.mirror, f"refs/hostler/pushed/{BRANCH}") is None
+    assert read_mirror_ref(stable.mirror, f"refs/hostler/pushed/{BRANCH}") is None
 
 
 def test_no_command_of_ours_can_force(monkeypatch: pytest.MonkeyPatch) -> None:
-    source = Path(pushing.__file__).read_text()
+    source = Path(push.__file__).read_text()
     assert '"--force"' not in source and '"-f"' not in source and '"+' not in source

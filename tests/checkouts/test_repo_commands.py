@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hostler.checkouts import commands, process
-from hostler.checkouts.commands import Ending, run_command, run_setup, run_tests
-from hostler.checkouts.place import Checkout
-from hostler.telemetry.redact import HIDDEN, forget_secret, remember_secret
+from hostler.checkouts.checkout import Checkout
+from hostler.checkouts.commands import CommandEnd, run_command, run_setup, run_tests
+from hostler.telemetry.redaction import REDACTED, register_secret, unregister_secret
 
 ENV = {"PATH": os.environ["PATH"], "LANG": "C"}
 
@@ -23,7 +23,7 @@ def alive(tmp_path: Path) -> Path:
     return path
 
 
-def wait_until_gone(alive: Path, command: str, cwd: Path, seconds: float) -> Ending:
+def wait_until_gone(alive: Path, command: str, cwd: Path, seconds: float) -> CommandEnd:
     reading = os.open(alive, os.O_RDONLY | os.O_NONBLOCK)
     try:
         ending = run_command(command, cwd, ENV, seconds=seconds).ending
@@ -47,26 +47,26 @@ def test_a_command_sees_its_environment_and_nothing_of_ours(
 def test_tests_run_in_order_up_to_the_first_that_fails(tmp_path: Path) -> None:
     asked = ["echo one", "echo two >&2; exit 4", "touch three"]
     first, second = run_tests(asked, tmp_path, ENV, seconds=60)
-    assert (first.ending, first.tail) == (Ending.PASSED, "one\n")
-    assert (second.ending, second.code, second.tail) == (Ending.FAILED, 4, "two\n")
+    assert (first.ending, first.tail) == (CommandEnd.PASSED, "one\n")
+    assert (second.ending, second.code, second.tail) == (CommandEnd.FAILED, 4, "two\n")
     assert not (tmp_path / "three").exists()
     assert run_tests([], tmp_path, ENV, seconds=60) == ()
 
 
 def test_the_end_of_a_long_output_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "TAIL_BYTES", 1000)
+    monkeypatch.setattr(commands, "MAX_OUTPUT_TAIL_BYTES", 1000)
     seen = run_command("yes noise | head -c 5000000; echo; echo the end", tmp_path, ENV, seconds=60)
     assert len(seen.tail) == 1000 and seen.tail.endswith("\nthe end\n")
 
 
 def test_a_secret_that_a_command_tells_is_hidden(tmp_path: Path) -> None:
     secret = "a-secret-of-ours"
-    remember_secret(secret)
+    register_secret(secret)
     try:
         seen = run_command(f"echo it is {secret}; exit 1", tmp_path, ENV, seconds=60)
     finally:
-        forget_secret(secret)
-    assert seen.tail == f"it is {HIDDEN}\n"
+        unregister_secret(secret)
+    assert seen.tail == f"it is {REDACTED}\n"
 
 
 def test_bytes_that_are_no_text_do_no_harm(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_what_a_command_leaves_running_ends_with_it(
 ) -> None:
     monkeypatch.setattr(process, "GRACE_SECONDS", 0.2)
     command = f"exec 3>{alive}; {STRAYS[kind]} exit 0"
-    assert wait_until_gone(alive, command, tmp_path, 60) is Ending.PASSED
+    assert wait_until_gone(alive, command, tmp_path, 60) is CommandEnd.PASSED
 
 
 def test_a_command_that_never_ends_is_ended_with_its_whole_tree(
@@ -95,7 +95,7 @@ def test_a_command_that_never_ends_is_ended_with_its_whole_tree(
 ) -> None:
     monkeypatch.setattr(process, "GRACE_SECONDS", 0.2)
     command = f"exec 3>{alive}; trap '' TERM; setsid sleep 600 & sleep 600"
-    assert wait_until_gone(alive, command, tmp_path, 0.3) is Ending.TIMED_OUT
+    assert wait_until_gone(alive, command, tmp_path, 0.3) is CommandEnd.TIMED_OUT
 
 
 def test_a_setup_that_passed_is_not_run_again_until_it_changes(checkout: Checkout) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from checkout_stable import ANN, BRANCH, Stable
 
-from hostler.checkouts import changes as changes_module
+from hostler.checkouts import commits as changes_module
+from hostler.checkouts.checkout import Checkout, fetch_task_head
+from hostler.checkouts.commits import CommitDistance, commit_all, read_status, save_snapshot
 from hostler.checkouts.errors import (
     BranchDeleted,
     CheckoutMissing,
@@ -18,14 +20,9 @@ from hostler.checkouts.errors import (
     UnfinishedMerge,
     WrongBranch,
 )
-from hostler.checkouts.mirror import head_of, update
-from hostler.checkouts.place import Checkout
-from hostler.checkouts.preparing import Prepared
-from hostler.checkouts.pushing import guard, push
-from hostler.checkouts.refreshing import Freshness, refresh
-from hostler.checkouts.sealing import commit_all, snapshot
-from hostler.checkouts.status import Distance, status
-from hostler.checkouts.view import take
+from hostler.checkouts.mirror import fetch_mirror, read_mirror_ref
+from hostler.checkouts.preparation import Freshness, PreparedCheckout, refresh_checkout
+from hostler.checkouts.push import check_history, push_commit
 
 
 def tree(stable: Stable, commit: str) -> dict[str, str]:
@@ -54,7 +51,7 @@ def test_everything_that_git_does_not_ignore_is_committed(
     assert "README.md" not in files and "debug.log" not in files and "fifo" not in files
     shown = stable.agent("log", "-1", "--format=%an %ae %cn %s", made.head, cwd=stable.mirror.path)
     assert shown == "Ann Operator ann@example.org Ann Operator Do it"
-    assert take(checkout) == made.head
+    assert fetch_task_head(checkout) == made.head
 
 
 def test_the_agent_sees_the_commit_as_its_own_head_with_nothing_left_to_do(
@@ -68,10 +65,10 @@ def test_the_agent_sees_the_commit_as_its_own_head_with_nothing_left_to_do(
     assert stable.agent("status", "--porcelain", cwd=checkout.path) == ""
     assert stable.agent("symbolic-ref", "HEAD", cwd=checkout.path) == f"refs/heads/{BRANCH}"
     again = stable.agent.commit(checkout.path, "more", "y")
-    assert take(checkout) == again
+    assert fetch_task_head(checkout) == again
 
 
-def test_with_nothing_to_commit_nothing_is_committed(prepared: Prepared) -> None:
+def test_with_nothing_to_commit_nothing_is_committed(prepared: PreparedCheckout) -> None:
     (prepared.checkout.path / "README.md").touch()
     made = commit_all(prepared.checkout, "Nothing", ANN)
     assert (made.head, made.files) == (prepared.base, ())
@@ -112,7 +109,7 @@ def test_a_repository_inside_is_left_out_and_named(stable: Stable, checkout: Che
 def test_a_file_that_no_host_takes_is_refused_before_it_is_read(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes_module, "LARGEST_FILE", 1000)
+    monkeypatch.setattr(changes_module, "MAX_FILE_BYTES", 1000)
     (checkout.path / "big").write_bytes(b"x" * 1001)
     with pytest.raises(FilesTooLarge) as refused:
         commit_all(checkout, "Big", ANN)
@@ -124,8 +121,8 @@ def test_commits_in_packs_and_packed_refs_are_taken(stable: Stable, checkout: Ch
     stable.agent("gc", "-q", cwd=checkout.path)
     stable.agent("pack-refs", "--all", cwd=checkout.path)
     assert not (checkout.path / ".git" / "refs" / "heads" / BRANCH).exists()
-    assert take(checkout) == head
-    assert head_of(stable.mirror, checkout.ref("heads")) == head
+    assert fetch_task_head(checkout) == head
+    assert read_mirror_ref(stable.mirror, checkout.ref("heads")) == head
     (checkout.path / "left").write_text("x")
     made = commit_all(checkout, "Left", ANN)
     assert stable.agent.head(checkout.path, "HEAD^") == head
@@ -138,7 +135,7 @@ def test_another_branch_no_branch_and_a_deleted_one_are_refused_each(
     git, path = stable.agent, checkout.path
     git("checkout", "-qb", "mine", cwd=path)
     with pytest.raises(WrongBranch) as wrong:
-        take(checkout)
+        fetch_task_head(checkout)
     assert (wrong.value.expected, wrong.value.found) == (BRANCH, "mine")
     git("checkout", "-q", "--detach", cwd=path)
     with pytest.raises(DetachedHead):
@@ -146,7 +143,7 @@ def test_another_branch_no_branch_and_a_deleted_one_are_refused_each(
     git("checkout", "-q", BRANCH, cwd=path)
     git("update-ref", "-d", f"refs/heads/{BRANCH}", cwd=path)
     with pytest.raises(BranchDeleted):
-        take(checkout)
+        fetch_task_head(checkout)
 
 
 def test_a_merge_left_half_done_is_refused(stable: Stable, checkout: Checkout) -> None:
@@ -158,30 +155,33 @@ def test_a_merge_left_half_done_is_refused(stable: Stable, checkout: Checkout) -
     git("merge", "-q", "other", cwd=path, check=False)
     with pytest.raises(UnfinishedMerge, match="merge"):
         commit_all(checkout, "x", ANN)
-    assert snapshot(checkout, "Whatever it is", ANN)
+    assert save_snapshot(checkout, "Whatever it is", ANN)
 
 
 def test_rewritten_history_is_refused_with_what_is_missing(
-    stable: Stable, prepared: Prepared
+    stable: Stable, prepared: PreparedCheckout
 ) -> None:
     checkout, git = prepared.checkout, stable.agent
     first = git.commit(checkout.path, "new", "1")
-    assert guard(stable.mirror, take(checkout), base=prepared.base, pushed=None) == "grown"
+    assert (
+        check_history(stable.mirror, fetch_task_head(checkout), base=prepared.base, pushed=None)
+        == "grown"
+    )
     git("commit", "-q", "--amend", "-m", "other", cwd=checkout.path)
-    second = take(checkout)
+    second = fetch_task_head(checkout)
     with pytest.raises(HistoryRewritten) as refused:
-        guard(stable.mirror, second, base=prepared.base, pushed=first)
+        check_history(stable.mirror, second, base=prepared.base, pushed=first)
     assert (refused.value.missing, refused.value.head) == (first, second)
     git("checkout", "-q", "--orphan", "fresh", cwd=checkout.path)
     git("commit", "-qm", "alone", cwd=checkout.path)
     git("branch", "-qM", "fresh", BRANCH, cwd=checkout.path)
     with pytest.raises(HistoryRewritten, match="base"):
-        guard(stable.mirror, take(checkout), base=prepared.base, pushed=None)
+        check_history(stable.mirror, fetch_task_head(checkout), base=prepared.base, pushed=None)
 
 
 def test_no_checkout_is_said_so(stable: Stable) -> None:
     with pytest.raises(CheckoutMissing):
-        take(Checkout(stable.place, stable.mirror, BRANCH))
+        fetch_task_head(Checkout(stable.place, stable.mirror, BRANCH))
 
 
 def test_the_status_tells_dirty_files_and_distances(stable: Stable, checkout: Checkout) -> None:
@@ -189,20 +189,20 @@ def test_the_status_tells_dirty_files_and_distances(stable: Stable, checkout: Ch
     for number in range(2):
         stable.agent.commit(person, f"theirs{number}", "x")
     stable.agent("push", "-q", "origin", "main", cwd=person)
-    update(stable.mirror, stable.remote)
+    fetch_mirror(stable.mirror, stable.remote)
     stable.agent.commit(checkout.path, "ours", "x")
     (checkout.path / "dirty").write_text("x")
-    seen = status(checkout, "main")
+    seen = read_status(checkout, "main")
     assert seen.dirty == ("dirty",)
-    assert (seen.from_base, seen.from_remote) == (Distance(1, 2), None)
-    push(stable.mirror, stable.remote, BRANCH, take(checkout), None)
-    assert status(checkout, "main").from_remote == Distance(0, 0)
+    assert (seen.from_base, seen.from_remote) == (CommitDistance(1, 2), None)
+    push_commit(stable.mirror, stable.remote, BRANCH, fetch_task_head(checkout), None)
+    assert read_status(checkout, "main").from_remote == CommitDistance(0, 0)
 
 
 def test_a_status_changes_nothing(checkout: Checkout) -> None:
     (checkout.path / "dirty").write_text("x")
     before = {p: p.lstat().st_mtime_ns for p in sorted(checkout.path.rglob("*"))}
-    status(checkout, "main")
+    read_status(checkout, "main")
     assert {p: p.lstat().st_mtime_ns for p in sorted(checkout.path.rglob("*"))} == before
 
 
@@ -211,18 +211,18 @@ def test_a_persons_commit_on_our_branch_comes_into_a_clean_checkout(
 ) -> None:
     git, path, person = stable.agent, checkout.path, stable.person()
     git.commit(path, "ours", "x")
-    push(stable.mirror, stable.remote, BRANCH, take(checkout), None)
-    assert refresh(checkout, "main") is Freshness.CURRENT
+    push_commit(stable.mirror, stable.remote, BRANCH, fetch_task_head(checkout), None)
+    assert refresh_checkout(checkout, "main") is Freshness.CURRENT
     git("fetch", "-q", "origin", cwd=person)
     git("checkout", "-q", BRANCH, cwd=person)
     theirs = git.commit(person, "src/app.py", "theirs")
     git("push", "-q", "origin", BRANCH, cwd=person)
-    update(stable.mirror, stable.remote)
+    fetch_mirror(stable.mirror, stable.remote)
     (path / "dirty").write_text("x")
-    assert refresh(checkout, "main") is Freshness.DIRTY
+    assert refresh_checkout(checkout, "main") is Freshness.DIRTY
     assert git.head(path, f"origin/{BRANCH}") == theirs
     (path / "dirty").unlink()
-    assert refresh(checkout, "main") is Freshness.FORWARDED
+    assert refresh_checkout(checkout, "main") is Freshness.FORWARDED
     assert (path / "src" / "app.py").read_text() == "theirs"
     assert git.head(path) == theirs
     assert git("status", "--porcelain", cwd=path) == ""
@@ -233,16 +233,16 @@ def test_diverged_work_is_the_agents_to_merge_without_any_network(
 ) -> None:
     git, path, person = stable.agent, checkout.path, stable.person()
     git.commit(path, "ours", "x")
-    push(stable.mirror, stable.remote, BRANCH, take(checkout), None)
+    push_commit(stable.mirror, stable.remote, BRANCH, fetch_task_head(checkout), None)
     git("fetch", "-q", "origin", cwd=person)
     git("checkout", "-q", BRANCH, cwd=person)
     theirs = git.commit(person, "theirs", "x")
     git("push", "-q", "origin", BRANCH, cwd=person)
     git.commit(path, "more", "x")
-    update(stable.mirror, stable.remote)
-    assert refresh(checkout, "main") is Freshness.DIVERGED
+    fetch_mirror(stable.mirror, stable.remote)
+    assert refresh_checkout(checkout, "main") is Freshness.DIVERGED
     git("merge", "-q", "--no-edit", f"origin/{BRANCH}", cwd=path)
-    push(stable.mirror, stable.remote, BRANCH, take(checkout), expected=theirs)
+    push_commit(stable.mirror, stable.remote, BRANCH, fetch_task_head(checkout), expected=theirs)
 
 
 def test_refreshing_writes_through_no_link(
@@ -252,15 +252,15 @@ def test_refreshing_writes_through_no_link(
     git.commit(path, "ours", "x")
     outside = tmp_path / "outside"
     outside.mkdir()
-    push(stable.mirror, stable.remote, BRANCH, take(checkout), None)
+    push_commit(stable.mirror, stable.remote, BRANCH, fetch_task_head(checkout), None)
     git("fetch", "-q", "origin", cwd=person)
     git("checkout", "-q", BRANCH, cwd=person)
     git.commit(person, "docs/deep/page", "theirs")
     git("push", "-q", "origin", BRANCH, cwd=person)
-    update(stable.mirror, stable.remote)
+    fetch_mirror(stable.mirror, stable.remote)
     (path / "docs").symlink_to(outside)
-    assert refresh(checkout, "main") is Freshness.DIRTY
+    assert refresh_checkout(checkout, "main") is Freshness.DIRTY
     # Where it is ignored it is met only while writing, and gives way as ignored files do.
-    assert refresh(checkout, "main", ignore=["/docs"]) is Freshness.FORWARDED
+    assert refresh_checkout(checkout, "main", ignore=["/docs"]) is Freshness.FORWARDED
     assert list(outside.iterdir()) == []
     assert not (path / "docs").is_symlink() and (path / "docs" / "deep" / "page").is_file()

@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hostler.cli import main, repo_add
-from hostler.forge.outbox import delivery
-from hostler.forge.outbox.sender import Act, Sender
+from hostler.cli import main
+from hostler.cli.commands import repo_add
+from hostler.forge.outbox import sender
+from hostler.forge.outbox.sender import OutboxSender, SendStage
 
 # In the order in which they come.
-MOMENTS = ("asked", "opened", "written", "queueing", "queued", *Act)
+MOMENTS = ("asked", "opened", "written", "queueing", "queued", *SendStage)
 
 
 def add_until(moment: str, name: str, folder: Path, environment: Mapping[str, str]) -> None:
@@ -26,17 +27,17 @@ def add_until(moment: str, name: str, folder: Path, environment: Mapping[str, st
         os.dup2(nowhere.fileno(), sys.stderr.fileno())
     sys.argv = ["hostler", "repo", "add", name]
     for known, function in (
-        ("asked", "ask_standing"),
-        ("opened", "open_or_make"),
-        ("written", "rewrite"),
+        ("asked", "read_repository_access"),
+        ("opened", "open_or_create_store"),
+        ("written", "rewrite_file"),
         ("queueing", "queue_labels"),
     ):
         if moment == known:
             setattr(repo_add, function, _kill_after(getattr(repo_add, function)))
     if moment == "queued":
-        delivery.Delivery.see_through = _kill_after(lambda *_: None)
-    if moment in list(Act):
-        delivery.Sender = _sender(Act(moment))
+        sender.WriteDelivery.see_through = _kill_after(lambda *_: None)
+    if moment in list(SendStage):
+        sender.OutboxSender = _sender(SendStage(moment))
     main.run()
 
 
@@ -48,12 +49,12 @@ def _kill_after(function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def _sender(last: Act) -> Callable[..., Sender]:
-    def observe(act: Act, _token: str) -> None:
+def _sender(last: SendStage) -> Callable[..., OutboxSender]:
+    def observe(act: SendStage, _token: str) -> None:
         if act is last:
             _kill()
 
-    return lambda *arguments, **named: Sender(*arguments, **named, observe=observe)
+    return lambda *arguments, **named: OutboxSender(*arguments, **named, observe=observe)
 
 
 def _kill() -> None:

@@ -25,6 +25,7 @@ from hostler.store import Store, open_store
 from hostler.store.runs import Run, live_runs, runs_of
 from hostler.store.tasks import Task, TaskState, find_task, require_task, tasks_in
 from hostler_program import Started, run_hostler
+from started_processes import started_with
 
 PATIENCE = 60.0
 T = TypeVar("T")
@@ -156,16 +157,8 @@ class Home:
 
     def agents(self) -> list[int]:
         """Every process that was started for a run of this home, shims included."""
-        mark, found = f"{self.home}/projects/".encode(), []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    told = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
-                except OSError:
-                    continue
-                if mark in told:
-                    found.append(int(entry.name))
-        return found
+        found = started_with(f"{self.home}/projects/", "environ", "cmdline")
+        return [process.pid for process in found]
 
     @cached_property
     def store(self) -> Store:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from hostler.agents.resultfile import read_result
+from hostler.agents.result import read_result
 
 
 @pytest.fixture

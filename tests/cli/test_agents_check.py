@@ -7,12 +7,11 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from hostler.agents.adapters.registry import KINDS
 from hostler.agents.checks import versions_are_known
-from hostler.agents.kinds import KINDS
-from hostler.cli.main import app
-from hostler.cli.narrowing import narrowed
+from hostler.cli.main import app, keep_named_command
 from hostler.clock import SystemClock
-from hostler.health import Context
+from hostler.health import CheckContext
 
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "CODEX_API_KEY")
 
@@ -38,7 +37,7 @@ class Desk:
     def run(self, *words):
         argv = ["--home", self.folder / "home", "--config", self.path, "agents", *words]
         argv = [*map(str, argv)]
-        return CliRunner().invoke(narrowed(app, argv), argv)
+        return CliRunner().invoke(keep_named_command(app, argv), argv)
 
     def json(self, *words):
         return json.loads(self.run(*words, "--json").stdout)["agents"]
@@ -179,6 +178,6 @@ def test_doctor_tells_versions_in_short_and_asks_each_program_once(desk):
     desk.agent("one", "codex", program)
     desk.agent("two", "codex", program)
     desk.agent("gone", "codex", "/no/such/codex")
-    found = list(versions_are_known(Context(desk.folder, desk.path, SystemClock())))
+    found = list(versions_are_known(CheckContext(desk.folder, desk.path, SystemClock())))
     assert [one.status for one in found] == ["ok"]
     assert count.read_text() == "x\n"

@@ -9,13 +9,12 @@ from recordings import as_bytes, recordings
 from typer.testing import CliRunner
 
 from hostler.agents.verdict import EndedBy
-from hostler.cli.main import app
-from hostler.cli.narrowing import narrowed
+from hostler.cli.main import app, keep_named_command
 
 
 def run(*args):
     words = ["agents", *map(str, args)]
-    return CliRunner().invoke(narrowed(app, words), words)
+    return CliRunner().invoke(keep_named_command(app, words), words)
 
 
 def files(one, folder):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-from pathlib import Path
 
 import pytest
 
-from hostler.cli.agents_try import _ended_by_signals
-from hostler.shim import tree
+from hostler.cli.commands.agents import _stop_on_signals
+from hostler.shim import processes
 from hostler_program import Started
+from started_processes import started_with
 
 DOES_ITS_WORK = """
 cat > got
@@ -108,11 +108,11 @@ def test_ctrl_c_ends_it_with_its_whole_tree(settings, environment, tmp_path, scr
             break
     (run,) = scratch.glob("*/task/runs/trial")
     shim = json.loads((run / "shim.json").read_text())
-    assert len(tree.living(shim["pid"])) >= 2
+    assert len(processes.list_living_descendants(shim["pid"])) >= 2
     started.send_signal(number)
     said, _ = started.communicate()
     assert started.wait() == 130 and "interrupted" in said
-    assert [pid for pid in tree.pids() if _carries(pid, shim["mark"])] == []
+    assert started_with(shim["mark"]) == []
     assert list(scratch.iterdir()) == []
 
 
@@ -123,18 +123,11 @@ def test_a_signal_that_is_ignored_ends_nothing():
 
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with _ended_by_signals(Trial()):
+        with _stop_on_signals(Trial()):
             signal.raise_signal(signal.SIGHUP)
         assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
-
-
-def _carries(pid, mark):
-    try:
-        return mark.encode() in Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return False
 
 
 def test_without_git_nothing_is_started(hostler, settings, tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.cli.bare import AGREED, plan
+from hostler.cli.main import CONSENT_FILE, describe_start
 from hostler.config.settings import Agent, Budget, Repo, Settings
 from hostler_program import Started
 
@@ -84,7 +84,7 @@ def test_a_yes_starts_the_service_and_is_asked_for_once(folder, home, environmen
         screen.until("Start now?")
         screen.type("y\n")
         screen.until("Ctrl-C to leave")
-        assert (home / AGREED).exists()
+        assert (home / CONSENT_FILE).exists()
         # On a terminal it says what goes on, and what a second one means.
         screen.program.send_signal(signal.SIGINT)
         screen.until("Ctrl-C once more: leave now")
@@ -102,7 +102,7 @@ def test_the_plan_names_repositories_agents_and_caps():
         agent={"helper": Agent(kind="claude")},
         budget=Budget(per_task_usd=3.5, per_day_usd=0.0),
     )
-    text = " ".join(plan(settings))
+    text = " ".join(describe_start(settings))
     for word in (
         "octo/barn",
         "helper (claude)",
@@ -111,4 +111,4 @@ def test_the_plan_names_repositories_agents_and_caps():
         "no limit per day",
     ):
         assert word in text
-    assert "only tasks by hand" in plan(Settings())[0]
+    assert "only tasks by hand" in describe_start(Settings())[0]

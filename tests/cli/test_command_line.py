@@ -14,9 +14,8 @@ from piped_commands import Piped
 from typer.testing import CliRunner
 
 from hostler import __version__
-from hostler.cli.main import app
-from hostler.cli.narrowing import narrowed
-from hostler.config import explain
+from hostler.cli.main import app, keep_named_command
+from hostler.config import reference
 
 
 def every_command(command=None, path=()):
@@ -78,7 +77,7 @@ def test_quick_help_says_what_the_full_road_says(hostler):
 @pytest.mark.parametrize("name", COMMANDS[()].commands)
 def test_only_the_command_that_is_asked_for_is_read(name):
     for before in ((), ("--debug",), ("--home", "gc"), ("--config=x", "--home", "--debug")):
-        less = typer.main.get_command(narrowed(app, [*before, name, "gc"]))
+        less = typer.main.get_command(keep_named_command(app, [*before, name, "gc"]))
         assert list(less.commands) == [name]
         assert less.params[0].name == COMMANDS[()].params[0].name
         assert less.commands[name].get_help(typer.Context(less)) == COMMANDS[(name,)].get_help(
@@ -88,7 +87,7 @@ def test_only_the_command_that_is_asked_for_is_read(name):
 
 def test_of_a_group_too_only_the_command_that_is_asked_for_is_read():
     for path in [("task", "list"), ("governor", "show"), ("feedback", "blocked", "list")]:
-        less = typer.main.get_command(narrowed(app, ["--home", path[0], *path, "--json"]))
+        less = typer.main.get_command(keep_named_command(app, ["--home", path[0], *path, "--json"]))
         for name in path:
             assert list(less.commands) == [name]
             less = less.commands[name]
@@ -97,13 +96,13 @@ def test_of_a_group_too_only_the_command_that_is_asked_for_is_read():
 
 @pytest.mark.parametrize("words", [("task",), ("task", "--help"), ("task", "lits"), ("task", "-")])
 def test_of_a_group_without_a_known_command_all_are_read(words):
-    less = typer.main.get_command(narrowed(app, words))
+    less = typer.main.get_command(keep_named_command(app, words))
     assert list(less.commands["task"].commands) == list(COMMANDS[("task",)].commands)
 
 
 @pytest.mark.parametrize("words", [(), ("--debug",), ("--home", "gc"), ("statsu", "gc"), ("--",)])
 def test_whoever_names_no_command_may_be_told_of_all(words):
-    assert narrowed(app, words) is app
+    assert keep_named_command(app, words) is app
 
 
 BAD_USAGE = [
@@ -142,7 +141,7 @@ def test_no_arguments_at_all_give_a_traceback(arguments):
 
 
 def test_a_defect_is_one_line_and_its_traceback_is_in_the_log(hostler, home, monkeypatch):
-    monkeypatch.setattr(explain, "json_schema", lambda: 1 / 0)
+    monkeypatch.setattr(reference, "build_json_schema", lambda: 1 / 0)
     done = hostler("config", "schema")
     assert done.code == 70
     assert done.err.startswith("error: Hostler has a defect: ZeroDivisionError")

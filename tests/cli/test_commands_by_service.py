@@ -17,14 +17,13 @@ import pytest
 from task_program import Home
 
 from hostler.clock import SystemClock
-from hostler.config import load
-from hostler.service.presence import SERVICE
+from hostler.config.loader import load_settings
+from hostler.service.context import SERVICE_PURPOSE
 from hostler.store import open_store
 from hostler.store.engine.locks import home_lock
 from hostler.store.operator import all_pauses
-from hostler.web.keys import FILE_NAME
-from hostler.web.likeness import likeness
-from hostler.web.notes import noted
+from hostler.web.auth import AUTH_FILE_NAME
+from hostler.web.discovery import build_fingerprint, write_address_file
 
 ASK = "hostler('ask', 'Which colour?')"
 HOLD = "tell('at-work'); hold('gate')"
@@ -43,7 +42,7 @@ class Counter:
 
     def __init__(self, home: Path) -> None:
         note = json.loads((home / "web.json").read_text())
-        bearer = {"Authorization": f"Bearer {(home / FILE_NAME).read_text().strip()}"}
+        bearer = {"Authorization": f"Bearer {(home / AUTH_FILE_NAME).read_text().strip()}"}
         self._http = httpx.Client(base_url=note["url"], headers=bearer, trust_env=False)
         self._before = self._all()
 
@@ -119,10 +118,10 @@ def test_commands_go_through_the_api_of_a_service_and_on_without_it(stead):
     assert stead.call("task", "retry", "nobody", HOSTLER_TASK="t").stderr == refused.stderr
 
     # Nor with a token that is not the service's.
-    kept = (stead.home / FILE_NAME).read_text()
-    (stead.home / FILE_NAME).write_text(TOKEN)
+    kept = (stead.home / AUTH_FILE_NAME).read_text()
+    (stead.home / AUTH_FILE_NAME).write_text(TOKEN)
     assert stead.json("unpause") == {"changed": True, "still_paused": []}
-    (stead.home / FILE_NAME).write_text(kept)
+    (stead.home / AUTH_FILE_NAME).write_text(kept)
     assert count.new() == 0
 
     # What a killed service left behind leads nobody astray.
@@ -134,9 +133,11 @@ def test_commands_go_through_the_api_of_a_service_and_on_without_it(stead):
 @contextmanager
 def liar(home: Path) -> Iterator[list[bytes]]:
     """A service by all signs, which takes a command and hangs up; what it heard."""
-    (home / FILE_NAME).write_text(TOKEN)
-    (home / FILE_NAME).chmod(0o600)
-    said = json.dumps({"likeness": likeness(home, load(home, None).settings)}).encode()
+    (home / AUTH_FILE_NAME).write_text(TOKEN)
+    (home / AUTH_FILE_NAME).chmod(0o600)
+    said = json.dumps(
+        {"likeness": build_fingerprint(home, load_settings(home, None).settings)}
+    ).encode()
     heard: list[bytes] = []
     at = socket.create_server(("127.0.0.1", 0))
 
@@ -152,7 +153,7 @@ def liar(home: Path) -> Iterator[list[bytes]]:
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     url = f"http://127.0.0.1:{at.getsockname()[1]}"
-    with home_lock(home, SystemClock(), SERVICE), noted(home, url):
+    with home_lock(home, SystemClock(), SERVICE_PURPOSE), write_address_file(home, url):
         yield heard
     thread.join(30)
     assert not thread.is_alive()
@@ -170,13 +171,13 @@ def test_what_was_sent_and_not_answered_is_told_and_never_done_again(stead):
 
 def test_another_version_is_not_asked(stead, monkeypatch):
     stead.ok("pause")  # makes the database
-    monkeypatch.setattr("hostler.web.notes.__version__", "0.0.1")
+    monkeypatch.setattr("hostler.web.discovery.__version__", "0.0.1")
     with (
         socket.create_server(("127.0.0.1", 0)) as at,
-        home_lock(stead.home, SystemClock(), SERVICE),
+        home_lock(stead.home, SystemClock(), SERVICE_PURPOSE),
     ):
         at.setblocking(False)
-        with noted(stead.home, f"http://127.0.0.1:{at.getsockname()[1]}"):
+        with write_address_file(stead.home, f"http://127.0.0.1:{at.getsockname()[1]}"):
             assert json.loads((stead.home / "web.json").read_text())["pid"] == os.getpid()
             assert stead.json("unpause")["changed"] is True
         with pytest.raises(BlockingIOError):

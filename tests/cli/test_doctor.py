@@ -5,7 +5,7 @@ import json
 import pytest
 from intake_yard import lay_database
 
-from hostler.agents.claude import PROGRAM
+from hostler.agents.adapters.claude import PROGRAM
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import running
 

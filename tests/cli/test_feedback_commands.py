@@ -16,11 +16,8 @@ from service_town import PLAY, Person, github
 from task_program import on_terminal
 
 from hostler.clock import SystemClock
-from hostler.flows.blocked import blocked
-from hostler.flows.outcomes import block
-from hostler.flows.storing import store_step
-from hostler.intake.takeover import NEVER
-from hostler.model import parse_stamp
+from hostler.intake.process import TAKEN_OVER
+from hostler.model import parse_timestamp
 from hostler.store import open_store
 from hostler.store.pull_requests import (
     PullRow,
@@ -31,6 +28,9 @@ from hostler.store.pull_requests import (
     find_pull,
 )
 from hostler.store.tasks import Task, TaskState, change_task, require_task
+from hostler.workflows.effects import apply_transition
+from hostler.workflows.outcomes import to_blocked
+from hostler.workflows.resume import list_blocked
 
 SCOPES = ("admission", "outbox", "tasks")
 # The first turn about words that say so gets stuck, the next one does not.
@@ -86,13 +86,15 @@ def get_stuck(town: Program) -> None:
     """As the rules do it."""
     (task,) = town.tasks()
     with closing(open_store(town.home)) as store, store.write(*SCOPES) as tx:
-        store_step(tx, require_task(tx, task.id), block(task, "The push\nwas refused.", ""))
+        apply_transition(
+            tx, require_task(tx, task.id), to_blocked(task, "The push\nwas refused.", "")
+        )
 
 
 def waiting(town: Program) -> list[str]:
     """Return what is blocked while words wait for it."""
     with town.store.read() as tx:
-        return [one.name for one in blocked(tx) if one.waiting]
+        return [one.name for one in list_blocked(tx) if one.waiting]
 
 
 def refused(town: Program, message: str, *words: str, code: int = 1, **environment: str) -> str:
@@ -283,10 +285,12 @@ def test_a_takeover_ends_with_hostler_run_and_tells_nothing_of_it(program):
     alice("DELETE", "/issues/1/labels/agent:ignore")
     with closing(open_store(town.home)) as store, store.read() as tx:
         (task,) = town.tasks()
-        assert comment_floors(tx, task.repo, 1).heard_from == NEVER
+        assert comment_floors(tx, task.repo, 1).heard_from == TAKEN_OVER
     # GitHub's moments are whole seconds: what is said in the very second of the end is heard.
     last = max(one["updated_at"] for number in (1, 2) for one in alice.comments(number))
-    town.until(lambda: SystemClock().now() > parse_stamp(last) + timedelta(seconds=1), "a second")
+    town.until(
+        lambda: SystemClock().now() > parse_timestamp(last) + timedelta(seconds=1), "a second"
+    )
     done = town.call("run", "alice/stable#1")
     assert done.returncode == 0, done.stderr
     alice.say(2, "Now you.")

@@ -11,9 +11,9 @@ from datetime import timedelta
 import pytest
 from intake_yard import lay_database
 
-from hostler.cli.gc import Only, in_words
+from hostler.cli.commands.gc import GcKindOption, format_bytes
 from hostler.clock import FakeClock, SystemClock
-from hostler.service.gc import Kind
+from hostler.service.gc.context import GcKind
 from hostler.store import open_store
 from hostler.store.engine.locks import home_lock
 from hostler.store.runs import Run, RunState, add_run
@@ -65,7 +65,7 @@ def known(home):
 
 
 def test_the_kinds_of_the_command_are_those_of_the_service():
-    assert [one.value for one in Only] == [one.value for one in Kind]
+    assert [one.value for one in GcKindOption] == [one.value for one in GcKind]
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_the_kinds_of_the_command_are_those_of_the_service():
     [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (2_500_000, "2.5 MB")],
 )
 def test_sizes_in_words(size, words):
-    assert in_words(size) == words
-    assert in_words(10**13) == "10000.0 GB"
+    assert format_bytes(size) == words
+    assert format_bytes(10**13) == "10000.0 GB"
 
 
 def test_a_dry_run_says_what_would_go_and_what_stays(hostler, old_home):
@@ -104,7 +104,7 @@ def test_yes_removes_without_asking_and_leaves_a_line_in_the_log(hostler, old_ho
 def test_json_for_programs(hostler, old_home):
     said = json.loads(hostler("gc", "--dry-run", "--json").out)
     assert (said["dry_run"], said["older_than_days"]) == (True, 30)
-    assert [one["kind"] for one in said["kinds"]] == [kind.value for kind in Kind]
+    assert [one["kind"] for one in said["kinds"]] == [kind.value for kind in GcKind]
     done = json.loads(hostler("gc", "--yes", "--json").out)
     by_kind = {one["kind"]: one for one in done["kinds"]}
     (gone,) = by_kind["tasks"]["gone"]

@@ -13,9 +13,13 @@ import pytest
 from intake_yard import lay_database
 
 from hostler.clock import SystemClock
-from hostler.governor import Ask, Policy, acquire, demand, look_around, park
-from hostler.governor.overlay import Breaker, Overlay, Slot
-from hostler.governor.remembering import as_text, from_text
+from hostler.governor.adaptive.model import Breaker, LeaseSlot, PoolState
+from hostler.governor.adaptive.state import dump_state, load_state
+from hostler.governor.gates import LeaseRequest
+from hostler.governor.holders import read_host
+from hostler.governor.leases import acquire, demand
+from hostler.governor.parking import park
+from hostler.governor.policy import Policy
 from hostler.store import open_store
 from hostler.store.governor import all_overlays, find_overlay, put_overlay
 
@@ -30,9 +34,9 @@ def stable(home):
 @pytest.fixture
 def busy(stable):
     """A lease of ours, a wish of ours, and a closed pool."""
-    here = look_around()
+    here = read_host()
     with closing(open_store(stable)) as store, store.write("admission") as tx:
-        ask = Ask("run-1", "ant", task_id="t1", model="m")
+        ask = LeaseRequest("run-1", "ant", task_id="t1", model="m")
         assert acquire(tx, ask, Policy(memory_floor_mb=0), here)
         demand(tx, "", "bee", here, wanted=3)
         park(tx, "openai", tx.now() + timedelta(hours=1), "The window is spent.")
@@ -162,7 +166,7 @@ def test_leases_of_the_dead_are_named(hostler, stable):
     pid = os.fork()
     if pid == 0:
         with closing(open_store(stable)) as store, store.write("admission") as tx:
-            acquire(tx, Ask("run-1", "ant"), Policy(memory_floor_mb=0), look_around())
+            acquire(tx, LeaseRequest("run-1", "ant"), Policy(memory_floor_mb=0), read_host())
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
     done = hostler("governor")
@@ -175,24 +179,24 @@ def test_leases_of_the_dead_are_named(hostler, stable):
 
 def known(home, pool="anthropic"):
     with closing(open_store(home)) as store, store.read() as tx:
-        return from_text(find_overlay(tx, pool))
+        return load_state(find_overlay(tx, pool))
 
 
 def learn(home, overlay, pool="anthropic"):
     with closing(open_store(home)) as store, store.write("admission") as tx:
-        put_overlay(tx, pool, as_text(overlay))
+        put_overlay(tx, pool, dump_state(overlay))
 
 
 def content(home):
     return json.loads((home / "governor.json").read_text())["pools"]
 
 
-MET = Overlay(
+MET = PoolState(
     dynamic_cap=2,
     rate_limit_events=7,
     breaker_state=Breaker.HALF_OPEN,
     breaker_reopen_count=2,
-    probe=Slot("ant", "t1"),
+    probe=LeaseSlot("ant", "t1"),
 )
 
 
@@ -247,7 +251,7 @@ def test_setting_moves_state_out_of_an_older_file(hostler, stable):
     (stable / "governor.json").write_text(json.dumps(old))
     hostler("governor", "set", "--max-global", "5", "--provider", "openai")
     assert content(stable)["anthropic"] == {"max_global_agents": 3, "theirs": 1}
-    assert known(stable) == Overlay(dynamic_cap=2, rate_limit_events=4)
+    assert known(stable) == PoolState(dynamic_cap=2, rate_limit_events=4)
 
 
 @pytest.mark.parametrize(
@@ -277,7 +281,7 @@ def test_options_that_contradict_each_other_are_named_as_they_were_given(hostler
 def test_what_was_learned_is_forgotten(hostler, stable):
     learn(stable, MET)
     assert hostler("governor", "reset").out == "Pool anthropic: what was learned is forgotten.\n"
-    assert known(stable) == Overlay()
+    assert known(stable) == PoolState()
     done = hostler("governor", "reset", "--provider", "openai", "--json")
     assert json.loads(done.out) == {"pool": "openai", "was_known": False}
 
@@ -334,7 +338,7 @@ def test_show_says_all_that_is_known_of_a_pool(hostler, busy, stable):
 def test_show_says_when_an_open_breaker_lets_somebody_try(hostler, stable):
     hostler("governor", "set", "--max-global", "6", "--adaptive")
     at = SystemClock().now().replace(microsecond=0)
-    opened = Overlay(breaker_state=Breaker.OPEN, breaker_open_at=at, breaker_break_seconds=300.0)
+    opened = PoolState(breaker_state=Breaker.OPEN, breaker_open_at=at, breaker_break_seconds=300.0)
     learn(stable, opened)
     until = at + timedelta(seconds=300)
     assert f"breaker open until {until:%Y-%m-%d %H:%M:%S} UTC" in hostler("governor").out
@@ -343,7 +347,7 @@ def test_show_says_when_an_open_breaker_lets_somebody_try(hostler, stable):
 def test_show_says_that_what_was_learned_is_damaged(hostler, stable):
     hostler("governor", "set", "--max-global", "6", "--adaptive")
     with closing(open_store(stable)) as store, store.write("admission") as tx:
-        put_overlay(tx, "anthropic", as_text(MET)[:30])
+        put_overlay(tx, "anthropic", dump_state(MET)[:30])
     out = hostler("governor").out
     assert "was damaged: the most careful was taken for it" in out and "breaker open until" in out
     (told,) = json.loads(hostler("governor", "--json").out)["pools"]

@@ -8,7 +8,8 @@ from contextlib import closing
 import pytest
 from intake_yard import lay_database
 
-from hostler.governor import demand, look_around, prune
+from hostler.governor.holders import prune, read_host
+from hostler.governor.leases import demand
 from hostler.governor.policy import Policy
 from hostler.store import open_store
 from hostler_program import Started
@@ -44,7 +45,7 @@ def block(started) -> list[str]:
 
 def test_it_redraws_when_something_has_changed_and_ends_quietly(watching, home):
     assert block(watching)[0] == "anthropic: 0 of 8 agents, 8 free"
-    here = look_around()
+    here = read_host()
     with closing(open_store(home)) as store:
         with store.write("admission") as tx:
             # A commit that changes nothing of it is not shown.

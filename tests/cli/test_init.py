@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.config import read
+from hostler.config.loader import read_settings
 from hostler_program import Started
 
 
@@ -34,7 +34,7 @@ def test_yes_writes_a_valid_commented_file(hostler, home):
         "init", "--yes", "--repo", "octo/hello", "--allowed-user", "ann", "--agent", "claude"
     )
     assert done.code == 0, done.err
-    settings = read(home / "hostler.toml").settings
+    settings = read_settings(home / "hostler.toml").settings
     assert settings.repo["hello"].allowed_users == ["ann"]
     agent = settings.agent["claude"]
     assert (agent.kind, agent.command) == ("claude", [])
@@ -52,13 +52,13 @@ def test_gh_is_proposed_and_its_token_is_written_nowhere(hostler, home, with_pro
 
 def test_a_token_in_the_environment_wins_over_gh(hostler, home, with_programs):
     hostler("init", "--yes", env={**with_programs, "GITHUB_TOKEN": "x"})
-    assert read(home / "hostler.toml").settings.github.auth == "auto"
+    assert read_settings(home / "hostler.toml").settings.github.auth == "auto"
 
 
 def test_a_gh_that_is_not_logged_in_is_not_proposed(hostler, home, tmp_path, environment):
     program(tmp_path / "bin", "gh", "echo gho_nope >&2; exit 1")
     hostler("init", "--yes", env={"PATH": f"{tmp_path / 'bin'}:{environment['PATH']}"})
-    assert read(home / "hostler.toml").settings.github.auth == "auto"
+    assert read_settings(home / "hostler.toml").settings.github.auth == "auto"
 
 
 def test_the_repository_of_the_folder_is_proposed(hostler, home, tmp_path):
@@ -66,7 +66,7 @@ def test_the_repository_of_the_folder_is_proposed(hostler, home, tmp_path):
     url = "git@github.com:octo/found.git"
     subprocess.run(["git", "-C", tmp_path / "cwd", "remote", "add", "origin", url], check=True)
     hostler("init", "--yes")
-    assert read(home / "hostler.toml").settings.repo["found"].owner == "octo"
+    assert read_settings(home / "hostler.toml").settings.repo["found"].owner == "octo"
 
 
 def test_an_existing_file_is_kept_unless_forced(hostler, home):
@@ -136,6 +136,6 @@ def test_on_a_terminal_it_asks_and_takes_the_answers(home, environment, tmp_path
     answers = ["octo/hello", "ann, bob", "codex", "y"]
     screen = converse({**environment, **with_programs}, folder, answers)
     assert "Repository to watch" in screen and "gh auth token" in screen
-    settings = read(home / "hostler.toml").settings
+    settings = read_settings(home / "hostler.toml").settings
     assert settings.repo["hello"].allowed_users == ["ann", "bob"]
     assert (settings.agent["codex"].kind, settings.github.auth) == ("codex", "gh")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hostler.cli.leaving import SIGNALS, Ear
+from hostler.cli.foreground import STOP_SIGNALS, SignalHandler
 
 PATIENCE = 30.0
 
@@ -30,14 +30,14 @@ class FakeRunner:
 @pytest.fixture
 def ears() -> Iterator[list[str]]:
     """What was told; the handlers from before are put back."""
-    before = {number: signal.getsignal(number) for number in SIGNALS}
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     yield []
     for number, handler in before.items():
         signal.signal(number, handler)
 
 
-def listening(told: list[str], **more: Any) -> Ear:
-    ear = Ear(told=lambda: told.append("stopping"), **more)
+def listening(told: list[str], **more: Any) -> SignalHandler:
+    ear = SignalHandler(told=lambda: told.append("stopping"), **more)
     ear.listen()
     return ear
 
@@ -69,14 +69,14 @@ def test_a_signal_before_anybody_works_is_not_forgotten(ears):
 
 
 def test_a_signal_that_was_held_back_is_heard(ears):
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         main = threading.main_thread().ident
         assert main is not None
         signal.pthread_kill(main, signal.SIGTERM)
         ear = listening(ears)
     finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     assert ear.leaves()
 
 

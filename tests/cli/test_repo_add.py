@@ -15,17 +15,18 @@ from hypothesis import strategies as st
 from repo_add_child import MOMENTS, add_until
 from repo_program import AGENT, Program, table
 
-from hostler.cli.repo_add import Wishes
-from hostler.cli.repo_add import table as new_table
+from hostler.cli.commands.repo_add import RepoAddOptions
+from hostler.cli.commands.repo_add import build_table as new_table
 from hostler.clock import SystemClock
-from hostler.config import read
+from hostler.config.loader import read_settings
 from hostler.config.settings import GitHub
 from hostler.errors import HostlerError
-from hostler.forge import Sender, open_hub
+from hostler.forge.github.hub import open_github
+from hostler.forge.outbox.sender import OutboxSender
 from hostler.model import RepoName
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import running
-from hostler.service.opening import open_or_make
+from hostler.service.context import open_or_create_store
 from hostler.store import Patience
 from hostler.store.admin.migrate import Plan, upgrade
 from hostler.store.engine.backend import find_place
@@ -156,7 +157,7 @@ def test_killed_at_any_moment_and_run_again(repo, place, environment, tmp_path, 
     assert child.exitcode == -signal.SIGKILL
     done = facts(repo("add", place.name, "--json"))
     assert done["labels"]["queued"] == [] and place.labels() == NAMES
-    assert list(read(place.file).settings.repo) == [place.id]
+    assert list(read_settings(place.file).settings.repo) == [place.id]
     assert place.file.read_text().startswith(place.text)
 
 
@@ -165,12 +166,14 @@ def test_a_service_that_holds_the_home_makes_them(hostler, place, monkeypatch):
     clock, ended, sent = SystemClock(), threading.Event(), []
     monkeypatch.setenv("GITHUB_TOKEN", token_for("bot"))
     with (
-        closing(open_or_make(place.home, None, clock)) as store,
-        closing(open_hub(GitHub(api_url=place.sandbox.url))) as hub,
+        closing(open_or_create_store(place.home, None, clock)) as store,
+        closing(open_github(GitHub(api_url=place.sandbox.url))) as hub,
         home_lock(place.home, clock),
         ThreadPoolExecutor(1) as pool,
     ):
-        sender = Sender(store, hub.repo, clock, settled=lambda tx, row: sent.append(row.token))
+        sender = OutboxSender(
+            store, hub.repo, clock, settled=lambda tx, row: sent.append(row.token)
+        )
 
         def serve():
             while not ended.is_set():
@@ -196,7 +199,7 @@ def test_a_label_that_github_never_takes_is_told_and_the_table_stays(repo, place
     assert done.code == 1
     assert list(json.loads(done.out)["labels"]["failed"]) == NAMES[:1]
     assert "agent:bugfix" in done.err and "run the command again" in done.err
-    assert list(read(place.file).settings.repo) == [place.id]
+    assert list(read_settings(place.file).settings.repo) == [place.id]
     place.sandbox.app.pipeline.faults.remove()
     assert facts(repo("add", place.name, "--json"))["labels"]["made"] == NAMES[:1]
 
@@ -215,7 +218,7 @@ def test_everything_that_was_said_is_in_the_table(repo, place):
     place.file.write_text(place.text + '[agent.codex]\nkind = "codex"\n')
     options = ["--id", "mine", "--base-branch", "release/1.x", "--agent", "codex", "--no-labels"]
     done = facts(repo("add", place.name, *options, "--allow", "ann", "--allow", "bob", "--json"))
-    found = read(place.file).settings.repo["mine"]
+    found = read_settings(place.file).settings.repo["mine"]
     assert (found.base_branch, found.agent) == ("release/1.x", "codex")
     assert (found.allowed_users, found.operator_logins) == (["ann", "bob"], ["ann"])
     assert done["added"] and place.labels() == []
@@ -375,7 +378,7 @@ def test_a_linked_file_is_followed_and_its_mode_kept(repo, place, tmp_path):
     place.file.symlink_to(real)
     assert facts(repo("add", place.name, "--no-labels", "--json"))["added"]
     assert place.file.is_symlink() and real.stat().st_mode & 0o777 == 0o640
-    assert list(read(real).settings.repo) == [place.id]
+    assert list(read_settings(real).settings.repo) == [place.id]
 
 
 def test_the_file_in_force_is_the_one_that_changes(hostler, place, tmp_path):
@@ -384,7 +387,7 @@ def test_the_file_in_force_is_the_one_that_changes(hostler, place, tmp_path):
     assert facts(hostler("repo", "add", place.name, "--no-labels", "--json"))["settings"] == str(
         here
     )
-    assert place.file.read_text() == place.text and place.id in read(here).settings.repo
+    assert place.file.read_text() == place.text and place.id in read_settings(here).settings.repo
 
 
 def test_several_at_once_are_all_added(hostler_process, place):
@@ -398,13 +401,13 @@ def test_several_at_once_are_all_added(hostler_process, place):
             pool.map(lambda name: hostler_process("repo", "add", name, "--no-labels"), names)
         )
     assert [one.code for one in done] == [0] * len(names), [one.err for one in done]
-    found = read(place.file).settings.repo.values()
+    found = read_settings(place.file).settings.repo.values()
     assert sorted(f"{one.owner}/{one.name}" for one in found) == sorted(names)
 
 
 def test_an_app_has_no_person_to_allow():
     name = RepoName("octo", "stable")
     with pytest.raises(HostlerError, match="an App"):
-        new_table(name, "hostler[bot]", Wishes(name))
-    allowed = new_table(name, "hostler[bot]", Wishes(name, allow=("ann",)))
+        new_table(name, "hostler[bot]", RepoAddOptions(name))
+    allowed = new_table(name, "hostler[bot]", RepoAddOptions(name, allow=("ann",)))
     assert allowed["allowed_users"] == ["ann"]

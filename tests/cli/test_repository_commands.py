@@ -14,7 +14,7 @@ from intake_yard import lay_database
 from repo_program import AGENT, Program, table
 
 from hostler.clock import SystemClock
-from hostler.config import read
+from hostler.config.loader import read_settings
 from hostler.model import RepoName
 from hostler.store import open_store
 from hostler.store.engine.locks import home_lock
@@ -207,7 +207,7 @@ def test_remove_takes_the_table_and_keeps_everything_else(repo, home, file):
 def test_remove_for_programs(repo, file):
     done = facts(repo("remove", "octo/hay.loft", "--yes", "--json"))
     assert done["removed"] == "loft" and done["left"]["tasks"] == {}
-    assert list(read(file).settings.repo) == ["stable"]
+    assert list(read_settings(file).settings.repo) == ["stable"]
 
 
 def test_remove_without_a_terminal_needs_a_yes(hostler, home):
@@ -240,7 +240,7 @@ def test_remove_asks_on_a_terminal(repo, file, environment, tmp_path, answer):
     code, screen = converse(environment, tmp_path, answer)
     assert "Stop watching octo/stable?" in screen
     if answer == "y":
-        assert (code, list(read(file).settings.repo)) == (0, ["loft"])
+        assert (code, list(read_settings(file).settings.repo)) == (0, ["loft"])
     else:
         assert code == 1 and "Nothing was changed" in screen
         assert file.read_text() == TOML
@@ -262,4 +262,4 @@ def test_a_linked_settings_file_is_followed(repo, file, tmp_path):
     file.rename(real)
     file.symlink_to(real)
     assert repo("remove", "stable", "--yes").code == 0
-    assert file.is_symlink() and list(read(real).settings.repo) == ["loft"]
+    assert file.is_symlink() and list(read_settings(real).settings.repo) == ["loft"]

@@ -11,29 +11,29 @@ import pytest
 from intake_yard import migrated
 from typer.testing import CliRunner
 
-from hostler.cli import service_restart
+from hostler.cli.commands import service_admin
 from hostler.cli.main import app
 from hostler.clock import SystemClock
 from hostler.errors import HostlerError
-from hostler.flows.operations import SCOPES, current_operation, finish_operation
-from hostler.service.presence import ONE_LOOK, SERVICE
+from hostler.service.context import ONE_POLL_PURPOSE, SERVICE_PURPOSE
 from hostler.store import Store, open_store
 from hostler.store.engine.locks import HomeLock
+from hostler.workflows.commands import RESTART_SCOPES, current_restart, finish_restart
 
 
 @pytest.fixture
 def place(home: Path, monkeypatch) -> Path:
     home.mkdir()
     (home / "hostler.db").write_bytes(migrated())
-    monkeypatch.setattr(service_restart, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(service_restart, "GONE_SECONDS", 0.0)
+    monkeypatch.setattr(service_admin, "CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(service_admin, "MAX_GONE_SECONDS", 0.0)
     return home
 
 
 @contextmanager
 def service(home: Path, then: Callable[[Store, HomeLock], None]) -> Iterator[None]:
     """Somebody who holds the lock until a restart is asked for, and then does this."""
-    lock = HomeLock.take(home, SystemClock(), SERVICE)
+    lock = HomeLock.take(home, SystemClock(), SERVICE_PURPOSE)
 
     def wait() -> None:
         with closing(open_store(home)) as store:
@@ -53,7 +53,7 @@ def service(home: Path, then: Callable[[Store, HomeLock], None]) -> Iterator[Non
 
 def _asked(store: Store) -> bool:
     with store.read() as tx:
-        return current_operation(tx) is not None
+        return current_restart(tx) is not None
 
 
 def restart(home: Path, *words: str):
@@ -68,8 +68,8 @@ def refused(said) -> HostlerError:
 @pytest.mark.parametrize(("done", "code"), [(True, 0), (False, 1)])
 def test_whoever_waits_hears_the_end(place, done, code):
     def finish(store: Store, _lock: HomeLock) -> None:
-        with store.write(*SCOPES) as tx:
-            finish_operation(tx, done, "So it is.")
+        with store.write(*RESTART_SCOPES) as tx:
+            finish_restart(tx, done, "So it is.")
 
     with service(place, finish):
         said = restart(place, "--wait")
@@ -83,7 +83,7 @@ def test_whoever_waits_for_a_service_that_is_gone_is_told(place):
 
 
 def test_a_service_that_looks_once_cannot_be_asked(place):
-    lock = HomeLock.take(place, SystemClock(), ONE_LOOK)
+    lock = HomeLock.take(place, SystemClock(), ONE_POLL_PURPOSE)
     error = refused(restart(place))
     assert "service --once" in error.what and "cannot be asked" in error.what
     with closing(open_store(place)) as store:

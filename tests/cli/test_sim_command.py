@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.cli.sim import PolicyName
+from hostler.cli.commands.dev_tools import PolicyOption
 from hostler.sim.policies import CONTESTANTS
 from hostler.sim.tally import METRICS
 
@@ -21,7 +21,7 @@ def short(tmp_path: Path) -> Path:
 
 
 def test_the_command_knows_every_policy():
-    assert [name.value for name in PolicyName] == list(CONTESTANTS)
+    assert [name.value for name in PolicyOption] == list(CONTESTANTS)
 
 
 def test_a_table_with_all_metrics_and_the_model(hostler, short, home):

@@ -11,10 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from hostler.cli.commands.doctor import PART_DESCRIPTIONS
 from hostler.cli.main import app
-from hostler.cli.support import ABOUT
 from hostler.errors import HostlerError
-from hostler.service.support import LONGEST_VALUE, MANIFEST, WORDS, log_lines, steps, without_words
+from hostler.service.support_bundle import (
+    MANIFEST_NAME,
+    MAX_VALUE_LENGTH,
+    TEXT_FIELDS,
+    read_log_lines,
+    redact_log_line,
+    summarize_traceback,
+)
 
 SECRET = "s3cret-value-that-nobody-may-see"
 run = CliRunner()
@@ -59,8 +66,8 @@ def test_it_holds_what_its_manifest_lists_and_no_secret(home):
     order = ["task", "submit", "--cwd", str(home), prompt]
     assert run.invoke(app, [*config, *order]).exit_code == 0
     said, parts = bundle(home)
-    assert set(parts) == {MANIFEST, *ABOUT} and "versions.json" in said.stdout
-    assert all(name in parts[MANIFEST] for name in ABOUT)
+    assert set(parts) == {MANIFEST_NAME, *PART_DESCRIPTIONS} and "versions.json" in said.stdout
+    assert all(name in parts[MANIFEST_NAME] for name in PART_DESCRIPTIONS)
     everything = "\n".join(parts.values())
     assert SECRET not in everything and "secret sauce" not in everything
     assert "a private reason" not in everything
@@ -106,24 +113,24 @@ def test_only_the_last_lines_are_taken(tmp_path):
     for day in (1, 2):
         rows = [json.dumps({"event": f"{day}-{n}"}) for n in range(10)]
         (tmp_path / f"2026-03-0{day}.jsonl").write_text("\n".join(rows))
-    found = [json.loads(line)["event"] for line in log_lines(tmp_path, 12)]
+    found = [json.loads(line)["event"] for line in read_log_lines(tmp_path, 12)]
     assert found == ["1-8", "1-9", *(f"2-{n}" for n in range(10))]
 
 
-@given(st.dictionaries(st.sampled_from([*sorted(WORDS), "task", "traceback"]), st.text()))
+@given(st.dictionaries(st.sampled_from([*sorted(TEXT_FIELDS), "task", "traceback"]), st.text()))
 def test_no_line_repeats_what_somebody_wrote(fields):
-    told = json.loads(without_words(json.dumps(fields)))
+    told = json.loads(redact_log_line(json.dumps(fields)))
     assert set(told) == set(fields)
     for name, value in told.items():
-        if name in WORDS:
+        if name in TEXT_FIELDS:
             assert value == f"({len(fields[name])} characters)"
         elif name != "traceback":
-            assert len(value) <= max(LONGEST_VALUE, 30)
+            assert len(value) <= max(MAX_VALUE_LENGTH, 30)
 
 
 @given(st.text())
 def test_whatever_a_log_holds_can_be_read(line):
-    found = without_words(line)
+    found = redact_log_line(line)
     assert found == "" or isinstance(json.loads(found), dict)
 
 
@@ -134,7 +141,7 @@ def test_a_traceback_says_where_and_not_what():
         "    raise ValueError(prompt)\n"
         "ValueError: Rewrite the secret sauce.\n"
     )
-    assert steps(text) == ["work.py:7 finish", "ValueError"]
+    assert summarize_traceback(text) == ["work.py:7 finish", "ValueError"]
 
 
 def test_the_kind_of_an_error_is_told_and_no_line_of_what_it_said():
@@ -146,4 +153,4 @@ def test_the_kind_of_an_error_is_told_and_no_line_of_what_it_said():
         "sauce\n"
         "\n"
     )
-    assert steps(text) == ["work.py:7 finish", "hostler.errors.Odd"]
+    assert summarize_traceback(text) == ["work.py:7 finish", "hostler.errors.Odd"]

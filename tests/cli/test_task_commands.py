@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from task_program import Home, let_go, on_terminal
 
-from hostler.cli.looks import cells
+from hostler.text import display_width
 
 DONE = "print('hello'); done()"
 ASK = "ask('Which colour?')"
@@ -581,9 +581,9 @@ def test_everything_fits_a_terminal_of_80_columns(stead):
         for line in lines:
             # A name is shown whole where somebody has to copy it, and never cut in the middle.
             whole = any(len(word) > 60 for word in line.split())
-            assert cells(line) <= 80 or whole, line
+            assert display_width(line) <= 80 or whole, line
     listed = PLAIN.sub("", on_terminal(["task", "list"], environment, stead.yard, 80))
-    assert all(cells(line) <= 80 for line in listed.split("\r\n"))
+    assert all(display_width(line) <= 80 for line in listed.split("\r\n"))
     assert first[:40] in listed
 
 

@@ -13,8 +13,11 @@ import pytest
 from intake_yard import lay_database
 from piped_commands import Piped
 
-from hostler.governor import Ask, Granted, Policy, acquire, give_back, look_around, prune
-from hostler.governor.caps import set_caps
+from hostler.governor.caps_file import set_caps
+from hostler.governor.gates import LeaseGranted, LeaseRequest
+from hostler.governor.holders import prune, read_host
+from hostler.governor.leases import acquire, release_lease
+from hostler.governor.policy import Policy
 from hostler.store import open_store
 from hostler.store.governor import all_demand, all_leases
 from hostler_program import HOSTLER
@@ -79,13 +82,13 @@ def wishes(store):
 
 def fill(store):
     with store.write("admission") as tx:
-        ours = acquire(tx, Ask("ours", "other"), POLICY, look_around())
-    assert isinstance(ours, Granted)
+        ours = acquire(tx, LeaseRequest("ours", "other"), POLICY, read_host())
+    assert isinstance(ours, LeaseGranted)
 
 
 def empty(store):
     with store.write("admission") as tx:
-        give_back(tx, "ours")
+        release_lease(tx, "ours")
 
 
 def test_the_program_holds_the_place_itself_and_its_death_gives_it_back(store, start):
@@ -95,15 +98,17 @@ def test_the_program_holds_the_place_itself_and_its_death_gives_it_back(store, s
     assert lease.holder.pid == wrapped.pid
     with store.write("admission") as tx:
         refused = acquire(
-            tx, Ask("x", "bee"), Policy(default_cap=1, memory_floor_mb=0), look_around()
+            tx, LeaseRequest("x", "bee"), Policy(default_cap=1, memory_floor_mb=0), read_host()
         )
         assert refused.gate == "cap"
     wrapped.kill()
     wrapped.wait()
     with store.write("admission") as tx:
         assert isinstance(
-            acquire(tx, Ask("x", "bee"), Policy(default_cap=1, memory_floor_mb=0), look_around()),
-            Granted,
+            acquire(
+                tx, LeaseRequest("x", "bee"), Policy(default_cap=1, memory_floor_mb=0), read_host()
+            ),
+            LeaseGranted,
         )
 
 
@@ -256,7 +261,7 @@ def test_a_wait_that_is_killed_leaves_nothing_behind(store, start):
     waiting.kill()
     waiting.wait()
     with store.write("admission") as tx:
-        prune(tx, POLICY, look_around())
+        prune(tx, POLICY, read_host())
         assert all_demand(tx) == []
         assert [lease.lease for lease in all_leases(tx)] == ["ours"]
 
@@ -311,7 +316,7 @@ def test_a_known_project_keeps_to_its_width(hostler, home, stable, store):
         '[repo.ant]\nowner = "o"\nname = "n"\nmax_concurrent_slots = 1\n'
     )
     with store.write("admission") as tx:
-        acquire(tx, Ask("x", "ant", "openai"), POLICY, look_around())
+        acquire(tx, LeaseRequest("x", "ant", "openai"), POLICY, read_host())
     done = hostler("wrap", "--no-wait", "--project", "ant", "--", "true")
     assert done.code == 75
     assert "Project ant runs 1 of its 1 agents." in done.err

@@ -7,6 +7,9 @@ import select
 import time
 from pathlib import Path
 
+from hostler.shim import processes
+from started_processes import read
+
 PATIENCE = 60.0
 _LOOK = 0.02
 
@@ -43,19 +46,17 @@ def gone(pid: int) -> None:
 
 
 def with_trace_of(place: Path) -> dict[int, str]:
-    """Every living process whose words, environment or folder name a place."""
+    """Every living process of ours whose words, environment or folder name a place."""
     mark = os.fsencode(place)
     found: dict[int, str] = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
+    for process in processes.list_living_descendants(os.getpid()):
+        words = read(process.pid, "cmdline")
         try:
-            words = (entry / "cmdline").read_bytes()
-            told = words + (entry / "environ").read_bytes() + bytes((entry / "cwd").readlink())
+            folder = os.fsencode(Path(f"/proc/{process.pid}/cwd").readlink())
         except OSError:
-            continue  # It has just ended, or is a zombie.
-        if mark in told:
-            found[int(entry.name)] = words.replace(b"\0", b" ").decode(errors="replace")
+            continue  # It has just ended.
+        if mark in words + read(process.pid, "environ") + folder:
+            found[process.pid] = words.replace(b"\0", b" ").decode(errors="replace")
     return found
 
 

@@ -4,56 +4,56 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hostler.cli.demo.cast import BOT, MAINTAINER, REVIEWER, load_plot
-from hostler.cli.demo.sight import (
-    GitHub,
-    House,
-    Issue,
-    Pull,
-    Remark,
-    RunSeen,
-    Said,
-    Sight,
-    TaskSeen,
+from hostler.cli.demo.environment import BOT, MAINTAINER, REVIEWER, load_scenario
+from hostler.cli.demo.observe import (
+    CommentSnapshot,
+    DatabaseSnapshot,
+    DemoSnapshot,
+    GitHubSnapshot,
+    IssueSnapshot,
+    PullRequestSnapshot,
+    ReviewCommentSnapshot,
+    RunSnapshot,
+    TaskSnapshot,
 )
 
-PLOT = load_plot()
+PLOT = load_scenario()
 LEAP, MONTHS, STRANGER, BREST, TIDES = (filing.title for filing in PLOT.filings)
 ALMANAC, TIDE_TABLE = (project.name for project in PLOT.projects)
 FIRST, SECOND = PLOT.reviews[0].words
 DONE = "**Hostler** · bugfix · done · #4\n\n*Next:* Nothing.\n\n<!-- hostler:action=s:1 -->"
 
 
-def status(number: int, body: str = DONE) -> Said:
-    return Said(number, BOT, body)
+def status(number: int, body: str = DONE) -> CommentSnapshot:
+    return CommentSnapshot(number, BOT, body)
 
 
-def filed(title: str, number: int, **more) -> Issue:
+def filed(title: str, number: int, **more) -> IssueSnapshot:
     filing = next(one for one in PLOT.filings if one.title == title)
-    return Issue(filing.repo, number, title, filing.author, labels=(filing.label,), **more)
+    return IssueSnapshot(filing.repo, number, title, filing.author, labels=(filing.label,), **more)
 
 
-def pulled(repo: str, number: int, issue: int, **more) -> Pull:
+def pulled(repo: str, number: int, issue: int, **more) -> PullRequestSnapshot:
     facts = {"title": "Work", "body": f"Said.\n\nFixes #{issue}", "author": BOT, "branch": "b"}
-    return Pull(repo, number, **{**facts, "head": "c0ffee1", **more})
+    return PullRequestSnapshot(repo, number, **{**facts, "head": "c0ffee1", **more})
 
 
-def remark(number: int, body: str, author: str = REVIEWER, **more) -> Remark:
-    return Remark(number, author, body, path="almanac/years.py", line=6, **more)
+def remark(number: int, body: str, author: str = REVIEWER, **more) -> ReviewCommentSnapshot:
+    return ReviewCommentSnapshot(number, author, body, path="almanac/years.py", line=6, **more)
 
 
-def merged(pull: Pull) -> Pull:
+def merged(pull: PullRequestSnapshot) -> PullRequestSnapshot:
     return replace(pull, open=False, merged_by=REVIEWER, approved_by=(REVIEWER,))
 
 
-def run(name: str, outcome: str = "success", **more) -> RunSeen:
-    return RunSeen(name, more.pop("state", "ended"), more.pop("attempt", 1), outcome, **more)
+def run(name: str, outcome: str = "success", **more) -> RunSnapshot:
+    return RunSnapshot(name, more.pop("state", "ended"), more.pop("attempt", 1), outcome, **more)
 
 
-def task(repo: str, issue: int, flow: str, pull: int, *outcomes: str) -> TaskSeen:
+def task(repo: str, issue: int, flow: str, pull: int, *outcomes: str) -> TaskSnapshot:
     name = f"{repo}-{issue}-{flow}"
     runs = tuple(run(f"{name}-{n}", outcome) for n, outcome in enumerate(outcomes or ("success",)))
-    return TaskSeen(name, repo, issue, flow, "done", pull=pull, runs=runs)
+    return TaskSnapshot(name, repo, issue, flow, "done", pull=pull, runs=runs)
 
 
 THREAD = (
@@ -69,7 +69,11 @@ ISSUES = (
         BREST,
         1,
         open=False,
-        comments=(status(3), Said(4, BOT, "Which one?"), Said(5, MAINTAINER, "The one in France.")),
+        comments=(
+            status(3),
+            CommentSnapshot(4, BOT, "Which one?"),
+            CommentSnapshot(5, MAINTAINER, "The one in France."),
+        ),
     ),
     filed(TIDES, 2, open=False, comments=(status(6), status(7))),
 )
@@ -92,10 +96,10 @@ TASKS = (
     task(TIDE_TABLE, 2, "design", 3),
     task(TIDE_TABLE, 2, "implementation", 5),
 )
-END = Sight(GitHub(ISSUES, PULLS), House(TASKS))
+END = DemoSnapshot(GitHubSnapshot(ISSUES, PULLS), DatabaseSnapshot(TASKS))
 
 
-def with_issue(sight: Sight, title: str, **changes) -> Sight:
+def with_issue(sight: DemoSnapshot, title: str, **changes) -> DemoSnapshot:
     """The same, but one issue is otherwise."""
     issues = tuple(
         replace(one, **changes) if one.title == title else one for one in sight.github.issues
@@ -103,7 +107,7 @@ def with_issue(sight: Sight, title: str, **changes) -> Sight:
     return replace(sight, github=replace(sight.github, issues=issues))
 
 
-def with_pull(sight: Sight, repo: str, number: int, **changes) -> Sight:
+def with_pull(sight: DemoSnapshot, repo: str, number: int, **changes) -> DemoSnapshot:
     """The same, but one pull request is otherwise."""
     pulls = tuple(
         replace(one, **changes) if (one.repo, one.number) == (repo, number) else one
@@ -112,10 +116,10 @@ def with_pull(sight: Sight, repo: str, number: int, **changes) -> Sight:
     return replace(sight, github=replace(sight.github, pulls=pulls))
 
 
-def with_task(sight: Sight, repo: str, flow: str, **changes) -> Sight:
+def with_task(sight: DemoSnapshot, repo: str, flow: str, **changes) -> DemoSnapshot:
     """The same, but one task is otherwise."""
     tasks = tuple(
         replace(one, **changes) if (one.repo, one.flow) == (repo, flow) else one
-        for one in sight.house.tasks
+        for one in sight.database.tasks
     )
-    return replace(sight, house=replace(sight.house, tasks=tasks))
+    return replace(sight, database=replace(sight.database, tasks=tasks))

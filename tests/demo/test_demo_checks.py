@@ -22,17 +22,25 @@ from demo_scenes import (
     with_task,
 )
 
-from hostler.cli.demo.cast import BOT
-from hostler.cli.demo.checks import check_all
-from hostler.cli.demo.keeping import Report
-from hostler.cli.demo.sight import GitHub, House, Said, Sight
-from hostler.cli.demo.summary import as_data, service_check, show, sum_up
+from hostler.cli.demo.environment import BOT
+from hostler.cli.demo.observe import CommentSnapshot, DatabaseSnapshot, DemoSnapshot, GitHubSnapshot
+from hostler.cli.demo.service_process import ServiceExit
+from hostler.cli.demo.verify import (
+    check_service_exit,
+    print_summary,
+    run_checks,
+    summarise,
+    summary_json,
+)
 
 SECOND_PULL = replace(
     END, github=replace(END.github, pulls=(*END.github.pulls, pulled(ALMANAC, 9, 2)))
 )
 NO_DESIGN = replace(
-    END, house=House(tuple(one for one in END.house.tasks if one.flow != "implementation"))
+    END,
+    database=DatabaseSnapshot(
+        tuple(one for one in END.database.tasks if one.flow != "implementation")
+    ),
 )
 SPOILED = {
     "an issue is open": (with_issue(END, LEAP, open=True), "is closed"),
@@ -57,12 +65,12 @@ SPOILED = {
         "an agent that failed",
     ),
     "a question is open": (
-        with_issue(END, BREST, comments=(status(1), Said(2, BOT, "Which?"))),
+        with_issue(END, BREST, comments=(status(1), CommentSnapshot(2, BOT, "Which?"))),
         "a question was asked and answered",
     ),
     "nobody asked": (with_issue(END, BREST, comments=(status(1),)), "a question was asked"),
     "the stranger got a word": (
-        with_issue(END, STRANGER, comments=(Said(9, BOT, "On it."),)),
+        with_issue(END, STRANGER, comments=(CommentSnapshot(9, BOT, "On it."),)),
         "the stranger's issue",
     ),
     "the status is old": (
@@ -78,45 +86,45 @@ SPOILED = {
         with_task(END, TIDE_TABLE, "design", runs=(run("r", state="running"),)),
         "nothing is running",
     ),
-    "a write waits": (replace(END, house=replace(END.house, unsent=1)), "nothing is running"),
+    "a write waits": (replace(END, database=replace(END.database, unsent=1)), "nothing is running"),
 }
 
 
 def test_every_check_holds_in_the_end():
-    assert [check.wrong for check in check_all(END) if not check.holds] == []
+    assert [check.wrong for check in run_checks(END) if not check.holds] == []
 
 
 @pytest.mark.parametrize(("sight", "promise"), SPOILED.values(), ids=SPOILED)
 def test_a_check_fails_where_its_promise_is_broken(sight, promise):
-    assert any(promise in check.promise for check in check_all(sight) if not check.holds)
+    assert any(promise in check.promise for check in run_checks(sight) if not check.holds)
 
 
 def test_every_check_can_fail():
     broken = {
-        check.promise for sight, _ in SPOILED.values() for check in check_all(sight) if check.wrong
+        check.promise for sight, _ in SPOILED.values() for check in run_checks(sight) if check.wrong
     }
-    assert broken == {check.promise for check in check_all(END)}
+    assert broken == {check.promise for check in run_checks(END)}
 
 
 def test_nothing_at_all_is_no_success():
-    assert not sum_up(1.0, Sight(GitHub(), House()), ()).good
+    assert not summarise(1.0, DemoSnapshot(GitHubSnapshot(), DatabaseSnapshot()), ()).good
 
 
 SERVICES = {
-    "all well": (Report(0), True),
-    "a process was left": (Report(0, ("12 python3",)), False),
-    "it failed": (Report(1), False),
-    "the keeper was killed": (Report(None), False),
+    "all well": (ServiceExit(0), True),
+    "a process was left": (ServiceExit(0, ("12 python3",)), False),
+    "it failed": (ServiceExit(1), False),
+    "the keeper was killed": (ServiceExit(None), False),
 }
 
 
 @pytest.mark.parametrize(("report", "good"), SERVICES.values(), ids=SERVICES)
 def test_the_end_of_the_service_counts(report, good):
-    assert sum_up(1.0, END, (service_check(report),)).good is good
+    assert summarise(1.0, END, (check_service_exit(report),)).good is good
 
 
 def test_the_summary_says_what_is_missing_where(capsys):
-    show(sum_up(31.4, with_issue(END, LEAP, open=True), ()))
+    print_summary(summarise(31.4, with_issue(END, LEAP, open=True), ()))
     told = capsys.readouterr().out
     assert "almanac #1 is open" in told
     assert "31 s, 1 of 10 do not hold." in told
@@ -124,7 +132,7 @@ def test_the_summary_says_what_is_missing_where(capsys):
 
 
 def test_the_summary_fits_into_eighty_columns(capsys):
-    show(sum_up(31.4, END, (service_check(Report(0)),)))
+    print_summary(summarise(31.4, END, (check_service_exit(ServiceExit(0)),)))
     told = capsys.readouterr().out
     assert max(map(len, told.splitlines())) <= 80
     assert len(told.splitlines()) <= 22
@@ -132,7 +140,7 @@ def test_the_summary_fits_into_eighty_columns(capsys):
 
 
 def test_the_summary_as_data_counts_what_is_there():
-    data = as_data(sum_up(31.4, END, ()))
+    data = summary_json(summarise(31.4, END, ()))
     assert data["good"] is True
     first = data["issues"][0]
     assert first["pull_requests"] == [

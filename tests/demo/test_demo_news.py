@@ -23,43 +23,53 @@ from demo_scenes import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.cli.demo.cast import BOT, MAINTAINER, REVIEWER
-from hostler.cli.demo.news import news
-from hostler.cli.demo.sight import GitHub, House, Said, Sight
+from hostler.cli.demo.display import find_events
+from hostler.cli.demo.environment import BOT, MAINTAINER, REVIEWER
+from hostler.cli.demo.observe import CommentSnapshot, DatabaseSnapshot, DemoSnapshot, GitHubSnapshot
 
-NEW_ISSUE = GitHub((filed(LEAP, 1),))
+NEW_ISSUE = GitHubSnapshot((filed(LEAP, 1),))
 PULL = pulled(ALMANAC, 4, 1, remarks=(remark(7, FIRST),))
 TASK = replace(task(ALMANAC, 1, "bugfix", 4), state="running", runs=())
-WITH_PULL = GitHub((filed(LEAP, 1),), (PULL,))
+WITH_PULL = GitHubSnapshot((filed(LEAP, 1),), (PULL,))
 
 
-def github(pull) -> GitHub:
-    return GitHub((filed(LEAP, 1),), (pull,))
+def github(pull) -> GitHubSnapshot:
+    return GitHubSnapshot((filed(LEAP, 1),), (pull,))
 
 
-def house(**changes) -> House:
-    return House((replace(TASK, **changes),))
+def database(**changes) -> DatabaseSnapshot:
+    return DatabaseSnapshot((replace(TASK, **changes),))
 
 
-ASKED = GitHub((filed(BREST, 1, comments=(status(1), Said(2, BOT, "Which one?\n\nAnswer here."))),))
-ANSWERED = GitHub(
-    (filed(BREST, 1, comments=(*ASKED.issues[0].comments, Said(3, MAINTAINER, "That."))),)
+ASKED = GitHubSnapshot(
+    (filed(BREST, 1, comments=(status(1), CommentSnapshot(2, BOT, "Which one?\n\nAnswer here."))),)
+)
+ANSWERED = GitHubSnapshot(
+    (
+        filed(
+            BREST, 1, comments=(*ASKED.issues[0].comments, CommentSnapshot(3, MAINTAINER, "That."))
+        ),
+    )
 )
 REPLY = remark(8, "Done.\n\n<!-- x -->", BOT, in_reply_to=7)
 STEPS = {
-    "an issue": (GitHub(), NEW_ISSUE, ("ada", "files “1900 counts as a leap year” [agent:bugfix]")),
+    "an issue": (
+        GitHubSnapshot(),
+        NEW_ISSUE,
+        ("ada", "files “1900 counts as a leap year” [agent:bugfix]"),
+    ),
     "a question": (
-        GitHub((filed(BREST, 1),)),
+        GitHubSnapshot((filed(BREST, 1),)),
         ASKED,
         ("hostler", "asks: “Which one?”"),
     ),
     "an answer": (
         ASKED,
-        GitHub(
+        GitHubSnapshot(
             (
                 replace(
                     ASKED.issues[0],
-                    comments=(*ASKED.issues[0].comments, Said(3, MAINTAINER, "That.")),
+                    comments=(*ASKED.issues[0].comments, CommentSnapshot(3, MAINTAINER, "That.")),
                 ),
             )
         ),
@@ -106,7 +116,7 @@ STEPS = {
     ),
     "a closed issue": (
         NEW_ISSUE,
-        GitHub((replace(NEW_ISSUE.issues[0], open=False),)),
+        GitHubSnapshot((replace(NEW_ISSUE.issues[0], open=False),)),
         ("github", "the issue is closed"),
     ),
 }
@@ -114,63 +124,63 @@ STEPS = {
 
 @pytest.mark.parametrize(("before", "after", "told"), STEPS.values(), ids=STEPS)
 def test_each_thing_on_github_is_told(before, after, told):
-    (line,) = news(Sight(before), Sight(after))
+    (line,) = find_events(DemoSnapshot(before), DemoSnapshot(after))
     assert (line.who, line.what) == told
     assert line.place in ("almanac #1", "tide-table #1")
 
 
 WORK = {
-    "picked up": (House(), house(), ("hostler", "picks it up: bugfix")),
-    "started": (house(), house(runs=(run("r1", ""),)), ("hostler", "starts an agent")),
+    "picked up": (DatabaseSnapshot(), database(), ("hostler", "picks it up: bugfix")),
+    "started": (database(), database(runs=(run("r1", ""),)), ("hostler", "starts an agent")),
     "started again": (
-        house(),
-        house(runs=(run("r1", "", attempt=2),)),
+        database(),
+        database(runs=(run("r1", "", attempt=2),)),
         ("hostler", "starts an agent (run 2 of this task)"),
     ),
     "spoke": (
-        house(runs=(run("r1", "", words=("One.",)),)),
-        house(runs=(run("r1", "", words=("One.", "Two.")),)),
+        database(runs=(run("r1", "", words=("One.",)),)),
+        database(runs=(run("r1", "", words=("One.", "Two.")),)),
         ("agent", "Two."),
     ),
     "failed": (
-        house(),
-        house(state="retrying", reason="It exited with 1."),
+        database(),
+        database(state="retrying", reason="It exited with 1."),
         ("hostler", "tries again soon: It exited with 1."),
     ),
-    "blocked": (house(), house(state="blocked", reason="Why."), ("hostler", "blocked: Why.")),
-    "done": (house(), house(state="done"), ("hostler", "done")),
+    "blocked": (database(), database(state="blocked", reason="Why."), ("hostler", "blocked: Why.")),
+    "done": (database(), database(state="done"), ("hostler", "done")),
 }
 
 
 @pytest.mark.parametrize(("before", "after", "told"), WORK.values(), ids=WORK)
 def test_each_thing_in_the_house_is_told(before, after, told):
-    (line,) = news(Sight(house=before), Sight(house=after))
+    (line,) = find_events(DemoSnapshot(database=before), DemoSnapshot(database=after))
     assert (line.who, line.what) == told
 
 
 def test_a_status_comment_is_not_told():
-    after = GitHub((filed(LEAP, 1, comments=(status(1),)),))
-    assert news(Sight(NEW_ISSUE), Sight(after)) == []
+    after = GitHubSnapshot((filed(LEAP, 1, comments=(status(1),)),))
+    assert find_events(DemoSnapshot(NEW_ISSUE), DemoSnapshot(after)) == []
 
 
 SIGHTS = [
-    *(Sight(one) for before, after, _ in STEPS.values() for one in (before, after)),
-    *(Sight(house=one) for before, after, _ in WORK.values() for one in (before, after)),
+    *(DemoSnapshot(one) for before, after, _ in STEPS.values() for one in (before, after)),
+    *(DemoSnapshot(database=one) for before, after, _ in WORK.values() for one in (before, after)),
     END,
 ]
 
 
 @given(st.sampled_from(SIGHTS))
 def test_nothing_is_told_twice(sight):
-    assert news(sight, sight) == []
+    assert find_events(sight, sight) == []
 
 
 @given(st.sampled_from(SIGHTS), st.sampled_from(SIGHTS))
 def test_whatever_comes_after_whatever_can_be_told(before, after):
-    assert all(line.what for line in news(before, after))
+    assert all(line.what for line in find_events(before, after))
 
 
 def test_people_act_before_the_issue_is_closed():
-    after = GitHub((filed(LEAP, 1, open=False),), (merged(PULL),))
-    told = [line.what for line in news(Sight(WITH_PULL), Sight(after))]
+    after = GitHubSnapshot((filed(LEAP, 1, open=False),), (merged(PULL),))
+    told = [line.what for line in find_events(DemoSnapshot(WITH_PULL), DemoSnapshot(after))]
     assert told == ["approves #4", "merges #4", "the issue is closed"]

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 import pytest
 from demo_scenes import ALMANAC, BREST, FIRST, LEAP, PLOT, SECOND, STRANGER
 
-from hostler.cli.demo.cast import BOT, REVIEWER, seed
-from hostler.cli.demo.github_eyes import GitHubEyes
-from hostler.cli.demo.people import People, Refused
-from hostler.cli.demo.sight import GitHub
-from hostler.cli.demo.story import Approve, Merge, due
+from hostler.cli.demo.environment import BOT, REVIEWER, build_seed
+from hostler.cli.demo.observe import GitHubObserver, GitHubSnapshot
+from hostler.cli.demo.people import ApprovePull, DemoUsers, MergePull, Refused, due_actions
 from hostler.sandbox.server import Running, running
 
 FIXED = "def is_leap(year):\n    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)\n"
@@ -22,19 +20,19 @@ class Town:
     """A sandbox with the demo's repositories, its people, and the account that Hostler has."""
 
     def __init__(self, sandbox: Running) -> None:
-        self.people = People(sandbox)
+        self.people = DemoUsers(sandbox)
         self.people.fill(PLOT)
-        self.eyes = GitHubEyes(sandbox, tuple(project.name for project in PLOT.projects))
+        self.eyes = GitHubObserver(sandbox, tuple(project.name for project in PLOT.projects))
         self.bot = sandbox.client(BOT)
 
     def close(self) -> None:
         self.bot.close()
         self.people.close()
 
-    def let_people_act(self) -> GitHub:
+    def let_people_act(self) -> GitHubSnapshot:
         """Until nobody has anything to do; everybody acts at most a few times."""
         for _ in range(5):
-            moves = due(PLOT, self.eyes.look())
+            moves = due_actions(PLOT, self.eyes.look())
             if not moves:
                 return self.eyes.look()
             for move in moves:
@@ -65,7 +63,7 @@ class Town:
 
 @pytest.fixture
 def town() -> Iterator[Town]:
-    with running(seed(PLOT), git=True) as sandbox:
+    with running(build_seed(PLOT), git=True) as sandbox:
         town = Town(sandbox)
         yield town
         town.close()
@@ -114,8 +112,8 @@ def test_what_was_not_approved_is_not_merged(town):
     town.let_people_act()
     number = town.open_pull(ALMANAC, 2, "almanac/months.py", "DAYS = 31\n")
     head = town.eyes.look().pulls[0].head
-    town.people.act(Approve(ALMANAC, number, head))
+    town.people.act(ApprovePull(ALMANAC, number, head))
     town.put(ALMANAC, "agent/2", "almanac/months.py", "DAYS = 30\n")
     with pytest.raises(Refused, match="409"):
-        town.people.act(Merge(ALMANAC, number, head))
+        town.people.act(MergePull(ALMANAC, number, head))
     assert town.eyes.look().pulls[0].open

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from demo_scenes import BREST, FIRST, LEAP, MONTHS, PLOT, SECOND, TIDES
 
-from hostler.agents.player.play import choose
-from hostler.agents.player.stage import Stage
-from hostler.agents.script import Script, load
-from hostler.cli.demo.cast import DATA, script_of
+from hostler.agents.scripted.player import choose_scene
+from hostler.agents.scripted.script import Script, load_script
+from hostler.agents.scripted.steps import ScriptContext
+from hostler.cli.demo.environment import DATA, read_agent_script
 
 DESIGN = "docs/design/2-show-the-strongest-tides-first.md"
 FLOWS = {LEAP: "bugfix", MONTHS: "small_job", BREST: "small_job", TIDES: "design"}
@@ -27,7 +27,7 @@ class Project:
         self.checkout = folder / "checkout"
         self.tests = project.tests
         self.script = folder / "script.toml"
-        self.script.write_text(script_of(project.agent))
+        self.script.write_text(read_agent_script(project.agent))
         self.folder = folder
         for path, text in project.files.items():
             file = self.checkout / path
@@ -60,7 +60,7 @@ class Project:
         words = {f"HOSTLER_{name}": str(self.folder / file) for name, file in files.items()}
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
-            [sys.executable, "-I", "-m", "hostler.agents.player", str(self.script)],
+            [sys.executable, "-I", "-m", "hostler.agents.scripted.player", str(self.script)],
             cwd=self.checkout,
             env={**words, "HOSTLER_TASK_DIR": str(self.folder), "PATH": path}
             | {"HOSTLER_ATTEMPT": str(attempt)},
@@ -153,7 +153,7 @@ def test_there_is_something_for_every_other_issue(project, tmp_path):
 
 
 def script(agent: str) -> Script:
-    return load(Path(str(DATA / "agents" / f"{agent}.toml")))
+    return load_script(Path(str(DATA / "agents" / f"{agent}.toml")))
 
 
 SCENES = {
@@ -175,9 +175,9 @@ def test_each_turn_has_its_scene(title, flow, said):
     agent = next(one.agent for one in PLOT.projects if one.name == repo)
     comments = [{"id": 1, "body": said}] if said else []
     context = {"flow": flow, "issue": {"number": 1, "title": title}, "comments": comments}
-    stage = Stage(Path(), 1, context, said, None, None, None)
+    stage = ScriptContext(Path(), 1, context, said, None, None, None)
     assert (
-        choose(load(Path(str(DATA / "agents" / f"{agent}.toml"))), stage).name
+        choose_scene(load_script(Path(str(DATA / "agents" / f"{agent}.toml"))), stage).name
         == SCENES[title, flow, said]
     )
 

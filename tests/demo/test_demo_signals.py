@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hostler.cli.demo.signals import Ending
+from hostler.cli.demo.runner import StopRequest
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -23,25 +23,25 @@ def handlers() -> Iterator[None]:
 
 @pytest.mark.parametrize("number", ENDING)
 def test_each_signal_is_a_request_to_end(number):
-    with Ending() as ending:
-        assert not ending.asked
+    with StopRequest() as stop_request:
+        assert not stop_request.asked
         signal.raise_signal(number)
-        ending.wait()
-        assert ending.asked
-        assert ending.exit_code == 128 + number
+        stop_request.wait()
+        assert stop_request.asked
+        assert stop_request.exit_code == 128 + number
 
 
 def test_the_first_signal_gives_the_exit_code():
-    with Ending() as ending:
+    with StopRequest() as stop_request:
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGINT)
-        assert ending.exit_code == 128 + signal.SIGTERM
+        assert stop_request.exit_code == 128 + signal.SIGTERM
 
 
 def test_an_ignored_signal_stays_ignored_and_all_handlers_are_restored():
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with Ending() as ending:
+    with StopRequest() as stop_request:
         signal.raise_signal(signal.SIGHUP)
-        assert not ending.asked
+        assert not stop_request.asked
     assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     assert signal.getsignal(signal.SIGTERM) == signal.default_int_handler

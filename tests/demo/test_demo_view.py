@@ -12,21 +12,19 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from hostler.cli.demo.news import Line
-from hostler.cli.demo.plain import Plain
-from hostler.cli.demo.rows import rows
-from hostler.cli.demo.screen import Screen, frame
-from hostler.cli.demo.sight import RunSeen, Sight
+from hostler.cli.demo.display import DemoEvent, PlainView, build_rows
+from hostler.cli.demo.observe import DemoSnapshot, RunSnapshot
+from hostler.cli.demo.screen import LiveView, render_frame
 
-LONG = Line("almanac #1", "hostler", "says something long. " * 20)
-WIDE = Line("almanac #1", "agent", "長い言葉" * 40)
+LONG = DemoEvent("almanac #1", "hostler", "says something long. " * 20)
+WIDE = DemoEvent("almanac #1", "agent", "長い言葉" * 40)
 
 
-def drawn(lines: list[Line], sight: Sight, width: int, height: int) -> list[str]:
+def drawn(lines: list[DemoEvent], sight: DemoSnapshot, width: int, height: int) -> list[str]:
     console = Console(width=width, height=height, file=io.StringIO(), force_terminal=False)
     ticker = [(n / 10, line) for n, line in enumerate(lines)]
     with console.capture() as capture:
-        console.print(frame(12.3, rows(sight), ticker, width, height))
+        console.print(render_frame(12.3, build_rows(sight), ticker, width, height))
     return capture.get().rstrip("\n").split("\n")
 
 
@@ -34,7 +32,7 @@ def drawn(lines: list[Line], sight: Sight, width: int, height: int) -> list[str]
     st.integers(20, 220),
     st.integers(14, 70),
     st.lists(st.sampled_from([LONG, WIDE]), max_size=90),
-    st.sampled_from([Sight(), END]),
+    st.sampled_from([DemoSnapshot(), END]),
 )
 def test_the_view_fits_and_does_not_wrap(width, height, lines, sight):
     picture = drawn(lines, sight, width, height)
@@ -51,12 +49,12 @@ def test_eighty_columns_show_everything_that_matters():
 
 
 def test_the_newest_lines_are_shown():
-    lines = [Line("almanac #1", "ada", f"line {n}") for n in range(50)]
+    lines = [DemoEvent("almanac #1", "ada", f"line {n}") for n in range(50)]
     picture = drawn(lines, END, 80, 24)
     assert picture[-1].endswith("line 49")
 
 
-LIVE = RunSeen("r", "running", 1, words=("Thinking.",))
+LIVE = RunSnapshot("r", "running", 1, words=("Thinking.",))
 HAPPENING = {
     "an agent speaks": ({"state": "running", "runs": (LIVE,)}, "Thinking."),
     "an agent starts": (
@@ -76,26 +74,26 @@ HAPPENING = {
 
 @pytest.mark.parametrize(("changes", "told"), HAPPENING.values(), ids=HAPPENING)
 def test_a_row_says_what_is_happening(changes, told):
-    assert rows(with_task(END, ALMANAC, "bugfix", **changes))[0].happening == told
+    assert build_rows(with_task(END, ALMANAC, "bugfix", **changes))[0].happening == told
 
 
 def test_a_comment_that_waits_is_named():
     sight = with_task(END, ALMANAC, "bugfix", state="awaiting_feedback")
     pull = END.github.pulls[0]
     sight = with_pull(sight, ALMANAC, 4, merged_by=None, remarks=pull.remarks[:2])
-    assert rows(sight)[0].happening == "a comment; the next poll will notice"
+    assert build_rows(sight)[0].happening == "a comment; the next poll will notice"
 
 
 def test_a_question_is_shown_until_it_is_answered():
     sight = with_task(END, TIDE_TABLE, "small_job", state="needs_input", reason="Which one?")
-    assert rows(with_issue(sight, BREST, comments=()))[3].happening == "Which one?"
-    assert rows(sight)[3].happening == "answered; the next poll will notice"
+    assert build_rows(with_issue(sight, BREST, comments=()))[3].happening == "Which one?"
+    assert build_rows(sight)[3].happening == "answered; the next poll will notice"
 
 
 def test_the_screen_leaves_the_terminal_as_it_was():
     output = io.StringIO()
     console = Console(file=output, force_terminal=True, width=80, height=24)
-    with Screen(console) as screen:
+    with LiveView(console) as screen:
         screen.tell(1.0, LONG)
         screen.draw(1.0, END)
     told = output.getvalue()
@@ -104,7 +102,7 @@ def test_the_screen_leaves_the_terminal_as_it_was():
 
 
 def test_the_plain_view_has_no_escape_codes(capsys):
-    with Plain() as view:
-        view.tell(1.25, Line("almanac #1", "ada", "files “Something”"))
+    with PlainView() as view:
+        view.tell(1.25, DemoEvent("almanac #1", "ada", "files “Something”"))
         view.draw(1.25, END)
     assert capsys.readouterr().out == "  1.2s  almanac #1     ada      files “Something”\n"

@@ -13,12 +13,16 @@ from pathlib import Path
 import pytest
 from demo_processes import gone, nothing_is_left, said_in, with_trace_of
 
+from hostler.cli.demo import service_process
+from hostler.shim.processes import read_process
 from hostler_program import HOSTLER
+from started_processes import read
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 # A machine under tests is not a quiet one; how long it takes is measured elsewhere.
 LONG = ("--timeout", "300")
 ESCAPE = "\x1b"
+GUARD = service_process.__name__
 
 
 class Demo:
@@ -142,7 +146,7 @@ def test_a_story_after_an_interrupted_one_is_whole(place, environment):
     nothing_remains(place)
 
 
-# In every run, test_demo_keeper.py kills a demo of a few lines with the real keeper.
+# In every run, test_demo_service_process.py kills a demo of a few lines with the real keeper.
 @SOAK
 @pytest.mark.parametrize("words", ["files", "Reading almanac/years.py", "opens pull request"])
 def test_nothing_outlives_a_killed_demo(place, environment, words):
@@ -159,9 +163,8 @@ def test_nothing_outlives_a_killed_demo(place, environment, words):
 def test_a_killed_service_ends_the_story_at_once(place, environment):
     demo = Demo(place, environment, *LONG)
     demo.until("Reading almanac/years.py")
-    service = [pid for pid, words in with_trace_of(place).items() if is_service(words)]
-    assert len(service) == 1
-    os.kill(service[0], signal.SIGKILL)
+    (service,) = services_of(place)
+    os.kill(service, signal.SIGKILL)
     assert demo.rest() == 1
     assert "the service left by itself" in demo.said
     nothing_is_left(place)
@@ -172,16 +175,26 @@ def test_a_killed_service_ends_the_story_at_once(place, environment):
 def test_a_killed_keeper_ends_the_story_at_once(place, environment):
     demo = Demo(place, environment, *LONG)
     demo.until("starts an agent")
-    (keeper,) = (pid for pid, words in with_trace_of(place).items() if "demo.keeper" in words)
+    (keeper,) = (pid for pid, words in with_trace_of(place).items() if GUARD in words)
     os.kill(keeper, signal.SIGKILL)
     gone(keeper)
     assert demo.rest() == 1
-    assert "the keeper was lost" in demo.said
+    assert "the process that guards the service was lost" in demo.said
     nothing_is_left(place)
 
 
-def is_service(words: str) -> bool:
-    return "service --stop-agents" in words and "demo.keeper" not in words
+def services_of(place: Path) -> list[int]:
+    """Return services of a demo, without their children that have not begun their program yet.
+
+    Between fork and exec a child, such as a git to be, has the command line of its parent.
+    """
+    found = [
+        pid
+        for pid, words in with_trace_of(place).items()
+        if "service --stop-agents" in words and GUARD not in words
+    ]
+    processes = {pid: read_process(pid) for pid in found}
+    return [pid for pid, one in processes.items() if one is not None and one.parent not in found]
 
 
 def kept_folder(demo: Demo) -> Path:
@@ -211,13 +224,6 @@ def require_no_token(demo: Demo) -> None:
         told = read(pid, "cmdline") + read(pid, "environ")
         assert token.encode() not in told
         assert OUR_TOKEN.encode() not in told, "our own token stays with the demo"
-
-
-def read(pid: int, name: str) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/{name}").read_bytes()
-    except OSError:
-        return b""
 
 
 @SOAK

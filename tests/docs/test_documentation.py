@@ -11,12 +11,12 @@ import typer
 
 from hostler.agents.outcomes import Outcome
 from hostler.cli.main import app
-from hostler.cli.reference import commands
-from hostler.cli.reference import page as commands_page
-from hostler.config.explain import keys, reference
-from hostler.governor import Gate as GovernorGate
-from hostler.governor.overlay import Breaker, Overlay
-from hostler.service.candidates import Gate
+from hostler.cli.reference import render_page as commands_page
+from hostler.cli.reference import walk_commands
+from hostler.config.reference import list_keys, render_reference
+from hostler.governor.adaptive.model import Breaker, PoolState
+from hostler.governor.gates import Gate as GovernorGate
+from hostler.service.scheduling.gates import HomeGate
 from hostler.store.outbox import WriteState
 from hostler.store.pull_requests import PullStatus
 from hostler.store.runs import RunState
@@ -29,18 +29,18 @@ PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"])
 
 
 def test_the_reference_page_is_the_one_the_program_writes():
-    assert (DOCS / "configuration.md").read_text() == reference(), (
+    assert (DOCS / "configuration.md").read_text() == render_reference(), (
         "run: hostler config reference --output docs/configuration.md"
     )
 
 
 def test_every_setting_is_documented():
     page = (DOCS / "configuration.md").read_text()
-    for key in keys():
+    for key in list_keys():
         assert f"{key.name}`" in page
 
 
-COMMANDS = dict(commands(typer.main.get_command(app)))
+COMMANDS = dict(walk_commands(typer.main.get_command(app)))
 
 
 def test_the_page_of_commands_is_the_one_the_program_writes():
@@ -129,7 +129,7 @@ def test_the_handbook_explains_every_state_of_pools_and_breakers():
 
     assert explained("A breaker") == {one.value or "closed" for one in Breaker}
     moments = {"gate_until", "next_dispatch_at", "settle_until", "damaged_at"}
-    assert moments <= {field.name for field in fields(Overlay)}
+    assert moments <= {field.name for field in fields(PoolState)}
     assert explained("A pool") == {"open", "parked", "at the floor", *moments}
 
 
@@ -137,4 +137,4 @@ def test_the_how_to_explains_every_gate():
     page = (DOCS / "howto" / "find-out-why-it-waits.md").read_text()
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| ")]
     named = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
-    assert {gate.value for gate in (*Gate, *GovernorGate)} <= named
+    assert {gate.value for gate in (*HomeGate, *GovernorGate)} <= named

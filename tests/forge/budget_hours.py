@@ -8,10 +8,8 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
-from hostler.forge.budget.account import Account
-from hostler.forge.budget.accounts import PATIENCE
-from hostler.forge.budget.caps import Caps, Kind
-from hostler.forge.budget.primary import Told
+from hostler.forge.github.rate_limit.accounts import MAX_WAIT, RateLimitAccount
+from hostler.forge.github.rate_limit.limits import ReportedLimit, RequestCaps, RequestKind
 
 FEEDS = 4
 ACTIVE = FEEDS + 1
@@ -35,12 +33,12 @@ class Town:
     interval: float = 60.0
     limit: int = 5000
     changes: Callable[[float], bool] = lambda now: False
-    caps: Caps = field(default_factory=Caps)
+    caps: RequestCaps = field(default_factory=RequestCaps)
     # Between writes; 0: none are made.
     writes_every: float = 0.0
 
     def __post_init__(self) -> None:
-        self.account = Account(self.caps)
+        self.account = RateLimitAccount(self.caps)
         self.now = 0.0
         self.used, self.reset = 0, 3600.0
         self.paid_by_hour: list[int] = [0]
@@ -82,10 +80,10 @@ class Town:
         while True:
             yield self.writes_every
             asked = self.now
-            while (hold := self.account.hold(Kind.CREATION, self.now)) is not None:
+            while (hold := self.account.hold(RequestKind.CREATION, self.now)) is not None:
                 yield LATENCY if hold.seconds is None else hold.seconds
             self.longest_wait_of_a_write = max(self.longest_wait_of_a_write, self.now - asked)
-            yield from self._exchange(Kind.CREATION)
+            yield from self._exchange(RequestKind.CREATION)
             self.written += 1
 
     def _thread(self) -> Going:
@@ -108,29 +106,29 @@ class Town:
     def _look(self, requests: int) -> Generator[float, None, float | None]:
         """All of one look; or for how long it was turned away."""
         for _ in range(requests):
-            patience = PATIENCE
-            while (hold := self.account.hold(Kind.READ, self.now)) is not None:
+            patience = MAX_WAIT
+            while (hold := self.account.hold(RequestKind.READ, self.now)) is not None:
                 wait = LATENCY if hold.seconds is None else hold.seconds
-                if patience == PATIENCE:
-                    self.account.held(Kind.READ, self.now)
+                if patience == MAX_WAIT:
+                    self.account.held(RequestKind.READ, self.now)
                 if wait > patience:
-                    self.account.turn_away(Kind.READ, hold, self.now)
+                    self.account.turn_away(RequestKind.READ, hold, self.now)
                     self.refused += 1
                     return wait
                 patience -= wait
                 yield wait
-            yield from self._exchange(Kind.READ)
+            yield from self._exchange(RequestKind.READ)
         return None
 
-    def _exchange(self, kind: Kind) -> Going:
+    def _exchange(self, kind: RequestKind) -> Going:
         self.account.enter(kind, self.now)
-        paid = kind is not Kind.READ or self.changes(self.now)
+        paid = kind is not RequestKind.READ or self.changes(self.now)
         said = self._host(kind, paid)
         yield LATENCY
         self.account.answer(kind, 200 if paid else 304, said, self.now)
         self.account.leave(kind, self.now, sent=True)
 
-    def _host(self, kind: Kind, paid: bool) -> Told:
+    def _host(self, kind: RequestKind, paid: bool) -> ReportedLimit:
         if self.now >= self.reset:
             self.used, self.reset = 0, self.now + 3600
         while len(self.paid_by_hour) <= self.now // 3600:
@@ -142,4 +140,4 @@ class Town:
         self._points.append((self.now, kind.points))
         self._in_window += kind.points
         self.most_points = max(self.most_points, self._in_window)
-        return Told(self.limit, self.limit - self.used, self.reset - self.now)
+        return ReportedLimit(self.limit, self.limit - self.used, self.reset - self.now)

@@ -13,8 +13,8 @@ from forge_house import House, street
 from forge_post import Post
 
 from hostler.clock import FakeClock, SystemClock
-from hostler.forge import pending
-from hostler.forge import scan as scan_repo
+from hostler.forge.github.polling.ingest import list_pending_events
+from hostler.forge.github.polling.poller import scan_repository as scan_repo
 from hostler.model import Surface
 from hostler.sandbox.server import Running
 from hostler.store import Patience, Store, open_store
@@ -106,7 +106,7 @@ def events(house, store):
 
     def read(kind=None, number=None):
         with store.read() as tx:
-            rows = pending(tx, house.name, number)
+            rows = list_pending_events(tx, house.name, number)
         found = [(row.kind, row.object_id, json.loads(row.payload)["body"]) for row in rows]
         return [event for event in found if kind is None or event[0] == kind]
 

@@ -11,10 +11,11 @@ from typing import Any
 from unittest.mock import patch
 
 from hostler.clock import FakeClock
-from hostler.forge import Plan, Poller, Tap
-from hostler.forge.credentials import Token
-from hostler.forge.opening import Hub
-from hostler.forge.wire import Wire
+from hostler.forge.github.client.credentials import StaticToken
+from hostler.forge.github.client.transport import HttpTransport
+from hostler.forge.github.hub import GitHubHub
+from hostler.forge.github.polling.context import PollContext
+from hostler.forge.github.polling.poller import Poller, PollPlan
 from hostler.model import RepoName
 from hostler.sandbox.auth import token_for
 from hostler.store import Store, open_store
@@ -39,8 +40,8 @@ class Steps:
 def poll_until(pipe: Connection, home: Path, url: str, name: str, at: datetime, stop: int) -> None:
     """One poll; stop for good at a step, or say that all of it was done."""
     clock, steps = FakeClock(at), Steps(pipe, stop)
-    wire = Wire(url, clock)
-    hub = Hub(wire, Token(wire, lambda: token_for(US)), clock, pauses=(0.0, 0.0))
+    wire = HttpTransport(url, clock)
+    hub = GitHubHub(wire, StaticToken(wire, lambda: token_for(US)), clock, pauses=(0.0, 0.0))
     repo = RepoName.parse(name)
     store = open_store(home, clock=clock)
     written = Store.write
@@ -55,5 +56,7 @@ def poll_until(pipe: Connection, home: Path, url: str, name: str, at: datetime, 
         steps.reach(f"{step} {what}")
 
     with patch.object(Store, "write", write):
-        Poller(Tap(store, hub.repo(repo), repo, observe=observe), Plan(runs=True)).poll()
+        Poller(
+            PollContext(store, hub.repo(repo), repo, observe=observe), PollPlan(runs=True)
+        ).poll()
     pipe.send("reached the end")

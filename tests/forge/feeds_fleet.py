@@ -12,8 +12,9 @@ from tempfile import TemporaryDirectory
 from sqlalchemy import select
 
 from hostler.clock import FakeClock
-from hostler.forge import Plan, Poller, Tap
-from hostler.forge.stub import Stub
+from hostler.forge.github.fake.repository import FakeForge
+from hostler.forge.github.polling.context import PollContext
+from hostler.forge.github.polling.poller import Poller, PollPlan
 from hostler.store import Store, open_store
 from hostler.store.pull_requests import PullRow, PullStatus, add_pull, change_pull, find_pull
 from hostler.store.schema import inbox
@@ -28,7 +29,7 @@ class Killed(Exception):
 class Home:
     """One home."""
 
-    def __init__(self, hub: Stub, store: Store, plan: Plan) -> None:
+    def __init__(self, hub: FakeForge, store: Store, plan: PollPlan) -> None:
         self.hub = hub
         self.store = store
         self.plan = plan
@@ -37,7 +38,7 @@ class Home:
 
     def wake(self) -> None:
         self.poller = Poller(
-            Tap(self.store, self.hub, self.hub.name, observe=self._step), self.plan
+            PollContext(self.store, self.hub, self.hub.name, observe=self._step), self.plan
         )
 
     def _step(self, _step: str, _what: str) -> None:
@@ -78,10 +79,10 @@ class Home:
 
 
 @contextmanager
-def fleet(template: Path, **plans: Plan) -> Iterator[tuple[Stub, dict[str, Home]]]:
+def fleet(template: Path, **plans: PollPlan) -> Iterator[tuple[FakeForge, dict[str, Home]]]:
     """A repository, and a home for each plan."""
     clock = FakeClock()
-    hub = Stub(clock)
+    hub = FakeForge(clock)
     with TemporaryDirectory() as folder, ExitStack() as stack:
         homes = {}
         for name, plan in plans.items():

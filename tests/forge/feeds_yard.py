@@ -9,8 +9,8 @@ from typing import Any
 from forge_house import House
 from sqlalchemy import select
 
-from hostler.forge import Plan, Poller, Scanned, Tap
-from hostler.forge.feeds.tap import Observe, nobody
+from hostler.forge.github.polling.context import PollContext, PollObserver, ignore_steps
+from hostler.forge.github.polling.poller import Poller, PollPlan, ScanResult
 from hostler.model import Surface
 from hostler.sandbox.entities import Issue
 from hostler.sandbox.seed import Seeder
@@ -28,13 +28,13 @@ class Yard:
     def __init__(self, house: House, store: Store, **plan: Any) -> None:
         self.house = house
         self.store = store
-        self.observe: Observe = nobody
-        self.plan = Plan(**plan)
+        self.observe: PollObserver = ignore_steps
+        self.plan = PollPlan(**plan)
         self.wake()
 
     def wake(self) -> None:
         """A new service: nothing is remembered but what is stored."""
-        tap = Tap(self.store, self.house.forge, self.house.name, observe=self._observe)
+        tap = PollContext(self.store, self.house.forge, self.house.name, observe=self._observe)
         self.tap = tap
         self.poller = Poller(tap, self.plan)
 
@@ -55,7 +55,7 @@ class Yard:
             assert known is not None
             change_pull(tx, known, replace(known, status=status))
 
-    def poll(self) -> Scanned:
+    def poll(self) -> ScanResult:
         return self.poller.poll()
 
     def asked(self) -> list[tuple[str, int]]:

@@ -12,11 +12,14 @@ from typing import Any
 import httpx
 
 from hostler.clock import FakeClock
-from hostler.forge import Deed, Made, Pace, Sender
-from hostler.forge.credentials import Token
-from hostler.forge.github import GitHub
-from hostler.forge.opening import Hub
-from hostler.forge.wire import Wire
+from hostler.forge.actions import Action
+from hostler.forge.github.client.credentials import StaticToken
+from hostler.forge.github.client.repository import GitHubRepository
+from hostler.forge.github.client.transport import HttpTransport
+from hostler.forge.github.hub import GitHubHub
+from hostler.forge.outbox.rules import OutboxPace
+from hostler.forge.outbox.sender import OutboxSender
+from hostler.forge.port import ActionResult
 from hostler.model import RepoName
 from hostler.sandbox.auth import token_for
 from hostler.store import open_store
@@ -66,7 +69,7 @@ class Steps:
 class Watched:
     """A forge whose every step can be the last."""
 
-    def __init__(self, forge: GitHub, steps: Steps) -> None:
+    def __init__(self, forge: GitHubRepository, steps: Steps) -> None:
         self._forge = forge
         self._steps = steps
 
@@ -74,14 +77,14 @@ class Watched:
         self._steps.reach("ask the time")
         return self._forge.now()
 
-    def make(self, deed: Deed, *, key: str) -> Made:
+    def make(self, deed: Action, *, key: str) -> ActionResult:
         self._steps.reach("marked")
         try:
             return self._forge.make(deed, key=key)
         finally:
             self._steps.reach("posted")
 
-    def find(self, deed: Deed, *, key: str, since: datetime) -> Made | None:
+    def find(self, deed: Action, *, key: str, since: datetime) -> ActionResult | None:
         self._steps.reach("looking")
         found = self._forge.find(deed, key=key, since=since)
         self._steps.reach("looked")
@@ -91,15 +94,15 @@ class Watched:
 def send_until(pipe: Connection, home: Path, url: str, name: str, at: datetime, stop: str) -> None:
     """Send everything, letting our clock and GitHub's pass; stop for good at one step."""
     clock, steps = FakeClock(at), Steps(pipe, stop)
-    wire = Wire(url, clock)
-    hub = Hub(wire, Token(wire, lambda: token_for(US)), clock, pauses=(0.0, 0.0))
+    wire = HttpTransport(url, clock)
+    hub = GitHubHub(wire, StaticToken(wire, lambda: token_for(US)), clock, pauses=(0.0, 0.0))
     forge = Watched(hub.repo(RepoName.parse(name)), steps)
     store = open_store(home, clock=clock)
-    sender = Sender(
+    sender = OutboxSender(
         store,
         lambda repo: forge,  # type: ignore[arg-type,return-value]
         clock,
-        Pace(),
+        OutboxPace(),
         settled=lambda tx, row: steps.reach("storing"),
     )
     while (until := sender.send_due()) is not None:

@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 
 from hostler.clock import FakeClock
-from hostler.forge.markers import tokens_in
-from hostler.forge.opening import Hub
-from hostler.forge.wire import Wire
+from hostler.forge.actions import find_tokens
+from hostler.forge.github.client.transport import HttpTransport
+from hostler.forge.github.hub import GitHubHub
 from hostler.model import RepoName
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.control import move_clock
@@ -82,9 +82,9 @@ class House:
         for client in self._clients.values():
             client.close()
 
-    def new_hub(self, **options: Any) -> Hub:
-        wire = Wire(self.sandbox.url, self.clock, **options)
-        return Hub(wire, Known(), self.clock, pauses=(0.0, 0.0))
+    def new_hub(self, **options: Any) -> GitHubHub:
+        wire = HttpTransport(self.sandbox.url, self.clock, **options)
+        return GitHubHub(wire, Known(), self.clock, pauses=(0.0, 0.0))
 
     def control(self, method: str, path: str, /, **values: Any) -> Any:
         answer = self.sandbox.control.request(method, path, json=values or None)
@@ -148,7 +148,7 @@ class House:
 
     def marked(self, number: int, token: str) -> int:
         """How many comments of a thread carry a token."""
-        return sum(token in tokens_in(comment["body"]) for comment in self.comments(number))
+        return sum(token in find_tokens(comment["body"]) for comment in self.comments(number))
 
     def ledger(self, **query: Any) -> list[dict[str, Any]]:
         found = self.sandbox.app.pipeline.ledger.answer({"limit": "1000", **query})

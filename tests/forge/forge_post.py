@@ -6,7 +6,10 @@ from typing import Any
 
 from forge_house import House
 
-from hostler.forge import Comment, Deed, Pace, Sender, enqueue
+from hostler.forge.actions import Action, CreateComment
+from hostler.forge.outbox.queue import enqueue_action
+from hostler.forge.outbox.rules import OutboxPace
+from hostler.forge.outbox.sender import OutboxSender
 from hostler.store import Store, Transaction
 from hostler.store.outbox import Lane, OutboxRow, WriteState, find_write
 
@@ -16,28 +19,28 @@ MANY = 200
 class Post:
     """Queues deeds, sends them, and lets time pass until nothing waits."""
 
-    def __init__(self, house: House, store: Store, pace: Pace | None = None) -> None:
+    def __init__(self, house: House, store: Store, pace: OutboxPace | None = None) -> None:
         self.house = house
         self.store = store
         self.settled: list[tuple[str, WriteState]] = []
-        self.pace = pace or Pace()
+        self.pace = pace or OutboxPace()
         self.sender = self.new_sender()
 
-    def new_sender(self) -> Sender:
+    def new_sender(self) -> OutboxSender:
         """As after a restart."""
-        return Sender(
+        return OutboxSender(
             self.store, self.house.hub.repo, self.house.clock, self.pace, settled=self.note
         )
 
     def note(self, _tx: Transaction, row: OutboxRow) -> None:
         self.settled.append((row.token, row.state))
 
-    def queue(self, deed: Deed, token: str = "t1", lane: Lane = Lane.STATUS, **more: Any) -> None:
+    def queue(self, deed: Action, token: str = "t1", lane: Lane = Lane.STATUS, **more: Any) -> None:
         with self.store.write("outbox") as tx:
-            enqueue(tx, self.house.name, deed, token=token, lane=lane, source="test", **more)
+            enqueue_action(tx, self.house.name, deed, token=token, lane=lane, source="test", **more)
 
     def say(self, number: int, token: str = "t1", **more: Any) -> None:
-        self.queue(Comment(number, f"text of {token}"), token, **more)
+        self.queue(CreateComment(number, f"text of {token}"), token, **more)
 
     def row(self, token: str = "t1") -> OutboxRow:
         with self.store.read() as tx:

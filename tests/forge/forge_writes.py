@@ -18,12 +18,12 @@ from hostler.errors import (
     Unclear,
     Unreachable,
 )
-from hostler.forge.outbox.rules import Pace
-from hostler.model import ScopeKind, stamp
+from hostler.forge.outbox.rules import OutboxPace
+from hostler.model import ScopeKind, format_timestamp
 from hostler.store.outbox import Lane, OutboxRow, WriteState
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-PACE = Pace()
+PACE = OutboxPace()
 SECOND = timedelta(seconds=1)
 WAITS = [
     Unreachable("x", "y"),
@@ -52,7 +52,7 @@ def write(sequence=1, *, thread=7, lane=Lane.STATUS, state=WriteState.QUEUED, at
         kind="comment",
         payload="{}",
         state=state,
-        not_before=stamp(at),
+        not_before=format_timestamp(at),
         sequence=sequence,
         **more,
     )

@@ -12,11 +12,12 @@ from test_forge_credentials import app_hub, bought, key_pair  # noqa: F401 - fix
 
 from hostler.config.settings import GitHub as Settings
 from hostler.errors import ForgeError, RateLimited, ServerFailed
-from hostler.forge import Comment, open_hub
-from hostler.forge.budget import PATIENCE, Accounts, Caps, Kind
-from hostler.forge.credentials import Token
-from hostler.forge.opening import Hub
-from hostler.forge.wire import Request, Wire
+from hostler.forge.actions import CreateComment
+from hostler.forge.github.client.credentials import StaticToken
+from hostler.forge.github.client.transport import ApiRequest, HttpTransport
+from hostler.forge.github.hub import GitHubHub, open_github
+from hostler.forge.github.rate_limit.accounts import MAX_WAIT, RateLimitAccounts
+from hostler.forge.github.rate_limit.limits import RequestCaps, RequestKind
 from hostler.sandbox.auth import token_for
 
 SMALL = {"points_per_minute": 60, "creations_per_minute": 8, "creations_per_hour": 15}
@@ -26,15 +27,17 @@ SMALL = {"points_per_minute": 60, "creations_per_minute": 8, "creations_per_hour
 def strict(house):
     """A hub that knows of the host's small limits; the house's clock is common to all."""
     house.tune(**SMALL, primary_limit=5000)
-    hub = hub_of(house, Caps(**SMALL))
+    hub = hub_of(house, RequestCaps(**SMALL))
     yield hub
     hub.close()
     house.tune(points_per_minute=0, creations_per_minute=0, creations_per_hour=0)
 
 
 def hub_of(house, caps, patience=0.0):
-    wire = Wire(house.sandbox.url, house.clock, budget=Accounts(house.clock, caps, patience))
-    return Hub(wire, Known(), house.clock, pauses=(0.0, 0.0))
+    wire = HttpTransport(
+        house.sandbox.url, house.clock, budget=RateLimitAccounts(house.clock, caps, patience)
+    )
+    return GitHubHub(wire, Known(), house.clock, pauses=(0.0, 0.0))
 
 
 def ours(house, **query):
@@ -66,7 +69,7 @@ def test_writes_go_out_while_polls_are_held(house, strict):
     with pytest.raises(RateLimited):
         for _ in range(100):
             strict.repo(house.name).repository()
-    assert strict.repo(house.name).make(Comment(number, "still"), key="t1").id
+    assert strict.repo(house.name).make(CreateComment(number, "still"), key="t1").id
     with pytest.raises(RateLimited):
         strict.repo(house.name).issue(number)
     house.pass_time(60)
@@ -78,7 +81,7 @@ def test_creations_are_kept_by_the_minute_and_by_the_hour(house, strict):
     waits = []
     while made < 24:
         try:
-            forge.make(Comment(number, "x"), key=f"t{made}")
+            forge.make(CreateComment(number, "x"), key=f"t{made}")
             made += 1
         except RateLimited as error:
             waits.append((error.until - house.clock.now()).total_seconds())
@@ -89,7 +92,7 @@ def test_creations_are_kept_by_the_minute_and_by_the_hour(house, strict):
 
 def test_the_share_of_the_hour_is_kept_and_its_reset_gives_it_back(house):
     house.tune(primary_limit=100)
-    hub = hub_of(house, Caps())
+    hub = hub_of(house, RequestCaps())
     forge = hub.repo(house.name)
     with pytest.raises(RateLimited) as caught:
         for _ in range(200):
@@ -99,7 +102,7 @@ def test_the_share_of_the_hour_is_kept_and_its_reset_gives_it_back(house):
     assert known(hub).remaining == 28
     assert hub.budget.stretch(active=False) > hub.budget.stretch(active=True) > 1.0
     number = house.issue()
-    assert forge.make(Comment(number, "a write"), key="t1").id
+    assert forge.make(CreateComment(number, "a write"), key="t1").id
     house.pass_time((caught.value.until - house.clock.now()).total_seconds())
     forge.repository()
     assert known(hub).remaining == 99
@@ -110,7 +113,7 @@ def test_the_share_of_the_hour_is_kept_and_its_reset_gives_it_back(house):
 
 def test_unchanged_pages_leave_the_hour_alone_and_stretch_nothing(house):
     house.tune(primary_limit=100)
-    hub = hub_of(house, Caps())
+    hub = hub_of(house, RequestCaps())
     client = hub.repo(house.name).client
     first = client.read(client.path("issues"))
     for _ in range(300):
@@ -123,7 +126,7 @@ def test_unchanged_pages_leave_the_hour_alone_and_stretch_nothing(house):
 def test_polls_that_pause_by_the_stretch_never_spend_the_hour(house):
     """Everything changes at every poll; twice as much as fits is asked for."""
     house.tune(primary_limit=600)
-    hub = hub_of(house, Caps())
+    hub = hub_of(house, RequestCaps())
     forge, stretches = hub.repo(house.name), []
     end = house.clock.monotonic() + 3600
     refused = 0
@@ -155,7 +158,7 @@ def test_while_github_refuses_nobody_asks(house, limit):
     house.pass_time(70 if limit == "primary" else 50)
     for ask in (
         forge.repository,
-        lambda: forge.make(Comment(number, "x"), key="t1"),
+        lambda: forge.make(CreateComment(number, "x"), key="t1"),
         lambda: house.hub.urgent(house.name).issue(number),
         house.hub.wire.now if limit == "primary" else forge.repository,
     ):
@@ -171,7 +174,7 @@ def test_while_github_refuses_nobody_asks(house, limit):
 
 def test_a_patient_client_waits_a_little_and_is_woken_by_the_clock(house):
     house.tune(points_per_minute=20)
-    hub = hub_of(house, Caps(points_per_minute=20), PATIENCE)
+    hub = hub_of(house, RequestCaps(points_per_minute=20), MAX_WAIT)
     with pytest.raises(RateLimited):
         for _ in range(30):
             hub.repo(house.name).repository()
@@ -196,7 +199,7 @@ def test_many_threads_on_a_strict_host_are_never_refused_by_it(house, strict):
                 if number % 5:
                     strict.repo(house.name).repository()
                 else:
-                    strict.repo(house.name).make(Comment(issue, "x"), key=f"{number}-{turn}")
+                    strict.repo(house.name).make(CreateComment(issue, "x"), key=f"{number}-{turn}")
             except RateLimited as error:
                 assert error.status == 0
 
@@ -222,7 +225,7 @@ def test_redirects_and_retries_are_counted_each(house):
 
 
 def test_what_never_reaches_the_host_is_not_counted(house):
-    hub = hub_of(house, Caps())
+    hub = hub_of(house, RequestCaps())
     hub.wire.base_url = "http://127.0.0.1:9"
     with pytest.raises(ForgeError):
         hub.repo(house.name).repository()
@@ -255,8 +258,8 @@ def test_an_app_is_one_account_however_often_its_token_is_renewed(house, app_hub
 
 def test_another_token_is_another_account(house):
     secrets = [token_for("bot"), token_for("bob")]
-    token = Token(house.hub.wire, lambda: secrets[0])
-    hub = Hub(house.hub.wire, token, house.clock, pauses=())
+    token = StaticToken(house.hub.wire, lambda: secrets[0])
+    hub = GitHubHub(house.hub.wire, token, house.clock, pauses=())
     hub.repo(house.name).repository()
     assert not token.renew(secrets[0])
     assert token.account(house.name) == "token"
@@ -272,20 +275,20 @@ def test_another_token_is_another_account(house):
 def test_the_settings_say_how_much_may_be_used(house, monkeypatch):
     monkeypatch.setenv("GITHUB_TOKEN", token_for("bot"))
     settings = Settings(api_url=house.sandbox.url, budget_percent=30)
-    with closing(open_hub(settings, house.clock)) as hub:
+    with closing(open_github(settings, house.clock)) as hub:
         assert hub.budget.caps.share(5000) == 1500
 
 
 @pytest.mark.parametrize(
     ("request_", "kind"),
     [
-        (Request("GET", "x"), Kind.READ),
-        (Request("HEAD", "x"), Kind.READ),
-        (Request("GET", "x", urgent=True), Kind.URGENT),
-        (Request("PATCH", "x"), Kind.WRITE),
-        (Request("DELETE", "x"), Kind.WRITE),
-        (Request("POST", "x"), Kind.CREATION),
-        (Request("POST", "x", safe=True), Kind.WRITE),
+        (ApiRequest("GET", "x"), RequestKind.READ),
+        (ApiRequest("HEAD", "x"), RequestKind.READ),
+        (ApiRequest("GET", "x", urgent=True), RequestKind.URGENT),
+        (ApiRequest("PATCH", "x"), RequestKind.WRITE),
+        (ApiRequest("DELETE", "x"), RequestKind.WRITE),
+        (ApiRequest("POST", "x"), RequestKind.CREATION),
+        (ApiRequest("POST", "x", safe=True), RequestKind.WRITE),
     ],
 )
 def test_what_a_request_is(request_, kind):

@@ -9,21 +9,21 @@ from feeds_yard import Yard, chatter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.forge.budget.caps import Caps
-from hostler.forge.budget.costs import (
-    CHANGED,
-    Setup,
-    Watched,
-    all_writes,
-    busy_polls,
-    plan,
-    quiet_polls,
-    quiet_requests,
+from hostler.forge.github.rate_limit.cost_model import (
+    CHANGED_REQUESTS,
+    PollingSetup,
+    WatchedRepository,
+    cost_of_busy_polls,
+    cost_of_quiet_polls,
+    cost_of_writes,
+    plan_costs,
+    requests_of_quiet_poll,
 )
+from hostler.forge.github.rate_limit.limits import RequestCaps
 
-REPOS = st.lists(st.builds(Watched, st.integers(0, 5), st.booleans()), max_size=400)
+REPOS = st.lists(st.builds(WatchedRepository, st.integers(0, 5), st.booleans()), max_size=400)
 SETUPS = st.builds(
-    Setup,
+    PollingSetup,
     interval=st.integers(5, 86_400),
     idle_every=st.integers(1, 1000),
     in_turn=st.booleans(),
@@ -31,7 +31,7 @@ SETUPS = st.builds(
     app=st.booleans(),
     between_writes=st.floats(1, 60),
 )
-FLEET = [Watched(2)] * 30 + [Watched()] * 270
+FLEET = [WatchedRepository(2)] * 30 + [WatchedRepository()] * 270
 
 
 def spent(house, yard, polls):
@@ -58,8 +58,12 @@ def test_an_idle_repository_costs_what_the_model_says(house, store, every):
     yard = Yard(house, store, idle_every=every)
     rested(house, yard)
     asked, paid, points = spent(house, yard, 20)
-    assert asked == points == 20 * quiet_requests(Watched(), Setup(idle_every=every))
-    assert paid == quiet_polls([Watched()], Setup()).primary_per_hour == 0
+    assert (
+        asked
+        == points
+        == 20 * requests_of_quiet_poll(WatchedRepository(), PollingSetup(idle_every=every))
+    )
+    assert paid == cost_of_quiet_polls([WatchedRepository()], PollingSetup()).primary_per_hour == 0
 
 
 @pytest.mark.parametrize("runs", [False, True])
@@ -72,7 +76,11 @@ def test_an_active_repository_costs_what_the_model_says(git_house, house, store,
         chatter(house, number, 30, seconds=3600)
     rested(house, yard)
     asked, paid, points = spent(house, yard, 12)
-    assert asked == points == 12 * quiet_requests(Watched(pulls, runs), Setup())
+    assert (
+        asked
+        == points
+        == 12 * requests_of_quiet_poll(WatchedRepository(pulls, runs), PollingSetup())
+    )
     assert paid == 0
 
 
@@ -82,7 +90,11 @@ def test_threads_cost_what_the_model_says_at_most(git_house, house, store):
         yard.follow(house.pull(f"topic{place}"))
     rested(house, yard)
     asked, _, points = spent(house, yard, 6)
-    assert asked == points <= 6 * quiet_requests(Watched(2), Setup(threads=True))
+    assert (
+        asked
+        == points
+        <= 6 * requests_of_quiet_poll(WatchedRepository(2), PollingSetup(threads=True))
+    )
 
 
 def test_a_busy_poll_costs_no_more_than_the_worst_case(git_house, house, store):
@@ -94,11 +106,14 @@ def test_a_busy_poll_costs_no_more_than_the_worst_case(git_house, house, store):
         house.pass_time(60)
         house.say(number, f"word {word}")
         house.remark(number, f"line {word}")
-        assert len(yard.asked()) <= quiet_requests(Watched(1), Setup()) + CHANGED
+        assert (
+            len(yard.asked())
+            <= requests_of_quiet_poll(WatchedRepository(1), PollingSetup()) + CHANGED_REQUESTS
+        )
 
 
 def test_the_numbers_of_300_repositories():
-    found = plan(FLEET, Setup(interval=60), Caps())
+    found = plan_costs(FLEET, PollingSetup(interval=60), RequestCaps())
     assert found.now.fits
     assert found.now.total.points_per_minute == pytest.approx(30 * 4 + 270 * 1.4)
     assert found.now.total.requests_per_hour == pytest.approx(60 * 498)
@@ -109,82 +124,98 @@ def test_the_numbers_of_300_repositories():
 
 
 def test_an_app_pays_once_an_hour_for_every_address():
-    found = plan(FLEET, Setup(interval=60, app=True), Caps()).now.total
+    found = plan_costs(FLEET, PollingSetup(interval=60, app=True), RequestCaps()).now.total
     assert found.primary_per_hour == 30 * (3 + 4) + 270 * 3
-    assert plan([Watched()], Setup(interval=3600, app=True), Caps()).now.total.primary_per_hour < 2
+    assert (
+        plan_costs(
+            [WatchedRepository()], PollingSetup(interval=3600, app=True), RequestCaps()
+        ).now.total.primary_per_hour
+        < 2
+    )
 
 
 def test_in_turn_all_together_cost_what_one_does():
-    one = quiet_polls([Watched()], Setup())
-    many = quiet_polls([Watched()] * 50, Setup(in_turn=True))
+    one = cost_of_quiet_polls([WatchedRepository()], PollingSetup())
+    many = cost_of_quiet_polls([WatchedRepository()] * 50, PollingSetup(in_turn=True))
     assert many.requests_per_hour == pytest.approx(one.requests_per_hour)
 
 
 def test_writes_are_bounded_by_pauses_and_by_githubs_limit():
-    fast, slow = all_writes(Setup(), Caps()), all_writes(Setup(between_writes=60), Caps())
+    fast, slow = (
+        cost_of_writes(PollingSetup(), RequestCaps()),
+        cost_of_writes(PollingSetup(between_writes=60), RequestCaps()),
+    )
     assert (fast.primary_per_hour, fast.points_per_minute) == (400, 300)
     assert (slow.primary_per_hour, slow.points_per_minute) == (60, 5)
 
 
 def test_nothing_costs_nothing():
-    found = plan([], Setup(), Caps())
-    assert found.now.total == found.worst.total == quiet_polls([], Setup())
+    found = plan_costs([], PollingSetup(), RequestCaps())
+    assert found.now.total == found.worst.total == cost_of_quiet_polls([], PollingSetup())
     assert found.now.fits and found.worst.fits
 
 
 @given(REPOS, SETUPS)
 def test_the_worst_case_is_never_better(repos, setup):
-    found = plan(repos, setup, Caps())
+    found = plan_costs(repos, setup, RequestCaps())
     for name in ("requests_per_hour", "primary_per_hour", "points_per_minute"):
         assert getattr(found.now.total, name) <= getattr(found.worst.total, name) + 1e-9
     assert 1.0 <= found.now.stretch <= found.worst.stretch
-    assert busy_polls(repos, setup).primary_per_hour >= quiet_polls(repos, setup).primary_per_hour
+    assert (
+        cost_of_busy_polls(repos, setup).primary_per_hour
+        >= cost_of_quiet_polls(repos, setup).primary_per_hour
+    )
 
 
 @given(REPOS, SETUPS)
 def test_slower_polls_and_fewer_repositories_never_cost_more(repos, setup):
-    here = quiet_polls(repos, setup).points_per_minute + 1e-6
-    assert quiet_polls(repos, replace(setup, interval=setup.interval * 2)).points_per_minute <= here
-    assert quiet_polls(repos, replace(setup, idle_every=1000)).points_per_minute <= here
+    here = cost_of_quiet_polls(repos, setup).points_per_minute + 1e-6
+    assert (
+        cost_of_quiet_polls(repos, replace(setup, interval=setup.interval * 2)).points_per_minute
+        <= here
+    )
+    assert cost_of_quiet_polls(repos, replace(setup, idle_every=1000)).points_per_minute <= here
     if not setup.in_turn:
-        assert quiet_polls(repos[1:], setup).points_per_minute <= here
+        assert cost_of_quiet_polls(repos[1:], setup).points_per_minute <= here
 
 
-MANY = [Watched(1)] * 10 + [Watched()] * 590
+MANY = [WatchedRepository(1)] * 10 + [WatchedRepository()] * 590
 
 
 def advised(setup, repos=MANY):
-    return "\n".join(plan(repos, setup, Caps()).advice)
+    return "\n".join(plan_costs(repos, setup, RequestCaps()).advice)
 
 
 def test_each_advice_alone_makes_it_fit():
-    setup = Setup(interval=60)
-    said = plan(MANY, setup, Caps()).advice
+    setup = PollingSetup(interval=60)
+    said = plan_costs(MANY, setup, RequestCaps()).advice
     assert len(said) == 4
     interval, every, fewer, _ = said
     enough = int(interval.split()[3])
-    assert plan(MANY, replace(setup, interval=enough), Caps()).now.fits
-    assert not plan(MANY, replace(setup, interval=enough - 2), Caps()).now.fits
+    assert plan_costs(MANY, replace(setup, interval=enough), RequestCaps()).now.fits
+    assert not plan_costs(MANY, replace(setup, interval=enough - 2), RequestCaps()).now.fits
     polls = int(every.split()[3])
-    assert plan(MANY, replace(setup, idle_every=polls), Caps()).now.fits
-    assert not plan(MANY, replace(setup, idle_every=polls - 1), Caps()).now.fits
+    assert plan_costs(MANY, replace(setup, idle_every=polls), RequestCaps()).now.fits
+    assert not plan_costs(MANY, replace(setup, idle_every=polls - 1), RequestCaps()).now.fits
     left = int(fewer.split()[1])
-    assert plan(MANY[:left], setup, Caps()).now.fits
-    assert not plan(MANY[: left + 1], setup, Caps()).now.fits
+    assert plan_costs(MANY[:left], setup, RequestCaps()).now.fits
+    assert not plan_costs(MANY[: left + 1], setup, RequestCaps()).now.fits
 
 
 def test_only_what_helps_is_advised():
-    assert "GitHub App" not in advised(Setup(interval=60, app=True))
-    assert "idle_feed" not in advised(Setup(interval=10))
-    threads = [Watched(20)] * 20
-    assert "feeds" in advised(Setup(interval=60, threads=True), threads)
-    assert "feeds" not in advised(Setup(interval=60), threads)
+    assert "GitHub App" not in advised(PollingSetup(interval=60, app=True))
+    assert "idle_feed" not in advised(PollingSetup(interval=10))
+    threads = [WatchedRepository(20)] * 20
+    assert "feeds" in advised(PollingSetup(interval=60, threads=True), threads)
+    assert "feeds" not in advised(PollingSetup(interval=60), threads)
     # The hourly price of an App's tokens does not depend on how often we poll.
-    assert "poll_interval" not in advised(Setup(interval=3000, app=True), [Watched(40)] * 100)
+    assert "poll_interval" not in advised(
+        PollingSetup(interval=3000, app=True), [WatchedRepository(40)] * 100
+    )
 
 
 @given(REPOS, SETUPS, st.integers(1, 100))
 def test_advice_is_given_exactly_where_it_does_not_fit(repos, setup, percent):
-    found = plan(repos, setup, Caps(percent=percent))
+    found = plan_costs(repos, setup, RequestCaps(percent=percent))
     assert found.now.fits or found.advice or setup.app
     assert not (found.now.fits and found.advice)

@@ -7,7 +7,7 @@ import random
 import pytest
 from budget_hours import Town
 
-from hostler.forge.budget.stretching import MOST_STRETCH
+from hostler.forge.github.rate_limit.limits import MAX_STRETCH
 
 
 def now_and_then(share: float):
@@ -74,7 +74,7 @@ def test_a_burst_passes_and_polls_come_back(hours):
     """A first look at everything is paid for; then nothing changes any more."""
     town = Town(30, 270, changes=lambda now: now < 130).run(hours)
     stretches = after(town, 130)
-    assert 1.0 < max(stretches) < MOST_STRETCH
+    assert 1.0 < max(stretches) < MAX_STRETCH
     assert swings(stretches) == 0
     assert set(after(town, 3000)) == {1.0}
 

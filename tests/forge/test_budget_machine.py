@@ -10,20 +10,31 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from example_counts import examples
-from hostler.forge.budget.account import Account
-from hostler.forge.budget.caps import Caps, Kind
-from hostler.forge.budget.primary import Told
-from hostler.forge.budget.stretching import MOST_STRETCH
+from hostler.forge.github.rate_limit.accounts import RateLimitAccount
+from hostler.forge.github.rate_limit.limits import (
+    MAX_STRETCH,
+    ReportedLimit,
+    RequestCaps,
+    RequestKind,
+)
 
-KINDS = st.sampled_from([Kind.READ, Kind.READ, Kind.URGENT, Kind.WRITE, Kind.CREATION])
+KINDS = st.sampled_from(
+    [
+        RequestKind.READ,
+        RequestKind.READ,
+        RequestKind.URGENT,
+        RequestKind.WRITE,
+        RequestKind.CREATION,
+    ]
+)
 WHICH = st.integers(0, 10**6)
 
 
 @dataclass
 class Flight:
-    kind: Kind
+    kind: RequestKind
     episodes: int
-    said: Told | None = None
+    said: ReportedLimit | None = None
     status: int = 0
 
 
@@ -33,11 +44,11 @@ class AccountMachine(RuleBasedStateMachine):
     @initialize(
         percent=st.integers(20, 100),
         limit=st.integers(2, 60),
-        caps=st.sampled_from([Caps(40, 5, 9, 6), Caps(900, 80, 500, 10)]),
+        caps=st.sampled_from([RequestCaps(40, 5, 9, 6), RequestCaps(900, 80, 500, 10)]),
     )
     def begin(self, percent, limit, caps):
         self.caps = replace(caps, percent=percent)
-        self.account = Account(self.caps)
+        self.account = RateLimitAccount(self.caps)
         self.host = Host(limit)
         self.flying: list[Flight] = []
         self.refused_until = 0.0
@@ -64,7 +75,7 @@ class AccountMachine(RuleBasedStateMachine):
     def arrive(self, which, changed):
         flight = self.flying[which % len(self.flying)]
         if flight.said is None:
-            paid = changed or flight.kind is not Kind.READ
+            paid = changed or flight.kind is not RequestKind.READ
             flight.status = 200 if paid else 304
             flight.said = self.host.arrive(flight.kind, changed=paid)
 
@@ -83,7 +94,7 @@ class AccountMachine(RuleBasedStateMachine):
     @rule(count=st.integers(1, 12), lost=st.integers(0, 3))
     def a_flock(self, count, lost):
         """Many leave at once, all are paid for, the first few answers are lost."""
-        self.ask(Kind.READ, count)
+        self.ask(RequestKind.READ, count)
         for which in range(len(self.flying)):
             self.arrive(which, changed=True)
         for _ in range(min(lost, len(self.flying))):
@@ -142,7 +153,7 @@ class AccountMachine(RuleBasedStateMachine):
         if hasattr(self, "account"):
             idle = self.account.stretch(self.now)
             active = self.account.stretch(self.now, active=True)
-            assert 1.0 <= active <= idle <= MOST_STRETCH
+            assert 1.0 <= active <= idle <= MAX_STRETCH
 
 
 TestAccountMachine = AccountMachine.TestCase

@@ -7,11 +7,23 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.forge.budget.account import Account
-from hostler.forge.budget.caps import HOUR, Caps, Kind, for_polls
-from hostler.forge.budget.primary import SAME_WINDOW, Primary, Told, heard, present, told
-from hostler.forge.budget.windows import Tally, Window
-from hostler.forge.limits import Budget, read_budget
+from hostler.forge.github.rate_limit.accounts import RateLimitAccount
+from hostler.forge.github.rate_limit.limits import (
+    HOUR,
+    SAME_WINDOW_TOLERANCE,
+    PrimaryLimit,
+    RateLimitBudget,
+    ReportedLimit,
+    RequestCaps,
+    RequestCounts,
+    RequestKind,
+    SlidingWindow,
+    apply_reported_limit,
+    current_limit,
+    parse_budget,
+    parse_reported_limit,
+    poll_share,
+)
 
 WALL = datetime(2026, 1, 1, tzinfo=UTC)
 PERCENT = st.integers(1, 100)
@@ -20,31 +32,36 @@ MOMENTS = st.floats(0, 10_000, allow_nan=False)
 
 @given(PERCENT, st.integers(1, 100_000))
 def test_a_share_is_part_of_its_limit_and_never_nothing(percent, limit):
-    share = Caps(percent=percent).share(limit)
+    share = RequestCaps(percent=percent).share(limit)
     assert share == 1 or share * 100 <= limit * percent
-    assert 1 <= for_polls(share, 90) <= max(share * 0.9, 1)
+    assert 1 <= poll_share(share, 90) <= max(share * 0.9, 1)
 
 
 @given(PERCENT)
 def test_polls_leave_room_for_a_write_everywhere(percent):
-    caps = Caps(percent=percent)
-    assert caps.points(Kind.READ) + Kind.WRITE.points <= caps.points(Kind.WRITE)
-    assert caps.places(Kind.READ) <= caps.places(Kind.WRITE)
-    assert caps.hourly(Kind.READ, 5000) < caps.hourly(Kind.WRITE, 5000)
+    caps = RequestCaps(percent=percent)
+    assert caps.points(RequestKind.READ) + RequestKind.WRITE.points <= caps.points(
+        RequestKind.WRITE
+    )
+    assert caps.places(RequestKind.READ) <= caps.places(RequestKind.WRITE)
+    assert caps.hourly(RequestKind.READ, 5000) < caps.hourly(RequestKind.WRITE, 5000)
 
 
 def test_the_numbers_of_the_page():
-    caps = Caps()
-    assert (caps.points(Kind.WRITE), caps.points(Kind.READ)) == (720, 684)
-    assert (caps.hourly(Kind.WRITE, 5000), caps.hourly(Kind.READ, 5000)) == (4000, 3600)
-    assert (caps.places(Kind.WRITE), caps.places(Kind.READ)) == (80, 76)
+    caps = RequestCaps()
+    assert (caps.points(RequestKind.WRITE), caps.points(RequestKind.READ)) == (720, 684)
+    assert (caps.hourly(RequestKind.WRITE, 5000), caps.hourly(RequestKind.READ, 5000)) == (
+        4000,
+        3600,
+    )
+    assert (caps.places(RequestKind.WRITE), caps.places(RequestKind.READ)) == (80, 76)
     assert (caps.share(80), caps.share(500)) == (64, 400)
 
 
 @given(st.lists(st.tuples(st.floats(0, 90), st.floats(0, 30), st.integers(1, 5)), max_size=60))
 def test_a_window_is_the_sum_of_what_is_under_way_or_ended_in_it(requests):
     """(pause before it, how long it takes, amount), one after another, against a plain sum."""
-    window, now, ended = Window(60), 0.0, []
+    window, now, ended = SlidingWindow(60), 0.0, []
     for pause, takes, amount in requests:
         now += pause
         before = sum(gone for at, gone in ended if at > now - 60)
@@ -58,7 +75,7 @@ def test_a_window_is_the_sum_of_what_is_under_way_or_ended_in_it(requests):
 
 @given(st.lists(st.tuples(st.floats(0, 20), st.integers(1, 5)), max_size=60), st.integers(5, 40))
 def test_whoever_waits_as_long_as_a_window_says_has_room_and_not_before(requests, cap):
-    window, now = Window(60), 0.0
+    window, now = SlidingWindow(60), 0.0
     for pause, amount in requests:
         now += pause
         wait = window.wait(amount, cap, now)
@@ -74,7 +91,7 @@ def test_whoever_waits_as_long_as_a_window_says_has_room_and_not_before(requests
 
 
 def test_what_never_left_does_not_count():
-    window = Window(60)
+    window = SlidingWindow(60)
     window.begin(5)
     window.end(5, 1.0, counted=False)
     assert window.total(1.0) == 0
@@ -82,7 +99,7 @@ def test_what_never_left_does_not_count():
 
 @given(st.lists(st.tuples(MOMENTS, st.floats(0, 100)), max_size=40), MOMENTS)
 def test_a_rate_is_never_negative_and_fades(added, later):
-    tally = Tally(100.0)
+    tally = RequestCounts(100.0)
     for moment, amount in sorted(added):
         tally.add(amount, moment)
     end = max((moment for moment, _ in added), default=0.0)
@@ -92,7 +109,7 @@ def test_a_rate_is_never_negative_and_fades(added, later):
 
 
 def test_a_steady_stream_is_counted_as_what_it_is():
-    tally = Tally(100.0)
+    tally = RequestCounts(100.0)
     for second in range(2000):
         tally.add(3.0, float(second))
     assert abs(tally.rate(2000.0) - 3.0) < 0.05
@@ -100,7 +117,7 @@ def test_a_steady_stream_is_counted_as_what_it_is():
 
 def test_a_stretched_stream_is_counted_as_it_would_be_without():
     """Every fourth request, in a time that passes four times slower."""
-    tally = Tally(100.0)
+    tally = RequestCounts(100.0)
     for second in range(0, 8000, 4):
         tally.add(3.0, float(second), slower=4.0)
     assert abs(tally.rate(8000.0) - 3.0) < 0.05
@@ -113,14 +130,18 @@ TEXT = st.none() | st.text(max_size=20) | st.integers(-(10**12), 10**12).map(str
 def test_garbage_in_headers_is_nothing_or_something_that_can_be(limit, remaining, reset, date):
     names = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "date")
     given_ = zip(names, (limit, remaining, reset, date), strict=True)
-    said = told(read_budget({name: value for name, value in given_ if value}), WALL)
+    said = parse_reported_limit(
+        parse_budget({name: value for name, value in given_ if value}), WALL
+    )
     assert said is None or (0 <= said.remaining <= said.limit and 0 <= said.seconds <= HOUR)
 
 
 def said(limit=5000, remaining=4000, ahead=600.0, skew=0.0):
     """An answer whose GitHub's clock differs from ours by `skew`."""
     date = WALL + timedelta(seconds=skew)
-    return told(Budget(limit, remaining, date + timedelta(seconds=ahead), date), WALL)
+    return parse_reported_limit(
+        RateLimitBudget(limit, remaining, date + timedelta(seconds=ahead), date), WALL
+    )
 
 
 @given(st.floats(-1e8, 1e8))
@@ -135,7 +156,7 @@ def test_a_reset_that_cannot_be_is_taken_for_the_latest():
     assert said(limit=0, remaining=0) is None
 
 
-ANSWERS = st.builds(Told, st.just(100), st.integers(0, 100), st.floats(0, HOUR))
+ANSWERS = st.builds(ReportedLimit, st.just(100), st.integers(0, 100), st.floats(0, HOUR))
 
 
 @given(st.lists(st.tuples(st.floats(0, 30), ANSWERS), max_size=30))
@@ -143,8 +164,12 @@ def test_within_a_window_what_remains_only_falls(answers):
     known, now = None, 0.0
     for pause, answer in answers:
         now += pause
-        after = heard(known, answer, now)
-        if known and now < known.ends and now + answer.seconds <= known.ends + SAME_WINDOW:
+        after = apply_reported_limit(known, answer, now)
+        if (
+            known
+            and now < known.ends
+            and now + answer.seconds <= known.ends + SAME_WINDOW_TOLERANCE
+        ):
             assert after.remaining <= known.remaining
             assert after.ends == known.ends
         else:
@@ -153,36 +178,43 @@ def test_within_a_window_what_remains_only_falls(answers):
 
 
 def test_late_answers_of_the_last_window_do_not_spoil_the_new_one():
-    new = heard(Primary(100, 3, 50.0), Told(100, 99, HOUR), 51.0)
-    assert heard(new, Told(100, 1, 0.0), 52.0).remaining == 98
+    new = apply_reported_limit(PrimaryLimit(100, 3, 50.0), ReportedLimit(100, 99, HOUR), 51.0)
+    assert apply_reported_limit(new, ReportedLimit(100, 1, 0.0), 52.0).remaining == 98
 
 
 def test_a_higher_limit_is_believed_at_once():
-    assert heard(Primary(100, 3, 900.0), Told(200, 150, 800.0), 51.0).remaining == 150
+    assert (
+        apply_reported_limit(
+            PrimaryLimit(100, 3, 900.0), ReportedLimit(200, 150, 800.0), 51.0
+        ).remaining
+        == 150
+    )
 
 
 @given(st.floats(0, 10_000))
 def test_a_reset_restores_everything(later):
-    primary = present(Primary(100, 0, 50.0), 50.0 + later)
+    primary = current_limit(PrimaryLimit(100, 0, 50.0), 50.0 + later)
     assert (primary.remaining, primary.limit) == (100, 100)
-    assert present(Primary(100, 7, 50.0), 49.9).remaining == 7
+    assert current_limit(PrimaryLimit(100, 7, 50.0), 49.9).remaining == 7
 
 
-def answered(account, now, status=200, remaining=None, kind=Kind.READ, limit=100, ahead=600.0):
+def answered(
+    account, now, status=200, remaining=None, kind=RequestKind.READ, limit=100, ahead=600.0
+):
     account.enter(kind, now)
-    account.answer(kind, status, remaining and Told(limit, remaining, ahead), now)
+    account.answer(kind, status, remaining and ReportedLimit(limit, remaining, ahead), now)
     account.leave(kind, now, sent=True)
 
 
 def test_a_stranger_s_budget_is_not_taken_for_ours():
-    account = Account(Caps())
+    account = RateLimitAccount(RequestCaps())
     answered(account, 1.0, remaining=90)
     answered(account, 2.0, status=401, remaining=3, limit=60)
     assert account.primary(2.0).remaining == 90
 
 
 def test_an_answer_without_a_word_and_a_lost_one_cost_one_each():
-    account = Account(Caps())
+    account = RateLimitAccount(RequestCaps())
     answered(account, 1.0, remaining=90)
     answered(account, 2.0)
     account.lost(3.0)
@@ -190,71 +222,71 @@ def test_an_answer_without_a_word_and_a_lost_one_cost_one_each():
 
 
 def test_a_host_without_a_limit_of_the_hour_holds_nobody():
-    account = Account(Caps())
+    account = RateLimitAccount(RequestCaps())
     answered(account, 1.0)
     assert account.primary(1.0) is None
     account.lost(1.0)
-    assert account.hold(Kind.READ, 1.0) is None
+    assert account.hold(RequestKind.READ, 1.0) is None
 
 
 def test_the_first_asks_alone_and_the_others_wait_for_its_answer():
-    account = Account(Caps())
-    account.enter(Kind.READ, 0.0)
-    assert account.hold(Kind.READ, 0.0).seconds is None
-    assert account.hold(Kind.CREATION, 0.0).seconds is None
-    account.answer(Kind.READ, 200, Told(100, 90, 600.0), 1.0)
-    assert account.hold(Kind.READ, 1.0) is None
+    account = RateLimitAccount(RequestCaps())
+    account.enter(RequestKind.READ, 0.0)
+    assert account.hold(RequestKind.READ, 0.0).seconds is None
+    assert account.hold(RequestKind.CREATION, 0.0).seconds is None
+    account.answer(RequestKind.READ, 200, ReportedLimit(100, 90, 600.0), 1.0)
+    assert account.hold(RequestKind.READ, 1.0) is None
 
 
 def test_polls_stop_before_writes_and_writes_at_the_share():
-    account = Account(Caps())
+    account = RateLimitAccount(RequestCaps())
     answered(account, 0.0, remaining=30)
-    assert account.hold(Kind.READ, 0.0) is None
+    assert account.hold(RequestKind.READ, 0.0) is None
     answered(account, 0.0, remaining=28)
-    assert account.hold(Kind.READ, 0.0).seconds == 600.0
-    for kind in (Kind.WRITE, Kind.CREATION, Kind.URGENT):
+    assert account.hold(RequestKind.READ, 0.0).seconds == 600.0
+    for kind in (RequestKind.WRITE, RequestKind.CREATION, RequestKind.URGENT):
         assert account.hold(kind, 0.0) is None
     answered(account, 0.0, remaining=20)
-    assert account.hold(Kind.WRITE, 0.0).limit == "primary"
-    assert account.hold(Kind.WRITE, 601.0) is None
+    assert account.hold(RequestKind.WRITE, 0.0).limit == "primary"
+    assert account.hold(RequestKind.WRITE, 601.0) is None
 
 
 def test_whoever_might_go_if_the_others_cost_nothing_waits_for_them():
-    account = Account(Caps())
+    account = RateLimitAccount(RequestCaps())
     answered(account, 0.0, remaining=29)
-    account.enter(Kind.READ, 0.0)
-    assert account.hold(Kind.READ, 0.0).seconds is None
-    account.answer(Kind.READ, 304, Told(100, 29, 600.0), 1.0)
-    account.leave(Kind.READ, 1.0, sent=True)
-    assert account.hold(Kind.READ, 1.0) is None
+    account.enter(RequestKind.READ, 0.0)
+    assert account.hold(RequestKind.READ, 0.0).seconds is None
+    account.answer(RequestKind.READ, 304, ReportedLimit(100, 29, 600.0), 1.0)
+    account.leave(RequestKind.READ, 1.0, sent=True)
+    assert account.hold(RequestKind.READ, 1.0) is None
 
 
 def test_nobody_asks_while_we_are_refused_and_together_is_once():
-    account = Account(Caps())
-    episodes = [account.enter(Kind.READ, 0.0) for _ in range(3)]
+    account = RateLimitAccount(RequestCaps())
+    episodes = [account.enter(RequestKind.READ, 0.0) for _ in range(3)]
     for episode in episodes:
         assert account.refusals(episode) == 0
         account.refuse("secondary", 60.0, episode, 1.0)
-    for kind in Kind:
+    for kind in RequestKind:
         assert account.hold(kind, 30.0).seconds == 31.0
     assert account.refused(61.0) is None
-    later = account.enter(Kind.READ, 61.0)
+    later = account.enter(RequestKind.READ, 61.0)
     assert account.refusals(later) == 1
     account.refuse("secondary", 120.0, later, 62.0)
-    assert account.refusals(account.enter(Kind.READ, 200.0)) == 2
-    account.answer(Kind.READ, 200, None, 201.0)
-    assert account.refusals(account.enter(Kind.READ, 202.0)) == 0
+    assert account.refusals(account.enter(RequestKind.READ, 200.0)) == 2
+    account.answer(RequestKind.READ, 200, None, 201.0)
+    assert account.refusals(account.enter(RequestKind.READ, 202.0)) == 0
 
 
 def test_a_shorter_refusal_does_not_end_a_longer_one():
-    account = Account(Caps())
-    first, second = account.enter(Kind.READ, 0.0), account.enter(Kind.READ, 0.0)
+    account = RateLimitAccount(RequestCaps())
+    first, second = account.enter(RequestKind.READ, 0.0), account.enter(RequestKind.READ, 0.0)
     account.refuse("primary", 600.0, first, 0.0)
     account.refuse("secondary", 60.0, second, 1.0)
     assert account.refused(599.0) is not None
 
 
 def test_an_answer_that_was_minutes_on_its_way_opens_no_new_window():
-    known = heard(None, Told(5, 2, 3600.0), 0.0)
-    assert heard(known, Told(5, 4, 3600.0), 600.0).remaining == 2
-    assert heard(known, Told(5, 4, 3600.0), 3601.0).remaining == 4
+    known = apply_reported_limit(None, ReportedLimit(5, 2, 3600.0), 0.0)
+    assert apply_reported_limit(known, ReportedLimit(5, 4, 3600.0), 600.0).remaining == 2
+    assert apply_reported_limit(known, ReportedLimit(5, 4, 3600.0), 3601.0).remaining == 4

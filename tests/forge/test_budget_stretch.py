@@ -7,12 +7,13 @@ from math import inf, isfinite
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hostler.forge.budget.account import Account
-from hostler.forge.budget.caps import Caps, Kind
-from hostler.forge.budget.primary import Told
-from hostler.forge.budget.stretching import (
+from hostler.forge.github.rate_limit.accounts import RateLimitAccount
+from hostler.forge.github.rate_limit.limits import (
     IDLE_FIRST,
-    MOST_STRETCH,
+    MAX_STRETCH,
+    ReportedLimit,
+    RequestCaps,
+    RequestKind,
     active_stretch,
     hour_pressure,
     idle_stretch,
@@ -30,7 +31,7 @@ def test_a_stretch_is_finite_at_least_one_and_more_for_idle_ones(pressure):
     idle = idle_stretch(pressure)
     active = active_stretch(idle)
     assert isfinite(idle)
-    assert 1.0 <= active <= idle <= MOST_STRETCH
+    assert 1.0 <= active <= idle <= MAX_STRETCH
 
 
 @given(st.floats(0, 1))
@@ -84,19 +85,21 @@ def test_polls_come_to_rest_from_one_side_where_they_spend_what_they_may(active,
     if active + idle <= allowed:
         assert stretch == 1.0
     # An active repository whose own demand comes near what is allowed takes long.
-    assume(stretch < MOST_STRETCH * 0.99 and abs(active - allowed) > 0.1 * allowed)
+    assume(stretch < MAX_STRETCH * 0.99 and abs(active - allowed) > 0.1 * allowed)
     assert spent <= allowed * 1.02
 
 
 def spending(requests, *, seconds=600.0, status=200, remaining=5000):
     """An account after some polls, evenly over a time, of an hour that began with them."""
-    account = Account(Caps())
+    account = RateLimitAccount(RequestCaps())
     for number in range(requests):
         now = seconds * number / requests
-        account.enter(Kind.READ, now)
+        account.enter(RequestKind.READ, now)
         remaining -= status != 304
-        account.answer(Kind.READ, status, Told(5000, max(remaining, 0), 3600.0 - now), now)
-        account.leave(Kind.READ, now, sent=True)
+        account.answer(
+            RequestKind.READ, status, ReportedLimit(5000, max(remaining, 0), 3600.0 - now), now
+        )
+        account.leave(RequestKind.READ, now, sent=True)
     return account
 
 
@@ -122,15 +125,15 @@ def test_a_reset_restores():
 
 
 def test_an_account_that_has_nothing_left_for_polls_stretches_as_far_as_it_may():
-    assert spending(10, remaining=1300).stretch(600.0) == MOST_STRETCH
+    assert spending(10, remaining=1300).stretch(600.0) == MAX_STRETCH
 
 
 def test_writes_press_on_polls():
     account = spending(2000, status=304)
     before = account.stretch(600.0)
     for _ in range(120):
-        account.enter(Kind.WRITE, 600.0)
-        account.answer(Kind.WRITE, 200, Told(5000, 5000, 3000.0), 600.0)
-        account.leave(Kind.WRITE, 600.0, sent=True)
+        account.enter(RequestKind.WRITE, 600.0)
+        account.answer(RequestKind.WRITE, 200, ReportedLimit(5000, 5000, 3000.0), 600.0)
+        account.leave(RequestKind.WRITE, 600.0, sent=True)
     assert before == 1.0 < account.stretch(600.0)
     assert account.stretch(661.0) == 1.0

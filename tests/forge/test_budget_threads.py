@@ -11,9 +11,13 @@ from budget_host import Host
 
 from hostler.clock import FakeClock
 from hostler.errors import RateLimited
-from hostler.forge.budget import PATIENCE, Accounts, Caps, Kind
-from hostler.forge.budget.account import Account
-from hostler.forge.limits import read_budget, read_refusal
+from hostler.forge.github.rate_limit.accounts import MAX_WAIT, RateLimitAccount, RateLimitAccounts
+from hostler.forge.github.rate_limit.limits import (
+    RequestCaps,
+    RequestKind,
+    parse_budget,
+    parse_refusal,
+)
 from hostler.model import RepoName
 from hostler.telemetry.metrics import metrics
 from hostler.telemetry.names import (
@@ -30,7 +34,7 @@ MANY = 50
 class Counting:
     """A host behind a lock, that answers one by one."""
 
-    def __init__(self, accounts: Accounts, clock: FakeClock, limit: int = 5000) -> None:
+    def __init__(self, accounts: RateLimitAccounts, clock: FakeClock, limit: int = 5000) -> None:
         self.accounts = accounts
         self.clock = clock
         self.host = Host(limit)
@@ -39,7 +43,7 @@ class Counting:
         self.go.set()
         self.entered = threading.Semaphore(0)
 
-    def ask(self, kind: Kind = Kind.READ, name: str = "ours") -> str:
+    def ask(self, kind: RequestKind = RequestKind.READ, name: str = "ours") -> str:
         try:
             with self.accounts.turn(name, kind, "GET /x") as turn:
                 with self.lock:
@@ -61,7 +65,7 @@ class Counting:
     def _headers(self, said):
         reset = int(self.clock.now().timestamp() + said.seconds)
         date = self.clock.now().strftime("%a, %d %b %Y %H:%M:%S GMT")
-        return read_budget(
+        return parse_budget(
             {
                 "x-ratelimit-limit": str(said.limit),
                 "x-ratelimit-remaining": str(said.remaining),
@@ -89,32 +93,34 @@ def crowd():
 @pytest.mark.parametrize(
     ("caps", "limit"),
     [
-        (Caps(), 40),
-        (Caps(points_per_minute=30), 5000),
-        (Caps(concurrent=10), 5000),
-        (Caps(percent=1), 5000),
+        (RequestCaps(), 40),
+        (RequestCaps(points_per_minute=30), 5000),
+        (RequestCaps(concurrent=10), 5000),
+        (RequestCaps(percent=1), 5000),
     ],
     ids=["hour", "minute", "places", "percent"],
 )
 def test_fifty_at_once_never_exceed(clock, crowd, caps, limit):
-    host = Counting(Accounts(clock, caps), clock, limit)
+    host = Counting(RateLimitAccounts(clock, caps), clock, limit)
     ends = [one.result(30) for _ in range(4) for one in crowd(host.ask)]
     assert "answered" in ends
     assert host.host.ours <= caps.share(limit)
 
 
 def test_writes_go_through_while_polls_are_held(clock, crowd):
-    host = Counting(Accounts(clock, Caps(points_per_minute=100, creations_per_minute=80)), clock)
+    host = Counting(
+        RateLimitAccounts(clock, RequestCaps(points_per_minute=100, creations_per_minute=80)), clock
+    )
     ends = [one.result(30) for one in crowd(host.ask, 100)]
     assert ends.count("answered") == 75 and ends.count("refused") == 25
-    assert host.ask(Kind.CREATION) == "answered"
-    assert host.ask(Kind.READ) == "refused"
+    assert host.ask(RequestKind.CREATION) == "answered"
+    assert host.ask(RequestKind.READ) == "refused"
     clock.advance(60.1)
-    assert host.ask(Kind.READ) == "answered"
+    assert host.ask(RequestKind.READ) == "answered"
 
 
 def test_the_others_wait_for_the_first_and_for_places(clock, crowd):
-    host = Counting(Accounts(clock, Caps(concurrent=10, percent=100)), clock)
+    host = Counting(RateLimitAccounts(clock, RequestCaps(concurrent=10, percent=100)), clock)
     host.go.clear()
     futures = crowd(host.ask, 20)
     host.entered.acquire()
@@ -125,20 +131,20 @@ def test_the_others_wait_for_the_first_and_for_places(clock, crowd):
 
 
 def test_a_wait_ends_with_patience_and_says_when_to_come_again(clock, crowd):
-    host = Counting(Accounts(clock), clock)
+    host = Counting(RateLimitAccounts(clock), clock)
     host.go.clear()
     (first,) = crowd(host.ask, 1)
     host.entered.acquire()
     (second,) = crowd(host.ask, 1)
     clock.wait_for_waiters(1)
-    clock.advance(PATIENCE)
+    clock.advance(MAX_WAIT)
     assert second.result(30) == "refused"
     host.go.set()
     assert first.result(30) == "answered"
 
 
 def test_a_patient_poll_waits_for_the_minute_to_pass(clock, crowd):
-    host = Counting(Accounts(clock, Caps(points_per_minute=20), PATIENCE), clock)
+    host = Counting(RateLimitAccounts(clock, RequestCaps(points_per_minute=20), MAX_WAIT), clock)
     spent = 0
     while host.ask() == "answered":
         spent += 1
@@ -151,7 +157,7 @@ def test_a_patient_poll_waits_for_the_minute_to_pass(clock, crowd):
 
 
 def test_whoever_waits_is_woken_when_the_hub_closes(clock, crowd):
-    host = Counting(Accounts(clock, Caps(points_per_minute=20), PATIENCE), clock)
+    host = Counting(RateLimitAccounts(clock, RequestCaps(points_per_minute=20), MAX_WAIT), clock)
     while host.ask() == "answered":
         pass
     clock.advance(55.0)
@@ -163,7 +169,7 @@ def test_whoever_waits_is_woken_when_the_hub_closes(clock, crowd):
 
 
 def test_a_wall_clock_that_jumps_changes_nothing(clock):
-    host = Counting(Accounts(clock, Caps(points_per_minute=20)), clock)
+    host = Counting(RateLimitAccounts(clock, RequestCaps(points_per_minute=20)), clock)
     while host.ask() == "answered":
         pass
     before = host.accounts.stretch(active=False)
@@ -176,36 +182,36 @@ def test_a_wall_clock_that_jumps_changes_nothing(clock):
 
 
 def test_an_exchange_that_breaks_leaves_nothing_behind(clock):
-    accounts = Accounts(clock, Caps(concurrent=1, percent=100))
+    accounts = RateLimitAccounts(clock, RequestCaps(concurrent=1, percent=100))
     for _ in range(5):
-        with pytest.raises(ZeroDivisionError), accounts.turn("ours", Kind.READ, "GET /x"):
+        with pytest.raises(ZeroDivisionError), accounts.turn("ours", RequestKind.READ, "GET /x"):
             raise ZeroDivisionError
-    with accounts.turn("ours", Kind.READ, "GET /x") as turn:
+    with accounts.turn("ours", RequestKind.READ, "GET /x") as turn:
         turn.never_left()
     assert accounts.standings()[0].points == 5
 
 
 def test_nobody_pays_for_what_is_asked_in_nobodys_name(clock):
-    accounts = Accounts(clock)
-    with accounts.turn("", Kind.READ, "GET /rate_limit") as turn:
-        turn.answer(200, read_budget({"x-ratelimit-limit": "60", "x-ratelimit-remaining": "0"}))
+    accounts = RateLimitAccounts(clock)
+    with accounts.turn("", RequestKind.READ, "GET /rate_limit") as turn:
+        turn.answer(200, parse_budget({"x-ratelimit-limit": "60", "x-ratelimit-remaining": "0"}))
     assert accounts.standings() == []
     assert accounts.stretch(active=True) == 1.0
 
 
 def refuse(accounts, name, seconds, clock):
-    refusal = read_refusal(403, {"retry-after": str(seconds)}, "", clock.now(), 0)
-    with accounts.turn(name, Kind.READ, "GET /x") as turn:
-        turn.answer(403, read_budget({}))
+    refusal = parse_refusal(403, {"retry-after": str(seconds)}, "", clock.now(), 0)
+    with accounts.turn(name, RequestKind.READ, "GET /x") as turn:
+        turn.answer(403, parse_budget({}))
         turn.refuse(refusal)
 
 
 def test_a_refusal_holds_its_account_alone(clock):
-    accounts = Accounts(clock)
+    accounts = RateLimitAccounts(clock)
     host = Counting(accounts, clock)
     assert host.ask(name="theirs") == "answered"
     refuse(accounts, "ours", 300, clock)
-    for kind in Kind:
+    for kind in RequestKind:
         assert host.ask(kind) == "refused"
     assert host.ask(name="theirs") == "answered"
     assert accounts.refused_until() is None
@@ -216,7 +222,7 @@ def test_a_refusal_holds_its_account_alone(clock):
 
 
 def test_each_repository_stretches_by_its_own_account(clock):
-    accounts = Accounts(clock, Caps(points_per_minute=50))
+    accounts = RateLimitAccounts(clock, RequestCaps(points_per_minute=50))
     poor, rich = RepoName("a", "poor"), RepoName("a", "rich")
     accounts.pays("one", poor)
     accounts.pays("two", rich)
@@ -236,7 +242,7 @@ def test_each_repository_stretches_by_its_own_account(clock):
 
 
 def test_what_is_known_can_be_read_and_measured(clock):
-    host = Counting(Accounts(clock), clock, limit=100)
+    host = Counting(RateLimitAccounts(clock), clock, limit=100)
     before = metrics.value(GITHUB_REFUSALS, account="metered", limit="primary", by="us")
     while host.ask(name="metered") == "answered":
         pass
@@ -255,14 +261,14 @@ def test_what_is_known_can_be_read_and_measured(clock):
 
 
 def test_those_who_are_turned_away_are_told_to_come_one_after_another():
-    account, told = Account(Caps(points_per_minute=100)), []
+    account, told = RateLimitAccount(RequestCaps(points_per_minute=100)), []
     for number in range(75):
-        account.enter(Kind.READ, float(number) / 10)
-        account.answer(Kind.READ, 304, None, float(number) / 10)
-        account.leave(Kind.READ, float(number) / 10, sent=True)
+        account.enter(RequestKind.READ, float(number) / 10)
+        account.answer(RequestKind.READ, 304, None, float(number) / 10)
+        account.leave(RequestKind.READ, float(number) / 10, sent=True)
     for _ in range(200):
-        hold = account.hold(Kind.READ, 8.0)
-        account.turn_away(Kind.READ, hold, 8.0)
+        hold = account.hold(RequestKind.READ, 8.0)
+        account.turn_away(RequestKind.READ, hold, 8.0)
         told.append(hold.seconds)
     assert told == sorted(told)
     assert told[0] == pytest.approx(52.0)

@@ -11,92 +11,99 @@ from zlib import crc32
 
 import pytest
 
-from hostler.forge.feeds import standing
-from hostler.forge.feeds.cadence import (
-    NEWEST,
-    RUNS,
-    Pulse,
-    Spot,
-    after,
-    next_spot,
-    phase_of,
-    rest_due,
-)
-from hostler.forge.feeds.chains import kept, pack, page_count, page_of, spliced, unpack
-from hostler.forge.feeds.cursors import (
-    Mark,
-    Window,
-    behind,
-    is_same,
+from hostler.forge.github.polling import poller
+from hostler.forge.github.polling.cursors import (
+    CursorState,
+    PollWindow,
+    advance_cursor,
+    count_pages,
+    cursor_state,
+    decode_chains,
+    encode_chains,
+    is_same_cursor,
     is_settled,
-    moved,
-    since,
-    start,
-    stored,
+    keep_chain,
+    page_number,
+    read_since,
+    read_since_after,
+    splice_chain,
+    start_cursor,
 )
-from hostler.forge.feeds.keys import event_key
-from hostler.forge.feeds.ours import MADE_BY, judge
-from hostler.forge.feeds.standing import Standing
-from hostler.forge.port import Item, ItemKind, Page, Reading
-from hostler.model import EPOCH, PollCursor, ScopeKind, Surface, stamp
+from hostler.forge.github.polling.ingest import ACTIONS_BY_KIND, event_key, judge_own_write
+from hostler.forge.github.polling.poller import PollState
+from hostler.forge.github.polling.schedule import (
+    NEWEST_REVIEW_PAGE,
+    RUNS_PAGE,
+    PollCount,
+    SweepTarget,
+    after_poll,
+    is_full_poll_due,
+    next_sweep_target,
+    poll_phase,
+)
+from hostler.forge.port import Item, ItemKind, KnownPage, ListReading
+from hostler.model import EPOCH, PollCursor, ScopeKind, Surface, format_timestamp
 from hostler.store.outbox import Lane, OutboxRow, WriteState
 from hostler.store.pull_requests import PullStatus
 from hostler.store.tasks import TaskState
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
-WINDOW = Window()
+WINDOW = PollWindow()
 
 
 # -- rhythm ----------------------------------------------------------------------------------------
 
 
 def test_a_new_repository_owes_everything_and_then_goes_by_its_rhythm():
-    assert Pulse() == Pulse(0, True, 0)
-    rested = after(Pulse(polls=3, phase=2))
-    assert rested == Pulse(4, owed=False, phase=2)
+    assert PollCount() == PollCount(0, True, 0)
+    rested = after_poll(PollCount(polls=3, phase=2))
+    assert rested == PollCount(4, owed=False, phase=2)
 
     def due(pulse, **more):
-        return rest_due(pulse, **{"active": False, "touched": False, "every": 6, **more})
+        return is_full_poll_due(pulse, **{"active": False, "touched": False, "every": 6, **more})
 
-    assert due(Pulse(1)) and not due(rested.__class__(3, owed=False, phase=2))
+    assert due(PollCount(1)) and not due(rested.__class__(3, owed=False, phase=2))
     assert due(rested) and not due(replace(rested, polls=5))
     assert due(replace(rested, polls=5), active=True) and due(
         replace(rested, polls=5), touched=True
     )
-    assert phase_of("octo/stable", 7) == crc32(b"octo/stable") % 7
+    assert poll_phase("octo/stable", 7) == crc32(b"octo/stable") % 7
 
 
 def test_the_sweep_goes_over_the_pull_its_pages_its_runs_and_on_to_the_next():
-    seen = [next_spot(None, 0, [5, 3])]
+    seen = [next_sweep_target(None, 0, [5, 3])]
     for _ in range(7):
-        seen.append(next_spot(seen[-1], 2, [5, 3], runs=True))
+        seen.append(next_sweep_target(seen[-1], 2, [5, 3], runs=True))
     assert seen == [
-        *(Spot(3, 0), Spot(3, 1), Spot(3, 2), Spot(3, RUNS)),
-        *(Spot(5, 0), Spot(5, 1), Spot(5, 2), Spot(5, RUNS)),
+        *(SweepTarget(3, 0), SweepTarget(3, 1), SweepTarget(3, 2), SweepTarget(3, RUNS_PAGE)),
+        *(SweepTarget(5, 0), SweepTarget(5, 1), SweepTarget(5, 2), SweepTarget(5, RUNS_PAGE)),
     ]
-    assert next_spot(seen[-1], 2, [5, 3], runs=True) == Spot(3, 0)
-    assert (NEWEST, RUNS) == (-1, -2)
+    assert next_sweep_target(seen[-1], 2, [5, 3], runs=True) == SweepTarget(3, 0)
+    assert (NEWEST_REVIEW_PAGE, RUNS_PAGE) == (-1, -2)
 
 
 def test_a_pull_without_pages_is_asked_for_one_and_runs_only_if_wanted():
-    assert next_spot(Spot(3, 0), 0, [3, 5]) == Spot(3, 1)
-    assert next_spot(Spot(3, 1), 0, [3, 5]) == Spot(5, 0)
-    assert next_spot(Spot(3, 1), 2, [3, 5]) == Spot(3, 2)
-    assert next_spot(Spot(5, 1), 1, [3, 5]) == Spot(3, 0)
+    assert next_sweep_target(SweepTarget(3, 0), 0, [3, 5]) == SweepTarget(3, 1)
+    assert next_sweep_target(SweepTarget(3, 1), 0, [3, 5]) == SweepTarget(5, 0)
+    assert next_sweep_target(SweepTarget(3, 1), 2, [3, 5]) == SweepTarget(3, 2)
+    assert next_sweep_target(SweepTarget(5, 1), 1, [3, 5]) == SweepTarget(3, 0)
 
 
 def test_a_pull_that_is_followed_no_more_gives_way_to_the_next():
-    assert next_spot(Spot(4, 0), 9, [3, 5]) == Spot(5, 0)
-    assert next_spot(Spot(9, 0), 9, [3, 5]) == Spot(3, 0)
-    assert next_spot(Spot(3, 0), 9, []) is None and next_spot(None, 0, []) is None
+    assert next_sweep_target(SweepTarget(4, 0), 9, [3, 5]) == SweepTarget(5, 0)
+    assert next_sweep_target(SweepTarget(9, 0), 9, [3, 5]) == SweepTarget(3, 0)
+    assert (
+        next_sweep_target(SweepTarget(3, 0), 9, []) is None
+        and next_sweep_target(None, 0, []) is None
+    )
 
 
 # -- chains ----------------------------------------------------------------------------------------
 
 
 def page(number, *, etag="e", full=True):
-    return Page("a", number, etag, full, "n")
+    return KnownPage("a", number, etag, full, "n")
 
 
 def pages(count):
@@ -104,39 +111,43 @@ def pages(count):
 
 
 def test_a_complete_list_of_ten_pages_with_etags_is_kept():
-    assert kept(Reading((), chain=pages(10))) == pages(10)
-    assert kept(Reading((), chain=pages(11))) == () != kept(Reading((), chain=pages(11)), 11)
-    assert kept(Reading((), complete=False, chain=pages(2))) == ()
-    assert kept(Reading((), chain=())) == ()
-    assert kept(Reading((), chain=(page(1),))) == ()
-    assert kept(Reading((), chain=(page(1, etag=""), page(2, full=False)))) == ()
+    assert keep_chain(ListReading((), chain=pages(10))) == pages(10)
+    assert (
+        keep_chain(ListReading((), chain=pages(11)))
+        == ()
+        != keep_chain(ListReading((), chain=pages(11)), 11)
+    )
+    assert keep_chain(ListReading((), complete=False, chain=pages(2))) == ()
+    assert keep_chain(ListReading((), chain=())) == ()
+    assert keep_chain(ListReading((), chain=(page(1),))) == ()
+    assert keep_chain(ListReading((), chain=(page(1, etag=""), page(2, full=False)))) == ()
 
 
 def test_pages_read_anew_take_the_place_of_old_ones_up_to_the_first_gap():
     old = pages(3)
     new = page(2, etag="new")
-    assert spliced(old, (new,)) == (old[0], new, old[2])
-    assert spliced((), (page(2),)) == ()
-    assert spliced((old[0],), (page(3),)) == (old[0],)
+    assert splice_chain(old, (new,)) == (old[0], new, old[2])
+    assert splice_chain((), (page(2),)) == ()
+    assert splice_chain((old[0],), (page(3),)) == (old[0],)
     last = page(2, etag="new", full=False)
-    assert spliced(old, (last,)) == (old[0], last)
-    assert spliced(old, (page(2, etag=""),)) == (old[0],)
-    assert len(spliced(pages(101), ())) == 100
+    assert splice_chain(old, (last,)) == (old[0], last)
+    assert splice_chain(old, (page(2, etag=""),)) == (old[0],)
+    assert len(splice_chain(pages(101), ())) == 100
 
 
 def test_a_page_is_known_or_asked_for_without_an_etag():
     chain = pages(2)
-    assert page_of(chain, 1) is chain[0] and page_of(chain, 2) is chain[1]
-    assert page_of(chain, 3) == Page("", 3, "", full=False)
+    assert page_number(chain, 1) is chain[0] and page_number(chain, 2) is chain[1]
+    assert page_number(chain, 3) == KnownPage("", 3, "", full=False)
 
 
 def test_behind_a_full_page_may_be_another():
-    assert page_count(()) == 1 and page_count(pages(2)) == 2 and page_count((page(1),)) == 2
+    assert count_pages(()) == 1 and count_pages(pages(2)) == 2 and count_pages((page(1),)) == 2
 
 
 def test_a_chain_is_stored_and_read_back():
-    assert pack(()) == "" and unpack("") == ()
-    assert unpack(pack(pages(2))) == pages(2)
+    assert encode_chains(()) == "" and decode_chains("") == ()
+    assert decode_chains(encode_chains(pages(2))) == pages(2)
 
 
 @pytest.mark.parametrize(
@@ -154,14 +165,14 @@ def test_a_chain_is_stored_and_read_back():
     ],
 )
 def test_a_damaged_chain_is_none(text):
-    assert unpack(text) == ()
+    assert decode_chains(text) == ()
 
 
 # -- cursors ---------------------------------------------------------------------------------------
 
 
 def cursor(at=NOW, number=0, complete=True):
-    return PollCursor(Surface.REPO_ISSUES, 0, stamp(at), number, complete, "")
+    return PollCursor(Surface.REPO_ISSUES, 0, format_timestamp(at), number, complete, "")
 
 
 def item(at, number=1):
@@ -170,67 +181,75 @@ def item(at, number=1):
 
 
 def test_the_usual_window():
-    usual = Window()
-    assert usual == Window(5 * SECOND, 300 * SECOND, timedelta(days=1))
-    assert Mark(NOW) == Mark(NOW, 0, fresh=False, invalid=False)
+    usual = PollWindow()
+    assert usual == PollWindow(5 * SECOND, 300 * SECOND, timedelta(days=1))
+    assert CursorState(NOW) == CursorState(NOW, 0, fresh=False, invalid=False)
 
 
 def test_a_reading_starts_at_its_cursor_or_a_day_ago():
-    assert start(None, NOW, WINDOW) == Mark(NOW - timedelta(days=1), fresh=True)
-    assert start(None, EPOCH, WINDOW).at == EPOCH
-    assert start(cursor(NOW, 5), NOW, WINDOW) == Mark(NOW, 5)
-    assert start(cursor(NOW, complete=False), NOW, WINDOW).fresh
+    assert start_cursor(None, NOW, WINDOW) == CursorState(NOW - timedelta(days=1), fresh=True)
+    assert start_cursor(None, EPOCH, WINDOW).at == EPOCH
+    assert start_cursor(cursor(NOW, 5), NOW, WINDOW) == CursorState(NOW, 5)
+    assert start_cursor(cursor(NOW, complete=False), NOW, WINDOW).fresh
     edge = cursor(NOW + 60 * SECOND)
-    assert start(edge, NOW, WINDOW) == Mark(NOW + 60 * SECOND)
+    assert start_cursor(edge, NOW, WINDOW) == CursorState(NOW + 60 * SECOND)
     ahead = cursor(NOW + 61 * SECOND)
-    assert start(ahead, NOW, WINDOW) == Mark(NOW - timedelta(days=1), invalid=True)
+    assert start_cursor(ahead, NOW, WINDOW) == CursorState(NOW - timedelta(days=1), invalid=True)
 
 
 def test_a_cursor_without_a_moment_or_a_number_is_none():
-    assert stored(None) is None
-    assert stored(replace(cursor(), last_updated_at="soon")) is None
-    assert stored(replace(cursor(), last_updated_at=None)) is None
-    assert stored(replace(cursor(), last_comment_id=True)) is None
-    assert stored(replace(cursor(), last_comment_id="5")) is None
-    assert stored(cursor(NOW, 5, complete=False)) == Mark(NOW, 5, fresh=True)
+    assert cursor_state(None) is None
+    assert cursor_state(replace(cursor(), last_updated_at="soon")) is None
+    assert cursor_state(replace(cursor(), last_updated_at=None)) is None
+    assert cursor_state(replace(cursor(), last_comment_id=True)) is None
+    assert cursor_state(replace(cursor(), last_comment_id="5")) is None
+    assert cursor_state(cursor(NOW, 5, complete=False)) == CursorState(NOW, 5, fresh=True)
 
 
 def test_a_reading_reaches_back_by_overlap_and_late_visibility():
-    assert since(Mark(NOW), WINDOW) == NOW - 305 * SECOND
-    assert since(Mark(EPOCH + 9 * SECOND), WINDOW) == EPOCH
+    assert read_since(CursorState(NOW), WINDOW) == NOW - 305 * SECOND
+    assert read_since(CursorState(EPOCH + 9 * SECOND), WINDOW) == EPOCH
 
 
 def test_what_comes_after_a_mark_begins_with_the_next_second():
-    assert behind(Mark(NOW)) == NOW + SECOND
-    assert behind(Mark(NOW + timedelta(milliseconds=900))) == NOW + SECOND
+    assert read_since_after(CursorState(NOW)) == NOW + SECOND
+    assert read_since_after(CursorState(NOW + timedelta(milliseconds=900))) == NOW + SECOND
 
 
 def test_a_mark_is_settled_when_nothing_can_turn_up_late():
     settled = NOW + (1 + 5 + 300 + 60) * SECOND
-    assert is_settled(Mark(NOW), settled, WINDOW)
-    assert not is_settled(Mark(NOW), settled - SECOND, WINDOW)
+    assert is_settled(CursorState(NOW), settled, WINDOW)
+    assert not is_settled(CursorState(NOW), settled - SECOND, WINDOW)
 
 
 def test_a_mark_moves_to_the_newest_item_and_never_back():
     items = [item(NOW + SECOND, 4), item(NOW + 2 * SECOND, 3), item(NOW + 2 * SECOND, 2)]
-    assert moved(Mark(NOW, 9), items, complete=True) == Mark(NOW + 2 * SECOND, 3)
-    assert moved(Mark(NOW + 9 * SECOND, 9), items, complete=True) == Mark(NOW + 9 * SECOND, 9)
-    assert moved(Mark(NOW, 9), [], complete=True) == Mark(NOW, 9)
-    assert moved(Mark(NOW, 9, fresh=True), items, complete=True) == Mark(NOW + 2 * SECOND, 3)
+    assert advance_cursor(CursorState(NOW, 9), items, complete=True) == CursorState(
+        NOW + 2 * SECOND, 3
+    )
+    assert advance_cursor(CursorState(NOW + 9 * SECOND, 9), items, complete=True) == CursorState(
+        NOW + 9 * SECOND, 9
+    )
+    assert advance_cursor(CursorState(NOW, 9), [], complete=True) == CursorState(NOW, 9)
+    assert advance_cursor(CursorState(NOW, 9, fresh=True), items, complete=True) == CursorState(
+        NOW + 2 * SECOND, 3
+    )
 
 
 def test_a_first_reading_that_was_cut_short_goes_on_from_its_newest_item():
     old = [item(NOW - 9 * SECOND, 4)]
-    assert moved(Mark(NOW, fresh=True), old, complete=False) == Mark(
+    assert advance_cursor(CursorState(NOW, fresh=True), old, complete=False) == CursorState(
         NOW - 9 * SECOND, 4, fresh=True
     )
-    assert moved(Mark(NOW), old, complete=False) == Mark(NOW)
-    assert moved(Mark(NOW, fresh=True), [], complete=False) == Mark(NOW)
+    assert advance_cursor(CursorState(NOW), old, complete=False) == CursorState(NOW)
+    assert advance_cursor(CursorState(NOW, fresh=True), [], complete=False) == CursorState(NOW)
 
 
 def test_a_mark_that_is_stored_already_changes_nothing():
-    assert is_same(Mark(NOW, 5), cursor(NOW, 5)) and not is_same(Mark(NOW, 6), cursor(NOW, 5))
-    assert not is_same(Mark(NOW), None)
+    assert is_same_cursor(CursorState(NOW, 5), cursor(NOW, 5)) and not is_same_cursor(
+        CursorState(NOW, 6), cursor(NOW, 5)
+    )
+    assert not is_same_cursor(CursorState(NOW), None)
 
 
 # -- event keys ------------------------------------------------------------------------------------
@@ -361,7 +380,7 @@ def row(kind, *, number=7, result_number=None, result_id=None):
         kind,
         "{}",
         WriteState.SENT,
-        stamp(NOW),
+        format_timestamp(NOW),
         result_id=result_id,
         result_number=result_number,
     )
@@ -369,7 +388,7 @@ def row(kind, *, number=7, result_number=None, result_id=None):
 
 def verdict(kind, write=None, *, me="ALICE", body=MARKER, recorded=(), **payload):
     given = Item(kind, 5, 7, "alice", body, "x", payload)
-    return judge(given, me, {"t1": write} if write else {}, {*recorded})
+    return judge_own_write(given, me, {"t1": write} if write else {}, {*recorded})
 
 
 def test_words_of_another_account_are_news_whatever_they_contain():
@@ -418,7 +437,7 @@ def test_issues_and_pulls_that_we_made_are_ours_and_news_all_the_same(kind, deed
 
 
 def test_which_deed_makes_which_kind_of_event():
-    assert MADE_BY == {
+    assert ACTIONS_BY_KIND == {
         ItemKind.ISSUE_COMMENT: ("comment", "edit_comment"),
         ItemKind.REVIEW_COMMENT: ("reply",),
         ItemKind.ISSUE: ("open_issue", "open_pull"),
@@ -439,12 +458,12 @@ def test_a_hollow_review_of_ours_is_no_news():
 
 
 def test_whom_a_poll_follows():
-    found = Standing(awaiting=frozenset({5, 3}), blocked=frozenset({4}), in_step=frozenset({3, 9}))
+    found = PollState(awaiting=frozenset({5, 3}), blocked=frozenset({4}), in_step=frozenset({3, 9}))
     assert found.followed == [3, 4, 5] and found.active is True
     assert found.unscanned == [5] and found.lapsed == {9}
-    assert Standing().active is False and not Standing().owed
-    assert Standing(blocked=frozenset({4})).active is True
-    many = Standing(awaiting=frozenset({64, 1, 33}))
+    assert PollState().active is False and not PollState().owed
+    assert PollState(blocked=frozenset({4})).active is True
+    many = PollState(awaiting=frozenset({64, 1, 33}))
     assert many.followed == [1, 33, 64] == many.unscanned
 
 
@@ -455,7 +474,7 @@ def test_a_repository_stands_as_its_rows_say(monkeypatch):
         (3, PullStatus.AWAITING_FEEDBACK, "same"),
         (2, PullStatus.AWAITING_FEEDBACK, ""),
     ]
-    chain = pack(pages(2))
+    chain = encode_chains(pages(2))
     place = cursor()
     answers = {
         "watched_heads": rows,
@@ -473,8 +492,8 @@ def test_a_repository_stands_as_its_rows_say(monkeypatch):
         return answers[name]
 
     for name in answers:
-        monkeypatch.setattr(standing, name, partial(answer, name))
-    found = standing.stand("tx", SimpleNamespace(repo="octo/stable"))
+        monkeypatch.setattr(poller, name, partial(answer, name))
+    found = poller.read_poll_state("tx", SimpleNamespace(repo="octo/stable"))
     assert found.awaiting == {2, 3, 9} and found.blocked == {4} and found.in_step == {3}
     # Of equal heads the newest pull request counts.
     assert found.heads == {"same": 9, "other": 4} and found.owed is True
@@ -487,8 +506,8 @@ def test_a_repository_stands_as_its_rows_say(monkeypatch):
     issues = found.places[Surface.REPO_ISSUES]
     assert (issues.number, issues.cursor, issues.chain) == (0, place, pages(2))
     assert found.places[Surface.REPO_WORKFLOW_RUNS].chain == ()
-    monkeypatch.setattr(standing, "pulls_moved", lambda *_: [])
-    assert standing.stand("tx", SimpleNamespace(repo="octo/stable")).owed is False
+    monkeypatch.setattr(poller, "pulls_moved", lambda *_: [])
+    assert poller.read_poll_state("tx", SimpleNamespace(repo="octo/stable")).owed is False
 
 
 def test_conversations_of_unfinished_tasks_are_read_by_whether_they_have_a_pull_request(
@@ -500,10 +519,8 @@ def test_conversations_of_unfinished_tasks_are_read_by_whether_they_have_a_pull_
         SimpleNamespace(number=2, pr_number=9, by_hand=False),
         SimpleNamespace(number=3, pr_number=None, by_hand=True),
     ]
-    monkeypatch.setattr(
-        standing, "tasks_in", lambda tx, states, repo: asked.append(states) or tasks
-    )
-    assert standing.issue_threads("tx", SimpleNamespace(repo="octo/stable")) == {
+    monkeypatch.setattr(poller, "tasks_in", lambda tx, states, repo: asked.append(states) or tasks)
+    assert poller.list_issue_threads("tx", SimpleNamespace(repo="octo/stable")) == {
         1: Surface.ISSUE_PRE_PR_FOLLOWUPS,
         2: Surface.ISSUE_POST_PR_REDIRECTS,
     }
@@ -511,4 +528,4 @@ def test_conversations_of_unfinished_tasks_are_read_by_whether_they_have_a_pull_
 
 
 def test_the_stored_form_of_a_chain_is_a_list_of_rows():
-    assert json.loads(pack(pages(1))) == [["a", 1, "e", False, "n"]]
+    assert json.loads(encode_chains(pages(1))) == [["a", 1, "e", False, "n"]]

@@ -8,15 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from example_counts import examples
-from hostler.forge import reading
-from hostler.forge.feeds.chains import kept
-from hostler.forge.limits import Budget
-from hostler.forge.port import Reading
-from hostler.forge.reading import read_ascending, read_by_id, read_numbered, tags
-from hostler.forge.wire import Answer
+from hostler.forge.github.client import pagination
+from hostler.forge.github.client.pagination import (
+    page_tags,
+    read_ascending,
+    read_by_id,
+    read_numbered,
+)
+from hostler.forge.github.client.transport import ApiAnswer
+from hostler.forge.github.polling.cursors import keep_chain
+from hostler.forge.github.rate_limit.limits import RateLimitBudget
+from hostler.forge.port import ListReading
 
 SMALL = 3
-SILENT = Budget(None, None, None, None)
+SILENT = RateLimitBudget(None, None, None, None)
 
 
 def moment(second):
@@ -49,8 +54,8 @@ class Host:
         fresh = repr(rows)
         data = [{"id": key, "updated_at": moment(second)} for second, key in rows]
         if fresh == etag:
-            return Answer(304, None, SILENT, etag=fresh)
-        return Answer(200, data, SILENT, etag=fresh)
+            return ApiAnswer(304, None, SILENT, etag=fresh)
+        return ApiAnswer(200, data, SILENT, etag=fresh)
 
     def rows(self, since=""):
         return sorted((s, k) for k, s in self.items.items() if moment(s) >= since)
@@ -59,7 +64,7 @@ class Host:
         return rows[(number - 1) * SMALL : number * SMALL]
 
     def ascending(self, since, known):
-        etags = tags(known)
+        etags = page_tags(known)
 
         def page(anchor, number):
             rows = self.cut(self.rows(anchor or ""), number)
@@ -68,7 +73,7 @@ class Host:
         return read_ascending(page, since, known)
 
     def numbered(self, known, **how):
-        etags = tags(known)
+        etags = page_tags(known)
         rows = sorted(self.rows(), key=lambda row: row[1])
 
         def page(number):
@@ -78,7 +83,7 @@ class Host:
 
 
 def chain_of(found):
-    return kept(Reading((), found.complete, found.chain), most=100)
+    return keep_chain(ListReading((), found.complete, found.chain), most=100)
 
 
 def versions(found):
@@ -101,7 +106,7 @@ seconds = st.lists(st.integers(0, 12), max_size=20)
 @given(seconds, histories, st.none() | st.integers(0, 12).map(moment))
 def test_what_is_not_in_the_answer_was_in_an_earlier_one(when, history, since):
     host, chain, seen = Host(when), (), set()
-    with patch.object(reading, "PAGE", SMALL):
+    with patch.object(pagination, "PAGE_SIZE", SMALL):
         for acts_now in [[], *history]:
             for act in acts_now:
                 host.act(*act)
@@ -119,7 +124,7 @@ def test_what_is_not_in_the_answer_was_in_an_earlier_one(when, history, since):
 @given(seconds, st.none() | st.integers(0, 12).map(moment))
 def test_a_list_that_is_as_it_was_costs_no_content(when, since):
     host = Host(when)
-    with patch.object(reading, "PAGE", SMALL):
+    with patch.object(pagination, "PAGE_SIZE", SMALL):
         first = host.ascending(since, ())
         again = host.ascending(since, chain_of(first))
     assert again.unchanged and again.asked == first.asked and again.pages == 0
@@ -130,7 +135,7 @@ def test_a_list_that_is_as_it_was_costs_no_content(when, since):
 @given(st.integers(0, 12), st.lists(st.integers(0, 5), max_size=8))
 def test_what_is_added_behind_full_pages_is_found(count, additions):
     host, seen = Host(list(range(count))), set()
-    with patch.object(reading, "PAGE", SMALL):
+    with patch.object(pagination, "PAGE_SIZE", SMALL):
         found = host.numbered(())
         seen |= versions(found)
         chain = found.chain
@@ -147,7 +152,7 @@ def test_what_is_added_behind_full_pages_is_found(count, additions):
 
 def test_one_page_is_one_request():
     host = Host(list(range(9)))
-    with patch.object(reading, "PAGE", SMALL):
+    with patch.object(pagination, "PAGE_SIZE", SMALL):
         chain = host.numbered(()).chain
         again = host.numbered(chain[1:2], one_page=True)
     assert (again.asked, again.unchanged) == (1, True)
@@ -155,9 +160,9 @@ def test_one_page_is_one_request():
 
 def test_a_full_page_by_id_proves_nothing():
     full = [{"id": n, "updated_at": moment(n)} for n in range(SMALL)]
-    with patch.object(reading, "PAGE", SMALL):
-        assert read_by_id(lambda url: Answer(200, full, SILENT, etag="x")).chain == ()
-        short = read_by_id(lambda url: Answer(200, full[:2], SILENT, etag="x"))
+    with patch.object(pagination, "PAGE_SIZE", SMALL):
+        assert read_by_id(lambda url: ApiAnswer(200, full, SILENT, etag="x")).chain == ()
+        short = read_by_id(lambda url: ApiAnswer(200, full[:2], SILENT, etag="x"))
         assert [page.etag for page in short.chain] == ["x"]
-        again = read_by_id(lambda url: Answer(304, None, SILENT, etag="x"), short.chain)
+        again = read_by_id(lambda url: ApiAnswer(304, None, SILENT, etag="x"), short.chain)
     assert again.unchanged and again.chain == short.chain

@@ -8,9 +8,9 @@ import pytest
 from test_forge_contract import Fake, Real
 
 from hostler.errors import NotFound
-from hostler.forge.port import Feed, ItemKind
+from hostler.forge.port import ItemKind, SurfaceFeed
 
-REPO_LISTS = (Feed.ISSUES, Feed.ISSUE_COMMENTS, Feed.REVIEW_COMMENTS)
+REPO_LISTS = (SurfaceFeed.ISSUES, SurfaceFeed.ISSUE_COMMENTS, SurfaceFeed.REVIEW_COMMENTS)
 
 
 class RealCi(Real):
@@ -70,20 +70,20 @@ def test_a_list_that_is_as_it_was_says_so_and_gives_nothing(git_place):
 def test_a_list_that_has_changed_is_given_whole_with_its_new_chain(place):
     number = place.issue()
     comment = place.say(number, "one")
-    first = read(place, Feed.ISSUE_COMMENTS)
+    first = read(place, SurfaceFeed.ISSUE_COMMENTS)
     place.edit(comment, "two")
-    again = read(place, Feed.ISSUE_COMMENTS, known=first.chain)
+    again = read(place, SurfaceFeed.ISSUE_COMMENTS, known=first.chain)
     assert [item.body for item in again.items] == ["two"] and not again.unchanged
-    assert read(place, Feed.ISSUE_COMMENTS, known=again.chain).unchanged
+    assert read(place, SurfaceFeed.ISSUE_COMMENTS, known=again.chain).unchanged
     place.delete(comment)
-    assert read(place, Feed.ISSUE_COMMENTS, known=again.chain).items == ()
+    assert read(place, SurfaceFeed.ISSUE_COMMENTS, known=again.chain).items == ()
 
 
 def test_a_chain_of_another_since_is_of_no_use(place):
     place.say(place.issue(), "one")
-    first = read(place, Feed.ISSUE_COMMENTS)
+    first = read(place, SurfaceFeed.ISSUE_COMMENTS)
     since = place.forge.now() - timedelta(days=1)
-    again = read(place, Feed.ISSUE_COMMENTS, known=first.chain, since=since)
+    again = read(place, SurfaceFeed.ISSUE_COMMENTS, known=first.chain, since=since)
     assert [item.body for item in again.items] == ["one"]
 
 
@@ -92,37 +92,37 @@ def test_a_thread_is_read_alone(git_place):
     git_place.say(one, "on one")
     git_place.say(other, "on other")
     git_place.remark(one, "on a line")
-    found = read(git_place, Feed.THREAD_COMMENTS, one)
+    found = read(git_place, SurfaceFeed.THREAD_COMMENTS, one)
     assert [item.body for item in found.items] == ["on one"]
-    assert read(git_place, Feed.THREAD_COMMENTS, one, found.chain).unchanged
-    found = read(git_place, Feed.THREAD_REVIEW_COMMENTS, one)
+    assert read(git_place, SurfaceFeed.THREAD_COMMENTS, one, found.chain).unchanged
+    found = read(git_place, SurfaceFeed.THREAD_REVIEW_COMMENTS, one)
     assert [item.body for item in found.items] == ["on a line"]
-    assert read(git_place, Feed.THREAD_REVIEW_COMMENTS, one, found.chain).unchanged
-    assert read(git_place, Feed.THREAD_REVIEW_COMMENTS, other).items == ()
+    assert read(git_place, SurfaceFeed.THREAD_REVIEW_COMMENTS, one, found.chain).unchanged
+    assert read(git_place, SurfaceFeed.THREAD_REVIEW_COMMENTS, other).items == ()
 
 
 def test_single_things_are_lists_of_one(git_place):
     number = git_place.pull()
     git_place.forge.pull(number)  # whether it can be merged is found out when somebody asks
-    for feed, kind in ((Feed.ISSUE, ItemKind.ISSUE), (Feed.PULL, ItemKind.PULL)):
+    for feed, kind in ((SurfaceFeed.ISSUE, ItemKind.ISSUE), (SurfaceFeed.PULL, ItemKind.PULL)):
         first = read(git_place, feed, number)
         assert [(item.kind, item.number) for item in first.items] == [(kind, number)]
         assert read(git_place, feed, number, first.chain).unchanged
     git_place.pass_time(1)
     git_place.merge(number)
-    first = read(git_place, Feed.PULL, number, first.chain)
+    first = read(git_place, SurfaceFeed.PULL, number, first.chain)
     assert first.items[0].payload["merged_at"]
 
 
 def test_reviews_are_read_from_a_page_on(git_place):
     number = git_place.pull()
-    assert read(git_place, Feed.REVIEWS, number).items == ()
+    assert read(git_place, SurfaceFeed.REVIEWS, number).items == ()
     git_place.review(number, "Not yet.")
-    first = read(git_place, Feed.REVIEWS, number)
+    first = read(git_place, SurfaceFeed.REVIEWS, number)
     assert [(item.number, item.body) for item in first.items] == [(number, "Not yet.")]
-    assert read(git_place, Feed.REVIEWS, number, first.chain, one_page=True).unchanged
+    assert read(git_place, SurfaceFeed.REVIEWS, number, first.chain, one_page=True).unchanged
     git_place.review(number, "Now.")
-    again = read(git_place, Feed.REVIEWS, number, first.chain)
+    again = read(git_place, SurfaceFeed.REVIEWS, number, first.chain)
     assert [item.body for item in again.items] == ["Not yet.", "Now."]
 
 
@@ -131,20 +131,27 @@ def test_workflow_runs_are_read_by_their_creation(git_place):
     old = git_place.run(sha)
     git_place.pass_time(100)
     since = git_place.forge.now() - timedelta(seconds=50)
-    assert read(git_place, Feed.WORKFLOW_RUNS, since=since).items == ()
+    assert read(git_place, SurfaceFeed.WORKFLOW_RUNS, since=since).items == ()
     run = git_place.run(sha)
-    found = read(git_place, Feed.WORKFLOW_RUNS, since=since)
+    found = read(git_place, SurfaceFeed.WORKFLOW_RUNS, since=since)
     assert [(one.kind, one.id) for one in found.items] == [(ItemKind.WORKFLOW_RUN, run)]
     assert found.items[0].payload["head_sha"] == sha
-    assert read(git_place, Feed.WORKFLOW_RUNS, known=found.chain, since=since).unchanged
+    assert read(git_place, SurfaceFeed.WORKFLOW_RUNS, known=found.chain, since=since).unchanged
     git_place.finish(run)
-    (done,) = read(git_place, Feed.WORKFLOW_RUNS, known=found.chain, since=since).items
+    (done,) = read(git_place, SurfaceFeed.WORKFLOW_RUNS, known=found.chain, since=since).items
     assert (done.payload["status"], done.payload["conclusion"]) == ("completed", "failure")
-    assert {one.id for one in read(git_place, Feed.WORKFLOW_RUNS).items} == {old, run}
+    assert {one.id for one in read(git_place, SurfaceFeed.WORKFLOW_RUNS).items} == {old, run}
 
 
 @pytest.mark.parametrize(
-    "feed", [Feed.PULL, Feed.ISSUE, Feed.REVIEWS, Feed.THREAD_COMMENTS, Feed.THREAD_REVIEW_COMMENTS]
+    "feed",
+    [
+        SurfaceFeed.PULL,
+        SurfaceFeed.ISSUE,
+        SurfaceFeed.REVIEWS,
+        SurfaceFeed.THREAD_COMMENTS,
+        SurfaceFeed.THREAD_REVIEW_COMMENTS,
+    ],
 )
 def test_what_is_not_there_is_not_found(place, feed):
     with pytest.raises(NotFound):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from feeds_yard import Yard, chatter
 
-from hostler.forge import reading
-from hostler.forge.feeds.polling import MOST_SCANS
+from hostler.forge.github.client import pagination
+from hostler.forge.github.polling.poller import MAX_THREAD_SCANS
 from hostler.store.pull_requests import PullStatus
 
 HOUR = 3600
@@ -26,7 +26,7 @@ def settled(house, yard, pulls, comments, blocked=0):
         chatter(house, number, comments, seconds=20 * HOUR)
     house.pass_time(HOUR)
     # Each is scanned, and swept until its mergeability is known.
-    for _ in range(pulls // MOST_SCANS + 3 * pulls + 4):
+    for _ in range(pulls // MAX_THREAD_SCANS + 3 * pulls + 4):
         house.pass_time(30)
         yard.poll()
     return numbers
@@ -47,7 +47,7 @@ def test_a_quiet_poll_of_ten_pull_requests(git_house, house, yard, comments):
 
 
 def test_what_fills_pages_at_once_is_not_asked_for_again_and_again(house, yard, monkeypatch):
-    monkeypatch.setattr(reading, "PAGE", 5)
+    monkeypatch.setattr(pagination, "PAGE_SIZE", 5)
     numbers = [house.issue() for _ in range(4)]
     house.pass_time(HOUR)
     yard.settle()

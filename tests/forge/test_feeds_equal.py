@@ -10,15 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from example_counts import examples
-from hostler.forge import Plan, reading
+from hostler.forge.github.client import pagination
+from hostler.forge.github.polling.poller import PollPlan
 from hostler.forge.port import ItemKind
 from hostler.store.pull_requests import PullStatus
 
 PLANS = {
-    "repository": Plan(),
-    "threads": Plan(feeds="threads"),
-    "shadow": Plan(incremental="shadow"),
-    "full": Plan(incremental=False),
+    "repository": PollPlan(),
+    "threads": PollPlan(feeds="threads"),
+    "shadow": PollPlan(incremental="shadow"),
+    "full": PollPlan(incremental=False),
 }
 COMMENT, LINE = ItemKind.ISSUE_COMMENT, ItemKind.REVIEW_COMMENT
 PULLS = 3
@@ -120,7 +121,10 @@ class Stream:
 )
 @given(moves)
 def test_all_feeds_find_what_the_full_scan_finds(database_template, played):
-    with fleet(database_template, **PLANS) as (hub, homes), patch.object(reading, "PAGE", 5):
+    with (
+        fleet(database_template, **PLANS) as (hub, homes),
+        patch.object(pagination, "PAGE_SIZE", 5),
+    ):
         stream = Stream(hub, homes)
         for move in played:
             stream.play(*move)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from feeds_yard import Yard, chatter
 
-from hostler.forge.port import Feed
+from hostler.forge.port import SurfaceFeed
 
 LIMIT = 10_000
 
@@ -22,7 +22,7 @@ def long_thread(git_house, house):
 
 @pytest.mark.soak
 def test_a_thread_beyond_the_last_page_is_read_whole(house, long_thread):
-    reading = house.forge.changes(Feed.THREAD_COMMENTS, None, number=long_thread)
+    reading = house.forge.changes(SurfaceFeed.THREAD_COMMENTS, None, number=long_thread)
     assert reading.complete
     assert len({item.id for item in reading.items}) == len(reading.items) == LIMIT + 151
     assert reading.items[-1].body == "the last word"

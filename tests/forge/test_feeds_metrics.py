@@ -8,13 +8,15 @@ import pytest
 from feeds_yard import Yard
 
 from hostler.clock import FakeClock
-from hostler.forge import Comment, Meter, Plan, Poller, Tap
+from hostler.forge.actions import CreateComment
+from hostler.forge.github.polling.context import PollContext, PollMetrics
+from hostler.forge.github.polling.poller import Poller, PollPlan
 from hostler.store import Store
 from hostler.store.pull_requests import PullStatus
 from hostler.telemetry import names
-from hostler.telemetry.logs import Logging
+from hostler.telemetry.logs import LogDestinations
 from hostler.telemetry.metrics import metrics
-from hostler.telemetry.names import Level
+from hostler.telemetry.names import LogLevel
 
 COMMENTS = {"surface": "repo_issue_comments"}
 
@@ -111,8 +113,8 @@ def test_a_watermark_tells_its_age_by_githubs_time(house, yard):
 
 def test_the_objectives_have_gauges(house, store):
     repo = {"repo": str(house.name)}
-    meter = Meter(str(house.name), 30.0)
-    poller = Poller(Tap(store, house.forge, house.name, meter=meter), Plan())
+    meter = PollMetrics(str(house.name), 30.0)
+    poller = Poller(PollContext(store, house.forge, house.name, meter=meter), PollPlan())
     number = house.issue()
     for _ in range(3):
         poller.poll()
@@ -134,9 +136,9 @@ def test_the_objectives_have_gauges(house, store):
 
 def test_polls_say_what_they_do(house, post, store):
     lines = StringIO()
-    log = Logging(FakeClock(), None, terminal=lines, least=Level.DEBUG).log
-    poller = Poller(Tap(store, house.forge, house.name, log=log))
-    post.queue(Comment(house.issue(), "On it."), "t1")
+    log = LogDestinations(FakeClock(), None, terminal=lines, least=LogLevel.DEBUG).log
+    poller = Poller(PollContext(store, house.forge, house.name, log=log))
+    post.queue(CreateComment(house.issue(), "On it."), "t1")
     post.drain()
     poller.poll()
     told = lines.getvalue()

@@ -6,7 +6,7 @@ import pytest
 from feeds_yard import Yard, chatter
 from test_feeds_threads import work_on
 
-from hostler.forge import pending
+from hostler.forge.github.polling.ingest import list_pending_events
 from hostler.model import Surface
 
 DAY = 86_400
@@ -22,7 +22,7 @@ MODES = [
 def unheard(yard, number):
     """What waits to be heard on the issue."""
     with yard.store.read() as tx:
-        rows = pending(tx, yard.house.name, number)
+        rows = list_pending_events(tx, yard.house.name, number)
     return [row.event_key.split(":")[1] for row in rows if row.kind == "issue_comment"]
 
 

@@ -10,13 +10,15 @@ import pytest
 from feeds_yard import Yard, chatter
 
 from hostler.clock import FakeClock
-from hostler.forge import Poller, Tap, pending
-from hostler.forge.feeds.chains import unpack
+from hostler.forge.github.polling.context import PollContext
+from hostler.forge.github.polling.cursors import decode_chains
+from hostler.forge.github.polling.ingest import list_pending_events
+from hostler.forge.github.polling.poller import Poller
 from hostler.model import Surface
 from hostler.sandbox.pull_entities import Review
 from hostler.store.pull_requests import PullStatus
 from hostler.store.repositories import find_chain, pulls_moved
-from hostler.telemetry.logs import Logging
+from hostler.telemetry.logs import LogDestinations
 
 COMMENTS = Surface.REPO_ISSUE_COMMENTS
 
@@ -28,7 +30,7 @@ def yard(house, store):
 
 def chain(yard, surface=COMMENTS, number=0):
     with yard.store.read() as tx:
-        return unpack(find_chain(tx, yard.house.name, surface, number))
+        return decode_chains(find_chain(tx, yard.house.name, surface, number))
 
 
 def moved(yard):
@@ -92,7 +94,9 @@ def test_a_pull_request_that_moved_is_fetched_with_its_reviews(git_house, house,
     house.do("PUT", f"pulls/{number}/merge", "bob")
     yard.poll()
     with yard.store.read() as tx:
-        states = [json.loads(r.payload) for r in pending(tx, house.name) if r.kind == "pull"]
+        states = [
+            json.loads(r.payload) for r in list_pending_events(tx, house.name) if r.kind == "pull"
+        ]
     assert states[-1]["merged_at"]
 
 
@@ -192,8 +196,8 @@ def test_a_rest_that_failed_is_made_up_for(house, store):
 @pytest.mark.parametrize("broken", ["damaged", "2999-01-01T00:00:00.000Z"])
 def test_a_cursor_that_cannot_be_believed_is_set_back_and_told(house, store, column, broken):
     lines = StringIO()
-    log = Logging(FakeClock(), None, terminal=lines).log
-    poller = Poller(Tap(store, house.forge, house.name, log=log))
+    log = LogDestinations(FakeClock(), None, terminal=lines).log
+    poller = Poller(PollContext(store, house.forge, house.name, log=log))
     number = house.issue()
     poller.poll()
     house.say(number, "hello")
@@ -204,7 +208,7 @@ def test_a_cursor_that_cannot_be_believed_is_set_back_and_told(house, store, col
     assert "cursor_invalid" in lines.getvalue()
     assert "incremental_scan_backfill" in lines.getvalue()
     with store.read() as tx:
-        kinds = [row.kind for row in pending(tx, house.name)]
+        kinds = [row.kind for row in list_pending_events(tx, house.name)]
     assert "issue_comment" in kinds
     assert poller.poll().reset == ()
 
@@ -230,7 +234,7 @@ def test_completed_runs_of_our_heads_wait_in_the_inbox(git_house, house, store):
         house.control("POST", "/actions/finish", **ended)
     yard.poll()
     with store.read() as tx:
-        rows = [row for row in pending(tx, house.name) if row.kind == "workflow_run"]
+        rows = [row for row in list_pending_events(tx, house.name) if row.kind == "workflow_run"]
     assert [(row.scope_number, row.object_id) for row in rows] == [(number, runs[0])]
     yard.settle()
     assert len(yard.keys("workflow_run")) == 1
@@ -250,7 +254,11 @@ def test_what_is_said_on_a_blocked_pull_request_waits_in_the_inbox(git_house, ho
     house.say(number, "while it is blocked")
     yard.poll()
     with yard.store.read() as tx:
-        rows = [row for row in pending(tx, house.name, number) if row.kind == "issue_comment"]
+        rows = [
+            row
+            for row in list_pending_events(tx, house.name, number)
+            if row.kind == "issue_comment"
+        ]
     assert len(rows) == 1
 
 

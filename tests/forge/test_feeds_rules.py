@@ -8,16 +8,21 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.forge.feeds import cadence, chains, cursors, runs, shadow
-from hostler.forge.feeds.cadence import NEWEST, Pulse, Spot, next_spot
-from hostler.forge.feeds.cursors import Mark, Window
-from hostler.forge.feeds.metering import p95
-from hostler.forge.feeds.sweeping import Sweeper
-from hostler.forge.port import Item, ItemKind, Page, Reading
-from hostler.model import PollCursor, Surface, stamp
+from hostler.forge.github.polling import cursors, full_scan, schedule, workflow_runs
+from hostler.forge.github.polling.context import p95
+from hostler.forge.github.polling.cursors import CursorState, PollWindow
+from hostler.forge.github.polling.schedule import (
+    NEWEST_REVIEW_PAGE,
+    PollCount,
+    SweepSchedule,
+    SweepTarget,
+    next_sweep_target,
+)
+from hostler.forge.port import Item, ItemKind, KnownPage, ListReading
+from hostler.model import PollCursor, Surface, format_timestamp
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-WINDOW = Window()
+WINDOW = PollWindow()
 moments = st.integers(0, 10**6).map(lambda seconds: NOW - timedelta(seconds=seconds))
 texts = st.text(max_size=12)
 
@@ -36,73 +41,77 @@ def item(second, number=1, kind=ItemKind.ISSUE_COMMENT, **payload):
 
 @given(moments, st.integers(0, 10**9), st.booleans())
 def test_a_sound_cursor_means_what_it_says_at_any_later_time(at, number, complete):
-    mark = cursors.stored(cursor(stamp(at), number, complete))
-    assert mark == Mark(at, number, fresh=not complete)
-    assert cursors.start(cursor(stamp(at), number, complete), NOW, WINDOW) == mark
+    mark = cursors.cursor_state(cursor(format_timestamp(at), number, complete))
+    assert mark == CursorState(at, number, fresh=not complete)
+    assert cursors.start_cursor(cursor(format_timestamp(at), number, complete), NOW, WINDOW) == mark
 
 
 @given(st.one_of(texts, st.none(), st.integers()), st.one_of(texts, st.none(), st.integers()))
 def test_whatever_a_cursor_holds_it_is_read_or_set_back(at, number):
-    mark = cursors.start(cursor(at, number), NOW, WINDOW)
-    assert mark.at <= NOW + cursors.TOLERANCE
+    mark = cursors.start_cursor(cursor(at, number), NOW, WINDOW)
+    assert mark.at <= NOW + cursors.CLOCK_TOLERANCE
     assert not mark.invalid or mark.at == NOW - WINDOW.safe_backfill
 
 
 @given(st.integers(61, 10**6))
 def test_a_cursor_after_githubs_time_is_set_back(seconds):
-    future = cursor(stamp(NOW + timedelta(seconds=seconds)))
-    assert cursors.start(future, NOW, WINDOW) == Mark(NOW - WINDOW.safe_backfill, invalid=True)
+    future = cursor(format_timestamp(NOW + timedelta(seconds=seconds)))
+    assert cursors.start_cursor(future, NOW, WINDOW) == CursorState(
+        NOW - WINDOW.safe_backfill, invalid=True
+    )
 
 
 @given(moments, st.lists(st.integers(-1000, 1000).map(item), max_size=8), st.booleans())
 def test_a_mark_never_moves_back_and_reaches_the_newest_item(at, items, complete):
-    after = cursors.moved(Mark(at), items, complete=complete)
+    after = cursors.advance_cursor(CursorState(at), items, complete=complete)
     assert after.at >= at
-    assert all(stamp(after.at) >= one.updated_at[:-1] + ".000Z" for one in items)
+    assert all(format_timestamp(after.at) >= one.updated_at[:-1] + ".000Z" for one in items)
 
 
 @given(moments, st.integers(0, 400), st.integers(0, 400))
 def test_since_moves_with_the_mark_alone(at, overlap, late):
-    window = Window(timedelta(seconds=overlap), timedelta(seconds=late))
-    assert cursors.since(Mark(at, 1), window) == cursors.since(Mark(at, 2, fresh=True), window)
-    assert cursors.since(Mark(at), window) == at - timedelta(seconds=overlap + late)
+    window = PollWindow(timedelta(seconds=overlap), timedelta(seconds=late))
+    assert cursors.read_since(CursorState(at, 1), window) == cursors.read_since(
+        CursorState(at, 2, fresh=True), window
+    )
+    assert cursors.read_since(CursorState(at), window) == at - timedelta(seconds=overlap + late)
 
 
 # -- chains -----------------------------------------------------------------------------------
 
-pages = st.builds(Page, texts, st.integers(1, 9), texts, st.booleans(), texts)
+pages = st.builds(KnownPage, texts, st.integers(1, 9), texts, st.booleans(), texts)
 
 
 @given(st.lists(pages, max_size=12).map(tuple))
 def test_a_chain_is_read_as_it_was_written(chain):
-    assert chains.unpack(chains.pack(chain)) == chain
+    assert cursors.decode_chains(cursors.encode_chains(chain)) == chain
 
 
 @given(st.one_of(texts, st.sampled_from(["null", "1", '{"a": 1}', "[[1]]", "[1]", '[["",1,2,3]]'])))
 def test_a_damaged_chain_is_none(text):
-    assert chains.unpack(text) == ()
+    assert cursors.decode_chains(text) == ()
 
 
 @given(st.lists(pages, max_size=12).map(tuple), st.booleans())
 def test_a_chain_is_kept_only_if_it_can_prove_that_nothing_is_new(chain, complete):
-    kept = chains.kept(Reading((), complete, chain))
+    kept = cursors.keep_chain(ListReading((), complete, chain))
     assert kept in ((), chain)
     if kept:
-        assert complete and not kept[-1].full and len(kept) <= chains.MOST_PAGES
+        assert complete and not kept[-1].full and len(kept) <= cursors.MAX_STORED_PAGES
         assert all(page.etag for page in kept)
 
 
 @given(st.lists(st.booleans(), max_size=6), st.lists(st.booleans(), max_size=6), st.integers(1, 6))
 def test_pages_of_reviews_are_known_from_the_first_on_without_a_gap(known, found, start):
-    chain = tuple(Page("", n, "old", full) for n, full in enumerate(known, 1))
-    anew = tuple(Page("", n, "new", full) for n, full in enumerate(found, start))
-    whole = chains.spliced(chain, anew)
+    chain = tuple(KnownPage("", n, "old", full) for n, full in enumerate(known, 1))
+    anew = tuple(KnownPage("", n, "new", full) for n, full in enumerate(found, start))
+    whole = cursors.splice_chain(chain, anew)
     assert [page.number for page in whole] == list(range(1, len(whole) + 1))
     assert all(page.full for page in whole[:-1])
     assert all(page.etag == "new" for page in whole if page.number in {p.number for p in anew})
-    count = chains.page_count(whole)
+    count = cursors.count_pages(whole)
     assert count >= 1 and count in (len(whole), len(whole) + 1)
-    assert chains.page_of(whole, count).number == count
+    assert cursors.page_number(whole, count).number == count
 
 
 # -- rhythm -----------------------------------------------------------------------------------
@@ -110,17 +119,19 @@ def test_pages_of_reviews_are_known_from_the_first_on_without_a_gap(known, found
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=60), st.integers(1, 12))
 def test_the_rest_is_read_at_least_every_so_many_polls(polls, every):
-    pulse, quiet = Pulse(), 0
+    pulse, quiet = PollCount(), 0
     for place, (active, touched) in enumerate(polls):
-        due = cadence.rest_due(pulse, active=active, touched=touched, every=every)
+        due = schedule.is_full_poll_due(pulse, active=active, touched=touched, every=every)
         assert due or not (active or touched or place == 0)
         quiet = 0 if due else quiet + 1
         assert quiet < every
-        pulse = cadence.after(pulse)
+        pulse = schedule.after_poll(pulse)
 
 
 def test_a_rest_that_is_owed_is_read_by_the_next_poll():
-    assert cadence.rest_due(Pulse(0, owed=True), active=False, touched=False, every=1000)
+    assert schedule.is_full_poll_due(
+        PollCount(0, owed=True), active=False, touched=False, every=1000
+    )
 
 
 @given(st.integers(1, 50), st.integers(1, 50))
@@ -128,26 +139,28 @@ def test_repositories_that_begin_together_rest_apart(every, repos):
     """Each reads everything at the beginning, when touched, and then every so many polls."""
     names = [f"octo/repo{number}" for number in range(repos)]
     for name in names:
-        pulse, rests = Pulse(phase=cadence.phase_of(name, every)), []
+        pulse, rests = PollCount(phase=schedule.poll_phase(name, every)), []
         for poll in range(4 * every):
             # All of them are touched by what they have just been told for the first time.
-            rest = cadence.rest_due(pulse, active=False, touched=poll == 1, every=every)
+            rest = schedule.is_full_poll_due(pulse, active=False, touched=poll == 1, every=every)
             rests += [poll] if rest else []
-            pulse = cadence.after(pulse)
+            pulse = schedule.after_poll(pulse)
         assert rests[:2] == [0, 1]
-        assert {poll % every for poll in rests[2:]} == {-cadence.phase_of(name, every) % every}
+        assert {poll % every for poll in rests[2:]} == {-schedule.poll_phase(name, every) % every}
         assert all(later - earlier == every for earlier, later in pairwise(rests[2:]))
     if every > 1:
-        assert len({cadence.phase_of(f"octo/repo{number}", every) for number in range(500)}) > 1
+        assert len({schedule.poll_phase(f"octo/repo{number}", every) for number in range(500)}) > 1
 
 
 @given(st.integers(0, 10**6), st.integers(0, 500))
 def test_what_is_behind_the_mark_is_all_that_can_still_come(at, later):
     """Whatever changed up to the mark is visible when a reading is settled."""
-    mark, window = Mark(NOW + timedelta(milliseconds=at), 1), Window()
+    mark, window = CursorState(NOW + timedelta(milliseconds=at), 1), PollWindow()
     now = mark.at + timedelta(seconds=later)
     newest = mark.at.replace(microsecond=999_000)
-    assert cursors.behind(mark) > mark.at and cursors.behind(mark).microsecond == 0
+    assert (
+        cursors.read_since_after(mark) > mark.at and cursors.read_since_after(mark).microsecond == 0
+    )
     if cursors.is_settled(mark, now, window):
         assert newest + window.late_visibility < now
 
@@ -159,16 +172,16 @@ def test_what_is_behind_the_mark_is_all_that_can_still_come(at, later):
 def test_a_round_of_the_sweep_meets_everything_once(pages_of):
     numbers, spot, seen = sorted(pages_of), None, []
     for _ in range(sum(pages_of.values()) + len(pages_of)):
-        spot = next_spot(spot, pages_of[spot.number] if spot else 1, numbers)
+        spot = next_sweep_target(spot, pages_of[spot.number] if spot else 1, numbers)
         seen.append((spot.number, spot.page))
     wanted = [(n, page) for n in numbers for page in range(pages_of[n] + 1)]
     assert seen == wanted
-    assert next_spot(spot, pages_of[spot.number], numbers) == Spot(numbers[0], 0)
+    assert next_sweep_target(spot, pages_of[spot.number], numbers) == SweepTarget(numbers[0], 0)
 
 
 @given(st.lists(st.lists(st.integers(1, 6), unique=True), max_size=30))
 def test_the_sweep_never_asks_for_what_is_not_followed(followed):
-    sweeper = Sweeper()
+    sweeper = SweepSchedule()
     for place, numbers in enumerate(followed):
         sweeper.moved(place % 7, NOW + timedelta(seconds=place))
         spot = sweeper.next(sorted(numbers), NOW)
@@ -179,12 +192,14 @@ def test_the_sweep_never_asks_for_what_is_not_followed(followed):
 
 
 def test_who_has_moved_is_asked_for_in_every_second_turn_until_it_is_too_late():
-    sweeper = Sweeper()
+    sweeper = SweepSchedule()
     sweeper.moved(3, NOW + timedelta(seconds=300))
     turns = [sweeper.next([1, 2, 3], NOW) for _ in range(4)]
-    assert turns.count(Spot(3, NEWEST)) == 2
+    assert turns.count(SweepTarget(3, NEWEST_REVIEW_PAGE)) == 2
     later = NOW + timedelta(seconds=301)
-    assert Spot(3, NEWEST) not in [sweeper.next([1, 2, 3], later) for _ in range(4)]
+    assert SweepTarget(3, NEWEST_REVIEW_PAGE) not in [
+        sweeper.next([1, 2, 3], later) for _ in range(4)
+    ]
 
 
 # -- workflow runs ----------------------------------------------------------------------------
@@ -202,7 +217,7 @@ some_runs = st.lists(
 @given(some_runs)
 def test_the_mark_of_runs_never_passes_one_of_ours_that_is_not_over(found):
     mine = [run for run, ours in found if ours]
-    after = runs.moved(Mark(NOW), [run for run, _ in found], mine)
+    after = workflow_runs.next_runs_cursor(CursorState(NOW), [run for run, _ in found], mine)
     assert after.at >= NOW
     for run in mine:
         created = datetime.fromisoformat(run.payload["created_at"])
@@ -215,10 +230,10 @@ def test_the_mark_of_runs_never_passes_one_of_ours_that_is_not_over(found):
 
 @given(st.lists(st.sets(st.sampled_from("abc")), max_size=20), st.integers(1, 5))
 def test_a_difference_is_reported_once_and_only_if_it_lasts(rounds, polls):
-    doubts, told, lasting = shadow.Doubts(), [], dict.fromkeys("abc", 0)
+    doubts, told, lasting = full_scan.MissedItems(), [], dict.fromkeys("abc", 0)
     for place, missing in enumerate(rounds):
         now = NOW + timedelta(seconds=100 * place)
-        doubts, ripe = shadow.judge(
+        doubts, ripe = full_scan.compare_scans(
             doubts, dict.fromkeys(missing, 7), now, timedelta(seconds=300), polls
         )
         lasting = {key: lasting[key] + 1 if key in missing else 0 for key in lasting}

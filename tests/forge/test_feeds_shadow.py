@@ -9,12 +9,12 @@ from unittest.mock import patch
 import pytest
 from feeds_fleet import fleet
 
-from hostler.forge import Plan
-from hostler.forge.port import Feed, ItemKind
+from hostler.forge.github.polling.poller import PollPlan
+from hostler.forge.port import ItemKind, SurfaceFeed
 from hostler.telemetry import names
 from hostler.telemetry.metrics import metrics
 
-SHADOW = Plan(incremental="shadow")
+SHADOW = PollPlan(incremental="shadow")
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_what_is_shown_late_or_changes_between_two_readings_is_no_difference(tow
 
     def stirring(self, feed, since, **how):
         found = real(self, feed, since, **how)
-        if feed is Feed.REVIEW_COMMENTS:  # the last of the feeds; the full scan follows
+        if feed is SurfaceFeed.REVIEW_COMMENTS:  # the last of the feeds; the full scan follows
             said.append(self.say(number, f"meanwhile {len(said)}", by="alice"))
         return found
 
@@ -81,7 +81,7 @@ def test_what_is_shown_late_or_changes_between_two_readings_is_no_difference(tow
     assert len(said) == 10
 
 
-@pytest.mark.parametrize("feed", [Feed.ISSUE_COMMENTS, Feed.REVIEW_COMMENTS])
+@pytest.mark.parametrize("feed", [SurfaceFeed.ISSUE_COMMENTS, SurfaceFeed.REVIEW_COMMENTS])
 def test_a_reader_that_is_broken_on_purpose_is_reported_once(town, feed):
     hub, home, number = town
     reported(home, polls=3)
@@ -90,7 +90,7 @@ def test_a_reader_that_is_broken_on_purpose_is_reported_once(town, feed):
         hub.say(number, "lost words", by="alice")
         hub.review_line(number, "lost line", by="bob")
         told = reported(home, polls=20)
-    kind = "issue_comment" if feed is Feed.ISSUE_COMMENTS else "review_comment"
+    kind = "issue_comment" if feed is SurfaceFeed.ISSUE_COMMENTS else "review_comment"
     assert len(told) == 1 and told[0].startswith(f"{kind}:")
     assert metrics.value(names.SHADOW_DIFFERENCES) == before + 1
 
@@ -98,7 +98,7 @@ def test_a_reader_that_is_broken_on_purpose_is_reported_once(town, feed):
 def test_the_incremental_result_is_what_counts(town):
     hub, home, number = town
     reported(home, polls=3)
-    with deaf(hub, Feed.ISSUE_COMMENTS):
+    with deaf(hub, SurfaceFeed.ISSUE_COMMENTS):
         hub.say(number, "only in the full scan", by="alice")
         reported(home, polls=20)
     assert home.rows() == []
@@ -107,7 +107,7 @@ def test_the_incremental_result_is_what_counts(town):
 def test_what_was_taken_back_is_no_difference(town):
     hub, home, number = town
     reported(home, polls=3)
-    with deaf(hub, Feed.ISSUE_COMMENTS):
+    with deaf(hub, SurfaceFeed.ISSUE_COMMENTS):
         comment = hub.say(number, "never mind", by="alice")
         assert reported(home, polls=2) == []
         hub.delete(ItemKind.ISSUE_COMMENT, comment)

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 from feeds_yard import Yard, chatter
 
-from hostler.forge import Poller
-from hostler.forge.feeds.polling import MOST_SCANS
-from hostler.forge.port import Feed
+from hostler.forge.github.polling.poller import MAX_THREAD_SCANS, Poller
+from hostler.forge.port import SurfaceFeed
 from hostler.model import Surface
 from hostler.store.pull_requests import PullStatus
 from hostler.store.repositories import threads_in_step
@@ -59,7 +58,7 @@ class ShortBreath:
 
     def changes(self, feed, *args, **more):
         found = self._forge.changes(feed, *args, **more)
-        if feed is not Feed.THREAD_REVIEW_COMMENTS or len(found.items) <= self._most:
+        if feed is not SurfaceFeed.THREAD_REVIEW_COMMENTS or len(found.items) <= self._most:
             return found
         return replace(found, items=found.items[: self._most], complete=False, chain=())
 
@@ -103,14 +102,14 @@ def test_a_thread_that_begins_to_be_followed_is_read_whole(git_house, house, yar
 
 
 def test_many_threads_are_begun_a_few_at_a_time(git_house, house, yard):
-    numbers = [house.pull(f"topic{place}") for place in range(2 * MOST_SCANS + 1)]
+    numbers = [house.pull(f"topic{place}") for place in range(2 * MAX_THREAD_SCANS + 1)]
     for number in numbers:
         chatter(house, number, 5, seconds=100)
         yard.follow(number)
     house.pass_time(2 * DAY)
     for polls in range(1, 4):
         yard.poll()
-        assert len(in_step(yard)) == min(polls * MOST_SCANS, len(numbers))
+        assert len(in_step(yard)) == min(polls * MAX_THREAD_SCANS, len(numbers))
     assert len(yard.keys("issue_comment")) == 5 * len(numbers)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hostler.forge.checks import github_answers, polls_fit
-from hostler.health import Context, Status
+from hostler.health import CheckContext, CheckStatus
 from hostler.sandbox.auth import token_for
 
 TOML = """
@@ -29,7 +29,7 @@ def findings(house, tmp_path, monkeypatch):
             url=house.sandbox.url, github=github, owner="alice", name=name or house.name.name
         )
         file.write_text(text + repo)
-        found = list(github_answers(Context(tmp_path, file, house.clock)))
+        found = list(github_answers(CheckContext(tmp_path, file, house.clock)))
         return [(finding.status, finding.evidence, finding.remedy) for finding in found]
 
     return look
@@ -37,48 +37,48 @@ def findings(house, tmp_path, monkeypatch):
 
 def test_all_is_well(house, findings):
     statuses = {status for status, _, _ in findings()}
-    assert statuses == {Status.OK}
+    assert statuses == {CheckStatus.OK}
     assert "as bot" in findings()[0][1]
 
 
 def test_a_repository_that_is_not_there_is_named(findings):
     status, evidence, remedy = findings("nothing")[-1]
-    assert (status, "alice/nothing" in evidence, bool(remedy)) == (Status.FAILED, True, True)
+    assert (status, "alice/nothing" in evidence, bool(remedy)) == (CheckStatus.FAILED, True, True)
 
 
 def test_an_operations_issue_that_is_closed_or_not_there_is_named(house, findings):
     number = house.issue("Operations")
     named = 'operator_logins = ["ann"]\noperations_issue_number = {}\n'
-    assert {status for status, _, _ in findings(repo=named.format(number))} == {Status.OK}
+    assert {status for status, _, _ in findings(repo=named.format(number))} == {CheckStatus.OK}
     house.do("PATCH", f"issues/{number}", state="closed")
     for which, what in ((number, "is closed"), (999, "is not there for us")):
         status, evidence, remedy = findings(repo=named.format(which))[-1]
-        assert (status, what in evidence, bool(remedy)) == (Status.WARNING, True, True)
+        assert (status, what in evidence, bool(remedy)) == (CheckStatus.WARNING, True, True)
 
 
 def test_a_token_without_rights_is_named(findings, monkeypatch):
     monkeypatch.setenv("GITHUB_TOKEN", token_for("carol"))
     status, evidence, remedy = findings()[-1]
-    assert (status, "may not push" in evidence, bool(remedy)) == (Status.FAILED, True, True)
+    assert (status, "may not push" in evidence, bool(remedy)) == (CheckStatus.FAILED, True, True)
 
 
 def test_a_wrong_token_is_named_and_not_shown(findings, monkeypatch):
     monkeypatch.setenv("GITHUB_TOKEN", "ghp_wrong_wrong_wrong")
     ((status, evidence, remedy),) = findings()
-    assert (status, bool(remedy)) == (Status.FAILED, True)
+    assert (status, bool(remedy)) == (CheckStatus.FAILED, True)
     assert "ghp_" not in evidence + remedy
 
 
 def test_no_token_is_named(findings, monkeypatch):
     monkeypatch.delenv("GITHUB_TOKEN")
     ((status, _, remedy),) = findings()
-    assert (status, bool(remedy)) == (Status.FAILED, True)
+    assert (status, bool(remedy)) == (CheckStatus.FAILED, True)
 
 
 def test_a_renamed_repository_is_named_with_its_new_name(house, findings):
     new = f"{house.name.name}-new"
     house.do("PATCH", f"/repos/{house.name}", name=new)
-    assert any(new in remedy and status is Status.WARNING for status, _, remedy in findings())
+    assert any(new in remedy and status is CheckStatus.WARNING for status, _, remedy in findings())
 
 
 def test_a_clock_that_goes_wrong_is_noticed(house, findings):
@@ -89,20 +89,20 @@ def test_a_clock_that_goes_wrong_is_noticed(house, findings):
 def test_a_host_that_is_away_is_named(house, findings):
     house.fault("cut", count=None)
     ((status, _, _),) = findings()
-    assert status is Status.FAILED
+    assert status is CheckStatus.FAILED
 
 
 def test_nothing_is_asked_without_repositories(house, tmp_path):
     (tmp_path / "hostler.toml").write_text("")
-    found = list(github_answers(Context(tmp_path, tmp_path / "hostler.toml", house.clock)))
-    assert [finding.status for finding in found] == [Status.SKIPPED]
+    found = list(github_answers(CheckContext(tmp_path, tmp_path / "hostler.toml", house.clock)))
+    assert [finding.status for finding in found] == [CheckStatus.SKIPPED]
     assert house.ledger() == []
 
 
 def test_what_is_left_is_told(house, findings):
     house.tune(primary_limit=5000)
     status, evidence, _ = findings()[1]
-    assert (status, "token: 4,998 of 5,000 requests are left" in evidence) == (Status.OK, True)
+    assert (status, "token: 4,998 of 5,000 requests are left" in evidence) == (CheckStatus.OK, True)
 
 
 def test_little_that_is_left_is_told_before_it_is_gone(house, findings):
@@ -112,13 +112,13 @@ def test_little_that_is_left_is_told_before_it_is_gone(house, findings):
     account = next(iter(house.sandbox.app.pipeline.limits._accounts.values()))
     account.used = 3700
     status, evidence, remedy = findings()[1]
-    assert (status, bool(remedy)) == (Status.WARNING, True)
+    assert (status, bool(remedy)) == (CheckStatus.WARNING, True)
     assert "298 of them for us" in evidence
     account.used = 3500
-    assert findings()[1][0] is Status.OK
+    assert findings()[1][0] is CheckStatus.OK
     account.used = 4000
     ((status, evidence, _),) = findings()[1:]
-    assert (status, "our share is spent" in evidence) == (Status.WARNING, True)
+    assert (status, "our share is spent" in evidence) == (CheckStatus.WARNING, True)
 
 
 @pytest.mark.parametrize("limit", ["primary", "secondary"])
@@ -126,7 +126,7 @@ def test_a_refusal_is_told_with_its_end(house, findings, limit):
     house.tune(primary_limit=5000)
     house.fault("limit", limit=limit)
     ((status, evidence, remedy),) = findings()
-    assert (status, bool(remedy)) == (Status.WARNING, True)
+    assert (status, bool(remedy)) == (CheckStatus.WARNING, True)
     assert f"{limit} limit" in evidence and "UTC" in evidence
 
 
@@ -140,7 +140,7 @@ poll_interval_seconds = {interval}
 def fit(tmp_path, house):
     def look(text):
         (tmp_path / "hostler.toml").write_text(text)
-        found = list(polls_fit(Context(tmp_path, tmp_path / "hostler.toml", house.clock)))
+        found = list(polls_fit(CheckContext(tmp_path, tmp_path / "hostler.toml", house.clock)))
         return [(finding.status, finding.evidence, finding.remedy) for finding in found]
 
     return look
@@ -148,20 +148,20 @@ def fit(tmp_path, house):
 
 def test_settings_that_fit_are_told_with_their_cost(fit, house):
     ((status, evidence, _),) = fit(FLEET.format(interval=60))
-    assert status is Status.OK
+    assert status is CheckStatus.OK
     assert "140 of 720 points a minute, 0 of 4,000 requests an hour" in evidence
     assert "in the worst case" in evidence
     ((status, evidence, _),) = fit(FLEET.format(interval=3600))
-    assert (status, "worst" in evidence) == (Status.OK, False)
+    assert (status, "worst" in evidence) == (CheckStatus.OK, False)
     assert house.ledger() == []
 
 
 def test_settings_that_cannot_fit_are_told_with_what_to_change(fit):
     ((status, evidence, remedy),) = fit(FLEET.format(interval=10))
-    assert (status, "polls stretch 1.3 times" in evidence) == (Status.WARNING, True)
+    assert (status, "polls stretch 1.3 times" in evidence) == (CheckStatus.WARNING, True)
     assert "poll_interval_seconds to 13" in remedy
 
 
 def test_without_repositories_or_with_broken_settings_there_is_no_cost(fit):
-    assert [status for status, _, _ in fit("")] == [Status.SKIPPED]
+    assert [status for status, _, _ in fit("")] == [CheckStatus.SKIPPED]
     assert fit("[runtime]\npoll_interval_seconds = 1\n") == []

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from test_forge_contract import Fake, Real
 
 from hostler.errors import NotFound, ServerFailed
-from hostler.forge import RerunFailedJobs
-from hostler.forge.ci import FAILED, tail
-from hostler.forge.payloads import run_of
+from hostler.forge.actions import RerunFailedJobs
+from hostler.forge.github.payloads import parse_run
+from hostler.forge.port import FAILED_CONCLUSIONS, last_lines
 
 LOG = "".join(f"line {n}\n" for n in range(1000))
 
@@ -50,7 +50,7 @@ def git_place(request):
 
 def test_a_failed_run_names_its_jobs_and_their_logs(git_place):
     run = git_place.run(git_place.head(git_place.pull()), "failure", LOG)
-    found = run_of(git_place.forge.workflow_run(run).payload)
+    found = parse_run(git_place.forge.workflow_run(run).payload)
     assert (found.failed, found.passed, found.attempt) == (True, False, 1)
     (job,) = git_place.forge.failed_jobs(run)
     assert (job.name, job.conclusion) == ("build", "failure")
@@ -59,7 +59,7 @@ def test_a_failed_run_names_its_jobs_and_their_logs(git_place):
 
 def test_a_run_that_passes_has_no_failed_jobs(git_place):
     run = git_place.run(git_place.head(git_place.pull()), "success")
-    assert run_of(git_place.forge.workflow_run(run).payload).passed
+    assert parse_run(git_place.forge.workflow_run(run).payload).passed
     assert git_place.forge.failed_jobs(run) == []
 
 
@@ -79,9 +79,9 @@ def test_failed_jobs_run_once_more_and_only_once(git_place):
     assert git_place.forge.find(deed, key="k1", since=since) == made
     # A second try of the same deed finds that it was done.
     assert git_place.forge.make(deed, key="k1") == made
-    assert run_of(git_place.forge.workflow_run(run).payload).attempt == 2
+    assert parse_run(git_place.forge.workflow_run(run).payload).attempt == 2
     git_place.end(run, "success")
-    assert run_of(git_place.forge.workflow_run(run).payload).passed
+    assert parse_run(git_place.forge.workflow_run(run).payload).passed
     with pytest.raises(NotFound):
         git_place.forge.make(RerunFailedJobs(1, 999_999, 1), key="k2")
 
@@ -90,11 +90,11 @@ def test_the_runs_of_a_head_are_asked_for_conditionally(git_place):
     head = git_place.head(git_place.pull())
     first = git_place.run(head)
     found = git_place.forge.runs_of(head)
-    assert [(one.id, run_of(one.payload).over) for one in found.items] == [(first, False)]
+    assert [(one.id, parse_run(one.payload).over) for one in found.items] == [(first, False)]
     assert git_place.forge.runs_of(head, known=found.chain).unchanged
     git_place.end(first, "failure")
     (ended,) = git_place.forge.runs_of(head, known=found.chain).items
-    assert run_of(ended.payload).failed
+    assert parse_run(ended.payload).failed
     assert git_place.forge.runs_of("e" * 40).items == ()
 
 
@@ -118,22 +118,25 @@ def test_a_log_is_fetched_without_our_token_and_without_naming_its_address(git_h
 )
 def test_the_end_of_a_log_is_its_last_lines(lines, most, longest):
     log = "\n".join(lines)
-    kept = tail(log, most, longest)
+    kept = last_lines(log, most, longest)
     assert len(kept) <= longest and len(kept.splitlines()) <= most
     assert log.rstrip().endswith(kept)
 
 
-@given(st.sampled_from([*sorted(FAILED), "success", "cancelled", "skipped", None]), st.booleans())
+@given(
+    st.sampled_from([*sorted(FAILED_CONCLUSIONS), "success", "cancelled", "skipped", None]),
+    st.booleans(),
+)
 def test_only_a_run_that_is_over_can_have_failed(conclusion, over):
     status = "completed" if over else "in_progress"
-    run = run_of({"id": 1, "head_sha": "a", "status": status, "conclusion": conclusion})
-    assert run.failed == (over and conclusion in FAILED)
+    run = parse_run({"id": 1, "head_sha": "a", "status": status, "conclusion": conclusion})
+    assert run.failed == (over and conclusion in FAILED_CONCLUSIONS)
     assert not (run.failed and run.passed)
 
 
 def test_a_run_of_a_fork_is_told_apart():
     payload = {"id": 1, "head_sha": "a", "status": "completed", "conclusion": "failure"}
     here, there = {"full_name": "octo/stable"}, {"full_name": "mallory/stable"}
-    assert not run_of({**payload, "repository": here, "head_repository": here}).foreign
-    assert run_of({**payload, "repository": here, "head_repository": there}).foreign
-    assert not run_of(payload).foreign
+    assert not parse_run({**payload, "repository": here, "head_repository": here}).foreign
+    assert parse_run({**payload, "repository": here, "head_repository": there}).foreign
+    assert not parse_run(payload).foreign

@@ -10,12 +10,12 @@ import pytest
 from forge_house import Known
 
 from hostler.errors import Moved, ServerFailed, Unclear
-from hostler.forge import Comment
-from hostler.forge.client import Client
-from hostler.forge.credentials import Token
-from hostler.forge.github import GitHub
+from hostler.forge.actions import CreateComment
+from hostler.forge.github.client.credentials import StaticToken
+from hostler.forge.github.client.repository import GitHubRepository
+from hostler.forge.github.client.session import GitHubSession
+from hostler.forge.github.client.transport import ApiRequest, HttpTransport
 from hostler.forge.port import ItemKind
-from hostler.forge.wire import Request, Wire
 
 
 @pytest.fixture
@@ -59,8 +59,8 @@ def scripted(clock):
 
 def test_every_request_says_version_form_and_program(scripted, clock):
     scripted.answers["/user"] = (200, {}, b"{}")
-    wire = Wire(scripted.url, clock, api_version="2022-11-28")
-    wire.send(Request("GET", wire.absolute("/user"), bearer="x"))
+    wire = HttpTransport(scripted.url, clock, api_version="2022-11-28")
+    wire.send(ApiRequest("GET", wire.absolute("/user"), bearer="x"))
     wire.close()
     ((_, _, headers),) = scripted.heard
     assert headers["X-GitHub-Api-Version"] == "2022-11-28"
@@ -95,7 +95,7 @@ def test_a_renamed_repository_is_read_and_written_and_the_rename_is_a_fact(house
     answer = client.read(client.path(f"issues/{number}"))
     assert (answer.status, answer.repository_id) == (200, identity)
     assert house.forge.renamed()
-    made = house.forge.make(Comment(number, "still here"), key="t1")
+    made = house.forge.make(CreateComment(number, "still here"), key="t1")
     assert house.get_raw(f"/repos/alice/{new}/issues/comments/{made.id}").status_code == 200
     found = house.forge.repository()
     assert (found.id, found.name.name) == (identity, new)
@@ -106,7 +106,7 @@ def test_a_renamed_repository_is_read_and_written_and_the_rename_is_a_fact(house
 def test_a_rename_is_followed_by_a_client_that_never_knew_the_number(house):
     number = house.issue()
     house.do("PATCH", f"/repos/{house.name}", name=f"{house.name.name}-new")
-    assert house.forge.make(Comment(number, "x"), key="t1").id
+    assert house.forge.make(CreateComment(number, "x"), key="t1").id
     assert house.forge.renamed()
 
 
@@ -125,7 +125,9 @@ def test_no_redirect_takes_our_secret_to_another_host(scripted, clock, house):
     path = "/repos/alice/house/issues/1"
     target = f"{house.sandbox.url}/repositories/1/issues/1"
     scripted.answers[path] = (301, {"Location": target}, b"{}")
-    client = Client(Wire(scripted.url, clock), Known(), house.name, clock, pauses=())
+    client = GitHubSession(
+        HttpTransport(scripted.url, clock), Known(), house.name, clock, pauses=()
+    )
     with pytest.raises(Moved):
         client.read(path)
     assert house.ledger() == []
@@ -135,7 +137,9 @@ def test_no_redirect_takes_our_secret_to_another_host(scripted, clock, house):
 def test_a_link_to_another_host_is_refused(scripted, clock, house):
     link = '<https://elsewhere.example/x?page=2>; rel="next"'
     scripted.answers["/list"] = (200, {"Link": link}, b"[]")
-    client = Client(Wire(scripted.url, clock), Known(), house.name, clock, pauses=())
+    client = GitHubSession(
+        HttpTransport(scripted.url, clock), Known(), house.name, clock, pauses=()
+    )
     answer = client.read("/list")
     with pytest.raises(ValueError):
         client.read(answer.next_url)
@@ -145,7 +149,9 @@ def test_a_link_to_another_host_is_refused(scripted, clock, house):
 def test_redirects_in_a_circle_end(scripted, clock, house):
     for path in (f"/repos/{house.name}", "/repositories/1"):
         scripted.answers[path] = (301, {"Location": "/repositories/1"}, b"{}")
-    client = Client(Wire(scripted.url, clock), Known(), house.name, clock, pauses=())
+    client = GitHubSession(
+        HttpTransport(scripted.url, clock), Known(), house.name, clock, pauses=()
+    )
     with pytest.raises(Moved):
         client.learn()
     client.wire.close()
@@ -154,11 +160,11 @@ def test_redirects_in_a_circle_end(scripted, clock, house):
 @pytest.mark.parametrize("body", [b"<html>", b"\xff\xfe", b'{"a":'])
 def test_an_answer_that_cannot_be_read_is_a_failing_server_or_unclear(scripted, clock, body):
     scripted.answers["/x"] = (200, {}, body)
-    wire = Wire(scripted.url, clock)
+    wire = HttpTransport(scripted.url, clock)
     with pytest.raises(ServerFailed):
-        wire.send(Request("GET", wire.absolute("/x")))
+        wire.send(ApiRequest("GET", wire.absolute("/x")))
     with pytest.raises(Unclear):
-        wire.send(Request("POST", wire.absolute("/x"), {}))
+        wire.send(ApiRequest("POST", wire.absolute("/x"), {}))
     wire.close()
 
 
@@ -170,9 +176,9 @@ def test_an_answer_of_unknown_shape_is_a_failing_server(scripted, clock, house, 
     scripted.answers["/user"] = (200, {}, body if b"login" not in body else b'{"name": "x"}')
     events = b'[{"id": 1, "event": "labeled", "label": {"nome": "x"}, "actor": "me"}]'
     scripted.answers[f"{repo}/issues/1/events?per_page=100"] = (200, {}, events)
-    wire = Wire(scripted.url, clock)
-    token = Token(wire, lambda: "a-token-of-ours")
-    forge = GitHub(Client(wire, token, house.name, clock, pauses=()))
+    wire = HttpTransport(scripted.url, clock)
+    token = StaticToken(wire, lambda: "a-token-of-ours")
+    forge = GitHubRepository(GitHubSession(wire, token, house.name, clock, pauses=()))
     asked = (
         token.login,
         forge.repository,
@@ -190,9 +196,11 @@ def test_an_answer_of_unknown_shape_is_a_failing_server(scripted, clock, house, 
 def test_a_written_answer_of_unknown_shape_is_unclear_not_repeated(scripted, clock, house):
     path = f"/repos/{house.name}/issues/1/comments"
     scripted.answers[path] = (201, {}, json.dumps({"id": "not a number"}).encode())
-    forge = GitHub(Client(Wire(scripted.url, clock), Known(), house.name, clock, pauses=()))
+    forge = GitHubRepository(
+        GitHubSession(HttpTransport(scripted.url, clock), Known(), house.name, clock, pauses=())
+    )
     with pytest.raises(Unclear):
-        forge.make(Comment(1, "x"), key="t1")
+        forge.make(CreateComment(1, "x"), key="t1")
     forge.client.wire.close()
 
 
@@ -200,7 +208,9 @@ def test_a_written_answer_of_unknown_shape_is_unclear_not_repeated(scripted, clo
 def test_a_host_that_knows_no_dependencies_has_none(scripted, clock, house, status):
     path = f"/repos/{house.name}/issues/1/dependencies/blocked_by?per_page=100"
     scripted.answers[path] = (status, {}, b"{}")
-    forge = GitHub(Client(Wire(scripted.url, clock), Known(), house.name, clock, pauses=()))
+    forge = GitHubRepository(
+        GitHubSession(HttpTransport(scripted.url, clock), Known(), house.name, clock, pauses=())
+    )
     assert forge.blocked_by(1) == []
     scripted.answers[path] = (503, {}, b"{}")
     with pytest.raises(ServerFailed):
@@ -209,7 +219,7 @@ def test_a_host_that_knows_no_dependencies_has_none(scripted, clock, house, stat
 
 
 def test_dependencies_are_read_over_all_pages(house, monkeypatch):
-    monkeypatch.setattr("hostler.forge.github.PAGE", 2)
+    monkeypatch.setattr("hostler.forge.github.client.repository.PAGE_SIZE", 2)
     number = house.issue()
     others = [house.issue() for _ in range(5)]
     for other in others:
@@ -240,6 +250,6 @@ def test_a_machine_that_slept_asks_for_the_time_again(house):
 
 def test_a_host_without_limits_still_tells_the_time(scripted, clock):
     scripted.answers["/rate_limit"] = (404, {}, b'{"message": "Rate limiting is not enabled."}')
-    wire = Wire(scripted.url, clock)
+    wire = HttpTransport(scripted.url, clock)
     assert wire.now().tzinfo is not None
     wire.close()

@@ -9,24 +9,23 @@ from forge_house import US, House
 
 from hostler.clock import FakeClock
 from hostler.errors import Invalid, NotFound
-from hostler.forge import (
+from hostler.forge.actions import (
+    AddLabel,
     CloseIssue,
-    Comment,
+    CreateComment,
     CreateLabel,
     EditComment,
-    ItemKind,
-    Label,
     OpenIssue,
     OpenPull,
-    Reply,
-    Unlabel,
+    RemoveLabel,
+    ReplyToReviewComment,
     UpdatePull,
-    pull_of,
+    format_marker,
 )
-from hostler.forge.feeds.keys import event_key
-from hostler.forge.markers import marker
-from hostler.forge.port import Feed
-from hostler.forge.stub import Stub
+from hostler.forge.github.fake.repository import FakeForge
+from hostler.forge.github.payloads import parse_pull
+from hostler.forge.github.polling.ingest import event_key
+from hostler.forge.port import ItemKind, SurfaceFeed
 from hostler.model import RepoName
 
 
@@ -79,7 +78,7 @@ class Fake:
 
     def __init__(self):
         self.clock = FakeClock()
-        self.forge = Stub(self.clock, login=US)
+        self.forge = FakeForge(self.clock, login=US)
         self.pass_time = self.clock.advance
 
     def issue(self, title="something", who="alice"):
@@ -160,31 +159,31 @@ def test_we_have_a_name_and_a_repository(place):
 
 def test_a_comment_is_made_marked_and_found(place):
     number = place.issue()
-    deed = Comment(number, "On it.")
+    deed = CreateComment(number, "On it.")
     assert look(place, deed) is None
     made = place.forge.make(deed, key="k1")
     assert made.id and made.url and made.updated_at
-    assert bodies(place, number) == [f"On it.\n\n{marker('k1')}"]
+    assert bodies(place, number) == [f"On it.\n\n{format_marker('k1')}"]
     assert look(place, deed) == made
     assert look(place, deed, "k2") is None
 
 
 def test_a_marker_pasted_by_somebody_else_is_not_found(place):
     number = place.issue()
-    place.say(number, f"look: {marker('k1')}")
-    assert look(place, Comment(number, "x")) is None
+    place.say(number, f"look: {format_marker('k1')}")
+    assert look(place, CreateComment(number, "x")) is None
 
 
 def test_what_was_written_before_since_is_not_found(place):
     number = place.issue()
-    place.forge.make(Comment(number, "x"), key="k1")
+    place.forge.make(CreateComment(number, "x"), key="k1")
     place.pass_time(60)
-    assert look(place, Comment(number, "x")) is None
+    assert look(place, CreateComment(number, "x")) is None
 
 
 def test_nothing_can_be_done_on_an_issue_that_is_not_there(place):
     with pytest.raises(NotFound):
-        place.forge.make(Comment(999, "x"), key="k1")
+        place.forge.make(CreateComment(999, "x"), key="k1")
     with pytest.raises(NotFound):
         place.forge.issue(999)
     with pytest.raises(NotFound):
@@ -193,18 +192,18 @@ def test_nothing_can_be_done_on_an_issue_that_is_not_there(place):
 
 def test_a_comment_is_edited_and_the_edit_is_found(place):
     number = place.issue()
-    made = place.forge.make(Comment(number, "one"), key="k1")
+    made = place.forge.make(CreateComment(number, "one"), key="k1")
     edit = EditComment(number, made.id, "two")
     assert look(place, edit, "k2") is None
     place.forge.make(edit, key="k2")
-    assert bodies(place, number) == [f"two\n\n{marker('k2')}"]
+    assert bodies(place, number) == [f"two\n\n{format_marker('k2')}"]
     assert look(place, edit, "k2").id == made.id
 
 
 def test_a_reply_joins_the_thread_of_a_remark(git_place):
     number = git_place.pull()
     remark = git_place.remark(number)
-    deed = Reply(number, remark, "Mended.")
+    deed = ReplyToReviewComment(number, remark, "Mended.")
     assert look(git_place, deed) is None
     made = git_place.forge.make(deed, key="k1")
     assert look(git_place, deed) == made
@@ -221,7 +220,7 @@ def test_a_pull_request_is_opened_once_for_a_branch(git_place):
     assert look(git_place, deed).number == made.number
     assert git_place.forge.make(deed, key="k1").number == made.number
     assert git_place.forge.make(deed, key="other").number == made.number
-    pull = pull_of(git_place.forge.pull(made.number).payload)
+    pull = parse_pull(git_place.forge.pull(made.number).payload)
     assert (pull.head, pull.base, pull.state, pull.author) == ("topic", "main", "open", US)
 
 
@@ -231,7 +230,7 @@ def test_our_merged_pull_request_is_still_found_by_its_marker(git_place):
     git_place.merge(made.number)
     assert look(git_place, deed).number == made.number
     assert look(git_place, deed, "k2") is None
-    assert pull_of(git_place.forge.pull(made.number).payload).merged
+    assert parse_pull(git_place.forge.pull(made.number).payload).merged
 
 
 def test_a_pull_request_without_a_branch_is_invalid(git_place):
@@ -250,7 +249,7 @@ def test_a_pull_request_is_changed_and_the_change_is_found(git_place):
         assert look(git_place, deed) is None
         git_place.forge.make(deed, key="k1")
         assert look(git_place, deed) is not None
-    pull = pull_of(git_place.forge.pull(number).payload)
+    pull = parse_pull(git_place.forge.pull(number).payload)
     assert (pull.title, pull.state) == ("Better", "closed")
 
 
@@ -274,16 +273,16 @@ def test_labels_come_and_go_and_twice_is_once(place):
     number = place.issue()
     for _ in range(2):
         place.forge.make(CreateLabel("agent:design"), key="k1")
-        place.forge.make(Label(number, ("agent:design", "more")), key="k2")
+        place.forge.make(AddLabel(number, ("agent:design", "more")), key="k2")
     assert place.forge.issue(number).labels == {"agent:design", "more"}
     assert {"agent:design", "more"} <= place.forge.labels()
-    assert look(place, Label(number, ("more",))) is not None
+    assert look(place, AddLabel(number, ("more",))) is not None
     assert look(place, CreateLabel("agent:design")) is not None
     assert look(place, CreateLabel("unknown")) is None
     for _ in range(2):
-        place.forge.make(Unlabel(number, "more"), key="k3")
-    assert look(place, Unlabel(number, "more")) is not None
-    assert look(place, Label(number, ("more",))) is None
+        place.forge.make(RemoveLabel(number, "more"), key="k3")
+    assert look(place, RemoveLabel(number, "more")) is not None
+    assert look(place, AddLabel(number, ("more",))) is None
 
 
 def test_who_put_a_label_is_known(place):
@@ -318,7 +317,7 @@ def test_a_new_dependency_is_news_even_in_the_second_of_its_issue(place):
     number, other = place.issue(), place.issue()
 
     def key():
-        found = place.forge.changes(Feed.ISSUES, None).items
+        found = place.forge.changes(SurfaceFeed.ISSUES, None).items
         return next(event_key(item) for item in found if item.number == number)
 
     before = key()
@@ -333,11 +332,11 @@ def test_feeds_show_what_changed_since_with_edits(place):
     first, second = place.say(number, "one"), place.say(number, "two")
     place.pass_time(60)
     mark = place.forge.now()
-    assert place.forge.changes(Feed.ISSUE_COMMENTS, mark).items == ()
+    assert place.forge.changes(SurfaceFeed.ISSUE_COMMENTS, mark).items == ()
     place.edit(first, "changed")
-    (found,) = place.forge.changes(Feed.ISSUE_COMMENTS, mark).items
+    (found,) = place.forge.changes(SurfaceFeed.ISSUE_COMMENTS, mark).items
     assert (found.id, found.number, found.body, found.author) == (first, number, "changed", "alice")
-    everything = place.forge.changes(Feed.ISSUE_COMMENTS, None)
+    everything = place.forge.changes(SurfaceFeed.ISSUE_COMMENTS, None)
     assert [item.id for item in everything.items] == [second, first]
     assert everything.complete
 
@@ -345,9 +344,9 @@ def test_feeds_show_what_changed_since_with_edits(place):
 def test_only_open_issues_are_shown_where_only_they_are_asked_for(place):
     closed, opened = place.issue("closed"), place.issue("open")
     place.forge.make(CloseIssue(closed), key="k1")
-    found = place.forge.changes(Feed.ISSUES, None, only_open=True).items
+    found = place.forge.changes(SurfaceFeed.ISSUES, None, only_open=True).items
     assert [item.number for item in found] == [opened]
-    assert len(place.forge.changes(Feed.ISSUES, None).items) == 2
+    assert len(place.forge.changes(SurfaceFeed.ISSUES, None).items) == 2
 
 
 def test_reviews_are_read_with_their_number(git_place):

@@ -16,16 +16,21 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from hostler.config.settings import GitHub as Settings
 from hostler.errors import CredentialsMissing, NotFound, Unauthorized
-from hostler.forge import Comment, open_hub, scan
-from hostler.forge.app import MARGIN, App
-from hostler.forge.credentials import Token, open_credentials
-from hostler.forge.opening import Hub
+from hostler.forge.actions import CreateComment
+from hostler.forge.github.client.credentials import (
+    RENEWAL_MARGIN,
+    GitHubApp,
+    StaticToken,
+    open_credentials,
+)
+from hostler.forge.github.hub import GitHubHub, open_github
+from hostler.forge.github.polling.poller import scan_repository
 from hostler.model import RepoName
 from hostler.sandbox.apps import App as SandboxApp
 from hostler.sandbox.auth import token_for
-from hostler.telemetry.logs import Logging
+from hostler.telemetry.logs import LogDestinations
 from hostler.telemetry.names import COMMAND_FAILED
-from hostler.telemetry.redact import HIDDEN, redact
+from hostler.telemetry.redaction import REDACTED, redact
 
 SECRET = token_for("bot")
 
@@ -57,7 +62,7 @@ def settings(house, monkeypatch):
 
 
 def login(house, settings):
-    with closing(open_hub(settings, house.clock)) as hub:
+    with closing(open_github(settings, house.clock)) as hub:
         return hub.repo(house.name).myself()
 
 
@@ -117,7 +122,7 @@ def test_missing_credentials_are_named_with_what_to_do(house, settings, values):
 def test_a_wrong_token_is_unauthorized_and_asked_for_once_more(house, settings, tmp_path):
     file = tmp_path / "token"
     file.write_text("ghp_wrong_wrong_wrong")
-    with closing(open_hub(settings(token_file=str(file)), house.clock)) as hub:
+    with closing(open_github(settings(token_file=str(file)), house.clock)) as hub:
         forge = hub.repo(house.name)
         with pytest.raises(Unauthorized):
             forge.repository()
@@ -129,12 +134,12 @@ def test_a_rotated_token_is_read_again_even_for_a_write(house, settings, tmp_pat
     number = house.issue()
     file = tmp_path / "token"
     file.write_text(SECRET)
-    with closing(open_hub(settings(token_file=str(file)), house.clock)) as hub:
+    with closing(open_github(settings(token_file=str(file)), house.clock)) as hub:
         forge = hub.repo(house.name)
         forge.repository()
         file.write_text(token_for("bob"))
         house.fault("status", status=401, method="POST")
-        forge.make(Comment(number, "x"), key="t1")
+        forge.make(CreateComment(number, "x"), key="t1")
     (comment,) = house.comments(number)
     assert comment["user"]["login"] == "bob"
 
@@ -146,8 +151,8 @@ def app_hub(house, key_pair):
     seed = {"slug": slug, "owner": "alice", "public_key": key_pair[1], "installed_on": ["alice"]}
     house.sandbox.seed({"apps": [seed]})
     found = house.sandbox.do(lambda world: max(app.id for app in world.truth.all(SandboxApp)))
-    credentials = App(house.hub.wire, found, key_pair[0])
-    hub = Hub(house.hub.wire, credentials, house.clock, pauses=(0.0,))
+    credentials = GitHubApp(house.hub.wire, found, key_pair[0])
+    hub = GitHubHub(house.hub.wire, credentials, house.clock, pauses=(0.0,))
     hub.slug = slug
     return hub
 
@@ -162,7 +167,7 @@ def test_an_app_works_as_its_bot_and_buys_one_token(house, app_hub):
     forge = app_hub.repo(house.name)
     assert forge.myself() == f"{app_hub.slug}[bot]"
     for key in ("t1", "t2", "t3"):
-        forge.make(Comment(number, "x"), key=key)
+        forge.make(CreateComment(number, "x"), key=key)
     assert bought(house) == 1
     assert {c["user"]["login"] for c in house.comments(number)} == {f"{app_hub.slug}[bot]"}
 
@@ -171,7 +176,7 @@ def test_an_apps_token_is_renewed_before_its_end_by_githubs_clock(house, app_hub
     forge = app_hub.repo(house.name)
     forge.repository()
     hour = timedelta(hours=1)
-    house.pass_time((hour - MARGIN).total_seconds() - 60)
+    house.pass_time((hour - RENEWAL_MARGIN).total_seconds() - 60)
     forge.repository()
     assert bought(house) == 1
     house.pass_time(61)
@@ -195,7 +200,7 @@ def test_an_apps_token_that_was_revoked_is_bought_anew(house, app_hub):
     forge.repository()
     secret = app_hub.credentials.bearer(house.name)
     house.sandbox.client(token=secret).delete("/installation/token")
-    forge.make(Comment(number, "x"), key="t1")
+    forge.make(CreateComment(number, "x"), key="t1")
     assert bought(house) == 2
     assert house.marked(number, "t1") == 1
 
@@ -208,7 +213,7 @@ def test_an_app_that_is_not_installed_there_finds_nothing(house, app_hub):
 
 def test_a_key_that_is_none_is_named_without_being_shown(house):
     nonsense = "-----BEGIN RSA PRIVATE KEY-----\nc2VjcmV0\n-----END RSA PRIVATE KEY-----"
-    app = App(house.hub.wire, 1, nonsense)
+    app = GitHubApp(house.hub.wire, 1, nonsense)
     with pytest.raises(CredentialsMissing) as caught:
         app.login()
     assert "c2VjcmV0" not in f"{caught.value} {caught.value.__cause__}"
@@ -218,8 +223,10 @@ def test_settings_with_an_app_use_it(house, settings, tmp_path, key_pair):
     file = tmp_path / "key.pem"
     file.write_text(key_pair[0])
     found = open_credentials(settings(app_id=7, app_private_key_file=str(file)), house.hub.wire)
-    assert isinstance(found, App)
-    assert isinstance(open_credentials(settings(auth="token", app_id=7), house.hub.wire), Token)
+    assert isinstance(found, GitHubApp)
+    assert isinstance(
+        open_credentials(settings(auth="token", app_id=7), house.hub.wire), StaticToken
+    )
 
 
 def test_no_secret_is_in_urls_arguments_logs_or_the_database(
@@ -227,19 +234,19 @@ def test_no_secret_is_in_urls_arguments_logs_or_the_database(
 ):
     """A scan and a write, by token and by App, and an agent that quotes our secrets."""
     number = house.issue(body="hello")
-    house.hub = Hub(house.hub.wire, Token(house.hub.wire, lambda: SECRET), house.clock)
-    scan(store, house.hub.repo(house.name), house.name)
+    house.hub = GitHubHub(house.hub.wire, StaticToken(house.hub.wire, lambda: SECRET), house.clock)
+    scan_repository(store, house.hub.repo(house.name), house.name)
     post.sender = post.new_sender()
     app_hub.repo(house.name).repository()
     bought_token = app_hub.credentials.bearer(house.name)
     secrets = [SECRET, bought_token, *key_pair[0].splitlines()[1:-1]]
-    post.queue(Comment(number, f"my tokens are {SECRET} and {bought_token}"))
+    post.queue(CreateComment(number, f"my tokens are {SECRET} and {bought_token}"))
     post.drain()
     urls = " ".join(f"{row['path']}?{row['query']}" for row in house.ledger())
     arguments = " ".join(sys.argv) + Path(f"/proc/{os.getpid()}/cmdline").read_text()
     stored = b"".join(path.read_bytes() for path in database.iterdir() if path.is_file())
     logged = io.StringIO()
-    Logging(house.clock, None, terminal=logged).log.event(
+    LogDestinations(house.clock, None, terminal=logged).log.event(
         COMMAND_FAILED, command="x", error=RuntimeError(f"{SECRET} {bought_token}")
     )
     said = " ".join(comment["body"] for comment in house.comments(number))
@@ -249,5 +256,5 @@ def test_no_secret_is_in_urls_arguments_logs_or_the_database(
         assert secret.encode() not in stored
         assert secret not in logged.getvalue()
         assert secret not in said
-        assert redact(secret) == HIDDEN
-    assert HIDDEN in said
+        assert redact(secret) == REDACTED
+    assert REDACTED in said

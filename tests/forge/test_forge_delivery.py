@@ -8,10 +8,9 @@ import pytest
 from forge_post import Post
 
 from hostler.config.settings import Labels
-from hostler.forge import Pace, Sender
-from hostler.forge.labelling import queue_labels, wanted_labels
-from hostler.forge.outbox.delivery import Delivery, Told
-from hostler.forge.outbox.sender import Act
+from hostler.forge.labels import queue_labels, wanted_labels
+from hostler.forge.outbox.rules import OutboxPace
+from hostler.forge.outbox.sender import DeliveryCallbacks, OutboxSender, SendStage, WriteDelivery
 from hostler.store import open_store
 from hostler.store.engine.locks import HomeLock
 from hostler.store.outbox import WriteState
@@ -78,9 +77,9 @@ def deliver(house, store, database, driven):
         with store.write("outbox") as tx:
             tokens = queue_labels(tx, house.name, deeds)
         names, holders = [], []
-        told = Told(lambda row: names.append((row.token, row.state)), holders.append)
-        delivery = Delivery(
-            database, store, house.forge, house.name, tokens, driven, pace or Pace(), told
+        told = DeliveryCallbacks(lambda row: names.append((row.token, row.state)), holders.append)
+        delivery = WriteDelivery(
+            database, store, house.forge, house.name, tokens, driven, pace or OutboxPace(), told
         )
         rows = delivery.see_through(seconds)
         assert names == [(row.token, row.state) for row in rows if row.settled]
@@ -161,7 +160,7 @@ def test_a_write_that_stays_unclear_is_left_in_the_outbox(house, deliver):
     assert labels(house) == WANTED
 
 
-@pytest.mark.parametrize("act", Act)
+@pytest.mark.parametrize("act", SendStage)
 def test_labels_of_a_killed_process_are_made_without_a_wait(house, store, deliver, act):
     class Killed(Exception):
         pass
@@ -173,7 +172,7 @@ def test_labels_of_a_killed_process_are_made_without_a_wait(house, store, delive
     with store.write("outbox") as tx:
         queue_labels(tx, house.name, DEEDS[:1])
     with pytest.raises(Killed):
-        Sender(store, house.hub.repo, house.clock, observe=kill).send_due()
+        OutboxSender(store, house.hub.repo, house.clock, observe=kill).send_due()
     begun = house.clock.now()
     assert deliver(DEEDS[:1])[0] == [WriteState.SENT]
     assert house.clock.now() == begun

@@ -26,14 +26,23 @@ from hostler.errors import (
     Unclear,
     Unreachable,
 )
-from hostler.forge.limits import FIRST, LONGEST, read_budget, read_refusal
-from hostler.forge.refusals import refusal
-from hostler.forge.wire import MAYBE_SENT, Request, _translated
+from hostler.forge.github.client.transport import (
+    MAYBE_SENT_ERRORS,
+    ApiRequest,
+    _translate_error,
+    error_from_answer,
+)
+from hostler.forge.github.rate_limit.limits import (
+    FIRST_PAUSE,
+    MAX_PAUSE,
+    parse_budget,
+    parse_refusal,
+)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DATE = "Thu, 01 Jan 2026 00:10:00 GMT"
 RESET = str(int((NOW + timedelta(minutes=30)).timestamp()))
-READ, WRITE = Request("GET", "http://x/y"), Request("POST", "http://x/y")
+READ, WRITE = ApiRequest("GET", "http://x/y"), ApiRequest("POST", "http://x/y")
 
 
 def every(kind):
@@ -46,21 +55,21 @@ def test_every_error_of_httpx_is_mapped():
     """A new one in a new version must be thought about: may anything have been sent?"""
     abstract = {httpx.TransportError, httpx.TimeoutException, httpx.NetworkError}
     concrete = {kind for kind in every(httpx.RequestError) if kind.__module__.startswith("httpx")}
-    assert concrete - abstract - {httpx.ProtocolError} == set(MAYBE_SENT)
+    assert concrete - abstract - {httpx.ProtocolError} == set(MAYBE_SENT_ERRORS)
 
 
-@pytest.mark.parametrize("kind", MAYBE_SENT, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", MAYBE_SENT_ERRORS, ids=lambda kind: kind.__name__)
 def test_a_failed_read_changed_nothing_and_a_failed_write_may_have(kind):
-    assert isinstance(_translated(READ, kind("x")), Unreachable)
-    expected = Unclear if MAYBE_SENT[kind] else Unreachable
-    assert isinstance(_translated(WRITE, kind("x")), expected)
+    assert isinstance(_translate_error(READ, kind("x")), Unreachable)
+    expected = Unclear if MAYBE_SENT_ERRORS[kind] else Unreachable
+    assert isinstance(_translate_error(WRITE, kind("x")), expected)
 
 
 def test_an_unknown_error_of_httpx_is_taken_for_the_worst():
     class New(httpx.TransportError):
         pass
 
-    assert isinstance(_translated(WRITE, New("x")), Unclear)
+    assert isinstance(_translate_error(WRITE, New("x")), Unclear)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +89,7 @@ def test_an_unknown_error_of_httpx_is_taken_for_the_worst():
     ],
 )
 def test_each_status_has_its_type_and_keeps_githubs_words(status, kind):
-    found = refusal("GET /x", status, {"message": "because"})
+    found = error_from_answer("GET /x", status, {"message": "because"})
     assert type(found) is kind
     assert (found.status, found.message) == (status, "because")
     assert "GET /x" in found.what
@@ -89,55 +98,57 @@ def test_each_status_has_its_type_and_keeps_githubs_words(status, kind):
 def test_an_invalid_field_is_named():
     detail = {"resource": "Issue", "field": "title", "code": "missing_field"}
     data = {"message": "Validation Failed", "errors": [detail, "plain words"]}
-    found = refusal("POST /x", 422, data)
+    found = error_from_answer("POST /x", 422, data)
     assert found.fields == (("title", "missing_field", ""), ("", "custom", "plain words"))
     assert "title missing_field" in found.what
 
 
 @given(st.integers(400, 499), st.none() | st.text() | st.integers() | st.lists(st.text()))
 def test_no_answer_is_too_strange_to_be_an_error(status, data):
-    assert isinstance(refusal("GET /x", status, data), Refused)
-    assert isinstance(refusal("GET /x", status, {"message": data, "errors": data}), Refused)
+    assert isinstance(error_from_answer("GET /x", status, data), Refused)
+    assert isinstance(
+        error_from_answer("GET /x", status, {"message": data, "errors": data}), Refused
+    )
 
 
 @pytest.mark.parametrize("status", [403, 429])
 class TestLimits:
     def test_retry_after_comes_first(self, status):
         headers = {"retry-after": "17", "x-ratelimit-remaining": "0", "x-ratelimit-reset": RESET}
-        found = read_refusal(status, {**headers, "date": DATE}, "", NOW, 0)
+        found = parse_refusal(status, {**headers, "date": DATE}, "", NOW, 0)
         assert (found.until, found.limit) == (NOW + timedelta(seconds=17), "primary")
-        assert read_refusal(status, {"retry-after": "17"}, "", NOW, 0).limit == "secondary"
+        assert parse_refusal(status, {"retry-after": "17"}, "", NOW, 0).limit == "secondary"
 
     def test_a_spent_budget_waits_for_its_reset_by_githubs_clock(self, status):
         headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": RESET, "date": DATE}
-        found = read_refusal(status, headers, "API rate limit exceeded", NOW, 0)
+        found = parse_refusal(status, headers, "API rate limit exceeded", NOW, 0)
         assert (found.until, found.limit) == (NOW + timedelta(minutes=20), "primary")
 
     def test_a_reset_in_the_past_is_still_a_wait(self, status):
         headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1", "date": DATE}
-        assert read_refusal(status, headers, "", NOW, 0).until > NOW
+        assert parse_refusal(status, headers, "", NOW, 0).until > NOW
 
     def test_words_alone_wait_a_minute_and_longer_each_time(self, status):
         words = "You have exceeded a secondary rate limit."
         waits = [
-            read_refusal(status, {"x-ratelimit-remaining": "9"}, words, NOW, n).until - NOW
+            parse_refusal(status, {"x-ratelimit-remaining": "9"}, words, NOW, n).until - NOW
             for n in range(20)
         ]
-        assert waits[:3] == [FIRST, FIRST * 2, FIRST * 4]
-        assert waits[-1] == LONGEST
+        assert waits[:3] == [FIRST_PAUSE, FIRST_PAUSE * 2, FIRST_PAUSE * 4]
+        assert waits[-1] == MAX_PAUSE
 
 
 def test_an_ordinary_refusal_is_no_limit():
-    assert read_refusal(403, {"x-ratelimit-remaining": "9"}, "Must have rights", NOW, 0) is None
-    assert read_refusal(404, {"retry-after": "9"}, "", NOW, 0) is None
-    assert read_refusal(429, {}, "", NOW, 0).limit == "secondary"
+    assert parse_refusal(403, {"x-ratelimit-remaining": "9"}, "Must have rights", NOW, 0) is None
+    assert parse_refusal(404, {"retry-after": "9"}, "", NOW, 0) is None
+    assert parse_refusal(429, {}, "", NOW, 0).limit == "secondary"
 
 
 @given(st.dictionaries(st.sampled_from(["date", "x-ratelimit-reset", "retry-after"]), st.text()))
 def test_nonsense_in_headers_is_no_budget(headers):
-    read_budget(headers)
-    found = read_refusal(429, headers, "", NOW, 0)
-    assert NOW < found.until <= NOW + LONGEST
+    parse_budget(headers)
+    found = parse_refusal(429, headers, "", NOW, 0)
+    assert NOW < found.until <= NOW + MAX_PAUSE
 
 
 def test_the_types_are_those_of_the_drawn_tree():

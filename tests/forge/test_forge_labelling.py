@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.config.settings import Labels
-from hostler.forge.labelling import missing_labels, queue_labels, wanted_labels
+from hostler.forge.labels import missing_labels, queue_labels, wanted_labels
 from hostler.store.outbox import WriteState, open_writes
 
 ALL = wanted_labels(Labels())

@@ -8,25 +8,25 @@ from itertools import pairwise
 import pytest
 
 from hostler.errors import RateLimited, StoreConflict, Unreachable
-from hostler.forge import (
-    Comment,
+from hostler.forge.actions import (
+    AddLabel,
+    CreateComment,
     EditComment,
-    Label,
-    Made,
     OpenPull,
-    Reply,
-    Sender,
-    enqueue,
-    scan,
-    token_of,
+    ReplyToReviewComment,
+    find_tokens,
+    format_marker,
 )
-from hostler.forge.markers import marker, tokens_in
+from hostler.forge.github.polling.poller import scan_repository
+from hostler.forge.outbox.queue import build_token, enqueue_action
+from hostler.forge.outbox.sender import OutboxSender
+from hostler.forge.port import ActionResult
 from hostler.model import RepoName, TokenStatus
 from hostler.store.outbox import Lane, WriteState, find_write
 
 
 def sent_tokens(house, number):
-    return [tokens_in(comment["body"])[0] for comment in house.comments(number)]
+    return [find_tokens(comment["body"])[0] for comment in house.comments(number)]
 
 
 def test_a_queued_comment_is_sent_once_and_its_result_is_stored(house, post):
@@ -38,7 +38,7 @@ def test_a_queued_comment_is_sent_once_and_its_result_is_stored(house, post):
     row = post.row()
     assert (row.state, row.result_id, row.attempts) == (WriteState.SENT, comment["id"], 1)
     assert row.result_url == comment["html_url"]
-    assert comment["body"] == f"text of t1\n\n{marker('t1')}"
+    assert comment["body"] == f"text of t1\n\n{format_marker('t1')}"
     assert post.token().status is TokenStatus.POSTED
     assert post.settled == [("t1", WriteState.SENT)]
     assert post.sender.send_due() is None
@@ -47,7 +47,9 @@ def test_a_queued_comment_is_sent_once_and_its_result_is_stored(house, post):
 def test_what_was_rolled_back_is_not_sent(house, post, store):
     number = house.issue()
     with pytest.raises(ZeroDivisionError), store.write("outbox") as tx:
-        enqueue(tx, house.name, Comment(number, "x"), token="t1", lane=Lane.STATUS, source="s")
+        enqueue_action(
+            tx, house.name, CreateComment(number, "x"), token="t1", lane=Lane.STATUS, source="s"
+        )
         raise ZeroDivisionError
     post.drain()
     assert house.comments(number) == []
@@ -56,7 +58,7 @@ def test_what_was_rolled_back_is_not_sent(house, post, store):
 def test_queueing_twice_is_queueing_once(house, post):
     number = house.issue()
     post.say(number)
-    post.queue(Comment(number, "another text"))
+    post.queue(CreateComment(number, "another text"))
     post.drain()
     post.say(number)
     post.drain()
@@ -65,10 +67,10 @@ def test_queueing_twice_is_queueing_once(house, post):
 
 
 def test_a_token_is_the_same_for_the_same_cause():
-    assert token_of("reply", "issue_comment:1:x") == token_of("reply", "issue_comment:1:x")
-    assert token_of("reply", 1, 2) != token_of("reply", 12)
+    assert build_token("reply", "issue_comment:1:x") == build_token("reply", "issue_comment:1:x")
+    assert build_token("reply", 1, 2) != build_token("reply", 12)
     with pytest.raises(ValueError):
-        token_of("no -->", 1)
+        build_token("no -->", 1)
 
 
 def test_writes_of_a_thread_keep_their_order_and_lanes_go_first_between_threads(house, post):
@@ -164,7 +166,9 @@ def test_what_follows_is_queued_with_the_first_ones_result(git_house, house, pos
         if row.kind == "open_pull":
             text = f"See #{row.result_number}."
             lane = Lane.STATUS
-            enqueue(tx, name, Comment(number, text), token="link", lane=lane, source="test")
+            enqueue_action(
+                tx, name, CreateComment(number, text), token="link", lane=lane, source="test"
+            )
 
     post.sender._settled = follow
     post.queue(OpenPull(number, house.branch(), "main", "Add it", "Fixes it."), "pull")
@@ -195,8 +199,8 @@ def test_a_failing_follow_up_leaves_the_write_to_be_found_again(house, post):
 def test_replies_and_labels_go_the_same_way(git_house, house, post):
     pull = house.pull()
     remark = house.remark(pull)
-    post.queue(Reply(pull, remark, "Mended."), "reply", lane=Lane.FEEDBACK)
-    post.queue(Label(pull, ("seen",)), "label")
+    post.queue(ReplyToReviewComment(pull, remark, "Mended."), "reply", lane=Lane.FEEDBACK)
+    post.queue(AddLabel(pull, ("seen",)), "label")
     post.drain()
     assert post.row("reply").state is post.row("label").state is WriteState.SENT
     assert house.forge.issue(pull).labels == {"seen"}
@@ -227,7 +231,7 @@ def test_a_renamed_repository_takes_its_rows_along(house, post, store):
     house.do("PATCH", f"/repos/{house.name}", name=new)
     post.drain()
     assert post.row().state is WriteState.SENT
-    found = scan(store, house.forge, house.name)
+    found = scan_repository(store, house.forge, house.name)
     assert found.renamed_to.name == new
     with store.write() as tx:
         store.repo(house.name).add(tx, 1)
@@ -249,7 +253,7 @@ class Road:
             until = self.now() + timedelta(minutes=30)
             raise RateLimited("POST /issues", 403, until, "secondary")
         self.made.append(key)
-        return Made(id=len(self.made), number=0, url="")
+        return ActionResult(id=len(self.made), number=0, url="")
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -263,10 +267,12 @@ def test_an_account_that_met_a_limit_leaves_the_others_their_writes(store, clock
             raise Unreachable("GET /repos/octo/here/installation", "it is away")
         return "ours"
 
-    sender = Sender(store, roads.get, clock, account=account)
+    sender = OutboxSender(store, roads.get, clock, account=account)
     with store.write("outbox") as tx:
         for repo in (here, there):
-            enqueue(tx, repo, Comment(1, "text"), token="t", lane=Lane.STATUS, source="test")
+            enqueue_action(
+                tx, repo, CreateComment(1, "text"), token="t", lane=Lane.STATUS, source="test"
+            )
     sender.send_due()
     clock.advance(5)
     sender.send_due()

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from forge_children import Child, send_until
 
-from hostler.forge import OpenPull
+from hostler.forge.actions import OpenPull
 from hostler.store.outbox import WriteState
 
 PLAIN = ["ask the time 1", "marked 1", "posted 1", "storing 1", "stored 1"]

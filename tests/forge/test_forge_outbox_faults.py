@@ -5,7 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from hostler.forge import Comment, OpenIssue, OpenPull, Reply, scan
+from hostler.forge.actions import CreateComment, OpenIssue, OpenPull, ReplyToReviewComment
+from hostler.forge.github.polling.poller import scan_repository
 from hostler.model import TokenStatus
 from hostler.store.outbox import WriteState
 from sandbox_gate import DelayGate
@@ -101,7 +102,7 @@ def test_a_feed_that_shows_an_unclear_write_ends_the_search(house, post, store):
     post.say(number)
     post.sender.send_due()
     assert post.row().state is WriteState.UNCLEAR
-    found = scan(store, house.forge, house.name, settled=post.note)
+    found = scan_repository(store, house.forge, house.name, settled=post.note)
     assert found.ingested.observed == 1
     row = post.row()
     assert row.state is WriteState.SENT
@@ -145,7 +146,7 @@ def test_a_lost_reply_and_a_lost_issue_are_found(git_house, house, post):
     pull = house.pull()
     remark = house.remark(pull)
     house.fault("fail_after", method="POST", count=2)
-    post.queue(Reply(pull, remark, "Mended."), "reply")
+    post.queue(ReplyToReviewComment(pull, remark, "Mended."), "reply")
     post.queue(OpenIssue("Follow-up", "Later."), "issue")
     post.drain()
     house.pass_time(400)
@@ -168,7 +169,7 @@ def test_our_own_clock_may_be_wrong_by_a_day(house, post):
 def test_a_pasted_marker_of_ours_does_not_stand_for_the_write(house, post):
     number = house.issue()
     house.fault("fail_before", method="POST", route=f"*/issues/{number}/comments")
-    post.queue(Comment(number, "real"))
+    post.queue(CreateComment(number, "real"))
     post.sender.send_due()
     house.say(number, "<!-- hostler:action=t1 -->", who="bob")
     post.drain()

@@ -11,8 +11,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from example_counts import examples
-from hostler.forge.outbox.rules import Absent, Look, Send, Wait, after, choose, mark, sent
-from hostler.forge.port import Made
+from hostler.forge.outbox.rules import (
+    LookupStep,
+    NotFoundOutcome,
+    SendStep,
+    WaitStep,
+    apply_outcome,
+    choose_step,
+    mark_attempt,
+    mark_sent,
+)
+from hostler.forge.port import ActionResult
 from hostler.store.outbox import WriteState
 
 
@@ -32,47 +41,47 @@ class Sending(RuleBasedStateMachine):
         return [row for row in self.rows.values() if not row.settled]
 
     def chosen(self):
-        return choose(self.open(), self.now, None, PACE)
+        return choose_step(self.open(), self.now, None, PACE)
 
     def take_effect(self, row, hidden):
         self.effects[row.sequence].append(self.now)
         self.visible.setdefault(row.sequence, self.now + timedelta(seconds=hidden))
         self.order.append(row.sequence)
 
-    @precondition(lambda self: isinstance(self.chosen(), Send))
+    @precondition(lambda self: isinstance(self.chosen(), SendStep))
     @rule(
         answer=st.sampled_from(["201", "lost", "lost before", "crash", "crash before", "no"]),
         hidden=st.integers(0, 299),
         refusal=st.sampled_from([*WAITS, *REFUSALS]),
     )
     def send(self, answer, hidden, refusal):
-        row = mark(self.chosen().row, self.now, self.now, PACE)
+        row = mark_attempt(self.chosen().row, self.now, self.now, PACE)
         if answer in ("201", "lost", "crash"):
             self.take_effect(row, hidden)
         if answer == "201":
-            row = after(row, Made(id=row.sequence), self.now, PACE)
+            row = apply_outcome(row, ActionResult(id=row.sequence), self.now, PACE)
         elif answer.startswith("lost"):
-            row = after(row, UNCLEAR, self.now, PACE)
+            row = apply_outcome(row, UNCLEAR, self.now, PACE)
         elif answer == "no":
-            row = after(row, refusal, self.now, PACE)
+            row = apply_outcome(row, refusal, self.now, PACE)
         self.rows[row.sequence] = row
 
-    @precondition(lambda self: isinstance(self.chosen(), Look))
+    @precondition(lambda self: isinstance(self.chosen(), LookupStep))
     @rule(error=st.sampled_from([None, None, None, *WAITS]))
     def look(self, error):
         row = replace(self.chosen().row, state=WriteState.UNCLEAR)
         seen = self.visible.get(row.sequence, datetime.max.replace(tzinfo=UTC)) <= self.now
-        outcome = error or (Made(id=row.sequence) if seen else Absent(self.now))
-        self.rows[row.sequence] = after(row, outcome, self.now, PACE)
+        outcome = error or (ActionResult(id=row.sequence) if seen else NotFoundOutcome(self.now))
+        self.rows[row.sequence] = apply_outcome(row, outcome, self.now, PACE)
 
     @rule()
     def show(self):
         """A feed shows what can be seen of ours."""
         for row in self.open():
             if self.visible.get(row.sequence, datetime.max.replace(tzinfo=UTC)) <= self.now:
-                self.rows[row.sequence] = sent(row, Made(id=row.sequence))
+                self.rows[row.sequence] = mark_sent(row, ActionResult(id=row.sequence))
 
-    @precondition(lambda self: isinstance(self.chosen(), Wait) and self.chosen().until)
+    @precondition(lambda self: isinstance(self.chosen(), WaitStep) and self.chosen().until)
     @rule()
     def wait(self):
         self.now = self.chosen().until
@@ -97,20 +106,20 @@ class Sending(RuleBasedStateMachine):
         """Left alone with a host that works, everything comes to an end."""
         for _ in range(500):
             choice = self.chosen()
-            if isinstance(choice, Wait):
+            if isinstance(choice, WaitStep):
                 if choice.until is None:
                     break
                 self.now = choice.until
-            elif isinstance(choice, Look):
+            elif isinstance(choice, LookupStep):
                 row = replace(choice.row, state=WriteState.UNCLEAR)
                 seen = self.visible.get(row.sequence)
                 found = seen is not None and seen <= self.now
-                outcome = Made(id=1) if found else Absent(self.now)
-                self.rows[row.sequence] = after(row, outcome, self.now, PACE)
+                outcome = ActionResult(id=1) if found else NotFoundOutcome(self.now)
+                self.rows[row.sequence] = apply_outcome(row, outcome, self.now, PACE)
             else:
-                row = mark(choice.row, self.now, self.now, PACE)
+                row = mark_attempt(choice.row, self.now, self.now, PACE)
                 self.take_effect(row, 0)
-                self.rows[row.sequence] = after(row, Made(id=1), self.now, PACE)
+                self.rows[row.sequence] = apply_outcome(row, ActionResult(id=1), self.now, PACE)
         assert not self.open()
         self.no_write_has_two_effects()
 

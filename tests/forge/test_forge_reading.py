@@ -9,17 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostler.errors import ServerFailed
-from hostler.forge import reading
-from hostler.forge.limits import Budget
-from hostler.forge.port import Feed
-from hostler.forge.reading import read_ascending, read_by_id
-from hostler.forge.wire import Answer
+from hostler.forge.github.client import pagination
+from hostler.forge.github.client.pagination import read_ascending, read_by_id
+from hostler.forge.github.client.transport import ApiAnswer
+from hostler.forge.github.rate_limit.limits import RateLimitBudget
+from hostler.forge.port import SurfaceFeed
 
 SMALL = 3
 
 
 def answer(data, next_url="", last_url=""):
-    return Answer(200, data, Budget(None, None, None, None), next_url=next_url, last_url=last_url)
+    return ApiAnswer(
+        200, data, RateLimitBudget(None, None, None, None), next_url=next_url, last_url=last_url
+    )
 
 
 def moment(second):
@@ -82,7 +84,7 @@ seconds = st.lists(st.integers(0, 12), max_size=25)
 def test_nothing_that_was_there_is_skipped_while_others_move(when, stirred, since):
     host = Host(when, stirred)
     wanted = {key for key, second in host.items.items() if since is None or moment(second) >= since}
-    with patch.object(reading, "PAGE", SMALL):
+    with patch.object(pagination, "PAGE_SIZE", SMALL):
         found = read_ascending(host.by_change, since, most_pages=500)
     assert found.complete
     missed = wanted - host.deleted - {item["id"] for item in found.items}
@@ -105,7 +107,7 @@ def test_a_list_by_id_loses_nothing_to_deletions(when, stirred):
 
 def test_a_reading_that_is_too_long_is_a_beginning():
     host = Host(list(range(30)), [])
-    with patch.object(reading, "PAGE", SMALL):
+    with patch.object(pagination, "PAGE_SIZE", SMALL):
         found = read_ascending(host.by_change, None, most_pages=4)
     assert not found.complete
     ids = [item["id"] for item in found.items]
@@ -136,11 +138,11 @@ def test_the_real_host_gives_all_pages(house):
     number = house.issue()
     ids = [house.say(number, f"comment {n}") for n in range(230)]
     assert [item.id for item in house.forge.thread(number)] == ids
-    found = house.forge.changes(Feed.ISSUE_COMMENTS, None)
+    found = house.forge.changes(SurfaceFeed.ISSUE_COMMENTS, None)
     # All share one second, so that pages had to be counted.
     assert sorted(item.id for item in found.items) == ids
     for comment in ids[::40]:
         house.pass_time(1)
         house.do("PATCH", f"issues/comments/{comment}", body="edited")
-    found = house.forge.changes(Feed.ISSUE_COMMENTS, None)
+    found = house.forge.changes(SurfaceFeed.ISSUE_COMMENTS, None)
     assert sorted(item.id for item in found.items) == ids

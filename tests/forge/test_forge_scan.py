@@ -10,13 +10,17 @@ from unittest.mock import patch
 import pytest
 
 from hostler.errors import GitHubPollingError, StoreConflict
-from hostler.forge import ItemKind, Window, consume, pending
-from hostler.forge.feeds import cursors
-from hostler.forge.feeds.inbox import ingest
-from hostler.forge.feeds.keys import event_key
-from hostler.forge.port import Feed
-from hostler.forge.reading import Listed, items_of
-from hostler.model import EPOCH, Surface, stamp
+from hostler.forge.github.client.pagination import ListedPages, page_items
+from hostler.forge.github.polling import cursors
+from hostler.forge.github.polling.cursors import PollWindow
+from hostler.forge.github.polling.ingest import (
+    event_key,
+    ingest_items,
+    list_pending_events,
+    mark_events_processed,
+)
+from hostler.forge.port import ItemKind, SurfaceFeed
+from hostler.model import EPOCH, Surface, format_timestamp
 
 COMMENTS = Surface.REPO_ISSUE_COMMENTS
 
@@ -38,7 +42,9 @@ def test_what_people_say_arrives_once_with_its_whole_payload(house, scan, events
     assert (again.ingested.new, again.ingested.replayed) == (0, 2)
     assert len(events()) == 2
     with store.read() as tx:
-        row = next(row for row in pending(tx, house.name) if row.kind == "issue_comment")
+        row = next(
+            row for row in list_pending_events(tx, house.name) if row.kind == "issue_comment"
+        )
     assert (row.scope_number, row.author) == (number, "alice")
     assert json.loads(row.payload) == house.do("GET", f"issues/comments/{comment}")
 
@@ -102,7 +108,10 @@ def test_the_first_scan_reads_what_is_open_however_old_it_is(house, scan, events
 def test_an_empty_first_scan_takes_githubs_clock_not_ours(house, scan, events, cursor):
     house.clock.jump(9 * 86_400)
     scan()
-    assert cursor().last_updated_at == stamp(house.clock.now() - timedelta(days=10))[:-5] + ".000Z"
+    assert (
+        cursor().last_updated_at
+        == format_timestamp(house.clock.now() - timedelta(days=10))[:-5] + ".000Z"
+    )
     assert cursor().bootstrap_complete
     # Weeks of downtime later, everything since is still read.
     number = house.issue()
@@ -140,9 +149,9 @@ def test_a_scan_that_dies_before_its_commit_has_read_nothing(house, scan, events
         scan()
     assert caught.value.surface == COMMENTS
     assert cursor() is None
-    items = house.forge.changes(Feed.ISSUE_COMMENTS, None).items
+    items = house.forge.changes(SurfaceFeed.ISSUE_COMMENTS, None).items
     with pytest.raises(ZeroDivisionError), store.write() as tx:
-        ingest(tx, house.name, "bot", items, lambda tx, row: None)
+        ingest_items(tx, house.name, "bot", items, lambda tx, row: None)
         raise ZeroDivisionError
     assert events("issue_comment") == []
     scan()
@@ -161,16 +170,16 @@ def test_consuming_is_part_of_the_effect_and_happens_once(house, scan, events, s
     house.say(house.issue(), "hello")
     scan()
     with store.read() as tx:
-        keys = [row.event_key for row in pending(tx, house.name)]
+        keys = [row.event_key for row in list_pending_events(tx, house.name)]
     with pytest.raises(ZeroDivisionError), store.write() as tx:
-        consume(tx, house.name, keys)
+        mark_events_processed(tx, house.name, keys)
         raise ZeroDivisionError
     assert len(events()) == 2
     with store.write() as tx:
-        consume(tx, house.name, keys)
+        mark_events_processed(tx, house.name, keys)
     assert events() == []
     with pytest.raises(StoreConflict), store.write() as tx:
-        consume(tx, house.name, keys[:1])
+        mark_events_processed(tx, house.name, keys[:1])
     scan()
     assert events() == []
 
@@ -209,7 +218,7 @@ def test_a_cursor_that_cannot_be_believed_is_set_back_by_a_day(
     found = scan()
     assert COMMENTS in found.reset
     assert ("issue_comment", comment, "hello") in events()
-    assert cursor().last_updated_at < stamp(house.clock.now() + timedelta(days=1))
+    assert cursor().last_updated_at < format_timestamp(house.clock.now() + timedelta(days=1))
     assert scan().reset == ()
 
 
@@ -227,9 +236,9 @@ def test_a_first_reading_that_is_cut_short_goes_on_where_it_stopped(house, scan,
     house.pass_time(30 * 86_400)
 
     def two_items(read, since, *_known):
-        return Listed(items_of(read(since, 1))[:2], complete=False)
+        return ListedPages(page_items(read(since, 1))[:2], complete=False)
 
-    with patch("hostler.forge.github.read_ascending", two_items):
+    with patch("hostler.forge.github.client.repository.read_ascending", two_items):
         found = scan()
     assert Surface.REPO_ISSUES in found.unfinished
     assert not cursor(Surface.REPO_ISSUES).bootstrap_complete
@@ -255,14 +264,14 @@ def test_scans_at_random_moments_find_what_one_full_reading_finds(house, scan, e
     house.pass_time(251)
     scan()
     seen = {(found, body) for _, found, body in events("issue_comment")}
-    everything = house.forge.changes(Feed.ISSUE_COMMENTS, None).items
+    everything = house.forge.changes(SurfaceFeed.ISSUE_COMMENTS, None).items
     assert seen == expected == {(item.id, item.body) for item in everything}
     assert len({event_key(item) for item in everything}) == len(expected)
 
 
 def test_since_reaches_behind_the_mark_and_never_before_the_epoch():
-    window = Window(timedelta(seconds=5), timedelta(seconds=300))
-    mark = cursors.Mark(EPOCH + timedelta(days=1))
-    assert cursors.since(mark, window) == mark.at - timedelta(seconds=305)
-    assert cursors.since(cursors.Mark(EPOCH), window) == EPOCH
-    assert cursors.start(None, EPOCH, window).at == EPOCH
+    window = PollWindow(timedelta(seconds=5), timedelta(seconds=300))
+    mark = cursors.CursorState(EPOCH + timedelta(days=1))
+    assert cursors.read_since(mark, window) == mark.at - timedelta(seconds=305)
+    assert cursors.read_since(cursors.CursorState(EPOCH), window) == EPOCH
+    assert cursors.start_cursor(None, EPOCH, window).at == EPOCH

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import json
 
-from hostler.forge import Comment, EditComment, Label, OpenPull, Reply, pending
-from hostler.forge.markers import marker
+from hostler.forge.actions import (
+    AddLabel,
+    CreateComment,
+    EditComment,
+    OpenPull,
+    ReplyToReviewComment,
+    format_marker,
+)
+from hostler.forge.github.polling.ingest import list_pending_events
 from hostler.model import TokenStatus
 from hostler.store.outbox import WriteState
 
@@ -34,7 +41,7 @@ def test_a_pasted_marker_is_feedback_like_any_other(house, post, scan, events):
     post.say(number)
     post.drain()
     for who in ("bob", "bot"):
-        house.say(number, f"I say: {marker('t1')}", who=who)
+        house.say(number, f"I say: {format_marker('t1')}", who=who)
     scan()
     assert len(events("issue_comment")) == 2
     assert post.row().result_id not in {found for _, found, _ in events()}
@@ -45,7 +52,7 @@ def test_a_stranger_cannot_end_an_unclear_write_with_its_marker(house, post, sca
     house.fault("fail_before", method="POST", route="*/comments")
     post.say(number)
     post.sender.send_due()
-    house.say(number, marker("t1"), who="bob")
+    house.say(number, format_marker("t1"), who="bob")
     scan(settled=post.note)
     assert post.row().state is WriteState.UNCLEAR
     assert len(events("issue_comment")) == 1
@@ -56,7 +63,7 @@ def test_a_marker_on_another_thread_proves_nothing(house, post, scan, events):
     house.fault("fail_before", method="POST", route="*/comments")
     post.say(number)
     post.sender.send_due()
-    house.say(other, marker("t1"), who="bot")
+    house.say(other, format_marker("t1"), who="bot")
     scan(settled=post.note)
     assert post.row().state is WriteState.UNCLEAR
     assert len(events("issue_comment")) == 1
@@ -68,7 +75,7 @@ def test_a_failed_write_that_is_seen_after_all_is_sent(house, post, scan, store)
     with store.write() as tx:
         tx.constant("UPDATE outbox SET state = 'failed' WHERE token = 't1'")
         store.repo(house.name).record_action_token_failed(tx, "t1")
-    house.say(number, f"text\n\n{marker('t1')}", who="bot")
+    house.say(number, f"text\n\n{format_marker('t1')}", who="bot")
     scan(settled=post.note)
     assert post.row().state is WriteState.SENT
     assert post.token().status is TokenStatus.OBSERVED
@@ -98,7 +105,7 @@ def test_watched_pull_requests_bring_remarks_reviews_and_states(
     assert ("review_comment", remark, "mend this") in events()
     assert "Not yet." in [body for _, _, body in events("review")]
     assert len(events("pull")) == 1
-    post.queue(Reply(pull, remark, "Mended."), "reply")
+    post.queue(ReplyToReviewComment(pull, remark, "Mended."), "reply")
     post.drain()
     reviews = len(events("review"))
     scan(pulls=[pull])
@@ -110,7 +117,9 @@ def test_watched_pull_requests_bring_remarks_reviews_and_states(
     house.pass_time(1)
     scan(pulls=[pull])
     with store.read() as tx:
-        states = [json.loads(r.payload) for r in pending(tx, house.name) if r.kind == "pull"]
+        states = [
+            json.loads(r.payload) for r in list_pending_events(tx, house.name) if r.kind == "pull"
+        ]
     assert states[-1]["merged_at"]
 
 
@@ -132,8 +141,8 @@ def test_a_watched_pull_request_that_is_not_there_stops_no_other(git_house, hous
 
 def test_what_we_labelled_is_news_of_the_issue_alone(house, post, scan, events):
     number = house.issue()
-    post.queue(Label(number, ("seen",)), "label")
-    post.queue(Comment(number, "labelled"), "word")
+    post.queue(AddLabel(number, ("seen",)), "label")
+    post.queue(CreateComment(number, "labelled"), "word")
     post.drain()
     scan()
     assert [kind for kind, _, _ in events()] == ["issue"]

@@ -6,8 +6,7 @@ import pytest
 
 from hostler.config.settings import GitHub as Settings
 from hostler.errors import CredentialsMissing, ForgeError, RateLimited, Unreachable
-from hostler.forge.opening import open_hub
-from hostler.forge.standing import ask_standing
+from hostler.forge.github.hub import open_github, read_repository_access
 from hostler.model import RepoName
 from hostler.sandbox.auth import token_for
 
@@ -19,9 +18,9 @@ def ask(house, monkeypatch):
     def run(who="bot", name=None, token=None, **more):
         monkeypatch.setenv("GITHUB_TOKEN", token_for(who) if token is None else token)
         settings = Settings(**{"api_url": house.sandbox.url} | more)
-        hub = open_hub(settings, house.clock, pauses=(0.0,))
+        hub = open_github(settings, house.clock, pauses=(0.0,))
         try:
-            return ask_standing(hub, name or house.name)
+            return read_repository_access(hub, name or house.name)
         finally:
             hub.close()
 

@@ -15,8 +15,8 @@ from forge_house import House
 from forge_post import Post
 
 from hostler.errors import ForgeError
-from hostler.forge import Comment, OpenIssue, Pace
-from hostler.forge.markers import tokens_in
+from hostler.forge.actions import CreateComment, OpenIssue, find_tokens
+from hostler.forge.outbox.rules import OutboxPace
 from hostler.store import Store
 from hostler.store.outbox import WriteState, open_writes
 
@@ -43,7 +43,7 @@ class Campaign:
         self.store = store
         self.chance = random.Random(seed)
         # A batch has as many faults as writes, and one write may meet them all.
-        self.post = Post(house, store, Pace(max_attempts=1000))
+        self.post = Post(house, store, OutboxPace(max_attempts=1000))
         self.met: Counter[str] = Counter()
         self.tokens: list[str] = []
         self.threads = [house.issue() for _ in range(THREADS)]
@@ -82,7 +82,7 @@ class Campaign:
         token = f"c{len(self.tokens)}"
         number = self.chance.choice(self.threads)
         new = self.chance.random() < 0.2
-        deed = OpenIssue(f"Issue {token}", "x") if new else Comment(number, "x")
+        deed = OpenIssue(f"Issue {token}", "x") if new else CreateComment(number, "x")
         self.post.queue(deed, token)
         self.tokens.append(token)
 
@@ -90,7 +90,7 @@ class Campaign:
         """How often each token can be seen, by everything that the host shows."""
         self.house.tune(visibility_delay=0)
         shown = [*self.every("issues?state=all&"), *self.every("issues/comments?")]
-        return Counter(token for one in shown for token in tokens_in(one["body"] or ""))
+        return Counter(token for one in shown for token in find_tokens(one["body"] or ""))
 
     def every(self, path: str) -> Iterator[dict[str, Any]]:
         for page in count(1):

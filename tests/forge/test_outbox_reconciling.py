@@ -9,8 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.errors import Unreachable
-from hostler.forge import Comment, Label, Reconciler
-from hostler.forge.outbox.reconciling import MOST_ASKED, MOST_LOOKS, first_look, next_look
+from hostler.forge.actions import AddLabel, CreateComment
+from hostler.forge.outbox.reconciler import (
+    MAX_LOOKUPS,
+    MOST_ASKED,
+    WriteReconciler,
+    first_lookup_time,
+    next_lookup_time,
+)
 from hostler.model import ScopeKind, TokenStatus
 from hostler.telemetry.metrics import metrics
 from hostler.telemetry.names import ACTION_TOKEN_UNOBSERVED_AGE, ACTION_TOKENS
@@ -28,7 +34,7 @@ class Eye:
     def __init__(self, house, store) -> None:
         self.house = house
         self.missed: list[tuple[str, int]] = []
-        self.reconciler = Reconciler(
+        self.reconciler = WriteReconciler(
             store,
             lambda _: house.forge,
             house.clock,
@@ -96,8 +102,8 @@ def test_a_comment_that_somebody_deleted_is_told_of_and_never_made_again(house, 
         house.pass_time(120)
         asked += eye.look()[1]
         post.drain()
-    assert eye.missed == [("t1", look) for look in range(1, MOST_LOOKS + 1)]
-    assert asked <= 2 * MOST_LOOKS and house.comments(number) == []
+    assert eye.missed == [("t1", look) for look in range(1, MAX_LOOKUPS + 1)]
+    assert asked <= 2 * MAX_LOOKUPS and house.comments(number) == []
     assert post.token().status is TokenStatus.POSTED
     assert eye.look()[0] is None
 
@@ -105,7 +111,7 @@ def test_a_comment_that_somebody_deleted_is_told_of_and_never_made_again(house, 
 def test_writes_without_a_marker_are_not_missed(house, post, eye):
     number = house.issue()
     house.do("POST", "labels", name="red")
-    post.queue(Label(number, "red"))
+    post.queue(AddLabel(number, "red"))
     post.drain()
     house.pass_time(600)
     assert eye.look() == (None, 0)
@@ -133,7 +139,7 @@ def test_github_that_is_down_is_left_alone_and_asked_again(house, post, eye, mon
 def test_many_are_looked_for_a_few_at_a_time(house, post, eye):
     number = house.issue()
     for count in range(MOST_ASKED + 5):
-        post.queue(Comment(number, "x"), token=f"many-{count}")
+        post.queue(CreateComment(number, "x"), token=f"many-{count}")
     post.drain()
     house.pass_time(600)
     again, requests = eye.look()
@@ -168,12 +174,12 @@ def test_steps_are_counted_once_each_and_only_when_stored(house, post, store, sc
 
 @given(moments, moments)
 def test_the_first_look_is_never_far_off_however_clocks_go(posted, now):
-    assert first_look(posted, now, PATIENCE) <= now + PATIENCE
+    assert first_lookup_time(posted, now, PATIENCE) <= now + PATIENCE
 
 
 @given(st.integers(0, 20))
 def test_looks_come_later_each_time_and_end(looks):
-    found = next_look(looks, NOW, PATIENCE)
-    assert (found is None) == (looks >= MOST_LOOKS)
+    found = next_lookup_time(looks, NOW, PATIENCE)
+    assert (found is None) == (looks >= MAX_LOOKUPS)
     if found is not None:
         assert found - NOW == PATIENCE * 2**looks

@@ -19,20 +19,11 @@ from children import PATIENCE, Child
 from database import Database
 from governor_yard import a_run
 
-from hostler.governor import (
-    Ask,
-    Granted,
-    Policy,
-    acquire,
-    attach,
-    demand,
-    drop_demand,
-    give_back,
-    look_around,
-    prune,
-)
-from hostler.governor.holders import myself
-from hostler.shim import tree
+from hostler.governor.gates import LeaseGranted, LeaseRequest
+from hostler.governor.holders import current_holder, prune, read_host
+from hostler.governor.leases import acquire, attach, demand, drop_demand, release_lease
+from hostler.governor.policy import Policy
+from hostler.shim import processes
 from hostler.store import Store
 from hostler.store.governor import all_demand, all_leases
 
@@ -78,11 +69,11 @@ class Actor:
             getattr(self, self.pipe.recv())()
 
     def ask(self) -> None:
-        ask, here = Ask(next(self.names), self.project, self.pool), look_around()
+        ask, here = LeaseRequest(next(self.names), self.project, self.pool), read_host()
         with self.store.write("admission", relaxed=True) as tx:
             demand(tx, self.pool, self.project, here, wanted=1)
             answer = acquire(tx, ask, POLICY, here)
-        if not isinstance(answer, Granted):
+        if not isinstance(answer, LeaseGranted):
             self.pipe.send(answer.gate.value)
             return
         self.lease = ask.lease
@@ -95,8 +86,8 @@ class Actor:
         for lock in self.locks:
             os.close(lock)
         with self.store.write("admission", relaxed=True) as tx:
-            assert give_back(tx, self.lease)
-            drop_demand(tx, self.pool, self.project, look_around())
+            assert release_lease(tx, self.lease)
+            drop_demand(tx, self.pool, self.project, read_host())
         self.pipe.send("released")
 
     def hand_over(self) -> None:
@@ -109,7 +100,7 @@ class Actor:
                 self.pipe.send(os.getpid())
                 self.play()
             os._exit(0)
-        shim = replace(myself(), pid=pid, start_ticks=tree.look(pid).ticks)
+        shim = replace(current_holder(), pid=pid, start_ticks=processes.read_process(pid).ticks)
         with self.store.write() as tx:
             attach(tx, a_run(self.lease, self.project, self.pool, shim=shim))
         os.write(go, b"g")
@@ -218,7 +209,7 @@ class Crowd:
         for member in self.members:
             member.kill()
         with self.store.write("admission", relaxed=True) as tx:
-            prune(tx, POLICY, look_around())
+            prune(tx, POLICY, read_host())
             assert all_leases(tx) == []
             assert all_demand(tx) == []
         self.store.close()

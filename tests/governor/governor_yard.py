@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from hostler.governor import Ask, Granted, Here, News, Policy, acquire, hear
-from hostler.governor.overlay import Knobs, Overlay, Reason, Report, Slot, Source
-from hostler.governor.remembering import from_text
+from hostler.governor.adaptive.controller import ProviderReport, apply_report
+from hostler.governor.adaptive.model import LeaseSlot, PoolConfig, PoolState, Reason, Report, Source
+from hostler.governor.adaptive.state import load_state
+from hostler.governor.gates import LeaseGranted, LeaseRequest
+from hostler.governor.holders import HostView
+from hostler.governor.leases import acquire
+from hostler.governor.policy import Policy
 from hostler.store import Store, Transaction
 from hostler.store.governor import Holder, all_leases, find_overlay
 from hostler.store.runs import Run
@@ -24,7 +28,9 @@ def process(pid: int, boot_id: str = "boot-1") -> Holder:
 def learning(cap: int = 8, *pools: str, **knobs) -> Policy:
     """A policy under which pools learn. Unless it says otherwise, starts need no distance."""
     told = {"adaptive": True, "hard_max": 16, "min_dispatch_interval_seconds": 0.0} | knobs
-    return Policy(default_cap=cap, tuned={pool: Knobs(**told) for pool in pools or ("anthropic",)})
+    return Policy(
+        default_cap=cap, tuned={pool: PoolConfig(**told) for pool in pools or ("anthropic",)}
+    )
 
 
 def a_run(name: str, project: str = "ant", pool: str = "", shim: Holder | None = None) -> Run:
@@ -62,8 +68,8 @@ class Yard:
     def alive(self, holder: Holder) -> bool | None:
         return None if holder in self.unseen else holder not in self.dead
 
-    def here(self, holder: Holder | None = None) -> Here:
-        return Here(holder or process(1), self.free_mb, self.alive, lambda: self.roll)
+    def here(self, holder: Holder | None = None) -> HostView:
+        return HostView(holder or process(1), self.free_mb, self.alive, lambda: self.roll)
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
@@ -72,27 +78,27 @@ class Yard:
 
     def ask(self, name: str, project: str = "ant", *, holder: Holder | None = None, **more):
         with self.write() as tx:
-            return acquire(tx, Ask(name, project, **more), self.policy, self.here(holder))
+            return acquire(tx, LeaseRequest(name, project, **more), self.policy, self.here(holder))
 
     def take(self, *names: str, **more) -> None:
         """Leases that must be granted."""
         for name in names:
             answer = self.ask(name, **more)
-            assert isinstance(answer, Granted), answer
+            assert isinstance(answer, LeaseGranted), answer
 
     def hear(self, task: str, pool: str = "", **news) -> None:
         """What the agent of a task met."""
         with self.write() as tx:
-            hear(tx, self.policy, pool, News(Slot("ant", task), **news))
+            apply_report(tx, self.policy, pool, ProviderReport(LeaseSlot("ant", task), **news))
 
     def dies(self, task: str, pool: str = "", *, reason: Reason = Reason.BURST) -> None:
         """The agent of a task dies of a limit."""
-        report = Report(Slot("ant", task), Source.DEATH, reason)
+        report = Report(LeaseSlot("ant", task), Source.DEATH, reason)
         self.hear(task, pool, limits=(report,), over=True)
 
-    def overlay(self, pool: str = "anthropic") -> Overlay:
+    def overlay(self, pool: str = "anthropic") -> PoolState:
         with self.store.read() as tx:
-            return from_text(find_overlay(tx, pool))
+            return load_state(find_overlay(tx, pool))
 
     def leases(self) -> list[str]:
         with self.store.read() as tx:

@@ -9,20 +9,20 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from hostler.governor.overlay import (
+from hostler.governor.adaptive.model import (
+    AdaptivePolicy,
     Announced,
-    Control,
-    Knobs,
-    Load,
-    Overlay,
+    LeaseSlot,
+    PoolConfig,
+    PoolLoad,
+    PoolState,
     Reason,
     Report,
-    Slot,
     Source,
 )
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-SLOTS = [Slot(project, task) for project in ("ant", "bee") for task in ("1", "2", "")]
+SLOTS = [LeaseSlot(project, task) for project in ("ant", "bee") for task in ("1", "2", "")]
 
 slots = st.sampled_from(SLOTS)
 seconds = st.sampled_from([0, 0, 1, 2, 5, 20, 31, 119, 121, 300, 421, 700, 1900, 4000])
@@ -49,7 +49,7 @@ steps = st.one_of(
 )
 traces = st.lists(st.tuples(seconds, steps), max_size=40)
 knobs = st.builds(
-    Knobs,
+    PoolConfig,
     max_global=st.integers(1, 12),
     adaptive=st.just(True),
     hard_max=st.integers(1, 24),
@@ -60,22 +60,22 @@ knobs = st.builds(
 class Pool:
     """A policy with what it knows, a clock, and the agents that hold a lease."""
 
-    control: Control
-    knobs: Knobs
+    control: AdaptivePolicy
+    knobs: PoolConfig
     now: datetime = START
-    overlay: Overlay = field(default_factory=Overlay)
-    live: list[Slot] = field(default_factory=list)
+    overlay: PoolState = field(default_factory=PoolState)
+    live: list[LeaseSlot] = field(default_factory=list)
     waiting: bool = True
     # Those of programs that nobody follows.
-    mute: frozenset[Slot] = frozenset()
+    mute: frozenset[LeaseSlot] = frozenset()
 
     @property
     def cap(self) -> int:
         return self.control.cap(self.knobs, self.overlay)
 
-    def load(self) -> Load:
+    def load(self) -> PoolLoad:
         live = frozenset(self.live)
-        return Load(len(self.live), self.waiting, live, live & self.mute)
+        return PoolLoad(len(self.live), self.waiting, live, live & self.mute)
 
     def wait(self, seconds: float) -> None:
         self.now += timedelta(seconds=seconds)
@@ -83,7 +83,7 @@ class Pool:
     def look(self) -> None:
         self.overlay = self.control.passed(self.knobs, self.overlay, self.now, self.load())
 
-    def start(self, slot: Slot, roll: float = 0.5) -> bool:
+    def start(self, slot: LeaseSlot, roll: float = 0.5) -> bool:
         """As admission does it: what time changed, the gates, and the grant."""
         self.look()
         if self.control.shut(self.knobs, self.overlay, self.now) or len(self.live) >= self.cap:
@@ -92,14 +92,14 @@ class Pool:
         self.live.append(slot)
         return True
 
-    def end(self, slot: Slot, reached: bool = True) -> None:
+    def end(self, slot: LeaseSlot, reached: bool = True) -> None:
         if slot in self.live:
             self.live.remove(slot)
             self.overlay = self.control.released(
                 self.knobs, self.overlay, self.now, slot, reached=reached
             )
 
-    def vanish(self, slot: Slot) -> None:
+    def vanish(self, slot: LeaseSlot) -> None:
         """A lease that is gone, and nobody was told."""
         if slot in self.live:
             self.live.remove(slot)
@@ -107,7 +107,7 @@ class Pool:
     def limit(self, report: Report) -> None:
         self.overlay = self.control.limited(self.knobs, self.overlay, self.now, report)
 
-    def die(self, slot: Slot) -> None:
+    def die(self, slot: LeaseSlot) -> None:
         """An agent that its provider's limit killed."""
         self.limit(Report(slot, Source.DEATH, Reason.BURST))
         self.end(slot)
@@ -115,7 +115,7 @@ class Pool:
     def word(self, word: Announced) -> None:
         self.overlay = self.control.announced(self.knobs, self.overlay, self.now, word)
 
-    def answer(self, slot: Slot, requests: int = 1) -> None:
+    def answer(self, slot: LeaseSlot, requests: int = 1) -> None:
         if slot in self.live:
             self.overlay = self.control.answered(self.knobs, self.overlay, self.now, slot, requests)
 

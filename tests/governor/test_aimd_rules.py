@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hostler.governor import breaker, spacing
-from hostler.governor.aimd import (
+from hostler.governor.adaptive import breaker, spacing
+from hostler.governor.adaptive.aimd import (
     Aimd,
     changed,
     counted,
@@ -18,23 +18,23 @@ from hostler.governor.aimd import (
     remembered,
     settling,
 )
-from hostler.governor.overlay import (
+from hostler.governor.adaptive.model import (
     Announced,
     Breaker,
-    Knobs,
-    Load,
-    Overlay,
+    LeaseSlot,
+    PoolConfig,
+    PoolLoad,
+    PoolState,
+    RateLimitEvent,
     Reason,
     Report,
-    Seen,
-    Slot,
     Source,
 )
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-KNOBS = Knobs(max_global=8, hard_max=16, settle_seconds=120.0, break_seconds=300.0)
-A, B, C = Slot("a", "t1"), Slot("b", "t2"), Slot("c", "t3")
-QUIET = Load(0, waiting=False)
+KNOBS = PoolConfig(max_global=8, hard_max=16, settle_seconds=120.0, break_seconds=300.0)
+A, B, C = LeaseSlot("a", "t1"), LeaseSlot("b", "t2"), LeaseSlot("c", "t3")
+QUIET = PoolLoad(0, waiting=False)
 AIMD = Aimd()
 
 
@@ -46,11 +46,11 @@ def ahead(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
-def seen(*slots: Slot) -> tuple[Seen, ...]:
-    return tuple(Seen(NOW, slot) for slot in slots)
+def seen(*slots: LeaseSlot) -> tuple[RateLimitEvent, ...]:
+    return tuple(RateLimitEvent(NOW, slot) for slot in slots)
 
 
-def death(slot: Slot = A, reason: Reason = Reason.BURST) -> Report:
+def death(slot: LeaseSlot = A, reason: Reason = Reason.BURST) -> Report:
     return Report(slot, Source.DEATH, reason)
 
 
@@ -59,12 +59,12 @@ def death(slot: Slot = A, reason: Reason = Reason.BURST) -> Report:
 
 @pytest.mark.parametrize(("learned", "cap"), [(0, 8), (1, 1), (5, 5), (16, 16), (17, 16), (-3, 1)])
 def test_the_cap_in_force_is_the_learned_one_within_its_bounds(learned, cap):
-    assert effective_cap(KNOBS, Overlay(dynamic_cap=learned)) == cap
+    assert effective_cap(KNOBS, PoolState(dynamic_cap=learned)) == cap
 
 
 def test_a_hard_max_below_one_leaves_one_agent():
-    assert effective_cap(replace(KNOBS, hard_max=0), Overlay()) == 1
-    assert AIMD.cap(KNOBS, Overlay(dynamic_cap=3)) == 3
+    assert effective_cap(replace(KNOBS, hard_max=0), PoolState()) == 1
+    assert AIMD.cap(KNOBS, PoolState(dynamic_cap=3)) == 3
 
 
 @pytest.mark.parametrize(
@@ -72,52 +72,52 @@ def test_a_hard_max_below_one_leaves_one_agent():
     [(16, 8, 4), (12, 6, 3), (9, 4, 2), (8, 4, 2), (4, 2, 1), (3, 1, 1), (2, 1, 1)],
 )
 def test_one_refused_agent_halves_the_cap_and_a_burst_quarters_it(cap, after_one, after_burst):
-    overlay = Overlay(dynamic_cap=cap, recent_rate_limit_events=seen(A, B))
+    overlay = PoolState(dynamic_cap=cap, recent_rate_limit_events=seen(A, B))
     assert lowered(KNOBS, overlay, NOW).dynamic_cap == after_one
     overlay = replace(overlay, recent_rate_limit_events=seen(A, B, C))
     assert lowered(KNOBS, overlay, NOW).dynamic_cap == after_burst
 
 
 def test_a_lowered_cap_settles_and_is_remembered():
-    after = lowered(KNOBS, Overlay(dynamic_cap=8), NOW)
+    after = lowered(KNOBS, PoolState(dynamic_cap=8), NOW)
     assert after.settle_until == ahead(120) and after.last_decrease_at == NOW
     assert after.recent_decreases == (NOW,) and after.breaker_state is Breaker.CLOSED
 
 
 def test_nothing_is_lowered_while_a_change_settles_or_the_breaker_is_not_closed():
-    waiting = Overlay(dynamic_cap=8, settle_until=ahead(1))
+    waiting = PoolState(dynamic_cap=8, settle_until=ahead(1))
     assert lowered(KNOBS, waiting, NOW) is waiting
     for state in (Breaker.OPEN, Breaker.HALF_OPEN):
-        held = Overlay(dynamic_cap=8, breaker_state=state)
+        held = PoolState(dynamic_cap=8, breaker_state=state)
         assert lowered(KNOBS, held, NOW) is held
 
 
 def test_a_change_has_settled_at_its_moment():
-    assert settling(Overlay(settle_until=ahead(1)), NOW)
-    assert not settling(Overlay(settle_until=NOW), NOW)
-    assert not settling(Overlay(), NOW)
+    assert settling(PoolState(settle_until=ahead(1)), NOW)
+    assert not settling(PoolState(settle_until=NOW), NOW)
+    assert not settling(PoolState(), NOW)
 
 
 def test_a_change_settles_for_the_operators_seconds_and_never_in_the_past():
-    assert changed(KNOBS, Overlay(), NOW, 3) == Overlay(dynamic_cap=3, settle_until=ahead(120))
+    assert changed(KNOBS, PoolState(), NOW, 3) == PoolState(dynamic_cap=3, settle_until=ahead(120))
     none = replace(KNOBS, settle_seconds=-5.0)
-    assert changed(none, Overlay(), NOW, 3).settle_until == NOW
+    assert changed(none, PoolState(), NOW, 3).settle_until == NOW
     half = replace(KNOBS, settle_seconds=0.5)
-    assert changed(half, Overlay(), NOW, 3).settle_until == ahead(0.5)
+    assert changed(half, PoolState(), NOW, 3).settle_until == ahead(0.5)
 
 
 def test_at_one_agent_a_refusal_opens_the_breaker():
-    after = lowered(KNOBS, Overlay(dynamic_cap=1), NOW)
+    after = lowered(KNOBS, PoolState(dynamic_cap=1), NOW)
     assert after.breaker_state is Breaker.OPEN and after.dynamic_cap == 1
     assert after.recent_decreases == () and after.last_decrease_at is None
 
 
 def test_the_third_decrease_within_ten_minutes_opens_the_breaker():
     two = (ago(600), ago(1))
-    after = lowered(KNOBS, Overlay(dynamic_cap=8, recent_decreases=two), NOW)
+    after = lowered(KNOBS, PoolState(dynamic_cap=8, recent_decreases=two), NOW)
     assert after.breaker_state is Breaker.OPEN and after.dynamic_cap == 4
     one_old = (ago(600.001), ago(1))
-    after = lowered(KNOBS, Overlay(dynamic_cap=8, recent_decreases=one_old), NOW)
+    after = lowered(KNOBS, PoolState(dynamic_cap=8, recent_decreases=one_old), NOW)
     assert after.breaker_state is Breaker.CLOSED and after.recent_decreases == (ago(1), NOW)
 
 
@@ -125,34 +125,34 @@ def test_the_third_decrease_within_ten_minutes_opens_the_breaker():
 
 
 def test_each_refusal_is_counted_with_its_moment():
-    after = counted(Overlay(rate_limit_events=4), NOW)
+    after = counted(PoolState(rate_limit_events=4), NOW)
     assert (after.rate_limit_events, after.last_rate_limit_at) == (5, NOW)
 
 
 def test_an_agent_is_remembered_once_and_for_thirty_seconds():
-    known = (Seen(ago(30), B), Seen(ago(30.001), C), Seen(ago(5), A))
-    after = remembered(Overlay(recent_rate_limit_events=known), NOW, A)
-    assert after.recent_rate_limit_events == (Seen(ago(30), B), Seen(NOW, A))
+    known = (RateLimitEvent(ago(30), B), RateLimitEvent(ago(30.001), C), RateLimitEvent(ago(5), A))
+    after = remembered(PoolState(recent_rate_limit_events=known), NOW, A)
+    assert after.recent_rate_limit_events == (RateLimitEvent(ago(30), B), RateLimitEvent(NOW, A))
 
 
 def test_the_last_64_agents_are_remembered():
-    many = tuple(Seen(ago(1), Slot("p", f"t{number}")) for number in range(70))
-    after = remembered(Overlay(recent_rate_limit_events=many), NOW, A).recent_rate_limit_events
-    assert len(after) == 64 and after[-1] == Seen(NOW, A) and after[0] == many[7]
+    many = tuple(RateLimitEvent(ago(1), LeaseSlot("p", f"t{number}")) for number in range(70))
+    after = remembered(PoolState(recent_rate_limit_events=many), NOW, A).recent_rate_limit_events
+    assert len(after) == 64 and after[-1] == RateLimitEvent(NOW, A) and after[0] == many[7]
 
 
 # -- growth ----------------------------------------------------------------------------------------
 
 
 def test_the_first_look_starts_the_quiet_while():
-    assert grown(KNOBS, Overlay(), NOW) == Overlay(last_probe_at=NOW)
+    assert grown(KNOBS, PoolState(), NOW) == PoolState(last_probe_at=NOW)
 
 
 @pytest.mark.parametrize(
     ("quiet", "cap"), [(299.9, 8), (300, 9), (599.9, 9), (600, 10), (3000, 16), (9999, 16)]
 )
 def test_one_agent_more_for_each_quiet_five_minutes_up_to_the_hard_max(quiet, cap):
-    before = Overlay(dynamic_cap=8, last_probe_at=ago(quiet))
+    before = PoolState(dynamic_cap=8, last_probe_at=ago(quiet))
     after = grown(KNOBS, before, NOW)
     assert effective_cap(KNOBS, after) == cap
     if cap == 8:
@@ -162,27 +162,27 @@ def test_one_agent_more_for_each_quiet_five_minutes_up_to_the_hard_max(quiet, ca
 
 
 def test_the_quiet_while_begins_when_the_last_change_has_settled():
-    late = Overlay(dynamic_cap=8, settle_until=ago(299), last_probe_at=ago(900))
+    late = PoolState(dynamic_cap=8, settle_until=ago(299), last_probe_at=ago(900))
     assert grown(KNOBS, late, NOW) is late
-    early = Overlay(dynamic_cap=8, settle_until=ago(300), last_probe_at=ago(900))
+    early = PoolState(dynamic_cap=8, settle_until=ago(300), last_probe_at=ago(900))
     assert grown(KNOBS, early, NOW).dynamic_cap == 9
-    alone = Overlay(dynamic_cap=8, settle_until=ago(300))
+    alone = PoolState(dynamic_cap=8, settle_until=ago(300))
     assert grown(KNOBS, alone, NOW).dynamic_cap == 9
 
 
 def test_at_the_hard_max_the_steps_are_not_saved_up():
-    before = Overlay(dynamic_cap=16, last_probe_at=ago(3000))
+    before = PoolState(dynamic_cap=16, last_probe_at=ago(3000))
     assert grown(KNOBS, before, NOW) == replace(before, last_probe_at=NOW)
     one = replace(KNOBS, hard_max=0)
-    before = Overlay(dynamic_cap=1, last_probe_at=ago(3000))
+    before = PoolState(dynamic_cap=1, last_probe_at=ago(3000))
     assert grown(one, before, NOW) == replace(before, last_probe_at=NOW)
 
 
 def test_nothing_grows_while_a_change_settles_or_the_breaker_is_not_closed():
-    settles = Overlay(dynamic_cap=8, settle_until=ahead(1), last_probe_at=ago(3000))
+    settles = PoolState(dynamic_cap=8, settle_until=ahead(1), last_probe_at=ago(3000))
     assert grown(KNOBS, settles, NOW) is settles
     for state in (Breaker.OPEN, Breaker.HALF_OPEN):
-        held = Overlay(dynamic_cap=8, breaker_state=state, last_probe_at=ago(3000))
+        held = PoolState(dynamic_cap=8, breaker_state=state, last_probe_at=ago(3000))
         assert grown(KNOBS, held, NOW) is held
 
 
@@ -190,26 +190,26 @@ def test_nothing_grows_while_a_change_settles_or_the_breaker_is_not_closed():
 
 
 def test_a_limit_that_asks_for_a_pause_changes_nothing():
-    before = Overlay(dynamic_cap=8)
+    before = PoolState(dynamic_cap=8)
     for reason in (Reason.QUOTA, Reason.BILLING):
         assert AIMD.limited(KNOBS, before, NOW, death(reason=reason)) is before
 
 
 def test_a_living_agent_that_is_refused_is_counted_only():
     report = Report(A, Source.LIVE, Reason.BURST)
-    assert AIMD.limited(KNOBS, Overlay(dynamic_cap=8), NOW, report) == Overlay(
+    assert AIMD.limited(KNOBS, PoolState(dynamic_cap=8), NOW, report) == PoolState(
         dynamic_cap=8, rate_limit_events=1, last_rate_limit_at=NOW
     )
 
 
 def test_an_agent_that_died_of_a_limit_is_remembered_and_lowers_the_cap():
-    after = AIMD.limited(KNOBS, Overlay(dynamic_cap=8), NOW, death(reason=Reason.OVERLOAD))
+    after = AIMD.limited(KNOBS, PoolState(dynamic_cap=8), NOW, death(reason=Reason.OVERLOAD))
     assert after.dynamic_cap == 4 and after.rate_limit_events == 1
     assert after.recent_rate_limit_events == seen(A)
 
 
 def test_a_probe_that_dies_of_a_limit_opens_the_breaker_for_twice_as_long():
-    probing = Overlay(
+    probing = PoolState(
         dynamic_cap=8,
         breaker_state=Breaker.HALF_OPEN,
         breaker_break_seconds=300.0,
@@ -224,26 +224,26 @@ def test_a_probe_that_dies_of_a_limit_opens_the_breaker_for_twice_as_long():
 
 
 def test_announcements_and_answers_teach_it_nothing():
-    before = Overlay(dynamic_cap=8)
+    before = PoolState(dynamic_cap=8)
     assert AIMD.announced(KNOBS, before, NOW, Announced(A, 0.5)) is before
     assert AIMD.answered(KNOBS, before, NOW, A, 3) is before
 
 
 def test_a_probe_that_was_answered_closes_the_breaker_at_one_agent():
-    probing = Overlay(dynamic_cap=8, breaker_state=Breaker.HALF_OPEN, probe=A)
+    probing = PoolState(dynamic_cap=8, breaker_state=Breaker.HALF_OPEN, probe=A)
     after = AIMD.released(KNOBS, probing, NOW, A, reached=True)
-    assert after == Overlay(dynamic_cap=1, settle_until=ahead(120))
+    assert after == PoolState(dynamic_cap=1, settle_until=ahead(120))
     again = AIMD.released(KNOBS, probing, NOW, A, reached=False)
     assert again == replace(probing, probe=None)
     assert AIMD.released(KNOBS, probing, NOW, B, reached=True) is probing
-    assert AIMD.released(KNOBS, Overlay(), NOW, A, reached=True) == Overlay()
+    assert AIMD.released(KNOBS, PoolState(), NOW, A, reached=True) == PoolState()
 
 
 def test_time_alone_closes_the_breaker_by_a_mute_probe_that_lives():
-    probing = Overlay(
+    probing = PoolState(
         dynamic_cap=8, breaker_state=Breaker.HALF_OPEN, probe=A, probe_admitted_at=ago(1800)
     )
-    load = Load(1, waiting=True, slots=frozenset({A}), mute=frozenset({A}))
+    load = PoolLoad(1, waiting=True, slots=frozenset({A}), mute=frozenset({A}))
     after = AIMD.passed(KNOBS, probing, NOW, load)
     assert after.breaker_state is Breaker.CLOSED and after.dynamic_cap == 1
     heard = replace(load, mute=frozenset())
@@ -251,7 +251,7 @@ def test_time_alone_closes_the_breaker_by_a_mute_probe_that_lives():
 
 
 def test_the_breaker_is_told_before_the_spacing():
-    both = Overlay(
+    both = PoolState(
         breaker_state=Breaker.OPEN,
         breaker_open_at=NOW,
         breaker_break_seconds=300.0,
@@ -260,7 +260,7 @@ def test_the_breaker_is_told_before_the_spacing():
     assert AIMD.shut(KNOBS, both, NOW).gate == "breaker"
     spaced = replace(both, breaker_state=Breaker.CLOSED)
     assert AIMD.shut(KNOBS, spaced, NOW).gate == "spacing"
-    assert AIMD.shut(KNOBS, Overlay(), NOW) is None
+    assert AIMD.shut(KNOBS, PoolState(), NOW) is None
 
 
 # -- the breaker -----------------------------------------------------------------------------------
@@ -270,60 +270,65 @@ def test_the_breaker_is_told_before_the_spacing():
     ("count", "seconds"), [(-9, 600), (0, 600), (1, 1200), (2, 2400), (3, 3600), (5000, 3600)]
 )
 def test_each_break_in_a_row_is_twice_as_long_up_to_an_hour(count, seconds):
-    again = Overlay(breaker_state=Breaker.HALF_OPEN, breaker_reopen_count=count)
-    after = breaker.opened(KNOBS, again, NOW)
+    again = PoolState(breaker_state=Breaker.HALF_OPEN, breaker_reopen_count=count)
+    after = breaker.open_breaker(KNOBS, again, NOW)
     assert after.breaker_break_seconds == seconds
     assert after.breaker_reopen_count == max(0, count) + 1
 
 
 def test_the_first_break_is_as_long_as_the_operator_says():
-    first = Overlay(breaker_reopen_count=7, recent_decreases=(NOW,), probe=A, probe_admitted_at=NOW)
-    assert breaker.opened(KNOBS, first, NOW) == Overlay(
+    first = PoolState(
+        breaker_reopen_count=7, recent_decreases=(NOW,), probe=A, probe_admitted_at=NOW
+    )
+    assert breaker.open_breaker(KNOBS, first, NOW) == PoolState(
         breaker_state=Breaker.OPEN, breaker_open_at=NOW, breaker_break_seconds=300.0
     )
     long = replace(KNOBS, break_seconds=7200.0)
-    assert breaker.opened(long, Overlay(), NOW).breaker_break_seconds == 7200.0
+    assert breaker.open_breaker(long, PoolState(), NOW).breaker_break_seconds == 7200.0
     none = replace(KNOBS, break_seconds=-1.0)
-    assert breaker.opened(none, Overlay(), NOW).breaker_break_seconds == 0.0
+    assert breaker.open_breaker(none, PoolState(), NOW).breaker_break_seconds == 0.0
     tiny = replace(KNOBS, break_seconds=1e-6)
-    often = Overlay(breaker_state=Breaker.OPEN, breaker_reopen_count=99)
-    assert breaker.opened(tiny, often, NOW).breaker_break_seconds == 1e-6 * 2**30
+    often = PoolState(breaker_state=Breaker.OPEN, breaker_reopen_count=99)
+    assert breaker.open_breaker(tiny, often, NOW).breaker_break_seconds == 1e-6 * 2**30
     half = replace(KNOBS, break_seconds=0.5)
-    assert breaker.opened(half, Overlay(), NOW).breaker_break_seconds == 0.5
+    assert breaker.open_breaker(half, PoolState(), NOW).breaker_break_seconds == 0.5
 
 
-def opened(seconds_ago: float) -> Overlay:
-    return Overlay(
+def opened(seconds_ago: float) -> PoolState:
+    return PoolState(
         breaker_state=Breaker.OPEN, breaker_open_at=ago(seconds_ago), breaker_break_seconds=300.0
     )
 
 
 def test_a_break_is_over_at_its_moment():
-    assert breaker.ripened(opened(299.9), NOW) == opened(299.9)
-    assert breaker.ripened(opened(300), NOW).breaker_state is Breaker.HALF_OPEN
-    closed = Overlay(breaker_open_at=ago(999))
-    assert breaker.ripened(closed, NOW) is closed
+    assert breaker.half_open_if_due(opened(299.9), NOW) == opened(299.9)
+    assert breaker.half_open_if_due(opened(300), NOW).breaker_state is Breaker.HALF_OPEN
+    closed = PoolState(breaker_open_at=ago(999))
+    assert breaker.half_open_if_due(closed, NOW) is closed
 
 
 def test_an_open_breaker_says_since_when_and_until_when():
-    shut = breaker.shut(opened(100), NOW)
+    shut = breaker.closed_gate(opened(100), NOW)
     assert (shut.gate, shut.since, shut.until) == ("breaker", ago(100), ahead(200))
     assert "12:03:20 UTC" in shut.what
-    assert breaker.shut(opened(300), NOW) is None and breaker.shut(Overlay(), NOW) is None
+    assert (
+        breaker.closed_gate(opened(300), NOW) is None
+        and breaker.closed_gate(PoolState(), NOW) is None
+    )
 
 
 def test_a_break_without_a_beginning_ends_after_its_seconds():
-    damaged = Overlay(breaker_state=Breaker.OPEN, breaker_break_seconds=60.0)
-    assert breaker.shut(damaged, NOW).until == ahead(60)
+    damaged = PoolState(breaker_state=Breaker.OPEN, breaker_break_seconds=60.0)
+    assert breaker.closed_gate(damaged, NOW).until == ahead(60)
 
 
 def test_while_a_probe_tries_everybody_else_waits_without_an_end():
-    tries = Overlay(breaker_state=Breaker.HALF_OPEN, probe=A, probe_admitted_at=ago(9))
-    shut = breaker.shut(tries, NOW)
+    tries = PoolState(breaker_state=Breaker.HALF_OPEN, probe=A, probe_admitted_at=ago(9))
+    shut = breaker.closed_gate(tries, NOW)
     assert (shut.gate, shut.since, shut.until) == ("breaker", ago(9), None)
     assert "(a t1)" in shut.what
-    nameless = replace(tries, probe=Slot("a"))
-    assert "(a)" in breaker.shut(nameless, NOW).what
+    nameless = replace(tries, probe=LeaseSlot("a"))
+    assert "(a)" in breaker.closed_gate(nameless, NOW).what
 
 
 def test_the_first_to_start_after_a_break_is_the_probe():
@@ -331,44 +336,48 @@ def test_the_first_to_start_after_a_break_is_the_probe():
     assert (after.probe, after.probe_admitted_at) == (A, NOW)
     assert breaker.probing(after, ahead(1), B) is after
     assert breaker.probing(opened(10), NOW, A).probe is None
-    assert breaker.probing(Overlay(), NOW, A) == Overlay()
+    assert breaker.probing(PoolState(), NOW, A) == PoolState()
 
 
 def test_a_probe_that_vanished_half_an_hour_ago_has_failed():
-    tries = Overlay(breaker_state=Breaker.HALF_OPEN, probe=A, probe_admitted_at=ago(1800))
-    assert breaker.waited(KNOBS, tries, NOW, QUIET).breaker_state is Breaker.OPEN
+    tries = PoolState(breaker_state=Breaker.HALF_OPEN, probe=A, probe_admitted_at=ago(1800))
+    assert breaker.tick(KNOBS, tries, NOW, QUIET).breaker_state is Breaker.OPEN
     younger = replace(tries, probe_admitted_at=ago(1799))
-    assert breaker.waited(KNOBS, younger, NOW, QUIET) is younger
-    alive = Load(1, waiting=False, slots=frozenset({A}))
-    assert breaker.waited(KNOBS, tries, NOW, alive) is tries
+    assert breaker.tick(KNOBS, younger, NOW, QUIET) is younger
+    alive = PoolLoad(1, waiting=False, slots=frozenset({A}))
+    assert breaker.tick(KNOBS, tries, NOW, alive) is tries
     undated = replace(tries, probe_admitted_at=None)
-    assert breaker.waited(KNOBS, undated, NOW, QUIET) is undated
+    assert breaker.tick(KNOBS, undated, NOW, QUIET) is undated
     none = replace(tries, probe=None)
-    assert breaker.waited(KNOBS, none, NOW, QUIET) is none
+    assert breaker.tick(KNOBS, none, NOW, QUIET) is none
 
 
 def test_a_break_that_is_over_waits_for_a_probe():
-    assert breaker.waited(KNOBS, opened(300), NOW, QUIET).breaker_state is Breaker.HALF_OPEN
+    assert breaker.tick(KNOBS, opened(300), NOW, QUIET).breaker_state is Breaker.HALF_OPEN
 
 
 def test_a_mute_probe_survives_after_half_an_hour():
-    load = Load(1, waiting=False, mute=frozenset({A}))
-    tries = Overlay(breaker_state=Breaker.HALF_OPEN, probe=A, probe_admitted_at=ago(1800))
-    assert breaker.survivor(tries, NOW, load) == A
-    assert breaker.survivor(replace(tries, probe_admitted_at=ago(1799)), NOW, load) is None
-    assert breaker.survivor(replace(tries, probe_admitted_at=None), NOW, load) is None
-    assert breaker.survivor(tries, NOW, QUIET) is None
+    load = PoolLoad(1, waiting=False, mute=frozenset({A}))
+    tries = PoolState(breaker_state=Breaker.HALF_OPEN, probe=A, probe_admitted_at=ago(1800))
+    assert breaker.after_probe_timeout(tries, NOW, load) == A
+    assert (
+        breaker.after_probe_timeout(replace(tries, probe_admitted_at=ago(1799)), NOW, load) is None
+    )
+    assert breaker.after_probe_timeout(replace(tries, probe_admitted_at=None), NOW, load) is None
+    assert breaker.after_probe_timeout(tries, NOW, QUIET) is None
 
 
 def test_a_report_without_a_task_may_be_the_probes():
-    tries = Overlay(breaker_state=Breaker.HALF_OPEN, probe=A)
-    assert breaker.is_of_probe(tries, A) and breaker.is_of_probe(tries, Slot("a"))
-    assert not breaker.is_of_probe(tries, B) and not breaker.is_of_probe(tries, Slot("a", "t9"))
-    assert not breaker.is_of_probe(Overlay(), A)
+    tries = PoolState(breaker_state=Breaker.HALF_OPEN, probe=A)
+    assert breaker.is_of_probe(tries, A) and breaker.is_of_probe(tries, LeaseSlot("a"))
+    assert not breaker.is_of_probe(tries, B) and not breaker.is_of_probe(
+        tries, LeaseSlot("a", "t9")
+    )
+    assert not breaker.is_of_probe(PoolState(), A)
 
 
 def test_closing_forgets_everything_but_the_cap():
-    before = Overlay(
+    before = PoolState(
         dynamic_cap=3,
         breaker_state=Breaker.HALF_OPEN,
         breaker_open_at=NOW,
@@ -379,8 +388,8 @@ def test_closing_forgets_everything_but_the_cap():
         damaged_at=NOW,
         rate_limit_events=7,
     )
-    assert breaker.closed(before) == Overlay(dynamic_cap=3, rate_limit_events=7)
-    assert breaker.given_back(before) == replace(before, probe=None, probe_admitted_at=None)
+    assert breaker.close_breaker(before) == PoolState(dynamic_cap=3, rate_limit_events=7)
+    assert breaker.return_probe(before) == replace(before, probe=None, probe_admitted_at=None)
 
 
 # -- the spacing -----------------------------------------------------------------------------------
@@ -388,29 +397,29 @@ def test_closing_forgets_everything_but_the_cap():
 
 @pytest.mark.parametrize(("roll", "seconds"), [(0.0, 1.5), (0.5, 3.0), (1.0, 4.5)])
 def test_starts_keep_half_to_one_and_a_half_of_the_distance(roll, seconds):
-    after = spacing.spaced(KNOBS, Overlay(), NOW, roll)
-    assert after == Overlay(last_dispatch_at=NOW, next_dispatch_at=ahead(seconds))
+    after = spacing.spaced(KNOBS, PoolState(), NOW, roll)
+    assert after == PoolState(last_dispatch_at=NOW, next_dispatch_at=ahead(seconds))
 
 
 def test_a_negative_distance_is_none_and_a_probe_is_exempt():
     none = replace(KNOBS, min_dispatch_interval_seconds=-3.0)
-    assert spacing.spaced(none, Overlay(), NOW, 1.0).next_dispatch_at == NOW
+    assert spacing.spaced(none, PoolState(), NOW, 1.0).next_dispatch_at == NOW
     half = replace(KNOBS, min_dispatch_interval_seconds=0.5)
-    assert spacing.spaced(half, Overlay(), NOW, 0.5).next_dispatch_at == ahead(0.5)
-    tries = Overlay(breaker_state=Breaker.HALF_OPEN)
+    assert spacing.spaced(half, PoolState(), NOW, 0.5).next_dispatch_at == ahead(0.5)
+    tries = PoolState(breaker_state=Breaker.HALF_OPEN)
     assert spacing.spaced(KNOBS, tries, NOW, 1.0) is tries
 
 
 def test_the_next_may_start_at_its_moment():
-    waits = Overlay(last_dispatch_at=ago(1), next_dispatch_at=ahead(2))
-    shut = spacing.shut(waits, NOW)
+    waits = PoolState(last_dispatch_at=ago(1), next_dispatch_at=ahead(2))
+    shut = spacing.closed_gate(waits, NOW)
     assert (shut.gate, shut.since, shut.until) == ("spacing", ago(1), ahead(2))
-    assert spacing.shut(replace(waits, next_dispatch_at=NOW), NOW) is None
-    assert spacing.shut(Overlay(), NOW) is None
-    assert spacing.shut(replace(waits, breaker_state=Breaker.HALF_OPEN), NOW) is None
+    assert spacing.closed_gate(replace(waits, next_dispatch_at=NOW), NOW) is None
+    assert spacing.closed_gate(PoolState(), NOW) is None
+    assert spacing.closed_gate(replace(waits, breaker_state=Breaker.HALF_OPEN), NOW) is None
 
 
 def test_a_start_is_spaced_and_may_be_the_probe():
-    after = AIMD.admitted(KNOBS, Overlay(), NOW, A, 0.5)
-    assert after == Overlay(last_dispatch_at=NOW, next_dispatch_at=ahead(3))
+    after = AIMD.admitted(KNOBS, PoolState(), NOW, A, 0.5)
+    assert after == PoolState(last_dispatch_at=NOW, next_dispatch_at=ahead(3))
     assert AIMD.admitted(KNOBS, opened(300), NOW, A, 0.5).probe == A

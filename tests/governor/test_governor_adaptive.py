@@ -11,40 +11,35 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import delete
 
-from hostler.governor import (
-    Ask,
-    Denied,
-    Gate,
-    Granted,
-    Policy,
-    acquire,
-    count_again,
-    demand,
-    give_back,
-    hold,
-    lend,
-    park,
-    preview,
-    prune,
-    release,
-    reseed,
-    reset,
-    resume,
-    status,
-    take_back,
-    width_warning,
-)
-from hostler.governor.overlay import (
+from hostler.governor.adaptive.controller import reseed, reset
+from hostler.governor.adaptive.model import (
     Announced,
     Breaker,
-    Knobs,
-    Overlay,
+    LeaseSlot,
+    PoolConfig,
+    PoolState,
     Reason,
     Report,
-    Slot,
     Source,
 )
-from hostler.governor.remembering import as_text
+from hostler.governor.adaptive.state import dump_state
+from hostler.governor.gates import Gate, LeaseDenied, LeaseGranted, LeaseRequest
+from hostler.governor.holders import prune
+from hostler.governor.leases import (
+    acquire,
+    demand,
+    hold_lease,
+    preview,
+    reacquire,
+    recount,
+    release,
+    release_lease,
+    release_temporarily,
+    width_warning,
+)
+from hostler.governor.parking import park, resume
+from hostler.governor.policy import Policy
+from hostler.governor.status import status
 from hostler.store.governor import all_overlays, find_overlay, put_overlay
 from hostler.store.schema import leases, pools
 
@@ -62,7 +57,7 @@ def lite(sqlite_store) -> Yard:
 
 
 def gate(answer):
-    return answer.gate if isinstance(answer, Denied) else None
+    return answer.gate if isinstance(answer, LeaseDenied) else None
 
 
 def ended(yard, name, task, *, reached=True, **news):
@@ -75,7 +70,7 @@ def ended(yard, name, task, *, reached=True, **news):
 def opened(yard):
     """A pool at its floor that was refused once more."""
     with yard.write() as tx:
-        put_overlay(tx, "anthropic", as_text(Overlay(dynamic_cap=1)))
+        put_overlay(tx, "anthropic", dump_state(PoolState(dynamic_cap=1)))
     yard.dies("t0")
     assert yard.overlay().breaker_state is Breaker.OPEN
 
@@ -130,7 +125,7 @@ def test_shares_and_warnings_are_of_the_learned_cap(yard):
     assert (no.gate, no.allowed) == (Gate.SHARE, 2)
     with yard.store.read() as tx:
         (pool,) = status(tx, yard.policy, yard.here()).pools
-        warned = width_warning(tx, Ask("", "ant", width=3), yard.policy, yard.here())
+        warned = width_warning(tx, LeaseRequest("", "ant", width=3), yard.policy, yard.here())
     assert (pool.cap, dict(pool.shares)) == (4, {"ant": 2, "bee": 2})
     assert "cap 4 across 2 projects" in warned
 
@@ -143,7 +138,7 @@ def test_a_look_says_what_an_attempt_would_and_changes_nothing(yard, clock):
         before = all_overlays(tx)
     for _ in range(2):
         with yard.store.read() as tx:
-            assert preview(tx, Ask("b", "ant"), yard.policy, yard.here()) is None
+            assert preview(tx, LeaseRequest("b", "ant"), yard.policy, yard.here()) is None
             status(tx, yard.policy, yard.here())
             assert all_overlays(tx) == before
 
@@ -180,7 +175,7 @@ def test_an_empty_name_is_the_anthropic_pool_at_every_entry_point(yard):
     assert yard.overlay().dynamic_cap == 5
     with yard.write() as tx:
         assert reset(tx, "") and not reset(tx, "anthropic")
-        hold(tx, a_run("h", pool="", shim=process(5)))
+        hold_lease(tx, a_run("h", pool="", shim=process(5)))
         park(tx, "", tx.now() + timedelta(hours=1), "")
     no = yard.ask("b", pool="")
     assert (no.gate, no.pool) == (Gate.PARKED, "anthropic")
@@ -190,12 +185,12 @@ def test_an_account_learns_for_itself_with_its_providers_knobs(yard):
     yard.take("a", pool="anthropic:work")
     yard.dies("t1", "anthropic:work")
     assert yard.overlay("anthropic:work").dynamic_cap == 4
-    assert yard.overlay("anthropic") == Overlay()
+    assert yard.overlay("anthropic") == PoolState()
 
 
 # Off means off.
 
-hostile = Overlay(
+hostile = PoolState(
     dynamic_cap=1,
     breaker_state=Breaker.OPEN,
     breaker_break_seconds=3600.0,
@@ -214,7 +209,7 @@ def test_adaptive_off_ignores_every_field_even_hand_set(yard, clock):
     )
     yard.policy = learning(2, adaptive=False)
     with yard.write() as tx:
-        put_overlay(tx, "anthropic", as_text(known))
+        put_overlay(tx, "anthropic", dump_state(known))
     yard.take("a", "b")
     assert gate(yard.ask("c")) is Gate.CAP
     yard.dies("t1")
@@ -238,7 +233,7 @@ steps = st.lists(
 )
 
 
-@given(steps, st.integers(1, 4), st.sampled_from(["", as_text(hostile), "{", '{"probe": 1}']))
+@given(steps, st.integers(1, 4), st.sampled_from(["", dump_state(hostile), "{", '{"probe": 1}']))
 @settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -247,7 +242,7 @@ def test_adaptive_off_decides_as_if_nothing_was_ever_learned(lite, clock, trace,
     begun = clock.now()
     plain = played(lite, clock, trace, Policy(default_cap=cap), "")
     clock.jump((begun - clock.now()).total_seconds())
-    knobs = Knobs(adaptive=False, hard_max=1, max_global=1)
+    knobs = PoolConfig(adaptive=False, hard_max=1, max_global=1)
     off = Policy(default_cap=cap, tuned={"anthropic": knobs})
     assert played(lite, clock, trace, off, known) == plain
     with lite.store.read() as tx:
@@ -273,8 +268,12 @@ def play(yard, clock, number, act, *given):
     elif (names := yard.leases()) and (name := names[given[0] % len(names)]):
         with yard.write() as tx:
             if act == "back":
-                return take_back(tx, Ask(name, "ant"), yard.policy, yard.here())
-            return give_back(tx, name) if act == "end" else lend(tx, name, yard.policy)
+                return reacquire(tx, LeaseRequest(name, "ant"), yard.policy, yard.here())
+            return (
+                release_lease(tx, name)
+                if act == "end"
+                else release_temporarily(tx, name, yard.policy)
+            )
     return None
 
 
@@ -297,7 +296,7 @@ def test_an_open_breaker_denies_every_lease_until_its_break_is_over(yard, clock)
 def test_half_open_admits_one_and_closes_on_its_clean_release(yard, clock):
     half_open(yard, clock)
     yard.take("p", task_id="t1")
-    assert yard.overlay().probe == Slot("ant", "t1")
+    assert yard.overlay().probe == LeaseSlot("ant", "t1")
     assert gate(yard.ask("q", "bee", task_id="t2")) is Gate.BREAKER
     ended(yard, "p", "t1")
     assert yard.overlay().breaker_state is Breaker.CLOSED
@@ -323,19 +322,19 @@ def test_a_probe_that_never_reached_its_provider_closes_nothing(yard, clock):
     ended(yard, "p", "t1", reached=False)
     assert yard.overlay().breaker_state is Breaker.HALF_OPEN
     yard.take("q", task_id="t2")
-    assert yard.overlay().probe == Slot("ant", "t2")
+    assert yard.overlay().probe == LeaseSlot("ant", "t2")
 
 
 def test_a_grant_that_is_undone_takes_its_probe_and_its_clock_back(yard, clock):
     half_open(yard, clock)
     before = yard.overlay()
     with pytest.raises(ZeroDivisionError), yard.write() as tx:
-        answer = acquire(tx, Ask("p", "ant", task_id="t1"), yard.policy, yard.here())
-        assert isinstance(answer, Granted)
+        answer = acquire(tx, LeaseRequest("p", "ant", task_id="t1"), yard.policy, yard.here())
+        assert isinstance(answer, LeaseGranted)
         raise ZeroDivisionError
     assert yard.overlay() == before
     yard.take("q", task_id="t2")
-    assert yard.overlay().probe == Slot("ant", "t2")
+    assert yard.overlay().probe == LeaseSlot("ant", "t2")
 
 
 def test_a_crashed_probe_is_given_up_after_its_timeout(yard, clock):
@@ -349,7 +348,9 @@ def test_a_crashed_probe_is_given_up_after_its_timeout(yard, clock):
     no = yard.ask("q")
     assert no.opens_at - clock.now() == timedelta(seconds=2 * BREAK)
     with yard.store.read() as tx:
-        assert preview(tx, Ask("q", "ant"), yard.policy, yard.here()).opens_at == no.opens_at
+        assert (
+            preview(tx, LeaseRequest("q", "ant"), yard.policy, yard.here()).opens_at == no.opens_at
+        )
     clock.advance(2 * BREAK)
     yard.take("q")
 
@@ -360,9 +361,9 @@ def test_a_wrapped_program_that_is_gone_leaves_the_probe_to_another(yard, clock)
     assert gate(yard.ask("q")) is Gate.BREAKER
     yard.dead.add(process(7))
     with yard.store.read() as tx:
-        assert preview(tx, Ask("q", "ant"), yard.policy, yard.here()) is None
+        assert preview(tx, LeaseRequest("q", "ant"), yard.policy, yard.here()) is None
     yard.take("q")
-    assert yard.overlay().probe == Slot("ant", "q")
+    assert yard.overlay().probe == LeaseSlot("ant", "q")
 
 
 @pytest.mark.parametrize("how", ["prune", "give_back"])
@@ -374,7 +375,7 @@ def test_the_place_of_a_program_that_ends_frees_the_probe(yard, clock, how):
         if how == "prune":
             prune(tx, yard.policy, yard.here())
         else:
-            give_back(tx, "wrap-1", yard.policy)
+            release_lease(tx, "wrap-1", yard.policy)
     assert yard.overlay().probe is None
 
 
@@ -382,37 +383,37 @@ def test_a_probe_that_waits_for_its_children_has_been_answered(yard, clock):
     half_open(yard, clock)
     yard.take("p", task_id="t1")
     with yard.write() as tx:
-        assert lend(tx, "p", yard.policy)
+        assert release_temporarily(tx, "p", yard.policy)
     assert yard.overlay().breaker_state is Breaker.CLOSED
     yard.take("child", task_id="t2")
     with yard.write() as tx:
-        assert gate(take_back(tx, Ask("p", "ant"), yard.policy, yard.here())) is Gate.CAP
+        assert gate(reacquire(tx, LeaseRequest("p", "ant"), yard.policy, yard.here())) is Gate.CAP
         release(tx, a_run("child"))
-        answer = take_back(tx, Ask("p", "ant"), yard.policy, yard.here())
-        assert isinstance(answer, Granted)
+        answer = reacquire(tx, LeaseRequest("p", "ant"), yard.policy, yard.here())
+        assert isinstance(answer, LeaseGranted)
 
 
 def test_those_who_pass_no_gate_are_no_probe(yard, clock):
     yard.take("lent")
     with yard.write() as tx:
-        lend(tx, "lent", yard.policy)
+        release_temporarily(tx, "lent", yard.policy)
     half_open(yard, clock)
     before = yard.overlay()
     with yard.write() as tx:
-        hold(tx, a_run("h", shim=process(5)))
-        assert count_again(tx, "lent")
+        hold_lease(tx, a_run("h", shim=process(5)))
+        assert recount(tx, "lent")
     assert yard.overlay() == before
 
 
 def test_a_lent_place_that_comes_back_is_a_start_like_any_other(yard, clock):
     yard.take("p", task_id="t1")
     with yard.write() as tx:
-        lend(tx, "p", yard.policy)
+        release_temporarily(tx, "p", yard.policy)
     half_open(yard, clock)
     with yard.write() as tx:
-        answer = take_back(tx, Ask("p", "ant"), yard.policy, yard.here())
-        assert isinstance(answer, Granted)
-    assert yard.overlay().probe == Slot("ant", "t1")
+        answer = reacquire(tx, LeaseRequest("p", "ant"), yard.policy, yard.here())
+        assert isinstance(answer, LeaseGranted)
+    assert yard.overlay().probe == LeaseSlot("ant", "t1")
 
 
 # Spacing.
@@ -450,11 +451,13 @@ def test_a_lent_place_that_comes_back_keeps_its_distance(yard, clock):
     yard.policy = learning(8, min_dispatch_interval_seconds=3.0)
     yard.take("a")
     with yard.write() as tx:
-        lend(tx, "a", yard.policy)
-        assert gate(take_back(tx, Ask("a", "ant"), yard.policy, yard.here())) is Gate.SPACING
+        release_temporarily(tx, "a", yard.policy)
+        assert (
+            gate(reacquire(tx, LeaseRequest("a", "ant"), yard.policy, yard.here())) is Gate.SPACING
+        )
     clock.advance(3)
     with yard.write() as tx:
-        take_back(tx, Ask("a", "ant"), yard.policy, yard.here())
+        reacquire(tx, LeaseRequest("a", "ant"), yard.policy, yard.here())
     assert gate(yard.ask("b")) is Gate.SPACING
 
 
@@ -463,13 +466,13 @@ def test_a_clock_that_was_set_back_holds_nobody_for_a_day(yard, clock):
     yard.policy = learning(8, min_dispatch_interval_seconds=3.0)
     yard.take("a")
     with yard.write() as tx:
-        give_back(tx, "a", yard.policy)
+        release_lease(tx, "a", yard.policy)
     clock.jump(-86_400)
     with yard.write() as tx:
         prune(tx, yard.policy, yard.here())
     clock.advance(5)
     with yard.store.read() as tx:
-        assert preview(tx, Ask("b", "ant"), yard.policy, yard.here()) is None
+        assert preview(tx, LeaseRequest("b", "ant"), yard.policy, yard.here()) is None
 
 
 # What else is heard.
@@ -478,13 +481,13 @@ def test_a_clock_that_was_set_back_holds_nobody_for_a_day(yard, clock):
 @pytest.mark.parametrize("reason", [Reason.QUOTA, Reason.BILLING])
 def test_walls_move_no_cap(yard, reason):
     yard.dies("t1", reason=reason)
-    assert yard.overlay() == Overlay(last_probe_at=yard.overlay().last_probe_at)
+    assert yard.overlay() == PoolState(last_probe_at=yard.overlay().last_probe_at)
 
 
 def test_what_changes_nothing_is_not_written(lite, monkeypatch):
-    word = Announced(Slot("ant", "t1"), 0.4)
+    word = Announced(LeaseSlot("ant", "t1"), 0.4)
     lite.hear("t1", answers=5)
-    monkeypatch.setattr("hostler.governor.learning.put_overlay", None)
+    monkeypatch.setattr("hostler.governor.adaptive.controller.put_overlay", None)
     lite.hear("t1", answers=5, words=(word,), over=True, reached=True)
 
 
@@ -526,7 +529,7 @@ def test_forgetting_a_pool_leaves_its_closing(yard):
     with yard.write() as tx:
         park(tx, "anthropic", tx.now() + timedelta(hours=1), "spent")
         assert reset(tx, "anthropic")
-    assert yard.overlay() == Overlay()
+    assert yard.overlay() == PoolState()
     assert gate(yard.ask("a")) is Gate.PARKED
 
 
@@ -543,7 +546,7 @@ def test_the_path_of_a_fixed_pool_has_no_statement_more(lite):
                 return once(sql, values)
 
             tx.constant = counting
-            acquire(tx, Ask(f"run-{policy.adapts}", "ant"), policy, lite.here())
+            acquire(tx, LeaseRequest(f"run-{policy.adapts}", "ant"), policy, lite.here())
         return list(counted)
 
     fixed = statements(Policy())
@@ -563,7 +566,7 @@ def test_refusals_count_however_seldom_anybody_looks(timed_store, clock, seconds
         with yard.write() as tx:
             prune(tx, yard.policy, yard.here())
         clock.advance(seconds)
-        limit = Report(Slot("ant", f"t{number}"), Source.DEATH, Reason.BURST)
+        limit = Report(LeaseSlot("ant", f"t{number}"), Source.DEATH, Reason.BURST)
         yard.hear(f"t{number}", limits=(limit,), answers=3, over=True, reached=True)
         clock.advance(seconds)
     assert yard.overlay().dynamic_cap in (1, 2, 3, 4)
@@ -581,7 +584,7 @@ def test_a_probe_that_ends_well_after_hours_closes_the_breaker(yard, clock):
 def test_an_operator_opens_what_a_provider_asked_to_wait_for(timed_store, clock):
     yard = Yard(timed_store, learning(8, policy="served"))
     until = clock.now() + timedelta(hours=4)
-    limit = Report(Slot("ant", "t1"), Source.DEATH, Reason.BURST, until)
+    limit = Report(LeaseSlot("ant", "t1"), Source.DEATH, Reason.BURST, until)
     yard.hear("t1", limits=(limit,), over=True)
     assert gate(yard.ask("more")) is Gate.LIMIT
     with yard.write() as tx:

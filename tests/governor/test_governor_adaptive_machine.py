@@ -20,14 +20,27 @@ from hypothesis.stateful import (
 )
 from sqlalchemy import delete
 
-from hostler import governor
 from hostler.clock import FakeClock
-from hostler.governor import Ask, Denied, Gate, Granted, Here, News, Policy
-from hostler.governor.overlay import Announced, Breaker, Knobs, Reason, Report, Slot, Source
-from hostler.governor.remembering import from_text
+from hostler.governor import holders, leases
+from hostler.governor.adaptive import controller
+from hostler.governor.adaptive.controller import ProviderReport
+from hostler.governor.adaptive.model import (
+    Announced,
+    Breaker,
+    LeaseSlot,
+    PoolConfig,
+    Reason,
+    Report,
+    Source,
+)
+from hostler.governor.adaptive.state import load_state
+from hostler.governor.gates import Gate, LeaseDenied, LeaseGranted, LeaseRequest
+from hostler.governor.holders import HostView
+from hostler.governor.policy import Policy
+from hostler.governor.status import status as governor_status
+from hostler.store import schema
 from hostler.store.engine.postgres import PostgresBackend
 from hostler.store.governor import Holder, all_leases, all_overlays, find_overlay, put_overlay
-from hostler.store.schema import demand, leases, pools
 
 POOLS = ["anthropic", "openai", "openai:work"]
 pool_names = st.sampled_from([*POOLS, POOLS[0], POOLS[0]])
@@ -35,7 +48,7 @@ projects = st.sampled_from(["ant", "bee"])
 # The same pid again and again, each time of another process.
 pids = st.sampled_from([11, 12, 13])
 knobs = st.builds(
-    Knobs,
+    PoolConfig,
     adaptive=st.sampled_from([True, True, True, False]),
     policy=st.sampled_from(["aimd", "aimd", "served"]),
     hard_max=st.integers(1, 6),
@@ -54,13 +67,13 @@ class AdaptiveMachine(RuleBasedStateMachine):
         self.clock = FakeClock()
         self.store = self.database.open(self.clock)
         with self.write() as tx:
-            for table in (leases, demand, pools):
+            for table in (schema.leases, schema.demand, schema.pools):
                 tx.execute(delete(table))
         self.policy = Policy(default_cap=3, tuned=told)
         self.ticks: dict[int, int] = {}
         self.number = 0
         # The tasks of leases that live as far as this test knows, by lease.
-        self.tasks: dict[str, tuple[str, Slot, Holder]] = {}
+        self.tasks: dict[str, tuple[str, LeaseSlot, Holder]] = {}
 
     def teardown(self):
         if hasattr(self, "tasks"):
@@ -78,8 +91,8 @@ class AdaptiveMachine(RuleBasedStateMachine):
     def alive(self, holder: Holder) -> bool:
         return holder.start_ticks == self.ticks.get(holder.pid, 1)
 
-    def here(self, pid: int, roll: float = 0.5) -> Here:
-        return Here(self.process(pid), PLENTY, self.alive, lambda: roll)
+    def here(self, pid: int, roll: float = 0.5) -> HostView:
+        return HostView(self.process(pid), PLENTY, self.alive, lambda: roll)
 
     def texts(self) -> dict[str, str]:
         with self.store.read() as tx:
@@ -112,36 +125,36 @@ class AdaptiveMachine(RuleBasedStateMachine):
             self.number += 1
             name = f"run-{self.number:03}"
             task = "" if wraps else f"t{self.number}"
-            self.acquire_one(Ask(name, project, pool, task), self.here(pid, roll), undone)
+            self.acquire_one(LeaseRequest(name, project, pool, task), self.here(pid, roll), undone)
 
     def acquire_one(self, ask, here, undone):
         before = self.texts()
         with self.store.read() as tx:
-            foreseen = governor.preview(tx, ask, self.policy, here)
+            foreseen = leases.preview(tx, ask, self.policy, here)
             shown = self.shown(tx, ask.pool, here)
             assert all_overlays(tx) == before
         with suppress(ZeroDivisionError), self.write() as tx:
-            answer = governor.acquire(tx, ask, self.policy, here)
+            answer = leases.acquire(tx, ask, self.policy, here)
             if undone:
                 raise ZeroDivisionError
-        assert foreseen == (answer if isinstance(answer, Denied) else None)
+        assert foreseen == (answer if isinstance(answer, LeaseDenied) else None)
         # What the dead left is given back in every pool, before a no.
         self.others_stay(ask.pool, before, learning=True)
         if undone:
             assert self.texts() == before
-        elif isinstance(answer, Granted):
+        elif isinstance(answer, LeaseGranted):
             self.granted(ask, here, shown)
 
     def shown(self, tx, pool, here):
-        found = governor.status(tx, self.policy, here)
+        found = governor_status(tx, self.policy, here)
         return next((one for one in found.pools if one.pool == pool), None)
 
     def granted(self, ask, here, shown):
-        slot = Slot(ask.project, ask.task_id or ask.lease)
+        slot = LeaseSlot(ask.project, ask.task_id or ask.lease)
         self.tasks[ask.lease] = (ask.pool, slot, here.holder)
         with self.store.read() as tx:
             counted = self.shown(tx, ask.pool, here)
-            overlay = from_text(find_overlay(tx, ask.pool))
+            overlay = load_state(find_overlay(tx, ask.pool))
         most = self.policy.knobs(ask.pool)
         assert counted.active <= counted.cap <= max(most.hard_max, most.max_global)
         if not most.adaptive:
@@ -163,8 +176,8 @@ class AdaptiveMachine(RuleBasedStateMachine):
         pool, slot, holder = self.tasks[name]
         try:
             with self.write() as tx:
-                governor.attach(tx, a_run(name, shim=self.process(pid)))
-        except governor.LeaseLost:
+                leases.attach(tx, a_run(name, shim=self.process(pid)))
+        except leases.LeaseLost:
             assert not self.alive(holder)
             del self.tasks[name]
         else:
@@ -179,9 +192,9 @@ class AdaptiveMachine(RuleBasedStateMachine):
         limits = (Report(slot, Source.DEATH, by),) if by else ()
         before = self.texts()
         with self.write() as tx:
-            governor.release(tx, a_run(name))
-            news = News(slot, limits, over=True, reached=reached)
-            governor.hear(tx, self.policy, pool, news)
+            leases.release(tx, a_run(name))
+            news = ProviderReport(slot, limits, over=True, reached=reached)
+            controller.apply_report(tx, self.policy, pool, news)
         self.others_stay(pool, before)
 
     @precondition(lambda self: self.tasks)
@@ -199,7 +212,9 @@ class AdaptiveMachine(RuleBasedStateMachine):
         words = () if use is None else (Announced(slot, use, again),)
         before = self.texts()
         with self.write() as tx:
-            governor.hear(tx, self.policy, pool, News(slot, (report,) * limits, words, answers))
+            controller.apply_report(
+                tx, self.policy, pool, ProviderReport(slot, (report,) * limits, words, answers)
+            )
         self.others_stay(pool, before)
 
     @precondition(lambda self: self.tasks)
@@ -207,17 +222,17 @@ class AdaptiveMachine(RuleBasedStateMachine):
     def lend_and_take_back(self, data, pid):
         name = self.one(data)
         with self.write() as tx:
-            governor.lend(tx, name, self.policy)
-        ask, here = Ask(name, "ant"), self.here(pid)
-        with suppress(governor.LeaseLost), self.write() as tx:
-            answer = governor.take_back(tx, ask, self.policy, here)
-            if isinstance(answer, Denied):
-                governor.count_again(tx, name)
+            leases.release_temporarily(tx, name, self.policy)
+        ask, here = LeaseRequest(name, "ant"), self.here(pid)
+        with suppress(leases.LeaseLost), self.write() as tx:
+            answer = leases.reacquire(tx, ask, self.policy, here)
+            if isinstance(answer, LeaseDenied):
+                leases.recount(tx, name)
 
     @rule(pool=pool_names, project=projects, pid=pids, wanted=st.integers(0, 3))
     def demand(self, pool, project, pid, wanted):
         with self.write() as tx:
-            governor.demand(tx, pool, project, self.here(pid), wanted=wanted)
+            leases.demand(tx, pool, project, self.here(pid), wanted=wanted)
 
     # What happens to them.
 
@@ -229,7 +244,7 @@ class AdaptiveMachine(RuleBasedStateMachine):
     @rule(pid=pids)
     def prune(self, pid):
         with self.write() as tx:
-            governor.prune(tx, self.policy, self.here(pid))
+            holders.prune(tx, self.policy, self.here(pid))
             left = all_leases(tx)
         assert all(self.alive(one.holder) for one in left)
         names = {one.lease for one in left}
@@ -254,12 +269,12 @@ class AdaptiveMachine(RuleBasedStateMachine):
     def set_cap(self, pool, cap):
         self.policy = replace(self.policy, caps={**self.policy.caps, pool: cap})
         with self.write() as tx:
-            governor.reseed(tx, self.policy, pool)
+            controller.reseed(tx, self.policy, pool)
 
     @rule(pool=pool_names)
     def reset(self, pool):
         with self.write() as tx:
-            governor.reset(tx, pool)
+            controller.reset(tx, pool)
 
     @rule(pool=pool_names, garbage=st.sampled_from(["{", "[]", '{"dynamic_cap": -1}']))
     def damage(self, pool, garbage):
@@ -277,7 +292,7 @@ class AdaptiveMachine(RuleBasedStateMachine):
         if not hasattr(self, "tasks"):
             return
         with self.store.read() as tx:
-            for pool in governor.status(tx, self.policy, self.here(11)).pools:
+            for pool in governor_status(tx, self.policy, self.here(11)).pools:
                 told = self.policy.knobs(pool.pool)
                 assert 1 <= pool.cap <= max(told.hard_max, told.max_global)
                 assert sum(pool.shares.values()) <= pool.cap
@@ -293,11 +308,11 @@ class AdaptiveMachine(RuleBasedStateMachine):
         self.clock.advance(PATIENCE.total_seconds())
         self.number += 1
         with self.write() as tx:
-            ask = Ask(f"last-{self.number}", "ant", pool, f"last{self.number}")
-            answer = governor.acquire(tx, ask, self.policy, self.here(11))
+            ask = LeaseRequest(f"last-{self.number}", "ant", pool, f"last{self.number}")
+            answer = leases.acquire(tx, ask, self.policy, self.here(11))
         held = {Gate.BREAKER, Gate.LIMIT, Gate.SPACING}
-        assert isinstance(answer, Granted) or answer.gate in held, answer
-        return isinstance(answer, Granted)
+        assert isinstance(answer, LeaseGranted) or answer.gate in held, answer
+        return isinstance(answer, LeaseGranted)
 
 
 @pytest.mark.parametrize("examples", [12, pytest.param(3000, marks=pytest.mark.soak)])

@@ -9,16 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pool_traces import Pool, knobs, traces
 
-from hostler.governor.aimd import PROBE_EVERY, REMEMBERED
-from hostler.governor.controls import CONTROLS
-from hostler.governor.overlay import Breaker, Knobs, Overlay, Reason, Report, Slot, Source
+from hostler.governor.adaptive.aimd import PROBE_EVERY, REMEMBERED
+from hostler.governor.adaptive.controller import POLICIES
+from hostler.governor.adaptive.model import (
+    Breaker,
+    LeaseSlot,
+    PoolConfig,
+    PoolState,
+    Reason,
+    Report,
+    Source,
+)
 
-AIMD = CONTROLS["aimd"]
-ANT, BEE, CAT = Slot("ant", "1"), Slot("bee", "1"), Slot("cat", "1")
+AIMD = POLICIES["aimd"]
+ANT, BEE, CAT = LeaseSlot("ant", "1"), LeaseSlot("bee", "1"), LeaseSlot("cat", "1")
 
 
 def pool(cap: int = 8, hard_max: int = 16, **more: float) -> Pool:
-    return Pool(AIMD, Knobs(max_global=cap, adaptive=True, hard_max=hard_max, **more))
+    return Pool(AIMD, PoolConfig(max_global=cap, adaptive=True, hard_max=hard_max, **more))
 
 
 @pytest.mark.parametrize(("cap", "half"), [(16, 8), (9, 4), (8, 4), (3, 1), (2, 1)])
@@ -87,7 +95,7 @@ def test_reports_older_than_the_window_are_no_burst():
 def test_the_history_of_reports_is_bounded():
     yard = pool(16)
     for number in range(3 * REMEMBERED):
-        yard.die(Slot("ant", str(number)))
+        yard.die(LeaseSlot("ant", str(number)))
     assert len(yard.overlay.recent_rate_limit_events) == REMEMBERED
     yard.wait(31)
     yard.die(ANT)
@@ -137,7 +145,7 @@ def test_time_at_the_hard_max_is_not_saved_for_later():
     for _ in range(20):
         yard.look()
         yard.wait(300)
-    yard.knobs = Knobs(max_global=4, adaptive=True, hard_max=8)
+    yard.knobs = PoolConfig(max_global=4, adaptive=True, hard_max=8)
     yard.look()
     assert yard.cap == 5
 
@@ -147,7 +155,7 @@ def test_time_at_the_hard_max_is_not_saved_for_later():
 def test_used_up_windows_and_bills_do_not_move_the_cap(reason, source):
     yard = pool(8)
     yard.limit(Report(ANT, source, reason))
-    assert yard.overlay == Overlay()
+    assert yard.overlay == PoolState()
 
 
 @pytest.mark.parametrize("reason", [Reason.BURST, Reason.OVERLOAD])
@@ -201,6 +209,6 @@ def test_deaths_alone_lower_the_cap(knobs, trace):
 
 @given(st.integers(1, 64), st.integers(1, 64), st.integers(0, 200))
 def test_the_effective_cap_is_the_learned_one_within_its_bounds(most, start, learned):
-    told = Knobs(max_global=start, adaptive=True, hard_max=most)
-    cap = AIMD.cap(told, Overlay(dynamic_cap=learned))
+    told = PoolConfig(max_global=start, adaptive=True, hard_max=most)
+    cap = AIMD.cap(told, PoolState(dynamic_cap=learned))
     assert cap == max(1, min(learned or start, most))

@@ -7,16 +7,16 @@ from datetime import timedelta
 import pytest
 from pool_traces import Pool
 
-from hostler.governor.controls import CONTROLS
-from hostler.governor.overlay import Breaker, Knobs, Reason, Report, Slot, Source
+from hostler.governor.adaptive.controller import POLICIES
+from hostler.governor.adaptive.model import Breaker, LeaseSlot, PoolConfig, Reason, Report, Source
 
-AIMD = CONTROLS["aimd"]
-ANT, BEE = Slot("ant", "1"), Slot("bee", "1")
+AIMD = POLICIES["aimd"]
+ANT, BEE = LeaseSlot("ant", "1"), LeaseSlot("bee", "1")
 DAY = timedelta(days=1)
 
 
 def pool(cap: int = 1, **more: float) -> Pool:
-    return Pool(AIMD, Knobs(max_global=cap, adaptive=True, **more))
+    return Pool(AIMD, PoolConfig(max_global=cap, adaptive=True, **more))
 
 
 def half_open() -> Pool:
@@ -26,7 +26,7 @@ def half_open() -> Pool:
     return yard
 
 
-def with_probe(slot: Slot = ANT) -> Pool:
+def with_probe(slot: LeaseSlot = ANT) -> Pool:
     yard = half_open()
     assert yard.start(slot)
     return yard
@@ -86,8 +86,8 @@ def test_every_start_is_denied_until_the_break_is_over():
 def test_half_open_admits_exactly_one():
     yard = half_open()
     assert yard.start(BEE)
-    yard.knobs = Knobs(max_global=8, adaptive=True)
-    assert not any(yard.start(slot) for slot in (ANT, BEE, Slot("cat")))
+    yard.knobs = PoolConfig(max_global=8, adaptive=True)
+    assert not any(yard.start(slot) for slot in (ANT, BEE, LeaseSlot("cat")))
     shut = AIMD.shut(yard.knobs, yard.overlay, yard.now)
     assert shut.gate == "breaker" and "bee 1" in shut.what
 
@@ -119,13 +119,13 @@ def test_a_clean_release_forgets_how_often_it_was_opened_again():
 def test_the_release_of_another_lease_closes_nothing():
     yard = half_open()
     yard.live.append(BEE)
-    yard.knobs = Knobs(max_global=8, adaptive=True)
+    yard.knobs = PoolConfig(max_global=8, adaptive=True)
     yard.start(ANT)
     yard.end(BEE)
     assert state(yard) is Breaker.HALF_OPEN and yard.overlay.probe == ANT
 
 
-@pytest.mark.parametrize("slot", [ANT, Slot("ant")])
+@pytest.mark.parametrize("slot", [ANT, LeaseSlot("ant")])
 def test_reopens_doubled_on_a_report_for_the_probe(slot):
     yard = with_probe(ANT)
     yard.limit(Report(slot, Source.DEATH, Reason.OVERLOAD))
@@ -135,7 +135,7 @@ def test_reopens_doubled_on_a_report_for_the_probe(slot):
     assert state(yard) is Breaker.OPEN
 
 
-@pytest.mark.parametrize("slot", [ANT, Slot("ant")])
+@pytest.mark.parametrize("slot", [ANT, LeaseSlot("ant")])
 def test_a_probe_that_is_refused_and_lives_is_counted_and_its_end_decides(slot):
     yard = with_probe(ANT)
     events = yard.overlay.rate_limit_events
@@ -146,7 +146,7 @@ def test_a_probe_that_is_refused_and_lives_is_counted_and_its_end_decides(slot):
     assert (state(yard), yard.cap) == (Breaker.CLOSED, 1)
 
 
-@pytest.mark.parametrize("slot", [BEE, Slot("bee"), Slot("ant", "2")])
+@pytest.mark.parametrize("slot", [BEE, LeaseSlot("bee"), LeaseSlot("ant", "2")])
 def test_reports_of_others_do_not_reopen(slot):
     yard = with_probe(ANT)
     yard.limit(Report(slot, Source.DEATH, Reason.BURST))
@@ -203,7 +203,7 @@ def test_a_break_from_the_future_ends_in_its_own_time():
 
 @pytest.mark.parametrize("policy", ["aimd", "served"])
 def test_a_probe_that_nobody_follows_closes_it_when_it_has_lived_for_long(policy):
-    yard = Pool(CONTROLS[policy], Knobs(max_global=1, adaptive=True), mute=frozenset({ANT}))
+    yard = Pool(POLICIES[policy], PoolConfig(max_global=1, adaptive=True), mute=frozenset({ANT}))
     yard.overlay = with_probe(ANT).overlay
     yard.live, yard.now = [ANT], yard.overlay.probe_admitted_at
     yard.wait(30 * 60 - 1)

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.config import Settings, load_pools
+from hostler.config.pools import load_pools
+from hostler.config.settings import Settings
 from hostler.errors import ConfigError, HostlerError
-from hostler.governor.caps import changed, set_caps
-from hostler.governor.controls import CONTROLS
-from hostler.governor.overlay import Overlay
+from hostler.governor.adaptive.controller import POLICIES
+from hostler.governor.adaptive.model import PoolState
+from hostler.governor.caps_file import changed_caps, set_caps
 from hostler.governor.policy import read_policy
 from loaded_children import CONTEXT
 
@@ -84,10 +85,10 @@ def test_a_contradiction_that_an_older_file_holds_stands_in_nobodys_way(home):
     (home / "governor.json").write_text(json.dumps({NUMBER: 9, "hard_max": 3, "adaptive": True}))
     set_caps(home, "openai", {NUMBER: 2})
     knobs = read_policy(home, Settings()).knobs("anthropic")
-    control = CONTROLS[knobs.policy]
-    assert (knobs.hard_max, control.cap(knobs, Overlay(dynamic_cap=8))) == (3, 3)
+    control = POLICIES[knobs.policy]
+    assert (knobs.hard_max, control.cap(knobs, PoolState(dynamic_cap=8))) == (3, 3)
     # It is the ceiling of what is learned alone.
-    assert control.cap(replace(knobs, adaptive=False), Overlay()) == 9
+    assert control.cap(replace(knobs, adaptive=False), PoolState()) == 9
 
 
 def test_keys_in_an_older_spelling_are_written_anew_like_all_others(home):
@@ -149,7 +150,7 @@ tables = st.dictionaries(st.sampled_from([NUMBER, "theirs", "note"]), st.integer
 def test_only_what_was_named_changes(start, pool, number):
     flat = any(not isinstance(value, dict) for value in start.values())
     before = start if flat else {"top": 1, "pools": start}
-    after = changed(before, pool, {NUMBER: number})
+    after = changed_caps(before, pool, {NUMBER: number})
     expected = {"anthropic": start} if flat else start
     theirs = {key: value for key, value in expected.get(pool, {}).items() if key != NUMBER}
     assert after["pools"] == {**expected, pool: {NUMBER: number, **theirs}}

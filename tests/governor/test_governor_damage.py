@@ -14,10 +14,14 @@ from mounts import fill, read_only, small_disk
 from sqlalchemy import update
 
 from hostler.errors import HostlerError, StoreError, StoreFull
-from hostler.governor import Denied, Gate, Policy, demand, park, prune, status
-from hostler.governor.caps import set_caps
-from hostler.governor.gates import UNTIL_RESUMED
-from hostler.model import parse_stamp
+from hostler.governor.caps_file import set_caps
+from hostler.governor.gates import UNTIL_RESUMED, Gate, LeaseDenied
+from hostler.governor.holders import prune
+from hostler.governor.leases import demand
+from hostler.governor.parking import park
+from hostler.governor.policy import Policy
+from hostler.governor.status import status
+from hostler.model import parse_timestamp
 from hostler.store.governor import find_lease
 from hostler.store.schema import demand as wishes
 from hostler.store.schema import leases, pools
@@ -33,7 +37,7 @@ def yard(store) -> Yard:
 
 
 def gate(answer) -> Gate:
-    assert isinstance(answer, Denied), answer
+    assert isinstance(answer, LeaseDenied), answer
     return answer.gate
 
 
@@ -48,7 +52,7 @@ def test_a_lease_with_a_damaged_moment_stays_for_its_ttl_from_now(yard, clock, t
     assert no.as_json()["found"] == 2
     with yard.write() as tx:
         prune(tx, yard.policy, yard.here())
-        seen = parse_stamp(find_lease(tx, "a").seen_at)
+        seen = parse_timestamp(find_lease(tx, "a").seen_at)
         assert abs(seen - tx.now()) < timedelta(minutes=1)
     with yard.store.read() as tx:
         assert status(tx, yard.policy, yard.here()).pools[0].active == 2
@@ -62,7 +66,7 @@ def test_a_damaged_wish_takes_no_more_than_its_part(yard, text, weight):
         demand(tx, "", "bee", yard.here(OTHER))
         tx.execute(update(wishes).values(updated_at=text, weight=weight, width=-7))
     yard.policy = replace(yard.policy, default_cap=4)
-    granted = sum(not isinstance(yard.ask(f"a{number}"), Denied) for number in range(6))
+    granted = sum(not isinstance(yard.ask(f"a{number}"), LeaseDenied) for number in range(6))
     assert granted <= 2
     with yard.store.read() as tx:
         (pool,) = status(tx, yard.policy, yard.here()).pools

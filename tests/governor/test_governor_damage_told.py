@@ -10,12 +10,11 @@ import pytest
 
 from hostler.clock import FakeClock
 from hostler.config.settings import Settings
-from hostler.governor import reset
-from hostler.service.journal import Journal
-from hostler.service.learned_caps import LearnedCaps
-from hostler.service.policies import Policies
+from hostler.governor.adaptive.controller import reset
+from hostler.service.pool_admin import AdaptivePoolReporter, PolicyCache
+from hostler.service.service_log import ServiceLog
 from hostler.store.governor import put_overlay
-from hostler.telemetry.logs import Logging
+from hostler.telemetry.logs import LogDestinations
 
 LEARNS = {"pools": {"anthropic": {"max_global_agents": 4, "adaptive": True}}}
 
@@ -25,9 +24,9 @@ def house(sqlite_database):
     """A store, its policies, a journal, and what both say."""
     told, lines, clock = [], StringIO(), FakeClock()
     (sqlite_database.home / "governor.json").write_text(json.dumps(LEARNS))
-    journal = Journal(Logging(clock, None, terminal=lines).log, told.append)
+    journal = ServiceLog(LogDestinations(clock, None, terminal=lines).log, told.append)
     with closing(sqlite_database.open(clock)) as store:
-        policies = Policies(sqlite_database.home, Settings(), journal.broke, store)
+        policies = PolicyCache(sqlite_database.home, Settings(), journal.broke, store)
         yield store, policies, journal, told, lines
 
 
@@ -39,7 +38,7 @@ def learn(store, text):
 
 def test_a_service_tells_of_damage_once_and_again_after_it_was_mended(house):
     store, policies, journal, told, lines = house
-    caps = LearnedCaps(store, policies, journal)
+    caps = AdaptivePoolReporter(store, policies, journal)
     for times in (1, 2):
         learn(store, '{"dynamic_cap":')
         caps.look()

@@ -10,22 +10,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.config import Agent, PoolCaps, Settings, load_pools
-from hostler.config.settings import Runtime
+from hostler.config.pools import PoolCaps, load_pools
+from hostler.config.settings import Agent, Runtime, Settings
 from hostler.errors import ConfigError
-from hostler.governor import Ask, Gate, Policy, policy_of, pool_key, pool_of, read_policy
-from hostler.governor.gates import SHARED_BY, Closed, Scene, cap_of, decide, share_of, too_wide
-from hostler.governor.learned import Learned
-from hostler.governor.moments import age_of, deadline, is_off
-from hostler.governor.overlay import Breaker, Knobs, Overlay, Shut
-from hostler.governor.scenes import wishes_of
-from hostler.governor.shares import Wish
+from hostler.governor.adaptive.controller import AdaptivePool
+from hostler.governor.adaptive.model import Breaker, ClosedGate, PoolConfig, PoolState
+from hostler.governor.gates import (
+    SHARED_BY,
+    Gate,
+    GateInputs,
+    LeaseRequest,
+    ParkedPool,
+    ProjectDemand,
+    cap_of,
+    decide,
+    share_of,
+    too_wide,
+)
+from hostler.governor.leases import demands_in
+from hostler.governor.parking import age_of, deadline, is_off
+from hostler.governor.policy import Policy, policy_of, pool_key, pool_of, read_policy
 from hostler.store.governor import Claim, Demand, Holder
 
 NOW = datetime(2026, 3, 1, 12, 0, 30, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-ASK = Ask("run-1", "ant", "anthropic", width=3)
-OPEN = Scene(
+ASK = LeaseRequest("run-1", "ant", "anthropic", width=3)
+OPEN = GateInputs(
     now=NOW,
     pool="anthropic",
     in_pool=0,
@@ -33,32 +43,32 @@ OPEN = Scene(
     own=0,
     on_machine=0,
     free_mb=4000,
-    wishes=(Wish("ant", 0, 1),),
+    wishes=(ProjectDemand("ant", 0, 1),),
 )
 STRICT = Policy(default_cap=4, machine_max_agents=5)
-LEARNING = Knobs(max_global=4, adaptive=True, hard_max=8)
+LEARNING = PoolConfig(max_global=4, adaptive=True, hard_max=8)
 
 
 def known(**overlay):
-    return {"learned": Learned(LEARNING, Overlay(dynamic_cap=4, **overlay), "", NOW)}
+    return {"learned": AdaptivePool(LEARNING, PoolState(dynamic_cap=4, **overlay), "", NOW)}
 
 
-class Asked(Learned):
+class Asked(AdaptivePool):
     """A pool whose policy heeds the provider's word."""
 
-    shut = Shut("limit", "its provider asks to wait", NOW, NOW + HOUR)
+    shut = ClosedGate("limit", "its provider asks to wait", NOW, NOW + HOUR)
 
 
 BROKEN = {"breaker_state": Breaker.OPEN, "breaker_open_at": NOW, "breaker_break_seconds": 300.0}
 CLOSED = {
-    Gate.PARKED: {"parked": Closed(NOW + HOUR, NOW, "spent")},
+    Gate.PARKED: {"parked": ParkedPool(NOW + HOUR, NOW, "spent")},
     Gate.BREAKER: known(**BROKEN),
-    Gate.LIMIT: {"learned": Asked(LEARNING, Overlay(dynamic_cap=4), "", NOW)},
+    Gate.LIMIT: {"learned": Asked(LEARNING, PoolState(dynamic_cap=4), "", NOW)},
     Gate.MACHINE: {"on_machine": 5},
     Gate.MEMORY: {"free_mb": 100},
     Gate.CAP: {"in_pool": 4},
     Gate.WIDTH: {"own": 3},
-    Gate.SHARE: {"own_in_pool": 2, "wishes": (Wish("ant", 2), Wish("bee"))},
+    Gate.SHARE: {"own_in_pool": 2, "wishes": (ProjectDemand("ant", 2), ProjectDemand("bee"))},
     Gate.SPACING: known(last_dispatch_at=NOW, next_dispatch_at=NOW + timedelta(seconds=3)),
 }
 
@@ -110,8 +120,8 @@ def test_what_a_policy_closes_says_since_when_and_when_it_opens(gate, seconds):
 
 
 def test_the_learned_cap_counts_for_cap_share_and_warning():
-    scene = replace(OPEN, **known(), wishes=(Wish("ant"), Wish("bee")))
-    lower = replace(scene, learned=replace(scene.learned, overlay=Overlay(dynamic_cap=2)))
+    scene = replace(OPEN, **known(), wishes=(ProjectDemand("ant"), ProjectDemand("bee")))
+    lower = replace(scene, learned=replace(scene.learned, overlay=PoolState(dynamic_cap=2)))
     assert (cap_of(scene, STRICT), cap_of(lower, STRICT)) == (4, 2)
     assert (share_of(scene, STRICT, "ant"), share_of(lower, STRICT, "ant")) == (2, 1)
     no = decide(ASK, replace(lower, in_pool=2), STRICT)
@@ -127,30 +137,32 @@ def test_limits_that_are_off_stop_nothing():
 
 
 def test_a_parked_pool_is_open_when_its_moment_has_come():
-    assert decide(ASK, replace(OPEN, parked=Closed(NOW, None, "")), STRICT) is None
+    assert decide(ASK, replace(OPEN, parked=ParkedPool(NOW, None, "")), STRICT) is None
 
 
 def test_the_rotation_says_when_it_is_somebodys_turn():
     policy = Policy(default_cap=1)
     names = ("ant", "bee", "cat")
-    scene = replace(OPEN, wishes=tuple(Wish(name, 0, 1) for name in names))
-    turns = {name: decide(Ask("r", name), scene, policy) for name in names}
+    scene = replace(OPEN, wishes=tuple(ProjectDemand(name, 0, 1) for name in names))
+    turns = {name: decide(LeaseRequest("r", name), scene, policy) for name in names}
     (lucky,) = [name for name, no in turns.items() if no is None]
     openings = sorted(no.opens_at for name, no in turns.items() if name != lucky)
     start = NOW.replace(second=0)
     assert openings == [start + timedelta(minutes=1), start + timedelta(minutes=2)]
     for no in filter(None, turns.values()):
-        assert decide(Ask("r", no.project), replace(scene, now=no.opens_at), policy) is None
+        assert (
+            decide(LeaseRequest("r", no.project), replace(scene, now=no.opens_at), policy) is None
+        )
 
 
 def test_no_opening_is_promised_that_the_rotation_does_not_bring():
-    scene = replace(OPEN, own_in_pool=3, wishes=(Wish("ant", 3), Wish("bee")))
+    scene = replace(OPEN, own_in_pool=3, wishes=(ProjectDemand("ant", 3), ProjectDemand("bee")))
     assert decide(replace(ASK, width=0), scene, STRICT).opens_at is None
 
 
 @given(st.integers(1, 9), st.integers(1, 9))
 def test_a_width_within_the_share_is_nobodys_business(cap, width):
-    scene = replace(OPEN, wishes=(Wish("ant"), Wish("bee")))
+    scene = replace(OPEN, wishes=(ProjectDemand("ant"), ProjectDemand("bee")))
     policy = Policy(default_cap=cap)
     said = too_wide(replace(ASK, width=width), scene, policy)
     assert (said is not None) == (width > share_of(scene, policy, "ant"))
@@ -204,7 +216,7 @@ def test_an_account_has_its_own_knobs_or_its_providers():
     own = found["anthropic:own"]
     assert (own.max_global, own.hard_max, own.adaptive, own.policy) == (3, 9, False, "served")
     assert (found["openai:y"].max_global, found["openai:y"].hard_max) == (5, 20)
-    assert found["z"] == Knobs(max_global=5, hard_max=10)
+    assert found["z"] == PoolConfig(max_global=5, hard_max=10)
     assert [policy.is_adaptive(pool) for pool in found] == [k.adaptive for k in found.values()]
     assert policy.adapts and not Policy().adapts
 
@@ -247,9 +259,12 @@ def claim(wanted, width=0, weight=1, *, active=1, everywhere=2):
     ],
 )
 def test_the_wishes_of_all_processes_of_a_project_are_one(claims, more, weight):
-    assert wishes_of(claims) == {"ant": Wish("ant", 1, more, weight)}
+    assert demands_in(claims) == {"ant": ProjectDemand("ant", 1, more, weight)}
 
 
 def test_projects_wish_for_themselves():
     other = Claim(Demand("p", "bee", Holder(), "", 7), 0, 0)
-    assert wishes_of([claim(1), other]) == {"ant": Wish("ant", 1, 1), "bee": Wish("bee", 0, 7)}
+    assert demands_in([claim(1), other]) == {
+        "ant": ProjectDemand("ant", 1, 1),
+        "bee": ProjectDemand("bee", 0, 7),
+    }

@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 
 from hostler.governor import holders
-from hostler.governor.holders import free_memory_mb, holder_of, is_alive, look_around, myself
-from hostler.shim import identity
+from hostler.governor.holders import current_holder, free_memory_mb, holder_of, is_alive, read_host
+from hostler.shim import processes
 from hostler.store.governor import Holder
 
 
@@ -23,11 +23,11 @@ def child():
 
 
 def of(pid: int) -> Holder:
-    return replace(myself(), pid=pid, start_ticks=identity.tree.look(pid).ticks)
+    return replace(current_holder(), pid=pid, start_ticks=processes.read_process(pid).ticks)
 
 
 def test_we_live():
-    here = look_around()
+    here = read_host()
     assert here.alive(here.holder) is True
     assert here.holder.pid == os.getpid()
 
@@ -47,14 +47,14 @@ def test_a_pid_that_passed_on_is_dead(child):
 
 
 def test_another_boot_of_this_host_is_dead_and_another_host_is_unknown():
-    assert is_alive(replace(myself(), boot_id="before")) is False
-    assert is_alive(replace(myself(), host="elsewhere", boot_id="theirs")) is None
-    assert is_alive(replace(myself(), pid_namespace="pid:[1]")) is None
+    assert is_alive(replace(current_holder(), boot_id="before")) is False
+    assert is_alive(replace(current_holder(), host="elsewhere", boot_id="theirs")) is None
+    assert is_alive(replace(current_holder(), pid_namespace="pid:[1]")) is None
 
 
 @pytest.mark.parametrize("missing", [{"host": ""}, {"boot_id": ""}])
 def test_without_an_identity_nobody_knows(missing):
-    assert is_alive(replace(myself(), **missing)) is None
+    assert is_alive(replace(current_holder(), **missing)) is None
     assert is_alive(Holder()) is None
 
 
@@ -72,7 +72,7 @@ def test_the_identity_stays_when_a_program_replaces_itself():
 
 
 def test_without_descriptors_nobody_is_taken_for_dead(child):
-    holder, gone = of(child.pid), replace(myself(), pid=2**22 + 1)
+    holder, gone = of(child.pid), replace(current_holder(), pid=2**22 + 1)
     assert is_alive(holder) is True
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
@@ -85,8 +85,8 @@ def test_without_descriptors_nobody_is_taken_for_dead(child):
 
 
 def test_an_identity_is_whole_or_none():
-    mine = identity.mine()
-    assert holder_of({**mine, "mark": "x"}) == myself()
+    mine = processes.current_identity()
+    assert holder_of({**mine, "mark": "x"}) == current_holder()
     for name in mine:
         assert holder_of({key: value for key, value in mine.items() if key != name}) is None
         assert holder_of({**mine, name: None}) is None
@@ -107,6 +107,6 @@ def test_who_has_no_identity_still_has_a_name(monkeypatch):
     def unknown():
         raise OSError("/proc does not know this process")
 
-    monkeypatch.setattr(identity, "mine", unknown)
-    assert myself() == Holder(host=os.uname().nodename, pid=os.getpid())
-    assert is_alive(myself()) is None
+    monkeypatch.setattr(processes, "current_identity", unknown)
+    assert current_holder() == Holder(host=os.uname().nodename, pid=os.getpid())
+    assert is_alive(current_holder()) is None

@@ -8,29 +8,25 @@ from datetime import timedelta
 import pytest
 from governor_yard import Yard, a_run, process
 
-from hostler.governor import (
-    Ask,
-    Denied,
-    Gate,
-    Granted,
+from hostler.governor.gates import Gate, LeaseDenied, LeaseGranted, LeaseRequest
+from hostler.governor.holders import prune
+from hostler.governor.leases import (
     LeaseLost,
-    Policy,
     attach,
     demand,
     drop_demand,
-    give_back,
-    hold,
-    lend,
-    park,
+    hold_lease,
     preview,
-    prune,
+    reacquire,
     release,
-    resume,
-    status,
-    take_back,
+    release_lease,
+    release_temporarily,
     width_warning,
 )
-from hostler.model import parse_stamp
+from hostler.governor.parking import park, resume
+from hostler.governor.policy import Policy
+from hostler.governor.status import status
+from hostler.model import parse_timestamp
 from hostler.store.governor import Holder, all_demand, find_lease
 from hostler.store.runs import RunState, add_run, change_run
 
@@ -43,7 +39,7 @@ def yard(store) -> Yard:
 
 
 def gate(answer) -> Gate:
-    assert isinstance(answer, Denied), answer
+    assert isinstance(answer, LeaseDenied), answer
     return answer.gate
 
 
@@ -67,7 +63,7 @@ def test_an_empty_pool_is_the_default_one_everywhere(yard):
         park(tx, "", tx.now() + timedelta(hours=1), "")
         assert [wish.pool for wish in all_demand(tx)] == ["anthropic"]
         assert resume(tx, "anthropic")
-        hold(tx, a_run("h", shim=SHIM))
+        hold_lease(tx, a_run("h", shim=SHIM))
         assert find_lease(tx, "h").pool == "anthropic"
 
 
@@ -162,7 +158,7 @@ def clock_of_the_yard(yard, clock, seconds):
     """Let time pass; a server has a clock of its own, and is told by old rows."""
     from sqlalchemy import update
 
-    from hostler.model import stamp
+    from hostler.model import format_timestamp
     from hostler.store.schema import demand as wishes
     from hostler.store.schema import leases
 
@@ -170,7 +166,7 @@ def clock_of_the_yard(yard, clock, seconds):
     with yard.write() as tx:
         if not tx.on_postgres:
             return
-        old = stamp(tx.now() - timedelta(seconds=seconds))
+        old = format_timestamp(tx.now() - timedelta(seconds=seconds))
         tx.execute(update(leases).values(seen_at=old, acquired_at=old))
         tx.execute(update(wishes).values(updated_at=old))
 
@@ -289,13 +285,13 @@ def test_no_agent_starts_whose_supervisor_is_unknown(yard, shim):
 def test_a_live_run_without_a_lease_gets_one_past_all_gates(yard):
     yard.take("a", "b")
     with yard.write() as tx:
-        hold(tx, a_run("c", shim=SHIM))
-        hold(tx, a_run("c", shim=SHIM))
+        hold_lease(tx, a_run("c", shim=SHIM))
+        hold_lease(tx, a_run("c", shim=SHIM))
         lease = find_lease(tx, "c")
     assert (lease.holder, lease.project) == (SHIM, "ant")
     assert gate(yard.ask("d")) is Gate.CAP
     with yard.write() as tx:
-        give_back(tx, "a")
+        release_lease(tx, "a")
     # Still above the cap, or at it: nothing is granted until below.
     assert gate(yard.ask("d")) is Gate.CAP
 
@@ -304,18 +300,18 @@ def test_a_lent_place_is_free_for_others_and_comes_back_through_the_gates(yard):
     yard.policy = Policy(default_cap=1, machine_max_agents=1)
     yard.take("parent", width=1)
     with yard.write() as tx:
-        assert lend(tx, "parent")
-        assert not lend(tx, "parent")
+        assert release_temporarily(tx, "parent")
+        assert not release_temporarily(tx, "parent")
     yard.take("child", width=1)
-    back = Ask("parent", "ant", width=1)
+    back = LeaseRequest("parent", "ant", width=1)
     with yard.write() as tx:
-        assert gate(take_back(tx, back, yard.policy, yard.here())) is Gate.MACHINE
-        give_back(tx, "child")
-        assert take_back(tx, back, yard.policy, yard.here()) == Granted("parent", "anthropic")
-        assert take_back(tx, back, yard.policy, yard.here()) == Granted("parent", "anthropic")
+        assert gate(reacquire(tx, back, yard.policy, yard.here())) is Gate.MACHINE
+        release_lease(tx, "child")
+        assert reacquire(tx, back, yard.policy, yard.here()) == LeaseGranted("parent", "anthropic")
+        assert reacquire(tx, back, yard.policy, yard.here()) == LeaseGranted("parent", "anthropic")
     assert gate(yard.ask("child", width=1)) is Gate.MACHINE
     with pytest.raises(LeaseLost), yard.write() as tx:
-        take_back(tx, Ask("nobody", "ant"), yard.policy, yard.here())
+        reacquire(tx, LeaseRequest("nobody", "ant"), yard.policy, yard.here())
 
 
 def test_a_parked_pool_opens_at_its_moment(yard, clock):
@@ -360,14 +356,14 @@ def test_no_word_closes_a_pool_for_more_than_a_month(yard):
 def test_a_no_says_since_when(yard):
     yard.take("a", "b", width=2)
     with yard.store.read() as tx:
-        newest = parse_stamp(max(find_lease(tx, name).acquired_at for name in "ab"))
+        newest = parse_timestamp(max(find_lease(tx, name).acquired_at for name in "ab"))
     assert yard.ask("c").since == newest
     yard.policy = replace(yard.policy, default_cap=9)
     assert yard.ask("c", width=2).since == newest
 
 
 def test_a_preview_answers_as_acquire_would_and_changes_nothing(yard):
-    ask = Ask("c", "ant")
+    ask = LeaseRequest("c", "ant")
     with yard.store.read() as tx:
         assert preview(tx, ask, yard.policy, yard.here()) is None
     yard.take("a", "b", holder=OTHER)
@@ -385,8 +381,8 @@ def test_a_project_that_is_too_wide_is_warned_of(yard):
     with yard.write() as tx:
         demand(tx, "", "bee", yard.here(OTHER))
         demand(tx, "", "ant", yard.here())
-        assert width_warning(tx, Ask("", "ant", width=4), yard.policy, yard.here()) is None
-        said = width_warning(tx, Ask("", "ant", width=5), yard.policy, yard.here())
+        assert width_warning(tx, LeaseRequest("", "ant", width=4), yard.policy, yard.here()) is None
+        said = width_warning(tx, LeaseRequest("", "ant", width=5), yard.policy, yard.here())
     assert "width 5" in said
     assert "is 4 (cap 8 across 2 projects)" in said
 
@@ -399,8 +395,8 @@ def test_status_shows_every_pool_that_is_named_used_or_wanted(yard):
     with yard.write() as tx:
         demand(tx, "google", "bee", yard.here(), wanted=3, weight=2)
         park(tx, "xai", tx.now() + timedelta(hours=1), "")
-        hold(tx, a_run("u", shim=SHIM))
-        lend(tx, "u")
+        hold_lease(tx, a_run("u", shim=SHIM))
+        release_temporarily(tx, "u")
         yard.unseen.add(SHIM)
     with yard.store.read() as tx:
         found = status(tx, yard.policy, yard.here())

@@ -23,11 +23,20 @@ from hypothesis.stateful import (
 from sqlalchemy import delete, update
 from test_governor_shares import one_by_one
 
-from hostler import governor
 from hostler.clock import FakeClock
-from hostler.governor import Ask, Denied, Gate, Granted, Here, Policy
-from hostler.governor.shares import ENDLESS, Wish
-from hostler.model import stamp
+from hostler.governor import holders, leases, parking
+from hostler.governor.gates import (
+    UNLIMITED,
+    Gate,
+    LeaseDenied,
+    LeaseGranted,
+    LeaseRequest,
+    ProjectDemand,
+)
+from hostler.governor.holders import HostView
+from hostler.governor.policy import Policy
+from hostler.governor.status import status as governor_status
+from hostler.model import format_timestamp
 from hostler.store import open_store
 from hostler.store.governor import Holder, all_demand, all_leases
 from hostler.store.schema import demand as demand_table
@@ -126,30 +135,32 @@ class Model:
             for one in self.places.values()
         )
 
-    def share(self, ask: Ask, now: datetime) -> int:
+    def share(self, ask: LeaseRequest, now: datetime) -> int:
         wish_ttl = timedelta(seconds=self.policy.demand_ttl_seconds)
         by_project: dict[str, list[Want]] = {}
         for (pool, project, _), want in self.wants.items():
             if pool == ask.pool and want.wanted != 0 and now - want.said < wish_ttl:
                 by_project.setdefault(project, []).append(want)
         wishes = {name: self.wish(name, ask.pool, said) for name, said in by_project.items()}
-        mine = wishes.get(ask.project, Wish(ask.project, more=1))
+        mine = wishes.get(ask.project, ProjectDemand(ask.project, more=1))
         more = None if mine.more is None else max(1, mine.more)
         active = self.count(ask.pool, ask.project)
-        wishes[ask.project] = Wish(ask.project, active, more, mine.weight)
+        wishes[ask.project] = ProjectDemand(ask.project, active, more, mine.weight)
         turn = int(now.timestamp() // self.policy.rotation_window_seconds)
         cap = self.policy.cap(ask.pool)
         return one_by_one(cap, list(wishes.values()), turn)[ask.project]
 
-    def wish(self, project: str, pool: str, said: list[Want]) -> Wish:
+    def wish(self, project: str, pool: str, said: list[Want]) -> ProjectDemand:
         more = None if any(one.wanted is None for one in said) else sum(o.wanted for o in said)
         widths = [one.width for one in said]
         if 0 not in widths:
             room = max(0, max(widths) - self.count(project=project))
-            more = min(ENDLESS if more is None else more, room)
-        return Wish(project, self.count(pool, project), more, max(one.weight for one in said))
+            more = min(UNLIMITED if more is None else more, room)
+        return ProjectDemand(
+            project, self.count(pool, project), more, max(one.weight for one in said)
+        )
 
-    def closed(self, ask: Ask, free_mb: int, now: datetime) -> Gate | None:
+    def closed(self, ask: LeaseRequest, free_mb: int, now: datetime) -> Gate | None:
         on_machine = sum(
             not one.lent and one.holder.boot_id == "boot-1" for one in self.places.values()
         )
@@ -167,7 +178,7 @@ class Model:
             return Gate.SHARE
         return None
 
-    def answer(self, ask: Ask, free_mb: int, now: datetime) -> Gate | None:
+    def answer(self, ask: LeaseRequest, free_mb: int, now: datetime) -> Gate | None:
         gate = self.closed(ask, free_mb, now)
         if gate not in COUNTING:
             return gate
@@ -199,8 +210,8 @@ class GovernorMachine(RuleBasedStateMachine):
     def now(self) -> datetime:
         return self.clock.now()
 
-    def here(self, holder: Holder, free_mb: int = PLENTY) -> Here:
-        return Here(holder, free_mb, self.model.alive)
+    def here(self, holder: Holder, free_mb: int = PLENTY) -> HostView:
+        return HostView(holder, free_mb, self.model.alive)
 
     def write(self):
         return self.store.write("admission", relaxed=True)
@@ -222,7 +233,7 @@ class GovernorMachine(RuleBasedStateMachine):
             self.say(who, pool, wanting[0], said, 1, width)
         for project in wanting:
             self.number += 1
-            ask = Ask(f"run-{self.number:03}", project, pool, width=width)
+            ask = LeaseRequest(f"run-{self.number:03}", project, pool, width=width)
             self.acquire_one(ask, self.here(who, free_mb), undone)
 
     def acquire_one(self, ask, here, undone):
@@ -230,21 +241,21 @@ class GovernorMachine(RuleBasedStateMachine):
         expected = self.model.answer(ask, free_mb, self.now)
         pruned = self.model.closed(ask, free_mb, self.now) in COUNTING
         with self.store.read() as tx:
-            foreseen = governor.preview(tx, ask, policy, here)
+            foreseen = leases.preview(tx, ask, policy, here)
         with suppress(ZeroDivisionError), self.write() as tx:
-            answer = governor.acquire(tx, ask, policy, here)
+            answer = leases.acquire(tx, ask, policy, here)
             if undone:
                 raise ZeroDivisionError
-        assert (answer.gate if isinstance(answer, Denied) else None) is expected
-        assert foreseen == (answer if isinstance(answer, Denied) else None)
+        assert (answer.gate if isinstance(answer, LeaseDenied) else None) is expected
+        assert foreseen == (answer if isinstance(answer, LeaseDenied) else None)
         if undone:
             return
         if pruned:
             self.model.prune(self.now)
-        if isinstance(answer, Granted):
+        if isinstance(answer, LeaseGranted):
             self.granted(ask, here.holder)
 
-    def granted(self, ask: Ask, who: Holder) -> None:
+    def granted(self, ask: LeaseRequest, who: Holder) -> None:
         self.model.places[ask.lease] = Place(ask.pool, ask.project, who, self.now)
         want = self.model.wants.get((ask.pool, ask.project, who))
         # A wish that was said too long ago counts no more, and is pruned as it is.
@@ -262,7 +273,7 @@ class GovernorMachine(RuleBasedStateMachine):
     def attach(self, data, shim):
         name = self.a_lease(data)
         with self.write() as tx:
-            governor.attach(tx, a_run(name, shim=shim))
+            leases.attach(tx, a_run(name, shim=shim))
         place = self.model.places[name]
         place.holder, place.seen = shim, self.now
 
@@ -271,7 +282,7 @@ class GovernorMachine(RuleBasedStateMachine):
     def release(self, data):
         name = self.a_lease(data)
         with self.write() as tx:
-            governor.release(tx, a_run(name))
+            leases.release(tx, a_run(name))
         del self.model.places[name]
 
     @rule(who=everybody, pool=pools, project=projects)
@@ -279,7 +290,7 @@ class GovernorMachine(RuleBasedStateMachine):
         self.number += 1
         name = f"held-{self.number:03}"
         with self.write() as tx:
-            governor.hold(tx, a_run(name, project, pool, shim=who))
+            leases.hold_lease(tx, a_run(name, project, pool, shim=who))
         self.model.places[name] = Place(pool, project, who, self.now)
 
     @precondition(lambda self: self.model.places)
@@ -287,7 +298,7 @@ class GovernorMachine(RuleBasedStateMachine):
     def lend(self, data):
         place = self.model.places[name := self.a_lease(data)]
         with self.write() as tx:
-            assert governor.lend(tx, name) is not place.lent
+            assert leases.release_temporarily(tx, name) is not place.lent
         place.lent = True
 
     @precondition(lambda self: any(one.lent for one in self.model.places.values()))
@@ -296,15 +307,15 @@ class GovernorMachine(RuleBasedStateMachine):
         lent = sorted(name for name, one in self.model.places.items() if one.lent)
         name = data.draw(st.sampled_from(lent))
         place = self.model.places[name]
-        ask = Ask(name, place.project, place.pool)
+        ask = LeaseRequest(name, place.project, place.pool)
         expected = self.model.answer(ask, PLENTY, self.now)
         pruned = self.model.closed(ask, PLENTY, self.now) in COUNTING
         with self.write() as tx:
-            answer = governor.take_back(tx, ask, self.model.policy, self.here(who))
-        assert (answer.gate if isinstance(answer, Denied) else None) is expected
+            answer = leases.reacquire(tx, ask, self.model.policy, self.here(who))
+        assert (answer.gate if isinstance(answer, LeaseDenied) else None) is expected
         if pruned:
             self.model.prune(self.now)
-        if isinstance(answer, Granted) and name in self.model.places:
+        if isinstance(answer, LeaseGranted) and name in self.model.places:
             self.model.places[name].lent = False
 
     @rule(
@@ -321,7 +332,7 @@ class GovernorMachine(RuleBasedStateMachine):
     def say(self, who, pool, project, wanted, weight, width):
         given = {"wanted": wanted, "weight": weight, "width": width}
         with self.write() as tx:
-            governor.demand(tx, pool, project, self.here(who), **given)
+            leases.demand(tx, pool, project, self.here(who), **given)
         if wanted is None or wanted > 0:
             self.model.wants[pool, project, who] = Want(wanted, weight, width, self.now)
         else:
@@ -330,13 +341,13 @@ class GovernorMachine(RuleBasedStateMachine):
     @rule(who=everybody, pool=pools, project=projects)
     def drop_demand(self, who, pool, project):
         with self.write() as tx:
-            governor.drop_demand(tx, pool, project, self.here(who))
+            leases.drop_demand(tx, pool, project, self.here(who))
         self.model.wants.pop((pool, project, who), None)
 
     @rule(who=ours)
     def prune(self, who):
         with self.write() as tx:
-            governor.prune(tx, self.model.policy, self.here(who))
+            holders.prune(tx, self.model.policy, self.here(who))
         self.model.prune(self.now)
         self.model.mend_closings(self.now)
         # Nothing leaks.
@@ -346,7 +357,7 @@ class GovernorMachine(RuleBasedStateMachine):
     def park(self, pool, seconds):
         until = self.now + timedelta(seconds=seconds)
         with self.write() as tx:
-            governor.park(tx, pool, until, "spent")
+            parking.park(tx, pool, until, "spent")
         # A closing that lasts longer stays.
         standing = self.model.parked_until(pool, self.now)
         if pool not in self.model.parked or standing < until:
@@ -356,7 +367,7 @@ class GovernorMachine(RuleBasedStateMachine):
     @rule(pool=pools)
     def resume(self, pool):
         with self.write() as tx:
-            governor.resume(tx, pool)
+            parking.resume(tx, pool)
         self.model.parked.pop(pool, None)
 
     # What happens to them.
@@ -395,7 +406,7 @@ class GovernorMachine(RuleBasedStateMachine):
             tx.execute(
                 update(lease_table).where(lease_table.c.lease == name).values(seen_at=garbage)
             )
-            governor.prune(tx, self.model.policy, self.here(HERE[0]))
+            holders.prune(tx, self.model.policy, self.here(HERE[0]))
         self.model.places[name].seen = self.now
         self.model.prune(self.now)
 
@@ -408,7 +419,7 @@ class GovernorMachine(RuleBasedStateMachine):
         with self.write() as tx:
             tx.execute(update(demand_table).values(weight=weight, updated_at="soon"))
             for name in PROJECTS:
-                governor.preview(tx, Ask("x", name, pool), self.model.policy, self.here(who))
+                leases.preview(tx, LeaseRequest("x", name, pool), self.model.policy, self.here(who))
             tx.execute(delete(demand_table))
         self.model.wants.clear()
 
@@ -428,7 +439,7 @@ class GovernorMachine(RuleBasedStateMachine):
                 for one in all_demand(tx)
             }
         assert leases == {
-            name: (one.pool, one.project, one.holder, one.lent, stamp(one.seen))
+            name: (one.pool, one.project, one.holder, one.lent, format_timestamp(one.seen))
             for name, one in self.model.places.items()
         }
         assert wishes == {
@@ -440,7 +451,7 @@ class GovernorMachine(RuleBasedStateMachine):
         if not hasattr(self, "model"):
             return
         with self.store.read() as tx:
-            found = governor.status(tx, self.model.policy, self.here(HERE[0]))
+            found = governor_status(tx, self.model.policy, self.here(HERE[0]))
         for pool in found.pools:
             assert sum(pool.shares.values()) <= pool.cap
 

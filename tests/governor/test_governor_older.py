@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.config import load_pools
+from hostler.config.pools import load_pools
 from hostler.errors import ConfigError, HostlerError
-from hostler.governor.caps import move_state
-from hostler.governor.older import states_in, without_state
-from hostler.governor.overlay import Breaker, Overlay, Seen, Slot
-from hostler.governor.remembering import as_text, from_text
+from hostler.governor.adaptive.model import Breaker, LeaseSlot, PoolState, RateLimitEvent
+from hostler.governor.adaptive.state import dump_state, load_state
+from hostler.governor.caps_file import move_state, states_in, without_state
 from hostler.store import Store
 from hostler.store.governor import all_overlays, put_overlay
 
@@ -40,19 +39,19 @@ STATE = {
     "probe_admitted_at": AT,
     "last_dispatch_at": AT,
 }
-MOVED = Overlay(
+MOVED = PoolState(
     dynamic_cap=3,
     settle_until=THEN,
     last_decrease_at=THEN,
     last_rate_limit_at=THEN,
     rate_limit_events=7,
-    recent_rate_limit_events=(Seen(THEN, Slot("ant", "t1")),),
+    recent_rate_limit_events=(RateLimitEvent(THEN, LeaseSlot("ant", "t1")),),
     recent_decreases=(THEN,),
     breaker_state=Breaker.HALF_OPEN,
     breaker_open_at=THEN,
     breaker_break_seconds=600.0,
     breaker_reopen_count=1,
-    probe=Slot("ant", "t2"),
+    probe=LeaseSlot("ant", "t2"),
     probe_admitted_at=THEN,
     last_dispatch_at=THEN,
 )
@@ -77,7 +76,7 @@ def test_a_file_before_any_of_this_has_no_state():
 @given(st.dictionaries(st.sampled_from(sorted(STATE)), st.none() | st.integers() | st.text()))
 def test_damaged_state_breaks_nothing_and_widens_nothing(state):
     for known in states_in({**CAPS, **state}).values():
-        assert from_text(as_text(known)) == known
+        assert load_state(dump_state(known)) == known
         if type(state.get("dynamic_cap")) is str:
             assert known.dynamic_cap == 1
 
@@ -91,7 +90,7 @@ def old_home(sqlite_database):
 
 def overlays(database):
     with closing(database.open()) as store, store.read() as tx:
-        return {pool: from_text(text) for pool, text in all_overlays(tx).items()}
+        return {pool: load_state(text) for pool, text in all_overlays(tx).items()}
 
 
 def test_a_legacy_file_migrates_into_the_anthropic_pool_with_every_field(old_home):
@@ -105,10 +104,10 @@ def test_a_legacy_file_migrates_into_the_anthropic_pool_with_every_field(old_hom
 
 
 def test_what_the_database_knows_already_is_newer(old_home):
-    newer = Overlay(dynamic_cap=5)
+    newer = PoolState(dynamic_cap=5)
     with closing(old_home.open()) as store:
         with store.write("admission") as tx:
-            put_overlay(tx, "anthropic", as_text(newer))
+            put_overlay(tx, "anthropic", dump_state(newer))
         assert move_state(old_home.home, store)
     assert overlays(old_home) == {"anthropic": newer}
 

@@ -9,28 +9,31 @@ from functools import partial
 import pytest
 from governor_yard import learning, process
 
-from hostler.governor import Ask, Granted, Here, News, acquire, give_back, hear
-from hostler.governor.overlay import Breaker, Overlay, Reason, Report, Slot, Source
-from hostler.governor.remembering import as_text, from_text
+from hostler.governor.adaptive.controller import ProviderReport, apply_report
+from hostler.governor.adaptive.model import Breaker, LeaseSlot, PoolState, Reason, Report, Source
+from hostler.governor.adaptive.state import dump_state, load_state
+from hostler.governor.gates import LeaseGranted, LeaseRequest
+from hostler.governor.holders import HostView
+from hostler.governor.leases import acquire, release_lease
 from hostler.store.governor import all_leases, find_overlay, put_overlay
 from loaded_children import CONTEXT
 
 CROWD = 8
-HALF_OPEN = Overlay(dynamic_cap=4, breaker_state=Breaker.HALF_OPEN)
+HALF_OPEN = PoolState(dynamic_cap=4, breaker_state=Breaker.HALF_OPEN)
 
 
-def here(number: int) -> Here:
-    return Here(process(number + 1), 64_000, lambda _: True, lambda: 0.5)
+def here(number: int) -> HostView:
+    return HostView(process(number + 1), 64_000, lambda _: True, lambda: 0.5)
 
 
 def learn(database, overlay, pool="anthropic"):
     with closing(database.open()) as store, store.write("admission") as tx:
-        put_overlay(tx, pool, as_text(overlay))
+        put_overlay(tx, pool, dump_state(overlay))
 
 
 def known(database, pool="anthropic"):
     with closing(database.open()) as store, store.read() as tx:
-        return from_text(find_overlay(tx, pool)), all_leases(tx)
+        return load_state(find_overlay(tx, pool)), all_leases(tx)
 
 
 def ask_at_once(database, gate, answers, number):
@@ -38,9 +41,9 @@ def ask_at_once(database, gate, answers, number):
     with closing(database.open()) as store:
         gate.wait(60)
         with store.write("admission", relaxed=True) as tx:
-            ask = Ask(f"run-{number}", f"p{number}", task_id=f"t{number}")
+            ask = LeaseRequest(f"run-{number}", f"p{number}", task_id=f"t{number}")
             answer = acquire(tx, ask, learning(4), here(number))
-    answers.put(isinstance(answer, Granted))
+    answers.put(isinstance(answer, LeaseGranted))
 
 
 def together(act, count=CROWD):
@@ -73,7 +76,7 @@ def test_half_open_admits_exactly_one_lease_under_contention(database):
     together(partial(ask_at_once, database, threading.Barrier(CROWD), answers))
     assert sorted(answers) == [False] * (CROWD - 1) + [True]
     overlay, (lease,) = known(database)
-    assert overlay.probe == Slot(lease.project, lease.task_id)
+    assert overlay.probe == LeaseSlot(lease.project, lease.task_id)
 
 
 def test_half_open_admits_exactly_one_of_many_processes(sqlite_database):
@@ -99,12 +102,12 @@ def test_two_stores_over_one_home_keep_one_dynamic_cap(database):
     def engine(number):
         with closing(database.open()) as store:
             both.wait(60)
-            slot = Slot("ant", f"t{number}")
+            slot = LeaseSlot("ant", f"t{number}")
             report = Report(slot, Source.DEATH, Reason.BURST)
             with store.write("admission", relaxed=True) as tx:
-                hear(tx, policy, "", News(slot, (report,)))
+                apply_report(tx, policy, "", ProviderReport(slot, (report,)))
             for turn in range(8):
-                ask = Ask(f"run-{number}-{turn}", "ant", task_id=f"t{number}-{turn}")
+                ask = LeaseRequest(f"run-{number}-{turn}", "ant", task_id=f"t{number}-{turn}")
                 with store.write("admission", relaxed=True) as tx:
                     acquire(tx, ask, policy, here(number))
 
@@ -124,13 +127,13 @@ def test_two_pools_at_once_never_pass_either_cap(database, rounds):
         with closing(database.open()) as store:
             for turn in range(rounds):
                 name = f"run-{number}-{turn}"
-                ask = Ask(name, f"p{number}", pool, task_id=name)
+                ask = LeaseRequest(name, f"p{number}", pool, task_id=name)
                 with store.write("admission", relaxed=True) as tx:
                     answer = acquire(tx, ask, policy, here(number))
                     most.append(sum(one.pool == pool for one in all_leases(tx)))
-                if isinstance(answer, Granted):
+                if isinstance(answer, LeaseGranted):
                     with store.write("admission", relaxed=True) as tx:
-                        give_back(tx, name, policy)
+                        release_lease(tx, name, policy)
 
     together(agent)
     assert max(most) <= 3

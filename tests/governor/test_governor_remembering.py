@@ -10,25 +10,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.governor.learned import learned
-from hostler.governor.overlay import Breaker, Knobs, Load, Overlay, Seen, Slot
-from hostler.governor.remembering import DAMAGED, as_text, from_text
+from hostler.governor.adaptive.controller import adaptive_pool
+from hostler.governor.adaptive.model import (
+    Breaker,
+    LeaseSlot,
+    PoolConfig,
+    PoolLoad,
+    PoolState,
+    RateLimitEvent,
+)
+from hostler.governor.adaptive.state import DAMAGED, dump_state, load_state
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-KNOBS = Knobs(max_global=8, adaptive=True, hard_max=16)
+KNOBS = PoolConfig(max_global=8, adaptive=True, hard_max=16)
 
 moments = st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1)).map(
     lambda at: at.replace(microsecond=at.microsecond // 1000 * 1000, tzinfo=UTC)
 )
 maybe = st.none() | moments
-slots = st.builds(Slot, st.text(max_size=9), st.text(max_size=9))
+slots = st.builds(LeaseSlot, st.text(max_size=9), st.text(max_size=9))
 numbers, seconds = st.integers(0, 99), st.floats(0, 9999)
 overlays = st.builds(
-    Overlay,
+    PoolState,
     numbers,
     *[maybe] * 4,
     numbers,
-    st.lists(st.builds(Seen, moments, slots), max_size=3).map(tuple),
+    st.lists(st.builds(RateLimitEvent, moments, slots), max_size=3).map(tuple),
     st.lists(moments, max_size=3).map(tuple),
     st.sampled_from(Breaker),
     maybe,
@@ -56,29 +63,29 @@ json_values = st.recursive(
 
 @given(overlays)
 def test_what_is_stored_is_read_again(overlay):
-    assert from_text(as_text(overlay)) == overlay
+    assert load_state(dump_state(overlay)) == overlay
 
 
 def test_nothing_known_is_no_text():
-    assert as_text(Overlay()) == "" and from_text("") == Overlay()
+    assert dump_state(PoolState()) == "" and load_state("") == PoolState()
 
 
 @given(overlays, st.dictionaries(st.text(max_size=9).map("x_{}".format), json_values))
 def test_names_that_nobody_knows_are_dropped(overlay, more):
-    raw = json.loads(as_text(overlay) or "{}")
-    assert from_text(json.dumps({**more, **raw})) == overlay
+    raw = json.loads(dump_state(overlay) or "{}")
+    assert load_state(json.dumps({**more, **raw})) == overlay
 
 
 @pytest.mark.parametrize(
     "text", ["{", "[]", "7", "null", "\0", '{"a":' * 100_000], ids=list("abcdef")
 )
 def test_a_text_that_is_none_means_as_few_agents_as_can_be(text):
-    assert from_text(text) == DAMAGED
-    known = learned(KNOBS, text, NOW, Load(0, True))
+    assert load_state(text) == DAMAGED
+    known = adaptive_pool(KNOBS, text, NOW, PoolLoad(0, True))
     assert known.cap == 1 and known.overlay.damaged_at == NOW
 
 
-OPEN = Overlay(
+OPEN = PoolState(
     dynamic_cap=4,
     breaker_state=Breaker.OPEN,
     breaker_open_at=NOW,
@@ -87,40 +94,42 @@ OPEN = Overlay(
 )
 
 
-@given(st.integers(1, len(as_text(OPEN)) - 1))
+@given(st.integers(1, len(dump_state(OPEN)) - 1))
 def test_a_text_that_was_cut_off_lets_nobody_in_for_as_long_as_a_break_may_last(cut):
-    known = learned(KNOBS, as_text(OPEN)[:cut], NOW, Load(0, True))
+    known = adaptive_pool(KNOBS, dump_state(OPEN)[:cut], NOW, PoolLoad(0, True))
     assert known.shut.until == NOW + timedelta(hours=1) and known.cap == 1
     # It is stored so, and passes; whoever is answered then ends the damage too.
-    later = learned(KNOBS, as_text(known.overlay), NOW + timedelta(hours=1), Load(0, True))
+    later = adaptive_pool(
+        KNOBS, dump_state(known.overlay), NOW + timedelta(hours=1), PoolLoad(0, True)
+    )
     assert later.shut is None and later.overlay.damaged_at == NOW
-    probing = from_text(later.after_start(Slot("ant", "t1"), 0.5))
-    assert learned(KNOBS, as_text(probing), later.now, Load(1, True)).shut is not None
-    done = later.control.released(KNOBS, probing, later.now, Slot("ant", "t1"), reached=True)
+    probing = load_state(later.after_start(LeaseSlot("ant", "t1"), 0.5))
+    assert adaptive_pool(KNOBS, dump_state(probing), later.now, PoolLoad(1, True)).shut is not None
+    done = later.control.released(KNOBS, probing, later.now, LeaseSlot("ant", "t1"), reached=True)
     assert (done.breaker_state, done.damaged_at) == (Breaker.CLOSED, None)
 
 
 def test_an_open_breaker_without_its_moment_and_length_has_just_opened():
-    known = learned(KNOBS, '{"breaker_state":"open"}', NOW, Load(0, True))
+    known = adaptive_pool(KNOBS, '{"breaker_state":"open"}', NOW, PoolLoad(0, True))
     assert known.shut.until == NOW + timedelta(seconds=KNOBS.break_seconds)
 
 
 def test_damage_of_one_value_is_remembered_and_that_of_nothing_is_not():
-    assert from_text('{"dynamic_cap": "many", "growth": 2}').damaged_at is not None
-    assert from_text('{"dynamic_cap": 3, "growth": 2}').damaged_at is None
+    assert load_state('{"dynamic_cap": "many", "growth": 2}').damaged_at is not None
+    assert load_state('{"dynamic_cap": 3, "growth": 2}').damaged_at is None
 
 
-@given(overlays, st.sampled_from([one.name for one in fields(Overlay)]), json_values)
+@given(overlays, st.sampled_from([one.name for one in fields(PoolState)]), json_values)
 def test_nothing_that_is_stored_breaks_a_rule(overlay, name, garbage):
-    raw = {**json.loads(as_text(overlay) or "{}"), name: garbage}
-    known = learned(KNOBS, json.dumps(raw), NOW, Load(1, True))
+    raw = {**json.loads(dump_state(overlay) or "{}"), name: garbage}
+    known = adaptive_pool(KNOBS, json.dumps(raw), NOW, PoolLoad(1, True))
     assert 1 <= known.cap <= KNOBS.hard_max
-    assert from_text(as_text(known.overlay)) == known.overlay
+    assert load_state(dump_state(known.overlay)) == known.overlay
 
 
 @given(json_values)
 def test_a_damaged_cap_is_the_lowest_and_a_damaged_breaker_is_open(garbage):
-    known = from_text(json.dumps({"dynamic_cap": garbage, "breaker_state": garbage}))
+    known = load_state(json.dumps({"dynamic_cap": garbage, "breaker_state": garbage}))
     if type(garbage) is not int or garbage < 0:
         assert known.dynamic_cap == 1
     if garbage not in ("", "open", "half-open"):
@@ -128,24 +137,24 @@ def test_a_damaged_cap_is_the_lowest_and_a_damaged_breaker_is_open(garbage):
 
 
 def test_a_breaker_of_which_all_is_lost_stays_open_for_as_long_as_it_may():
-    known = learned(KNOBS, '{"breaker_state": 7}', NOW, Load(0, True))
+    known = adaptive_pool(KNOBS, '{"breaker_state": 7}', NOW, PoolLoad(0, True))
     assert known.shut.until == NOW + timedelta(seconds=3600)
 
 
 @pytest.mark.parametrize("name", ["breaker_open_at", "probe", "probe_admitted_at"])
 def test_a_breaker_of_which_a_part_is_lost_has_just_opened(name):
     tries = replace(
-        Overlay(dynamic_cap=1),
+        PoolState(dynamic_cap=1),
         breaker_state=Breaker.HALF_OPEN,
         breaker_open_at=NOW,
         breaker_break_seconds=300.0,
-        probe=Slot("ant", "t1"),
+        probe=LeaseSlot("ant", "t1"),
         probe_admitted_at=NOW,
     )
-    raw = {**json.loads(as_text(tries)), name: 7}
-    known = learned(KNOBS, json.dumps(raw), NOW + timedelta(hours=1), Load(0, True))
+    raw = {**json.loads(dump_state(tries)), name: 7}
+    known = adaptive_pool(KNOBS, json.dumps(raw), NOW + timedelta(hours=1), PoolLoad(0, True))
     assert known.overlay.breaker_state is Breaker.OPEN
     assert known.shut.until == NOW + timedelta(hours=1, seconds=300)
     # It is stored so, and passes.
     later = known.now + timedelta(seconds=301)
-    assert learned(KNOBS, as_text(known.overlay), later, Load(0, True)).shut is None
+    assert adaptive_pool(KNOBS, dump_state(known.overlay), later, PoolLoad(0, True)).shut is None

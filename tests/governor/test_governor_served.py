@@ -10,34 +10,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pool_traces import Pool, knobs, traces
 
-from hostler.governor.controls import CONTROLS
-from hostler.governor.overlay import (
+from hostler.governor.adaptive.controller import POLICIES
+from hostler.governor.adaptive.model import (
     Announced,
     Breaker,
-    Knobs,
-    Overlay,
+    LeaseSlot,
+    PoolConfig,
+    PoolState,
     Reason,
     Report,
-    Slot,
     Source,
 )
-from hostler.governor.served import DEAF_AFTER, LARGEST_STEP, PAUSE
+from hostler.governor.adaptive.served import MAX_STEP, PAUSE, UNRESPONSIVE_AFTER
 
-SERVED = CONTROLS["served"]
-ANT, BEE = Slot("ant", "1"), Slot("bee", "1")
+SERVED = POLICIES["served"]
+ANT, BEE = LeaseSlot("ant", "1"), LeaseSlot("bee", "1")
 LIVE = Report(ANT, Source.LIVE, Reason.BURST)
 
 
 def pool(cap: int = 8, active: int | None = None, hard_max: int = 64) -> Pool:
-    yard = Pool(SERVED, Knobs(max_global=cap, adaptive=True, hard_max=hard_max))
-    yard.live = [Slot("ant", str(number)) for number in range(cap if active is None else active)]
+    yard = Pool(SERVED, PoolConfig(max_global=cap, adaptive=True, hard_max=hard_max))
+    yard.live = [
+        LeaseSlot("ant", str(number)) for number in range(cap if active is None else active)
+    ]
     yard.look()
     return yard
 
 
 def fill(yard: Pool) -> None:
     """As many agents as there may be."""
-    yard.live = [Slot("ant", str(number)) for number in range(yard.cap)]
+    yard.live = [LeaseSlot("ant", str(number)) for number in range(yard.cap)]
 
 
 def minute(yard: Pool, answers: int, *, refusals: int = 0, deaths: int = 0) -> None:
@@ -72,7 +74,7 @@ def deaf(yard: Pool) -> None:
     """Nobody is answered for a while."""
     for _ in range(4):
         yard.limit(LIVE)
-        yard.wait(DEAF_AFTER.total_seconds() / 3)
+        yard.wait(UNRESPONSIVE_AFTER.total_seconds() / 3)
     assert state(yard) is Breaker.OPEN
 
 
@@ -136,7 +138,7 @@ def test_growth_is_one_a_minute_and_then_faster():
         fill(yard)
     steps = [after - before for before, after in pairwise(caps)]
     assert steps[:3] == [1, 1, 1] and steps == sorted(steps)
-    assert 1 < steps[-1] <= LARGEST_STEP
+    assert 1 < steps[-1] <= MAX_STEP
 
 
 @pytest.mark.parametrize(("waiting", "active"), [(False, 8), (True, 7)])
@@ -321,9 +323,9 @@ def test_a_probe_that_ends_without_being_heard_of(reached, then):
 
 @pytest.mark.parametrize("reason", [Reason.QUOTA, Reason.BILLING])
 def test_used_up_windows_and_bills_are_left_to_the_parking(reason):
-    yard = Pool(SERVED, Knobs(adaptive=True))
+    yard = Pool(SERVED, PoolConfig(adaptive=True))
     yard.limit(Report(ANT, Source.DEATH, reason))
-    assert yard.overlay == Overlay()
+    assert yard.overlay == PoolState()
 
 
 def test_what_ran_while_nobody_looked_is_not_guessed():
@@ -348,11 +350,11 @@ def test_only_refusals_and_announcements_lower_the_cap(knobs, trace):
 @given(st.integers(-5, 10**6), st.booleans())
 def test_a_damaged_count_of_steps_does_no_harm(growth, told):
     yard = pool(8)
-    yard.overlay = Overlay(
+    yard.overlay = PoolState(
         growth=growth, announced_at=yard.now if told else None, looked_at=yard.now
     )
     yard.look()
-    assert 8 <= yard.cap <= 8 + LARGEST_STEP
+    assert 8 <= yard.cap <= 8 + MAX_STEP
 
 
 def test_a_probe_that_ends_well_ends_the_deafness_too():
@@ -360,7 +362,7 @@ def test_a_probe_that_ends_well_ends_the_deafness_too():
     yard = pool(4)
     for _ in range(4):
         yard.limit(LIVE)
-        yard.wait(DEAF_AFTER.total_seconds() / 2)
+        yard.wait(UNRESPONSIVE_AFTER.total_seconds() / 2)
     assert yard.overlay.breaker_state is Breaker.OPEN
     yard.live = []
     yard.wait(300)

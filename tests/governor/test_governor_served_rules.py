@@ -11,37 +11,37 @@ import pytest
 from pool_traces import Pool
 
 from hostler.clock import FakeClock
-from hostler.governor.checks import caps_move
-from hostler.governor.controls import CONTROLS
-from hostler.governor.overlay import (
+from hostler.governor.adaptive.controller import POLICIES
+from hostler.governor.adaptive.model import (
     Announced,
     Breaker,
-    Knobs,
-    Overlay,
+    LeaseSlot,
+    PoolConfig,
+    PoolState,
     Reason,
     Report,
-    Slot,
     Source,
 )
-from hostler.governor.remembering import as_text
-from hostler.health import Context, Status
+from hostler.governor.adaptive.state import dump_state
+from hostler.governor.checks import caps_move
+from hostler.health import CheckContext, CheckStatus
 from hostler.store.governor import put_overlay
 
-ANT = Slot("ant", "0")
+ANT = LeaseSlot("ant", "0")
 LIVE = Report(ANT, Source.LIVE, Reason.BURST)
 
 
 def pool(policy: str, cap: int, **more: float) -> Pool:
     """A pool in which as many run as may, and nobody waits."""
-    knobs = Knobs(max_global=cap, adaptive=True, hard_max=200, policy=policy, **more)
-    yard = Pool(CONTROLS[policy], knobs, waiting=False)
+    knobs = PoolConfig(max_global=cap, adaptive=True, hard_max=200, policy=policy, **more)
+    yard = Pool(POLICIES[policy], knobs, waiting=False)
     crowd(yard, cap)
     yard.look()
     return yard
 
 
 def crowd(yard: Pool, number: int) -> None:
-    yard.live = [Slot("ant", str(one)) for one in range(number)]
+    yard.live = [LeaseSlot("ant", str(one)) for one in range(number)]
 
 
 def minute(yard: Pool, answers: int, refusals: int = 0) -> None:
@@ -110,7 +110,7 @@ def test_while_more_than_a_fifth_come_or_go_no_pace_is_learned(joined, pace):
     for look in range(12):
         yard.wait(5)
         if look == 11:
-            yard.live += [Slot("bee", str(one)) for one in range(joined)]
+            yard.live += [LeaseSlot("bee", str(one)) for one in range(joined)]
         yard.look()
     assert yard.overlay.agent_rate == pytest.approx(pace, rel=0.02)
 
@@ -163,7 +163,7 @@ def thrice_lowered(**more: float) -> Pool:
     """Opened by three decreases in a row, at a cap of two."""
     yard = pool("aimd", 16, settle_seconds=0.0, **more)
     for number in range(3):
-        yard.die(Slot("ant", str(number % 2)))
+        yard.die(LeaseSlot("ant", str(number % 2)))
         yard.wait(1)
     assert (yard.overlay.breaker_state, yard.cap) == (Breaker.OPEN, 2)
     return yard
@@ -194,18 +194,18 @@ def test_decreases_that_opened_the_breaker_do_not_open_it_again():
 # What doctor says.
 
 
-@pytest.mark.parametrize(("minutes", "status"), [(29, Status.OK), (31, Status.WARNING)])
+@pytest.mark.parametrize(("minutes", "status"), [(29, CheckStatus.OK), (31, CheckStatus.WARNING)])
 def test_a_cap_at_its_floor_is_pinned_after_half_an_hour(sqlite_database, minutes, status):
     clock = FakeClock()
     caps = {"max_global_agents": 4, "adaptive": True}
     path = sqlite_database.home / "governor.json"
     path.write_text(json.dumps({"pools": {"anthropic": caps}}))
-    lowered = Overlay(
+    lowered = PoolState(
         dynamic_cap=1,
         last_decrease_at=clock.now() - timedelta(minutes=minutes),
         settle_until=clock.now() + timedelta(minutes=1),
     )
     with closing(sqlite_database.open()) as store, store.write("admission") as tx:
-        put_overlay(tx, "anthropic", as_text(lowered))
-    (found,) = caps_move(Context(sqlite_database.home, None, clock))
+        put_overlay(tx, "anthropic", dump_state(lowered))
+    (found,) = caps_move(CheckContext(sqlite_database.home, None, clock))
     assert found.status is status

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.governor.shares import ENDLESS, Wish, circle_of, shares, turn_at
+from hostler.governor.gates import UNLIMITED, ProjectDemand, circle_of, shares, turn_at
 
 NAMES = ["ant", "bee", "cat", "dog", "elk", "fox"]
 turns = st.integers(-1000, 10**9)
@@ -21,7 +21,7 @@ any_weight = st.integers(1, 4)
 def wishes(more=any_more, weight=any_weight, most=6):
     one = st.tuples(st.integers(0, 4), more, weight)
     return st.lists(one, max_size=most).map(
-        lambda given: [Wish(name, *rest) for name, rest in zip(NAMES, given, strict=False)]
+        lambda given: [ProjectDemand(name, *rest) for name, rest in zip(NAMES, given, strict=False)]
     )
 
 
@@ -44,17 +44,17 @@ def test_shares_sum_to_what_there_is_or_to_what_is_wanted(cap, wanted, turn):
 
 @given(st.integers(0, 30), st.lists(st.sampled_from(NAMES), unique=True, min_size=1), turns)
 def test_with_unknown_wishes_it_is_the_strict_formula(cap, names, turn):
-    assert shares(cap, [Wish(name) for name in names], turn) == strict(cap, names, turn)
+    assert shares(cap, [ProjectDemand(name) for name in names], turn) == strict(cap, names, turn)
 
 
 @given(st.integers(0, 30), st.lists(st.sampled_from(NAMES), unique=True, min_size=1), turns,
        st.integers(2, 9))  # fmt: skip
 def test_equal_weights_are_as_good_as_none(cap, names, turn, weight):
-    heavy = [Wish(name, weight=weight) for name in names]
+    heavy = [ProjectDemand(name, weight=weight) for name in names]
     assert shares(cap, heavy, turn) == strict(cap, names, turn)
 
 
-def fairest(cap: int, wanted: list[Wish]) -> list[int]:
+def fairest(cap: int, wanted: list[ProjectDemand]) -> list[int]:
     """Brute force: of all ways to give away as much as possible, the least gets the most, …"""
     totals = [min(wish.total, cap) for wish in wanted]
     given = min(cap, sum(totals))
@@ -67,7 +67,7 @@ def test_no_other_way_is_fairer(cap, wanted, turn):
     assert sorted(shares(cap, wanted, turn).values()) == fairest(cap, wanted)
 
 
-def one_by_one(cap: int, wanted: list[Wish], turn: int) -> dict[str, int]:
+def one_by_one(cap: int, wanted: list[ProjectDemand], turn: int) -> dict[str, int]:
     """The words of the rule, slot by slot, without short cuts."""
     wanted = sorted(wanted, key=lambda wish: wish.project)
     places = circle_of(tuple(wish.weight for wish in wanted))
@@ -93,7 +93,7 @@ def test_whole_rounds_are_a_short_cut_and_nothing_else(cap, wanted, turn):
 
 @given(st.integers(1, 20), st.lists(st.integers(1, 6), min_size=1, max_size=5), turns)
 def test_over_all_turns_everybody_gets_exactly_its_weight(cap, weights, turn):
-    wanted = [Wish(NAMES[index], weight=weight) for index, weight in enumerate(weights)]
+    wanted = [ProjectDemand(NAMES[index], weight=weight) for index, weight in enumerate(weights)]
     circle = len(circle_of(tuple(weights)))
     dealt = [shares(cap, wanted, turn + step) for step in range(circle)]
     for wish in wanted:
@@ -103,7 +103,7 @@ def test_over_all_turns_everybody_gets_exactly_its_weight(cap, weights, turn):
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.integers(1, 40), turns)
 def test_in_each_turn_nobody_is_far_from_its_part(weights, cap, turn):
-    wanted = [Wish(NAMES[index], weight=weight) for index, weight in enumerate(weights)]
+    wanted = [ProjectDemand(NAMES[index], weight=weight) for index, weight in enumerate(weights)]
     dealt = shares(cap, wanted, turn)
     for wish in wanted:
         assert abs(dealt[wish.project] - cap * wish.weight / sum(weights)) < max(2, len(weights))
@@ -130,13 +130,15 @@ def test_who_leaves_takes_nothing_from_the_others_in_whole_slots(cap, wanted, tu
 
 
 def test_a_wish_for_nothing_and_a_damaged_one_get_nothing():
-    assert shares(8, [Wish("a", 0, 0), Wish("b", 0, -3), Wish("c", weight=-1)], 0) == {
+    assert shares(
+        8, [ProjectDemand("a", 0, 0), ProjectDemand("b", 0, -3), ProjectDemand("c", weight=-1)], 0
+    ) == {
         "a": 0,
         "b": 0,
         "c": 8,
     }
     assert shares(8, [], 5) == {}
-    assert Wish("a").total == ENDLESS
+    assert ProjectDemand("a").total == UNLIMITED
 
 
 @pytest.mark.parametrize(

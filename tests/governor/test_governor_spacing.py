@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pool_traces import Pool
 
-from hostler.governor.controls import CONTROLS
-from hostler.governor.overlay import Knobs, Slot
+from hostler.governor.adaptive.controller import POLICIES
+from hostler.governor.adaptive.model import LeaseSlot, PoolConfig
 
-AIMD = CONTROLS["aimd"]
-ANT, BEE = Slot("ant", "1"), Slot("bee", "1")
+AIMD = POLICIES["aimd"]
+ANT, BEE = LeaseSlot("ant", "1"), LeaseSlot("bee", "1")
 
 
 def pool(**more: float) -> Pool:
-    return Pool(AIMD, Knobs(adaptive=True, **more))
+    return Pool(AIMD, PoolConfig(adaptive=True, **more))
 
 
 def test_smoothing_denies_a_second_start_inside_the_interval_and_denials_do_not_move_the_clock():
@@ -43,7 +43,7 @@ def test_no_interval_is_no_distance():
 
 
 def test_a_probe_is_exempt_and_moves_no_clock():
-    yard = Pool(AIMD, Knobs(max_global=1, adaptive=True, break_seconds=1.0))
+    yard = Pool(AIMD, PoolConfig(max_global=1, adaptive=True, break_seconds=1.0))
     assert yard.start(ANT, roll=0.9)
     dispatched = yard.overlay.last_dispatch_at
     yard.die(ANT)

@@ -8,12 +8,13 @@ from datetime import timedelta
 import pytest
 from governor_yard import Yard, process
 
-from hostler.governor import Ask, Gate, Granted, give_back, park
-from hostler.governor.waiting import Waiter
+from hostler.governor.gates import Gate, LeaseGranted, LeaseRequest
+from hostler.governor.leases import LeaseWaiter, release_lease
+from hostler.governor.parking import park
 from hostler.store.governor import all_demand
 
 ME, OTHER = process(1), process(2)
-ASK = Ask("ours", "ant", width=2, weight=3)
+ASK = LeaseRequest("ours", "ant", width=2, weight=3)
 
 
 class Waiting(threading.Thread):
@@ -23,7 +24,7 @@ class Waiting(threading.Thread):
         super().__init__(daemon=True)
         self.heard: list[Gate] = []
         self.answer = None
-        self.waiter = Waiter(
+        self.waiter = LeaseWaiter(
             yard.store, clock, lambda: yard.policy, lambda: yard.here(ME), self.hear
         )
 
@@ -53,10 +54,10 @@ def wishes(yard):
 
 def test_a_free_place_is_had_at_once_and_leaves_no_wish(yard, clock):
     with yard.write() as tx:
-        give_back(tx, "a")
+        release_lease(tx, "a")
     one = Waiting(yard, clock)
     one.run()
-    assert (one.answer, one.heard, wishes(yard)) == (Granted("ours", "anthropic"), [], [])
+    assert (one.answer, one.heard, wishes(yard)) == (LeaseGranted("ours", "anthropic"), [], [])
 
 
 def test_a_commit_wakes_who_waits(yard, clock):
@@ -66,8 +67,8 @@ def test_a_commit_wakes_who_waits(yard, clock):
     (wish,) = wishes(yard)
     assert (wish.project, wish.wanted, wish.weight, wish.width) == ("ant", 1, 3, 2)
     with yard.write() as tx:
-        give_back(tx, "a")
-    assert one.end() == Granted("ours", "anthropic")
+        release_lease(tx, "a")
+    assert one.end() == LeaseGranted("ours", "anthropic")
     assert set(one.heard) == {Gate.CAP}
     assert wishes(yard) == []
 
@@ -78,7 +79,7 @@ def test_a_death_is_noticed_though_nobody_tells(yard, clock):
     clock.wait_for_waiters()
     yard.dead.add(OTHER)
     clock.advance(1)
-    assert one.end() == Granted("ours", "anthropic")
+    assert one.end() == LeaseGranted("ours", "anthropic")
     assert yard.leases() == ["ours"]
 
 
@@ -95,8 +96,8 @@ def test_a_wish_is_said_again_before_it_is_too_old(yard, clock):
     clock.wait_for_waiters()
     clock.advance(401)
     with yard.write() as tx:
-        give_back(tx, "b")
-    assert one.end() == Granted("ours", "anthropic")
+        release_lease(tx, "b")
+    assert one.end() == LeaseGranted("ours", "anthropic")
 
 
 def test_each_closed_gate_is_told(yard, clock):
@@ -107,9 +108,9 @@ def test_each_closed_gate_is_told(yard, clock):
     clock.wait_for_waiters()
     clock.advance(0.5)
     with yard.write() as tx:
-        give_back(tx, "a")
-        give_back(tx, "b")
-    assert one.end() == Granted("ours", "anthropic")
+        release_lease(tx, "a")
+        release_lease(tx, "b")
+    assert one.end() == LeaseGranted("ours", "anthropic")
     assert one.heard[0] is Gate.PARKED
 
 
@@ -120,7 +121,7 @@ def test_an_error_ends_the_wait_and_takes_the_wish_back(yard, clock):
         assert len(wishes(yard)) == 1
         raise KeyboardInterrupt
 
-    one.waiter = Waiter(yard.store, clock, lambda: yard.policy, lambda: yard.here(ME), stop)
+    one.waiter = LeaseWaiter(yard.store, clock, lambda: yard.policy, lambda: yard.here(ME), stop)
     with pytest.raises(KeyboardInterrupt):
         one.run()
     assert wishes(yard) == []

@@ -9,60 +9,91 @@ from types import SimpleNamespace
 
 import pytest
 
-from hostler.config import Agent, PoolCaps
-from hostler.config.settings import Runtime
+from hostler.config.pools import PoolCaps
+from hostler.config.settings import Agent, Runtime
 from hostler.errors import ConfigError, HostlerError
-from hostler.governor import learned as learned_module
-from hostler.governor import learning, leasing, parking, pruning, waiting, wishing
-from hostler.governor.believed import believed, longest_break, longest_gate, longest_spacing
-from hostler.governor.caps import _refuse_nonsense
-from hostler.governor.errors import LeaseLost
-from hostler.governor.gates import (
-    SHARED_BY,
-    UNTIL_RESUMED,
-    Ask,
-    Closed,
-    Denied,
-    Gate,
-    Granted,
-    Scene,
-    SharedBy,
-    decide,
-    share_of,
-    too_wide,
+from hostler.governor import holders, leases, parking
+from hostler.governor.adaptive import controller
+from hostler.governor.adaptive import controller as learned_module
+from hostler.governor.adaptive.controller import (
+    AdaptivePool,
+    OptionalPolicy,
+    ProviderReport,
+    adaptive_pool,
+    after,
+    policy_for,
+    pool_load,
+    slot_of,
+    slots_in,
 )
-from hostler.governor.learned import Learned, control_of, learned, load_of, slot_of, slots_of
-from hostler.governor.learning import News, after
-from hostler.governor.leasing import COUNTING, closed_since
-from hostler.governor.moments import age_of, deadline, is_off, readable
-from hostler.governor.overlay import (
+from hostler.governor.adaptive.model import (
     Announced,
     Breaker,
-    Knobs,
-    Load,
-    Overlay,
+    ClosedGate,
+    LeaseSlot,
+    PoolConfig,
+    PoolLoad,
+    PoolState,
+    RateLimitEvent,
     Reason,
     Report,
-    Seen,
-    Shut,
-    Slot,
     Source,
 )
-from hostler.governor.parking import LONGEST, closed
-from hostler.governor.policy import Policy, knobs_of, policy_of
-from hostler.governor.pools import named_by_hand, pool_key, pool_of, provider_of
-from hostler.governor.pruning import Survey, is_stale, judged, lease_ended, silent_ends, wish_ended
-from hostler.governor.remembering import as_text, from_text
-from hostler.governor.shares import ENDLESS, Wish, circle_of, shares, turn_at
-from hostler.governor.switched import Switched
-from hostler.model import stamp
+from hostler.governor.adaptive.state import (
+    dump_state,
+    load_state,
+    max_break,
+    max_gate,
+    max_spacing,
+    sanitize,
+)
+from hostler.governor.caps_file import _refuse_nonsense
+from hostler.governor.gates import (
+    SHARED_BY,
+    UNLIMITED,
+    UNTIL_RESUMED,
+    Gate,
+    GateInputs,
+    LeaseDenied,
+    LeaseGranted,
+    LeaseRequest,
+    ParkedPool,
+    ProjectDemand,
+    SharedBy,
+    circle_of,
+    decide,
+    share_of,
+    shares,
+    too_wide,
+    turn_at,
+)
+from hostler.governor.holders import (
+    PruneSurvey,
+    demand_ended,
+    is_stale,
+    judge_holders,
+    lease_ended,
+    silent_ends,
+)
+from hostler.governor.leases import COUNTING, LeaseLost, closed_since
+from hostler.governor.parking import MAX_PARK, age_of, closed, deadline, is_off, readable_time
+from hostler.governor.policy import (
+    Policy,
+    checked_pool_name,
+    policy_of,
+    pool_config,
+    pool_key,
+    pool_of,
+    provider_of,
+)
+from hostler.model import format_timestamp
 from hostler.store.governor import Demand, Holder, Lease, Parked
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-KNOBS = Knobs(max_global=8, adaptive=True, hard_max=16)
-A = Slot("a", "t1")
-ASK = Ask("run-1", "ant", "anthropic", width=3)
-SCENE = Scene(NOW, "anthropic", 0, 0, 0, 0, 4000, (Wish("ant", 0, 1),))
+KNOBS = PoolConfig(max_global=8, adaptive=True, hard_max=16)
+A = LeaseSlot("a", "t1")
+ASK = LeaseRequest("run-1", "ant", "anthropic", width=3)
+SCENE = GateInputs(NOW, "anthropic", 0, 0, 0, 0, 4000, (ProjectDemand("ant", 0, 1),))
 POLICY = Policy(default_cap=4, machine_max_agents=5)
 
 
@@ -77,7 +108,7 @@ def ahead(seconds: float) -> datetime:
 # -- gates -----------------------------------------------------------------------------------------
 
 
-def denied(policy=POLICY, ask=ASK, **more) -> Denied | None:
+def denied(policy=POLICY, ask=ASK, **more) -> LeaseDenied | None:
     return decide(ask, replace(SCENE, **more), policy)
 
 
@@ -102,7 +133,7 @@ def test_a_pool_is_full_at_its_cap():
     full = denied(in_pool=4)
     assert (full.gate, full.found, full.allowed) == (Gate.CAP, 4, 4)
     assert "governor set --provider anthropic --max-global N" in full.remedy
-    known = Learned(KNOBS, Overlay(dynamic_cap=4), "", NOW)
+    known = AdaptivePool(KNOBS, PoolState(dynamic_cap=4), "", NOW)
     assert "up to 16" in denied(in_pool=4, learned=known).remedy
 
 
@@ -116,7 +147,7 @@ def test_a_project_is_full_at_its_width_and_a_width_of_none_is_none():
 
 
 def test_a_project_is_full_at_its_share():
-    wishes = (Wish("ant"), Wish("bee"))
+    wishes = (ProjectDemand("ant"), ProjectDemand("bee"))
     assert denied(wishes=wishes, own_in_pool=1) is None
     full = denied(wishes=wishes, own_in_pool=2)
     assert (full.gate, full.found, full.allowed) == (Gate.SHARE, 2, 2)
@@ -125,7 +156,7 @@ def test_a_project_is_full_at_its_share():
 
 def test_the_rotation_brings_another_slot_when_it_is_ones_turn():
     policy = replace(POLICY, default_cap=3, rotation_window_seconds=60)
-    wishes = (Wish("ant"), Wish("bee"))
+    wishes = (ProjectDemand("ant"), ProjectDemand("bee"))
     turns = [
         denied(policy, wishes=wishes, own_in_pool=1, now=ahead(60 * turn)) for turn in range(2)
     ]
@@ -137,7 +168,7 @@ def test_the_rotation_brings_another_slot_when_it_is_ones_turn():
 
 
 def test_an_opening_is_looked_for_a_hundred_turns_ahead():
-    wishes = (Wish("ant"), *(Wish(f"x{number:03d}") for number in range(101)))
+    wishes = (ProjectDemand("ant"), *(ProjectDemand(f"x{number:03d}") for number in range(101)))
     policy = replace(POLICY, default_cap=1)
     # The one slot is the first project's in every 102nd turn.
     turn = turn_at(NOW.timestamp(), 60)
@@ -151,39 +182,39 @@ def test_an_opening_is_looked_for_a_hundred_turns_ahead():
 
 
 def test_a_width_over_the_share_is_told_and_a_quiet_project_is_not_too_wide():
-    wishes = (Wish("ant", 0, 0), Wish("bee"))
+    wishes = (ProjectDemand("ant", 0, 0), ProjectDemand("bee"))
     scene = replace(SCENE, wishes=wishes)
     assert too_wide(replace(ASK, width=2), scene, POLICY) is None
     words = too_wide(replace(ASK, width=3), scene, POLICY)
     assert "width 3" in words and "is 2 (cap 4 across 2 projects)" in words
-    alone = too_wide(replace(ASK, width=5), replace(SCENE, wishes=(Wish("ant"),)), POLICY)
+    alone = too_wide(replace(ASK, width=5), replace(SCENE, wishes=(ProjectDemand("ant"),)), POLICY)
     assert "is 4 (cap 4 across 1 project)" in alone
     assert share_of(scene, POLICY, "bee") == 4
     # What others do not want is left to it.
-    modest = replace(SCENE, wishes=(Wish("ant", 0, 0), Wish("bee", 0, 1)))
+    modest = replace(SCENE, wishes=(ProjectDemand("ant", 0, 0), ProjectDemand("bee", 0, 1)))
     assert too_wide(replace(ASK, width=3), modest, POLICY) is None
     assert "is 3 (" in too_wide(replace(ASK, width=4), modest, POLICY)
 
 
 def test_a_parked_pool_opens_at_its_moment():
-    shut = denied(parked=Closed(ahead(1), ago(5), "Spent."))
+    shut = denied(parked=ParkedPool(ahead(1), ago(5), "Spent."))
     assert (shut.gate, shut.since, shut.opens_at) == (Gate.PARKED, ago(5), ahead(1))
     assert shut.what == "Pool anthropic is closed until 2026-03-01 12:00:01 UTC: Spent."
-    assert denied(parked=Closed(NOW, None, "")) is None
-    endless = denied(parked=Closed(UNTIL_RESUMED, None, ""))
+    assert denied(parked=ParkedPool(NOW, None, "")) is None
+    endless = denied(parked=ParkedPool(UNTIL_RESUMED, None, ""))
     assert endless.opens_at is None and "until an operator opens it." in endless.what
     assert datetime(9999, 1, 1, tzinfo=UTC) == UNTIL_RESUMED
 
 
 def test_a_policy_closes_its_own_gate_with_a_remedy():
-    class Held(Learned):
-        shut = Shut("limit", "it asks to wait", ago(1), ahead(9))
+    class Held(AdaptivePool):
+        shut = ClosedGate("limit", "it asks to wait", ago(1), ahead(9))
 
-    held = denied(learned=Held(KNOBS, Overlay(), "", NOW))
+    held = denied(learned=Held(KNOBS, PoolState(), "", NOW))
     assert (held.gate, held.since, held.opens_at) == (Gate.LIMIT, ago(1), ahead(9))
     assert held.what == "Pool anthropic is held back: it asks to wait."
-    broken = Overlay(breaker_state=Breaker.OPEN, breaker_open_at=NOW, breaker_break_seconds=9.0)
-    remedy = denied(learned=Learned(KNOBS, broken, "", NOW)).remedy
+    broken = PoolState(breaker_state=Breaker.OPEN, breaker_open_at=NOW, breaker_break_seconds=9.0)
+    remedy = denied(learned=AdaptivePool(KNOBS, broken, "", NOW)).remedy
     assert remedy == "Wait, or forget it with `hostler governor reset --provider anthropic`."
 
 
@@ -202,7 +233,10 @@ def test_a_denial_says_the_same_to_programs():
         "opens_at": None,
     }
     timed = replace(found, since=ago(1), opens_at=ahead(1)).as_json()
-    assert (timed["since"], timed["opens_at"]) == (stamp(ago(1)), stamp(ahead(1)))
+    assert (timed["since"], timed["opens_at"]) == (
+        format_timestamp(ago(1)),
+        format_timestamp(ahead(1)),
+    )
     assert {gate for gate, by in SHARED_BY.items() if by is SharedBy.PROJECT} == {"width", "share"}
     assert {gate for gate, by in SHARED_BY.items() if by is SharedBy.MACHINE} == {
         "machine",
@@ -218,19 +252,26 @@ def test_the_rotation_is_looked_at_for_one_round_of_all_weights():
         found = [(now, denied(policy, wishes=wishes, now=now)) for now in turns]
         return [(one.opens_at - now) / timedelta(minutes=1) for now, one in found if one]
 
-    assert sorted(openings(Wish("ant"), Wish("bee", weight=3))) == [1, 1, 2, 2, 3, 3]
-    assert set(openings(Wish("ant", weight=0), Wish("bee", weight=0))) == {1}
+    assert sorted(openings(ProjectDemand("ant"), ProjectDemand("bee", weight=3))) == [
+        1,
+        1,
+        2,
+        2,
+        3,
+        3,
+    ]
+    assert set(openings(ProjectDemand("ant", weight=0), ProjectDemand("bee", weight=0))) == {1}
 
 
 def test_defaults_of_an_ask_and_of_a_policy():
-    scene = Scene(NOW, "p", 0, 0, 0, 0, None, ())
+    scene = GateInputs(NOW, "p", 0, 0, 0, 0, None, ())
     assert (scene.parked, scene.said, scene.learned) == (None, False, None)
-    no = Denied(Gate.CAP, "p", "q", "", "")
+    no = LeaseDenied(Gate.CAP, "p", "q", "", "")
     assert (no.found, no.allowed, no.since, no.opens_at) == (0, 0, None, None)
-    news = News(A)
+    news = ProviderReport(A)
     assert (news.limits, news.words, news.answers) == ((), (), 0)
     assert news.over is False and news.reached is False
-    ask, policy = Ask("l", "p"), Policy()
+    ask, policy = LeaseRequest("l", "p"), Policy()
     assert (ask.pool, ask.task_id, ask.program, ask.model, ask.width, ask.weight) == (
         *("", "", "", ""),
         *(0, 1),
@@ -245,22 +286,34 @@ def test_defaults_of_an_ask_and_of_a_policy():
 
 def test_slots_are_dealt_around_the_circle_to_whoever_wants_another():
     names = ("a", "b", "c")
-    assert shares(7, [Wish(name) for name in reversed(names)], 0) == {"a": 3, "b": 2, "c": 2}
-    assert shares(7, map(Wish, names), 1) == {"a": 2, "b": 2, "c": 3}
-    assert shares(7, map(Wish, names), 2) == {"a": 2, "b": 3, "c": 2}
-    assert shares(8, map(Wish, names), 0) == {"a": 3, "b": 3, "c": 2}
-    assert shares(0, map(Wish, names), 0) == {"a": 0, "b": 0, "c": 0}
+    assert shares(7, [ProjectDemand(name) for name in reversed(names)], 0) == {
+        "a": 3,
+        "b": 2,
+        "c": 2,
+    }
+    assert shares(7, map(ProjectDemand, names), 1) == {"a": 2, "b": 2, "c": 3}
+    assert shares(7, map(ProjectDemand, names), 2) == {"a": 2, "b": 3, "c": 2}
+    assert shares(8, map(ProjectDemand, names), 0) == {"a": 3, "b": 3, "c": 2}
+    assert shares(0, map(ProjectDemand, names), 0) == {"a": 0, "b": 0, "c": 0}
     assert shares(5, [], 3) == {}
-    assert shares(10, [Wish("a", 1, 1), Wish("b")], 0) == {"a": 2, "b": 8}
-    assert shares(10, [Wish("a", 0, -9), Wish("b", 0, 3)], 0) == {"a": 0, "b": 3}
-    assert shares(6, [Wish("a", weight=2), Wish("b")], 0) == {"a": 4, "b": 2}
-    assert shares(3, [Wish("a", weight=0), Wish("b", weight=-2)], 0) == {"a": 2, "b": 1}
+    assert shares(10, [ProjectDemand("a", 1, 1), ProjectDemand("b")], 0) == {"a": 2, "b": 8}
+    assert shares(10, [ProjectDemand("a", 0, -9), ProjectDemand("b", 0, 3)], 0) == {"a": 0, "b": 3}
+    assert shares(6, [ProjectDemand("a", weight=2), ProjectDemand("b")], 0) == {"a": 4, "b": 2}
+    assert shares(3, [ProjectDemand("a", weight=0), ProjectDemand("b", weight=-2)], 0) == {
+        "a": 2,
+        "b": 1,
+    }
 
 
 def test_many_slots_take_no_longer_than_few():
-    assert shares(ENDLESS, [Wish("a"), Wish("b", 0, 7)], 0) == {"a": ENDLESS - 7, "b": 7}
-    assert Wish("a").total == ENDLESS == 1_000_000 and Wish("a", 2, 3).total == 5
-    assert (Wish("a").active, Wish("a").weight) == (0, 1)
+    assert shares(UNLIMITED, [ProjectDemand("a"), ProjectDemand("b", 0, 7)], 0) == {
+        "a": UNLIMITED - 7,
+        "b": 7,
+    }
+    assert (
+        ProjectDemand("a").total == UNLIMITED == 1_000_000 and ProjectDemand("a", 2, 3).total == 5
+    )
+    assert (ProjectDemand("a").active, ProjectDemand("a").weight) == (0, 1)
 
 
 def test_weights_are_spread_evenly_over_the_circle():
@@ -289,18 +342,23 @@ PAST = (
 @pytest.mark.parametrize("name", PAST)
 def test_a_past_moment_from_the_future_counts_as_now(name):
     for moment in (ago(5), NOW):
-        overlay = Overlay(**{name: moment})
-        assert believed(KNOBS, overlay, NOW) is overlay
-    assert believed(KNOBS, Overlay(**{name: ahead(1)}), NOW) == Overlay(**{name: NOW})
+        overlay = PoolState(**{name: moment})
+        assert sanitize(KNOBS, overlay, NOW) is overlay
+    assert sanitize(KNOBS, PoolState(**{name: ahead(1)}), NOW) == PoolState(**{name: NOW})
 
 
 def test_remembered_moments_from_the_future_count_as_now():
-    overlay = Overlay(recent_decreases=(ago(1), ahead(1)))
-    assert believed(KNOBS, overlay, NOW).recent_decreases == (ago(1), NOW)
-    overlay = Overlay(recent_rate_limit_events=(Seen(ago(1), A), Seen(ahead(1), A)))
-    assert believed(KNOBS, overlay, NOW).recent_rate_limit_events == (Seen(ago(1), A), Seen(NOW, A))
-    probing = Overlay(breaker_state=Breaker.HALF_OPEN, probe=A, probe_admitted_at=ahead(1))
-    assert believed(KNOBS, probing, NOW).probe_admitted_at == NOW
+    overlay = PoolState(recent_decreases=(ago(1), ahead(1)))
+    assert sanitize(KNOBS, overlay, NOW).recent_decreases == (ago(1), NOW)
+    overlay = PoolState(
+        recent_rate_limit_events=(RateLimitEvent(ago(1), A), RateLimitEvent(ahead(1), A))
+    )
+    assert sanitize(KNOBS, overlay, NOW).recent_rate_limit_events == (
+        RateLimitEvent(ago(1), A),
+        RateLimitEvent(NOW, A),
+    )
+    probing = PoolState(breaker_state=Breaker.HALF_OPEN, probe=A, probe_admitted_at=ahead(1))
+    assert sanitize(KNOBS, probing, NOW).probe_admitted_at == NOW
 
 
 @pytest.mark.parametrize(
@@ -309,68 +367,78 @@ def test_remembered_moments_from_the_future_count_as_now():
 )
 def test_a_deadline_is_no_farther_ahead_than_it_could_be_set(name, most):
     for moment in (ago(5), ahead(most)):
-        overlay = Overlay(**{name: moment})
-        assert believed(KNOBS, overlay, NOW) is overlay
-    assert believed(KNOBS, Overlay(**{name: ahead(most + 1)}), NOW) == Overlay(
+        overlay = PoolState(**{name: moment})
+        assert sanitize(KNOBS, overlay, NOW) is overlay
+    assert sanitize(KNOBS, PoolState(**{name: ahead(most + 1)}), NOW) == PoolState(
         **{name: ahead(most)}
     )
 
 
 def test_a_gate_is_believed_for_as_long_as_was_said_and_a_day_at_most():
-    assert longest_gate(Overlay()) == 86_400 == longest_gate(Overlay(gate_seconds=-1.0))
-    assert longest_gate(Overlay(gate_seconds=30.0)) == 30.0
-    assert longest_gate(Overlay(gate_seconds=1e9)) == 86_400
-    assert longest_gate(Overlay(gate_seconds=0.5)) == 0.5
+    assert max_gate(PoolState()) == 86_400 == max_gate(PoolState(gate_seconds=-1.0))
+    assert max_gate(PoolState(gate_seconds=30.0)) == 30.0
+    assert max_gate(PoolState(gate_seconds=1e9)) == 86_400
+    assert max_gate(PoolState(gate_seconds=0.5)) == 0.5
 
 
 def test_a_break_is_an_hour_at_most_unless_the_operator_wants_more():
-    assert longest_break(KNOBS) == 3600.0
-    assert longest_break(replace(KNOBS, break_seconds=4000.0)) == 4000.0
-    opened = Overlay(breaker_state=Breaker.OPEN, breaker_open_at=NOW, breaker_break_seconds=3600.0)
-    assert believed(KNOBS, opened, NOW) is opened
+    assert max_break(KNOBS) == 3600.0
+    assert max_break(replace(KNOBS, break_seconds=4000.0)) == 4000.0
+    opened = PoolState(
+        breaker_state=Breaker.OPEN, breaker_open_at=NOW, breaker_break_seconds=3600.0
+    )
+    assert sanitize(KNOBS, opened, NOW) is opened
     long = replace(opened, breaker_break_seconds=3601.0)
-    assert believed(KNOBS, long, NOW) == opened
+    assert sanitize(KNOBS, long, NOW) == opened
 
 
 def test_a_spacing_reaches_half_more_than_its_distance():
-    assert longest_spacing(KNOBS) == 4.5
-    assert longest_spacing(replace(KNOBS, min_dispatch_interval_seconds=-1.0)) == 0.0
-    assert longest_spacing(replace(KNOBS, min_dispatch_interval_seconds=0.5)) == 0.75
+    assert max_spacing(KNOBS) == 4.5
+    assert max_spacing(replace(KNOBS, min_dispatch_interval_seconds=-1.0)) == 0.0
+    assert max_spacing(replace(KNOBS, min_dispatch_interval_seconds=0.5)) == 0.75
 
 
 def test_a_negative_settle_time_leaves_no_deadline_ahead():
     knobs = replace(KNOBS, settle_seconds=-5.0)
-    assert believed(knobs, Overlay(settle_until=ahead(9)), NOW).settle_until == NOW
-    past = Overlay(settle_until=ago(1))
-    assert believed(knobs, past, NOW) is past
+    assert sanitize(knobs, PoolState(settle_until=ahead(9)), NOW).settle_until == NOW
+    past = PoolState(settle_until=ago(1))
+    assert sanitize(knobs, past, NOW) is past
 
 
 def test_what_belongs_together_is_completed():
-    undated = Overlay(breaker_state=Breaker.OPEN, breaker_break_seconds=10.0)
-    found = believed(KNOBS, undated, NOW)
+    undated = PoolState(breaker_state=Breaker.OPEN, breaker_break_seconds=10.0)
+    found = sanitize(KNOBS, undated, NOW)
     assert (found.breaker_open_at, found.breaker_break_seconds) == (NOW, 300.0)
-    longer = believed(KNOBS, replace(undated, breaker_break_seconds=400.0), NOW)
+    longer = sanitize(KNOBS, replace(undated, breaker_break_seconds=400.0), NOW)
     assert longer.breaker_break_seconds == 400.0
-    lost = Overlay(probe=A, probe_admitted_at=ago(1))
-    assert believed(KNOBS, lost, NOW) == Overlay()
-    tried = Overlay(breaker_state=Breaker.HALF_OPEN, probe=A)
-    assert believed(KNOBS, tried, NOW) == replace(tried, probe_admitted_at=NOW)
+    lost = PoolState(probe=A, probe_admitted_at=ago(1))
+    assert sanitize(KNOBS, lost, NOW) == PoolState()
+    tried = PoolState(breaker_state=Breaker.HALF_OPEN, probe=A)
+    assert sanitize(KNOBS, tried, NOW) == replace(tried, probe_admitted_at=NOW)
     whole = replace(tried, probe_admitted_at=ago(1))
-    assert believed(KNOBS, whole, NOW) is whole
-    closed_one = Overlay(breaker_break_seconds=5.0)
-    assert believed(KNOBS, closed_one, NOW) is closed_one
+    assert sanitize(KNOBS, whole, NOW) is whole
+    closed_one = PoolState(breaker_break_seconds=5.0)
+    assert sanitize(KNOBS, closed_one, NOW) is closed_one
 
 
 def test_stored_moments_are_readable_or_none():
-    assert readable(stamp(NOW)) == NOW and readable("") is None and readable("soon") is None
-    assert readable(None) is None
-    assert age_of(stamp(ago(5)), NOW) == timedelta(seconds=5)
-    assert age_of(stamp(ahead(5)), NOW) == timedelta(0) == age_of("soon", NOW)
+    assert (
+        readable_time(format_timestamp(NOW)) == NOW
+        and readable_time("") is None
+        and readable_time("soon") is None
+    )
+    assert readable_time(None) is None
+    assert age_of(format_timestamp(ago(5)), NOW) == timedelta(seconds=5)
+    assert age_of(format_timestamp(ahead(5)), NOW) == timedelta(0) == age_of("soon", NOW)
     day = timedelta(days=1)
-    assert deadline(stamp(ahead(5)), NOW, day) == ahead(5)
-    assert deadline("soon", NOW, day) == NOW + day == deadline(stamp(NOW + 2 * day), NOW, day)
-    assert is_off("soon", NOW) and is_off(stamp(ahead(1)), NOW)
-    assert not is_off(stamp(NOW), NOW) and not is_off(stamp(ago(1)), NOW)
+    assert deadline(format_timestamp(ahead(5)), NOW, day) == ahead(5)
+    assert (
+        deadline("soon", NOW, day)
+        == NOW + day
+        == deadline(format_timestamp(NOW + 2 * day), NOW, day)
+    )
+    assert is_off("soon", NOW) and is_off(format_timestamp(ahead(1)), NOW)
+    assert not is_off(format_timestamp(NOW), NOW) and not is_off(format_timestamp(ago(1)), NOW)
 
 
 # -- a policy that is switched off -----------------------------------------------------------------
@@ -384,7 +452,7 @@ class Told:
 
 
 CALLS = {
-    "passed": (NOW, Load(0, waiting=False)),
+    "passed": (NOW, PoolLoad(0, waiting=False)),
     "shut": (NOW,),
     "admitted": (NOW, A, 0.5),
     "limited": (NOW, Report(A, Source.LIVE, Reason.BURST)),
@@ -395,63 +463,68 @@ CALLS = {
 
 @pytest.mark.parametrize("name", sorted(CALLS))
 def test_a_policy_hears_nothing_while_it_is_off_and_believable_moments_while_it_is_on(name):
-    given, off = Overlay(looked_at=ahead(5)), replace(KNOBS, adaptive=False)
-    switched = Switched(Told())
+    given, off = PoolState(looked_at=ahead(5)), replace(KNOBS, adaptive=False)
+    switched = OptionalPolicy(Told())
     answer = getattr(switched, name)(off, given, *CALLS[name])
     assert answer is None if name == "shut" else answer is given
     heard = getattr(switched, name)(KNOBS, given, *CALLS[name])
-    assert heard == (name, (KNOBS, Overlay(looked_at=NOW), *CALLS[name]), {})
+    assert heard == (name, (KNOBS, PoolState(looked_at=NOW), *CALLS[name]), {})
 
 
 @pytest.mark.parametrize("reached", [True, False])
 def test_a_released_slot_is_told_with_whether_it_was_answered(reached):
-    given, off = Overlay(looked_at=ahead(5)), replace(KNOBS, adaptive=False)
-    switched = Switched(Told())
+    given, off = PoolState(looked_at=ahead(5)), replace(KNOBS, adaptive=False)
+    switched = OptionalPolicy(Told())
     assert switched.released(off, given, NOW, A, reached=reached) is given
     heard = switched.released(KNOBS, given, NOW, A, reached=reached)
-    assert heard == ("released", (KNOBS, Overlay(looked_at=NOW), NOW, A), {"reached": reached})
+    assert heard == ("released", (KNOBS, PoolState(looked_at=NOW), NOW, A), {"reached": reached})
 
 
 def test_the_cap_is_the_operators_while_it_is_off():
-    switched = Switched(Told())
-    assert switched.cap(replace(KNOBS, adaptive=False), Overlay(dynamic_cap=3)) == 8
-    assert switched.cap(KNOBS, Overlay()) == ("cap", (KNOBS, Overlay()), {})
+    switched = OptionalPolicy(Told())
+    assert switched.cap(replace(KNOBS, adaptive=False), PoolState(dynamic_cap=3)) == 8
+    assert switched.cap(KNOBS, PoolState()) == ("cap", (KNOBS, PoolState()), {})
 
 
 # -- what is learned -------------------------------------------------------------------------------
 
 
 def test_a_pool_is_seen_by_its_policy_now():
-    text = as_text(Overlay(dynamic_cap=8, last_probe_at=ago(300)))
-    found = learned(KNOBS, text, NOW, Load(0, waiting=False))
+    text = dump_state(PoolState(dynamic_cap=8, last_probe_at=ago(300)))
+    found = adaptive_pool(KNOBS, text, NOW, PoolLoad(0, waiting=False))
     assert found.cap == 9 and found.shut is None and found.stored == text and found.now == NOW
-    started = from_text(found.after_start(A, 0.5))
+    started = load_state(found.after_start(A, 0.5))
     assert started.next_dispatch_at == ahead(3)
 
 
 def test_a_probe_whose_program_is_gone_leaves_the_way_free():
-    probing = Overlay(breaker_state=Breaker.HALF_OPEN, probe=A, probe_admitted_at=ago(5))
-    text = as_text(probing)
-    quiet = Load(0, waiting=False)
-    assert learned(KNOBS, text, NOW, quiet, [A]).overlay.probe is None
-    assert learned(KNOBS, text, NOW, quiet, [A]).overlay.breaker_state is Breaker.HALF_OPEN
-    assert learned(KNOBS, text, NOW, quiet).overlay.probe == A
+    probing = PoolState(breaker_state=Breaker.HALF_OPEN, probe=A, probe_admitted_at=ago(5))
+    text = dump_state(probing)
+    quiet = PoolLoad(0, waiting=False)
+    assert adaptive_pool(KNOBS, text, NOW, quiet, [A]).overlay.probe is None
+    assert adaptive_pool(KNOBS, text, NOW, quiet, [A]).overlay.breaker_state is Breaker.HALF_OPEN
+    assert adaptive_pool(KNOBS, text, NOW, quiet).overlay.probe == A
 
 
 def test_an_unknown_policy_is_the_usual_one():
-    assert control_of(replace(KNOBS, policy="new")) is control_of(replace(KNOBS, policy="aimd"))
-    assert control_of(replace(KNOBS, policy="served")) is not control_of(KNOBS)
-    assert learned_module.USUAL == "aimd"
+    assert policy_for(replace(KNOBS, policy="new")) is policy_for(replace(KNOBS, policy="aimd"))
+    assert policy_for(replace(KNOBS, policy="served")) is not policy_for(KNOBS)
+    assert learned_module.DEFAULT_POLICY == "aimd"
 
 
 def test_a_program_without_a_task_is_mute_and_known_by_its_lease():
-    assert slot_of("p", "t", "l") == Slot("p", "t") and slot_of("p", "", "l") == Slot("p", "l")
-    rows = [("p", "t", "l1"), ("p", "", "l2")]
-    found = load_of(2, rows, waiting=True, heard=[A])
-    assert found == Load(
-        2, True, frozenset({Slot("p", "t"), Slot("p", "l2"), A}), frozenset({Slot("p", "l2")})
+    assert slot_of("p", "t", "l") == LeaseSlot("p", "t") and slot_of("p", "", "l") == LeaseSlot(
+        "p", "l"
     )
-    assert slots_of(rows) == {Slot("p", "t"), Slot("p", "l2")}
+    rows = [("p", "t", "l1"), ("p", "", "l2")]
+    found = pool_load(2, rows, waiting=True, heard=[A])
+    assert found == PoolLoad(
+        2,
+        True,
+        frozenset({LeaseSlot("p", "t"), LeaseSlot("p", "l2"), A}),
+        frozenset({LeaseSlot("p", "l2")}),
+    )
+    assert slots_in(rows) == {LeaseSlot("p", "t"), LeaseSlot("p", "l2")}
 
 
 def test_news_of_one_agent_are_told_in_order(monkeypatch):
@@ -465,9 +538,9 @@ def test_news_of_one_agent_are_told_in_order(monkeypatch):
 
             return note
 
-    monkeypatch.setattr(learning, "control_of", lambda knobs: Ear())
+    monkeypatch.setattr(controller, "policy_for", lambda knobs: Ear())
     limit, word = Report(A, Source.LIVE, Reason.BURST), Announced(A, 0.5)
-    after(KNOBS, Overlay(), NOW, News(A, (limit,), (word,), 2, over=True, reached=True))
+    after(KNOBS, PoolState(), NOW, ProviderReport(A, (limit,), (word,), 2, over=True, reached=True))
     assert heard == [
         ("announced", word),
         ("limited", limit),
@@ -475,8 +548,8 @@ def test_news_of_one_agent_are_told_in_order(monkeypatch):
         ("released", A, True),
     ]
     heard.clear()
-    assert after(KNOBS, Overlay(), NOW, News(A)) == Overlay() and not heard
-    after(KNOBS, Overlay(), NOW, News(A, answers=1))
+    assert after(KNOBS, PoolState(), NOW, ProviderReport(A)) == PoolState() and not heard
+    after(KNOBS, PoolState(), NOW, ProviderReport(A, answers=1))
     assert heard == [("answered", A, 1)]
 
 
@@ -491,20 +564,22 @@ def test_a_cap_is_the_pools_or_its_providers_or_the_default():
 
 
 def test_a_hard_max_that_is_not_set_is_twice_the_cap():
-    policy = Policy(tuned={"a": Knobs(hard_max=0, adaptive=True), "b": Knobs(hard_max=5)})
+    policy = Policy(tuned={"a": PoolConfig(hard_max=0, adaptive=True), "b": PoolConfig(hard_max=5)})
     assert (policy.knobs("a").max_global, policy.knobs("a").hard_max) == (8, 16)
     assert policy.knobs("a:x").adaptive and policy.knobs("b").hard_max == 5
     assert policy.knobs("c").hard_max == 16 and not policy.knobs("c").adaptive
     assert policy.is_adaptive("a") and policy.is_adaptive("a:x") and not policy.is_adaptive("b")
     assert not policy.is_adaptive("c") and policy.adapts
-    assert not Policy(tuned={"b": Knobs()}).adapts and not Policy().adapts
+    assert not Policy(tuned={"b": PoolConfig()}).adapts and not Policy().adapts
 
 
 def test_both_files_of_the_operator_become_a_policy():
     pools = {"a": PoolCaps(max_global_agents=3, adaptive=True), "b": PoolCaps(max_global_agents=0)}
     policy = policy_of(Runtime(max_global_agents=9), pools)
     assert policy.caps == {"a": 3} and set(policy.tuned) == {"a", "b"} and policy.default_cap == 9
-    found = knobs_of(PoolCaps(max_global_agents=1, hard_max=4, settle_seconds=5, break_seconds=6))
+    found = pool_config(
+        PoolCaps(max_global_agents=1, hard_max=4, settle_seconds=5, break_seconds=6)
+    )
     assert (found.max_global, found.hard_max) == (1, 4)
     assert (found.settle_seconds, found.break_seconds, found.adaptive) == (5, 6, False)
     assert policy_of(Runtime(), {"a": PoolCaps(max_global_agents=1)}).caps == {"a": 1}
@@ -523,11 +598,11 @@ def test_a_pool_is_named_by_the_agent_its_model_or_its_kind():
 
 
 def test_a_name_that_a_person_typed_is_printable_and_short():
-    assert named_by_hand("pool", " a:b ") == "a:b"
-    assert named_by_hand("pool", "x" * 200) == "x" * 200
+    assert checked_pool_name("pool", " a:b ") == "a:b"
+    assert checked_pool_name("pool", "x" * 200) == "x" * 200
     for bad in ("x" * 201, "a b", "a\nb"):
         with pytest.raises(HostlerError, match="is no name of a pool") as error:
-            named_by_hand("pool", bad)
+            checked_pool_name("pool", bad)
         assert error.value.exit_code == 2
 
 
@@ -537,12 +612,12 @@ HOLDER = Holder("host", "boot", "ns", 7, 1)
 
 
 def lease(name="l1", *, seen=0.0, **more) -> Lease:
-    given = {"acquired_at": stamp(NOW), "seen_at": stamp(ago(seen)), **more}
+    given = {"acquired_at": format_timestamp(NOW), "seen_at": format_timestamp(ago(seen)), **more}
     return Lease(name, "anthropic", "ant", HOLDER, **given)
 
 
 def wish(*, said=0.0, wanted=1) -> Demand:
-    return Demand("anthropic", "ant", HOLDER, stamp(ago(said)), wanted)
+    return Demand("anthropic", "ant", HOLDER, format_timestamp(ago(said)), wanted)
 
 
 def test_a_lease_ends_with_its_holder_or_after_five_minutes_without_a_sign():
@@ -553,22 +628,22 @@ def test_a_lease_ends_with_its_holder_or_after_five_minutes_without_a_sign():
 
 
 def test_a_wish_ends_with_its_process_its_last_start_or_after_ten_minutes():
-    assert not wish_ended(wish(said=599), True, NOW, POLICY)
-    assert wish_ended(wish(said=600), True, NOW, POLICY) and is_stale(wish(said=600), NOW, POLICY)
+    assert not demand_ended(wish(said=599), True, NOW, POLICY)
+    assert demand_ended(wish(said=600), True, NOW, POLICY) and is_stale(wish(said=600), NOW, POLICY)
     assert not is_stale(wish(said=599), NOW, POLICY)
-    assert wish_ended(wish(), False, NOW, POLICY) and not wish_ended(wish(), None, NOW, POLICY)
-    assert wish_ended(wish(wanted=0), True, NOW, POLICY)
-    assert not wish_ended(wish(wanted=None), True, NOW, POLICY)
-    assert not wish_ended(wish(wanted=1), True, NOW, POLICY)
+    assert demand_ended(wish(), False, NOW, POLICY) and not demand_ended(wish(), None, NOW, POLICY)
+    assert demand_ended(wish(wanted=0), True, NOW, POLICY)
+    assert not demand_ended(wish(wanted=None), True, NOW, POLICY)
+    assert not demand_ended(wish(wanted=1), True, NOW, POLICY)
 
 
 def test_what_becomes_of_leases_by_whether_their_holders_live():
     def found(one, lives, runs=frozenset()):
-        return judged([one], [], NOW, POLICY, lambda holder: lives, runs)
+        return judge_holders([one], [], NOW, POLICY, lambda holder: lives, runs)
 
     fresh = lease()
-    assert found(fresh, True) == Survey((fresh,), (), frozenset(), (), (), (), ())
-    assert found(fresh, False) == Survey((), (fresh,), frozenset(), (), (), (), ())
+    assert found(fresh, True) == PruneSurvey((fresh,), (), frozenset(), (), (), (), ())
+    assert found(fresh, False) == PruneSurvey((), (fresh,), frozenset(), (), (), (), ())
     assert found(fresh, None).unseen == {"l1"} and found(fresh, None).leases == (fresh,)
     # A killed shim may have left some of its run.
     assert found(fresh, False, {"l1"}).unseen == {"l1"}
@@ -578,7 +653,7 @@ def test_what_becomes_of_leases_by_whether_their_holders_live():
 
 def test_who_lives_is_noted_every_quarter_of_the_time_to_live():
     def noted(one, lives=True):
-        return judged([one], [], NOW, POLICY, lambda holder: lives).noted
+        return judge_holders([one], [], NOW, POLICY, lambda holder: lives).noted
 
     assert noted(lease(seen=74)) == () and noted(lease(seen=75)) != ()
     assert noted(lease(seen=75), None) == () and noted(lease(seen=-5)) != ()
@@ -587,17 +662,17 @@ def test_who_lives_is_noted_every_quarter_of_the_time_to_live():
 
 def test_wishes_that_are_off_are_renewed_and_ended_ones_are_not():
     good, old, off = wish(), wish(said=600), wish(said=-5)
-    found = judged([], [good, old, off], NOW, POLICY, lambda holder: True)
+    found = judge_holders([], [good, old, off], NOW, POLICY, lambda holder: True)
     assert found.demand == (good, off) and found.ended_demand == (old,)
     assert found.renewed == (off,)
     spent = wish(said=-5, wanted=0)
-    assert judged([], [spent], NOW, POLICY, lambda holder: True).renewed == ()
+    assert judge_holders([], [spent], NOW, POLICY, lambda holder: True).renewed == ()
 
 
 def test_only_programs_without_a_task_end_without_a_word():
     ended = (lease("l1"), lease("l2", task_id="t"), replace(lease("l3"), pool="other"))
-    found = Survey((), ended, frozenset(), (), (), (), ())
-    assert silent_ends(found, "anthropic") == [Slot("ant", "l1")]
+    found = PruneSurvey((), ended, frozenset(), (), (), (), ())
+    assert silent_ends(found, "anthropic") == [LeaseSlot("ant", "l1")]
 
 
 @pytest.mark.parametrize(
@@ -621,8 +696,10 @@ def test_a_gate_is_closed_since_the_newest_lease_that_it_counts(gate, counts):
         ),
         "lent": lease("lent", lent=True),
     }
-    living = [replace(rows[name], acquired_at=stamp(ago(age))) for name, age in ages.items()]
-    no = Denied(gate, "anthropic", "ant", "", "")
+    living = [
+        replace(rows[name], acquired_at=format_timestamp(ago(age))) for name, age in ages.items()
+    ]
+    no = LeaseDenied(gate, "anthropic", "ant", "", "")
     here = SimpleNamespace(holder=HOLDER)
     newest = min((ages[name] for name in counts), default=None)
     assert closed_since(no, living, here, NOW) == (ago(newest) if newest else None)
@@ -630,11 +707,13 @@ def test_a_gate_is_closed_since_the_newest_lease_that_it_counts(gate, counts):
 
 
 def test_a_lease_from_the_future_closed_a_gate_now_and_one_without_a_boot_counts():
-    no = Denied(Gate.MACHINE, "anthropic", "ant", "", "")
+    no = LeaseDenied(Gate.MACHINE, "anthropic", "ant", "", "")
     here = SimpleNamespace(holder=HOLDER)
-    future = replace(lease(), acquired_at=stamp(ahead(9)))
+    future = replace(lease(), acquired_at=format_timestamp(ahead(9)))
     assert closed_since(no, [future], here, NOW) == NOW
-    unknown = replace(lease(), holder=replace(HOLDER, boot_id=""), acquired_at=stamp(ago(9)))
+    unknown = replace(
+        lease(), holder=replace(HOLDER, boot_id=""), acquired_at=format_timestamp(ago(9))
+    )
     assert closed_since(no, [unknown], here, NOW) == ago(9)
     assert {Gate.BREAKER, Gate.MACHINE, Gate.CAP, Gate.WIDTH, Gate.SHARE} == COUNTING
 
@@ -652,13 +731,15 @@ class Ledger:
             "lend_lease": lambda tx, name, lent: self.changes.append(("lend", name, lent)) or True,
         }
         for name, answer in rows.items():
-            monkeypatch.setattr(leasing.rows, name, answer)
-        monkeypatch.setattr(leasing, "hear", lambda tx, policy, pool, news: self.told.append(news))
-        monkeypatch.setattr(leasing, "keep", lambda *given: self.changes.append(("keep",)))
-        monkeypatch.setattr(leasing, "put_overlay", lambda *given: self.changes.append(("put",)))
+            monkeypatch.setattr(leases.rows, name, answer)
+        monkeypatch.setattr(
+            leases, "apply_report", lambda tx, policy, pool, news: self.told.append(news)
+        )
+        monkeypatch.setattr(leases, "store_state", lambda *given: self.changes.append(("keep",)))
+        monkeypatch.setattr(leases, "put_overlay", lambda *given: self.changes.append(("put",)))
 
     def stamp(self):
-        return stamp(NOW)
+        return format_timestamp(NOW)
 
 
 LEARNING = Policy(tuned={"anthropic": KNOBS})
@@ -672,44 +753,49 @@ def run(**more):
 
 def test_a_place_that_is_given_back_was_taken_or_not(monkeypatch):
     ledger = Ledger(monkeypatch, l1=lease(task_id="t"))
-    assert leasing.give_back(ledger, "l1") is True and leasing.give_back(ledger, "l1") is False
+    assert (
+        leases.release_lease(ledger, "l1") is True and leases.release_lease(ledger, "l1") is False
+    )
     assert not ledger.told
 
 
 def test_a_pool_that_learns_hears_that_nobody_called(monkeypatch):
     ledger = Ledger(monkeypatch, l1=lease(task_id="t"))
-    leasing.give_back(ledger, "l1", LEARNING)
-    assert ledger.told == [News(Slot("ant", "t"), over=True, reached=False)]
-    assert leasing.give_back(ledger, "gone", LEARNING) is False and len(ledger.told) == 1
+    leases.release_lease(ledger, "l1", LEARNING)
+    assert ledger.told == [ProviderReport(LeaseSlot("ant", "t"), over=True, reached=False)]
+    assert leases.release_lease(ledger, "gone", LEARNING) is False and len(ledger.told) == 1
     quiet = Ledger(monkeypatch, l1=lease())
-    monkeypatch.setattr(leasing.rows, "find_lease", lambda tx, name: pytest.fail("It was read."))
-    leasing.give_back(quiet, "l1", POLICY)
+    monkeypatch.setattr(leases.rows, "find_lease", lambda tx, name: pytest.fail("It was read."))
+    leases.release_lease(quiet, "l1", POLICY)
     assert not quiet.told
 
 
 def test_a_lent_place_tells_its_pool_that_the_provider_answered(monkeypatch):
     ledger = Ledger(monkeypatch, l1=lease())
-    assert leasing.lend(ledger, "l1", LEARNING) is True and leasing.lend(ledger, "l1") is True
-    assert ledger.told == [News(Slot("ant", "l1"), over=True, reached=True)]
-    assert leasing.count_again(ledger, "l1") is True
+    assert (
+        leases.release_temporarily(ledger, "l1", LEARNING) is True
+        and leases.release_temporarily(ledger, "l1") is True
+    )
+    assert ledger.told == [ProviderReport(LeaseSlot("ant", "l1"), over=True, reached=True)]
+    assert leases.recount(ledger, "l1") is True
     assert ledger.changes[-1] == ("lend", "l1", False)
 
 
 def test_a_shim_that_was_found_alive_holds_a_lease_past_all_gates(monkeypatch):
     ledger = Ledger(monkeypatch)
-    leasing.hold(ledger, run())
+    leases.hold_lease(ledger, run())
     (_, added), (_, name, holder) = ledger.changes
     assert (added.lease, added.pool, added.project, added.task_id) == (
         *("l1", "anthropic"),
         *("ant", "t"),
     )
     assert added.engine_pid == 0 and added.holder == holder and holder.pid == 7
-    assert name == "l1" and added.acquired_at == added.seen_at == stamp(NOW)
+    assert name == "l1" and added.acquired_at == added.seen_at == format_timestamp(NOW)
     known = Ledger(monkeypatch, l1=lease())
-    leasing.hold(known, run())
+    leases.hold_lease(known, run())
     assert not known.changes
     with pytest.raises(LeaseLost, match="its supervisor is unknown"):
-        leasing.hold(known, run(shim=None))
+        leases.hold_lease(known, run(shim=None))
 
 
 def test_a_lent_lease_counts_again_through_all_gates(monkeypatch):
@@ -719,16 +805,16 @@ def test_a_lent_lease_counts_again_through_all_gates(monkeypatch):
         asked.append((ask.pool, ask.project, ask.task_id, pruning))
         return SCENE, None
 
-    monkeypatch.setattr(leasing, "_answer", answer)
+    monkeypatch.setattr(leases, "_answer", answer)
     ledger = Ledger(monkeypatch, l1=lease(task_id="t", lent=True))
-    ask = Ask("l1", "other", "other", "other")
-    granted = leasing.take_back(ledger, ask, POLICY, "here")
-    assert granted == Granted("l1", "anthropic")
+    ask = LeaseRequest("l1", "other", "other", "other")
+    granted = leases.reacquire(ledger, ask, POLICY, "here")
+    assert granted == LeaseGranted("l1", "anthropic")
     assert asked == [("anthropic", "ant", "t", True)] and ledger.changes == [("lend", "l1", False)]
     counted = Ledger(monkeypatch, l1=lease())
-    assert leasing.take_back(counted, ask, POLICY, "here") == granted and len(asked) == 1
+    assert leases.reacquire(counted, ask, POLICY, "here") == granted and len(asked) == 1
     with pytest.raises(LeaseLost, match="its lease is gone"):
-        leasing.take_back(counted, replace(ask, lease="gone"), POLICY, "here")
+        leases.reacquire(counted, replace(ask, lease="gone"), POLICY, "here")
 
 
 @pytest.fixture
@@ -748,84 +834,86 @@ def pool(monkeypatch):
         row.asked.append((pool, project, holder))
         return SimpleNamespace(in_pool=2, wishes=row.wishes, overlay=row.stored)
 
-    monkeypatch.setattr(learning, "control_of", lambda knobs: Ear())
-    monkeypatch.setattr(learning, "standing", count)
-    monkeypatch.setattr(learning, "whose", lambda tx, pool: [("ant", "t", "l1")])
-    monkeypatch.setattr(learning, "find_overlay", lambda tx, pool: row.stored)
+    monkeypatch.setattr(controller, "policy_for", lambda knobs: Ear())
+    monkeypatch.setattr(controller, "standing", count)
+    monkeypatch.setattr(controller, "whose", lambda tx, pool: [("ant", "t", "l1")])
+    monkeypatch.setattr(controller, "find_overlay", lambda tx, pool: row.stored)
     monkeypatch.setattr(
-        learning, "put_overlay", lambda tx, pool, text: row.kept.append((pool, text))
+        controller, "put_overlay", lambda tx, pool, text: row.kept.append((pool, text))
     )
     row.tx = SimpleNamespace(now=lambda: NOW)
     return row
 
 
 def test_a_look_at_a_pool_is_stored_and_counts_what_runs(pool):
-    learning.look(pool.tx, LEARNING, " anthropic ")
+    controller.read_pool(pool.tx, LEARNING, " anthropic ")
     assert pool.asked == [("anthropic", "", None)]
-    assert pool.loads == [Load(2, False, frozenset({Slot("ant", "t")}))]
-    assert pool.kept == [("anthropic", as_text(Overlay(growth=1)))]
+    assert pool.loads == [PoolLoad(2, False, frozenset({LeaseSlot("ant", "t")}))]
+    assert pool.kept == [("anthropic", dump_state(PoolState(growth=1)))]
     pool.wishes = 1
-    learning.look(pool.tx, LEARNING, "anthropic")
+    controller.read_pool(pool.tx, LEARNING, "anthropic")
     assert pool.loads[1].waiting is True
-    pool.stored = as_text(Overlay(growth=1))
-    learning.look(pool.tx, LEARNING, "anthropic")
+    pool.stored = dump_state(PoolState(growth=1))
+    controller.read_pool(pool.tx, LEARNING, "anthropic")
     assert len(pool.kept) == 2
 
 
 def test_news_are_heard_after_what_time_has_changed(pool):
-    learning.hear(pool.tx, LEARNING, " anthropic ", News(A, over=True))
+    controller.apply_report(pool.tx, LEARNING, " anthropic ", ProviderReport(A, over=True))
     assert pool.asked == [("anthropic", "a", None)] and A in pool.loads[0].slots
-    assert pool.kept == [("anthropic", as_text(Overlay(growth=2)))]
+    assert pool.kept == [("anthropic", dump_state(PoolState(growth=2)))]
 
 
 def test_where_nothing_is_learned_nothing_is_read(pool):
-    learning.look(pool.tx, POLICY, "anthropic")
-    learning.hear(pool.tx, POLICY, "anthropic", News(A))
+    controller.read_pool(pool.tx, POLICY, "anthropic")
+    controller.apply_report(pool.tx, POLICY, "anthropic", ProviderReport(A))
     assert not pool.asked and not pool.kept
 
 
 def test_what_was_learned_is_forgotten_if_there_was_anything(pool):
-    assert learning.reset(pool.tx, "anthropic") is False and not pool.kept
-    pool.stored = as_text(Overlay(growth=1))
-    assert learning.reset(pool.tx, " anthropic ") is True and pool.kept == [("anthropic", "")]
+    assert controller.reset(pool.tx, "anthropic") is False and not pool.kept
+    pool.stored = dump_state(PoolState(growth=1))
+    assert controller.reset(pool.tx, " anthropic ") is True and pool.kept == [("anthropic", "")]
 
 
 def test_ends_are_carried_out_and_told_only_where_something_is_learned(monkeypatch):
     done = []
     for name in ("remove_lease_of", "see_lease", "drop_demand", "renew_demand"):
         monkeypatch.setattr(
-            pruning, name, lambda tx, *given, name=name: done.append((name, *given))
+            holders, name, lambda tx, *given, name=name: done.append((name, *given))
         )
-    monkeypatch.setattr(pruning, "hear", lambda tx, policy, pool, news: done.append((pool, news)))
+    monkeypatch.setattr(
+        holders, "apply_report", lambda tx, policy, pool, news: done.append((pool, news))
+    )
     gone, seen, spent, off = lease("gone"), lease("seen"), wish(wanted=0), wish(said=-5)
-    found = Survey((seen,), (gone,), frozenset(), (seen,), (off,), (spent,), (off,))
-    tx = SimpleNamespace(stamp=lambda: stamp(NOW))
+    found = PruneSurvey((seen,), (gone,), frozenset(), (seen,), (off,), (spent,), (off,))
+    tx = SimpleNamespace(stamp=lambda: format_timestamp(NOW))
     quiet = [
         ("remove_lease_of", "gone", HOLDER),
-        ("see_lease", "seen", stamp(NOW)),
+        ("see_lease", "seen", format_timestamp(NOW)),
         ("drop_demand", spent),
-        ("renew_demand", off, stamp(NOW)),
+        ("renew_demand", off, format_timestamp(NOW)),
     ]
-    pruning.carry_out(tx, found, POLICY)
+    holders.apply_survey(tx, found, POLICY)
     assert done == quiet
     done.clear()
-    pruning.carry_out(tx, found, LEARNING)
-    told = ("anthropic", News(Slot("ant", "gone"), over=True, reached=False))
+    holders.apply_survey(tx, found, LEARNING)
+    told = ("anthropic", ProviderReport(LeaseSlot("ant", "gone"), over=True, reached=False))
     assert done == [quiet[0], told, *quiet[1:]]
 
 
 def test_pools_are_looked_at_in_their_order_where_something_is_learned(monkeypatch):
     looked, mended = [], []
     rows = (lease(), replace(lease("l2"), pool="x"))
-    found = Survey(rows, (), frozenset(), (), (), (), ())
-    monkeypatch.setattr(pruning, "survey", lambda tx, policy, here: found)
-    monkeypatch.setattr(pruning, "carry_out", lambda tx, found, policy: None)
-    monkeypatch.setattr(pruning, "mend_closings", mended.append)
+    found = PruneSurvey(rows, (), frozenset(), (), (), (), ())
+    monkeypatch.setattr(holders, "survey", lambda tx, policy, here: found)
+    monkeypatch.setattr(holders, "apply_survey", lambda tx, found, policy: None)
+    monkeypatch.setattr(holders, "repair_parked", mended.append)
     overlays = dict.fromkeys(("m", "b", "zz", "k", "c"), "")
-    monkeypatch.setattr(pruning, "all_overlays", lambda tx: overlays)
-    monkeypatch.setattr(pruning, "look", lambda tx, policy, pool: looked.append(pool))
-    assert pruning.prune("tx", POLICY, "here") is found and mended == ["tx"] and not looked
-    pruning.prune("tx", LEARNING, "here")
+    monkeypatch.setattr(holders, "all_overlays", lambda tx: overlays)
+    monkeypatch.setattr(holders, "read_pool", lambda tx, policy, pool: looked.append(pool))
+    assert holders.prune("tx", POLICY, "here") is found and mended == ["tx"] and not looked
+    holders.prune("tx", LEARNING, "here")
     assert looked == ["anthropic", "b", "c", "k", "m", "x", "zz"]
 
 
@@ -875,12 +963,14 @@ def book(monkeypatch):
 
 def test_a_pool_is_closed_until_a_moment_a_month_ahead_at_most(book):
     parking.park(book, " a ", ahead(60), "Spent.", "r1")
-    assert book.rows["a"] == Parked("a", stamp(NOW), stamp(ahead(60)), "Spent.", "r1")
+    assert book.rows["a"] == Parked(
+        "a", format_timestamp(NOW), format_timestamp(ahead(60)), "Spent.", "r1"
+    )
     parking.park(book, "b", NOW + timedelta(days=400), "", "")
-    assert book.rows["b"].until == stamp(NOW + timedelta(days=31))
+    assert book.rows["b"].until == format_timestamp(NOW + timedelta(days=31))
     parking.park(book, "c", UNTIL_RESUMED, "", "")
-    assert book.rows["c"].until == stamp(UNTIL_RESUMED)
-    assert timedelta(days=31) == LONGEST
+    assert book.rows["c"].until == format_timestamp(UNTIL_RESUMED)
+    assert timedelta(days=31) == MAX_PARK
     parking.park(book, "d", ahead(60), "Spent.")
     assert book.rows["d"].run == ""
 
@@ -890,18 +980,24 @@ def test_a_closing_that_lasts_longer_stays_and_is_nobodys_alone_any_more(book):
     parking.park(book, "a", ahead(60), "Again.", "r1")
     assert book.writes == 1
     parking.park(book, "a", ahead(30), "Second.", "r2")
-    assert book.rows["a"] == Parked("a", stamp(NOW), stamp(ahead(60)), "First.", "")
+    assert book.rows["a"] == Parked(
+        "a", format_timestamp(NOW), format_timestamp(ahead(60)), "First.", ""
+    )
     parking.park(book, "a", ahead(90), "Third.", "r1")
-    assert (book.rows["a"].until, book.rows["a"].run) == (stamp(ahead(90)), "")
+    assert (book.rows["a"].until, book.rows["a"].run) == (format_timestamp(ahead(90)), "")
 
 
 def test_a_longer_closing_keeps_since_when_the_pool_is_closed(book):
-    book.rows["a"] = Parked("a", stamp(ago(50)), stamp(ahead(10)), "x", "r1")
+    book.rows["a"] = Parked("a", format_timestamp(ago(50)), format_timestamp(ahead(10)), "x", "r1")
     parking.park(book, "a", ahead(90), "y", "r1")
-    assert book.rows["a"] == Parked("a", stamp(ago(50)), stamp(ahead(90)), "y", "r1")
-    book.rows["a"] = Parked("a", stamp(ago(50)), stamp(ago(10)), "x", "r1")
+    assert book.rows["a"] == Parked(
+        "a", format_timestamp(ago(50)), format_timestamp(ahead(90)), "y", "r1"
+    )
+    book.rows["a"] = Parked("a", format_timestamp(ago(50)), format_timestamp(ago(10)), "x", "r1")
     parking.park(book, "a", ahead(90), "y", "r2")
-    assert book.rows["a"] == Parked("a", stamp(NOW), stamp(ahead(90)), "y", "r2")
+    assert book.rows["a"] == Parked(
+        "a", format_timestamp(NOW), format_timestamp(ahead(90)), "y", "r2"
+    )
 
 
 def test_only_the_run_whose_word_closed_a_pool_alone_reopens_it(book):
@@ -915,55 +1011,57 @@ def test_an_operator_opens_a_pool_whoever_closed_it(book):
     assert parking.resume(book, "a") is False
     parking.park(book, "a", ahead(60), "", "r1")
     assert parking.resume(book, "a") is True and not book.rows
-    told = Overlay(dynamic_cap=3, gate_until=ahead(5), gate_seconds=5.0, pausing=True)
-    book.overlays["a"] = as_text(told)
+    told = PoolState(dynamic_cap=3, gate_until=ahead(5), gate_seconds=5.0, pausing=True)
+    book.overlays["a"] = dump_state(told)
     assert parking.resume(book, " a ") is True
-    assert from_text(book.overlays["a"]) == Overlay(dynamic_cap=3)
-    over = as_text(replace(told, gate_until=NOW))
+    assert load_state(book.overlays["a"]) == PoolState(dynamic_cap=3)
+    over = dump_state(replace(told, gate_until=NOW))
     book.overlays["a"] = over
     assert parking.resume(book, "a") is False and book.overlays["a"] == over
 
 
 def parked(since=0.0, until=60.0, **more) -> Parked:
-    return Parked("a", stamp(ago(since)), stamp(ahead(until)), "why", **more)
+    return Parked("a", format_timestamp(ago(since)), format_timestamp(ahead(until)), "why", **more)
 
 
 def test_a_stored_closing_is_believed_for_as_long_as_it_was_set():
     assert closed(None, NOW) is None
-    assert closed(parked(), NOW) == Closed(ahead(60), NOW, "why")
+    assert closed(parked(), NOW) == ParkedPool(ahead(60), NOW, "why")
     assert closed(parked(60, 0), NOW) is None and closed(parked(60, 1), NOW) is not None
     # A clock that was set back by an hour makes it no longer.
-    assert closed(parked(-3600, 3660), NOW) == Closed(ahead(60), NOW, "why")
-    endless = replace(parked(), until=stamp(UNTIL_RESUMED))
+    assert closed(parked(-3600, 3660), NOW) == ParkedPool(ahead(60), NOW, "why")
+    endless = replace(parked(), until=format_timestamp(UNTIL_RESUMED))
     assert closed(endless, NOW).until == UNTIL_RESUMED
     damaged = replace(parked(), until="soon")
-    assert closed(damaged, NOW).until == NOW + LONGEST
+    assert closed(damaged, NOW).until == NOW + MAX_PARK
     undated = replace(parked(), at="once")
-    assert closed(undated, NOW) == Closed(ahead(60), None, "why")
+    assert closed(undated, NOW) == ParkedPool(ahead(60), None, "why")
     backwards = parked(-100, 50)
     assert closed(backwards, NOW).until == ahead(50)
 
 
 def test_closings_are_stored_as_they_are_believed(book):
     book.rows["a"] = parked(-3600, 3660)
-    parking.mend_closings(book)
+    parking.repair_parked(book)
     assert book.rows["a"] == parked() and book.writes == 1
-    parking.mend_closings(book)
+    parking.repair_parked(book)
     assert book.writes == 1
     book.rows["a"] = replace(parked(), at="once", until="soon")
-    parking.mend_closings(book)
-    assert book.rows["a"] == Parked("a", stamp(NOW), stamp(NOW + LONGEST), "why")
+    parking.repair_parked(book)
+    assert book.rows["a"] == Parked(
+        "a", format_timestamp(NOW), format_timestamp(NOW + MAX_PARK), "why"
+    )
     for over in (parked(60, -5), replace(parked(60), until="2026-03-01T12:00:00Z")):
         book.rows["a"] = over
-        parking.mend_closings(book)
+        parking.repair_parked(book)
         assert book.rows["a"] is over
     book.rows["a"] = parked(50, 40 * 86_400)
-    parking.mend_closings(book)
+    parking.repair_parked(book)
     assert book.rows["a"] == parked(50, 31 * 86_400)
 
 
 def held_back(book, policy_name="served", **overlay):
-    book.overlays["x"] = as_text(Overlay(**overlay))
+    book.overlays["x"] = dump_state(PoolState(**overlay))
     tuned = {"x": replace(KNOBS, policy=policy_name)}
     return parking.closed_pools(book, Policy(tuned=tuned))
 
@@ -982,7 +1080,7 @@ def test_pools_are_closed_that_are_parked_or_held_back_for_a_minute(book):
     probing = {"breaker_state": Breaker.HALF_OPEN, "probe": A, "probe_admitted_at": NOW}
     assert held_back(book, **probing) == {"a"}
     slow = replace(KNOBS, policy="served", min_dispatch_interval_seconds=999.0)
-    book.overlays["x"] = as_text(Overlay(next_dispatch_at=ahead(900)))
+    book.overlays["x"] = dump_state(PoolState(next_dispatch_at=ahead(900)))
     assert parking.closed_pools(book, Policy(tuned={"x": slow})) == {"a"}
 
 
@@ -990,23 +1088,24 @@ def test_pools_are_closed_that_are_parked_or_held_back_for_a_minute(book):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "stored"), [(None, None), (1, 1), (ENDLESS + 1, ENDLESS), (0, "gone"), (-1, "gone")]
+    ("wanted", "stored"),
+    [(None, None), (1, 1), (UNLIMITED + 1, UNLIMITED), (0, "gone"), (-1, "gone")],
 )
 def test_demand_is_stored_or_dropped(monkeypatch, wanted, stored):
     found = []
-    monkeypatch.setattr(wishing.rows, "put_demand", lambda tx, said: found.append(said))
-    monkeypatch.setattr(wishing.rows, "drop_demand", lambda tx, said: found.append("gone"))
-    tx = SimpleNamespace(stamp=lambda: stamp(NOW))
+    monkeypatch.setattr(leases.rows, "put_demand", lambda tx, said: found.append(said))
+    monkeypatch.setattr(leases.rows, "drop_demand", lambda tx, said: found.append("gone"))
+    tx = SimpleNamespace(stamp=lambda: format_timestamp(NOW))
     here = SimpleNamespace(holder=HOLDER)
-    wishing.demand(tx, " a ", "ant", here, wanted=wanted, weight=2, width=3)
+    leases.demand(tx, " a ", "ant", here, wanted=wanted, weight=2, width=3)
     if stored == "gone":
         assert found == ["gone"]
         return
-    assert found == [Demand("a", "ant", HOLDER, stamp(NOW), stored, 2, 3)]
+    assert found == [Demand("a", "ant", HOLDER, format_timestamp(NOW), stored, 2, 3)]
     found.clear()
-    wishing.demand(tx, "a", "ant", here)
-    assert found == [Demand("a", "ant", HOLDER, stamp(NOW), None, 1, 0)]
-    wishing.drop_demand(tx, "a", "ant", here)
+    leases.demand(tx, "a", "ant", here)
+    assert found == [Demand("a", "ant", HOLDER, format_timestamp(NOW), None, 1, 0)]
+    leases.drop_demand(tx, "a", "ant", here)
     assert found[1:] == ["gone"]
 
 
@@ -1016,11 +1115,11 @@ class Bench:
     def __init__(self, monkeypatch, answers=(), previews=()):
         self.now_at, self.waits, self.told, self.wishes, self.dropped = 0.0, [], [], [], 0
         self.answers, self.previews = iter(answers), iter(previews)
-        monkeypatch.setattr(waiting, "acquire", lambda tx, ask, policy, here: next(self.answers))
-        monkeypatch.setattr(waiting, "preview", lambda tx, ask, policy, here: next(self.previews))
-        monkeypatch.setattr(waiting, "demand", lambda tx, *given, **more: self.wishes.append(more))
-        monkeypatch.setattr(waiting, "drop_demand", lambda *_: self._drop())
-        self.waiter = waiting.Waiter(
+        monkeypatch.setattr(leases, "acquire", lambda tx, ask, policy, here: next(self.answers))
+        monkeypatch.setattr(leases, "preview", lambda tx, ask, policy, here: next(self.previews))
+        monkeypatch.setattr(leases, "demand", lambda tx, *given, **more: self.wishes.append(more))
+        monkeypatch.setattr(leases, "drop_demand", lambda *_: self._drop())
+        self.waiter = leases.LeaseWaiter(
             self, self, lambda: Policy(demand_ttl_seconds=12), lambda: "here", self.told.append
         )
 
@@ -1051,8 +1150,8 @@ class Bench:
         return NOW
 
 
-NO = Denied(Gate.CAP, "anthropic", "ant", "", "")
-YES = Granted("run-1", "anthropic")
+NO = LeaseDenied(Gate.CAP, "anthropic", "ant", "", "")
+YES = LeaseGranted("run-1", "anthropic")
 
 
 def test_a_place_that_is_free_is_had_at_once(monkeypatch):

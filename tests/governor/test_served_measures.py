@@ -7,23 +7,23 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hostler.governor import measured
-from hostler.governor.overlay import (
+from hostler.governor.adaptive import served
+from hostler.governor.adaptive.model import (
     Announced,
     Breaker,
-    Knobs,
-    Load,
-    Overlay,
+    LeaseSlot,
+    PoolConfig,
+    PoolLoad,
+    PoolState,
     Reason,
     Report,
-    Slot,
     Source,
 )
-from hostler.governor.served import Served, eased, grown, judged
+from hostler.governor.adaptive.served import Served, eased, grown, judged
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-KNOBS = Knobs(max_global=8, hard_max=16, settle_seconds=120.0, break_seconds=300.0)
-A, B = Slot("a", "t1"), Slot("b", "t2")
+KNOBS = PoolConfig(max_global=8, hard_max=16, settle_seconds=120.0, break_seconds=300.0)
+A, B = LeaseSlot("a", "t1"), LeaseSlot("b", "t2")
 SERVED = Served()
 
 
@@ -35,22 +35,22 @@ def ahead(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
-def busy(active: int = 8, *, waiting: bool = True) -> Load:
-    return Load(active, waiting)
+def busy(active: int = 8, *, waiting: bool = True) -> PoolLoad:
+    return PoolLoad(active, waiting)
 
 
 # -- windows ---------------------------------------------------------------------------------------
 
 
 def test_answers_are_counted_and_end_a_silence():
-    before = Overlay(window_answers=2, deaf_since=ago(9), unanswered=4)
-    assert measured.answered(before, 3) == Overlay(window_answers=5)
+    before = PoolState(window_answers=2, deaf_since=ago(9), unanswered=4)
+    assert served.answered(before, 3) == PoolState(window_answers=5)
 
 
 def test_a_refusal_is_counted_everywhere():
-    before = Overlay(growth=3, silent=True, window_refusals=1, window_deaths=1, unanswered=2)
-    after = measured.refused(before, NOW, deadly=False)
-    assert after == Overlay(
+    before = PoolState(growth=3, silent=True, window_refusals=1, window_deaths=1, unanswered=2)
+    after = served.refused(before, NOW, deadly=False)
+    assert after == PoolState(
         rate_limit_events=1,
         last_rate_limit_at=NOW,
         window_refusals=2,
@@ -58,30 +58,30 @@ def test_a_refusal_is_counted_everywhere():
         deaf_since=NOW,
         unanswered=3,
     )
-    deadly = measured.refused(replace(before, deaf_since=ago(9)), NOW, deadly=True)
+    deadly = served.refused(replace(before, deaf_since=ago(9)), NOW, deadly=True)
     assert deadly.window_deaths == 2 and deadly.silent and deadly.deaf_since == ago(9)
-    assert not measured.refused(Overlay(), NOW, deadly=True).silent
+    assert not served.refused(PoolState(), NOW, deadly=True).silent
 
 
 def test_what_runs_is_added_up_every_five_seconds():
-    before = Overlay(window_at=ago(30), looked_at=ago(5), agent_seconds=10.0)
-    after = measured.noted(before, NOW, 4)
+    before = PoolState(window_at=ago(30), looked_at=ago(5), agent_seconds=10.0)
+    after = served.noted(before, NOW, 4)
     assert after == replace(before, looked_at=NOW, agent_seconds=30.0)
     early = replace(before, looked_at=ago(4.9))
-    assert measured.noted(early, NOW, 4) is early
+    assert served.noted(early, NOW, 4) is early
 
 
 def test_a_window_that_nobody_looked_after_begins_anew():
-    before = Overlay(window_at=ago(300), looked_at=ago(180), window_answers=9, agent_seconds=10.0)
-    assert measured.noted(before, NOW, 2).agent_seconds == 370.0
+    before = PoolState(window_at=ago(300), looked_at=ago(180), window_answers=9, agent_seconds=10.0)
+    assert served.noted(before, NOW, 2).agent_seconds == 370.0
     late = replace(before, looked_at=ago(180.001))
-    assert measured.noted(late, NOW, 2) == Overlay(window_at=NOW, looked_at=NOW)
-    for half in (Overlay(window_at=ago(9)), Overlay(looked_at=ago(9)), Overlay()):
-        assert measured.noted(half, NOW, 2) == Overlay(window_at=NOW, looked_at=NOW)
+    assert served.noted(late, NOW, 2) == PoolState(window_at=NOW, looked_at=NOW)
+    for half in (PoolState(window_at=ago(9)), PoolState(looked_at=ago(9)), PoolState()):
+        assert served.noted(half, NOW, 2) == PoolState(window_at=NOW, looked_at=NOW)
 
 
 def test_an_empty_window_keeps_what_is_known_of_the_pace():
-    before = Overlay(
+    before = PoolState(
         agent_rate=0.5,
         growth=2,
         window_answers=3,
@@ -89,23 +89,23 @@ def test_an_empty_window_keeps_what_is_known_of_the_pace():
         window_deaths=1,
         agent_seconds=9.0,
     )
-    after = Overlay(agent_rate=0.5, growth=2, window_at=NOW, looked_at=NOW)
-    assert measured.begun(before, NOW) == after
+    after = PoolState(agent_rate=0.5, growth=2, window_at=NOW, looked_at=NOW)
+    assert served.begun(before, NOW) == after
 
 
 def test_in_a_pause_the_window_is_emptied_every_five_seconds():
-    before = Overlay(looked_at=ago(5), deaf_since=ago(9), unanswered=3, window_answers=3)
-    assert measured.forgotten(before, NOW) == Overlay(window_at=NOW, looked_at=NOW)
+    before = PoolState(looked_at=ago(5), deaf_since=ago(9), unanswered=3, window_answers=3)
+    assert served.forgotten(before, NOW) == PoolState(window_at=NOW, looked_at=NOW)
     early = replace(before, looked_at=ago(4.9))
-    assert measured.forgotten(early, NOW) is early
+    assert served.forgotten(early, NOW) is early
     never = replace(before, looked_at=None)
-    assert measured.forgotten(never, NOW).looked_at == NOW
+    assert served.forgotten(never, NOW).looked_at == NOW
 
 
 def test_a_window_is_full_after_a_minute():
-    assert measured.is_full(Overlay(window_at=ago(60)), NOW)
-    assert not measured.is_full(Overlay(window_at=ago(59.9)), NOW)
-    assert not measured.is_full(Overlay(), NOW)
+    assert served.is_full(PoolState(window_at=ago(60)), NOW)
+    assert not served.is_full(PoolState(window_at=ago(59.9)), NOW)
+    assert not served.is_full(PoolState(), NOW)
 
 
 @pytest.mark.parametrize(
@@ -120,19 +120,19 @@ def test_a_window_is_full_after_a_minute():
     ],
 )
 def test_refusals_say_something_among_five_words_of_both_kinds(answers, refusals, deaths, says):
-    overlay = Overlay(window_answers=answers, window_refusals=refusals, window_deaths=deaths)
-    assert measured.says_something(overlay) is says
+    overlay = PoolState(window_answers=answers, window_refusals=refusals, window_deaths=deaths)
+    assert served.says_something(overlay) is says
 
 
-def quiet(**more) -> Overlay:
+def quiet(**more) -> PoolState:
     """A window of 100 seconds with ten agents, each answered once in ten seconds."""
     given = {"window_at": ago(100), "window_answers": 100, "agent_seconds": 1000.0}
-    return Overlay(**{**given, **more})
+    return PoolState(**{**given, **more})
 
 
 def test_a_quiet_window_teaches_a_fifth_of_its_pace():
-    assert measured.paced(quiet(), NOW, 10).agent_rate == 0.1
-    assert measured.paced(quiet(agent_rate=0.2), NOW, 10).agent_rate == pytest.approx(0.18)
+    assert served.paced(quiet(), NOW, 10).agent_rate == 0.1
+    assert served.paced(quiet(agent_rate=0.2), NOW, 10).agent_rate == pytest.approx(0.18)
 
 
 @pytest.mark.parametrize(
@@ -147,42 +147,42 @@ def test_a_quiet_window_teaches_a_fifth_of_its_pace():
     ],
 )
 def test_other_windows_teach_no_pace(more, active):
-    assert measured.paced(quiet(agent_rate=0.5, **more), NOW, active).agent_rate == 0.5
+    assert served.paced(quiet(agent_rate=0.5, **more), NOW, active).agent_rate == 0.5
 
 
 @pytest.mark.parametrize("active", [8, 12])
 def test_a_fifth_of_the_agents_may_come_or_go(active):
-    assert measured.paced(quiet(window_answers=5), NOW, active).agent_rate == 0.005
+    assert served.paced(quiet(window_answers=5), NOW, active).agent_rate == 0.005
 
 
 def test_whether_there_were_refusals_is_kept_for_the_next_window():
-    assert measured.paced(quiet(window_refusals=1), NOW, 10).refused_before is True
-    assert measured.paced(quiet(refused_before=True), NOW, 10).refused_before is False
+    assert served.paced(quiet(window_refusals=1), NOW, 10).refused_before is True
+    assert served.paced(quiet(refused_before=True), NOW, 10).refused_before is False
 
 
 def test_the_usual_number_of_agents_is_their_seconds_by_the_time():
-    assert measured.usual(quiet(), NOW) == 10.0
-    assert measured.usual(Overlay(agent_seconds=7.0), NOW) == 0.0
-    assert measured.usual(Overlay(window_at=ago(0.5), agent_seconds=7.0), NOW) == 7.0
-    assert measured.usual(Overlay(window_at=ago(1.5), agent_seconds=6.0), NOW) == 4.0
+    assert served.usual(quiet(), NOW) == 10.0
+    assert served.usual(PoolState(agent_seconds=7.0), NOW) == 0.0
+    assert served.usual(PoolState(window_at=ago(0.5), agent_seconds=7.0), NOW) == 7.0
+    assert served.usual(PoolState(window_at=ago(1.5), agent_seconds=6.0), NOW) == 4.0
 
 
 def test_the_served_part_is_measured_by_the_known_pace_or_by_the_words():
-    assert measured.served_part(quiet(agent_rate=0.2)) == 0.5
-    assert measured.served_part(quiet(agent_rate=0.0, window_refusals=100)) == 0.5
+    assert served.served_part(quiet(agent_rate=0.2)) == 0.5
+    assert served.served_part(quiet(agent_rate=0.0, window_refusals=100)) == 0.5
     assert (
-        measured.served_part(Overlay(agent_rate=0.2, window_answers=1, window_refusals=3)) == 0.25
+        served.served_part(PoolState(agent_rate=0.2, window_answers=1, window_refusals=3)) == 0.25
     )
-    assert measured.served_part(Overlay()) == 0.0
-    assert measured.served_part(Overlay(window_answers=1)) == 1.0
-    brief = Overlay(agent_rate=2.0, agent_seconds=0.5, window_answers=1, window_refusals=9)
-    assert measured.served_part(brief) == 1.0
+    assert served.served_part(PoolState()) == 0.0
+    assert served.served_part(PoolState(window_answers=1)) == 1.0
+    brief = PoolState(agent_rate=2.0, agent_seconds=0.5, window_answers=1, window_refusals=9)
+    assert served.served_part(brief) == 1.0
 
 
 # -- judging a window ------------------------------------------------------------------------------
 
 
-def refused_window(**more) -> Overlay:
+def refused_window(**more) -> PoolState:
     """Eight agents over a minute, of whom half are served by the known pace."""
     given = {
         "dynamic_cap": 8,
@@ -194,7 +194,7 @@ def refused_window(**more) -> Overlay:
         "window_refusals": 24,
         "growth": 4,
     }
-    return Overlay(**{**given, **more})
+    return PoolState(**{**given, **more})
 
 
 def test_the_cap_goes_half_of_the_way_down_to_what_was_served():
@@ -261,8 +261,8 @@ def test_in_a_pause_nothing_is_measured():
 # -- easing and growing ----------------------------------------------------------------------------
 
 
-def announced(use: float, **more) -> Overlay:
-    return Overlay(dynamic_cap=8, announced_utilisation=use, announced_at=NOW, **more)
+def announced(use: float, **more) -> PoolState:
+    return PoolState(dynamic_cap=8, announced_utilisation=use, announced_at=NOW, **more)
 
 
 def test_one_agent_less_every_twenty_seconds_while_too_much_is_used():
@@ -287,13 +287,13 @@ def test_an_announcement_is_fresh_for_thirty_seconds():
     assert eased(KNOBS, never, NOW, busy()).dynamic_cap == 8
 
 
-def growing(seconds: float, **more) -> Overlay:
-    return Overlay(**{"dynamic_cap": 8, "last_probe_at": ago(seconds), **more})
+def growing(seconds: float, **more) -> PoolState:
+    return PoolState(**{"dynamic_cap": 8, "last_probe_at": ago(seconds), **more})
 
 
 def test_the_first_look_at_a_full_pool_starts_the_quiet_while():
-    after = grown(KNOBS, Overlay(dynamic_cap=8), NOW, busy())
-    assert after == Overlay(dynamic_cap=8, last_probe_at=NOW)
+    after = grown(KNOBS, PoolState(dynamic_cap=8), NOW, busy())
+    assert after == PoolState(dynamic_cap=8, last_probe_at=NOW)
 
 
 @pytest.mark.parametrize(
@@ -367,25 +367,25 @@ def report(source=Source.LIVE, reason=Reason.BURST, slot=A, again=None) -> Repor
 
 
 def test_a_limit_that_asks_for_a_pause_of_days_changes_nothing():
-    before = Overlay(dynamic_cap=8)
+    before = PoolState(dynamic_cap=8)
     assert SERVED.limited(KNOBS, before, NOW, report(reason=Reason.QUOTA, again=ahead(9))) is before
 
 
 def test_a_short_wait_closes_the_gate_and_is_measured():
-    after = SERVED.limited(KNOBS, Overlay(), NOW, report(again=ahead(29.2)))
+    after = SERVED.limited(KNOBS, PoolState(), NOW, report(again=ahead(29.2)))
     assert after.gate_until == ahead(29.2) and after.gate_seconds == 30.0 and not after.pausing
     assert after.window_refusals == 1 and after.unanswered == 1
 
 
 def test_a_wait_over_thirty_seconds_is_a_pause_and_not_measured():
-    after = SERVED.limited(KNOBS, Overlay(), NOW, report(again=ahead(30.1)))
+    after = SERVED.limited(KNOBS, PoolState(), NOW, report(again=ahead(30.1)))
     assert after.pausing and after.window_refusals == 0 and after.rate_limit_events == 1
-    exactly = SERVED.limited(KNOBS, Overlay(), NOW, report(again=ahead(30)))
+    exactly = SERVED.limited(KNOBS, PoolState(), NOW, report(again=ahead(30)))
     assert not exactly.pausing and exactly.window_refusals == 1
 
 
 def test_the_later_word_on_the_gate_counts():
-    before = Overlay(gate_until=ahead(20), gate_seconds=30.0)
+    before = PoolState(gate_until=ahead(20), gate_seconds=30.0)
     for again in (None, ahead(10), ahead(20)):
         after = SERVED.limited(KNOBS, before, NOW, report(again=again))
         assert (after.gate_until, after.gate_seconds) == (ahead(20), 30.0)
@@ -394,25 +394,25 @@ def test_the_later_word_on_the_gate_counts():
 
 
 def test_a_pause_stays_one_while_it_lasts():
-    paused = Overlay(gate_until=ahead(5), pausing=True)
+    paused = PoolState(gate_until=ahead(5), pausing=True)
     assert SERVED.limited(KNOBS, paused, NOW, report(again=ahead(9))).pausing
-    over = Overlay(gate_until=NOW, pausing=True)
+    over = PoolState(gate_until=NOW, pausing=True)
     assert not SERVED.limited(KNOBS, over, NOW, report(again=ahead(9))).pausing
-    past = SERVED.limited(KNOBS, Overlay(), NOW, report(again=ago(5)))
+    past = SERVED.limited(KNOBS, PoolState(), NOW, report(again=ago(5)))
     assert past.gate_until == ago(5) and past.gate_seconds == 0.0
 
 
 def test_the_gate_is_closed_until_its_moment():
-    held = Overlay(gate_until=ahead(5), last_rate_limit_at=ago(2))
+    held = PoolState(gate_until=ahead(5), last_rate_limit_at=ago(2))
     shut = SERVED.shut(KNOBS, held, NOW)
     assert (shut.gate, shut.since, shut.until) == ("limit", ago(2), ahead(5))
     assert "12:00:05 UTC" in shut.what
     assert SERVED.shut(KNOBS, replace(held, gate_until=NOW), NOW) is None
-    assert SERVED.shut(KNOBS, Overlay(), NOW) is None
+    assert SERVED.shut(KNOBS, PoolState(), NOW) is None
 
 
 def test_the_breaker_the_gate_and_the_spacing_are_told_in_this_order():
-    spaced = Overlay(next_dispatch_at=ahead(1))
+    spaced = PoolState(next_dispatch_at=ahead(1))
     assert SERVED.shut(KNOBS, spaced, NOW).gate == "spacing"
     gated = replace(spaced, gate_until=ahead(1))
     assert SERVED.shut(KNOBS, gated, NOW).gate == "limit"
@@ -423,7 +423,7 @@ def test_the_breaker_the_gate_and_the_spacing_are_told_in_this_order():
 
 
 def test_three_refusals_over_a_minute_without_an_answer_open_the_breaker():
-    deaf = Overlay(deaf_since=ago(60), unanswered=2)
+    deaf = PoolState(deaf_since=ago(60), unanswered=2)
     assert SERVED.limited(KNOBS, deaf, NOW, report()).breaker_state is Breaker.OPEN
     few = replace(deaf, unanswered=1)
     assert SERVED.limited(KNOBS, few, NOW, report()).breaker_state is Breaker.CLOSED
@@ -434,7 +434,7 @@ def test_three_refusals_over_a_minute_without_an_answer_open_the_breaker():
 
 
 def test_a_probe_that_dies_of_a_limit_opens_the_breaker_and_a_living_one_tries_on():
-    tries = Overlay(breaker_state=Breaker.HALF_OPEN, probe=A, probe_admitted_at=ago(9))
+    tries = PoolState(breaker_state=Breaker.HALF_OPEN, probe=A, probe_admitted_at=ago(9))
     dead = SERVED.limited(KNOBS, tries, NOW, report(Source.DEATH))
     assert dead.breaker_state is Breaker.OPEN and dead.rate_limit_events == 1
     alive = SERVED.limited(KNOBS, tries, NOW, report())
@@ -442,39 +442,39 @@ def test_a_probe_that_dies_of_a_limit_opens_the_breaker_and_a_living_one_tries_o
 
 
 def test_a_death_is_measured_as_one():
-    assert SERVED.limited(KNOBS, Overlay(), NOW, report(Source.DEATH)).window_deaths == 1
-    assert SERVED.limited(KNOBS, Overlay(), NOW, report()).window_deaths == 0
+    assert SERVED.limited(KNOBS, PoolState(), NOW, report(Source.DEATH)).window_deaths == 1
+    assert SERVED.limited(KNOBS, PoolState(), NOW, report()).window_deaths == 0
 
 
 def test_a_used_up_limit_closes_the_gate_until_it_resets():
-    full = SERVED.announced(KNOBS, Overlay(), NOW, Announced(A, 1.0, ahead(99)))
+    full = SERVED.announced(KNOBS, PoolState(), NOW, Announced(A, 1.0, ahead(99)))
     assert full.gate_until == ahead(99) and full.announced_at is None
-    endless = SERVED.announced(KNOBS, Overlay(), NOW, Announced(A, 1.0))
+    endless = SERVED.announced(KNOBS, PoolState(), NOW, Announced(A, 1.0))
     assert endless.gate_until is None and endless.announced_utilisation == 1.0
 
 
 def test_what_resets_soon_is_noted_and_a_window_of_hours_is_not():
-    soon = SERVED.announced(KNOBS, Overlay(), NOW, Announced(A, 0.99, ahead(30)))
-    assert soon == Overlay(announced_utilisation=0.99, announced_at=NOW)
-    later = SERVED.announced(KNOBS, Overlay(), NOW, Announced(A, 0.99, ahead(30.1)))
-    assert later == Overlay()
+    soon = SERVED.announced(KNOBS, PoolState(), NOW, Announced(A, 0.99, ahead(30)))
+    assert soon == PoolState(announced_utilisation=0.99, announced_at=NOW)
+    later = SERVED.announced(KNOBS, PoolState(), NOW, Announced(A, 0.99, ahead(30.1)))
+    assert later == PoolState()
 
 
 def test_an_answer_reopens_the_way_or_closes_the_breaker():
-    deaf = Overlay(deaf_since=ago(9), unanswered=2)
+    deaf = PoolState(deaf_since=ago(9), unanswered=2)
     assert SERVED.answered(KNOBS, deaf, NOW, A, 0) is deaf
-    assert SERVED.answered(KNOBS, Overlay(), NOW, A, 1) == Overlay(window_answers=1)
-    closed = Overlay(breaker_state=Breaker.OPEN, breaker_open_at=NOW, breaker_break_seconds=9.0)
+    assert SERVED.answered(KNOBS, PoolState(), NOW, A, 1) == PoolState(window_answers=1)
+    closed = PoolState(breaker_state=Breaker.OPEN, breaker_open_at=NOW, breaker_break_seconds=9.0)
     assert SERVED.answered(KNOBS, closed, NOW, A, 1).breaker_state is Breaker.HALF_OPEN
-    tries = Overlay(breaker_state=Breaker.HALF_OPEN, probe=A)
+    tries = PoolState(breaker_state=Breaker.HALF_OPEN, probe=A)
     good = SERVED.answered(KNOBS, tries, NOW, A, 2)
-    assert good == Overlay(window_at=NOW, looked_at=NOW)
+    assert good == PoolState(window_at=NOW, looked_at=NOW)
     other = SERVED.answered(KNOBS, tries, NOW, B, 2)
     assert other == replace(tries, window_answers=2)
 
 
 def test_a_probe_that_ends_closes_the_breaker_if_it_was_answered():
-    tries = Overlay(
+    tries = PoolState(
         dynamic_cap=8,
         breaker_state=Breaker.HALF_OPEN,
         probe=A,
@@ -483,27 +483,27 @@ def test_a_probe_that_ends_closes_the_breaker_if_it_was_answered():
         unanswered=4,
     )
     after = SERVED.released(KNOBS, tries, NOW, A, reached=True)
-    assert after == Overlay(dynamic_cap=8, window_at=NOW, looked_at=NOW)
+    assert after == PoolState(dynamic_cap=8, window_at=NOW, looked_at=NOW)
     assert SERVED.released(KNOBS, tries, NOW, A, reached=False) == replace(tries, probe=None)
     assert SERVED.released(KNOBS, tries, NOW, B, reached=True) is tries
-    assert SERVED.released(KNOBS, Overlay(), NOW, A, reached=True) == Overlay()
+    assert SERVED.released(KNOBS, PoolState(), NOW, A, reached=True) == PoolState()
 
 
 def test_time_alone_closes_the_breaker_by_a_mute_probe_that_lives():
-    tries = Overlay(breaker_state=Breaker.HALF_OPEN, probe=A, probe_admitted_at=ago(1800))
-    load = Load(1, waiting=False, slots=frozenset({A}), mute=frozenset({A}))
+    tries = PoolState(breaker_state=Breaker.HALF_OPEN, probe=A, probe_admitted_at=ago(1800))
+    load = PoolLoad(1, waiting=False, slots=frozenset({A}), mute=frozenset({A}))
     assert SERVED.passed(KNOBS, tries, NOW, load).breaker_state is Breaker.CLOSED
-    gone = Load(0, waiting=False)
+    gone = PoolLoad(0, waiting=False)
     assert SERVED.passed(KNOBS, tries, NOW, gone).breaker_state is Breaker.OPEN
 
 
 def test_what_runs_is_noted_as_time_passes():
-    before = Overlay(window_at=ago(30), looked_at=ago(10))
+    before = PoolState(window_at=ago(30), looked_at=ago(10))
     after = SERVED.passed(KNOBS, before, NOW, busy(3, waiting=False))
     assert after.agent_seconds == 30.0 and after.looked_at == NOW
 
 
 def test_its_cap_is_the_learned_one():
-    assert SERVED.cap(KNOBS, Overlay(dynamic_cap=5)) == 5
-    started = SERVED.admitted(KNOBS, Overlay(), NOW, A, 0.5)
+    assert SERVED.cap(KNOBS, PoolState(dynamic_cap=5)) == 5
+    started = SERVED.admitted(KNOBS, PoolState(), NOW, A, 0.5)
     assert started.next_dispatch_at == ahead(3)

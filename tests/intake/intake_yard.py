@@ -10,17 +10,17 @@ from functools import cache
 from pathlib import Path
 
 from hostler.clock import FakeClock, SystemClock
-from hostler.forge import scan
-from hostler.forge.stub import Stub
-from hostler.intake import (
-    Taken,
-    Watch,
-    ask_blocked_by,
-    ask_labellers,
-    blocked_by_of,
-    labellers_of,
-    take,
+from hostler.forge.github.fake.repository import FakeForge
+from hostler.forge.github.polling.poller import scan_repository
+from hostler.intake.process import (
+    ProcessResult,
+    fetch_blockers,
+    fetch_labellers,
+    find_issues_without_blockers,
+    find_issues_without_labellers,
+    process_inbox,
 )
+from hostler.intake.repo_policy import RepoPolicy
 from hostler.store import Patience, Store, open_store
 from hostler.store.admin.migrate import upgrade
 from hostler.store.engine.backend import find_place
@@ -74,9 +74,9 @@ class Yard:
     def __init__(self, store: Store, clock: FakeClock) -> None:
         self.store = store
         self.clock = clock
-        self.hub = Stub(clock)
+        self.hub = FakeForge(clock)
         self.name = self.hub.name
-        self.watch = Watch(self.name, "stable", frozenset(ALLOWED), agent="helper")
+        self.watch = RepoPolicy(self.name, "stable", frozenset(ALLOWED), agent="helper")
 
     def tick(self) -> None:
         """GitHub's moments are whole seconds."""
@@ -108,17 +108,20 @@ class Yard:
         self.tick()
         with self.store.read() as tx:
             watched = [pull.pr_number for pull in pulls_in(tx, self.name)]
-        scan(self.store, self.hub, self.name, pulls=watched)
+        scan_repository(self.store, self.hub, self.name, pulls=watched)
 
-    def take(self) -> Taken:
+    def take(self) -> ProcessResult:
         """Inbox → tasks."""
         with self.store.read() as tx:
-            numbers, blocked = ask_labellers(tx, self.watch), ask_blocked_by(tx, self.watch)
-        labellers, blockers = labellers_of(self.hub, numbers), blocked_by_of(self.hub, blocked)
+            numbers, blocked = (
+                find_issues_without_labellers(tx, self.watch),
+                find_issues_without_blockers(tx, self.watch),
+            )
+        labellers, blockers = fetch_labellers(self.hub, numbers), fetch_blockers(self.hub, blocked)
         with self.store.write("tasks", "outbox") as tx:
-            return take(tx, self.watch, labellers, blockers)
+            return process_inbox(tx, self.watch, labellers, blockers)
 
-    def poll(self) -> Taken:
+    def poll(self) -> ProcessResult:
         self.read()
         return self.take()
 
@@ -165,5 +168,5 @@ class Yard:
         self.set(task, pr_number=number, state=TaskState.AWAITING_FEEDBACK, branch=branch)
         return number
 
-    def reasons(self, taken: Taken, number: int) -> list[str]:
+    def reasons(self, taken: ProcessResult, number: int) -> list[str]:
         return [heard.decision.reason for heard in taken.heard if heard.number == number]

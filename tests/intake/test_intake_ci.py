@@ -9,12 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.forge.deeds import RerunFailedJobs
-from hostler.intake.ci import failures, flaky_issue, on_run, plain, rerun
-from hostler.intake.effects import AskAboutCi, Checks, Known, Repeat, Stick, TellOfRuns
-from hostler.intake.people import Watch
-from hostler.intake.signals import RunSeen, read
-from hostler.model import EPOCH, RepoName, stamp
+from hostler.forge.actions import RerunFailedJobs
+from hostler.intake.ci import (
+    build_flaky_issue,
+    build_rerun,
+    clean_check_name,
+    decide_on_run,
+    find_failures,
+)
+from hostler.intake.model import (
+    AddCiFeedback,
+    AskAboutCi,
+    BlockTask,
+    CiState,
+    RerunFlakyCheck,
+    ThreadState,
+    WorkflowRunEvent,
+    parse_event,
+)
+from hostler.intake.repo_policy import RepoPolicy
+from hostler.model import EPOCH, RepoName, format_timestamp
 from hostler.store.inbox import InboxRow
 from hostler.store.pull_requests import PullRow, PullStatus
 from hostler.store.tasks import OVER, Flow, Task, TaskState
@@ -31,17 +45,17 @@ TASK = Task(
     title="Crash",
     author="ann",
     state=TaskState.AWAITING_FEEDBACK,
-    state_since=stamp(EPOCH),
+    state_since=format_timestamp(EPOCH),
     order=1,
     pr_number=2,
 )
-FIRST = Watch(REPO, "stable", ci="first_fail")
-ALL = Watch(REPO, "stable", ci="all_complete")
+FIRST = RepoPolicy(REPO, "stable", ci="first_fail")
+ALL = RepoPolicy(REPO, "stable", ci="all_complete")
 
 
 def seen(
     run: int = 7, conclusion: str = "failure", attempt: int = 1, name: str = "CI", **more: object
-) -> RunSeen:
+) -> WorkflowRunEvent:
     payload = {
         "id": run,
         "name": name,
@@ -55,51 +69,53 @@ def seen(
     moment = f"2026-01-01T00:00:{attempt:02}Z"
     key = f"workflow_run:{run}:{attempt}:{conclusion}"
     row = InboxRow(str(REPO), key, "workflow_run", 2, run, "ann", moment, json.dumps(payload))
-    found = read(row)
-    assert isinstance(found, RunSeen)
+    found = parse_event(row)
+    assert isinstance(found, WorkflowRunEvent)
     return found
 
 
-def known(*runs: RunSeen, task: Task = TASK, pull: PullRow = PULL, **checks: object) -> Known:
-    return Known((task,), pull, task, checks=Checks(tuple(runs), **checks))
+def known(
+    *runs: WorkflowRunEvent, task: Task = TASK, pull: PullRow = PULL, **checks: object
+) -> ThreadState:
+    return ThreadState((task,), pull, task, checks=CiState(tuple(runs), **checks))
 
 
-def asked_of(one: RunSeen) -> dict[str, RerunFailedJobs]:
-    return {one.run.check: rerun(one)[0]}
+def asked_of(one: WorkflowRunEvent) -> dict[str, RerunFailedJobs]:
+    return {one.run.check: build_rerun(one)[0]}
 
 
 def test_the_first_failure_of_a_head_is_told():
     failed = seen()
-    decision = on_run(failed, known(failed), FIRST)
-    assert decision.effects == (TellOfRuns(TASK, (failed,), 2),)
+    decision = decide_on_run(failed, known(failed), FIRST)
+    assert decision.effects == (AddCiFeedback(TASK, (failed,), 2),)
     assert "`CI (push)`" in decision.reason
 
 
 @pytest.mark.parametrize("conclusion", ["success", "cancelled", "skipped", "action_required"])
 def test_what_has_not_failed_causes_nothing(conclusion):
     one = seen(conclusion=conclusion)
-    decision = on_run(one, known(one), FIRST)
+    decision = decide_on_run(one, known(one), FIRST)
     assert not decision.acts and not decision.waits
 
 
 def test_all_complete_waits_for_the_other_runs():
     failed = seen()
-    assert not on_run(failed, known(failed, unfinished=True), ALL).acts
-    asked = on_run(failed, known(failed, unfinished=None), ALL)
+    assert not decide_on_run(failed, known(failed, unfinished=True), ALL).acts
+    asked = decide_on_run(failed, known(failed, unfinished=None), ALL)
     assert asked.waits and not asked.acts
-    done = on_run(failed, known(failed, unfinished=False), ALL)
-    assert [type(effect) for effect in done.effects] == [TellOfRuns]
+    done = decide_on_run(failed, known(failed, unfinished=False), ALL)
+    assert [type(effect) for effect in done.effects] == [AddCiFeedback]
 
 
 def test_all_complete_tells_of_everything_that_failed_before():
     lint, test, good = seen(7, name="lint"), seen(8, name="test"), seen(9, "success", name="docs")
-    (told,) = on_run(good, known(lint, test, good), ALL).effects
-    assert isinstance(told, TellOfRuns) and set(told.runs) == {lint, test}
+    (told,) = decide_on_run(good, known(lint, test, good), ALL).effects
+    assert isinstance(told, AddCiFeedback) and set(told.runs) == {lint, test}
 
 
 def test_a_run_of_an_older_head_is_ignored():
     old = seen(head_sha=OLD)
-    assert on_run(old, known(), FIRST).reason == "It is of an older head."
+    assert decide_on_run(old, known(), FIRST).reason == "It is of an older head."
 
 
 def test_the_same_commit_offered_by_a_fork_is_nobodys_failure():
@@ -107,56 +123,56 @@ def test_the_same_commit_offered_by_a_fork_is_nobodys_failure():
     fork = seen(repository=here, head_repository=there)
     other = seen(head_branch="somewhere")
     for one in (fork, other):
-        assert not on_run(one, known(one), FIRST).acts
+        assert not decide_on_run(one, known(one), FIRST).acts
 
 
 def test_an_attempt_that_was_repeated_since_does_not_count():
     one = seen()
-    assert not on_run(one, replace(known(one), newest=False), FIRST).acts
+    assert not decide_on_run(one, replace(known(one), newest=False), FIRST).acts
 
 
 def test_what_was_told_is_not_told_again():
     one = seen()
-    assert not on_run(one, known(one, told=frozenset({one.row.event_key})), FIRST).acts
+    assert not decide_on_run(one, known(one, told=frozenset({one.row.event_key})), FIRST).acts
 
 
 def test_a_check_that_passed_on_this_commit_is_repeated_once():
     good, bad = seen(7, "success"), seen(8)
-    decision = on_run(bad, known(good, bad), FIRST)
+    decision = decide_on_run(bad, known(good, bad), FIRST)
     (effect,) = decision.effects
-    assert isinstance(effect, Repeat) and effect.run == bad
+    assert isinstance(effect, RerunFlakyCheck) and effect.run == bad
     # While it is being repeated, nothing else comes of it.
-    assert not on_run(bad, known(good, bad, repeated=asked_of(bad)), FIRST).acts
+    assert not decide_on_run(bad, known(good, bad, repeated=asked_of(bad)), FIRST).acts
 
 
 def test_another_check_that_passed_proves_nothing():
     good, bad = seen(7, "success", name="lint"), seen(8)
-    (effect,) = on_run(bad, known(good, bad), FIRST).effects
-    assert isinstance(effect, TellOfRuns)
+    (effect,) = decide_on_run(bad, known(good, bad), FIRST).effects
+    assert isinstance(effect, AddCiFeedback)
 
 
 @pytest.mark.parametrize("again", [seen(7, attempt=2), seen(12)])
 def test_a_second_failure_blocks(again):
     first = seen(7)
-    decision = on_run(again, known(first, again, repeated=asked_of(first)), FIRST)
+    decision = decide_on_run(again, known(first, again, repeated=asked_of(first)), FIRST)
     (effect,) = decision.effects
-    assert isinstance(effect, Stick) and effect.why.rstrip().endswith("let it go on.")
+    assert isinstance(effect, BlockTask) and effect.why.rstrip().endswith("let it go on.")
     assert "?" in effect.why
 
 
 def test_a_repetition_that_passes_ends_it():
     first, good = seen(7), seen(7, "success", attempt=2)
-    assert not on_run(good, known(first, good, repeated=asked_of(first)), FIRST).acts
+    assert not decide_on_run(good, known(first, good, repeated=asked_of(first)), FIRST).acts
 
 
 def test_after_many_turns_without_a_person_one_is_asked():
     failed, tired = seen(), replace(PULL, turns_without_person=10)
-    (effect,) = on_run(failed, known(failed, pull=tired), FIRST).effects
+    (effect,) = decide_on_run(failed, known(failed, pull=tired), FIRST).effects
     assert isinstance(effect, AskAboutCi)
     assert "10 turns passed" in effect.question and effect.question.endswith("?")
     rested = replace(PULL, turns_without_person=9)
-    (effect,) = on_run(failed, known(failed, pull=rested), FIRST).effects
-    assert isinstance(effect, TellOfRuns)
+    (effect,) = decide_on_run(failed, known(failed, pull=rested), FIRST).effects
+    assert isinstance(effect, AddCiFeedback)
 
 
 @given(
@@ -168,7 +184,7 @@ def test_work_begins_only_where_it_may(state, status, policy):
     failed = seen()
     watch = replace(FIRST, ci=policy)
     there = known(failed, task=replace(TASK, state=state), pull=replace(PULL, status=status))
-    decision = on_run(failed, there, watch)
+    decision = decide_on_run(failed, there, watch)
     free = state in (TaskState.AWAITING_FEEDBACK, TaskState.QUEUED)
     follows = status is PullStatus.AWAITING_FEEDBACK and policy != "never"
     assert decision.acts == (free and follows)
@@ -193,28 +209,32 @@ _RUNS = st.lists(
 def test_each_failure_has_one_consequence_at_most(runs, told, turns):
     """Whatever was seen: what was told stays told, and nothing is both told and repeated."""
     keys = frozenset(runs[i].row.event_key for i in told if i < len(runs))
-    checks = Checks(tuple(runs), told=keys)
-    there = Known((TASK,), replace(PULL, turns_without_person=turns), TASK, checks=checks)
-    left = failures(checks)
+    checks = CiState(tuple(runs), told=keys)
+    there = ThreadState((TASK,), replace(PULL, turns_without_person=turns), TASK, checks=checks)
+    left = find_failures(checks)
     assert all(one.run.failed and one.row.event_key not in keys for one in left)
     assert len({one.run.check for one in left}) == len(left)
     for one in runs:
-        effects = on_run(one, there, FIRST).effects
+        effects = decide_on_run(one, there, FIRST).effects
         named = [run for effect in effects for run in getattr(effect, "runs", ())]
-        repeated = [effect.run for effect in effects if isinstance(effect, Repeat)]
+        repeated = [effect.run for effect in effects if isinstance(effect, RerunFlakyCheck)]
         assert sorted(map(id, [*named, *repeated])) == sorted(map(id, left))
-        assert not any(isinstance(effect, TellOfRuns) for effect in effects) or turns < 10
+        assert not any(isinstance(effect, AddCiFeedback) for effect in effects) or turns < 10
 
 
 @given(st.text())
 def test_a_name_stays_inside_its_backticks(name):
-    assert "`" not in plain(name) and "\n" not in plain(name) and len(plain(name)) <= 80
+    assert (
+        "`" not in clean_check_name(name)
+        and "\n" not in clean_check_name(name)
+        and len(clean_check_name(name)) <= 80
+    )
 
 
 def test_there_is_one_issue_for_a_check_and_one_repetition_for_a_head():
     one, again = seen(7), seen(8, attempt=2)
-    assert flaky_issue(one, "x")[1] == flaky_issue(again, "y")[1]
-    assert flaky_issue(one, "x")[1] != flaky_issue(seen(name="lint"), "x")[1]
-    assert flaky_issue(one, "x")[0].title == "Flaky: CI (push)"
-    assert rerun(one)[1] == rerun(again)[1]
-    assert rerun(one)[1] != rerun(seen(head_sha=OLD))[1]
+    assert build_flaky_issue(one, "x")[1] == build_flaky_issue(again, "y")[1]
+    assert build_flaky_issue(one, "x")[1] != build_flaky_issue(seen(name="lint"), "x")[1]
+    assert build_flaky_issue(one, "x")[0].title == "Flaky: CI (push)"
+    assert build_rerun(one)[1] == build_rerun(again)[1]
+    assert build_rerun(one)[1] != build_rerun(seen(head_sha=OLD))[1]

@@ -6,11 +6,13 @@ import pytest
 from intake_yard import BUGFIX, DESIGN, Yard
 
 from hostler.errors import Forbidden, Gone, RateLimited, ServerFailed, Unreachable
-from hostler.forge import pending
-from hostler.forge.stub import Stub
-from hostler.intake import ask_blocked_by, blocked_by_of, request, taking
-from hostler.intake.issues import UNTOLD, VOID
-from hostler.intake.references import ITSELF
+from hostler.forge.github.fake.repository import FakeForge
+from hostler.forge.github.polling.ingest import list_pending_events
+from hostler.intake import process
+from hostler.intake.manual_start import start_issue
+from hostler.intake.markdown import SELF_DEPENDENCY
+from hostler.intake.process import fetch_blockers, find_issues_without_blockers
+from hostler.intake.rules import APPROVAL_VOID, BLOCKERS_UNKNOWN
 from hostler.model import RepoName
 from hostler.store.tasks import Flow, Task, TaskState
 
@@ -30,12 +32,12 @@ def test_a_dependency_on_itself_is_left_out_and_told(yard: Yard):
     number = yard.file("Crash", "ann", BUGFIX, body="Depends on #1, #2")
     taken = yard.poll()
     task = yard.task()
-    assert (task.depends_on, task.reason) == (("octo/stable#2",), ITSELF)
-    assert ITSELF in yard.reasons(taken, number)[0]
+    assert (task.depends_on, task.reason) == (("octo/stable#2",), SELF_DEPENDENCY)
+    assert SELF_DEPENDENCY in yard.reasons(taken, number)[0]
 
 
 def test_githubs_list_counts_beside_the_text(yard: Yard):
-    barn = Stub(yard.clock, RepoName("Octo", "Barn"))
+    barn = FakeForge(yard.clock, RepoName("Octo", "Barn"))
     yard.file("First", "ann")
     number = yard.file("Crash", "ann", BUGFIX, body="Depends on #9")
     yard.block(number, 1)
@@ -49,7 +51,7 @@ def test_an_allowed_edit_changes_what_a_task_waits_for(yard: Yard):
     number = yard.file("Crash", "ann", BUGFIX, body="Depends on #9 and #2")
     yard.block(number, 1)
     yard.poll()
-    assert yard.task().reason == ITSELF
+    assert yard.task().reason == SELF_DEPENDENCY
     yard.change(number, body="Depends on #8")
     yard.poll()
     task = yard.task()
@@ -93,7 +95,7 @@ def test_a_strangers_edit_counts_only_with_its_approval(yard: Yard):
     yard.poll()
     task = yard.task()
     # Nothing starts before somebody allowed has said so; then it is this text that counts.
-    assert (task.state, task.reason) == (TaskState.NEEDS_INPUT, VOID)
+    assert (task.state, task.reason) == (TaskState.NEEDS_INPUT, APPROVAL_VOID)
     assert task.depends_on == ("octo/stable#9",)
 
 
@@ -112,7 +114,7 @@ def test_what_follows_a_design_waits_for_the_same(yard: Yard):
 def test_the_operators_word_waits_for_nothing(yard: Yard):
     number = yard.file("Crash", "ann", BUGFIX, body="Depends on #9")
     with yard.store.write("tasks") as tx:
-        request(tx, yard.watch, yard.hub.issue(number))
+        start_issue(tx, yard.watch, yard.hub.issue(number))
     assert yard.task().depends_on == ()
     yard.poll()
     assert yard.task().depends_on == ()
@@ -134,7 +136,7 @@ def test_an_issue_waits_while_github_does_not_say_what_blocks_it(yard: Yard, mon
     with monkeypatch.context() as patch:
         patch.setattr(yard.hub, "blocked_by", silent)
         taken = yard.poll()
-    assert yard.tasks() == [] and UNTOLD.reason in yard.reasons(taken, number)
+    assert yard.tasks() == [] and BLOCKERS_UNKNOWN.reason in yard.reasons(taken, number)
     yard.poll()
     assert yard.task().depends_on == ("octo/stable#1",)
     # An edit waits in the same way, and is not lost.
@@ -173,12 +175,12 @@ def test_github_is_asked_only_where_it_matters(yard: Yard):
     yard.change(silent, issue_dependencies_summary=None)
     yard.read()
     with yard.store.read() as tx:
-        assert ask_blocked_by(tx, yard.watch) == [labelled, silent]
+        assert find_issues_without_blockers(tx, yard.watch) == [labelled, silent]
     assert free not in (labelled, silent)
 
 
 def test_a_crowd_is_asked_about_in_several_looks(yard: Yard, monkeypatch):
-    monkeypatch.setattr(taking, "MOST_ASKED", 2)
+    monkeypatch.setattr(process, "MAX_QUERIED_ISSUES", 2)
     first = yard.file("First", "ann")
     numbers = [yard.file("Crash", "ann", BUGFIX) for _ in range(5)]
     for number in numbers:
@@ -187,7 +189,7 @@ def test_a_crowd_is_asked_about_in_several_looks(yard: Yard, monkeypatch):
         yard.poll()
         assert [task.number for task in yard.tasks()] == numbers[:done]
     with yard.store.read() as tx:
-        assert pending(tx, yard.name) == []
+        assert list_pending_events(tx, yard.name) == []
 
 
 def test_an_outage_ends_the_asking_and_one_bad_answer_does_not(yard: Yard, monkeypatch):
@@ -199,7 +201,7 @@ def test_an_outage_ends_the_asking_and_one_bad_answer_does_not(yard: Yard, monke
             raise error
 
         monkeypatch.setattr(yard.hub, "blocked_by", answer)
-        assert blocked_by_of(yard.hub, [1, 2, 3]) == {}
+        assert fetch_blockers(yard.hub, [1, 2, 3]) == {}
         return calls
 
     assert asked(ServerFailed("GET", 500)) == [1, 2, 3]

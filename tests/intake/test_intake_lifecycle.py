@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from intake_yard import BUGFIX, DESIGN, IGNORE, Yard
 
-from hostler.forge import pending
+from hostler.forge.github.polling.ingest import list_pending_events
 from hostler.forge.port import ItemKind
-from hostler.intake import Taken, request
-from hostler.intake.takeover import NEVER, give_back, whole_second
+from hostler.intake.manual_start import start_issue
+from hostler.intake.process import TAKEN_OVER, ProcessResult, end_takeover, truncate_to_second
 from hostler.store.inbox import count_held
 from hostler.store.outbox import OutboxRow, open_writes
 from hostler.store.pull_requests import Floors, PullStatus, change_pull, comment_floors
@@ -52,7 +52,7 @@ def wake(yard: Yard, number: int = 1) -> None:
     """`hostler run`, with GitHub's time as it is."""
     yard.tick()
     with yard.store.write("tasks", "outbox") as tx:
-        request(tx, yard.watch, yard.hub.issue(number), at=yard.hub.now())
+        start_issue(tx, yard.watch, yard.hub.issue(number), at=yard.hub.now())
 
 
 def words(yard: Yard) -> list[str]:
@@ -62,7 +62,7 @@ def words(yard: Yard) -> list[str]:
     return [bodies[key.split(":")[1]] for key in yard.waiting(task)]
 
 
-def looked_at(taken: Taken, number: int) -> int:
+def looked_at(taken: ProcessResult, number: int) -> int:
     return sum(heard.number == number for heard in taken.heard)
 
 
@@ -149,7 +149,7 @@ def test_words_of_a_blocked_task_wait_unlooked_at_and_are_told_once(yard: Yard):
     with yard.store.read() as tx:
         assert count_held(tx, yard.name, {1, pull}) == 2
         # Waiting means: in the inbox, without effect.
-        waiting = [row for row in pending(tx, yard.name) if row.kind == "issue_comment"]
+        waiting = [row for row in list_pending_events(tx, yard.name) if row.kind == "issue_comment"]
     assert len(waiting) == 2 and words(yard) == []
     assert not any(heard.kind == "issue_comment" for heard in yard.poll().heard)
     go_on(yard, pull)
@@ -182,7 +182,7 @@ def test_what_is_no_work_does_not_wait_for_the_end_of_a_block(yard: Yard, by: st
     yard.say(pull, body, by=by)
     yard.poll()
     with yard.store.read() as tx:
-        assert pending(tx, yard.name, pull) == []
+        assert list_pending_events(tx, yard.name, pull) == []
 
 
 @pytest.mark.parametrize("end", ["merged", "closed", "ignored", "stopped"])
@@ -208,7 +208,7 @@ def test_whatever_ends_a_blocked_task_ends_the_wait_of_its_words(yard: Yard, end
         status = PullStatus.CLOSED
     assert (yard.task().state, yard.pull(pull).status) == (task, status)
     with yard.store.read() as tx:
-        assert pending(tx, yard.name) == []
+        assert list_pending_events(tx, yard.name) == []
     assert words(yard) == []
 
 
@@ -232,7 +232,7 @@ def test_words_before_and_during_a_takeover_are_never_told_and_words_after_are(
     yard.poll()
     yard.say(pull, "not read before the end", by="bob")
     yard.change(where, labels=[{"name": BUGFIX}])
-    assert floors(yard).heard_from == NEVER
+    assert floors(yard).heard_from == TAKEN_OVER
     wake(yard)
     yard.poll()
     assert yard.task().state is TaskState.QUEUED and words(yard) == []
@@ -261,7 +261,7 @@ def test_what_is_said_in_the_second_of_the_start_counts(yard: Yard):
     yard.change(1, labels=[{"name": BUGFIX}])
     yard.clock.advance(0.75)
     with yard.store.write("tasks", "outbox") as tx:
-        request(tx, yard.watch, yard.hub.issue(1), at=yard.clock.now())
+        start_issue(tx, yard.watch, yard.hub.issue(1), at=yard.clock.now())
     yard.hub.say(pull, "at once", by="ann")
     yard.poll()
     assert words(yard) == ["at once"]
@@ -382,7 +382,7 @@ def test_without_githubs_time_the_newest_moment_that_it_has_shown_counts(yard: Y
     yard.poll()
     yard.clock.advance(3600)
     with yard.store.write("tasks") as tx:
-        give_back(tx, yard.task())
-        give_back(tx, yard.task(), yard.clock.now())  # only the first ends a takeover
+        end_takeover(tx, yard.task())
+        end_takeover(tx, yard.task(), yard.clock.now())  # only the first ends a takeover
     newest = max(one["updated_at"] for one in yard.hub.issues.values())
-    assert floors(yard).heard_from == whole_second(newest)
+    assert floors(yard).heard_from == truncate_to_second(newest)

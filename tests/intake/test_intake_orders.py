@@ -12,9 +12,9 @@ from intake_yard import ALLOWED, BUGFIX, DESIGN, STRANGERS, Yard, database
 
 from example_counts import examples
 from hostler.clock import FakeClock
-from hostler.forge import payloads
-from hostler.forge.feeds.inbox import ingest
-from hostler.forge.outbox.settling import ignore
+from hostler.forge.github import payloads
+from hostler.forge.github.polling.ingest import ingest_items
+from hostler.forge.outbox.queue import ignore_settled
 from hostler.forge.port import Item, ItemKind
 
 people = st.sampled_from([*ALLOWED, *STRANGERS])
@@ -36,7 +36,7 @@ def issue_version(number: int, second: int, author: str, labels: tuple[str, ...]
         "labels": [{"name": label} for label in labels],
         "updated_at": at(second),
     }
-    return payloads.item(ItemKind.ISSUE, payload)
+    return payloads.parse_item(ItemKind.ISSUE, payload)
 
 
 def comment_version(comment: int, number: int, second: int, author: str) -> Item:
@@ -47,7 +47,7 @@ def comment_version(comment: int, number: int, second: int, author: str) -> Item
         "updated_at": at(second),
         "issue_url": f"https://x.example/issues/{number}",
     }
-    return payloads.item(ItemKind.ISSUE_COMMENT, payload)
+    return payloads.parse_item(ItemKind.ISSUE_COMMENT, payload)
 
 
 @st.composite
@@ -85,7 +85,7 @@ def outcome(batches: list[list[Item]]) -> object:
         yard = Yard(store, clock)
         for batch in batches:
             with store.write("outbox") as tx:
-                ingest(tx, yard.name, yard.hub.login, batch, ignore)
+                ingest_items(tx, yard.name, yard.hub.login, batch, ignore_settled)
             yard.take()
         return sorted(
             (task.number, task.flow, task.state, task.body_digest, tuple(yard.waiting(task)))

@@ -6,8 +6,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hostler.intake.prose import LONGEST, prose
-from hostler.intake.references import ITSELF, MOST, TOO_MANY, Named, references
+from hostler.intake.markdown import (
+    MAX_DEPENDENCIES,
+    MAX_TEXT_LENGTH,
+    SELF_DEPENDENCY,
+    TOO_MANY_DEPENDENCIES,
+    TextDependencies,
+    parse_text_dependencies,
+    plain_lines,
+)
 from hostler.model import RepoName
 from hostler.store.tasks import IssueRef
 
@@ -16,7 +23,7 @@ OWN = IssueRef.of(RepoName("Octo", "Stable"), 7)
 
 def short(text: str) -> list[str]:
     """Names, those of the own repository without it."""
-    return [name.removeprefix("octo/stable") for name in references(text, OWN).names]
+    return [name.removeprefix("octo/stable") for name in parse_text_dependencies(text, OWN).names]
 
 
 @pytest.mark.parametrize(
@@ -79,18 +86,20 @@ def test_words_that_count(text: str, names: list[str]):
     ],
 )
 def test_words_that_do_not(text: str):
-    assert references(text, OWN) == Named()
+    assert parse_text_dependencies(text, OWN) == TextDependencies()
 
 
 def test_nothing_depends_on_itself():
     for text in ("Depends on #7 and #8", "Depends on octo/Stable#7, #8"):
-        assert references(text, OWN) == Named(("octo/stable#8",), (ITSELF,))
+        assert parse_text_dependencies(text, OWN) == TextDependencies(
+            ("octo/stable#8",), (SELF_DEPENDENCY,)
+        )
 
 
 def test_a_long_list_is_cut():
     text = "Depends on " + ", ".join(f"#{number}" for number in range(100, 200))
-    found = references(text, OWN)
-    assert len(found.names) == MOST and found.left_out == (TOO_MANY,)
+    found = parse_text_dependencies(text, OWN)
+    assert len(found.names) == MAX_DEPENDENCIES and found.left_out == (TOO_MANY_DEPENDENCIES,)
 
 
 PIECES = (
@@ -104,8 +113,8 @@ texts = st.text() | st.lists(pieces, max_size=30).map("".join)
 @given(texts)
 @example("`" * 500 + "<!--" * 500)
 def test_any_text_can_be_read(text: str):
-    found = references(text, OWN)
-    assert len(set(found.names)) == len(found.names) <= MOST
+    found = parse_text_dependencies(text, OWN)
+    assert len(set(found.names)) == len(found.names) <= MAX_DEPENDENCIES
     for name in found.names:
         ref = IssueRef.parse(name)
         assert ref is not None and str(ref) == name and ref != OWN
@@ -116,16 +125,16 @@ def test_nothing_counts_in_a_quote_a_comment_or_code(text: str):
     whole = text.replace("-->", "").replace("`", "").replace("~", "")
     quoted = "\n".join(f"> {line}" for line in whole.splitlines())
     for hidden in (quoted, f"<!--{whole}-->", f"~~~~\n{whole}\n~~~~"):
-        assert references(hidden, OWN) == Named()
+        assert parse_text_dependencies(hidden, OWN) == TextDependencies()
 
 
 @given(texts)
 def test_lines_stay_lines(text: str):
-    assert len(prose(text)) == len(text[:LONGEST].splitlines())
+    assert len(plain_lines(text)) == len(text[:MAX_TEXT_LENGTH].splitlines())
 
 
 @pytest.mark.parametrize("piece", ["`", "``x", "~~", "<!--", "depends on ", "#1,", "a/", "- #1\n"])
 def test_a_hostile_text_is_read_like_any_other(piece: str):
     """What takes more steps than the text has letters would not end in time."""
-    text = "Depends on #1 and: Depends on: " + piece * LONGEST
-    assert references(text, OWN).names[0] == "octo/stable#1"
+    text = "Depends on #1 and: Depends on: " + piece * MAX_TEXT_LENGTH
+    assert parse_text_dependencies(text, OWN).names[0] == "octo/stable#1"

@@ -11,32 +11,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.checkouts.names import component
+from hostler.checkouts.names import require_path_component
 from hostler.config.settings import Repo
-from hostler.forge.markers import check_token
+from hostler.forge.actions import require_token
 from hostler.forge.port import ItemKind
-from hostler.intake.deciding import asks_for_labeller, decide
-from hostler.intake.effects import (
-    Begin,
-    Decision,
-    Hear,
-    Known,
-    Move,
-    PullIs,
-    Redirect,
-    Reword,
-    TakeOver,
+from hostler.intake.decisions import decide, needs_labeller
+from hostler.intake.model import (
+    AddFeedback,
+    ChangeTaskState,
+    CommentEvent,
+    IntakeDecision,
+    IssueEvent,
+    PullEvent,
+    RedirectComment,
+    SetPullState,
+    StartTask,
+    TakeOverTask,
+    ThreadState,
+    UnreadableEvent,
+    UpdateTaskIssue,
+    parse_event,
 )
-from hostler.intake.people import Watch, flow_of, watch
-from hostler.intake.signals import IssueSeen, PullSeen, Remark, Unreadable, read
-from hostler.intake.takeover import NEVER
+from hostler.intake.process import TAKEN_OVER
+from hostler.intake.repo_policy import RepoPolicy, build_repo_policy, find_flow
 from hostler.model import RepoName
 from hostler.store.inbox import InboxRow
 from hostler.store.pull_requests import Floors, PullRow, PullStatus
 from hostler.store.tasks import OVER, Flow, Task, TaskState, task_id
 
 ANN, MALLORY = "ann", "mallory"
-WATCH = Watch(RepoName("octo", "stable"), "stable", frozenset({ANN}))
+WATCH = RepoPolicy(RepoName("octo", "stable"), "stable", frozenset({ANN}))
 LABELS = ["agent:bugfix", "agent:small-job", "agent:design", "agent:ignore", "other"]
 STAMP = "2026-01-01T00:00:00.000Z"
 SPEAKING = (ItemKind.ISSUE_COMMENT, ItemKind.REVIEW_COMMENT, ItemKind.REVIEW)
@@ -48,9 +52,9 @@ def row(kind: str, author: str = ANN, number: int = 1, **payload: Any) -> InboxR
     )
 
 
-def issue(author: str = ANN, labels: tuple[str, ...] = (), **more: Any) -> IssueSeen:
+def issue(author: str = ANN, labels: tuple[str, ...] = (), **more: Any) -> IssueEvent:
     given = {"title": "t", "body": "b", "is_open": True, "is_pull": False} | more
-    return IssueSeen(row("issue", author), labels=frozenset(labels), **given)
+    return IssueEvent(row("issue", author), labels=frozenset(labels), **given)
 
 
 def task(state: TaskState = TaskState.QUEUED, **more: Any) -> Task:
@@ -75,14 +79,14 @@ pulls = st.builds(
     st.sampled_from(PullStatus),
 )
 knowns = st.builds(
-    Known,
+    ThreadState,
     tasks=tasks,
     pull=st.none() | pulls,
     pull_task=st.none() | st.builds(task, states, pr_number=st.just(5)),
     issue=st.none() | st.builds(issue),
     labellers=st.none() | st.dictionaries(st.sampled_from(LABELS), strangers),
     floors=st.builds(
-        Floors, st.integers(0, 20), st.integers(0, 20), st.sampled_from(["", STAMP, NEVER])
+        Floors, st.integers(0, 20), st.integers(0, 20), st.sampled_from(["", STAMP, TAKEN_OVER])
     ),
     opening=st.booleans(),
     newest=st.booleans(),
@@ -91,10 +95,12 @@ knowns = st.builds(
     redirected=st.booleans(),
 )
 said = st.builds(
-    lambda kind, body: Remark(row(kind, ANN), body, "", 9), st.sampled_from(SPEAKING), st.just("do")
+    lambda kind, body: CommentEvent(row(kind, ANN), body, "", 9),
+    st.sampled_from(SPEAKING),
+    st.just("do"),
 )
 remarks = st.builds(
-    lambda kind, author, body, verdict: Remark(row(kind, author), body, verdict, 9),
+    lambda kind, author, body, verdict: CommentEvent(row(kind, author), body, verdict, 9),
     st.sampled_from(SPEAKING),
     strangers,
     st.sampled_from(["do it", "/hostler stop", "", "<!-- hostler:action=x -->"]),
@@ -109,14 +115,14 @@ issues = st.builds(
 )
 
 
-def spends(decision: Decision) -> list[object]:
+def spends(decision: IntakeDecision) -> list[object]:
     """Effects that lead to an agent's start."""
     waking = (TaskState.QUEUED, TaskState.RUNNING, TaskState.RETRYING)
     return [
         effect
         for effect in decision.effects
-        if isinstance(effect, Begin | Hear | Redirect)
-        or (isinstance(effect, Move) and effect.state in waking)
+        if isinstance(effect, StartTask | AddFeedback | RedirectComment)
+        or (isinstance(effect, ChangeTaskState) and effect.state in waking)
     ]
 
 
@@ -129,15 +135,15 @@ def test_nothing_that_strangers_do_starts_an_agent(signal, known):
 @given(issues, knowns)
 def test_a_strangers_new_text_is_never_taken_for_approved(signal, known):
     decision = decide(signal, known, WATCH)
-    if any(isinstance(effect, Reword) for effect in decision.effects):
-        moves = [effect for effect in decision.effects if isinstance(effect, Move)]
+    if any(isinstance(effect, UpdateTaskIssue) for effect in decision.effects):
+        moves = [effect for effect in decision.effects if isinstance(effect, ChangeTaskState)]
         assert [move.state for move in moves] == [TaskState.NEEDS_INPUT]
 
 
 @given(label_sets)
 def test_ignore_beats_bugfix_beats_small_job_beats_design(labels):
-    decision = decide(issue(ANN, labels), Known(), WATCH)
-    begun = [effect.flow for effect in decision.effects if isinstance(effect, Begin)]
+    decision = decide(issue(ANN, labels), ThreadState(), WATCH)
+    begun = [effect.flow for effect in decision.effects if isinstance(effect, StartTask)]
     if "agent:ignore" in labels:
         assert begun == []
     elif "agent:bugfix" in labels:
@@ -158,19 +164,19 @@ def test_every_decision_has_a_reason_and_waits_only_without_effect(signal, known
 @given(st.builds(issue, people, label_sets), knowns)
 def test_what_is_over_stays_over_and_a_known_issue_gets_no_second_task(signal, known):
     for effect in decide(signal, known, WATCH).effects:
-        if isinstance(effect, Move):
+        if isinstance(effect, ChangeTaskState):
             assert effect.task.state not in OVER
-        if isinstance(effect, Begin):
+        if isinstance(effect, StartTask):
             assert known.tasks == ()
 
 
 @given(st.booleans(), st.booleans(), knowns)
 def test_only_a_merge_leads_out_of_stopped(is_open, merged, known):
-    seen = PullSeen(row("pull", number=5), is_open, merged, "a" * 40)
+    seen = PullEvent(row("pull", number=5), is_open, merged, "a" * 40)
     for effect in decide(seen, known, WATCH).effects:
-        if isinstance(effect, Move) and effect.task.state in OVER:
+        if isinstance(effect, ChangeTaskState) and effect.task.state in OVER:
             assert merged and effect.state is TaskState.DONE
-        if isinstance(effect, PullIs):
+        if isinstance(effect, SetPullState):
             assert not effect.pull.final
 
 
@@ -180,15 +186,17 @@ def test_a_merged_design_begins_its_implementation_unless_ignore_is_on_either(
 ):
     design = task(state, flow=Flow.DESIGN, pr_number=5)
     pull = PullRow("octo/stable", 5, 1, "id", "b", PullStatus.AWAITING_FEEDBACK)
-    known = Known(tasks=(design,), pull=pull, pull_task=design, issue=issue(labels=of_issue))
-    seen = PullSeen(row("pull", number=5), False, True, "a" * 40, frozenset(of_pull), STAMP)
-    begun = [effect for effect in decide(seen, known, WATCH).effects if isinstance(effect, Begin)]
+    known = ThreadState(tasks=(design,), pull=pull, pull_task=design, issue=issue(labels=of_issue))
+    seen = PullEvent(row("pull", number=5), False, True, "a" * 40, frozenset(of_pull), STAMP)
+    begun = [
+        effect for effect in decide(seen, known, WATCH).effects if isinstance(effect, StartTask)
+    ]
     assert bool(begun) == ("agent:ignore" not in {*of_issue, *of_pull})
 
 
 @given(said, knowns)
 def test_words_of_a_takeover_are_never_told(signal, known):
-    decision = decide(signal, replace(known, floors=Floors(heard_from=NEVER)), WATCH)
+    decision = decide(signal, replace(known, floors=Floors(heard_from=TAKEN_OVER)), WATCH)
     assert not decision.waits and not decision.effects
 
 
@@ -219,13 +227,13 @@ def test_words_on_an_issue_with_a_pull_request_are_told_redirected_or_were_befor
     fresh = replace(known, tasks=(alive,), pull=None, pull_task=None, floors=floors, first=first)
     if first:
         fresh = replace(fresh, told=False, redirected=False)
-    decision = decide(Remark(row(ItemKind.ISSUE_COMMENT), "do", "", 9), fresh, WATCH)
+    decision = decide(CommentEvent(row(ItemKind.ISSUE_COMMENT), "do", "", 9), fresh, WATCH)
     kinds = [type(effect) for effect in decision.effects]
-    assert kinds in ([Hear], [Redirect], [])
+    assert kinds in ([AddFeedback], [RedirectComment], [])
     if first:
         assert kinds
     if fresh.told:
-        assert kinds == [Hear]
+        assert kinds == [AddFeedback]
     elif fresh.redirected:
         assert kinds == []
 
@@ -234,22 +242,22 @@ def test_words_on_an_issue_with_a_pull_request_are_told_redirected_or_were_befor
 def test_what_carries_the_label_is_stopped_and_taken_over(signal, known):
     if known.newest:
         effects = decide(signal, known, WATCH).effects
-        moved = {effect.task.id for effect in effects if isinstance(effect, Move)}
+        moved = {effect.task.id for effect in effects if isinstance(effect, ChangeTaskState)}
         assert moved == {one.id for one in known.tasks if not one.over}
-        assert [one.task for one in effects if isinstance(one, TakeOver)] == list(known.tasks)
+        assert [one.task for one in effects if isinstance(one, TakeOverTask)] == list(known.tasks)
 
 
 @given(people, label_sets)
 def test_who_labelled_is_asked_only_where_it_decides(author, labels):
     seen = issue(author, labels)
-    waits = decide(seen, Known(), WATCH).waits
-    assert waits == asks_for_labeller(seen, WATCH)
+    waits = decide(seen, ThreadState(), WATCH).waits
+    assert waits == needs_labeller(seen, WATCH)
 
 
 @given(st.sampled_from(list(ItemKind)), st.text(max_size=60))
 def test_any_payload_is_read_or_named_unreadable(kind, text):
-    found = read(replace(row(kind.value), payload=text))
-    assert isinstance(found, Unreadable | Remark | IssueSeen | PullSeen)
+    found = parse_event(replace(row(kind.value), payload=text))
+    assert isinstance(found, UnreadableEvent | CommentEvent | IssueEvent | PullEvent)
 
 
 @pytest.mark.parametrize(
@@ -257,16 +265,18 @@ def test_any_payload_is_read_or_named_unreadable(kind, text):
     [(["AGENT:BUGFIX"], Flow.BUGFIX), (["agent:bug"], None), ([], None)],
 )
 def test_labels_are_read_without_regard_to_case(labels, flow):
-    found = flow_of(WATCH, labels)
+    found = find_flow(WATCH, labels)
     assert (found[1] if found else None) is flow
 
 
 def test_settings_become_a_watch():
-    made = watch("stable", Repo(owner="octo", name="stable", allowed_users=["Ann", "bob"]))
+    made = build_repo_policy(
+        "stable", Repo(owner="octo", name="stable", allowed_users=["Ann", "bob"])
+    )
     assert made.allows("ANN") and made.allows("Bob") and not made.allows("ann2")
 
 
 def test_ids_of_tasks_sort_by_age_and_fit_into_folders_and_tokens():
     made = task_id(datetime(2026, 3, 1, 23, 59, 58, tzinfo=UTC), "Odd--Name_./x", 12, "small_job")
     assert made == "20260301-235958-odd-name-x-12-small-job"
-    assert component(made) and check_token(f"status:{made}:1")
+    assert require_path_component(made) and require_token(f"status:{made}:1")

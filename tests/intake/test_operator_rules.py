@@ -6,23 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.forge.markers import marked
+from hostler.forge.actions import add_marker
 from hostler.forge.port import ItemKind
-from hostler.intake.effects import Hear, Known, Note, Refuse
-from hostler.intake.noting import NOT_YOURS
-from hostler.intake.operator import (
-    Asked,
-    Misspoken,
-    Verb,
+from hostler.intake.model import AddFeedback, CommentEvent, RefuseCommand, StoreCommand, ThreadState
+from hostler.intake.operator_commands import NOT_OPERATOR_REPLY
+from hostler.intake.operator_syntax import (
+    InvalidCommand,
+    OperatorVerb,
+    ParsedCommand,
     command_key,
-    has_other_words,
-    parse,
-    quoted,
-    usage,
+    has_other_text,
+    parse_command,
+    quote_text,
+    render_usage,
 )
-from hostler.intake.people import Watch
-from hostler.intake.remarks import on_remark
-from hostler.intake.signals import Remark
+from hostler.intake.repo_policy import RepoPolicy
+from hostler.intake.rules import decide_on_comment
 from hostler.model import RepoName
 from hostler.store.inbox import InboxRow
 from hostler.store.pull_requests import PullRow, PullStatus
@@ -30,7 +29,7 @@ from hostler.store.tasks import Flow, Task, TaskState
 
 REPO = RepoName("octo", "stable")
 OPERATIONS = 99
-WATCH = Watch(
+WATCH = RepoPolicy(
     REPO,
     "stable",
     frozenset({"ann", "olga"}),
@@ -46,22 +45,26 @@ SHA = "0123456789abcdef" * 2 + "01234567"
 @pytest.mark.parametrize(
     ("text", "verb", "arguments"),
     [
-        ("/hostler help", Verb.HELP, {}),
-        ("/hostler   status  ", Verb.STATUS, {}),
-        ("/Hostler Stop", Verb.STOP, {}),
-        ("/hostler\tpause", Verb.PAUSE, {}),
-        ("  /hostler why", Verb.WHY, {}),
-        ("Enough.\r\n\r\n/hostler stop\r\nThank you.", Verb.STOP, {}),
-        ("/hostler retry issue=7", Verb.RETRY, {"issue": "7"}),
-        ("/hostler resume pr=12", Verb.RESUME, {"pr": "12"}),
-        (f"/hostler unblock pr=12 head_sha={SHA}", Verb.UNBLOCK, {"pr": "12", "head_sha": SHA}),
-        (f"/hostler unblock head_sha={SHA.upper()}", Verb.UNBLOCK, {"head_sha": SHA}),
-        ("> /hostler stop\n\n/hostler status", Verb.STATUS, {}),
-        ("```\n/hostler stop\n```\n/hostler status", Verb.STATUS, {}),
+        ("/hostler help", OperatorVerb.HELP, {}),
+        ("/hostler   status  ", OperatorVerb.STATUS, {}),
+        ("/Hostler Stop", OperatorVerb.STOP, {}),
+        ("/hostler\tpause", OperatorVerb.PAUSE, {}),
+        ("  /hostler why", OperatorVerb.WHY, {}),
+        ("Enough.\r\n\r\n/hostler stop\r\nThank you.", OperatorVerb.STOP, {}),
+        ("/hostler retry issue=7", OperatorVerb.RETRY, {"issue": "7"}),
+        ("/hostler resume pr=12", OperatorVerb.RESUME, {"pr": "12"}),
+        (
+            f"/hostler unblock pr=12 head_sha={SHA}",
+            OperatorVerb.UNBLOCK,
+            {"pr": "12", "head_sha": SHA},
+        ),
+        (f"/hostler unblock head_sha={SHA.upper()}", OperatorVerb.UNBLOCK, {"head_sha": SHA}),
+        ("> /hostler stop\n\n/hostler status", OperatorVerb.STATUS, {}),
+        ("```\n/hostler stop\n```\n/hostler status", OperatorVerb.STATUS, {}),
     ],
 )
 def test_a_command_is_understood(text, verb, arguments):
-    assert parse(text) == Asked(verb, arguments)
+    assert parse_command(text) == ParsedCommand(verb, arguments)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +87,7 @@ def test_a_command_is_understood(text, verb, arguments):
     ],
 )
 def test_words_without_a_command_are_words(text):
-    assert parse(text) is None
+    assert parse_command(text) is None
 
 
 @pytest.mark.parametrize(
@@ -112,27 +115,27 @@ def test_words_without_a_command_are_words(text):
     ],
 )
 def test_a_mistake_is_named_with_what_is_allowed(text, why):
-    found = parse(text)
-    assert isinstance(found, Misspoken)
+    found = parse_command(text)
+    assert isinstance(found, InvalidCommand)
     assert why in found.why
 
 
 @given(st.text())
 def test_no_text_breaks_the_reader(text):
-    parse(text)
-    parse(f"/hostler {text}")
+    parse_command(text)
+    parse_command(f"/hostler {text}")
 
 
-@given(st.sampled_from(Verb), st.text(), st.text())
+@given(st.sampled_from(OperatorVerb), st.text(), st.text())
 def test_a_command_is_found_in_any_plain_surroundings(verb, before, after):
     """Whatever people write around it, as long as it opens no code, quote or comment."""
     plain = [w.translate(str.maketrans("", "", "`~<>/")).strip() for w in (before, after)]
-    assert parse(f"{plain[0]}\n\n/hostler {verb}\n\n{plain[1]}") == Asked(verb)
+    assert parse_command(f"{plain[0]}\n\n/hostler {verb}\n\n{plain[1]}") == ParsedCommand(verb)
 
 
 @given(st.text())
 def test_quoted_words_name_nobody_and_stay_on_one_line(text):
-    shown = quoted(text)
+    shown = quote_text(text)
     assert shown == "nothing" or (shown.count("`") == 2 and shown[0] == shown[-1] == "`")
     assert len(shown.splitlines()) == 1
     assert len(shown) <= 62
@@ -140,10 +143,10 @@ def test_quoted_words_name_nobody_and_stay_on_one_line(text):
 
 @given(st.text())
 def test_what_we_say_ourselves_is_never_a_command(text):
-    mistake = parse(f"/hostler {text}")
-    why = mistake.why if isinstance(mistake, Misspoken) else ""
-    for ours in (usage(), f"@olga: {why}", NOT_YOURS.format(who="eve")):
-        assert parse(ours) is None
+    mistake = parse_command(f"/hostler {text}")
+    why = mistake.why if isinstance(mistake, InvalidCommand) else ""
+    for ours in (render_usage(), f"@olga: {why}", NOT_OPERATOR_REPLY.format(who="eve")):
+        assert parse_command(ours) is None
 
 
 def test_another_version_is_another_command():
@@ -154,8 +157,8 @@ def test_another_version_is_another_command():
 
 
 def test_help_names_every_verb_and_every_argument():
-    text = usage()
-    for verb in Verb:
+    text = render_usage()
+    for verb in OperatorVerb:
         assert f"`/hostler {verb}" in text
     for key in ("[pr=]", "[head_sha=]", "[issue=]"):
         assert key in text
@@ -166,7 +169,7 @@ def test_help_names_every_verb_and_every_argument():
 
 def remark(author="olga", body="/hostler stop", number=1, kind=ItemKind.ISSUE_COMMENT, **more):
     row = InboxRow("octo/stable", "k1", kind.value, number, 70, author, "2026-01-01", "{}")
-    return Remark(row, body, **more)
+    return CommentEvent(row, body, **more)
 
 
 def task(state=TaskState.BLOCKED):
@@ -177,29 +180,29 @@ def task(state=TaskState.BLOCKED):
     )  # fmt: skip
 
 
-TRACKED = Known(tasks=(task(),))
+TRACKED = ThreadState(tasks=(task(),))
 
 
 def effect_of(said, known=TRACKED):
-    return [type(one) for one in on_remark(said, known, WATCH).effects]
+    return [type(one) for one in decide_on_comment(said, known, WATCH).effects]
 
 
 @pytest.mark.parametrize("state", TaskState)
 def test_an_operators_command_counts_in_every_state_of_the_task(state):
-    assert effect_of(remark(), Known(tasks=(task(state),))) == [Note]
+    assert effect_of(remark(), ThreadState(tasks=(task(state),))) == [StoreCommand]
     pull = PullRow("octo/stable", 5, 1, "t1", "b", PullStatus.CLOSED)
-    known = Known(pull=pull, pull_task=task(state))
-    assert effect_of(remark("OLGA", number=5), known) == [Note]
+    known = ThreadState(pull=pull, pull_task=task(state))
+    assert effect_of(remark("OLGA", number=5), known) == [StoreCommand]
 
 
 @pytest.mark.parametrize("kind", [ItemKind.ISSUE_COMMENT, ItemKind.REVIEW_COMMENT, ItemKind.REVIEW])
 def test_a_command_counts_wherever_words_do(kind):
-    assert effect_of(remark(kind=kind)) == [Note]
+    assert effect_of(remark(kind=kind)) == [StoreCommand]
 
 
 @pytest.mark.parametrize("who", ["ann", "eve", "olga2", ""])
 def test_anybody_else_is_refused(who):
-    assert effect_of(remark(who)) == [Refuse]
+    assert effect_of(remark(who)) == [RefuseCommand]
 
 
 @pytest.mark.parametrize(
@@ -207,32 +210,34 @@ def test_anybody_else_is_refused(who):
     [
         (remark("renovate[bot]"), "is a bot"),
         (remark("olga[bot]"), "is a bot"),
-        (remark(body=marked("/hostler stop", "t-1")), "a mark of ours"),
+        (remark(body=add_marker("/hostler stop", "t-1")), "a mark of ours"),
         (remark(kind=ItemKind.REVIEW, verdict="DISMISSED"), "asks for nothing"),
     ],
 )
 def test_bots_and_our_own_words_are_not_even_refused(said, why):
-    decision = on_remark(said, TRACKED, WATCH)
+    decision = decide_on_comment(said, TRACKED, WATCH)
     assert decision.effects == ()
     assert why in decision.reason
 
 
 def test_elsewhere_nobody_is_heard_or_answered():
     for who in ("olga", "eve"):
-        decision = on_remark(remark(who), Known(), WATCH)
+        decision = decide_on_comment(remark(who), ThreadState(), WATCH)
         assert (decision.effects, decision.waits) == ((), False)
-        assert on_remark(remark(who), Known(opening=True), WATCH).waits
+        assert decide_on_comment(remark(who), ThreadState(opening=True), WATCH).waits
 
 
 def test_the_operations_issue_needs_no_task_but_a_first_reading():
     said = remark(number=OPERATIONS)
-    assert on_remark(said, Known(), WATCH).waits
-    assert effect_of(said, Known(operations_begun=True)) == [Note]
-    assert effect_of(remark("eve", number=OPERATIONS), Known(operations_begun=True)) == [Refuse]
+    assert decide_on_comment(said, ThreadState(), WATCH).waits
+    assert effect_of(said, ThreadState(operations_begun=True)) == [StoreCommand]
+    assert effect_of(remark("eve", number=OPERATIONS), ThreadState(operations_begun=True)) == [
+        RefuseCommand
+    ]
 
 
 def test_an_older_version_is_no_command_any_more():
-    decision = on_remark(remark(), Known(tasks=(task(),), newest=False), WATCH)
+    decision = decide_on_comment(remark(), ThreadState(tasks=(task(),), newest=False), WATCH)
     assert decision.effects == ()
 
 
@@ -249,7 +254,7 @@ bodies = st.one_of(
     st.booleans(),
 )
 def test_a_command_is_never_words_for_an_agent(who, body, state, begun):
-    known = Known(tasks=(task(state),), operations_begun=begun)
-    heard = Hear in effect_of(remark(who, body), known)
+    known = ThreadState(tasks=(task(state),), operations_begun=begun)
+    heard = AddFeedback in effect_of(remark(who, body), known)
     # But for other words beside it, of somebody who is allowed and gives no commands.
-    assert not heard or (who == "ann" and has_other_words(body))
+    assert not heard or (who == "ann" and has_other_text(body))

@@ -8,7 +8,7 @@ from typing import Any
 
 from hostler.clock import FakeClock, SystemClock
 from hostler.model import RepoName
-from hostler.planner import Queue, admits
+from hostler.planner.queue import TaskQueue, has_free_slot
 from hostler.runs import NewRun, admit
 from hostler.store import Patience, Store, Transaction
 from hostler.store.admin.migrate import upgrade
@@ -75,12 +75,12 @@ def end_run(tx: Transaction, task: str, outcome: str) -> None:
         assert change_run(tx, run.run, fence=run.fence, states=OPEN, values=values)
 
 
-def starting(queue: Queue) -> list[Task]:
+def starting(queue: TaskQueue) -> list[Task]:
     """Who finds a place now, one after another, by the rule of admission's gate."""
     able = [task for task in queue.waiting if task.id in queue.positions]
     taken, found = set(queue.occupied), []
     for task in sorted(able, key=lambda task: queue.positions[task.id]):
-        if task.id not in taken and admits(task, len(taken), queue.cap):
+        if task.id not in taken and has_free_slot(task, len(taken), queue.cap):
             taken.add(task.id)
             found.append(task)
     return found

@@ -7,43 +7,46 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hostler.model import RepoName, stamp
-from hostler.planner.chains import _names, _turned, _unresolved, blamed, circles
+from hostler.model import RepoName, format_timestamp
 from hostler.planner.dependencies import (
     BadDependency,
+    Blocker,
     DependencyCycle,
+    DependencySnapshot,
+    DependencyState,
+    _all_names,
+    _names_on_cycles,
+    _reverse_graph,
+    build_graph,
+    describe_blockers,
     find_cycle,
-    is_issue,
-    normalize,
+    find_cycles,
+    find_hopeless,
+    find_root_causes,
+    has_usable_work,
+    is_issue_name,
+    is_waiting,
+    judge_names,
+    parse_dependencies,
     require_no_cycle,
-    without_cycles,
+    select_blockers,
+    split_cycles,
 )
 from hostler.planner.queue import (
-    Queue,
-    Status,
-    Submitted,
-    admits,
-    by_order,
+    BlockerChange,
+    SubmissionResult,
+    SubmissionStatus,
+    TaskQueue,
+    blocker_change,
+    find_occupants,
+    find_stale,
+    has_free_slot,
     is_queued,
     is_root,
-    occupants,
-    positions,
-    stale,
-    submitted,
+    queue_order,
+    queue_positions,
+    submission_result,
 )
-from hostler.planner.readiness import (
-    Blocker,
-    Scene,
-    Standing,
-    awaits,
-    blockers,
-    graph,
-    has_work,
-    hopeless,
-    in_words,
-    judge,
-)
-from hostler.planner.standing import News, news_of
 from hostler.store.dependencies import CLOSED, MISSING, OPEN, LastRun, TaskFacts
 from hostler.store.runs import RunState
 from hostler.store.tasks import Flow, Task, TaskState
@@ -58,7 +61,9 @@ def facts(name: str, state: TaskState = TaskState.QUEUED, **more) -> TaskFacts:
 
 
 def task(name: str = "t1", state: TaskState = TaskState.QUEUED, order: int = 1, **more) -> Task:
-    made = Task(name, "stable", None, None, Flow.TASK, "Tidy", "ann", state, stamp(NOW), order)
+    made = Task(
+        name, "stable", None, None, Flow.TASK, "Tidy", "ann", state, format_timestamp(NOW), order
+    )
     return replace(made, **more)
 
 
@@ -66,15 +71,15 @@ def task(name: str = "t1", state: TaskState = TaskState.QUEUED, order: int = 1, 
 
 
 def test_names_are_stripped_split_and_kept_once():
-    assert normalize([" a ,b", "", " , ", "a"]) == ("a", "b")
-    assert normalize(["#7", "O/R#8"], repo=REPO) == ("octo/stable#7", "o/r#8")
+    assert parse_dependencies([" a ,b", "", " , ", "a"]) == ("a", "b")
+    assert parse_dependencies(["#7", "O/R#8"], repo=REPO) == ("octo/stable#7", "o/r#8")
 
 
 def test_an_issue_without_its_repository_is_refused_with_the_reason():
     with pytest.raises(BadDependency, match="its repository is not named"):
-        normalize(["#7"])
+        parse_dependencies(["#7"])
     with pytest.raises(BadDependency, match="neither a task's id nor an issue"):
-        normalize(["-x"], repo=REPO)
+        parse_dependencies(["-x"], repo=REPO)
 
 
 def test_a_task_that_names_itself_is_refused_by_any_of_its_names():
@@ -82,20 +87,20 @@ def test_a_task_that_names_itself_is_refused_by_any_of_its_names():
         with pytest.raises(
             BadDependency, match="'a' cannot be a dependency: it is the task itself"
         ):
-            normalize(["b", "a"], own)
-    assert normalize(["a"], ()) == ("a",) == normalize(["a"], "ab")
+            parse_dependencies(["b", "a"], own)
+    assert parse_dependencies(["a"], ()) == ("a",) == parse_dependencies(["a"], "ab")
 
 
 def test_of_too_many_dependencies_the_first_that_is_too_much_is_named():
     with pytest.raises(BadDependency, match=r"'t100' .* 100 are the most"):
-        normalize([f"t{number}" for number in range(150)])
+        parse_dependencies([f"t{number}" for number in range(150)])
 
 
 def test_an_id_has_at_most_200_letters():
-    assert normalize(["x" * 200]) == ("x" * 200,)
+    assert parse_dependencies(["x" * 200]) == ("x" * 200,)
     with pytest.raises(BadDependency):
-        normalize(["x" * 201])
-    assert is_issue("o/r#1") and not is_issue("t1")
+        parse_dependencies(["x" * 201])
+    assert is_issue_name("o/r#1") and not is_issue_name("t1")
 
 
 # -- cycles ----------------------------------------------------------------------------------------
@@ -127,7 +132,7 @@ def test_a_cycle_is_refused_and_the_rest_is_kept():
     with pytest.raises(DependencyCycle, match="a -> b -> a"):
         require_no_cycle(ways, "a", ("c", "b"))
     require_no_cycle(ways, "a", ("c",))
-    kept, cycles = without_cycles(ways, "a", ("c", "b"))
+    kept, cycles = split_cycles(ways, "a", ("c", "b"))
     assert kept == ("c",) and [one.path for one in cycles] == [("a", "b", "a")]
 
 
@@ -136,44 +141,50 @@ def test_a_cycle_is_refused_and_the_rest_is_kept():
 
 def test_the_nearest_dead_one_is_to_blame():
     ways = {"a": ("b",), "b": ("x", "c"), "c": ("y",), "d": ("e",)}
-    assert blamed(ways, ["y", "x"]) == {"x": "x", "y": "y", "b": "x", "a": "x", "c": "y"}
-    assert blamed({"a": ("x", "y")}, ["y", "x"])["a"] == "x"
-    assert blamed({}, ["x"]) == {"x": "x"}
+    assert find_root_causes(ways, ["y", "x"]) == {"x": "x", "y": "y", "b": "x", "a": "x", "c": "y"}
+    assert find_root_causes({"a": ("x", "y")}, ["y", "x"])["a"] == "x"
+    assert find_root_causes({}, ["x"]) == {"x": "x"}
 
 
 def test_names_on_a_circle_have_their_shortest_way_back():
     ways = {"a": ("b",), "b": ("a", "c"), "c": ("a",), "d": ("a",), "e": ("f",)}
-    assert circles(ways) == {"a": ("a", "b", "a"), "b": ("b", "a", "b"), "c": ("c", "a", "b", "c")}
+    assert find_cycles(ways) == {
+        "a": ("a", "b", "a"),
+        "b": ("b", "a", "b"),
+        "c": ("c", "a", "b", "c"),
+    }
 
 
 def test_names_that_can_be_done_one_after_another_are_not_searched():
     ways = {"a": ("b", "b"), "b": ("c", "d"), "c": ("d",), "x": ("y",), "y": ("x",), "z": ("x",)}
-    assert _unresolved(ways) == {"x", "y", "z"}
-    assert _unresolved({"a": ("b",), "b": ()}) == set() == _unresolved({})
-    assert _unresolved({"a": ("b", "a"), "b": ()}) == {"a"}
+    assert _names_on_cycles(ways) == {"x", "y", "z"}
+    assert _names_on_cycles({"a": ("b",), "b": ()}) == set() == _names_on_cycles({})
+    assert _names_on_cycles({"a": ("b", "a"), "b": ()}) == {"a"}
 
 
 def test_arrows_are_turned_once_each_in_the_order_of_names():
-    assert _turned({"b": ("x", "x"), "a": ("x",)}) == {"x": ["a", "b"]}
-    assert [*_names({"a": ("b", "c"), "b": ("c",)})] == ["a", "b", "c"]
+    assert _reverse_graph({"b": ("x", "x"), "a": ("x",)}) == {"x": ["a", "b"]}
+    assert [*_all_names({"a": ("b", "c"), "b": ("c",)})] == ["a", "b", "c"]
 
 
 def test_circles_are_told_in_the_order_of_names():
     ways = {name: (other,) for name, other in zip("dcba", "cbad", strict=True)}
-    assert [*circles(ways)] == ["a", "b", "c", "d"]
+    assert [*find_cycles(ways)] == ["a", "b", "c", "d"]
 
 
 # -- readiness -------------------------------------------------------------------------------------
 
 
 def judged(*tasks: TaskFacts, **more):
-    return judge(Scene({one.id: one for one in tasks}, **more))
+    return judge_names(DependencySnapshot({one.id: one for one in tasks}, **more))
 
 
 def test_a_task_waits_until_it_has_begun_or_is_done():
-    assert awaits(facts("a")) and not awaits(facts("a", attempt=1))
-    assert not awaits(facts("a", TaskState.DONE))
-    ways = graph(Scene({"a": facts("a", depends_on=("b",)), "c": facts("c", attempt=1)}))
+    assert is_waiting(facts("a")) and not is_waiting(facts("a", attempt=1))
+    assert not is_waiting(facts("a", TaskState.DONE))
+    ways = build_graph(
+        DependencySnapshot({"a": facts("a", depends_on=("b",)), "c": facts("c", attempt=1)})
+    )
     assert ways == {"a": ("b",)}
 
 
@@ -181,7 +192,7 @@ def test_what_is_done_is_ready_and_what_is_missing_never_will_be():
     found = judged(facts("a", depends_on=("b", "gone")), facts("b", TaskState.DONE))
     assert "b" not in found
     assert found["gone"] == Blocker(
-        "gone", Standing.MISSING, "There is no task gone.", hopeless=True, avoidable=True
+        "gone", DependencyState.MISSING, "There is no task gone.", hopeless=True, avoidable=True
     )
     assert found["a"].hopeless and found["a"].sentence == (
         "a waits for gone. There is no task gone."
@@ -192,8 +203,8 @@ def test_what_holds_a_task_is_told_in_its_order_and_nothing_once_it_has_begun():
     waiting = facts("a", depends_on=("c", "b", "d"))
     rest = (facts("b"), facts("c", TaskState.RUNNING), facts("d", TaskState.DONE))
     found = judged(waiting, *rest)
-    assert [one.name for one in blockers(waiting, found)] == ["c", "b"]
-    assert blockers(replace(waiting, attempt=1), found) == ()
+    assert [one.name for one in select_blockers(waiting, found)] == ["c", "b"]
+    assert select_blockers(replace(waiting, attempt=1), found) == ()
 
 
 def test_the_way_out_depends_on_who_waits():
@@ -201,15 +212,15 @@ def test_the_way_out_depends_on_who_waits():
     by_hand = facts("a", depends_on=("b", "gone"))
     of_issue = replace(by_hand, issue_number=7)
     found = judged(by_hand, failed)
-    one, gone = blockers(by_hand, found)
+    one, gone = select_blockers(by_hand, found)
     assert one.remedy == (
         "Begin it anew (hostler task retry b), or submit the task that waits again without "
         "--depends-on for this one, and cancel the old one (hostler task cancel a)."
     )
     assert gone.remedy.startswith("Submit the task that waits again") and not gone.avoidable
-    assert "take it out of the issue" in blockers(of_issue, found)[0].remedy
+    assert "take it out of the issue" in select_blockers(of_issue, found)[0].remedy
     running = judged(by_hand, facts("b", TaskState.RUNNING))
-    assert blockers(by_hand, running)[0].remedy == ""
+    assert select_blockers(by_hand, running)[0].remedy == ""
 
 
 def test_tasks_that_can_never_proceed_are_told_unless_they_are_over():
@@ -220,17 +231,17 @@ def test_tasks_that_can_never_proceed_are_told_unless_they_are_over():
         facts("d", depends_on=("y",)),
     ]
     rest = (facts("x", TaskState.FAILED), facts("y", TaskState.RUNNING))
-    found = hopeless(tasks, judged(*tasks, *rest))
+    found = find_hopeless(tasks, judged(*tasks, *rest))
     assert {name: [one.name for one in held] for name, held in found.items()} == {"a": ["x"]}
 
 
 def test_what_is_waited_for_in_words():
-    assert in_words([]) == "Everything that it depends on is ready."
+    assert describe_blockers([]) == "Everything that it depends on is ready."
     held = [
-        Blocker("a", Standing.QUEUED, "a is queued."),
-        Blocker("b", Standing.OPEN, "b is open."),
+        Blocker("a", DependencyState.QUEUED, "a is queued."),
+        Blocker("b", DependencyState.OPEN, "b is open."),
     ]
-    assert in_words(held) == "It waits for 2: a is queued. b is open."
+    assert describe_blockers(held) == "It waits for 2: a is queued. b is open."
 
 
 @pytest.mark.parametrize(
@@ -251,7 +262,7 @@ def test_what_is_waited_for_in_words():
     ],
 )
 def test_work_that_stands_for_a_task_that_is_not_over(state, more, last, works):
-    assert has_work(facts("a", state, **more), last) is works
+    assert has_usable_work(facts("a", state, **more), last) is works
     runs = {"a": last} if last else {}
     assert ("a" not in judged(facts("a", state, **more), last_runs=runs)) is works
 
@@ -263,7 +274,7 @@ def test_an_issue_is_ready_when_all_its_tasks_are_done():
     assert "o/r#1" not in judged(done, replace(design, state=TaskState.DONE), issues=issues)
     failed = facts("t1", TaskState.FAILED)
     running_first = judged(replace(design, id="t0"), failed, issues={"o/r#1": ("t0", "t1")})
-    assert running_first["o/r#1"].standing is Standing.FAILED
+    assert running_first["o/r#1"].standing is DependencyState.FAILED
 
 
 def test_an_issue_without_a_task_goes_by_its_state():
@@ -271,9 +282,13 @@ def test_an_issue_without_a_task_goes_by_its_state():
     found = judged(facts("a", depends_on=("o/r#4",)), states=states)
     assert "o/r#1" not in found
     two, three, four = (found[f"o/r#{number}"] for number in (2, 3, 4))
-    assert (two.standing, two.hopeless, two.avoidable) == (Standing.OPEN, False, True)
-    assert (three.standing, three.hopeless, three.avoidable) == (Standing.MISSING, True, True)
-    assert (four.standing, four.hopeless, four.avoidable) == (Standing.UNKNOWN, False, False)
+    assert (two.standing, two.hopeless, two.avoidable) == (DependencyState.OPEN, False, True)
+    assert (three.standing, three.hopeless, three.avoidable) == (
+        DependencyState.MISSING,
+        True,
+        True,
+    )
+    assert (four.standing, four.hopeless, four.avoidable) == (DependencyState.UNKNOWN, False, False)
     assert (two.remedy, three.remedy) == ("Close it, give it a label", "Let our account see it")
 
 
@@ -315,7 +330,7 @@ def test_only_what_is_over_is_hopeless_by_itself():
 
 def test_a_circle_is_told_and_its_names_are_hopeless():
     found = judged(facts("a", depends_on=("b",)), facts("b", depends_on=("a",)))
-    assert found["a"].standing is Standing.CYCLE and found["a"].hopeless
+    assert found["a"].standing is DependencyState.CYCLE and found["a"].hopeless
     assert not found["a"].avoidable
     assert found["a"].sentence == "dependency cycle detected: a -> b -> a."
 
@@ -323,7 +338,7 @@ def test_a_circle_is_told_and_its_names_are_hopeless():
 def test_behind_a_hopeless_one_nothing_is_searched():
     stopped = facts("a", TaskState.STOPPED, depends_on=("b",))
     found = judged(stopped, facts("b", depends_on=("a",)))
-    assert found["a"].standing is Standing.STOPPED
+    assert found["a"].standing is DependencyState.STOPPED
     assert found["b"].sentence == "b waits for a. a was stopped."
     assert found["b"].avoidable and found["b"].remedy == found["a"].remedy
 
@@ -334,19 +349,24 @@ def test_a_task_behind_one_that_is_ready_is_not_to_blame():
 
 
 def test_everything_that_is_named_is_judged():
-    scene = Scene({"a": facts("a", depends_on=("b", "a"))}, {"o/r#1": ()}, {"o/r#2": OPEN})
+    scene = DependencySnapshot(
+        {"a": facts("a", depends_on=("b", "a"))}, {"o/r#1": ()}, {"o/r#2": OPEN}
+    )
     assert scene.names() == ["a", "o/r#1", "o/r#2", "b"]
 
 
 def test_blockers_are_news_when_a_name_or_hope_changes():
-    held = (Blocker("b", Standing.QUEUED, "b is queued."),)
-    assert news_of(task(), ()) is News.NONE
-    assert news_of(task(), held) is News.CHANGED
+    held = (Blocker("b", DependencyState.QUEUED, "b is queued."),)
+    assert blocker_change(task(), ()) is BlockerChange.NONE
+    assert blocker_change(task(), held) is BlockerChange.CHANGED
     noted = task(blockers='[["b", false]]')
-    assert news_of(noted, held) is News.NONE
-    assert news_of(noted, (replace(held[0], standing=Standing.RUNNING),)) is News.NONE
-    assert news_of(noted, (replace(held[0], hopeless=True),)) is News.CHANGED
-    assert news_of(noted, ()) is News.CLEAR
+    assert blocker_change(noted, held) is BlockerChange.NONE
+    assert (
+        blocker_change(noted, (replace(held[0], standing=DependencyState.RUNNING),))
+        is BlockerChange.NONE
+    )
+    assert blocker_change(noted, (replace(held[0], hopeless=True),)) is BlockerChange.CHANGED
+    assert blocker_change(noted, ()) is BlockerChange.CLEAR
 
 
 # -- the queue -------------------------------------------------------------------------------------
@@ -359,7 +379,7 @@ def test_a_root_task_is_one_that_no_agent_submitted():
 
 def test_running_root_tasks_and_those_with_a_run_have_a_place():
     running = [task("a", TaskState.RUNNING), task("b", TaskState.RUNNING, parent_task="a")]
-    assert occupants(running, {"c": True, "d": False}) == {"a", "c"}
+    assert find_occupants(running, {"c": True, "d": False}) == {"a", "c"}
 
 
 @pytest.mark.parametrize(
@@ -368,22 +388,22 @@ def test_running_root_tasks_and_those_with_a_run_have_a_place():
      (9, -1, True, True)],
 )  # fmt: skip
 def test_a_root_task_needs_a_place_below_the_cap(taken, cap, root, child):
-    assert admits(task(), taken, cap) is root
-    assert admits(task(parent_task="p"), taken, cap) is child
+    assert has_free_slot(task(), taken, cap) is root
+    assert has_free_slot(task(parent_task="p"), taken, cap) is child
 
 
 def test_positions_begin_at_one_in_order_without_those_that_are_held():
     waiting = [task("b", order=2), task("a", order=2), task("c", order=1), task("held", order=0)]
     waiting += [task("run", TaskState.RUNNING), task("child", parent_task="a")]
-    assert positions(waiting, {"held"}) == {"c": 1, "a": 2, "b": 3}
-    assert positions(waiting, {"held"}, lambda one: one.id) == {"a": 1, "b": 2, "c": 3}
-    assert by_order(waiting[0]) == (2, "b")
+    assert queue_positions(waiting, {"held"}) == {"c": 1, "a": 2, "b": 3}
+    assert queue_positions(waiting, {"held"}, lambda one: one.id) == {"a": 1, "b": 2, "c": 3}
+    assert queue_order(waiting[0]) == (2, "b")
     assert is_queued(waiting[0]) and not is_queued(waiting[4]) and not is_queued(waiting[5])
 
 
 def test_free_places_are_never_fewer_than_none():
     def free(cap, *busy):
-        return Queue((), {}, {}, frozenset(busy), cap).free
+        return TaskQueue((), {}, {}, frozenset(busy), cap).free
 
     assert free(2) == 2 and free(2, "a") == 1 and free(1, "a", "b") == 0
     assert free(0, "a") is None and free(-1) is None and free(1) == 1
@@ -392,25 +412,25 @@ def test_free_places_are_never_fewer_than_none():
 def test_what_became_of_a_task_that_was_submitted():
     def answer(one, *, cap=2, busy=("x",), held_by=None, **more):
         names = {"a": 1, "b": 2}
-        queue = Queue((), {one.id: ()} if held_by else {}, names, frozenset(busy), cap)
-        return submitted(queue, one, **more)
+        queue = TaskQueue((), {one.id: ()} if held_by else {}, names, frozenset(busy), cap)
+        return submission_result(queue, one, **more)
 
-    assert answer(task("a")) == Submitted(Status.STARTED)
-    assert answer(task("b")) == Submitted(Status.QUEUED, 2)
-    assert answer(task("b"), cap=0) == Submitted(Status.STARTED)
-    assert answer(task("b"), cap=3) == Submitted(Status.STARTED)
-    assert answer(task("a"), held_by="x") == Submitted(Status.QUEUED)
-    assert answer(task("a"), held=True) == Submitted(Status.QUEUED, 1)
-    assert answer(task("z"), held=True) == Submitted(Status.QUEUED, 0)
-    assert answer(task("b", TaskState.RUNNING)) == Submitted(Status.STARTED)
-    assert answer(task("b"), busy=("b", "x")) == Submitted(Status.STARTED)
-    assert answer(task("b", parent_task="p")) == Submitted(Status.STARTED)
+    assert answer(task("a")) == SubmissionResult(SubmissionStatus.STARTED)
+    assert answer(task("b")) == SubmissionResult(SubmissionStatus.QUEUED, 2)
+    assert answer(task("b"), cap=0) == SubmissionResult(SubmissionStatus.STARTED)
+    assert answer(task("b"), cap=3) == SubmissionResult(SubmissionStatus.STARTED)
+    assert answer(task("a"), held_by="x") == SubmissionResult(SubmissionStatus.QUEUED)
+    assert answer(task("a"), held=True) == SubmissionResult(SubmissionStatus.QUEUED, 1)
+    assert answer(task("z"), held=True) == SubmissionResult(SubmissionStatus.QUEUED, 0)
+    assert answer(task("b", TaskState.RUNNING)) == SubmissionResult(SubmissionStatus.STARTED)
+    assert answer(task("b"), busy=("b", "x")) == SubmissionResult(SubmissionStatus.STARTED)
+    assert answer(task("b", parent_task="p")) == SubmissionResult(SubmissionStatus.STARTED)
 
 
 def test_a_task_is_stale_once_it_ran_longer_than_the_grace_with_nobody():
     minute = timedelta(minutes=1)
     running = [task("b", TaskState.RUNNING, 2), task("a", TaskState.RUNNING, 2)]
     running += [task("busy", TaskState.RUNNING, 1), task("q", TaskState.QUEUED, 1)]
-    assert stale(running, {"busy"}, NOW + minute, minute) == []
+    assert find_stale(running, {"busy"}, NOW + minute, minute) == []
     late = NOW + minute + timedelta(milliseconds=1)
-    assert [one.id for one in stale(running, {"busy"}, late, minute)] == ["a", "b"]
+    assert [one.id for one in find_stale(running, {"busy"}, late, minute)] == ["a", "b"]

@@ -24,22 +24,20 @@ from planner_yard import PATIENT, SCOPES, add, begin, end_run, starting
 
 from example_counts import examples
 from hostler.clock import FakeClock
-from hostler.flows import take_back
-from hostler.model import parse_stamp
-from hostler.planner import (
-    DependencyCycle,
-    blockers_of,
-    graph_of,
-    hopeless_of,
-    normalize,
-    queue_of,
-    require_no_cycle,
-    stale,
-    submitted,
+from hostler.model import parse_timestamp
+from hostler.planner.dependencies import DependencyCycle, parse_dependencies, require_no_cycle
+from hostler.planner.queue import (
+    find_stale,
+    read_blockers,
+    read_graph,
+    read_hopeless,
+    read_queue,
+    submission_result,
 )
 from hostler.store import Store, open_store
 from hostler.store.runs import open_runs
 from hostler.store.tasks import Task, TaskState, change_task, require_task, tasks_in
+from hostler.workflows.turns import requeue_unstarted
 
 GRACE = timedelta(seconds=5)
 WAITING, RUNNING, DONE, FAILED, STOPPED = "waiting", "running", "done", "failed", "stopped"
@@ -93,13 +91,13 @@ class House(RuleBasedStateMachine):
         name = f"t{len(self.model):02}"
         issues = [f"octo/stable#{n}" for n in range(1, 13)]
         known = st.sampled_from([*self.model, *issues, "nobody"])
-        needs = normalize(data.draw(st.lists(known, max_size=3)))
+        needs = parse_dependencies(data.draw(st.lists(known, max_size=3)))
         issue = len(self.model) + 1 if of_issue else None
         mine = Entry(needs, issue or 0)
         with self.store.write(*SCOPES) as tx:
             task = add(tx, name, issue=issue)
             try:
-                require_no_cycle(graph_of(tx, needs), name, needs)
+                require_no_cycle(read_graph(tx, needs), name, needs)
             except DependencyCycle:
                 assert self._circle(mine)
                 needs, mine = (), Entry((), issue or 0)
@@ -107,7 +105,7 @@ class House(RuleBasedStateMachine):
                 assert not self._circle(mine)
             task = change_task(tx, task, replace(task, depends_on=needs))
             self.model[name] = mine
-            answer = submitted(queue_of(tx, self.cap), task)
+            answer = submission_result(read_queue(tx, self.cap), task)
         ahead = [n for n in self._able() if n < name]
         expected = 0 if self._held(name) else len(ahead) + 1
         assert answer.queue_position in (0, expected)
@@ -180,7 +178,7 @@ class House(RuleBasedStateMachine):
     @rule()
     def admit_one(self) -> None:
         with self.store.write(*SCOPES) as tx:
-            chosen = starting(queue_of(tx, self.cap))
+            chosen = starting(read_queue(tx, self.cap))
             for task in chosen[:1]:
                 begin(tx, task)
         able = self._able()
@@ -216,7 +214,7 @@ class House(RuleBasedStateMachine):
         with self.store.read() as tx:
             tasks = tasks_in(tx, list(TaskState))
             runs = [run.task_id for run in open_runs(tx)]
-            held = blockers_of(tx, [task for task in tasks if task.state is TaskState.QUEUED])
+            held = read_blockers(tx, [task for task in tasks if task.state is TaskState.QUEUED])
         assert {task.id: words[task.state] for task in tasks} == {
             name: entry.state for name, entry in self.model.items()
         }
@@ -226,13 +224,13 @@ class House(RuleBasedStateMachine):
     @invariant()
     def what_can_never_proceed_is_reported(self) -> None:
         with self.store.read() as tx:
-            stuck = set(hopeless_of(tx))
+            stuck = set(read_hopeless(tx))
         assert stuck == {name for name in self._in(WAITING) if self._stuck(name)}
 
     @invariant()
     def positions_are_places_in_the_line(self) -> None:
         with self.store.read() as tx:
-            queue = queue_of(tx, self.cap)
+            queue = read_queue(tx, self.cap)
         assert queue.positions == {name: n for n, name in enumerate(self._line(), start=1)}
         assert queue.occupied == set(self._taken())
 
@@ -319,15 +317,15 @@ class House(RuleBasedStateMachine):
 
     def _since(self, name: str) -> datetime:
         with self.store.read() as tx:
-            return parse_stamp(require_task(tx, name).state_since)
+            return parse_timestamp(require_task(tx, name).state_since)
 
     def _recovered(self) -> list[str]:
         """What a service does now and then."""
         with self.store.write(*SCOPES) as tx:
             running = tasks_in(tx, (TaskState.RUNNING,))
             busy = {run.task_id for run in open_runs(tx)}
-            lost: list[Task] = stale(running, busy, tx.now(), GRACE)
-            return [take_back(tx, task).id for task in lost]
+            lost: list[Task] = find_stale(running, busy, tx.now(), GRACE)
+            return [requeue_unstarted(tx, task).id for task in lost]
 
     def _open(self) -> Store:
         return open_store(self.home, clock=self.clock, patience=PATIENT)

@@ -11,32 +11,34 @@ from hypothesis import strategies as st
 from planner_yard import starting
 
 from hostler.errors import HostlerError
-from hostler.model import RepoName, stamp
-from hostler.planner import (
+from hostler.model import RepoName, format_timestamp
+from hostler.planner.dependencies import (
     BadDependency,
     DependencyCycle,
-    Queue,
-    Status,
-    Submitted,
-    admits,
-    in_words,
-    normalize,
-    positions,
+    DependencySnapshot,
+    DependencyState,
+    build_graph,
+    describe_blockers,
+    find_hopeless,
+    has_usable_work,
+    is_waiting,
+    judge_names,
+    parse_dependencies,
     require_no_cycle,
-    stale,
-    submitted,
-    without_cycles,
+    select_blockers,
+    split_cycles,
 )
-from hostler.planner.queue import by_order, is_root, occupants
-from hostler.planner.readiness import (
-    Scene,
-    Standing,
-    awaits,
-    blockers,
-    graph,
-    has_work,
-    hopeless,
-    judge,
+from hostler.planner.queue import (
+    SubmissionResult,
+    SubmissionStatus,
+    TaskQueue,
+    find_occupants,
+    find_stale,
+    has_free_slot,
+    is_root,
+    queue_order,
+    queue_positions,
+    submission_result,
 )
 from hostler.store.dependencies import CLOSED, MISSING, OPEN, LastRun, TaskFacts
 from hostler.store.runs import RunState
@@ -58,9 +60,9 @@ lists = st.lists(st.lists(written, min_size=1, max_size=4).map(" , ".join), max_
 
 @given(lists)
 def test_normal_names_are_normal(values: list[str]):
-    names = normalize(values, repo=REPO)
-    assert normalize(names) == names
-    assert normalize([",".join(names)]) == names
+    names = parse_dependencies(values, repo=REPO)
+    assert parse_dependencies(names) == names
+    assert parse_dependencies([",".join(names)]) == names
     assert len(set(names)) == len(names)
 
 
@@ -68,13 +70,13 @@ def test_normal_names_are_normal(values: list[str]):
 def test_every_name_is_kept_once_in_the_order_given(values: list[str]):
     parts = [part.strip() for value in values for part in value.split(",")]
     wanted = [f"octo/stable{part}" if part[0] == "#" else part.lower() for part in parts]
-    assert normalize(values, repo=REPO) == tuple(dict.fromkeys(wanted))
+    assert parse_dependencies(values, repo=REPO) == tuple(dict.fromkeys(wanted))
 
 
 @given(st.lists(st.text(max_size=20), max_size=5))
 def test_any_text_is_a_name_or_an_error_that_says_so(values: list[str]):
     try:
-        names = normalize(values)
+        names = parse_dependencies(values)
     except BadDependency as error:
         assert repr(error.name) in error.what and error.remedy
     else:
@@ -87,23 +89,23 @@ def test_any_text_is_a_name_or_an_error_that_says_so(values: list[str]):
 )
 def test_what_names_nothing_is_refused(value: str):
     with pytest.raises(BadDependency):
-        normalize([value])
+        parse_dependencies([value])
 
 
 @given(lists, st.data())
 def test_nobody_depends_on_itself(values: list[str], data: st.DataObject):
-    names = normalize(values, repo=REPO)
+    names = parse_dependencies(values, repo=REPO)
     assume(names)
     own = data.draw(st.sampled_from(names))
     for ours in (own, {own, "another"}):
         with pytest.raises(BadDependency, match="the task itself"):
-            normalize(values, own=ours, repo=REPO)
+            parse_dependencies(values, own=ours, repo=REPO)
 
 
 def test_a_task_has_no_more_dependencies_than_anybody_can_read():
-    assert len(normalize([f"t{n}" for n in range(100)])) == 100
+    assert len(parse_dependencies([f"t{n}" for n in range(100)])) == 100
     with pytest.raises(BadDependency, match="100 are the most"):
-        normalize([f"t{n}" for n in range(101)])
+        parse_dependencies([f"t{n}" for n in range(101)])
 
 
 @given(st.text(max_size=30))
@@ -145,7 +147,7 @@ def test_a_circle_is_found_exactly_where_there_is_one(ways: dict, names: list[st
             require_no_cycle(ways, task, names)
         told = f"dependency cycle detected: {' -> '.join(caught.value.path)}"
         assert told in caught.value.what and isinstance(caught.value, HostlerError)
-    kept, left_out = without_cycles(ways, task, dict.fromkeys(names))
+    kept, left_out = split_cycles(ways, task, dict.fromkeys(names))
     assert set(kept) == set(names) - set(closing) and len(left_out) == len(set(closing))
     require_no_cycle(ways, task, kept)
 
@@ -189,7 +191,7 @@ def test_a_long_chain_is_no_trouble():
     assert len(caught.value.path) == 5002
     tasks = {name: TaskFacts(name, TaskState.QUEUED, depends_on=ways[name]) for name in ways}
     tasks["t5000"] = TaskFacts("t5000", TaskState.FAILED, "no")
-    assert len(hopeless(tasks.values(), judge(Scene(tasks)))) == 5000
+    assert len(find_hopeless(tasks.values(), judge_names(DependencySnapshot(tasks)))) == 5000
 
 
 # -- readiness --------------------------------------------------------------------------------
@@ -201,7 +203,7 @@ last_runs = st.none() | st.builds(
 
 
 @st.composite
-def scenes(draw: st.DrawFn) -> Scene:
+def scenes(draw: st.DrawFn) -> DependencySnapshot:
     names = [*TASKS[:4], *ISSUES, "nobody"]
     tasks = {
         name: TaskFacts(
@@ -223,14 +225,14 @@ def scenes(draw: st.DrawFn) -> Scene:
     seen = st.sampled_from([OPEN, CLOSED, MISSING])
     known = {name: draw(seen) for name in ISSUES if draw(st.booleans())}
     runs = {name: run for name in tasks if (run := draw(last_runs)) is not None}
-    return Scene(tasks, owners, known, runs)
+    return DependencySnapshot(tasks, owners, known, runs)
 
 
-def is_ready(name: str, scene: Scene) -> bool:
+def is_ready(name: str, scene: DependencySnapshot) -> bool:
     """The rule as it is documented."""
     if name in scene.tasks:
         task = scene.tasks[name]
-        return task.state is TaskState.DONE or has_work(task, scene.last_runs.get(name))
+        return task.state is TaskState.DONE or has_usable_work(task, scene.last_runs.get(name))
     owners = scene.issues.get(name, ())
     if owners:
         return all(scene.tasks[task].state is TaskState.DONE for task in owners)
@@ -238,28 +240,28 @@ def is_ready(name: str, scene: Scene) -> bool:
 
 
 @given(scenes())
-def test_exactly_what_is_not_ready_holds_a_task(scene: Scene):
-    judged = judge(scene)
+def test_exactly_what_is_not_ready_holds_a_task(scene: DependencySnapshot):
+    judged = judge_names(scene)
     for task in scene.tasks.values():
-        held = [one.name for one in blockers(task, judged)]
+        held = [one.name for one in select_blockers(task, judged)]
         wanted = [name for name in task.depends_on if not is_ready(name, scene)]
-        assert held == (wanted if awaits(task) else [])
+        assert held == (wanted if is_waiting(task) else [])
 
 
 @given(scenes())
-def test_every_blocker_says_what_it_is_and_hopeless_ones_what_to_do(scene: Scene):
-    for name, one in judge(scene).items():
+def test_every_blocker_says_what_it_is_and_hopeless_ones_what_to_do(scene: DependencySnapshot):
+    for name, one in judge_names(scene).items():
         assert one.name == name and one.sentence.endswith(".")
         # In a circle, an issue stands for its task.
-        assert name in one.sentence or one.standing is Standing.CYCLE
+        assert name in one.sentence or one.standing is DependencyState.CYCLE
         assert one.remedy or one.avoidable or not one.hopeless
     for task in scene.tasks.values():
-        for one in blockers(task, judge(scene)):
+        for one in select_blockers(task, judge_names(scene)):
             assert not one.avoidable
             assert one.remedy or not one.hopeless
 
 
-def can_proceed(scene: Scene) -> set[str]:
+def can_proceed(scene: DependencySnapshot) -> set[str]:
     """By trying: whoever can be done once all that it waits for can be."""
     dead = (TaskState.STOPPED, TaskState.FAILED)
     names = [*scene.tasks, *scene.issues]
@@ -270,7 +272,7 @@ def can_proceed(scene: Scene) -> set[str]:
                 able.add(name)
             elif name in scene.tasks:
                 task = scene.tasks[name]
-                waits = task.depends_on if awaits(task) else ()
+                waits = task.depends_on if is_waiting(task) else ()
                 if task.state not in dead and all(one in able for one in waits):
                     able.add(name)
             elif owners := scene.issues[name]:
@@ -282,9 +284,9 @@ def can_proceed(scene: Scene) -> set[str]:
 
 
 @given(scenes())
-def test_hopeless_is_exactly_what_can_never_proceed(scene: Scene):
+def test_hopeless_is_exactly_what_can_never_proceed(scene: DependencySnapshot):
     able = can_proceed(scene)
-    judged = judge(scene)
+    judged = judge_names(scene)
     known = {name: one for name, one in judged.items() if name != "nobody"}
     assert {name for name, one in known.items() if one.hopeless} == set(known) - able
     over = (TaskState.STOPPED, TaskState.FAILED, TaskState.DONE)
@@ -292,22 +294,22 @@ def test_hopeless_is_exactly_what_can_never_proceed(scene: Scene):
         task.id
         for task in scene.tasks.values()
         if task.state not in over
-        and awaits(task)
+        and is_waiting(task)
         and any(name not in able for name in task.depends_on)
     }
-    assert set(hopeless(scene.tasks.values(), judged)) == stuck
+    assert set(find_hopeless(scene.tasks.values(), judged)) == stuck
 
 
 def facts(name: str, state: TaskState = TaskState.QUEUED, *waits: str, **more) -> TaskFacts:
     return TaskFacts(name, state, depends_on=waits, **more)
 
 
-def scene_of(*tasks: TaskFacts, **more) -> Scene:
-    return Scene({task.id: task for task in tasks}, **more)
+def scene_of(*tasks: TaskFacts, **more) -> DependencySnapshot:
+    return DependencySnapshot({task.id: task for task in tasks}, **more)
 
 
-def only(scene: Scene, task: str = "a"):
-    (found,) = blockers(scene.tasks[task], judge(scene))
+def only(scene: DependencySnapshot, task: str = "a"):
+    (found,) = select_blockers(scene.tasks[task], judge_names(scene))
     return found
 
 
@@ -328,16 +330,16 @@ def only(scene: Scene, task: str = "a"):
 def test_each_state_of_a_dependency_in_words(state, hope, sentence, remedy):
     other = facts("b", state, reason="It\n fell.", attempt=1, pr_number=7)
     found = only(scene_of(facts("a", TaskState.QUEUED, "b"), other))
-    assert (found.standing, found.hopeless) == (Standing(state.value), not hope)
+    assert (found.standing, found.hopeless) == (DependencyState(state.value), not hope)
     assert found.sentence == sentence and remedy in found.remedy
 
 
 @pytest.mark.parametrize(
     ("state", "standing", "hope"),
     [
-        (OPEN, Standing.OPEN, True),
-        (None, Standing.UNKNOWN, True),
-        (MISSING, Standing.MISSING, False),
+        (OPEN, DependencyState.OPEN, True),
+        (None, DependencyState.UNKNOWN, True),
+        (MISSING, DependencyState.MISSING, False),
     ],
 )
 def test_each_state_of_an_issue_that_nobody_works_on(state, standing, hope):
@@ -345,7 +347,7 @@ def test_each_state_of_an_issue_that_nobody_works_on(state, standing, hope):
     found = only(scene_of(waiting, states={"o/r#1": state} if state else {}))
     assert (found.standing, found.hopeless) == (standing, not hope)
     closed = scene_of(waiting, states={"o/r#1": CLOSED})
-    assert blockers(waiting, judge(closed)) == ()
+    assert select_blockers(waiting, judge_names(closed)) == ()
 
 
 def test_the_way_out_is_one_that_whoever_waits_can_go():
@@ -353,15 +355,15 @@ def test_the_way_out_is_one_that_whoever_waits_can_go():
     of_issue = facts("c", TaskState.QUEUED, "b", "o/r#1", repo_full_name="o/r", issue_number=3)
     behind = facts("d", TaskState.QUEUED, "a")
     failed = facts("b", TaskState.FAILED)
-    judged = judge(scene_of(by_hand, of_issue, behind, failed, states={"o/r#1": OPEN}))
+    judged = judge_names(scene_of(by_hand, of_issue, behind, failed, states={"o/r#1": OPEN}))
     for waiting in (by_hand, behind):
-        for one in blockers(waiting, judged):
+        for one in select_blockers(waiting, judged):
             assert "ubmit the task that waits again without --depends-on for this" in one.remedy
             assert f"cancel the old one (hostler task cancel {waiting.id})." in one.remedy
-    for one in blockers(of_issue, judged):
+    for one in select_blockers(of_issue, judged):
         assert "take it out of the issue that waits for it" in one.remedy
         assert "hostler task cancel" not in one.remedy
-    said = blockers(by_hand, judged)[1].remedy
+    said = select_blockers(by_hand, judged)[1].remedy
     assert said.startswith("Begin it anew (hostler task retry b), or submit")
 
 
@@ -371,9 +373,11 @@ def test_an_issue_asks_for_the_merge_and_a_task_for_its_work():
     scene = scene_of(
         standing, by_name, by_issue, issues={"o/r#1": ("b",)}, last_runs={"b": ENDED_WELL}
     )
-    judged = judge(scene)
-    assert blockers(by_name, judged) == ()
-    assert [one.standing for one in blockers(by_issue, judged)] == [Standing.AWAITING_FEEDBACK]
+    judged = judge_names(scene)
+    assert select_blockers(by_name, judged) == ()
+    assert [one.standing for one in select_blockers(by_issue, judged)] == [
+        DependencyState.AWAITING_FEEDBACK
+    ]
 
 
 @given(states, last_runs, st.booleans(), st.sampled_from([None, "o/r"]), st.none() | st.just(7))
@@ -383,8 +387,8 @@ def test_work_stands_after_a_good_run_or_somebodys_word_and_never_for_what_ended
     task = TaskFacts("b", state, finishing=finishing, repo_full_name=repo, pr_number=pull)
     if state in (TaskState.PARKED, TaskState.RUNNING):
         # Somebody said that it is done; in a repository, that is not where it stands.
-        assert has_work(task, last) == (finishing and repo is None)
-    elif has_work(task, last):
+        assert has_usable_work(task, last) == (finishing and repo is None)
+    elif has_usable_work(task, last):
         assert last == ENDED_WELL
         assert state in (TaskState.AWAITING_FEEDBACK, TaskState.QUEUED)
 
@@ -407,10 +411,10 @@ def test_a_chain_names_what_is_to_blame_at_its_end():
         issues={"o/r#1": ("c",)},
     )
     found = only(scene)
-    assert found.hopeless and found.standing is Standing.QUEUED
+    assert found.hopeless and found.standing is DependencyState.QUEUED
     assert found.sentence == "b waits for d. d has failed: It fell."
     assert "hostler task retry d" in found.remedy
-    assert set(hopeless(scene.tasks.values(), judge(scene))) == {"a", "b", "c"}
+    assert set(find_hopeless(scene.tasks.values(), judge_names(scene))) == {"a", "b", "c"}
 
 
 def test_a_circle_that_came_about_is_told_as_one():
@@ -420,27 +424,27 @@ def test_a_circle_that_came_about_is_told_as_one():
         facts("c", TaskState.QUEUED, "b"),
     )
     assert only(scene).sentence == "dependency cycle detected: b -> a -> b."
-    assert only(scene, "c").standing is Standing.CYCLE
-    assert set(hopeless(scene.tasks.values(), judge(scene))) == {"a", "b", "c"}
+    assert only(scene, "c").standing is DependencyState.CYCLE
+    assert set(find_hopeless(scene.tasks.values(), judge_names(scene))) == {"a", "b", "c"}
 
 
 def test_a_stop_is_told_before_the_circle_behind_it():
     scene = scene_of(facts("a", TaskState.QUEUED, "b"), facts("b", TaskState.STOPPED, "a"))
-    assert only(scene).standing is Standing.STOPPED
+    assert only(scene).standing is DependencyState.STOPPED
     assert only(scene).sentence == "b was stopped."
 
 
 def test_whoever_has_begun_waits_for_nobody():
     begun = facts("a", TaskState.RETRYING, "nobody", attempt=1)
-    assert blockers(begun, judge(scene_of(begun))) == ()
-    assert graph(scene_of(begun)) == {}
+    assert select_blockers(begun, judge_names(scene_of(begun))) == ()
+    assert build_graph(scene_of(begun)) == {}
 
 
 def test_what_is_told_names_every_blocker():
     scene = scene_of(facts("a", TaskState.QUEUED, "b", "c"), facts("b"), facts("c"))
-    held = blockers(scene.tasks["a"], judge(scene))
-    assert in_words(held) == "It waits for 2: b is queued. c is queued."
-    assert in_words(()) == "Everything that it depends on is ready."
+    held = select_blockers(scene.tasks["a"], judge_names(scene))
+    assert describe_blockers(held) == "It waits for 2: b is queued. c is queued."
+    assert describe_blockers(()) == "Everything that it depends on is ready."
 
 
 # -- the queue --------------------------------------------------------------------------------
@@ -457,7 +461,7 @@ def task(name: str, order: int, state: TaskState = TaskState.QUEUED, **more) -> 
         name,
         "ann",
         state,
-        stamp(made["since"]),
+        format_timestamp(made["since"]),
         order,
         attempt=made["attempt"],
         parent_task=made["parent"],
@@ -481,7 +485,7 @@ def crowds(draw: st.DrawFn) -> list[Task]:
 
 
 @st.composite
-def queues(draw: st.DrawFn) -> tuple[list[Task], Queue]:
+def queues(draw: st.DrawFn) -> tuple[list[Task], TaskQueue]:
     crowd = draw(crowds())
     names = [one.id for one in crowd]
     held = draw(st.sets(st.sampled_from(names))) if names else set()
@@ -489,9 +493,11 @@ def queues(draw: st.DrawFn) -> tuple[list[Task], Queue]:
     waiting = tuple(one for one in crowd if one.state is TaskState.QUEUED and is_root(one))
     roots = {one.id: is_root(one) for one in crowd}
     running = [one for one in crowd if one.state is TaskState.RUNNING]
-    taken = occupants(running, {name: roots.get(name, True) for name in open_})
+    taken = find_occupants(running, {name: roots.get(name, True) for name in open_})
     cap = draw(st.integers(-1, 4))
-    return crowd, Queue(waiting, dict.fromkeys(held, ()), positions(waiting, held), taken, cap)
+    return crowd, TaskQueue(
+        waiting, dict.fromkeys(held, ()), queue_positions(waiting, held), taken, cap
+    )
 
 
 @given(queues())
@@ -499,7 +505,7 @@ def test_positions_count_those_before_in_order(given_):
     _, queue = given_
     free = [one for one in queue.waiting if one.id not in queue.held]
     for one in queue.waiting:
-        before = sum(by_order(other) < by_order(one) for other in free)
+        before = sum(queue_order(other) < queue_order(one) for other in free)
         assert queue.positions.get(one.id) == (None if one.id in queue.held else before + 1)
 
 
@@ -515,7 +521,7 @@ def test_who_starts_was_waiting_comes_first_and_finds_a_place(given_):
     passed_over = [one for one in queue.waiting if one.id in queue.positions and one not in started]
     for one in started:
         assert all(
-            by_order(one) < by_order(other)
+            queue_order(one) < queue_order(other)
             for other in passed_over
             if other.id not in queue.occupied
         )
@@ -528,7 +534,7 @@ def test_whoever_has_started_or_waits_on_is_never_started_again(given_):
     """However long it waits: only a place, once taken, takes an entry out of the queue."""
     _, queue = given_
     for one in starting(queue):
-        taken = Queue(
+        taken = TaskQueue(
             queue.waiting, queue.held, queue.positions, queue.occupied | {one.id}, queue.cap
         )
         assert one not in starting(taken)
@@ -538,16 +544,18 @@ def test_whoever_has_started_or_waits_on_is_never_started_again(given_):
 def test_the_answer_to_a_submission_is_the_position(given_):
     crowd, queue = given_
     for one in crowd:
-        answer = submitted(queue, one)
+        answer = submission_result(queue, one)
         if one.id in queue.held:
-            assert answer == Submitted(Status.QUEUED)
-        elif answer.status is Status.QUEUED:
+            assert answer == SubmissionResult(SubmissionStatus.QUEUED)
+        elif answer.status is SubmissionStatus.QUEUED:
             assert answer.queue_position == queue.positions[one.id] > (queue.free or 0)
         else:
             assert answer.queue_position == 0
             assert one in starting(queue) or one.id in queue.occupied or one not in queue.waiting
-        elsewhere = submitted(queue, one, held=True)
-        assert elsewhere == Submitted(Status.QUEUED, queue.positions.get(one.id, 0))
+        elsewhere = submission_result(queue, one, held=True)
+        assert elsewhere == SubmissionResult(
+            SubmissionStatus.QUEUED, queue.positions.get(one.id, 0)
+        )
 
 
 @given(queues())
@@ -556,17 +564,17 @@ def test_children_need_no_place_and_a_cap_of_none_has_room(given_):
     taken = len(queue.occupied)
     for one in crowd:
         free = not is_root(one) or queue.cap <= 0 or taken < queue.cap
-        assert admits(one, taken, queue.cap) == free
+        assert has_free_slot(one, taken, queue.cap) == free
         # The gate of admission and the answer to a submission agree about the next one.
         if queue.positions.get(one.id) == 1 and one.id not in queue.occupied:
-            assert (submitted(queue, one).status is Status.STARTED) == free
+            assert (submission_result(queue, one).status is SubmissionStatus.STARTED) == free
 
 
 def test_runs_found_elsewhere_take_places():
     waiting = (task("a", 1), task("b", 2))
     for others, left in ((set(), ["a", "b"]), ({"x"}, ["a"]), ({"x", "y"}, []), ({"a"}, ["b"])):
-        taken = occupants([], dict.fromkeys(others, True))
-        queue = Queue(waiting, {}, positions(waiting), taken, cap=2)
+        taken = find_occupants([], dict.fromkeys(others, True))
+        queue = TaskQueue(waiting, {}, queue_positions(waiting), taken, cap=2)
         assert [one.id for one in starting(queue)] == left
 
 
@@ -582,10 +590,10 @@ def test_only_what_is_missed_for_longer_than_the_grace_is_queued_again(
     names = [one.id for one in crowd]
     open_ = data.draw(st.sets(st.sampled_from(names))) if names else set()
     now = NOW + timedelta(seconds=passed)
-    lost = stale(crowd, open_, now, timedelta(seconds=grace))
+    lost = find_stale(crowd, open_, now, timedelta(seconds=grace))
     waited = timedelta(seconds=passed) > timedelta(seconds=grace)
     wanted = {
         one.id for one in crowd if waited and one.state is TaskState.RUNNING and one.id not in open_
     }
     assert {one.id for one in lost} == wanted
-    assert stale(lost, {one.id for one in lost}, now, timedelta()) == []
+    assert find_stale(lost, {one.id for one in lost}, now, timedelta()) == []

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hostler.agents.kinds import KINDS
+from hostler.agents.adapters.registry import KINDS
 
 PACKAGES = {
     "claude": "@anthropic-ai/claude-code",

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from model_api import ModelApi, Shell
 from real_programs import installed, setup_of
-from service_town import ALICE, Person, Service, Town, descendants_with
+from service_town import ALICE, Person, Service, Town
 
 from hostler.store.governor import Signal, signals_of_pool
 from hostler.store.runs import Run, RunState
 from hostler.store.tasks import Task, TaskState
+from started_processes import started_with
 
 # A real program takes seconds to begin, and this machine may have other work.
 PATIENCE = 100.0
@@ -54,6 +55,15 @@ class RealTown:
 
         return service.until(seen, f"{count} runs", PATIENCE)
 
+    def until_idle(self, service: Service, task: Task) -> list[Run]:
+        """Its runs, when none is left."""
+
+        def seen() -> list[Run] | None:
+            runs = service.runs(task)
+            return runs if all(run.state is RunState.ENDED for run in runs) else None
+
+        return service.until(seen, "all runs ended", PATIENCE)
+
     def reach(self, service: Service, issue: int, state: TaskState) -> Task:
         def seen() -> Task | None:
             found = [task for task in service.all_tasks() if task.number == issue]
@@ -67,7 +77,7 @@ class RealTown:
 
     def alive(self, run: Run) -> list[int]:
         """Processes of a run, wherever they went."""
-        return descendants_with(f"HOSTLER_RUN={run.run}")
+        return [process.pid for process in started_with(f"HOSTLER_RUN={run.run}")]
 
 
 def settle(

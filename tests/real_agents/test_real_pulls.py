@@ -11,7 +11,7 @@ from model_dialects import CACHED, INPUT, OUTPUT
 from real_town import MORE, SUMMARY, WORK
 from service_town import US
 
-from hostler.agents.sandbox import trouble
+from hostler.agents.sandbox import find_sandbox_problem
 from hostler.store.tasks import TaskState
 from missing_tools import skip_without
 
@@ -86,7 +86,7 @@ def test_a_conversation_that_is_gone_is_begun_anew_with_what_was_done(kind, live
 
 
 def test_in_a_sandbox_and_a_home_of_its_own_it_works_and_remembers(live_in):
-    if why := trouble(os.environ):
+    if why := find_sandbox_problem(os.environ):
         skip_without("bubblewrap", why)
     real = live_in("claude", {"sandbox": "bubblewrap", "own_home": True})
     real.api.play(WORK, Text("The notes are there."), MORE, Text("The review is answered."))

@@ -13,7 +13,7 @@ from model_api import Hang, Shell, Text
 from real_town import DONE, NOTES
 from test_real_processes import shim_of
 
-from hostler.agents.launch import Launch
+from hostler.agents.assignment import Launch
 from hostler.store.tasks import TaskState
 
 KINDS = ("claude", "codex")
@@ -72,8 +72,10 @@ def test_an_agent_whose_model_is_silent_stalls_whatever_it_keeps(kind, with_serv
         assert servers_below(run)
         real.api.play(Shell(f"{NOTES} && {DONE}"), Text("Done."))
         task = real.reach(service, issue, TaskState.AWAITING_FEEDBACK)
-        stalled, worked = real.until_runs(service, task, 2)
+        stalled, *refused, worked = real.until_idle(service, task)
         assert (stalled.outcome, worked.outcome) == ("stalled", "success")
+        # Stopped before it saved its conversation, it is asked once for one that does not exist.
+        assert [run.outcome for run in refused] in ([], ["config"])
         assert not real.alive(stalled)
 
 

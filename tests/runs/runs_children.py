@@ -8,7 +8,11 @@ from typing import Any
 
 from runs_house import PATIENCE, Service
 
+from hostler.runs.states import FenceLost
 from loaded_children import CONTEXT
+
+# The exit code of a child whose run was taken over by another one.
+FENCE_LOST = 3
 
 
 class Child:
@@ -52,6 +56,9 @@ def serve(pipe: Connection, home: Path, place: Path, token: str, stop_at: str, h
     run = service.admit()
     if stop_at == "admitted":
         observer("admitted", run.run)
-    service.boss.supervise(run)
+    try:
+        service.boss.supervise(run)
+    except FenceLost:
+        raise SystemExit(FENCE_LOST) from None
     service.close()
     pipe.send("over")

@@ -15,15 +15,16 @@ from typing import Any
 from sqlalchemy import insert
 from sqlalchemy import select as choose
 
-from hostler.agents.launch import Assignment, Launch, Limits
-from hostler.agents.prepare import prepare
+from hostler.agents.assignment import Assignment, Launch, RunLimits
+from hostler.agents.prepare import prepare_launch
 from hostler.clock import Clock, SystemClock
 from hostler.config.settings import Agent
 from hostler.runs import Hooks, LocalDispatcher, NewRun, Step, Supervisor, admit, recover
-from hostler.shim import files, tree
+from hostler.shim import processes, run_files
 from hostler.store import Patience, open_store
 from hostler.store.runs import Run, find_run, runs_of
 from hostler.store.schema import store_meta
+from started_processes import started_with
 
 PATIENT = Patience(queue_seconds=60.0, begin_seconds=60.0)
 # A test that waits in vain must fail with a message, not hang.
@@ -74,7 +75,7 @@ class Service:
     how: str = "wait"
     program: str = sys.executable
     read_seconds: float = 0.1
-    limits: Limits = field(default_factory=lambda: Limits(grace_seconds=0.2))
+    limits: RunLimits = field(default_factory=lambda: RunLimits(grace_seconds=0.2))
     launched: Callable[[Run], None] = lambda run: None
     finished: Callable[[Run], None] = lambda run: None
 
@@ -123,7 +124,7 @@ class Service:
             prompt="Mend the fence.",
             limits=self.limits,
         )
-        return prepare(agent, work, self.environment())
+        return prepare_launch(agent, work, self.environment())
 
     def finish(self, run: Run, verdict: Any) -> Any:
         self.finished(run)
@@ -185,12 +186,16 @@ class House(Service):
         """Resume it in a worker."""
         return self._workers.submit(self.boss.resume, run)
 
-    def hear(self, name: str) -> tree.Process:
+    def hear(self, name: str) -> processes.Process:
         """Wait until somebody says this name and its pid."""
         while True:
             said, *rest = self.events.next()
             if said == name:
-                process = tree.look(int(rest[0])) if rest else tree.look(os.getpid())
+                process = (
+                    processes.read_process(int(rest[0]))
+                    if rest
+                    else processes.read_process(os.getpid())
+                )
                 assert process, f"{name} is gone already"
                 return process
 
@@ -204,25 +209,23 @@ class House(Service):
         assert not [line for line in self.lives() if line[0] == "overlap"]
         return len([line for line in self.lives() if line[0] == "begin"])
 
-    def shim_of(self, folder: Path) -> tree.Process:
+    def shim_of(self, folder: Path) -> processes.Process:
         """The run's shim, found by its command line."""
-        for process in tree.table().values():
+        for process in processes.read_process_table().values():
             words = _read(process.pid, "cmdline")
             if not process.zombie and str(folder).encode() in words and b"shim" in words:
                 return process
         raise AssertionError("no shim")
 
-    def left(self) -> list[tree.Process]:
+    def left(self) -> list[processes.Process]:
         """Living processes that come from this test, but for services in processes of ours."""
-        wanted = f"{TOKEN}={self.token}".encode()
-        found = [p for p in tree.table().values() if not p.zombie and p.pid != os.getpid()]
-        return [p for p in found if wanted in _read(p.pid, "environ").split(b"\0")]
+        return started_with(f"{TOKEN}={self.token}")
 
-    def end(self) -> list[tree.Process]:
+    def end(self) -> list[processes.Process]:
         """Close everything; who was left that should not have been."""
         left = self.left()
         for process in left:
-            tree.send(process, signal.SIGKILL)
+            processes.send_signal(process, signal.SIGKILL)
         self._workers.shutdown()
         self.close()
         self.events.close()
@@ -239,13 +242,13 @@ def effect(name: str) -> Callable[[Any, Run], None]:
     return store
 
 
-def gone(process: tree.Process) -> bool:
+def gone(process: processes.Process) -> bool:
     """Whether that very process has ended."""
-    now = tree.look(process.pid)
+    now = processes.read_process(process.pid)
     return now is None or now.key != process.key or now.zombie
 
 
-def await_end(process: tree.Process) -> None:
+def await_end(process: processes.Process) -> None:
     """Wait until a process has ended."""
     try:
         pidfd = os.pidfd_open(process.pid)
@@ -259,7 +262,7 @@ def await_end(process: tree.Process) -> None:
 
 
 def stop_file(folder: Path) -> dict[str, Any] | None:
-    return files.read(str(folder / files.STOP))
+    return run_files.read_json(str(folder / run_files.STOP_FILE))
 
 
 def _read(pid: int, name: str) -> bytes:

@@ -10,13 +10,10 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from hostler.agents.donefile import Done
-from hostler.agents.events import Headroom, LimitSignal, Retrying, Text, ToolUse, Usage
+from hostler.agents.events import Headroom, LimitSignal, Retrying, StreamTally, Text, ToolUse, Usage
 from hostler.agents.outcomes import Outcome
-from hostler.agents.result import Result, Status
-from hostler.agents.resultfile import Fault, Reading
-from hostler.agents.tally import Tally
-from hostler.agents.verdict import DecidedBy, End, EndedBy, Verdict, judge
+from hostler.agents.result import AgentResult, DoneFile, ResultFault, ResultReading, ResultStatus
+from hostler.agents.verdict import DecidedBy, EndedBy, RunEnd, RunVerdict, judge_run
 from hostler.runs import run_folder
 from hostler.runs.outcome import (
     Limit,
@@ -46,7 +43,7 @@ from hostler.runs.states import (
     run_folder_path,
     run_id,
 )
-from hostler.shim import identity
+from hostler.shim import processes
 from hostler.store.governor import Signal, Source
 from hostler.store.runs import Run, RunState
 
@@ -57,7 +54,7 @@ BURST = LimitSignal(Outcome.RATE_LIMITED, 429, 2.0, "2026-03-01T00:00:00.000Z")
 @pytest.fixture
 def mine():
     """The identity of this very process."""
-    return identity.mine()
+    return processes.current_identity()
 
 
 def known(shim):
@@ -149,7 +146,7 @@ def test_a_shim_that_says_so_has_started_an_agent(tmp_path, traced):
     assert traced()
 
 
-@pytest.mark.parametrize("name", [run_folder.STDOUT, run_folder.STDERR])
+@pytest.mark.parametrize("name", [run_folder.STDOUT_FILE, run_folder.STDERR_FILE])
 def test_output_is_a_trace_of_an_agent(tmp_path, traced, name):
     (tmp_path / name).touch()
     assert traced()
@@ -189,7 +186,7 @@ def test_what_becomes_of_a_run_that_somebody_else_began(seen, action, stopped):
 
 def test_what_is_not_said_of_a_run_is_not_there_but_within_reach():
     assert Evidence(False) == Evidence(False, False, False, True)
-    assert End(EndedBy.EXIT).reason == ""
+    assert RunEnd(EndedBy.EXIT).reason == ""
 
 
 def test_a_stop_bars_what_would_start_something():
@@ -221,7 +218,7 @@ def test_there_is_something_to_tell_if_anything_was_heard():
 
 
 def test_a_message_that_comes_in_several_lines_is_one_answer():
-    fresh, known_one = Tally(), Tally(parts=(Usage(of="m1"), Usage(of="m2")))
+    fresh, known_one = StreamTally(), StreamTally(parts=(Usage(of="m1"), Usage(of="m2")))
     assert is_answer([Usage(of="m1")], fresh)
     assert not is_answer([Usage(of="m1")], known_one)
     assert is_answer([Usage(of="m3")], known_one)
@@ -231,17 +228,17 @@ def test_a_message_that_comes_in_several_lines_is_one_answer():
     # A name tells more than the words beside it.
     assert not is_answer([Text("more"), Usage(of="m1")], known_one)
     long = "m" * 150
-    assert not is_answer([Usage(of=long)], Tally(parts=(Usage(of=long[:100]),)))
-    assert is_answer([Usage(of=long)], Tally(parts=(Usage(of=long[:99]),)))
+    assert not is_answer([Usage(of=long)], StreamTally(parts=(Usage(of=long[:100]),)))
+    assert is_answer([Usage(of=long)], StreamTally(parts=(Usage(of=long[:99]),)))
 
 
 def test_without_a_name_words_and_tools_are_answers():
-    assert is_answer([Text("Hello")], Tally()) and is_answer([ToolUse("ls")], Tally())
-    assert is_answer([Text("Hel", delta=True)], Tally())
-    assert is_answer([Text("Hello")], Tally(flowing=True))
-    assert not is_answer([Text("lo", delta=True)], Tally(flowing=True))
-    assert is_answer([Text("lo", delta=True), ToolUse("ls")], Tally(flowing=True))
-    assert not is_answer([], Tally()) and not is_answer([Usage()], Tally())
+    assert is_answer([Text("Hello")], StreamTally()) and is_answer([ToolUse("ls")], StreamTally())
+    assert is_answer([Text("Hel", delta=True)], StreamTally())
+    assert is_answer([Text("Hello")], StreamTally(flowing=True))
+    assert not is_answer([Text("lo", delta=True)], StreamTally(flowing=True))
+    assert is_answer([Text("lo", delta=True), ToolUse("ls")], StreamTally(flowing=True))
+    assert not is_answer([], StreamTally()) and not is_answer([Usage()], StreamTally())
 
 
 def test_a_limit_is_a_signal_or_a_retry_for_one():
@@ -288,40 +285,45 @@ def test_a_run_that_a_limit_has_ended_tells_of_it_once():
 
 # -- the verdict -----------------------------------------------------------------------------------
 
-OWN = Verdict(Outcome.CRASH, DecidedBy.EXIT_CODE, "It crashed.")
-GOOD = Verdict(Outcome.SUCCESS, DecidedBy.EXIT_CODE, "It ended well.")
+OWN = RunVerdict(Outcome.CRASH, DecidedBy.EXIT_CODE, "It crashed.")
+GOOD = RunVerdict(Outcome.SUCCESS, DecidedBy.EXIT_CODE, "It ended well.")
 
 
-def own_word(verdict):
+def program_verdict(verdict):
     return lambda code, tally: verdict
 
 
 def test_who_ended_a_run_comes_before_all_that_it_left():
-    full = End(EndedBy.EXIT, 0, result=Reading(Result(status=Status.DONE)), done=Done(marked=True))
+    full = RunEnd(
+        EndedBy.EXIT,
+        0,
+        result=ResultReading(AgentResult(status=ResultStatus.DONE)),
+        done=DoneFile(marked=True),
+    )
     for ended_by, outcome, by in (
         (EndedBy.STOP, Outcome.INTERRUPTED, DecidedBy.STOP),
         (EndedBy.WALL_TIMEOUT, Outcome.TIMEOUT, DecidedBy.WALL_TIMEOUT),
         (EndedBy.STALL, Outcome.STALLED, DecidedBy.STALL),
         (EndedBy.NOT_STARTED, Outcome.CONFIG, DecidedBy.NOT_STARTED),
     ):
-        found = judge(replace(full, ended_by=ended_by), own_word(GOOD))
+        found = judge_run(replace(full, ended_by=ended_by), program_verdict(GOOD))
         assert (found.outcome, found.decided_by) == (outcome, by)
         assert found.result is full.result.result
 
 
 def test_the_mark_comes_before_the_result_and_the_result_before_the_programs_word():
-    marked = End(
+    marked = RunEnd(
         EndedBy.EXIT,
-        result=Reading(Result(status=Status.BLOCKED, question="Why?")),
-        done=Done(marked=True),
+        result=ResultReading(AgentResult(status=ResultStatus.BLOCKED, question="Why?")),
+        done=DoneFile(marked=True),
     )
-    assert judge(marked, own_word(OWN)).decided_by is DecidedBy.DONE
-    wrong = replace(marked, done=Done(marked=True, wrong="DONE is a folder."))
-    found = judge(wrong, own_word(OWN))
+    assert judge_run(marked, program_verdict(OWN)).decided_by is DecidedBy.DONE
+    wrong = replace(marked, done=DoneFile(marked=True, wrong="DONE is a folder."))
+    found = judge_run(wrong, program_verdict(OWN))
     assert (found.outcome, found.why) == (Outcome.BAD_RESULT, "DONE is a folder.")
-    said = replace(marked, done=Done())
-    assert judge(said, own_word(GOOD)).outcome is Outcome.BLOCKED
-    assert judge(End(EndedBy.EXIT), own_word(OWN)) == OWN
+    said = replace(marked, done=DoneFile())
+    assert judge_run(said, program_verdict(GOOD)).outcome is Outcome.BLOCKED
+    assert judge_run(RunEnd(EndedBy.EXIT), program_verdict(OWN)) == OWN
 
 
 def test_only_a_mark_or_a_result_is_declared():
@@ -332,39 +334,39 @@ def test_only_a_mark_or_a_result_is_declared():
 
 def test_what_nobody_saw_end_is_a_crash_whatever_its_stream_said():
     for ended_by in (EndedBy.LOST, EndedBy.SHIM_FAILED):
-        found = judge(End(ended_by, 0), own_word(GOOD))
+        found = judge_run(RunEnd(ended_by, 0), program_verdict(GOOD))
         assert (found.outcome, found.decided_by) == (Outcome.CRASH, DecidedBy.LOST)
 
 
 def test_the_supervisors_reason_is_added_in_500_letters():
     def why(reason):
-        return judge(End(EndedBy.STALL, reason=reason), own_word(OWN)).why
+        return judge_run(RunEnd(EndedBy.STALL, reason=reason), program_verdict(OWN)).why
 
     plain = "It was silent for too long and was ended."
     assert why("") == plain == why("  ")
     assert why("no output") == f"{plain} (`no output`)"
     assert why("x" * 500) == f"{plain} (`{'x' * 500}`)"
     assert len(why("x" * 501)) <= len(why("x" * 500))
-    lost = judge(End(EndedBy.LOST, reason="gone"), own_word(OWN)).why
+    lost = judge_run(RunEnd(EndedBy.LOST, reason="gone"), program_verdict(OWN)).why
     assert lost == "It was lost together with its supervisor. (`gone`)"
 
 
 def test_a_result_that_cannot_be_used_spoils_a_success_and_is_added_to_a_failure():
-    fault = next(one for one in Fault if Reading(None, one, "No JSON.").wrong)
-    spoiled = End(EndedBy.EXIT, result=Reading(None, fault, "No JSON."))
+    fault = next(one for one in ResultFault if ResultReading(None, one, "No JSON.").wrong)
+    spoiled = RunEnd(EndedBy.EXIT, result=ResultReading(None, fault, "No JSON."))
     sentence = spoiled.result.sentence
-    found = judge(spoiled, own_word(GOOD))
+    found = judge_run(spoiled, program_verdict(GOOD))
     assert (found.outcome, found.decided_by, found.why) == (
         Outcome.BAD_RESULT,
         DecidedBy.RESULT,
         sentence,
     )
-    failed = judge(spoiled, own_word(OWN))
+    failed = judge_run(spoiled, program_verdict(OWN))
     assert (failed.outcome, failed.why) == (Outcome.CRASH, f"It crashed. {sentence}")
 
 
 def test_the_limit_that_stood_at_the_end_is_kept_unless_the_verdict_has_its_own():
-    stood = End(EndedBy.EXIT, tally=Tally(limit=BURST))
-    assert judge(stood, own_word(OWN)).limit is BURST
+    stood = RunEnd(EndedBy.EXIT, tally=StreamTally(limit=BURST))
+    assert judge_run(stood, program_verdict(OWN)).limit is BURST
     own = replace(BURST, status=500)
-    assert judge(stood, own_word(replace(OWN, limit=own))).limit is own
+    assert judge_run(stood, program_verdict(replace(OWN, limit=own))).limit is own

@@ -15,7 +15,7 @@ from runs_house import PATIENCE, House, gone
 from hostler.clock import FakeClock
 from hostler.runs import Action, recover
 from hostler.runs.states import FenceLost, OutOfReach, WatchClosed
-from hostler.shim import identity
+from hostler.shim import processes
 from hostler.store.runs import LIVE, RunState
 from hostler.store.schema import runs
 
@@ -119,7 +119,7 @@ def test_a_run_of_another_container_is_left_alone(house):
     folder.mkdir(parents=True)
     (folder / "stdout").touch()
     (folder / "run.lock").touch()
-    elsewhere = {**identity.mine(), "pid_namespace": "pid:[1]", "mark": "m"}
+    elsewhere = {**processes.current_identity(), "pid_namespace": "pid:[1]", "mark": "m"}
     with house.store.write() as tx:
         tx.execute(runs.update(), {"state": RunState.RUNNING.value, "shim": json.dumps(elsewhere)})
     (found,) = recover(house.home, house.store)
@@ -135,7 +135,7 @@ def test_a_run_from_before_a_reboot_is_lost_without_a_sweep(house):
     folder.mkdir(parents=True)
     (folder / "stdout").write_text('{"type": "usage", "input_tokens": 3}\n')
     (folder / "run.lock").touch()
-    before = {**identity.mine(), "boot_id": "another", "mark": "m"}
+    before = {**processes.current_identity(), "boot_id": "another", "mark": "m"}
     with house.store.write() as tx:
         tx.execute(runs.update(), {"state": RunState.RUNNING.value, "shim": json.dumps(before)})
     (ended,) = house.settle()

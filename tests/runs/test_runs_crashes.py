@@ -9,11 +9,11 @@ import os
 import signal
 
 import pytest
-from runs_children import Child
+from runs_children import FENCE_LOST, Child
 from runs_house import await_end, gone
 
 from hostler.runs import Action, recover
-from hostler.shim import tree
+from hostler.shim import processes
 from hostler.store.runs import RunState
 
 BEFORE_GO = ["admitted", "spawned", "locked", "starting", "running"]
@@ -151,14 +151,14 @@ def test_killed_between_the_agents_end_and_the_last_word(house, begin, victim):
     child, run = stopped_at(house, begin, "go")
     agent = house.hear("here")
     shim = house.shim_of(house.home / run.folder)
-    tree.send(shim, signal.SIGSTOP)
+    processes.send_signal(shim, signal.SIGSTOP)
     house.orders.send("done")
     await_end(agent)
     if victim != "shim":
         child.kill()
     if victim != "service":
         kill(shim)
-    tree.send(shim, signal.SIGCONT)
+    processes.send_signal(shim, signal.SIGCONT)
     if victim == "shim":
         child.go_on()
         assert child.hear() == "over"
@@ -190,11 +190,11 @@ def test_a_service_that_slept_through_its_replacement_changes_nothing(house, beg
     os.kill(child.process.pid, signal.SIGCONT)
     child.go_on()
     child.join()
-    assert child.process.exitcode != 0
+    assert child.process.exitcode == FENCE_LOST
     assert house.row(run.run) == before
     all_is_well(house, WELL)
 
 
-def kill(process: tree.Process) -> None:
-    assert tree.send(process, signal.SIGKILL)
+def kill(process: processes.Process) -> None:
+    assert processes.send_signal(process, signal.SIGKILL)
     await_end(process)

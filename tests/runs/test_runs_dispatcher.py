@@ -16,7 +16,7 @@ from hostler.runs import Action, recover
 from hostler.runs.dispatcher import shim_environment
 from hostler.runs.interfaces import What
 from hostler.runs.states import FenceLost, ShimRefused, UnknownRun, WatchClosed
-from hostler.shim import lock
+from hostler.shim import run_files
 from hostler.store.runs import RunState
 
 
@@ -133,7 +133,7 @@ def test_a_lock_that_the_agent_replaced_hides_nobody(house, instead):
     run = house.admit()
     house.dispatcher.submit(spec_of(house, run), run.run, run.fence)
     house.hear("here")
-    path = house.home / run.folder / lock.NAME
+    path = house.home / run.folder / run_files.LOCK_FILE
     path.unlink()
     make = {"fifo": os.mkfifo, "link": lambda path: path.symlink_to("/dev/zero")}
     make.get(instead, Path.mkdir if instead == "folder" else Path.touch)(path)
@@ -166,7 +166,7 @@ def test_the_shim_has_a_session_of_its_own_and_none_of_our_descriptors(house):
     shim = house.shim_of(house.home / run.folder)
     assert os.getsid(shim.pid) == shim.pid
     opened = {os.readlink(f"/proc/{shim.pid}/fd/{name}") for name in _fds(shim.pid)}  # noqa: PTH115
-    assert opened == {"/dev/null", str(house.home / run.folder / lock.NAME)} | {
+    assert opened == {"/dev/null", str(house.home / run.folder / run_files.LOCK_FILE)} | {
         str(house.home / run.folder / name) for name in ("stdout", "stderr")
     }
     house.orders.send("done")
@@ -220,7 +220,7 @@ def test_a_shim_that_cannot_be_seen_is_waited_for_by_its_lock(house):
     run = house.admit()
     folder = house.home / run.folder
     folder.mkdir(parents=True)
-    holder = os.open(folder / lock.NAME, os.O_RDWR | os.O_CREAT)
+    holder = os.open(folder / run_files.LOCK_FILE, os.O_RDWR | os.O_CREAT)
     fcntl.flock(holder, fcntl.LOCK_EX)
     with house.dispatcher.attach(run.run) as watch:
         assert not watch.wait(0)

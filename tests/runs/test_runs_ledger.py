@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from hostler.agents.events import Usage
+from hostler.agents.events import Usage, tally_events
 from hostler.agents.outcomes import Outcome
-from hostler.agents.tally import tally
 from hostler.errors import HostlerError, StoreError
 from hostler.runs import NewRun, transitions
 from hostler.runs.outcome import Offsets, without_agent
@@ -152,7 +151,7 @@ def test_the_first_stop_stays_and_an_ended_run_takes_none(store):
 
 def test_progress_has_one_reader_who_never_goes_back(store):
     run = to(store, do(store, transitions.admit, new()), RunState.RUNNING)
-    heard = tally([Usage(input_tokens=5)])
+    heard = tally_events([Usage(input_tokens=5)])
     more = do(store, transitions.progress, run, heard, Offsets(10, 2))
     assert (more.stdout_offset, more.stderr_offset, more.input_tokens) == (10, 2, 5)
     with pytest.raises(FenceLost):

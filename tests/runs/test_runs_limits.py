@@ -11,13 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from intake_yard import database
 
-from hostler.agents.events import LimitSignal, Retrying, Usage
-from hostler.agents.exitword import Exit
-from hostler.agents.outcomes import LIMITS, Outcome
-from hostler.agents.tally import Tally
-from hostler.agents.verdict import DecidedBy, EndedBy, Verdict
+from hostler.agents.events import LimitSignal, Retrying, StreamTally, Usage
+from hostler.agents.outcomes import LIMIT_OUTCOMES, Outcome
+from hostler.agents.verdict import DecidedBy, EndedBy, ProcessExit, RunVerdict
 from hostler.clock import FakeClock
-from hostler.model import parse_stamp
+from hostler.model import parse_timestamp
 from hostler.runs import NewRun, admit, transitions
 from hostler.runs.outcome import MOST_LIMITS, Ending, Limit, Offsets, Reader, limit_in, with_limit
 from hostler.runs.transitions import subtract_usage
@@ -39,8 +37,10 @@ def begin(store, kind="claude", task="t1"):
 
 
 def end(store, run, outcome=Outcome.SUCCESS, tally=None, limit=None, limits=(), last=()):
-    verdict = Verdict(outcome, DecidedBy.STREAM, "It is over.", limit=limit)
-    ending = Ending(verdict, Exit(EndedBy.EXIT, 0), True, tally or Tally(), Offsets(), limits, last)
+    verdict = RunVerdict(outcome, DecidedBy.STREAM, "It is over.", limit=limit)
+    ending = Ending(
+        verdict, ProcessExit(EndedBy.EXIT, 0), True, tally or StreamTally(), Offsets(), limits, last
+    )
     with store.write("admission") as tx:
         over = transitions.exited(tx, run, ending)
         return transitions.ended(tx, transitions.finishing(tx, over))
@@ -54,10 +54,10 @@ def heard(store):
 def test_signals_are_stored_with_the_offset_and_never_twice(store):
     run = begin(store)
     with store.write() as tx:
-        transitions.progress(tx, run, Tally(), Offsets(10, 0), [Limit(BURST, 4)])
+        transitions.progress(tx, run, StreamTally(), Offsets(10, 0), [Limit(BURST, 4)])
     with pytest.raises(transitions.FenceLost), store.write() as tx:
         # Somebody who read the same lines, and was late.
-        transitions.progress(tx, run, Tally(), Offsets(10, 0), [Limit(BURST, 4)])
+        transitions.progress(tx, run, StreamTally(), Offsets(10, 0), [Limit(BURST, 4)])
     assert heard(store) == [(Source.LIVE, "rate_limited", 4)]
 
 
@@ -171,7 +171,7 @@ def test_a_time_of_day_is_of_the_day_on_which_it_was_written(store, tmp_path):
     reader = Reader(begin(store, "codex"), tmp_path, FakeClock(written + timedelta(hours=3)))
     reader.read()
     (limit,) = reader.last_limits
-    assert parse_stamp(limit.signal.resets_at) == written + timedelta(minutes=31)
+    assert parse_timestamp(limit.signal.resets_at) == written + timedelta(minutes=31)
 
 
 def test_a_reader_collects_limits_until_they_are_stored(store, tmp_path):
@@ -213,7 +213,7 @@ def test_counting_the_same_again_loses_none(signals):
 
 @given(st.sampled_from(Outcome))
 def test_only_retries_for_a_limit_are_limits(reason):
-    assert (limit_in(Retrying(reason, 1.0, 5)) is not None) == (reason in LIMITS)
+    assert (limit_in(Retrying(reason, 1.0, 5)) is not None) == (reason in LIMIT_OUTCOMES)
 
 
 @pytest.mark.parametrize(
@@ -224,17 +224,17 @@ def test_what_a_session_counts_on_is_counted_once(store, kind, usd, tokens):
     """Money of claude and tokens of codex are told for the whole session."""
     spent = []
     for money, used in ((1.0, 10), (1.5, 30), (1.75, 60)):
-        tally = Tally(session="s", usage=Usage(used, total=True), usd=money)
+        tally = StreamTally(session="s", usage=Usage(used, total=True), usd=money)
         spent.append(end(store, begin(store, kind), tally=tally))
     assert [run.usd for run in spent] == usd
     assert [run.input_tokens for run in spent] == tokens
 
 
 def test_what_a_run_did_not_live_to_say_is_counted_by_the_next(store):
-    end(store, begin(store), Outcome.TIMEOUT, Tally(session="s"))
-    later = end(store, begin(store), tally=Tally(session="s", usd=3.0))
+    end(store, begin(store), Outcome.TIMEOUT, StreamTally(session="s"))
+    later = end(store, begin(store), tally=StreamTally(session="s", usd=3.0))
     assert later.usd == 3.0
-    fresh = end(store, begin(store), tally=Tally(session="other", usd=1.0))
+    fresh = end(store, begin(store), tally=StreamTally(session="other", usd=1.0))
     assert fresh.usd == 1.0
 
 
@@ -256,6 +256,6 @@ def test_a_wall_with_a_time_of_day_is_stored_with_its_moment(store, tmp_path):
     reader = Reader(begin(store, "codex"), tmp_path, clock)
     reader.read()
     (limit,) = reader.last_limits
-    until = parse_stamp(limit.signal.resets_at) - clock.now()
+    until = parse_timestamp(limit.signal.resets_at) - clock.now()
     assert timedelta(minutes=89) < until <= timedelta(minutes=91)
     assert reader.tally.limit == limit.signal

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hostler.shim import files
+from hostler.shim import run_files
 from hostler.store.runs import RunState
 
 
@@ -37,7 +37,7 @@ def test_many_runs_in_a_row_leak_nothing(house, count):
     assert {folder.name for folder in folders} == {run.run for run in runs}
     for folder in folders:
         assert not list(folder.glob("*.new"))
-        assert not (folder / files.STOP).exists()
+        assert not (folder / run_files.STOP_FILE).exists()
     for run in runs:
         assert house.effects(run) == ["attached", "ended", "released"]
 

@@ -12,12 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hostler.runs
-from hostler.agents.events import Cost, Finished, LimitSignal, Session, Text, ToolUse, Usage
-from hostler.agents.exitword import Exit
-from hostler.agents.outcomes import LIMITS, Next, Outcome
-from hostler.agents.result import Result, Status
-from hostler.agents.tally import Tally, tally
-from hostler.agents.verdict import DecidedBy, End, EndedBy, Verdict, judge
+from hostler.agents.events import (
+    CostEvent,
+    Finished,
+    LimitSignal,
+    SessionEvent,
+    StreamTally,
+    Text,
+    ToolUse,
+    Usage,
+    tally_events,
+)
+from hostler.agents.outcomes import LIMIT_OUTCOMES, NextAction, Outcome
+from hostler.agents.result import AgentResult, ResultStatus
+from hostler.agents.verdict import DecidedBy, EndedBy, ProcessExit, RunEnd, RunVerdict, judge_run
 from hostler.runs.outcome import (
     MAX_TEXT_CHARS,
     Ending,
@@ -43,7 +51,7 @@ from hostler.runs.states import (
     run_id,
 )
 from hostler.store.runs import LIVE, Run, RunState
-from hostler.telemetry.redact import forget_secret, remember_secret
+from hostler.telemetry.redaction import register_secret, unregister_secret
 
 states, moves = st.sampled_from(RunState), st.sampled_from(Move)
 evidence = st.builds(Evidence, st.booleans(), st.booleans(), st.booleans(), st.booleans())
@@ -51,21 +59,22 @@ texts = st.text(max_size=40)
 events = st.one_of(
     st.builds(Text, texts),
     st.builds(ToolUse, texts),
-    st.builds(Session, texts),
+    st.builds(SessionEvent, texts),
     st.builds(Usage, st.integers(0, 2**53), st.integers(0, 9), st.integers(0, 9), st.booleans()),
-    st.builds(Cost, st.floats(0, 1e6), st.booleans()),
-    st.builds(LimitSignal, st.sampled_from(sorted(LIMITS)), st.integers(0, 599)),
+    st.builds(CostEvent, st.floats(0, 1e6), st.booleans()),
+    st.builds(LimitSignal, st.sampled_from(sorted(LIMIT_OUTCOMES)), st.integers(0, 599)),
     st.builds(Finished, st.booleans(), st.none() | st.sampled_from(Outcome), texts),
 )
 verdicts = st.builds(
-    Verdict,
+    RunVerdict,
     st.sampled_from(Outcome),
     st.sampled_from(DecidedBy),
     texts,
-    st.none() | st.builds(Result, status=st.just(Status.DONE), summary=st.just("Mended.")),
-    st.none() | st.builds(LimitSignal, st.sampled_from(sorted(LIMITS))),
+    st.none()
+    | st.builds(AgentResult, status=st.just(ResultStatus.DONE), summary=st.just("Mended.")),
+    st.none() | st.builds(LimitSignal, st.sampled_from(sorted(LIMIT_OUTCOMES))),
 )
-exits = st.builds(Exit, st.sampled_from(EndedBy), st.none() | st.integers())
+exits = st.builds(ProcessExit, st.sampled_from(EndedBy), st.none() | st.integers())
 
 
 def a_run(**facts):
@@ -134,14 +143,14 @@ def test_a_stop_changes_how_and_not_whether(state, seen, stopped):
 
 @given(st.lists(events), st.lists(events))
 def test_a_stored_tally_goes_on_as_if_it_had_never_been_stored(before, later):
-    stored = load_tally(dump_tally(tally(before)))
+    stored = load_tally(dump_tally(tally_events(before)))
     assert stored == load_tally(dump_tally(stored))
-    assert shortened(tally(later, stored)) == shortened(tally([*before, *later]))
+    assert shortened(tally_events(later, stored)) == shortened(tally_events([*before, *later]))
 
 
 def test_no_tally_is_an_empty_one_and_a_huge_text_is_cut():
-    assert load_tally(None) == Tally()
-    huge = tally([Text("x" * 10_000_000), Finished(ok=True, text="\0\ud800" * 5000)])
+    assert load_tally(None) == StreamTally()
+    huge = tally_events([Text("x" * 10_000_000), Finished(ok=True, text="\0\ud800" * 5000)])
     kept = load_tally(dump_tally(huge))
     assert len(kept.last_text) == MAX_TEXT_CHARS
     assert len(dump_tally(huge)) < 40_000
@@ -150,19 +159,19 @@ def test_no_tally_is_an_empty_one_and_a_huge_text_is_cut():
 
 def test_a_stored_tally_tells_no_secret_that_we_know():
     secret = "a-secret-of-ours"
-    remember_secret(secret)
+    register_secret(secret)
     try:
-        said = [Text("x" * (MAX_TEXT_CHARS - 5) + secret), Session(secret)]
-        kept = shortened(tally([*said, Finished(ok=True, text=f"It is {secret}.")]))
+        said = [Text("x" * (MAX_TEXT_CHARS - 5) + secret), SessionEvent(secret)]
+        kept = shortened(tally_events([*said, Finished(ok=True, text=f"It is {secret}.")]))
     finally:
-        forget_secret(secret)
+        unregister_secret(secret)
     assert "a-sec" not in dump_tally(kept)
     assert len(kept.last_text) == MAX_TEXT_CHARS
 
 
 @given(verdicts, exits, st.lists(events), st.none() | texts.map(lambda text: text + "!"))
 def test_the_stored_verdict_is_the_verdict_and_a_stop_comes_first(verdict, exit, heard, stop):
-    columns = verdict_columns(Ending(verdict, exit, True, tally(heard)), stop)
+    columns = verdict_columns(Ending(verdict, exit, True, tally_events(heard)), stop)
     run = a_run(**columns | {"counted": True, "stop_why": stop})
     expected = heeding_stop(verdict, stop)
     found = verdict_of(run)
@@ -170,7 +179,7 @@ def test_the_stored_verdict_is_the_verdict_and_a_stop_comes_first(verdict, exit,
     assert (found.result, found.limit) == (verdict.result, verdict.limit)
     if stop is not None:
         assert found.decided_by is DecidedBy.STOP
-        assert next_step(run) is Next.STOP
+        assert next_step(run) is NextAction.STOP
     assert abs(run.exit_code or 0) < 2**31
     assert max(run.input_tokens, run.output_tokens) <= 2**53
     assert json.loads(columns["tally"])
@@ -178,11 +187,13 @@ def test_the_stored_verdict_is_the_verdict_and_a_stop_comes_first(verdict, exit,
 
 @given(texts.map(lambda text: text + "@everybody"))
 def test_a_stop_that_nobody_asked_for_stops_no_task_and_is_not_quoted(said):
-    end = judge(End(EndedBy.STOP, reason=said), by_itself)
-    run = a_run(**verdict_columns(Ending(end, Exit(EndedBy.STOP), True), None) | {"counted": True})
-    assert verdict_of(run).outcome is Outcome.CRASH and next_step(run) is Next.RETRY
+    end = judge_run(RunEnd(EndedBy.STOP, reason=said), by_itself)
+    run = a_run(
+        **verdict_columns(Ending(end, ProcessExit(EndedBy.STOP), True), None) | {"counted": True}
+    )
+    assert verdict_of(run).outcome is Outcome.CRASH and next_step(run) is NextAction.RETRY
     assert "@everybody" not in run.why
-    asked = verdict_columns(Ending(end, Exit(EndedBy.STOP), True), "by ada")
+    asked = verdict_columns(Ending(end, ProcessExit(EndedBy.STOP), True), "by ada")
     assert asked["outcome"] == "interrupted" and asked["why"].endswith("(by ada)")
 
 
@@ -192,15 +203,15 @@ def by_itself(_code, _tally):
 
 def test_a_stop_that_came_after_the_outcome_still_counts():
     run = a_run(outcome="success", decided_by="result")
-    assert next_step(run) is Next.FINISH
-    assert next_step(replace(run, stop_why="later")) is Next.STOP
+    assert next_step(run) is NextAction.FINISH
+    assert next_step(replace(run, stop_why="later")) is NextAction.STOP
 
 
 def test_a_run_without_an_agent_does_not_count():
     ending = without_agent(Outcome.CONFIG, "No program.")
     assert verdict_columns(ending, None)["counted"] == 0
     never = a_run(outcome="never_started", decided_by="never_started")
-    assert next_step(never) is Next.RETRY
+    assert next_step(never) is NextAction.RETRY
     for run in (never, a_run()):
         with pytest.raises(ValueError, match="no outcome"):
             verdict_of(run)

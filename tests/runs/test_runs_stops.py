@@ -11,7 +11,7 @@ from runs_house import House, gone, stop_file
 from hostler.clock import FakeClock
 from hostler.runs import Action, next_step, recover, request_stop, verdict_of
 from hostler.runs.states import WatchClosed
-from hostler.shim import files
+from hostler.shim import run_files
 from hostler.store.runs import RunState
 
 
@@ -58,9 +58,9 @@ def test_a_stop_that_an_agent_forges_is_its_crash_and_its_words_go_nowhere(house
     future = house.start(run)
     house.hear("here")
     folder = house.home / run.folder
-    files.write(str(folder / files.STOP), {"why": "@everybody, look here"})
+    run_files.write_json(str(folder / run_files.STOP_FILE), {"why": "@everybody, look here"})
     # It would look by itself within a minute.
-    os.kill(files.read(str(folder / files.SHIM))["pid"], signal.SIGUSR1)
+    os.kill(run_files.read_json(str(folder / run_files.SHIM_FILE))["pid"], signal.SIGUSR1)
     ended = future.result()
     assert (ended.outcome, ended.ended_by) == ("crash", "stop")
     assert "@everybody" not in ended.why

@@ -9,7 +9,7 @@ import threading
 import pytest
 from runs_house import TOKEN, effect
 
-from hostler.agents.launch import Limits
+from hostler.agents.assignment import RunLimits
 from hostler.agents.outcomes import Outcome
 from hostler.errors import StoreFull
 from hostler.runs import Hooks, Supervisor, next_step, verdict_of
@@ -100,7 +100,7 @@ def test_an_agent_that_asks_or_fails_says_so(house):
 
 
 def test_an_agent_over_its_time_is_ended(house):
-    house.limits = Limits(wall_seconds=0.01, grace_seconds=0.2)
+    house.limits = RunLimits(wall_seconds=0.01, grace_seconds=0.2)
     ended = house.boss.supervise(house.admit())
     assert (ended.outcome, ended.ended_by) == ("timeout", "wall_timeout")
 

@@ -17,7 +17,8 @@ from scheduler_fleet import Fleet, MakeFleet, fleet_of
 from service_town import Town, github
 
 from hostler.clock import FakeClock, SystemClock
-from hostler.service.opening import open_or_make
+from hostler.forge.github.hub import open_github
+from hostler.service.context import open_or_create_store
 from hostler_program import run_hostler
 
 
@@ -59,7 +60,7 @@ def yard(tmp_path: Path) -> Iterator[Yard]:
     """A home to clean up, whose clock begins at the machine's time."""
     home, clock = tmp_path / "home", FakeClock(SystemClock().now())
     lay_database(home)
-    store = open_or_make(home, None, clock)
+    store = open_or_create_store(home, None, clock)
     yield Yard(home, store, clock)
     store.close()
 
@@ -74,7 +75,7 @@ def rough(
     tmp_path: Path, quick_commands: None, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[MakeTown]:
     """A town with these plots. Reads that fail are repeated at once."""
-    monkeypatch.setattr("hostler.forge.opening.PAUSES", (0.0, 0.0))
+    monkeypatch.setitem(open_github.__kwdefaults__, "pauses", (0.0, 0.0))
     with ExitStack() as stack:
 
         def found(*plots: Plot, **settings: Any) -> RoughTown:

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from hostler.clock import FakeClock
 from hostler.config.settings import Settings
-from hostler.service.gc import collect, premises
+from hostler.service.gc.collector import collect_garbage
+from hostler.service.gc.context import build_gc_context
 from hostler.store import open_store
 
 
@@ -29,7 +30,7 @@ def sweep(home: Path, count: int, moment: datetime) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     store = open_store(home, clock=FakeClock(moment))
-    for _ in collect(premises(home, Settings(), store, 30, observe)):
+    for _ in collect_garbage(build_gc_context(home, Settings(), store, 30, observe)):
         pass
     store.close()
 

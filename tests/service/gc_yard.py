@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from hostler.checkouts.mirror import Mirror, open_mirror, update
-from hostler.checkouts.place import Checkout, Identity, Place
-from hostler.checkouts.preparing import Plan, prepare
-from hostler.checkouts.remote import Remote
+from hostler.checkouts.checkout import Checkout, CheckoutLocation, CommitIdentity
+from hostler.checkouts.mirror import Mirror, Remote, fetch_mirror, open_mirror
+from hostler.checkouts.preparation import CheckoutPlan, ensure_checkout
 from hostler.clock import FakeClock
 from hostler.config.settings import Repo, Settings
-from hostler.model import PollCursor, RepoName, ScopeKind, Surface, stamp
-from hostler.service.gc import Kind, Swept, collect, premises
-from hostler.service.observing import Observer, nobody
+from hostler.model import PollCursor, RepoName, ScopeKind, Surface, format_timestamp
+from hostler.service.context import StepObserver, ignore_step
+from hostler.service.gc.collector import collect_garbage
+from hostler.service.gc.context import GcKind, GcResult, build_gc_context
 from hostler.store import Store
 from hostler.store.inbox import (
     FeedbackEvent,
@@ -43,7 +43,7 @@ from hostler.store.tasks import (
 from hostler.store.transaction import normal_stamp
 
 HERE = RepoName("octo", "stable")
-ANN = Identity("Ann", "ann@example.org")
+ANN = CommitIdentity("Ann", "ann@example.org")
 DAY = 86_400.0
 SETTINGS = Settings(
     repo={"stable": Repo(owner="octo", name="stable", allowed_users=["ann"])},
@@ -64,13 +64,17 @@ class Yard:
         self.clock.advance(days * DAY)
 
     def now(self) -> str:
-        return stamp(self.clock.now())
+        return format_timestamp(self.clock.now())
 
     def gc(
-        self, *kinds: Kind, days: int = 30, dry_run: bool = False, observe: Observer = nobody
-    ) -> dict[Kind, Swept]:
-        at = premises(self.home, self.settings, self.store, days, observe)
-        found = collect(at, kinds or tuple(Kind), dry_run=dry_run)
+        self,
+        *kinds: GcKind,
+        days: int = 30,
+        dry_run: bool = False,
+        observe: StepObserver = ignore_step,
+    ) -> dict[GcKind, GcResult]:
+        at = build_gc_context(self.home, self.settings, self.store, days, observe)
+        found = collect_garbage(at, kinds or tuple(GcKind), dry_run=dry_run)
         return {swept.kind: swept for swept in found}
 
     # Tasks and runs
@@ -249,7 +253,7 @@ class Fields:
         git("commit", "-qm", "Begin", cwd=work)
         git("push", "-q", str(origin), "main", cwd=work)
         found = cls(yard, origin)
-        update(found.mirror(), found.remote)
+        fetch_mirror(found.mirror(), found.remote)
         return found
 
     @property
@@ -261,8 +265,8 @@ class Fields:
 
     def checkout(self, task: Task) -> Checkout:
         """The checkout of a task, which has its branch from here on."""
-        place = Place(self.yard.home / "checkouts", task.project, task.id)
-        plan = Plan(f"agent/bugfix/{task.id}", "main", ANN)
+        place = CheckoutLocation(self.yard.home / "checkouts", task.project, task.id)
+        plan = CheckoutPlan(f"agent/bugfix/{task.id}", "main", ANN)
         with self.yard.store.write("tasks") as tx:
             change_task(tx, task, replace(task, branch=plan.branch))
-        return prepare(place, self.mirror(), self.remote, plan).checkout
+        return ensure_checkout(place, self.mirror(), self.remote, plan).checkout

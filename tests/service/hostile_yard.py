@@ -21,7 +21,7 @@ from service_town import ALICE, PATIENCE, REPO, Person, Service, Town
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import Running
 from hostler.store.tasks import Task, TaskState
-from hostler.telemetry.redact import forms
+from hostler.telemetry.redaction import encoded_forms
 
 AT_REST = frozenset(TaskState) - {TaskState.QUEUED, TaskState.RUNNING, TaskState.RETRYING}
 AGENT = Path(__file__).with_name("hostile_agent.py")
@@ -182,7 +182,7 @@ class Yard:
     def require_no_leak(self, service: Service) -> None:
         """Our token is neither on GitHub nor in anything that we wrote."""
         token = token_for("hostler-bot")
-        secrets = {form.encode() for form in forms(token) if len(form) > 8}
+        secrets = {form.encode() for form in encoded_forms(token) if len(form) > 8}
         secrets.add(base64.b64encode(f"x-access-token:{token}".encode()))
         places = [*received(self.town.hub), *stored(self.town.home)]
         places.append(("the log's lines", service.lines.getvalue().encode()))

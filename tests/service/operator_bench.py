@@ -14,15 +14,18 @@ from intake_yard import ALLOWED, Yard, database
 
 from hostler.clock import FakeClock
 from hostler.config.settings import Agent, Repo, Settings
-from hostler.flows import settled, take_in
-from hostler.forge import Hub, Plan, Poller, Tap
-from hostler.intake import Taken
-from hostler.service.house import House
-from hostler.service.operating import Operator
-from hostler.service.verb_targets import Post
+from hostler.forge.github.hub import GitHubHub
+from hostler.forge.github.polling.context import PollContext
+from hostler.forge.github.polling.poller import Poller, PollPlan
+from hostler.intake.process import ProcessResult
+from hostler.service.context import AppContext
+from hostler.service.operator_commands.executor import CommandExecutor
+from hostler.service.operator_commands.targets import CommandContext
 from hostler.store import Store
 from hostler.store.operator import CommandRow, CommandStatus, commands_in
 from hostler.store.outbox import OutboxRow, open_writes
+from hostler.workflows.effects import handle_settled_write
+from hostler.workflows.ingest import ingest_events
 
 OLGA, STRANGER, BOT = "Olga", "mallory", "renovate[bot]"
 
@@ -58,21 +61,27 @@ class Bench(Yard):
         self.watch = replace(
             self.watch, operators=frozenset({"olga"}), operations_issue=self.operations
         )
-        hub = cast(Hub, SimpleNamespace(repo=lambda _: self.hub))
-        self.post = Post(House(home, settings, store, hub), self.watch)
+        hub = cast(GitHubHub, SimpleNamespace(repo=lambda _: self.hub))
+        self.post = CommandContext(AppContext(home, settings, store, hub), self.watch)
         self.wake()
 
     def wake(self) -> None:
         """A new service: nothing is remembered but what is stored."""
-        tap = Tap(self.store, self.hub, self.name, settled=settled, scopes=("outbox", "tasks"))
-        self.poller = Poller(tap, Plan(operations=self.operations))
-        self.operator = Operator(self.post)
+        tap = PollContext(
+            self.store,
+            self.hub,
+            self.name,
+            settled=handle_settled_write,
+            scopes=("outbox", "tasks"),
+        )
+        self.poller = Poller(tap, PollPlan(operations=self.operations))
+        self.operator = CommandExecutor(self.post)
 
-    def look(self) -> Taken:
+    def look(self) -> ProcessResult:
         """What a look does: GitHub into the inbox, the inbox into rows, and commands obeyed."""
         self.tick()
         self.poller.poll()
-        taken = take_in(self.store, self.hub, self.watch)
+        taken = ingest_events(self.store, self.hub, self.watch)
         self.operator.obey(taken)
         return taken
 

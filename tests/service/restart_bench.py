@@ -13,14 +13,12 @@ from typing import NoReturn
 
 from intake_yard import PATIENT, migrated
 
-from hostler.checkouts.process import Child, Tail, run
+from hostler.checkouts.process import ChildProcess, TailBuffer, run_child
 from hostler.clock import FakeClock, Wakeup
 from hostler.config.settings import Runtime, Settings
-from hostler.flows.operations import SCOPES, request_restart, start_operation
-from hostler.service import Journal
-from hostler.service.draining import RestartDrain
-from hostler.service.opening import entered
-from hostler.service.restarting import Means
+from hostler.service.context import lock_and_open
+from hostler.service.restart import RestartDeps, RestartDrain
+from hostler.service.service_log import ServiceLog
 from hostler.store import Store, open_store
 from hostler.store.engine.locks import HomeLock
 from hostler.store.operator import (
@@ -33,7 +31,8 @@ from hostler.store.operator import (
     find_operation,
 )
 from hostler.store.outbox import open_writes
-from hostler.telemetry.logs import Log, Logging
+from hostler.telemetry.logs import EventLog, LogDestinations
+from hostler.workflows.commands import RESTART_SCOPES, request_restart, start_restart
 
 SAID_AT = "2026-01-01T00:00:00.000Z"
 # Commands that are only played: looking for what a real one left takes its time.
@@ -42,9 +41,9 @@ AGAIN = ["hostler", "service"]
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
 
-def play(child: Child, out: Tail) -> int | None:
+def play(child: ChildProcess, out: TailBuffer) -> int | None:
     """Play a command, or run it if it is a real one."""
-    return int(child.argv[1]) if child.argv[0] == OK[0] else run(child, out)
+    return int(child.argv[1]) if child.argv[0] == OK[0] else run_child(child, out)
 
 
 class HastyClock(FakeClock):
@@ -68,10 +67,12 @@ class _Passing:
         return False
 
 
-class HeardJournal(Journal):
+class HeardJournal(ServiceLog):
     """Says of each command of an update that it has ended."""
 
-    def __init__(self, heard: Callable[[str], None], log: Log, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, heard: Callable[[str], None], log: EventLog, tell: Callable[[str], None]
+    ) -> None:
         super().__init__(log, tell)
         self._heard = heard
 
@@ -101,18 +102,18 @@ class Bench:
     def ask(self, store: Store) -> None:
         waiting = CommandStatus.WAITING
         row = CommandRow("k1", "octo/barn", 7, 70, "ann", "restart", SAID_AT, status=waiting)
-        with store.write(*SCOPES) as tx:
+        with store.write(*RESTART_SCOPES) as tx:
             add_command(tx, row)
             assert request_restart(tx, "ann", row)
 
     def begin(self, store: Store) -> None:
         """All work is over: the restart runs."""
         self.ask(store)
-        with store.write(*SCOPES) as tx:
-            assert start_operation(tx)
+        with store.write(*RESTART_SCOPES) as tx:
+            assert start_restart(tx)
 
-    def journal(self, heard: Callable[[str], None] = lambda _step: None) -> Journal:
-        log = Logging(self.clock, None, terminal=self.lines).log
+    def journal(self, heard: Callable[[str], None] = lambda _step: None) -> ServiceLog:
+        log = LogDestinations(self.clock, None, terminal=self.lines).log
         return HeardJournal(heard, log, self.told.append)
 
     def means(
@@ -122,10 +123,10 @@ class Bench:
         rollback: Sequence[str] = (),
         become: Callable[[int], object] = lambda _lock: None,
         heard: Callable[[str], None] = lambda _step: None,
-    ) -> Means:
+    ) -> RestartDeps:
         """Commands for each step; `heard` is told of each that has ended."""
         runtime = Runtime(restart_command=[*update], restart_rollback_command=[*rollback])
-        return Means(
+        return RestartDeps(
             self.home,
             Settings(runtime=runtime),
             ENVIRONMENT,
@@ -153,7 +154,7 @@ class Bench:
     def next_start(self) -> Operation:
         """The next service begins, twice over: the second has nothing left to tell."""
         for _ in range(2):
-            with entered(self.home, Settings(), self.clock) as (house, _lock):
+            with lock_and_open(self.home, Settings(), self.clock) as (house, _lock):
                 RestartDrain(house.store, self.journal(), self.clock).came_back()
         HomeLock.take(self.home, self.clock).release()
         with closing(self.store()) as store:

@@ -18,18 +18,18 @@ from typing import Any
 import pytest
 from intake_yard import database
 
-from hostler.checkouts.process import unhalt
+from hostler.checkouts.process import allow_children
 from hostler.clock import FakeClock
 from hostler.config.settings import Agent, Repo, Runtime, Settings
 from hostler.errors import HostlerError
-from hostler.flows.operations import SCOPES as OPERATIONS
-from hostler.flows.operations import current_operation, request_restart
-from hostler.flows.submitting import Order, submit
-from hostler.governor import release
-from hostler.intake import Watch
-from hostler.service import Duty, House, Journal, ServiceRunner
-from hostler.service.looking import Looked
-from hostler.service.reloading import SettingsFile
+from hostler.governor.leases import release
+from hostler.intake.repo_policy import RepoPolicy
+from hostler.service.change_detection import SettingsFile
+from hostler.service.context import AppContext
+from hostler.service.polling.repo_poller import PollResult
+from hostler.service.runner import ServiceRunner
+from hostler.service.service_log import ServiceLog
+from hostler.service.wiring import ServiceMode
 from hostler.store import Store
 from hostler.store.operator import (
     RESTART,
@@ -43,7 +43,10 @@ from hostler.store.operator import (
 from hostler.store.outbox import open_writes
 from hostler.store.runs import Run, RunState, change_run
 from hostler.store.tasks import Task, TaskState, change_task, require_task
-from hostler.telemetry.logs import Logging
+from hostler.telemetry.logs import LogDestinations
+from hostler.workflows.commands import RESTART_SCOPES as OPERATIONS
+from hostler.workflows.commands import current_restart, request_restart
+from hostler.workflows.manual_tasks import TaskSubmission, submit_task
 
 SCOPES = ("admission", "tasks", "outbox")
 PATIENCE = 30.0
@@ -52,11 +55,11 @@ PATIENCE = 30.0
 class FakeLooker:
     """Looks as the test says: at once, never, or in vain."""
 
-    def __init__(self, fleet: Fleet, watch: Watch) -> None:
+    def __init__(self, fleet: Fleet, watch: RepoPolicy) -> None:
         self.watch = watch
         self._fleet = fleet
 
-    def look(self) -> Looked:
+    def look(self) -> PollResult:
         fleet, project = self._fleet, self.watch.project
         gate = fleet.hanging.get(project)
         with fleet.looked:
@@ -66,7 +69,7 @@ class FakeLooker:
             assert gate.wait(PATIENCE)
         if project in fleet.broken:
             raise HostlerError("GitHub does not answer.")
-        return Looked()
+        return PollResult()
 
     def stretch(self) -> float:
         return 1.0
@@ -128,17 +131,19 @@ class Fleet:
         with self.lock:
             return self.gone.setdefault(task, threading.Event())
 
-    def service(self, duty: Duty | None = None, file: SettingsFile | None = None) -> ServiceRunner:
+    def service(
+        self, duty: ServiceMode | None = None, file: SettingsFile | None = None
+    ) -> ServiceRunner:
         """A service that has not begun."""
-        logging = Logging(self.clock, self.home / "logs", terminal=self.lines)
-        house = House(self.home, self.settings, self.store, hub=Any, environment={})
-        journal = Journal(logging.log, self.told.append)
+        logging = LogDestinations(self.clock, self.home / "logs", terminal=self.lines)
+        house = AppContext(self.home, self.settings, self.store, hub=Any, environment={})
+        journal = ServiceLog(logging.log, self.told.append)
         return ServiceRunner(house, self.clock, journal, duty, settings_file=file)
 
     def put(self, project: str) -> Task:
         """A task of a repository's project, queued."""
         with self.store.write(*SCOPES) as tx:
-            return submit(tx, Order(project, "job", "ann", cwd=str(self.home)))
+            return submit_task(tx, TaskSubmission(project, "job", "ann", cwd=str(self.home)))
 
     def state(self, task: Task) -> TaskState:
         with self.store.read() as tx:
@@ -213,7 +218,7 @@ class Fleet:
 
     def under_way(self) -> bool:
         with self.store.read() as tx:
-            return current_operation(tx) is not None
+            return current_restart(tx) is not None
 
     def command(self) -> CommandStatus:
         with self.store.read() as tx:
@@ -250,10 +255,10 @@ def fleet_of(
     clock = FakeClock()
     with database(clock) as store:
         made = Fleet(home, store, clock, settings_of(*(projects or ("barn", "stable")), **runtime))
-        parts = "hostler.service.parts"
-        patch.setattr(f"{parts}.Looker", lambda _h, _d, watch, *_a: FakeLooker(made, watch))
+        parts = "hostler.service.wiring"
+        patch.setattr(f"{parts}.RepoPoller", lambda _h, _d, watch, *_a: FakeLooker(made, watch))
         patch.setattr(f"{parts}.Supervisor", lambda *_a, **_k: FakeSupervisor(made))
-        patch.setattr(f"{parts}._outgoing", lambda _ground: FakeOutgoing())
+        patch.setattr(f"{parts}._build_outbox_thread", lambda _ground: FakeOutgoing())
         services: list[ServiceRunner] = []
         make = made.service
 
@@ -272,4 +277,4 @@ def fleet_of(
                     made.go(name).set()
                 one._leaving.set()
                 one._end()
-            unhalt()
+            allow_children()

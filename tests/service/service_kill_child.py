@@ -21,13 +21,14 @@ from hostler.clock import SystemClock
 from hostler.config.settings import Settings
 from hostler.runs import dispatcher
 from hostler.runs.dispatcher import Spawned, spawn
-from hostler.service import Journal, ServiceRunner
-from hostler.service.crew import Job
-from hostler.service.opening import opened
-from hostler.shim import tree
+from hostler.service.context import open_context
+from hostler.service.runner import ServiceRunner
+from hostler.service.scheduling.workers import WorkerJob
+from hostler.service.service_log import ServiceLog
+from hostler.shim import processes
 from hostler.store import Store
 from hostler.store.engine.locks import home_lock
-from hostler.telemetry.logs import Log, Logging
+from hostler.telemetry.logs import EventLog, LogDestinations
 
 T = TypeVar("T")
 # A step of the shim: it has said that it has its lock, and the service has not heard it yet.
@@ -77,7 +78,7 @@ class ServiceChild:
         self.told: list[str] = []
         self._stops: list[str] = []
         self._over: dict[str, str] = {}
-        self._shims: dict[str, tree.Process] = {}
+        self._shims: dict[str, processes.Process] = {}
         self._left = False
         self.process, self._pipe = nursery.birth(orders)
 
@@ -96,7 +97,7 @@ class ServiceChild:
         """Wait until it has stopped at its step; what that was about."""
         return self.until(lambda: self._stops.pop() if self._stops else None, "a step")
 
-    def shim_of(self, run: str) -> tree.Process | None:
+    def shim_of(self, run: str) -> processes.Process | None:
         """Return the shim that it started for a run that it has told of, if it did."""
         with suppress(EOFError, ConnectionResetError):  # a service that was killed
             while self._pipe.poll():
@@ -128,7 +129,7 @@ class ServiceChild:
 
     def send(self, number: int) -> None:
         """A signal."""
-        assert tree.send(self.process, number), "the service is gone"
+        assert processes.send_signal(self.process, number), "the service is gone"
 
     def _take(self, message: tuple[str, Any]) -> None:
         kind, text = message
@@ -147,18 +148,18 @@ class ServiceChild:
             self._left = True
 
 
-class Diary(Journal):
+class Diary(ServiceLog):
     """A journal that tells the test what became of each job."""
 
-    def __init__(self, log: Log, inside: Inside) -> None:
+    def __init__(self, log: EventLog, inside: Inside) -> None:
         super().__init__(log, lambda text: inside.say("told", text))
         self._inside = inside
 
-    def ended(self, job: Job) -> None:
+    def ended(self, job: WorkerJob) -> None:
         super().ended(job)
         self._inside.say("over", f"{job.name} well")
 
-    def troubled(self, job: Job, error: BaseException) -> None:
+    def troubled(self, job: WorkerJob, error: BaseException) -> None:
         super().troubled(job, error)
         self._inside.say("over", f"{job.name} {type(error).__name__}")
 
@@ -179,7 +180,7 @@ class Inside:
     def spawn(self, run: str, folder: str, environment: Mapping[str, str]) -> Spawned:
         """Start a shim and tell the test which process it is."""
         spawned = spawn(run, folder, environment)
-        self.say("shim", (run, tree.look(spawned.pid)))
+        self.say("shim", (run, processes.read_process(spawned.pid)))
         if self._stop is not None and self._stop.fits(ANNOUNCED, run):
             assert select.select([spawned._pipes[1]], [], [], PATIENCE)[0], "a silent shim"
             self.observe(ANNOUNCED, run)
@@ -232,10 +233,10 @@ def serve(pipe: Connection, orders: Orders) -> None:
 
 def _serve(inside: Inside, orders: Orders) -> None:
     clock = ShiftedClock(orders.later)
-    log = Logging(clock, orders.home / "logs").log
+    log = LogDestinations(clock, orders.home / "logs").log
     dispatcher.spawn = inside.spawn
     lock = home_lock(orders.home, clock) if orders.locked else nullcontext()
-    with opened(orders.home, orders.settings, clock) as house, lock:
+    with open_context(orders.home, orders.settings, clock) as house, lock:
         runner = ServiceRunner(house, clock, Diary(log, inside), observe=inside.observe)
         for work, given in ((inside.obey, runner), (inside.tell_commits, house.store)):
             threading.Thread(target=work, args=(given,), daemon=True).start()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from service_kill_processes import PATIENCE, gone
 
-from hostler.shim import tree
+from hostler.shim import processes
 
 
 class Gate:
@@ -35,10 +35,10 @@ class Ear:
         os.mkfifo(path)
         # Open for both: the end never comes, and nobody waits for the other side.
         self._pipe = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        self._said: list[tuple[str, tree.Process | None]] = []
+        self._said: list[tuple[str, processes.Process | None]] = []
         self._rest = b""
 
-    def hear(self, word: str) -> tree.Process:
+    def hear(self, word: str) -> processes.Process:
         """Who says this word, or has said it and lives."""
         while True:
             for number, (said, process) in enumerate(self._said):
@@ -56,4 +56,4 @@ class Ear:
         *lines, self._rest = (self._rest + os.read(self._pipe, 65536)).split(b"\n")
         for line in lines:
             word, pid = line.decode().split()
-            self._said.append((word, tree.look(int(pid))))
+            self._said.append((word, processes.read_process(int(pid))))

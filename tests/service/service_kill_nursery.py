@@ -14,7 +14,7 @@ import sys
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
-from hostler.shim import tree
+from hostler.shim import processes
 
 LARGEST = 65536
 
@@ -28,12 +28,12 @@ class Nursery:
         self._process = subprocess.Popen(argv, pass_fds=[theirs.fileno()])
         theirs.close()
 
-    def birth(self, orders: Any) -> tuple[tree.Process, Connection]:
+    def birth(self, orders: Any) -> tuple[processes.Process, Connection]:
         """A new service, and a pipe to it."""
         ours, theirs = Pipe()
         with theirs:
             socket.send_fds(self._socket, [pickle.dumps(orders)], [theirs.fileno()])
-            born = tree.look(int(self._socket.recv(LARGEST)))
+            born = processes.read_process(int(self._socket.recv(LARGEST)))
         assert born is not None
         return born, ours
 

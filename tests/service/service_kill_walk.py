@@ -13,20 +13,20 @@ from typing import Any
 from service_kill_child import Orders, ServiceChild, Stop
 from service_kill_contact import Ear, Gate
 from service_kill_nursery import Nursery
-from service_kill_processes import exit_status, gone, kill, living
+from service_kill_processes import exit_status, gone, kill
 from service_town import ALICE, BOB, REPO, US, Town
 
-from hostler.checkouts.mirror import open_mirror, update
-from hostler.checkouts.remote import Remote
+from hostler.checkouts.mirror import Remote, fetch_mirror, open_mirror
 from hostler.model import RepoName
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import Running
-from hostler.shim import tree
+from hostler.shim import processes
 from hostler.store import open_store
 from hostler.store.inbox import pending_inbox_rows
 from hostler.store.outbox import open_writes
 from hostler.store.runs import Run, open_runs, runs_of
 from hostler.store.tasks import Task, TaskState, tasks_in
+from started_processes import started_with
 
 PROGRAM = Path(__file__).parent / "service_kill_agent.py"
 # A restart comes so much later, for GitHub too: long enough to believe that a write is absent.
@@ -86,7 +86,7 @@ class Walk:
         self.children: list[ServiceChild] = []
         self.sleepers: list[tuple[ServiceChild, str]] = []
         self.later = 0.0
-        self._agent: tree.Process | None = None
+        self._agent: processes.Process | None = None
         self.agents_lost = 0
         self.issue = self.pull = self.remark = 0
 
@@ -187,7 +187,7 @@ class Walk:
         self._go_on(cut, about, following)
         self.exit.open()
 
-    def _agent_at(self, cut: Cut) -> tree.Process | None:
+    def _agent_at(self, cut: Cut) -> processes.Process | None:
         if cut.step == RESULT:
             return self.ear.hear("said")
         if not cut.agent_works:
@@ -204,13 +204,13 @@ class Walk:
         kill(shim)
         assert child is None or not gone(child)
 
-    def _shim(self, run: str) -> tree.Process:
+    def _shim(self, run: str) -> processes.Process:
         """Return the shim of a run; an earlier service may have started it."""
         (shim,) = filter(None, (child.shim_of(run) for child in self.children))
         assert not gone(shim), f"the shim of {run} left by itself, with {exit_status(shim)}"
         return shim
 
-    def _count(self, cut: Cut, agent: tree.Process | None) -> None:
+    def _count(self, cut: Cut, agent: processes.Process | None) -> None:
         if agent is None or not (cut.kills("shim") or cut.kills("agent")):
             assert agent is None or not gone(agent), "a service took its agent along"
         elif cut.step != RESULT:
@@ -261,7 +261,7 @@ class Walk:
 
     def left(self) -> list[str]:
         """Processes that have to do with this home; services do not say so."""
-        return [one.name for one in living(str(self.town.home), "cmdline", "environ")]
+        return [one.name for one in started_with(str(self.town.home), "cmdline", "environ")]
 
     def go_wrong(self, **fault: Any) -> None:
         """GitHub's next answer of a kind."""
@@ -276,7 +276,7 @@ class Walk:
         self.bob("DELETE", f"/git/refs/heads/{self.task().branch}")
         mirror = open_mirror(self.town.home / "mirrors", RepoName.parse(REPO))
         url = f"{self.town.hub.url}/{REPO}.git"
-        update(mirror, Remote(url, token=lambda: token_for(US)))
+        fetch_mirror(mirror, Remote(url, token=lambda: token_for(US)))
 
     def close(self) -> None:
         for child in self.children:

@@ -13,17 +13,19 @@ from typing import Any, TypeVar
 
 from intake_yard import lay_database
 
-from hostler.checkouts.process import unhalt
+from hostler.checkouts.process import allow_children
 from hostler.clock import Clock, SystemClock
 from hostler.config.settings import Agent, GitHub, Repo, Runtime, Settings, Tasks
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import Running, running
-from hostler.service import Duty, House, Journal, ServiceRunner
-from hostler.service.opening import opened
-from hostler.service.work import nobody
+from hostler.service.context import AppContext, open_context
+from hostler.service.runner import ServiceRunner
+from hostler.service.running.run_hooks import ignore_step
+from hostler.service.service_log import ServiceLog
+from hostler.service.wiring import ServiceMode
 from hostler.store.runs import Run, open_runs, runs_of
 from hostler.store.tasks import Task, TaskState, tasks_in
-from hostler.telemetry.logs import Logging
+from hostler.telemetry.logs import LogDestinations
 
 US, ALICE, BOB, EVE = "hostler-bot", "alice", "bob", "eve"
 REPO = "alice/stable"
@@ -180,16 +182,16 @@ class Town:
     def service(
         self,
         observe: Callable[[str, str], None] | None = None,
-        duty: Duty | None = None,
+        duty: ServiceMode | None = None,
         more: dict[str, dict[str, Any]] | None = None,
     ) -> Iterator[Service]:
         """A service at work, for the length of a block."""
         clock, lines = self.clock, StringIO()
-        logging = Logging(clock, self.home / "logs", terminal=lines)
-        with opened(self.home, self.settings(more), clock) as house:
+        logging = LogDestinations(clock, self.home / "logs", terminal=lines)
+        with open_context(self.home, self.settings(more), clock) as house:
             told: list[str] = []
-            seen = observe or nobody
-            journal = Journal(logging.log, told.append)
+            seen = observe or ignore_step
+            journal = ServiceLog(logging.log, told.append)
             runner = ServiceRunner(house, clock, journal, duty, observe=seen)
             service = Service(house, runner, told, lines)
             service.thread.start()
@@ -199,7 +201,7 @@ class Town:
                 runner.leave(stop_agents=True)
                 service.thread.join(PATIENCE)
                 alive = service.thread.is_alive()
-                unhalt()
+                allow_children()
                 logging.close()
         assert not alive, "the service does not leave"
         if service.error is not None:
@@ -210,7 +212,7 @@ class Service:
     """A service in a thread of its own, and eyes on its database."""
 
     def __init__(
-        self, house: House, runner: ServiceRunner, told: list[str], lines: StringIO
+        self, house: AppContext, runner: ServiceRunner, told: list[str], lines: StringIO
     ) -> None:
         self.house = house
         self.runner = runner
@@ -283,20 +285,6 @@ def token_in(folder: Path, secret: str) -> list[str]:
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink() and secret.encode() in path.read_bytes():
             found.append(str(path))
-    return found
-
-
-def descendants_with(mark: str) -> list[int]:
-    """Processes that carry a word in their environment, whoever started them."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                environment = (entry / "environ").read_bytes()
-            except OSError:
-                continue
-            if mark.encode() in environment:
-                found.append(int(entry.name))
     return found
 
 

@@ -11,60 +11,61 @@ import pytest
 
 from hostler.clock import FakeClock
 from hostler.config.settings import Budget
-from hostler.flows.byhand import CHILDREN
-from hostler.governor import Denied, Policy
-from hostler.governor import Gate as GovernorGate
-from hostler.governor import Granted as Leased
-from hostler.model import stamp
-from hostler.planner import Blocker, News, Standing
-from hostler.service import admission, demanding, needs
-from hostler.service.admission import (
-    SILENT,
+from hostler.governor.gates import Gate as GovernorGate
+from hostler.governor.gates import LeaseDenied
+from hostler.governor.gates import LeaseGranted as Leased
+from hostler.governor.policy import Policy
+from hostler.model import format_timestamp
+from hostler.planner.dependencies import Blocker, DependencyState
+from hostler.planner.queue import BlockerChange
+from hostler.service.polling.orchestrator import PollSchedule, RoundRobinSchedule, next_in_rotation
+from hostler.service.restart import DrainEvent, DrainState, judge_restart, next_drain_state
+from hostler.service.scheduling import admission, dispatch, gates
+from hostler.service.scheduling.admission import (
+    UNANNOUNCED_GATES,
     Admission,
-    Granted,
-    Office,
-    Outlook,
-    Survey,
-    as_held,
-    ask_back,
-    ask_for,
-    empty_of,
-    full_of,
-    gates_of,
-    governed,
-    open_house,
-    returning,
-    runs_queued,
+    AdmissionDeps,
+    AdmissionEvaluation,
+    AdmittedTask,
+    NextWakeup,
+    QueuedRuns,
+    allow_starts,
+    budget_denials,
+    count_queued_runs,
+    denying_gates,
+    disk_denial,
+    find_returning_run,
+    governor_check,
+    governor_denial,
+    lease_request,
+    reacquire_request,
 )
-from hostler.service.cadence import Rota, whose_turn
-from hostler.service.candidates import (
+from hostler.service.scheduling.dispatch import DemandReporter, count_demand
+from hostler.service.scheduling.gates import (
     BEFORE_WORKERS,
-    WAITING,
-    Choice,
-    Class,
-    Gate,
-    Held,
-    Place,
-    Yard,
-    choose,
-    class_of,
-    gate_of,
-    in_order,
-    open_gate,
-    waited,
+    WAITING_STATES,
+    AdmissionChoice,
+    AdmissionSnapshot,
+    DiskSpace,
+    GateDenial,
+    HomeGate,
+    Placement,
+    PriorityClass,
+    allow_all,
+    choose_next,
+    find_denial,
+    order_tasks,
+    priority_class,
+    waiting_time,
 )
-from hostler.service.demanding import Demander, wanted_by
-from hostler.service.draining import Act, Drain, step, verdict
-from hostler.service.forest import forest
-from hostler.service.orchestrator import Rhythm
-from hostler.service.queueing import QueuedRuns
-from hostler.service.space import Room
+from hostler.service.tasks.summary import order_as_tree
 from hostler.store.operator import Step
 from hostler.store.runs import Run, RunState
 from hostler.store.tasks import Flow, Task, TaskState
+from hostler.workflows.manual_tasks import CHILDREN_BLOCKER
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-HELD = Held("custom", "why")
+HELD = GateDenial("custom", "why")
 
 
 def ahead(seconds: float) -> datetime:
@@ -72,7 +73,7 @@ def ahead(seconds: float) -> datetime:
 
 
 def at(seconds: float) -> str:
-    return stamp(ahead(seconds))
+    return format_timestamp(ahead(seconds))
 
 
 def task(name: str = "t1", state: TaskState = TaskState.QUEUED, order: int = 1, **more) -> Task:
@@ -80,17 +81,17 @@ def task(name: str = "t1", state: TaskState = TaskState.QUEUED, order: int = 1, 
     return replace(made, **more)
 
 
-def place(project: str = "stable", **more) -> Place:
-    return replace(Place(project, "helper", "command", "pool", 3, 2), **more)
+def place(project: str = "stable", **more) -> Placement:
+    return replace(Placement(project, "helper", "command", "pool", 3, 2), **more)
 
 
-def yard(*tasks: Task, **more) -> Yard:
+def yard(*tasks: Task, **more) -> AdmissionSnapshot:
     given = {"now": NOW, "waiting": tasks, "places": {one.id: place(one.project) for one in tasks}}
-    return Yard(**{**given, **more})
+    return AdmissionSnapshot(**{**given, **more})
 
 
 def gate(one: Task, **more) -> str | None:
-    held = gate_of(one, yard(one, **more))
+    held = find_denial(one, yard(one, **more))
     return held and str(held.gate)
 
 
@@ -104,20 +105,25 @@ def run(name: str = "r1", task_id: str = "t1", **more) -> Run:
 
 def test_the_class_of_each_task():
     scene = yard()
-    assert class_of(task(), scene) is Class.NEW
-    assert class_of(task(parent_task="p"), scene) is Class.CHILD
-    assert class_of(task(pr_number=3), scene) is Class.FEEDBACK
-    assert class_of(task(question="Why?"), scene) is Class.FEEDBACK
-    assert class_of(task(state=TaskState.RETRYING), scene) is Class.CONTINUATION
-    assert class_of(task(state=TaskState.PARKED), scene) is Class.CONTINUATION
-    assert (Class.CONTINUATION, Class.FEEDBACK, Class.CHILD, Class.NEW) == (0, 1, 2, 3)
+    assert priority_class(task(), scene) is PriorityClass.NEW
+    assert priority_class(task(parent_task="p"), scene) is PriorityClass.CHILD
+    assert priority_class(task(pr_number=3), scene) is PriorityClass.FEEDBACK
+    assert priority_class(task(question="Why?"), scene) is PriorityClass.FEEDBACK
+    assert priority_class(task(state=TaskState.RETRYING), scene) is PriorityClass.CONTINUATION
+    assert priority_class(task(state=TaskState.PARKED), scene) is PriorityClass.CONTINUATION
+    assert (
+        PriorityClass.CONTINUATION,
+        PriorityClass.FEEDBACK,
+        PriorityClass.CHILD,
+        PriorityClass.NEW,
+    ) == (0, 1, 2, 3)
 
 
 def test_after_fifteen_minutes_everybody_is_in_the_first_class():
-    assert class_of(task(state_since=at(-900)), yard()) is Class.CONTINUATION
-    assert class_of(task(state_since=at(-899)), yard()) is Class.NEW
-    assert waited(task(state_since=at(50)), NOW) == timedelta(0)
-    assert waited(task(state_since=at(-50)), NOW) == timedelta(seconds=50)
+    assert priority_class(task(state_since=at(-900)), yard()) is PriorityClass.CONTINUATION
+    assert priority_class(task(state_since=at(-899)), yard()) is PriorityClass.NEW
+    assert waiting_time(task(state_since=at(50)), NOW) == timedelta(0)
+    assert waiting_time(task(state_since=at(-50)), NOW) == timedelta(seconds=50)
 
 
 def names(tasks) -> list[str]:
@@ -131,35 +137,35 @@ def test_classes_come_first_then_turns_of_projects_then_the_order():
         task("feedback", order=2, pr_number=3),
         task("again", TaskState.RETRYING, order=3),
     ]
-    assert names(in_order(tasks, yard())) == ["again", "feedback", "child", "new"]
+    assert names(order_tasks(tasks, yard())) == ["again", "feedback", "child", "new"]
     other = [task("a", order=1), task("b", order=2, project="barn"), task("c", order=2)]
-    assert names(in_order(other, yard())) == ["a", "b", "c"]
+    assert names(order_tasks(other, yard())) == ["a", "b", "c"]
     served = {"stable": 5, "barn": 4}
-    assert names(in_order(other, yard(served=served))) == ["b", "a", "c"]
+    assert names(order_tasks(other, yard(served=served))) == ["b", "a", "c"]
     # One that was never served is before all that were.
-    assert names(in_order(other, yard(served={"stable": 1}))) == ["b", "a", "c"]
-    assert names(in_order(other, yard(served={"stable": -1}))) == ["a", "c", "b"]
+    assert names(order_tasks(other, yard(served={"stable": 1}))) == ["b", "a", "c"]
+    assert names(order_tasks(other, yard(served={"stable": -1}))) == ["a", "c", "b"]
 
 
 def test_where_root_tasks_are_counted_they_start_as_they_came():
     tasks = [task("a", order=1), task("b", order=2, project="barn")]
     served = {"stable": 5, "barn": 4}
-    assert names(in_order(tasks, yard(served=served, max_root_tasks=1))) == ["a", "b"]
+    assert names(order_tasks(tasks, yard(served=served, max_root_tasks=1))) == ["a", "b"]
     old = [replace(one, pr_number=3) for one in tasks]
-    assert names(in_order(old, yard(served=served, max_root_tasks=1))) == ["b", "a"]
-    assert names(in_order(tasks, yard(served=served, max_root_tasks=0))) == ["b", "a"]
+    assert names(order_tasks(old, yard(served=served, max_root_tasks=1))) == ["b", "a"]
+    assert names(order_tasks(tasks, yard(served=served, max_root_tasks=0))) == ["b", "a"]
     mixed = [task("first", order=9), task("child", order=0, parent_task="p")]
     fair = yard(served={"stable": 9}, max_root_tasks=1)
-    assert names(in_order(mixed, fair)) == ["child", "first"]
+    assert names(order_tasks(mixed, fair)) == ["child", "first"]
 
 
 def test_what_is_not_counted_is_none():
-    empty = Yard(NOW, {})
+    empty = AdmissionSnapshot(NOW, {})
     assert (empty.runs, empty.running, empty.max_runs, empty.max_root_tasks) == (0, 0, 0, 0)
     assert (empty.closed, empty.joins_first) == ("", timedelta(minutes=15))
-    held = Held("cap", "why")
+    held = GateDenial("cap", "why")
     assert (held.remedy, held.since, held.until, held.over) == ("", None, None, 0)
-    granted, outlook = Granted(task(), None), Outlook()
+    granted, outlook = AdmittedTask(task(), None), NextWakeup()
     assert granted.back is False and granted.cleared is False
     assert outlook.opens is None and outlook.governed is False
 
@@ -167,13 +173,13 @@ def test_what_is_not_counted_is_none():
 def test_the_first_whom_no_gate_holds_is_chosen():
     tasks = [task("a", order=1), task("b", order=2), task("c", order=3)]
     scene = yard(*tasks, busy=frozenset({"a"}))
-    found = choose(tasks, scene, lambda one: HELD if one.id == "b" else None)
+    found = choose_next(tasks, scene, lambda one: HELD if one.id == "b" else None)
     assert found.task is tasks[2] and set(found.held) == {"a", "b"} and found.held["b"] is HELD
-    assert choose(tasks, scene).task is tasks[1] and open_gate(tasks[0]) is None
-    none = choose(tasks, scene, lambda one: HELD)
+    assert choose_next(tasks, scene).task is tasks[1] and allow_all(tasks[0]) is None
+    none = choose_next(tasks, scene, lambda one: HELD)
     assert none.task is None and set(none.held) == {"a", "b", "c"}
     finishing = task("d", TaskState.PARKED, finishing=True)
-    assert choose([finishing], yard(finishing), lambda one: HELD).task is finishing
+    assert choose_next([finishing], yard(finishing), lambda one: HELD).task is finishing
 
 
 # -- gates -----------------------------------------------------------------------------------------
@@ -181,8 +187,8 @@ def test_the_first_whom_no_gate_holds_is_chosen():
 
 def test_a_task_waits_until_its_time():
     later = task(state=TaskState.RETRYING, wake_at=at(1), reason="Later.")
-    held = gate_of(later, yard(later))
-    assert (held.gate, held.why, held.until) == (Gate.TIME, "Later.", ahead(1))
+    held = find_denial(later, yard(later))
+    assert (held.gate, held.why, held.until) == (HomeGate.TIME, "Later.", ahead(1))
     assert (
         gate(replace(later, wake_at=at(0))) is None and gate(replace(later, wake_at=None)) is None
     )
@@ -201,10 +207,10 @@ def test_a_task_whose_run_has_not_ended_waits_for_that():
 
 
 def test_a_task_that_is_done_waits_for_its_children_until_its_time():
-    done = task(state=TaskState.PARKED, finishing=True, blockers=CHILDREN, wake_at=at(1))
+    done = task(state=TaskState.PARKED, finishing=True, blockers=CHILDREN_BLOCKER, wake_at=at(1))
     parents = frozenset({"t1"})
-    held = gate_of(done, yard(done, parents=parents))
-    assert (held.gate, held.until) == (Gate.CHILDREN, ahead(1))
+    held = find_denial(done, yard(done, parents=parents))
+    assert (held.gate, held.until) == (HomeGate.CHILDREN, ahead(1))
     assert gate(done) is None
     assert gate(replace(done, wake_at=at(0)), parents=parents) is None
     assert gate(replace(done, wake_at=None), parents=parents) is None
@@ -215,21 +221,23 @@ def test_a_task_that_is_done_waits_for_its_children_until_its_time():
 def test_a_task_needs_a_place_that_is_ready_and_not_paused():
     assert gate(task(), places={}) == "watched"
     assert gate(task(), places={"t1": place(ready=False)}) == "ready"
-    held = gate_of(task(), yard(places={"t1": place(paused="It is paused.")}))
-    assert (held.gate, held.why) == (Gate.PAUSED, "It is paused.")
-    made = Place("p", "a", "k", "pool", 1)
+    held = find_denial(task(), yard(places={"t1": place(paused="It is paused.")}))
+    assert (held.gate, held.why) == (HomeGate.PAUSED, "It is paused.")
+    made = Placement("p", "a", "k", "pool", 1)
     assert (made.weight, made.paused, made.ready) == (1, "", True)
 
 
 def test_in_a_drain_only_those_begin_whom_somebody_waits_for():
-    held = gate_of(task(), yard(task(), closed="It restarts."))
-    assert (held.gate, held.why) == (Gate.DRAIN, "It restarts.")
+    held = find_denial(task(), yard(task(), closed="It restarts."))
+    assert (held.gate, held.why) == (HomeGate.DRAIN, "It restarts.")
     assert gate(task(), closed="x", spared=frozenset({"t1"})) is None
     assert gate(task(), spared=frozenset({"t2"})) is None
 
 
 def test_disk_budget_and_dependencies_hold_what_is_to_begin():
-    full, empty, needed = (Held(name, "") for name in (Gate.DISK, Gate.BUDGET, Gate.DEPENDENCIES))
+    full, empty, needed = (
+        GateDenial(name, "") for name in (HomeGate.DISK, HomeGate.BUDGET, HomeGate.DEPENDENCIES)
+    )
     assert gate(task(), full=full) == "disk"
     assert (
         gate(task(), empty={"t1": empty}) == "budget" and gate(task(), empty={"x": empty}) is None
@@ -241,8 +249,8 @@ def test_disk_budget_and_dependencies_hold_what_is_to_begin():
 
 
 def test_root_tasks_are_counted_without_those_who_wait_for_the_task():
-    held = gate_of(task(), yard(task(), running=3, max_root_tasks=2))
-    assert (held.gate, held.over) == (Gate.ROOT_TASKS, 1)
+    held = find_denial(task(), yard(task(), running=3, max_root_tasks=2))
+    assert (held.gate, held.over) == (HomeGate.ROOT_TASKS, 1)
     assert held.why == "3 of 2 root tasks are under way."
     assert gate(task(), running=2, max_root_tasks=2) == "root_tasks"
     assert gate(task(), running=1, max_root_tasks=2) is None
@@ -251,8 +259,8 @@ def test_root_tasks_are_counted_without_those_who_wait_for_the_task():
 
 
 def test_runs_are_counted_by_the_homes_limit():
-    held = gate_of(task(), yard(task(), runs=3, max_runs=2))
-    assert (held.gate, held.over) == (Gate.RUNS, 1)
+    held = find_denial(task(), yard(task(), runs=3, max_runs=2))
+    assert (held.gate, held.over) == (HomeGate.RUNS, 1)
     assert held.why == "3 of 2 agents are at work in this home."
     assert gate(task(), runs=1, max_runs=2) is None and gate(task(), runs=2, max_runs=2) == "runs"
     assert gate(task(), runs=9, max_runs=0) is None and gate(task(), runs=9, max_runs=-1) is None
@@ -267,9 +275,9 @@ def test_gates_answer_in_their_order():
         "busy": frozenset({"t1"}),
         "places": {},
         "closed": "x",
-        "full": Held(Gate.DISK, ""),
-        "empty": {"t1": Held(Gate.BUDGET, "")},
-        "needs": {"t1": Held(Gate.DEPENDENCIES, "")},
+        "full": GateDenial(HomeGate.DISK, ""),
+        "empty": {"t1": GateDenial(HomeGate.BUDGET, "")},
+        "needs": {"t1": GateDenial(HomeGate.DEPENDENCIES, "")},
         "running": 9,
         "max_root_tasks": 1,
         "runs": 9,
@@ -298,32 +306,32 @@ def test_gates_answer_in_their_order():
         *("time", "open_run", "watched", "ready", "paused", "drain", "disk", "budget"),
         *("dependencies", "root_tasks", "runs", None),
     ]
-    assert [*Gate][:11] == [one for one in Gate if one in BEFORE_WORKERS]
-    assert WAITING == (TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED)
+    assert [*HomeGate][:11] == [one for one in HomeGate if one in BEFORE_WORKERS]
+    assert WAITING_STATES == (TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED)
 
 
 # -- the edge of admission -------------------------------------------------------------------------
 
-NO = Denied(GovernorGate.CAP, "pool", "stable", "Full.", "Wait.", 5, 3, ahead(-9), ahead(9))
+NO = LeaseDenied(GovernorGate.CAP, "pool", "stable", "Full.", "Wait.", 5, 3, ahead(-9), ahead(9))
 
 
 def test_the_governors_no_is_a_gate_as_any_other():
-    assert as_held(NO) == Held("cap", "Full.", "Wait.", ahead(-9), ahead(9), 2)
-    assert as_held(replace(NO, found=1, allowed=3)).over == 0
-    assert as_held(replace(NO, found=4, allowed=3)).over == 1
+    assert governor_denial(NO) == GateDenial("cap", "Full.", "Wait.", ahead(-9), ahead(9), 2)
+    assert governor_denial(replace(NO, found=1, allowed=3)).over == 0
+    assert governor_denial(replace(NO, found=4, allowed=3)).over == 1
 
 
 def test_what_is_asked_of_the_governor():
-    asked = ask_for(task("t7"), place(), "lease")
+    asked = lease_request(task("t7"), place(), "lease")
     assert (asked.lease, asked.project, asked.pool, asked.task_id) == (
         *("lease", "stable"),
         *("pool", "t7"),
     )
     assert (asked.program, asked.width, asked.weight) == ("helper", 3, 2)
-    back = ask_back(run(), yard(task()))
+    back = reacquire_request(run(), yard(task()))
     assert (back.lease, back.project, back.pool, back.task_id) == ("r1", "stable", "pool", "t1")
     assert (back.program, back.width, back.weight) == ("helper", 3, 2)
-    lost = ask_back(run(), yard())
+    lost = reacquire_request(run(), yard())
     assert (lost.program, lost.width, lost.weight) == ("other", 0, 1)
 
 
@@ -338,8 +346,13 @@ def test_the_governor_is_asked_once_per_pool_and_project(monkeypatch):
     tasks = [task("a"), task("b"), task("c", project="barn"), task("d")]
     scene = yard(*tasks)
     scene.places["d"] = place(pool="other")
-    further = governed("tx", scene, Policy(), "here")
-    assert [further(one) for one in tasks] == [as_held(NO), as_held(NO), None, as_held(NO)]
+    further = governor_check("tx", scene, Policy(), "here")
+    assert [further(one) for one in tasks] == [
+        governor_denial(NO),
+        governor_denial(NO),
+        None,
+        governor_denial(NO),
+    ]
     assert further(tasks[2]) is None
     assert asked == [("pool", "stable", "a"), ("pool", "barn", "c"), ("other", "stable", "d")]
 
@@ -357,7 +370,7 @@ def test_the_run_that_asked_first_has_its_place_back(monkeypatch):
     ]
 
     def found(**more):
-        one = returning("tx", yard(**more), runs, Policy(), "here")
+        one = find_returning_run("tx", yard(**more), runs, Policy(), "here")
         return one and one.run
 
     assert found() == "r1"
@@ -372,33 +385,35 @@ def test_the_run_that_asked_first_has_its_place_back(monkeypatch):
 
 
 def test_a_disk_that_is_too_full_holds_everybody():
-    assert full_of([Room("/x", 5000.0, 1e6)], 1000) is None and full_of([], 1000) is None
-    held = full_of([Room("/x", 500.0, 1e6)], 1000)
-    assert held.gate == Gate.DISK and "/x" in held.why and held.remedy
+    assert (
+        disk_denial([DiskSpace("/x", 5000.0, 1e6)], 1000) is None and disk_denial([], 1000) is None
+    )
+    held = disk_denial([DiskSpace("/x", 500.0, 1e6)], 1000)
+    assert held.gate == HomeGate.DISK and "/x" in held.why and held.remedy
 
 
 def test_a_used_up_budget_holds_its_tasks(monkeypatch):
     purse = SimpleNamespace(sentence="Used up.", remedy="Raise it.", until=ahead(5))
     asked = []
-    monkeypatch.setattr(admission, "spendings", lambda tx, budget, tasks: asked.append(tasks))
-    monkeypatch.setattr(admission, "purses", lambda name, *given: name)
-    monkeypatch.setattr(admission, "empty", lambda name: purse if name == "t1" else None)
+    monkeypatch.setattr(admission, "read_spending", lambda tx, budget, tasks: asked.append(tasks))
+    monkeypatch.setattr(admission, "budgets_of_task", lambda name, *given: name)
+    monkeypatch.setattr(admission, "find_used_up", lambda name: purse if name == "t1" else None)
     tx = SimpleNamespace(now=lambda: NOW)
-    found = empty_of(tx, Budget(), [task("t1"), task("t2")])
-    assert found == {"t1": Held(Gate.BUDGET, "Used up.", "Raise it.", until=ahead(5))}
+    found = budget_denials(tx, Budget(), [task("t1"), task("t2")])
+    assert found == {"t1": GateDenial(HomeGate.BUDGET, "Used up.", "Raise it.", until=ahead(5))}
     assert asked == [["t1", "t2"]]
 
 
 def test_with_no_free_worker_only_the_gates_before_it_are_told():
     tasks = [task("a"), task("b"), task("c")]
     scene = yard(*tasks, busy=frozenset({"a"}), runs=1, max_runs=1)
-    seen = Survey(scene, Choice(None, {"b": Held("cap", "")}))
-    assert gates_of(seen, None) == {"b": "cap"}
-    full = Held(Gate.WORKERS, "")
-    assert gates_of(seen, full) == {"a": "open_run", "b": "workers", "c": "workers"}
-    assert runs_queued(scene) == 2 and runs_queued(yard(*tasks)) == 0
-    idle = Survey(yard(*tasks), Choice(None, {}))
-    assert gates_of(idle, full) == dict.fromkeys("abc", "workers")
+    seen = AdmissionEvaluation(scene, AdmissionChoice(None, {"b": GateDenial("cap", "")}))
+    assert denying_gates(seen, None) == {"b": "cap"}
+    full = GateDenial(HomeGate.WORKERS, "")
+    assert denying_gates(seen, full) == {"a": "open_run", "b": "workers", "c": "workers"}
+    assert count_queued_runs(scene) == 2 and count_queued_runs(yard(*tasks)) == 0
+    idle = AdmissionEvaluation(yard(*tasks), AdmissionChoice(None, {}))
+    assert denying_gates(idle, full) == dict.fromkeys("abc", "workers")
     assert idle.back is False
 
 
@@ -414,28 +429,28 @@ class Desk:
             "require_task": lambda tx, name: self.rows["tasks"][name],
             "all_pauses": lambda tx: {},
             "closed_pools": lambda tx, policy: frozenset(),
-            "place_of": lambda settings, one, *rest: self.rows.get("places", {}).get(
+            "find_placement": lambda settings, one, *rest: self.rows.get("places", {}).get(
                 one.id, place(one.project)
             ),
-            "needs_of": lambda tx, tasks: {},
-            "spendings": lambda tx, budget, tasks: None,
-            "empty": lambda purses: None,
-            "purses": lambda *given: None,
+            "find_dependency_denials": lambda tx, tasks: {},
+            "read_spending": lambda tx, budget, tasks: None,
+            "find_used_up": lambda purses: None,
+            "budgets_of_task": lambda *given: None,
             "last_turns": lambda tx: {"stable": 3},
-            "roots_waiting_for": lambda tx, runs, running: {"a": len(running)},
-            "waited_for": lambda tx, runs, waiting: frozenset({"spared"}),
+            "count_waiting_roots": lambda tx, runs, running: {"a": len(running)},
+            "find_awaited": lambda tx, runs, waiting: frozenset({"spared"}),
             "preview": lambda tx, ask, policy, here: self.rows.get("denied"),
             "note_gate": lambda tx, name, found: self.noted.append((name, found)),
             "take_turn": lambda tx, *given: self.turns.append(given),
             "begin_turn": lambda tx, one: replace(one, state=TaskState.RUNNING),
-            "gather": lambda tx, one: "material",
-            "turn_of": lambda one, material: SimpleNamespace(value="work"),
+            "load_turn_input": lambda tx, one: "material",
+            "turn_kind": lambda one, material: SimpleNamespace(value="work"),
             "admit": self._admit,
             "acquire": lambda tx, ask, policy, here: self.rows.get("answer", Leased("r", "p")),
-            "take_back": lambda tx, ask, policy, here: self.rows.get("answer", Leased("r", "p")),
+            "reacquire": lambda tx, ask, policy, here: self.rows.get("answer", Leased("r", "p")),
             "regain_place": lambda tx, one: replace(one, lent_at=None),
             "resume_finishing": lambda tx, one: replace(one, state=TaskState.RUNNING),
-            "belongs": lambda tx, one, only: one.id in only,
+            "is_in_tree": lambda tx, one, only: one.id in only,
         }.items():
             monkeypatch.setattr(admission, name, answer)
         limits = SimpleNamespace(
@@ -449,7 +464,7 @@ class Desk:
             budget=Budget(),
             repo={"stable": SimpleNamespace(weight=4)},
         )
-        self.office = Office(
+        self.office = AdmissionDeps(
             self,
             settings,
             Policy,
@@ -490,7 +505,7 @@ def test_a_yard_counts_what_the_rows_say(monkeypatch):
         "waiting": [task("w")],
         "tasks": {"stopped": stopped},
         "max_runs": 5,
-        "rooms": (Room("/x", 1.0, 1e6),),
+        "rooms": (DiskSpace("/x", 1.0, 1e6),),
     }
     desk = Desk(monkeypatch, **rows)
     with desk.read() as tx:
@@ -501,13 +516,13 @@ def test_a_yard_counts_what_the_rows_say(monkeypatch):
     assert (found.runs, found.running) == (2, 2)
     assert (found.max_runs, found.max_root_tasks) == (5, 0)
     assert found.served == {"stable": 3} and found.awaited == {"a": 4}
-    assert found.full.gate == Gate.DISK and found.joins_first == timedelta(seconds=60)
+    assert found.full.gate == HomeGate.DISK and found.joins_first == timedelta(seconds=60)
     assert found.closed == "" and found.spared == frozenset()
     desk.rows["closed"] = "It restarts."
     with desk.read() as tx:
         drained = Admission(desk.office).yard(tx, [])
     assert drained.closed == "It restarts." and drained.spared == {"spared"}
-    assert drained.busy == frozenset() and open_house(tx) == ""
+    assert drained.busy == frozenset() and allow_starts(tx) == ""
 
 
 def test_tasks_without_a_place_are_left_out_of_the_places(monkeypatch):
@@ -552,7 +567,9 @@ def test_a_lease_that_is_refused_after_it_was_promised_undoes_the_start(monkeypa
 def test_our_own_part_of_a_task_needs_no_run(monkeypatch):
     ours = task("w", TaskState.PARKED, finishing=True)
     desk = Desk(monkeypatch, waiting=[ours], denied=NO)
-    assert Admission(desk.office).next() == Granted(replace(ours, state=TaskState.RUNNING), None)
+    assert Admission(desk.office).next() == AdmittedTask(
+        replace(ours, state=TaskState.RUNNING), None
+    )
     assert not desk.asked and desk.turns == [("stable", 4)]
     queued = task("w", TaskState.QUEUED, finishing=True)
     again = Desk(monkeypatch, waiting=[queued])
@@ -567,7 +584,7 @@ def test_a_run_that_wants_its_place_back_goes_before_all_tasks(monkeypatch):
     seen = Admission(desk.office).survey()
     assert seen.back is True and seen.choice.task.id == "w"
     found = Admission(desk.office).next(seen)
-    assert found == Granted(parent, replace(lent, lent_at=None), back=True)
+    assert found == AdmittedTask(parent, replace(lent, lent_at=None), back=True)
     alone = Desk(monkeypatch, **rows)
     assert Admission(alone.office).next().back
     refused = Desk(monkeypatch, answer=NO, **rows)
@@ -581,35 +598,44 @@ def test_gates_are_noted_where_they_have_changed(monkeypatch):
     changes = []
     counted.set_waiting_run_hook(changes.append)
     desk = Desk(monkeypatch)
-    held = {"a": Held("cap", "", until=ahead(9)), "b": Held("cap", "", until=ahead(5))}
+    held = {"a": GateDenial("cap", "", until=ahead(9)), "b": GateDenial("cap", "", until=ahead(5))}
     scene = yard(*tasks, runs=1, max_runs=1)
     found = Admission(desk.office, queued=counted).note_gates(
-        Survey(scene, Choice(None, held)), None
+        AdmissionEvaluation(scene, AdmissionChoice(None, held)), None
     )
     assert desk.noted == [("b", "cap")] and desk.scopes == [("tasks",)] and changes == [3]
-    assert found == Outlook(ahead(5), governed=True)
+    assert found == NextWakeup(ahead(5), governed=True)
 
 
 @pytest.mark.parametrize(
     ("held", "back", "outlook"),
     [
-        ({}, False, Outlook()),
-        ({}, True, Outlook(None, governed=True)),
-        ({"a": Held(Gate.BUDGET, "", until=ahead(3))}, False, Outlook(ahead(3), governed=False)),
-        ({"a": Held(Gate.DISK, "")}, False, Outlook(None, governed=True)),
+        ({}, False, NextWakeup()),
+        ({}, True, NextWakeup(None, governed=True)),
         (
-            {"a": Held(Gate.BUDGET, ""), "b": Held(Gate.BUDGET, "", until=ahead(3))},
+            {"a": GateDenial(HomeGate.BUDGET, "", until=ahead(3))},
             False,
-            Outlook(ahead(3), governed=False),
+            NextWakeup(ahead(3), governed=False),
+        ),
+        ({"a": GateDenial(HomeGate.DISK, "")}, False, NextWakeup(None, governed=True)),
+        (
+            {
+                "a": GateDenial(HomeGate.BUDGET, ""),
+                "b": GateDenial(HomeGate.BUDGET, "", until=ahead(3)),
+            },
+            False,
+            NextWakeup(ahead(3), governed=False),
         ),
     ],
 )
 def test_what_is_to_be_expected_of_the_gates(monkeypatch, held, back, outlook):
     desk = Desk(monkeypatch)
     scene = yard(*(task(name, gate=str(one.gate)) for name, one in held.items()))
-    found = Admission(desk.office).note_gates(Survey(scene, Choice(None, held), back), None)
+    found = Admission(desk.office).note_gates(
+        AdmissionEvaluation(scene, AdmissionChoice(None, held), back), None
+    )
     assert found == outlook and not desk.noted and not desk.scopes
-    assert {one.value for one in GovernorGate} | {"disk"} == SILENT
+    assert {one.value for one in GovernorGate} | {"disk"} == UNANNOUNCED_GATES
 
 
 # -- demand ----------------------------------------------------------------------------------------
@@ -619,7 +645,7 @@ def test_what_only_the_governor_could_hold_is_wanted():
     tasks = [task("a"), task("b"), task("c", project="barn"), task("busy")]
     tasks.append(task("ours", TaskState.PARKED, finishing=True))
     scene = yard(*tasks, busy=frozenset({"busy"}))
-    assert wanted_by(scene) == {
+    assert count_demand(scene) == {
         ("pool", "stable"): (2, place()),
         ("pool", "barn"): (1, place("barn")),
     }
@@ -631,17 +657,17 @@ class Governor:
     def __init__(self, monkeypatch):
         self.said, self.warned, self.writes = [], [], 0
         monkeypatch.setattr(
-            demanding,
+            dispatch,
             "demand",
             lambda tx, pool, project, here, **more: self.said.append((project, more)),
         )
         monkeypatch.setattr(
-            demanding, "width_warning", lambda tx, ask, policy, here: f"{ask.project} is wide"
+            dispatch, "width_warning", lambda tx, ask, policy, here: f"{ask.project} is wide"
         )
         office = SimpleNamespace(
             policy=lambda: Policy(demand_ttl_seconds=90), look=lambda: "here", store=self
         )
-        self.demander = Demander(office, lambda key, words: self.warned.append((key, words)))
+        self.demander = DemandReporter(office, lambda key, words: self.warned.append((key, words)))
 
     @contextmanager
     def write(self, scope, *, relaxed):
@@ -682,16 +708,16 @@ def test_demand_that_is_dropped_is_said_to_have_ended(monkeypatch):
 
 # -- what tasks wait for ---------------------------------------------------------------------------
 
-BLOCKER = Blocker("b", Standing.QUEUED, "b is queued.", "Wait for b.")
-LOST = Blocker("c", Standing.FAILED, "c has failed.", "Begin it anew.", hopeless=True)
+BLOCKER = Blocker("b", DependencyState.QUEUED, "b is queued.", "Wait for b.")
+LOST = Blocker("c", DependencyState.FAILED, "c has failed.", "Begin it anew.", hopeless=True)
 
 
 def test_what_is_hopeless_is_said_first():
-    found = needs.as_held((BLOCKER, LOST))
-    assert found.gate == Gate.DEPENDENCIES and found.remedy == "Begin it anew."
+    found = gates.dependency_denial((BLOCKER, LOST))
+    assert found.gate == HomeGate.DEPENDENCIES and found.remedy == "Begin it anew."
     assert found.why == "It waits for 2: c has failed. b is queued."
-    assert needs.as_held((replace(BLOCKER, remedy=""),)).remedy == "Wait."
-    second = needs.as_held((replace(LOST, remedy=""), BLOCKER))
+    assert gates.dependency_denial((replace(BLOCKER, remedy=""),)).remedy == "Wait."
+    second = gates.dependency_denial((replace(LOST, remedy=""), BLOCKER))
     assert second.remedy == "Wait for b."
 
 
@@ -701,14 +727,14 @@ def notes(monkeypatch):
     rows = SimpleNamespace(tasks=[], present={}, held={}, noted=[], scopes=[], asked=[])
     rows.read = lambda tasks: rows.held
     monkeypatch.setattr(
-        needs, "tasks_in", lambda tx, states: rows.asked.append(states) or rows.tasks
+        gates, "tasks_in", lambda tx, states: rows.asked.append(states) or rows.tasks
     )
-    monkeypatch.setattr(needs, "blockers_of", lambda tx, tasks: rows.read(tasks))
-    monkeypatch.setattr(needs, "find_task", lambda tx, name: rows.present.get(name))
+    monkeypatch.setattr(gates, "read_blockers", lambda tx, tasks: rows.read(tasks))
+    monkeypatch.setattr(gates, "find_task", lambda tx, name: rows.present.get(name))
 
     def note(tx, one, held):
         rows.noted.append((one.id, held))
-        return replace(one, blockers="noted"), needs.news_of(one, held)
+        return replace(one, blockers="noted"), gates.blocker_change(one, held)
 
     @contextmanager
     def write(*scopes):
@@ -719,7 +745,7 @@ def notes(monkeypatch):
     def read():
         yield "tx"
 
-    monkeypatch.setattr(needs, "note_blockers", note)
+    monkeypatch.setattr(gates, "store_blockers", note)
     rows.store = SimpleNamespace(read=read, write=write)
     return rows
 
@@ -728,8 +754,8 @@ def test_what_has_changed_about_blockers_is_noted_and_told(notes):
     waits = task("a", depends_on=("b",))
     notes.tasks = [waits, task("free"), task("begun", attempt=1, depends_on=("b",))]
     notes.held, notes.present = {"a": (BLOCKER,)}, {"a": waits}
-    (told,) = needs.note_needs(notes.store)
-    assert (told.task.blockers, told.news) == ("noted", News.CHANGED)
+    (told,) = gates.store_blocker_changes(notes.store)
+    assert (told.task.blockers, told.news) == ("noted", BlockerChange.CHANGED)
     assert told.text == "It waits for 1: b is queued."
     assert notes.noted == [("a", (BLOCKER,))] and notes.scopes == [("admission", "tasks")]
     assert notes.asked == [(TaskState.QUEUED,)]
@@ -740,29 +766,31 @@ def test_blockers_that_are_gone_are_told_and_unchanged_ones_are_not(notes):
     same = task("s", depends_on=("b",), blockers='[["b", false]]')
     notes.tasks, notes.present = [clear, same], {"a": clear, "s": same}
     notes.held = {"s": (BLOCKER,)}
-    (told,) = needs.note_needs(notes.store)
-    assert told.task.id == "a" and told.news is News.CLEAR
+    (told,) = gates.store_blocker_changes(notes.store)
+    assert told.task.id == "a" and told.news is BlockerChange.CLEAR
     assert notes.noted == [("a", ())] and len(notes.scopes) == 1
     notes.tasks = [task("free"), task("begun", attempt=1, blockers='[["b", false]]')]
     notes.read = lambda tasks: pytest.fail("Nobody waits for anything.")
-    assert needs.note_needs(notes.store) == []
+    assert gates.store_blocker_changes(notes.store) == []
 
 
 def test_a_task_that_has_begun_meanwhile_is_left_alone(notes):
     waits, also = task("a", depends_on=("b",)), task("z", depends_on=("b",), order=2)
     notes.tasks, notes.held = [waits, also], {"a": (BLOCKER,), "z": (BLOCKER,)}
     notes.present = {"a": replace(waits, state=TaskState.RUNNING), "z": also}
-    assert [told.task.id for told in needs.note_needs(notes.store)] == ["z"]
+    assert [told.task.id for told in gates.store_blocker_changes(notes.store)] == ["z"]
     notes.present = {"z": replace(also, blockers='[["b", false]]')}
-    assert needs.note_needs(notes.store) == []
-    assert needs.needs_of("tx", []) == {name: needs.as_held((BLOCKER,)) for name in ("a", "z")}
+    assert gates.store_blocker_changes(notes.store) == []
+    assert gates.find_dependency_denials("tx", []) == {
+        name: gates.dependency_denial((BLOCKER,)) for name in ("a", "z")
+    }
 
 
 # -- the tree of tasks -----------------------------------------------------------------------------
 
 
 def shown(*tasks):
-    return [(depth, one.id) for depth, one in forest(tasks)]
+    return [(depth, one.id) for depth, one in order_as_tree(tasks)]
 
 
 def test_each_task_stands_before_its_children_in_their_order():
@@ -799,7 +827,7 @@ class Repository:
 
     def __init__(self, project, *, able=True, by_turns=True, interval=10.0):
         self.project, self.able, self.hastened = project, able, 0
-        self.rhythm = Rhythm(interval, by_turns)
+        self.rhythm = PollSchedule(interval, by_turns)
 
     def can_look(self):
         return self.able
@@ -810,7 +838,7 @@ class Repository:
 
 def test_one_repository_is_called_per_interval():
     clock = FakeClock()
-    rota, a, b = Rota(clock), Repository("a"), Repository("b")
+    rota, a, b = RoundRobinSchedule(clock), Repository("a"), Repository("b")
     other = Repository("c", by_turns=False, interval=99.0)
     repositories = [other, a, b]
     assert rota.seconds_left(repositories) == 0.0 and rota.seconds_left([other]) is None
@@ -831,7 +859,7 @@ def test_one_repository_is_called_per_interval():
 
 def test_a_turn_that_nobody_can_take_passes():
     clock = FakeClock()
-    rota, a = Rota(clock), Repository("a", able=False)
+    rota, a = RoundRobinSchedule(clock), Repository("a", able=False)
     rota.call([a])
     assert a.hastened == 0 and rota.seconds_left([a]) == 10.0
     rota.call([Repository("x", by_turns=False)])
@@ -839,35 +867,51 @@ def test_a_turn_that_nobody_can_take_passes():
     clock.advance(99)
     rota.call(mixed)
     assert rota.seconds_left(mixed) == 7.0
-    assert whose_turn(["a", "b"], "b", {"a", "b"}) == "a"
-    assert whose_turn(["a", "b"], "gone", {"a", "b"}) == "a"
-    assert whose_turn(["a", "b", "c"], "a", {"a", "c"}) == "c"
-    assert whose_turn(["a", "b"], "a", {"a"}) == "a" and whose_turn(["a"], None, set()) is None
+    assert next_in_rotation(["a", "b"], "b", {"a", "b"}) == "a"
+    assert next_in_rotation(["a", "b"], "gone", {"a", "b"}) == "a"
+    assert next_in_rotation(["a", "b", "c"], "a", {"a", "c"}) == "c"
+    assert (
+        next_in_rotation(["a", "b"], "a", {"a"}) == "a"
+        and next_in_rotation(["a"], None, set()) is None
+    )
 
 
 # -- the drain -------------------------------------------------------------------------------------
 
 
 def test_a_drain_begins_goes_on_and_ends_with_the_last_work():
-    begun = Drain(10.0, 2)
-    assert step(None, False, 2, 10.0, 60.0) == (None, ()) == step(begun, False, 0, 10.0, 60.0)
-    assert step(None, True, 2, 10.0, 60.0) == (begun, (Act.STARTED,))
-    assert step(begun, True, 2, 69.9, 60.0) == (begun, ())
-    assert step(begun, True, 1, 20.0, 60.0) == (Drain(10.0, 1), (Act.PROGRESS,))
-    assert step(begun, True, 0, 99.0, 60.0) == (begun, (Act.COMPLETED,))
-    assert step(None, True, 0, 10.0, 60.0) == (Drain(10.0, 0), (Act.STARTED, Act.COMPLETED))
+    begun = DrainState(10.0, 2)
+    assert (
+        next_drain_state(None, False, 2, 10.0, 60.0)
+        == (None, ())
+        == next_drain_state(begun, False, 0, 10.0, 60.0)
+    )
+    assert next_drain_state(None, True, 2, 10.0, 60.0) == (begun, (DrainEvent.STARTED,))
+    assert next_drain_state(begun, True, 2, 69.9, 60.0) == (begun, ())
+    assert next_drain_state(begun, True, 1, 20.0, 60.0) == (
+        DrainState(10.0, 1),
+        (DrainEvent.PROGRESS,),
+    )
+    assert next_drain_state(begun, True, 0, 99.0, 60.0) == (begun, (DrainEvent.COMPLETED,))
+    assert next_drain_state(None, True, 0, 10.0, 60.0) == (
+        DrainState(10.0, 0),
+        (DrainEvent.STARTED, DrainEvent.COMPLETED),
+    )
 
 
 def test_a_drain_is_given_up_when_its_time_is_over():
-    begun = Drain(10.0, 2)
-    assert step(begun, True, 2, 70.0, 60.0) == (None, (Act.TIMEOUT,))
-    assert step(begun, True, 1, 99.0, 60.0) == (None, (Act.TIMEOUT,))
-    assert step(None, True, 1, 10.0, 0.0) == (None, (Act.STARTED, Act.TIMEOUT))
+    begun = DrainState(10.0, 2)
+    assert next_drain_state(begun, True, 2, 70.0, 60.0) == (None, (DrainEvent.TIMEOUT,))
+    assert next_drain_state(begun, True, 1, 99.0, 60.0) == (None, (DrainEvent.TIMEOUT,))
+    assert next_drain_state(None, True, 1, 10.0, 0.0) == (
+        None,
+        (DrainEvent.STARTED, DrainEvent.TIMEOUT),
+    )
 
 
 def test_a_restart_is_judged_by_how_far_it_came():
-    broken = {one for one in (None, *Step) if not verdict(one, "1.0")[0]}
+    broken = {one for one in (None, *Step) if not judge_restart(one, "1.0")[0]}
     assert broken == {None, Step.LOOK, Step.UPDATE, Step.ROLLBACK, Step.UNFIT}
-    assert verdict(Step.UPDATE, "1.0")[1].endswith("checked. Hostler 1.0 is at work.")
+    assert judge_restart(Step.UPDATE, "1.0")[1].endswith("checked. Hostler 1.0 is at work.")
     done = next(one for one in Step if one not in broken)
-    assert verdict(done, "1.0") == (True, "Hostler 1.0 is at work.")
+    assert judge_restart(done, "1.0") == (True, "Hostler 1.0 is at work.")

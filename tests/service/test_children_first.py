@@ -10,20 +10,29 @@ from types import SimpleNamespace
 import pytest
 
 from hostler.agents.outcomes import Outcome
-from hostler.agents.verdict import DecidedBy, Verdict
+from hostler.agents.verdict import DecidedBy, RunVerdict
 from hostler.config.settings import Tasks
-from hostler.flows import lineage
-from hostler.flows.byhand import CHILDREN, awaits_children
-from hostler.flows.outcomes import Facts
-from hostler.model import stamp
-from hostler.service import hand, work
+from hostler.model import format_timestamp
+from hostler.service.running import folder_runs, run_hooks
 from hostler.store.tasks import Flow, Task, TaskState
+from hostler.workflows import commands
+from hostler.workflows.manual_tasks import CHILDREN_BLOCKER, is_waiting_for_children
+from hostler.workflows.outcomes import RunEndFacts
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-DONE = Verdict(Outcome.SUCCESS, DecidedBy.DONE, "It marked its task as done.")
-FAILED = Verdict(Outcome.CRASH, DecidedBy.EXIT_CODE, "It crashed.")
+DONE = RunVerdict(Outcome.SUCCESS, DecidedBy.DONE, "It marked its task as done.")
+FAILED = RunVerdict(Outcome.CRASH, DecidedBy.EXIT_CODE, "It crashed.")
 PARENT = Task(
-    "t1", "stable", None, None, Flow.TASK, "Tidy", "ann", TaskState.RUNNING, stamp(NOW), 1
+    "t1",
+    "stable",
+    None,
+    None,
+    Flow.TASK,
+    "Tidy",
+    "ann",
+    TaskState.RUNNING,
+    format_timestamp(NOW),
+    1,
 )
 TX = object()
 
@@ -44,52 +53,55 @@ def children(monkeypatch):
         assert (tx, task) == (TX, "t1")
         return found
 
-    monkeypatch.setattr(hand, "active_children", active)
+    monkeypatch.setattr(folder_runs, "active_children", active)
     return found
 
 
 def test_a_task_that_is_done_waits_for_its_children_at_work(house, children):
-    ending = hand.children_first(house, PARENT, DONE)
+    ending = folder_runs.wait_for_children_first(house, PARENT, DONE)
     assert ending is not None and ending.task == "t1"
-    after = ending.rule(TX, PARENT, Facts(NOW)).task
-    assert awaits_children(after) and after.state is TaskState.PARKED
-    assert after.wake_at == stamp(NOW + timedelta(seconds=90))
+    after = ending.rule(TX, PARENT, RunEndFacts(NOW)).task
+    assert is_waiting_for_children(after) and after.state is TaskState.PARKED
+    assert after.wake_at == format_timestamp(NOW + timedelta(seconds=90))
     assert after.reason == "It is done; 1 child task of it still at work."
 
 
 def test_children_are_counted_when_the_end_is_stored(house, children):
-    ending = hand.children_first(house, PARENT, DONE)
+    ending = folder_runs.wait_for_children_first(house, PARENT, DONE)
     children.append("another")
-    assert "2 child tasks" in ending.rule(TX, PARENT, Facts(NOW)).task.reason
+    assert "2 child tasks" in ending.rule(TX, PARENT, RunEndFacts(NOW)).task.reason
 
 
 def test_without_children_at_work_nothing_is_waited_for(house, children):
     children.clear()
-    assert hand.children_first(house, PARENT, DONE) is None
+    assert folder_runs.wait_for_children_first(house, PARENT, DONE) is None
 
 
 def test_a_task_that_is_not_done_waits_for_no_child(house, children):
-    assert hand.children_first(house, PARENT, FAILED) is None
+    assert folder_runs.wait_for_children_first(house, PARENT, FAILED) is None
 
 
 def test_a_task_waits_once_for_its_children(house, children):
-    assert hand.children_first(house, replace(PARENT, blockers=CHILDREN), DONE) is None
+    assert (
+        folder_runs.wait_for_children_first(house, replace(PARENT, blockers=CHILDREN_BLOCKER), DONE)
+        is None
+    )
 
 
 def test_a_finished_run_waits_for_children_before_anything_else(house, monkeypatch):
     """Whatever would follow from the run: nothing is closed, and nothing brought in."""
     waiting = object()
-    monkeypatch.setattr(work, "children_first", lambda *given: given and waiting)
-    worker = object.__new__(work.Work)
+    monkeypatch.setattr(run_hooks, "wait_for_children_first", lambda *given: given and waiting)
+    worker = object.__new__(run_hooks.RunHooks)
     worker._house = house
     assert worker._ending(PARENT, DONE, None) is waiting
 
 
 def test_without_a_wait_a_run_in_a_folder_is_closed_there(house, monkeypatch):
     closed = object()
-    monkeypatch.setattr(work, "children_first", lambda *_: None)
-    monkeypatch.setattr(work, "close_in_folder", lambda *given: (closed, *given))
-    worker = object.__new__(work.Work)
+    monkeypatch.setattr(run_hooks, "wait_for_children_first", lambda *_: None)
+    monkeypatch.setattr(run_hooks, "finish_in_folder", lambda *given: (closed, *given))
+    worker = object.__new__(run_hooks.RunHooks)
     worker._house = house
     assert worker._ending(PARENT, DONE, None) == (closed, house, PARENT, DONE, None)
 
@@ -97,6 +109,6 @@ def test_without_a_wait_a_run_in_a_folder_is_closed_there(house, monkeypatch):
 def test_children_with_an_open_run_are_at_work(monkeypatch):
     runs = [SimpleNamespace(task_id=name) for name in ("busy", "stranger")]
     below = {"t1": [SimpleNamespace(id=name) for name in ("busy", "idle")]}
-    monkeypatch.setattr(lineage, "open_runs", lambda tx: runs)
-    monkeypatch.setattr(lineage, "children_of", lambda tx, task: below[task])
-    assert [child.id for child in lineage.active_children(TX, "t1")] == ["busy"]
+    monkeypatch.setattr(commands, "open_runs", lambda tx: runs)
+    monkeypatch.setattr(commands, "children_of", lambda tx, task: below[task])
+    assert [child.id for child in commands.active_children(TX, "t1")] == ["busy"]

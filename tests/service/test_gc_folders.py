@@ -9,23 +9,23 @@ from pathlib import Path
 import pytest
 from gc_yard import HERE, git
 
-from hostler.bus.ids import id_of
-from hostler.checkouts.cleaning import keep_and_clean
-from hostler.checkouts.mirror import update
-from hostler.checkouts.place import Identity
-from hostler.checkouts.pushing import push
-from hostler.checkouts.view import take
+from hostler.bus.message import id_from_time
+from hostler.checkouts.checkout import CommitIdentity, fetch_task_head
+from hostler.checkouts.cleanup import save_and_remove
+from hostler.checkouts.mirror import fetch_mirror
+from hostler.checkouts.push import push_commit
 from hostler.clock import SystemClock
 from hostler.config.settings import Settings
 from hostler.model import RepoName
-from hostler.service.gc import Kind, Why
-from hostler.service.gc import checkouts as checkouts_module
-from hostler.service.gc.folders import is_ours, size_of
+from hostler.service.gc import files as checkouts_module
+from hostler.service.gc.context import GcKind
+from hostler.service.gc.folders import is_inside_home, measure_size
+from hostler.service.gc.rules import KeepReason
 from hostler.store.engine.locks import home_lock
 from hostler.store.runs import RunState
 from hostler.store.tasks import TaskState
 
-ANN = Identity("Ann", "ann@example.org")
+ANN = CommitIdentity("Ann", "ann@example.org")
 STATES = [TaskState.DONE, TaskState.FAILED, TaskState.STOPPED]
 
 
@@ -54,14 +54,14 @@ def commit(path, name="work"):
 def test_a_checkout_whose_work_is_pushed_goes_and_its_task_with_it(yard, fields, state):
     checkout = fields.checkout(of_repo(yard, state=state))
     commit(checkout.path)
-    push(checkout.mirror, fields.remote, checkout.branch, take(checkout), None)
+    push_commit(checkout.mirror, fields.remote, checkout.branch, fetch_task_head(checkout), None)
     yard.age()
     said = yard.gc(dry_run=True)
-    assert names(said[Kind.CHECKOUTS]) == ["stable/t1"] and names(said[Kind.TASKS]) == ["t1"]
+    assert names(said[GcKind.CHECKOUTS]) == ["stable/t1"] and names(said[GcKind.TASKS]) == ["t1"]
     assert checkout.path.exists()
     found = yard.gc()
-    assert names(found[Kind.CHECKOUTS]) == ["stable/t1"] and names(found[Kind.TASKS]) == ["t1"]
-    assert found[Kind.CHECKOUTS].size > 1000
+    assert names(found[GcKind.CHECKOUTS]) == ["stable/t1"] and names(found[GcKind.TASKS]) == ["t1"]
+    assert found[GcKind.CHECKOUTS].size > 1000
     assert list(checkout.path.parent.iterdir()) == []
 
 
@@ -82,9 +82,9 @@ def test_a_dirty_checkout_stays_as_it_is_and_keeps_its_task(yard, fields, leave)
     before = git("status", "--porcelain", cwd=checkout.path)
     yard.age()
     found = yard.gc()
-    (kept,) = found[Kind.CHECKOUTS].kept
-    assert kept.why is Why.DIRTY and kept.detail
-    assert reasons(found[Kind.TASKS]) == {"t1": Why.CHECKOUT}
+    (kept,) = found[GcKind.CHECKOUTS].kept
+    assert kept.why is KeepReason.DIRTY and kept.detail
+    assert reasons(found[GcKind.TASKS]) == {"t1": KeepReason.CHECKOUT}
     assert git("status", "--porcelain", cwd=checkout.path) == before
 
 
@@ -92,7 +92,7 @@ def test_a_dirty_checkout_stays_as_it_is_and_keeps_its_task(yard, fields, leave)
 def test_the_checkout_of_a_task_that_is_not_over_stays(yard, fields, state):
     checkout = fields.checkout(of_repo(yard, state=state))
     yard.age()
-    assert reasons(yard.gc()[Kind.CHECKOUTS]) == {"stable/t1": Why.UNFINISHED}
+    assert reasons(yard.gc()[GcKind.CHECKOUTS]) == {"stable/t1": KeepReason.UNFINISHED}
     assert checkout.path.exists()
 
 
@@ -101,13 +101,13 @@ def test_a_checkout_with_an_open_run_stays(yard, fields):
     fields.checkout(task)
     yard.run(task, "r1", RunState.FINISHING)
     yard.age()
-    assert reasons(yard.gc()[Kind.CHECKOUTS]) == {"stable/t1": Why.LIVE}
+    assert reasons(yard.gc()[GcKind.CHECKOUTS]) == {"stable/t1": KeepReason.LIVE}
 
 
 def test_a_young_checkout_stays(yard, fields):
     checkout = fields.checkout(of_repo(yard))
     yard.age(29)
-    swept = yard.gc()[Kind.CHECKOUTS]
+    swept = yard.gc()[GcKind.CHECKOUTS]
     assert not swept.gone and not swept.kept and checkout.path.exists()
 
 
@@ -117,8 +117,10 @@ def test_what_belongs_to_nobody_is_named_and_left_alone(yard, fields, tmp_path):
     (checkout.path.parent / "file").write_text("x")
     (checkout.path.parent / "t1").symlink_to(tmp_path)
     yard.age()
-    swept = yard.gc(Kind.CHECKOUTS)[Kind.CHECKOUTS]
-    assert reasons(swept) == dict.fromkeys(["stable/file", "stable/t0", "stable/t1"], Why.STRANGE)
+    swept = yard.gc(GcKind.CHECKOUTS)[GcKind.CHECKOUTS]
+    assert reasons(swept) == dict.fromkeys(
+        ["stable/file", "stable/t0", "stable/t1"], KeepReason.STRANGE
+    )
     assert len(list(checkout.path.parent.iterdir())) == 3
 
 
@@ -126,8 +128,8 @@ def test_a_checkout_without_its_mirror_stays(yard, fields):
     checkout = fields.checkout(of_repo(yard))
     checkout.mirror.path.rename(checkout.mirror.path.with_name("elsewhere"))
     yard.age()
-    (kept,) = yard.gc()[Kind.CHECKOUTS].kept
-    assert kept.why is Why.STRANGE and "mirror" in kept.detail
+    (kept,) = yard.gc()[GcKind.CHECKOUTS].kept
+    assert kept.why is KeepReason.STRANGE and "mirror" in kept.detail
     assert not checkout.mirror.path.exists()
 
 
@@ -135,7 +137,7 @@ def test_a_checkout_that_somebody_takes_up_while_we_look_stays(yard, fields, mon
     task = of_repo(yard, state=TaskState.STOPPED)
     checkout = fields.checkout(task)
     yard.age()
-    look = checkouts_module.would_lose
+    look = checkouts_module.find_loss
 
     def look_and_be_late(*words):
         found = look(*words)
@@ -144,8 +146,8 @@ def test_a_checkout_that_somebody_takes_up_while_we_look_stays(yard, fields, mon
         yard.move("t1", TaskState.STOPPED)
         return found
 
-    monkeypatch.setattr(checkouts_module, "would_lose", look_and_be_late)
-    assert reasons(yard.gc(Kind.CHECKOUTS)[Kind.CHECKOUTS]) == {"stable/t1": Why.BUSY}
+    monkeypatch.setattr(checkouts_module, "find_loss", look_and_be_late)
+    assert reasons(yard.gc(GcKind.CHECKOUTS)[GcKind.CHECKOUTS]) == {"stable/t1": KeepReason.BUSY}
     assert checkout.path.exists()
 
 
@@ -160,32 +162,32 @@ def test_the_mirror_of_a_repository_that_nobody_watches_goes(yard, fields):
     mirror = fields.mirror()
     unwatched(yard)
     yard.age()
-    swept = yard.gc()[Kind.MIRRORS]
+    swept = yard.gc()[GcKind.MIRRORS]
     assert names(swept) == ["octo/stable"] and swept.size > 100
     assert list(mirror.path.parent.iterdir()) == []
     # Made again when it is wanted again.
-    update(fields.mirror(), fields.remote)
+    fetch_mirror(fields.mirror(), fields.remote)
 
 
 def test_a_watched_mirror_stays_whatever_the_case_of_its_name(yard, fields):
-    update(fields.mirror(RepoName("Octo", "Stable")), fields.remote)
+    fetch_mirror(fields.mirror(RepoName("Octo", "Stable")), fields.remote)
     yard.age()
-    assert reasons(yard.gc()[Kind.MIRRORS]) == {
-        "Octo/Stable": Why.WATCHED,
-        "octo/stable": Why.WATCHED,
+    assert reasons(yard.gc()[GcKind.MIRRORS]) == {
+        "Octo/Stable": KeepReason.WATCHED,
+        "octo/stable": KeepReason.WATCHED,
     }
 
 
 def test_a_mirror_that_keeps_work_stays_for_ever(yard, fields):
     checkout = fields.checkout(of_repo(yard))
     commit(checkout.path)
-    keep_and_clean(checkout, ANN)
+    save_and_remove(checkout, ANN)
     assert not checkout.path.exists()
     unwatched(yard)
     yard.age()
     found = yard.gc()
-    assert names(found[Kind.TASKS]) == ["t1"]
-    assert reasons(found[Kind.MIRRORS]) == {"octo/stable": Why.KEPT_WORK}
+    assert names(found[GcKind.TASKS]) == ["t1"]
+    assert reasons(found[GcKind.MIRRORS]) == {"octo/stable": KeepReason.KEPT_WORK}
     assert "work" in git(
         "rev-list", "--objects", "--glob=refs/hostler/kept", cwd=checkout.mirror.path
     )
@@ -194,17 +196,17 @@ def test_a_mirror_that_keeps_work_stays_for_ever(yard, fields):
 def test_a_mirror_with_a_head_that_was_never_pushed_stays(yard, fields):
     checkout = fields.checkout(of_repo(yard))
     commit(checkout.path)
-    head = take(checkout)
+    head = fetch_task_head(checkout)
     yard.age()
     unwatched(yard)
     git("push", "-q", str(fields.origin), f"{head}:refs/heads/elsewhere", cwd=checkout.mirror.path)
-    update(checkout.mirror, fields.remote)
+    fetch_mirror(checkout.mirror, fields.remote)
     yard.age()
-    assert names(yard.gc(Kind.CHECKOUTS)[Kind.CHECKOUTS]) == ["stable/t1"]
+    assert names(yard.gc(GcKind.CHECKOUTS)[GcKind.CHECKOUTS]) == ["stable/t1"]
     git("update-ref", "-d", "refs/heads/elsewhere", cwd=fields.origin)
-    update(checkout.mirror, fields.remote)
+    fetch_mirror(checkout.mirror, fields.remote)
     yard.age()
-    assert reasons(yard.gc()[Kind.MIRRORS]) == {"octo/stable": Why.KEPT_WORK}
+    assert reasons(yard.gc()[GcKind.MIRRORS]) == {"octo/stable": KeepReason.KEPT_WORK}
 
 
 def test_a_mirror_stays_while_a_checkout_borrows_from_it(yard, fields):
@@ -212,25 +214,25 @@ def test_a_mirror_stays_while_a_checkout_borrows_from_it(yard, fields):
     (checkout.path / "half").write_text("x")
     unwatched(yard)
     yard.age()
-    assert reasons(yard.gc()[Kind.MIRRORS]) == {"octo/stable": Why.BORROWED}
+    assert reasons(yard.gc()[GcKind.MIRRORS]) == {"octo/stable": KeepReason.BORROWED}
     (checkout.path / "half").unlink()
-    assert names(yard.gc(dry_run=True)[Kind.MIRRORS]) == ["octo/stable"]
-    assert names(yard.gc()[Kind.MIRRORS]) == ["octo/stable"]
+    assert names(yard.gc(dry_run=True)[GcKind.MIRRORS]) == ["octo/stable"]
+    assert names(yard.gc()[GcKind.MIRRORS]) == ["octo/stable"]
 
 
 def test_a_mirror_stays_while_a_task_of_its_repository_is_not_over(yard, fields):
     yard.task("t1", TaskState.QUEUED, repo_full_name="Octo/stable")
     unwatched(yard)
     yard.age()
-    assert reasons(yard.gc()[Kind.MIRRORS]) == {"octo/stable": Why.UNFINISHED}
+    assert reasons(yard.gc()[GcKind.MIRRORS]) == {"octo/stable": KeepReason.UNFINISHED}
 
 
 def test_a_mirror_stays_while_a_service_works_on_the_home(yard, fields):
     unwatched(yard)
     yard.age()
     with home_lock(yard.home, SystemClock()):
-        assert reasons(yard.gc()[Kind.MIRRORS]) == {"octo/stable": Why.SERVICE}
-    assert names(yard.gc()[Kind.MIRRORS]) == ["octo/stable"]
+        assert reasons(yard.gc()[GcKind.MIRRORS]) == {"octo/stable": KeepReason.SERVICE}
+    assert names(yard.gc()[GcKind.MIRRORS]) == ["octo/stable"]
 
 
 def test_a_mirror_in_which_git_works_stays(yard, fields):
@@ -239,15 +241,15 @@ def test_a_mirror_in_which_git_works_stays(yard, fields):
     yard.age()
     with (mirror.path / "hostler.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert reasons(yard.gc()[Kind.MIRRORS]) == {"octo/stable": Why.BUSY}
+        assert reasons(yard.gc()[GcKind.MIRRORS]) == {"octo/stable": KeepReason.BUSY}
         assert mirror.path.exists()
-    assert names(yard.gc()[Kind.MIRRORS]) == ["octo/stable"]
+    assert names(yard.gc()[GcKind.MIRRORS]) == ["octo/stable"]
 
 
 def test_a_mirror_that_was_fetched_lately_stays(yard, fields):
     unwatched(yard)
     yard.age(20)
-    swept = yard.gc()[Kind.MIRRORS]
+    swept = yard.gc()[GcKind.MIRRORS]
     assert not swept.gone and not swept.kept
 
 
@@ -255,7 +257,7 @@ def test_a_mirror_that_was_fetched_lately_stays(yard, fields):
 
 
 def aside(yard, folder, days_ago):
-    name = id_of(yard.clock.now() - timedelta(days=days_ago))
+    name = id_from_time(yard.clock.now() - timedelta(days=days_ago))
     return yard.write(folder / f"bus.{name}.jsonl", "{}\n" * 100)
 
 
@@ -271,12 +273,12 @@ def test_files_of_buses_go_but_for_the_newest_and_those_of_unfinished_tasks(yard
     kept += [aside(yard, yard.folder(going), days) for days in (60, 50, 10)]
     lone = yard.of_issue("t3", 8)
     kept.append(aside(yard, yard.folder(lone), 60))
-    said = yard.gc(Kind.BUS, dry_run=True)[Kind.BUS]
+    said = yard.gc(GcKind.BUS, dry_run=True)[GcKind.BUS]
     assert all(path.exists() for path in gone)
-    swept = yard.gc(Kind.BUS)[Kind.BUS]
+    swept = yard.gc(GcKind.BUS)[GcKind.BUS]
     assert names(swept) == names(said) == ["stable", "stable/t1"]
     assert swept.size == said.size == 4 * 300
-    assert reasons(swept) == {"stable/t2": Why.UNFINISHED}
+    assert reasons(swept) == {"stable/t2": KeepReason.UNFINISHED}
     assert not any(path.exists() for path in gone) and all(path.exists() for path in kept)
 
 
@@ -288,12 +290,12 @@ def test_logs_go_beyond_the_retention_and_nothing_else_in_their_folder(yard):
     other = [
         yard.write(logs / name, "x") for name in ("notes.jsonl", "2020-01-01.txt", "2020.jsonl")
     ]
-    swept = yard.gc(Kind.LOGS)[Kind.LOGS]
+    swept = yard.gc(GcKind.LOGS)[GcKind.LOGS]
     assert names(swept) == [files[100].name, files[31].name] and swept.size == 6
     assert all(files[ago].exists() for ago in (0, 14, 30)) and all(path.exists() for path in other)
     runtime = yard.settings.runtime.model_copy(update={"log_retention_days": 20})
     yard.settings = yard.settings.model_copy(update={"runtime": runtime})
-    assert not yard.gc(Kind.LOGS, days=1)[Kind.LOGS].kept
+    assert not yard.gc(GcKind.LOGS, days=1)[GcKind.LOGS].kept
     assert files[14].exists() and not files[30].exists()
 
 
@@ -327,8 +329,8 @@ def test_what_the_system_refuses_stays_and_says_so(yard, monkeypatch):
 
     monkeypatch.setattr(Path, "rename", refuse)
     found = yard.gc()
-    assert found[Kind.RUNS].refused and reasons(found[Kind.RUNS])["r1"] is Why.REFUSED
-    assert found[Kind.TASKS].refused and reasons(found[Kind.TASKS])["t2"] is Why.REFUSED
+    assert found[GcKind.RUNS].refused and reasons(found[GcKind.RUNS])["r1"] is KeepReason.REFUSED
+    assert found[GcKind.TASKS].refused and reasons(found[GcKind.TASKS])["t2"] is KeepReason.REFUSED
     assert old.exists() and yard.folder(by_hand).exists() and yard.has("t2")
 
 
@@ -338,7 +340,7 @@ def test_folders_that_nobody_may_write_are_deleted_all_the_same(yard):
     yard.write(old / "cache" / "file", "x").parent.chmod(0o500)
     yard.run(task, "r2")
     yard.age()
-    assert names(yard.gc(Kind.RUNS)[Kind.RUNS]) == ["r1"]
+    assert names(yard.gc(GcKind.RUNS)[GcKind.RUNS]) == ["r1"]
     assert [path.name for path in old.parent.iterdir()] == ["r2"]
 
 
@@ -347,14 +349,14 @@ def test_a_link_on_the_way_is_seen(tmp_path):
     (tmp_path / "elsewhere" / "b").mkdir(parents=True)
     (tmp_path / "home" / "link").symlink_to(tmp_path / "elsewhere")
     home = tmp_path / "home"
-    assert is_ours(home, home / "a" / "b")
-    assert not is_ours(home, home / "link" / "b")
-    assert not is_ours(home, home / "missing" / "b")
-    assert not is_ours(home, home / ".." / "elsewhere" / "b")
-    assert not is_ours(home, tmp_path / "elsewhere" / "b")
+    assert is_inside_home(home, home / "a" / "b")
+    assert not is_inside_home(home, home / "link" / "b")
+    assert not is_inside_home(home, home / "missing" / "b")
+    assert not is_inside_home(home, home / ".." / "elsewhere" / "b")
+    assert not is_inside_home(home, tmp_path / "elsewhere" / "b")
     # A home that is itself reached by a link is a home.
     (tmp_path / "way").symlink_to(home)
-    assert is_ours(tmp_path / "way", tmp_path / "way" / "a" / "b")
+    assert is_inside_home(tmp_path / "way", tmp_path / "way" / "a" / "b")
 
 
 def test_sizes_follow_no_link(tmp_path):
@@ -363,5 +365,5 @@ def test_sizes_follow_no_link(tmp_path):
     (folder / "deep").mkdir(parents=True)
     (folder / "deep" / "file").write_text("x" * 100)
     (folder / "link").symlink_to(tmp_path / "big")
-    assert 100 <= size_of(folder) < 1000
-    assert size_of(tmp_path / "big") == 10_000 and size_of(tmp_path / "none") == 0
+    assert 100 <= measure_size(folder) < 1000
+    assert measure_size(tmp_path / "big") == 10_000 and measure_size(tmp_path / "none") == 0

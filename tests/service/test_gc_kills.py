@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from gc_yard import HERE, Fields, Yard
 
-from hostler.checkouts.pushing import push
-from hostler.checkouts.view import take
+from hostler.checkouts.checkout import fetch_task_head
+from hostler.checkouts.push import push_commit
 from hostler.clock import FakeClock
 from hostler.config.settings import Settings
 from hostler.store import Store, open_store
@@ -34,7 +34,7 @@ def furnish(yard: Yard, fields: Fields) -> None:
         yard.run(task, f"{name}-r1")
         yard.run(task, f"{name}-r2")
     checkout = fields.checkout(task)
-    push(checkout.mirror, fields.remote, checkout.branch, take(checkout), None)
+    push_commit(checkout.mirror, fields.remote, checkout.branch, fetch_task_head(checkout), None)
     kept = yard.of_issue("t3", 7)
     yard.issue(7, "open", "agent:bugfix")
     for number in range(3):

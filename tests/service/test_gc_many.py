@@ -9,7 +9,7 @@ import pytest
 from gc_yard import HERE
 from sqlalchemy import func, insert, select
 
-from hostler.service.gc import Kind
+from hostler.service.gc.context import GcKind
 from hostler.store.runs import Run, RunState
 from hostler.store.schema import inbox, outbox, runs, tasks
 
@@ -84,8 +84,8 @@ def test_many_rows_go_in_bounded_transactions(yard, many):
             seen.append(counts(yard))
 
     found = yard.gc(observe=observe)
-    assert len(found[Kind.TASKS].gone) == len(found[Kind.OUTBOX].gone) == many
-    assert len(found[Kind.INBOX].gone) == many // 2
+    assert len(found[GcKind.TASKS].gone) == len(found[GcKind.OUTBOX].gone) == many
+    assert len(found[GcKind.INBOX].gone) == many // 2
     assert counts(yard) == [0, 0, 1, 0]
     steps = [sum(a) - sum(b) for a, b in pairwise(seen)]
     assert sum(steps) == 4 * many and max(steps) <= BOUND
@@ -101,6 +101,6 @@ def test_many_rows_that_stay_are_read_and_told_of(yard, many):
     before = counts(yard)
     stored = []
     found = yard.gc(observe=lambda step, _about: stored.append(step))
-    assert [len(found[kind].kept) for kind in (Kind.TASKS, Kind.OUTBOX)] == [many, many]
-    assert len(found[Kind.INBOX].kept) == many // 2
+    assert [len(found[kind].kept) for kind in (GcKind.TASKS, GcKind.OUTBOX)] == [many, many]
+    assert len(found[GcKind.INBOX].kept) == many // 2
     assert counts(yard) == before and not stored

@@ -8,16 +8,16 @@ import pytest
 from gc_yard import HERE
 
 from hostler.config.settings import Settings
-from hostler.forge.deeds import CreateLabel
-from hostler.forge.feeds.cursors import Window, since, start
-from hostler.forge.feeds.inbox import ingest
-from hostler.forge.labelling import queue_labels
-from hostler.forge.markers import marked
-from hostler.forge.outbox.settling import ignore
+from hostler.forge.actions import CreateLabel, add_marker
+from hostler.forge.github.polling.cursors import PollWindow, read_since, start_cursor
+from hostler.forge.github.polling.ingest import ingest_items
+from hostler.forge.labels import queue_labels
+from hostler.forge.outbox.queue import ignore_settled
 from hostler.forge.port import Item, ItemKind
-from hostler.model import Surface, parse_stamp
-from hostler.service.gc import Kind, Why
-from hostler.service.gc import tasks as tasks_module
+from hostler.model import Surface, parse_timestamp
+from hostler.service.gc import database as tasks_module
+from hostler.service.gc.context import GcKind
+from hostler.service.gc.rules import KeepReason
 from hostler.store.inbox import pending_inbox_rows
 from hostler.store.operator import CommandRow, CommandStatus, add_command, find_command
 from hostler.store.outbox import WriteState, find_write
@@ -43,9 +43,9 @@ def test_older_runs_of_a_finished_task_go_and_the_newest_stays(yard):
     task = yard.of_issue("t1", 7)
     first, second, third = (yard.run(task, name) for name in ("r1", "r2", "r3"))
     yard.age()
-    swept = yard.gc(Kind.RUNS)[Kind.RUNS]
+    swept = yard.gc(GcKind.RUNS)[GcKind.RUNS]
     assert names(swept) == ["r1", "r2"] and swept.size == 2000
-    assert reasons(swept) == {"r3": Why.NEWEST}
+    assert reasons(swept) == {"r3": KeepReason.NEWEST}
     assert not first.exists() and not second.exists() and third.exists()
     assert list(first.parent.iterdir()) == [third]
     with yard.store.read() as tx:
@@ -57,8 +57,8 @@ def test_runs_of_a_task_that_is_not_over_stay(yard, state):
     task = yard.task("t1", state)
     folders = [yard.run(task, name) for name in ("r1", "r2")]
     yard.age()
-    swept = yard.gc()[Kind.RUNS]
-    assert not swept.gone and set(reasons(swept).values()) == {Why.UNFINISHED}
+    swept = yard.gc()[GcKind.RUNS]
+    assert not swept.gone and set(reasons(swept).values()) == {KeepReason.UNFINISHED}
     assert all(folder.exists() for folder in folders)
 
 
@@ -68,9 +68,9 @@ def test_a_live_run_stays_whatever_its_task_says(yard):
     live = yard.run(task, "r1", RunState.RUNNING)
     yard.age()
     found = yard.gc()
-    assert names(found[Kind.RUNS]) == ["r0"]
-    assert reasons(found[Kind.RUNS]) == {"r1": Why.LIVE}
-    assert reasons(found[Kind.TASKS]) == {"t1": Why.LIVE}
+    assert names(found[GcKind.RUNS]) == ["r0"]
+    assert reasons(found[GcKind.RUNS]) == {"r1": KeepReason.LIVE}
+    assert reasons(found[GcKind.TASKS]) == {"t1": KeepReason.LIVE}
     assert live.exists() and yard.has("t1")
 
 
@@ -81,8 +81,8 @@ def test_a_run_whose_lock_is_held_stays_though_its_row_has_ended(yard):
     with (held / "run.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yard.age()
-        assert reasons(yard.gc(Kind.RUNS)[Kind.RUNS])["r1"] is Why.LIVE
-    assert names(yard.gc(Kind.RUNS)[Kind.RUNS]) == ["r1"]
+        assert reasons(yard.gc(GcKind.RUNS)[GcKind.RUNS])["r1"] is KeepReason.LIVE
+    assert names(yard.gc(GcKind.RUNS)[GcKind.RUNS]) == ["r1"]
 
 
 def test_a_task_with_a_run_whose_lock_is_held_stays(yard):
@@ -91,8 +91,8 @@ def test_a_task_with_a_run_whose_lock_is_held_stays(yard):
     with (held / "run.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yard.age()
-        assert reasons(yard.gc()[Kind.TASKS]) == {"t1": Why.LIVE}
-    assert names(yard.gc()[Kind.TASKS]) == ["t1"]
+        assert reasons(yard.gc()[GcKind.TASKS]) == {"t1": KeepReason.LIVE}
+    assert names(yard.gc()[GcKind.TASKS]) == ["t1"]
 
 
 def test_what_is_young_stays_and_is_not_told_of(yard):
@@ -102,7 +102,7 @@ def test_what_is_young_stays_and_is_not_told_of(yard):
     yard.age(29.9)
     assert all(not swept.gone and not swept.kept for swept in yard.gc().values())
     yard.age(0.2)
-    assert names(yard.gc()[Kind.TASKS]) == ["t1"]
+    assert names(yard.gc()[GcKind.TASKS]) == ["t1"]
 
 
 def test_a_task_that_was_moved_lately_is_young(yard):
@@ -123,8 +123,8 @@ def test_a_folder_of_runs_that_is_a_link_is_not_followed(yard, tmp_path):
     yard.write(elsewhere / ".mine.trash" / "file", "x")
     runs.symlink_to(elsewhere)
     yard.age()
-    swept = yard.gc(Kind.RUNS)[Kind.RUNS]
-    assert not swept.gone and reasons(swept)["r1"] is Why.STRANGE
+    swept = yard.gc(GcKind.RUNS)[GcKind.RUNS]
+    assert not swept.gone and reasons(swept)["r1"] is KeepReason.STRANGE
     assert (elsewhere / "r1" / "stdout").exists() and (elsewhere / ".mine.trash" / "file").exists()
 
 
@@ -137,8 +137,8 @@ def test_a_finished_task_by_hand_goes_with_rows_and_folder(yard, state):
     yard.run(task, "r1")
     yard.age()
     found = yard.gc()
-    assert names(found[Kind.TASKS]) == ["t1"] and not found[Kind.RUNS].gone
-    assert found[Kind.TASKS].size > 1500
+    assert names(found[GcKind.TASKS]) == ["t1"] and not found[GcKind.RUNS].gone
+    assert found[GcKind.TASKS].size > 1500
     assert not yard.folder(task).exists() and not yard.has("t1")
     assert list(yard.folder(task).parent.iterdir()) == []
     with yard.store.read() as tx:
@@ -157,9 +157,9 @@ def test_a_dry_run_says_the_same_and_touches_nothing(yard):
     said = yard.gc(dry_run=True)
     assert sorted(yard.home.rglob("*")) == before
     assert folder.exists() and yard.has("t1")
-    assert names(said[Kind.TASKS]) == ["t1"] and names(said[Kind.RUNS]) == ["r2"]
+    assert names(said[GcKind.TASKS]) == ["t1"] and names(said[GcKind.RUNS]) == ["r2"]
     done = yard.gc()
-    for kind in Kind:
+    for kind in GcKind:
         assert names(done[kind]) == names(said[kind])
         assert done[kind].size == said[kind].size
 
@@ -169,7 +169,7 @@ def test_only_the_kinds_that_are_named_are_touched(yard):
     old = yard.run(task, "r1")
     yard.run(task, "r2")
     yard.age()
-    assert list(yard.gc(Kind.RUNS)) == [Kind.RUNS]
+    assert list(yard.gc(GcKind.RUNS)) == [GcKind.RUNS]
     assert not old.exists() and yard.has("t1")
 
 
@@ -178,7 +178,7 @@ def test_a_family_goes_whole(yard):
     yard.task("a-1", parent_task="a")
     yard.task("a-1-1", TaskState.FAILED, parent_task="a-1")
     yard.age()
-    assert set(names(yard.gc()[Kind.TASKS])) == {"a", "a-1", "a-1-1"}
+    assert set(names(yard.gc()[GcKind.TASKS])) == {"a", "a-1", "a-1-1"}
 
 
 def test_a_family_stays_whole_for_one_of_it(yard):
@@ -186,15 +186,19 @@ def test_a_family_stays_whole_for_one_of_it(yard):
     yard.task("a-1", TaskState.PARKED, parent_task="a")
     yard.task("a-2", parent_task="a")
     yard.age()
-    swept = yard.gc()[Kind.TASKS]
-    assert reasons(swept) == {"a": Why.FAMILY, "a-1": Why.UNFINISHED, "a-2": Why.FAMILY}
+    swept = yard.gc()[GcKind.TASKS]
+    assert reasons(swept) == {
+        "a": KeepReason.FAMILY,
+        "a-1": KeepReason.UNFINISHED,
+        "a-2": KeepReason.FAMILY,
+    }
 
 
 def test_a_child_that_is_young_keeps_its_parents(yard):
     yard.task("a")
     yard.age()
     yard.task("b", parent_task="a")
-    assert not yard.gc()[Kind.TASKS].gone
+    assert not yard.gc()[GcKind.TASKS].gone
 
 
 @pytest.mark.parametrize("state", [state for state in TaskState if state is not TaskState.DONE])
@@ -204,7 +208,7 @@ def test_what_a_task_that_is_not_done_depends_on_stays(yard, state):
     yard.issue(7)
     yard.age()
     yard.task("c", state, depends_on=("a", "octo/stable#7"))
-    assert reasons(yard.gc()[Kind.TASKS]) == {"a": Why.NAMED, issue.id: Why.NAMED}
+    assert reasons(yard.gc()[GcKind.TASKS]) == {"a": KeepReason.NAMED, issue.id: KeepReason.NAMED}
 
 
 def test_dependencies_go_with_those_that_name_them(yard):
@@ -227,8 +231,8 @@ def test_an_unsent_write_an_open_pull_request_and_words_keep_a_task(yard):
     yard.words("k", 0, pull=9)
     yard.sent("pull:c:0", kind="open_pull", state=WriteState.UNCLEAR)
     yard.age()
-    swept = yard.gc()[Kind.TASKS]
-    assert reasons(swept) == {"a": Why.PULL, "b": Why.WORDS, "c": Why.UNSENT}
+    swept = yard.gc()[GcKind.TASKS]
+    assert reasons(swept) == {"a": KeepReason.PULL, "b": KeepReason.WORDS, "c": KeepReason.UNSENT}
 
 
 def test_a_task_that_is_taken_up_again_in_between_stays(yard, monkeypatch):
@@ -236,17 +240,17 @@ def test_a_task_that_is_taken_up_again_in_between_stays(yard, monkeypatch):
     folder = yard.run(task, "r1")
     yard.run(task, "r2")
     yard.age()
-    look = tasks_module.Tasks.look
+    look = tasks_module.TaskCollector.look
 
     def look_and_be_late(self):
         for page in look(self):
             yard.move("t1", TaskState.QUEUED)
             yield page
 
-    monkeypatch.setattr(tasks_module.Tasks, "look", look_and_be_late)
+    monkeypatch.setattr(tasks_module.TaskCollector, "look", look_and_be_late)
     found = yard.gc()
-    assert reasons(found[Kind.TASKS]) == {"t1": Why.UNFINISHED}
-    assert reasons(found[Kind.RUNS]) == {"r1": Why.UNFINISHED, "r2": Why.UNFINISHED}
+    assert reasons(found[GcKind.TASKS]) == {"t1": KeepReason.UNFINISHED}
+    assert reasons(found[GcKind.RUNS]) == {"r1": KeepReason.UNFINISHED, "r2": KeepReason.UNFINISHED}
     assert folder.exists()
 
 
@@ -258,7 +262,7 @@ def test_a_project_whose_name_no_folder_can_have_harms_nobody(yard):
     with yard.store.write("tasks") as tx:
         tx.constant("UPDATE tasks SET project = '../victim' WHERE id = ?", ("t1",))
     yard.age()
-    assert names(yard.gc()[Kind.TASKS]) == ["t1"]
+    assert names(yard.gc()[GcKind.TASKS]) == ["t1"]
     assert victim.exists()
 
 
@@ -276,12 +280,12 @@ def test_the_task_of_an_issue_stays_while_the_issue_is_open_or_could_begin_anew(
         yard.issue(number, state, *labels)
     yard.of_issue("t5", 5)
     yard.age()
-    swept = yard.gc()[Kind.TASKS]
+    swept = yard.gc()[GcKind.TASKS]
     assert names(swept) == ["t3", "t4"]
     assert reasons(swept) == {
-        "t1": Why.OPEN_ISSUE,
-        "t2": Why.BEGUN_ANEW,
-        "t5": Why.BEGUN_ANEW,
+        "t1": KeepReason.OPEN_ISSUE,
+        "t2": KeepReason.BEGUN_ANEW,
+        "t5": KeepReason.BEGUN_ANEW,
     }
 
 
@@ -289,7 +293,7 @@ def test_a_strangers_labelled_issue_keeps_its_task_too(yard):
     yard.of_issue("t1", 7)
     yard.issue(7, "closed", "agent:bugfix", author="eve")
     yard.age()
-    assert reasons(yard.gc()[Kind.TASKS]) == {"t1": Why.BEGUN_ANEW}
+    assert reasons(yard.gc()[GcKind.TASKS]) == {"t1": KeepReason.BEGUN_ANEW}
 
 
 def test_the_newest_version_of_the_issue_counts(yard):
@@ -298,10 +302,10 @@ def test_the_newest_version_of_the_issue_counts(yard):
     yard.age(1)
     yard.issue(7, "open")
     yard.age()
-    assert reasons(yard.gc()[Kind.TASKS]) == {"t1": Why.OPEN_ISSUE}
+    assert reasons(yard.gc()[GcKind.TASKS]) == {"t1": KeepReason.OPEN_ISSUE}
     yard.issue(7, "closed")
     yard.age()
-    assert names(yard.gc()[Kind.TASKS]) == ["t1"]
+    assert names(yard.gc()[GcKind.TASKS]) == ["t1"]
 
 
 def test_where_nobody_listens_any_more_a_closed_issue_keeps_nothing(yard):
@@ -311,7 +315,7 @@ def test_where_nobody_listens_any_more_a_closed_issue_keeps_nothing(yard):
     yard.of_issue("t2", 8)
     yard.issue(8, "open", "agent:bugfix")
     yard.age()
-    assert names(yard.gc()[Kind.TASKS]) == ["t1"]
+    assert names(yard.gc()[GcKind.TASKS]) == ["t1"]
 
 
 def test_a_design_and_its_implementation_go_together_with_their_pull_requests(yard):
@@ -321,10 +325,10 @@ def test_a_design_and_its_implementation_go_together_with_their_pull_requests(ya
     yard.pull(9, work, PullStatus.AWAITING_FEEDBACK)
     yard.issue(7)
     yard.age()
-    assert reasons(yard.gc()[Kind.TASKS]) == {"t1": Why.FAMILY, "t2": Why.PULL}
+    assert reasons(yard.gc()[GcKind.TASKS]) == {"t1": KeepReason.FAMILY, "t2": KeepReason.PULL}
     with yard.store.write() as tx:
         tx.constant("UPDATE pull_requests SET status = 'merged'")
-    assert set(names(yard.gc()[Kind.TASKS])) == {"t1", "t2"}
+    assert set(names(yard.gc()[GcKind.TASKS])) == {"t1", "t2"}
     with yard.store.read() as tx:
         assert find_pull(tx, HERE, 8) is None and find_pull(tx, HERE, 9) is None
 
@@ -351,7 +355,7 @@ def test_a_closed_thread_goes_whole_once_its_tasks_are_done(yard):
         yard.issue(7, state, "agent:bugfix")
     yard.event(7)
     past(yard)
-    swept = yard.gc()[Kind.INBOX]
+    swept = yard.gc()[GcKind.INBOX]
     assert names(swept) == ["octo/stable#7"] and swept.size > 100
     assert threads(yard) == [999]
 
@@ -364,7 +368,7 @@ def test_a_thread_stays_while_a_task_of_it_is_not_done(yard, state):
     yard.event(7)
     yard.event(8, "review", payload={"state": "CHANGES_REQUESTED", "body": "No."})
     past(yard)
-    assert not yard.gc()[Kind.INBOX].gone
+    assert not yard.gc()[GcKind.INBOX].gone
     assert threads(yard) == [7, 8, 999]
 
 
@@ -382,12 +386,12 @@ def test_why_threads_stay(yard):
     yard.event(10, "issue", payload={"nonsense": True})
     past(yard)
     yard.event(3)
-    assert reasons(yard.gc(Kind.INBOX)[Kind.INBOX]) == {
-        "octo/stable#1": Why.OPEN_THREAD,
-        "octo/stable#2": Why.PENDING,
-        "octo/stable#5": Why.PULL,
-        "octo/stable#6": Why.WORDS,
-        "octo/stable#10": Why.OPEN_THREAD,
+    assert reasons(yard.gc(GcKind.INBOX)[GcKind.INBOX]) == {
+        "octo/stable#1": KeepReason.OPEN_THREAD,
+        "octo/stable#2": KeepReason.PENDING,
+        "octo/stable#5": KeepReason.PULL,
+        "octo/stable#6": KeepReason.WORDS,
+        "octo/stable#10": KeepReason.OPEN_THREAD,
     }
     assert threads(yard) == [1, 2, 3, 5, 6, 10, 999]
 
@@ -400,10 +404,10 @@ def test_commands_go_with_their_thread_unless_somebody_waits_for_an_answer(yard,
     with yard.store.write() as tx:
         add_command(tx, row)
     past(yard)
-    swept = yard.gc()[Kind.INBOX]
+    swept = yard.gc()[GcKind.INBOX]
     with yard.store.read() as tx:
         assert (find_command(tx, key) is not None) is row.open
-    assert reasons(swept).get("octo/stable#7") == (Why.COMMANDED if row.open else None)
+    assert reasons(swept).get("octo/stable#7") == (KeepReason.COMMANDED if row.open else None)
 
 
 def test_the_operations_issue_stays_even_when_it_is_closed(yard):
@@ -413,7 +417,7 @@ def test_the_operations_issue_stays_even_when_it_is_closed(yard):
     yard.issue(7)
     yard.event(7)
     past(yard)
-    assert reasons(yard.gc()[Kind.INBOX])["octo/stable#7"] is Why.OPERATIONS
+    assert reasons(yard.gc()[GcKind.INBOX])["octo/stable#7"] is KeepReason.OPERATIONS
 
 
 def test_what_a_feed_may_show_again_stays(yard):
@@ -423,16 +427,16 @@ def test_what_a_feed_may_show_again_stays(yard):
     at_that_time = yard.now()
     past(yard)
     yard.cursor(Surface.REPO_REVIEW_COMMENTS, at_that_time)
-    assert reasons(yard.gc(Kind.INBOX)[Kind.INBOX])["octo/stable#7"] is Why.SHOWN_AGAIN
+    assert reasons(yard.gc(GcKind.INBOX)[GcKind.INBOX])["octo/stable#7"] is KeepReason.SHOWN_AGAIN
     yard.cursor(Surface.REPO_REVIEW_COMMENTS)
-    assert names(yard.gc(Kind.INBOX)[Kind.INBOX]) == ["octo/stable#7"]
+    assert names(yard.gc(GcKind.INBOX)[GcKind.INBOX]) == ["octo/stable#7"]
 
 
 def test_a_feed_that_was_never_read_to_its_end_keeps_everything(yard):
     yard.issue(7)
     past(yard)
     yard.cursor(Surface.REPO_ISSUES, complete=False)
-    assert not yard.gc(Kind.INBOX)[Kind.INBOX].gone
+    assert not yard.gc(GcKind.INBOX)[GcKind.INBOX].gone
 
 
 def test_a_clock_of_ours_that_runs_ahead_loses_nothing_that_github_shows_again(yard):
@@ -440,7 +444,7 @@ def test_a_clock_of_ours_that_runs_ahead_loses_nothing_that_github_shows_again(y
     yard.issue(7)
     yard.cursors("2999-01-01T00:00:00Z")
     yard.age(400)
-    assert not yard.gc(Kind.INBOX)[Kind.INBOX].gone
+    assert not yard.gc(GcKind.INBOX)[GcKind.INBOX].gone
     assert threads(yard) == [7]
 
 
@@ -456,12 +460,12 @@ def test_no_reading_after_a_gc_shows_what_went(yard):
             tuple(row)
             for row in tx.constant("SELECT scope_number, max(updated_at) FROM inbox GROUP BY 1")
         )
-    gone = {int(name.rpartition("#")[2]) for name in names(yard.gc(Kind.INBOX)[Kind.INBOX])}
+    gone = {int(name.rpartition("#")[2]) for name in names(yard.gc(GcKind.INBOX)[GcKind.INBOX])}
     assert 20 < len(gone) < 40
     for back in (False, True):
         cursor = yard.cursor(Surface.REPO_ISSUES, "2999-01-01T00:00:00Z" if back else "")
-        begins = since(start(cursor, yard.clock.now(), Window()), Window())
-        assert all(parse_stamp(shown[number]) < begins for number in gone)
+        begins = read_since(start_cursor(cursor, yard.clock.now(), PollWindow()), PollWindow())
+        assert all(parse_timestamp(shown[number]) < begins for number in gone)
 
 
 # The outbox
@@ -476,7 +480,7 @@ def test_settled_writes_go_but_for_what_says_which_comments_are_ours(yard):
     yard.sent("label-1", 0, kind="create_label")
     yard.sent("failed", 7, state=WriteState.FAILED)
     yard.age()
-    swept = yard.gc()[Kind.OUTBOX]
+    swept = yard.gc()[GcKind.OUTBOX]
     assert len(swept.gone) == 6
     with yard.store.read() as tx:
         left = tx.constant("SELECT token, payload FROM outbox ORDER BY sequence").all()
@@ -487,8 +491,8 @@ def test_settled_writes_go_but_for_what_says_which_comments_are_ours(yard):
         ("failed", "{}"),
     ]
     assert set(tokens) == {"status:t1:2", "reply-1", "failed"}
-    again = yard.gc()[Kind.OUTBOX]
-    assert not again.gone and set(reasons(again).values()) == {Why.OURS}
+    again = yard.gc()[GcKind.OUTBOX]
+    assert not again.gone and set(reasons(again).values()) == {KeepReason.OURS}
 
 
 def test_our_own_comment_is_no_news_after_its_text_is_forgotten(yard):
@@ -498,17 +502,17 @@ def test_our_own_comment_is_no_news_after_its_text_is_forgotten(yard):
     yard.age()
     yard.gc()
     items = [
-        _comment(50, marked("Edited by somebody.", "status:t1:1")),
+        _comment(50, add_marker("Edited by somebody.", "status:t1:1")),
         _comment(50, "Edited, and the marker is gone."),
-        _comment(51, marked("It was made after all.", "failed")),
+        _comment(51, add_marker("It was made after all.", "failed")),
     ]
     with yard.store.write("outbox") as tx:
-        found = ingest(tx, HERE, "hostler-bot", items, ignore)
+        found = ingest_items(tx, HERE, "hostler-bot", items, ignore_settled)
         assert (found.new, found.ours) == (0, 3)
         assert pending_inbox_rows(tx, HERE) == []
         assert find_write(tx, HERE, "failed").state is WriteState.SENT
-        pasted = _comment(52, marked("Pasted.", "status:t1:1"))
-        assert ingest(tx, HERE, "hostler-bot", [pasted], ignore).new == 1
+        pasted = _comment(52, add_marker("Pasted.", "status:t1:1"))
+        assert ingest_items(tx, HERE, "hostler-bot", [pasted], ignore_settled).new == 1
 
 
 def _comment(number, body):
@@ -533,13 +537,13 @@ def test_why_writes_stay(yard):
     yard.sent(f"pull:{by_hand.id}:0", 0, kind="open_pull")
     yard.age()
     yard.sent("young", 9, kind="label")
-    swept = yard.gc()[Kind.OUTBOX]
+    swept = yard.gc()[GcKind.OUTBOX]
     assert not swept.gone
     assert {name.split()[1]: why for name, why in reasons(swept).items()} == {
-        "status:t1:1": Why.UNFINISHED,
-        "queued": Why.UNSENT,
-        "first": Why.UNSENT,
-        f"pull:{by_hand.id}:0": Why.UNFINISHED,
+        "status:t1:1": KeepReason.UNFINISHED,
+        "queued": KeepReason.UNSENT,
+        "first": KeepReason.UNSENT,
+        f"pull:{by_hand.id}:0": KeepReason.UNFINISHED,
     }
 
 

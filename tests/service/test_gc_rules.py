@@ -10,28 +10,27 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as some
 
-from hostler.forge.feeds.cursors import Window, since, start
-from hostler.intake.deciding import decide
-from hostler.intake.effects import Begin, Known
-from hostler.intake.people import Watch
-from hostler.intake.signals import IssueSeen
-from hostler.model import PollCursor, RepoName, Surface, stamp
-from hostler.service.gc.report import Found, Kind, Swept
+from hostler.forge.github.polling.cursors import PollWindow, read_since, start_cursor
+from hostler.intake.decisions import decide
+from hostler.intake.model import IssueEvent, StartTask, ThreadState
+from hostler.intake.repo_policy import RepoPolicy
+from hostler.model import PollCursor, RepoName, Surface, format_timestamp
+from hostler.service.gc.context import GcItem, GcKind, GcResult
 from hostler.service.gc.rules import (
     NEVER,
     CheckoutFacts,
-    Issue,
+    IssueStatus,
+    KeepReason,
     MirrorFacts,
     RunFacts,
     TaskFacts,
     ThreadFacts,
-    Why,
     WriteFacts,
-    before,
-    floor,
+    age_limit,
+    classify_issue,
+    earliest_replay,
+    is_expired_log,
     is_old,
-    is_past_log,
-    issue_of,
     judge_bus,
     judge_checkout,
     judge_family,
@@ -40,18 +39,18 @@ from hostler.service.gc.rules import (
     judge_task,
     judge_thread,
     judge_write,
-    keeps_row,
+    must_keep_row,
 )
 from hostler.store.inbox import InboxRow
 from hostler.store.runs import RunState
 from hostler.store.tasks import OVER, TaskState
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
-LIMIT = before(NOW, 30)
-OLD, YOUNG = stamp(NOW - timedelta(days=31)), stamp(NOW - timedelta(days=29))
+LIMIT = age_limit(NOW, 30)
+OLD, YOUNG = format_timestamp(NOW - timedelta(days=31)), format_timestamp(NOW - timedelta(days=29))
 
 moments = some.datetimes(datetime(2025, 1, 1), datetime(2027, 1, 1), timezones=some.just(UTC)).map(
-    stamp
+    format_timestamp
 )
 stamps = some.lists(some.none() | moments, max_size=3).map(tuple)
 states = some.sampled_from(TaskState)
@@ -71,7 +70,7 @@ tasks = some.builds(
     truths,
     truths,
     truths,
-    some.sampled_from(Issue),
+    some.sampled_from(IssueStatus),
 )
 mirrors = some.builds(MirrorFacts, truths, truths, moments, truths, truths, truths, truths)
 KINDS = ("issue", "issue_comment", "review_comment", "pull", "review")
@@ -134,7 +133,7 @@ def test_families_go_whole_and_only_if_each_of_them_may(family):
         if why is None:
             assert one.state in OVER and not young(one.stamps)
             assert not (one.open_run or one.checkout or one.open_pull or one.unsent or one.named)
-            assert one.issue in (Issue.NONE, Issue.AT_REST)
+            assert one.issue in (IssueStatus.NONE, IssueStatus.AT_REST)
             assert not one.words or one.state is TaskState.DONE
 
 
@@ -161,12 +160,12 @@ def test_no_write_goes_that_is_open_needed_young_or_of_an_unfinished_task(write)
     if judge_write(write, LIMIT) is None:
         assert write.settled and not write.needed and not young(write.stamps)
         assert all(state in OVER for state in write.tasks)
-        assert not (keeps_row(write) and write.bare)
+        assert not (must_keep_row(write) and write.bare)
 
 
 @given(writes)
 def test_what_says_which_comment_is_ours_keeps_its_row(write):
-    assert keeps_row(write) == (write.speaks and not write.superseded)
+    assert must_keep_row(write) == (write.speaks and not write.superseded)
 
 
 @given(states)
@@ -177,7 +176,7 @@ def test_old_files_of_a_bus_stay_while_its_task_is_not_over(state):
 
 @given(some.dates(date(2024, 1, 1), date(2028, 1, 1)), some.integers(1, 400), some.integers(1, 400))
 def test_logs_go_beyond_both_the_age_and_the_retention(day, days, retention):
-    if is_past_log(day, NOW.date(), days, retention):
+    if is_expired_log(day, NOW.date(), days, retention):
         assert NOW.date() - day > timedelta(days=max(days, retention))
     else:
         assert NOW.date() - day <= timedelta(days=max(days, retention))
@@ -195,12 +194,12 @@ FINE_WRITE = WriteFacts(True, (OLD,))
     ("change", "why"),
     [
         ({}, None),
-        ({"locked": True}, Why.LIVE),
-        ({"state": RunState.FINISHING}, Why.LIVE),
-        ({"task": TaskState.QUEUED}, Why.UNFINISHED),
+        ({"locked": True}, KeepReason.LIVE),
+        ({"state": RunState.FINISHING}, KeepReason.LIVE),
+        ({"task": TaskState.QUEUED}, KeepReason.UNFINISHED),
         ({"task": None}, None),
-        ({"stamps": (OLD, YOUNG)}, Why.YOUNG),
-        ({"newest": True}, Why.NEWEST),
+        ({"stamps": (OLD, YOUNG)}, KeepReason.YOUNG),
+        ({"newest": True}, KeepReason.NEWEST),
     ],
 )
 def test_reasons_of_runs(change, why):
@@ -211,12 +210,12 @@ def test_reasons_of_runs(change, why):
     ("change", "why"),
     [
         ({}, None),
-        ({"lost": ("file",)}, Why.DIRTY),
-        ({"lost": None}, Why.DIRTY),
-        ({"task": None}, Why.STRANGE),
-        ({"open_run": True}, Why.LIVE),
-        ({"task": TaskState.PARKED}, Why.UNFINISHED),
-        ({"stamps": (YOUNG,)}, Why.YOUNG),
+        ({"lost": ("file",)}, KeepReason.DIRTY),
+        ({"lost": None}, KeepReason.DIRTY),
+        ({"task": None}, KeepReason.STRANGE),
+        ({"open_run": True}, KeepReason.LIVE),
+        ({"task": TaskState.PARKED}, KeepReason.UNFINISHED),
+        ({"stamps": (YOUNG,)}, KeepReason.YOUNG),
     ],
 )
 def test_reasons_of_checkouts(change, why):
@@ -227,18 +226,18 @@ def test_reasons_of_checkouts(change, why):
     ("change", "why"),
     [
         ({}, None),
-        ({"open_run": True}, Why.LIVE),
-        ({"state": TaskState.NEEDS_INPUT}, Why.UNFINISHED),
-        ({"stamps": (YOUNG,)}, Why.YOUNG),
-        ({"checkout": True}, Why.CHECKOUT),
-        ({"open_pull": True}, Why.PULL),
-        ({"unsent": True}, Why.UNSENT),
-        ({"words": True}, Why.WORDS),
+        ({"open_run": True}, KeepReason.LIVE),
+        ({"state": TaskState.NEEDS_INPUT}, KeepReason.UNFINISHED),
+        ({"stamps": (YOUNG,)}, KeepReason.YOUNG),
+        ({"checkout": True}, KeepReason.CHECKOUT),
+        ({"open_pull": True}, KeepReason.PULL),
+        ({"unsent": True}, KeepReason.UNSENT),
+        ({"words": True}, KeepReason.WORDS),
         ({"words": True, "state": TaskState.DONE}, None),
-        ({"named": True}, Why.NAMED),
-        ({"issue": Issue.OPEN}, Why.OPEN_ISSUE),
-        ({"issue": Issue.MAY_BEGIN}, Why.BEGUN_ANEW),
-        ({"issue": Issue.AT_REST}, None),
+        ({"named": True}, KeepReason.NAMED),
+        ({"issue": IssueStatus.OPEN}, KeepReason.OPEN_ISSUE),
+        ({"issue": IssueStatus.MAY_BEGIN}, KeepReason.BEGUN_ANEW),
+        ({"issue": IssueStatus.AT_REST}, None),
     ],
 )
 def test_reasons_of_tasks(change, why):
@@ -249,13 +248,13 @@ def test_reasons_of_tasks(change, why):
     ("change", "why"),
     [
         ({}, None),
-        ({"watched": True}, Why.WATCHED),
-        ({"changed": YOUNG}, Why.YOUNG),
-        ({"unfinished": True}, Why.UNFINISHED),
-        ({"borrowed": True}, Why.BORROWED),
-        ({"keeps": True}, Why.KEPT_WORK),
-        ({"service": True}, Why.SERVICE),
-        ({"busy": True}, Why.BUSY),
+        ({"watched": True}, KeepReason.WATCHED),
+        ({"changed": YOUNG}, KeepReason.YOUNG),
+        ({"unfinished": True}, KeepReason.UNFINISHED),
+        ({"borrowed": True}, KeepReason.BORROWED),
+        ({"keeps": True}, KeepReason.KEPT_WORK),
+        ({"service": True}, KeepReason.SERVICE),
+        ({"busy": True}, KeepReason.BUSY),
     ],
 )
 def test_reasons_of_mirrors(change, why):
@@ -266,21 +265,21 @@ def test_reasons_of_mirrors(change, why):
     ("change", "why"),
     [
         ({}, None),
-        ({"stamps": (YOUNG,)}, Why.YOUNG),
-        ({"pending": True}, Why.PENDING),
-        ({"commanded": True}, Why.COMMANDED),
-        ({"operations": True}, Why.OPERATIONS),
-        ({"tasks": (TaskState.DONE, TaskState.QUEUED)}, Why.UNFINISHED),
-        ({"tasks": (TaskState.STOPPED,)}, Why.AGAIN),
-        ({"tasks": (TaskState.FAILED,)}, Why.AGAIN),
+        ({"stamps": (YOUNG,)}, KeepReason.YOUNG),
+        ({"pending": True}, KeepReason.PENDING),
+        ({"commanded": True}, KeepReason.COMMANDED),
+        ({"operations": True}, KeepReason.OPERATIONS),
+        ({"tasks": (TaskState.DONE, TaskState.QUEUED)}, KeepReason.UNFINISHED),
+        ({"tasks": (TaskState.STOPPED,)}, KeepReason.AGAIN),
+        ({"tasks": (TaskState.FAILED,)}, KeepReason.AGAIN),
         ({"tasks": (TaskState.DONE,), "words": True}, None),
-        ({"words": True}, Why.WORDS),
-        ({"watched_pull": True}, Why.PULL),
-        ({"open": True}, Why.OPEN_THREAD),
+        ({"words": True}, KeepReason.WORDS),
+        ({"watched_pull": True}, KeepReason.PULL),
+        ({"open": True}, KeepReason.OPEN_THREAD),
         ({"open": False}, None),
-        ({"shown": {"issue": OLD, "review_comment": OLD}}, Why.SHOWN_AGAIN),
-        ({"shown": {"something": OLD}}, Why.SHOWN_AGAIN),
-        ({"shown": {"issue": YOUNG}}, Why.SHOWN_AGAIN),
+        ({"shown": {"issue": OLD, "review_comment": OLD}}, KeepReason.SHOWN_AGAIN),
+        ({"shown": {"something": OLD}}, KeepReason.SHOWN_AGAIN),
+        ({"shown": {"issue": YOUNG}}, KeepReason.SHOWN_AGAIN),
         ({"shown": {"pull": OLD, "review": OLD}}, None),
     ],
 )
@@ -292,13 +291,13 @@ def test_reasons_of_threads(change, why):
     ("change", "why"),
     [
         ({}, None),
-        ({"settled": False}, Why.UNSENT),
-        ({"needed": True}, Why.UNSENT),
-        ({"tasks": (TaskState.RUNNING,)}, Why.UNFINISHED),
+        ({"settled": False}, KeepReason.UNSENT),
+        ({"needed": True}, KeepReason.UNSENT),
+        ({"tasks": (TaskState.RUNNING,)}, KeepReason.UNFINISHED),
         ({"tasks": (TaskState.FAILED,)}, None),
-        ({"stamps": (YOUNG,)}, Why.YOUNG),
+        ({"stamps": (YOUNG,)}, KeepReason.YOUNG),
         ({"speaks": True}, None),
-        ({"speaks": True, "bare": True}, Why.OURS),
+        ({"speaks": True, "bare": True}, KeepReason.OURS),
         ({"speaks": True, "bare": True, "superseded": True}, None),
     ],
 )
@@ -308,7 +307,7 @@ def test_reasons_of_writes(change, why):
 
 days = some.datetimes(datetime(2026, 1, 1), datetime(2026, 12, 1), timezones=some.just(UTC))
 spans = some.timedeltas(timedelta(0), timedelta(days=3))
-windows = some.builds(Window, spans, spans, spans)
+windows = some.builds(PollWindow, spans, spans, spans)
 
 
 def cursor_at(moment: str, *, complete: bool = True) -> PollCursor:
@@ -316,69 +315,69 @@ def cursor_at(moment: str, *, complete: bool = True) -> PollCursor:
 
 
 @given(days, days, days, some.timedeltas(timedelta(0), timedelta(days=3)), windows)
-@example(NOW + timedelta(days=9), NOW, NOW, timedelta(0), Window())
-@example(NOW, NOW, NOW + timedelta(days=9), timedelta(0), Window())
-@example(NOW, NOW + timedelta(days=9), NOW, timedelta(days=9), Window())
+@example(NOW + timedelta(days=9), NOW, NOW, timedelta(0), PollWindow())
+@example(NOW, NOW, NOW + timedelta(days=9), timedelta(0), PollWindow())
+@example(NOW, NOW + timedelta(days=9), NOW, timedelta(days=9), PollWindow())
 def test_no_later_reading_begins_before_the_floor(cursor, newest, ours, later, window):
     """Whatever our clock says, and whether the cursor is believed or set back."""
-    found = cursor_at(stamp(cursor))
-    low = floor(found, stamp(newest), ours, window)
+    found = cursor_at(format_timestamp(cursor))
+    low = earliest_replay(found, format_timestamp(newest), ours, window)
     github = newest + later  # What was shown, was shown in the past of every later reading.
-    begins = since(start(found, github, window), window)
-    assert low <= stamp(begins)
+    begins = read_since(start_cursor(found, github, window), window)
+    assert low <= format_timestamp(begins)
 
 
 @given(days, days, some.sampled_from(["", "yesterday", "2026-01-01"]))
 def test_without_a_cursor_to_go_by_everything_stays(newest, ours, wrong):
-    shown = stamp(newest)
-    assert floor(None, shown, ours, Window()) == NEVER
-    assert floor(cursor_at(shown, complete=False), shown, ours, Window()) == NEVER
-    assert floor(cursor_at(wrong), shown, ours, Window()) == NEVER
-    assert floor(cursor_at(shown), "", ours, Window()) == NEVER
+    shown = format_timestamp(newest)
+    assert earliest_replay(None, shown, ours, PollWindow()) == NEVER
+    assert earliest_replay(cursor_at(shown, complete=False), shown, ours, PollWindow()) == NEVER
+    assert earliest_replay(cursor_at(wrong), shown, ours, PollWindow()) == NEVER
+    assert earliest_replay(cursor_at(shown), "", ours, PollWindow()) == NEVER
 
 
 LABELS = ("agent:design", "agent:bugfix", "agent:small-job", "agent:ignore", "help", "Agent:Bugfix")
-WATCH = Watch(RepoName("octo", "stable"), "stable", frozenset({"alice"}))
+WATCH = RepoPolicy(RepoName("octo", "stable"), "stable", frozenset({"alice"}))
 
 
-def issue(author: str, labels: frozenset[str], *, is_open: bool = False) -> IssueSeen:
+def issue(author: str, labels: frozenset[str], *, is_open: bool = False) -> IssueEvent:
     row = InboxRow("octo/stable", "k", "issue", 7, 70, author, OLD, json.dumps({}))
-    return IssueSeen(row, "Title", "Body", labels, is_open, is_pull=False)
+    return IssueEvent(row, "Title", "Body", labels, is_open, is_pull=False)
 
 
 @given(some.sampled_from(["alice", "Alice", "eve"]), some.frozensets(some.sampled_from(LABELS)))
 def test_an_issue_at_rest_begins_nothing_when_it_is_reopened(author, labels):
     seen = issue(author, labels)
     reopened = replace(seen, is_open=True)
-    assert issue_of(reopened, WATCH) is Issue.OPEN
-    rests = issue_of(seen, WATCH) is Issue.AT_REST
+    assert classify_issue(reopened, WATCH) is IssueStatus.OPEN
+    rests = classify_issue(seen, WATCH) is IssueStatus.AT_REST
     labelled_by_anybody = dict.fromkeys(labels, "alice")
-    decision = decide(reopened, Known(labellers=labelled_by_anybody), WATCH)
-    begins = any(isinstance(effect, Begin) for effect in decision.effects)
+    decision = decide(reopened, ThreadState(labellers=labelled_by_anybody), WATCH)
+    begins = any(isinstance(effect, StartTask) for effect in decision.effects)
     assert rests is not begins
-    assert issue_of(seen, None) is Issue.AT_REST
+    assert classify_issue(seen, None) is IssueStatus.AT_REST
 
 
 def test_an_issue_of_which_nothing_is_known_may_begin_unless_nobody_listens():
-    assert issue_of(None, WATCH) is Issue.MAY_BEGIN
-    assert issue_of(None, None) is Issue.AT_REST
+    assert classify_issue(None, WATCH) is IssueStatus.MAY_BEGIN
+    assert classify_issue(None, None) is IssueStatus.AT_REST
 
 
-@given(some.lists(some.none() | some.sampled_from(Why), max_size=20))
+@given(some.lists(some.none() | some.sampled_from(KeepReason), max_size=20))
 def test_everything_found_is_gone_kept_or_too_young_to_tell(reasons):
-    swept = Swept(Kind.RUNS)
-    swept.add([Found(str(n), 1, why) for n, why in enumerate(reasons)])
+    swept = GcResult(GcKind.RUNS)
+    swept.add([GcItem(str(n), 1, why) for n, why in enumerate(reasons)])
     assert len(swept.gone) == swept.size == reasons.count(None)
-    assert len(swept.kept) == len(reasons) - reasons.count(None) - reasons.count(Why.YOUNG)
+    assert len(swept.kept) == len(reasons) - reasons.count(None) - reasons.count(KeepReason.YOUNG)
     assert sum(swept.reasons().values()) == len(swept.kept)
-    assert swept.refused is (Why.REFUSED in reasons)
+    assert swept.refused is (KeepReason.REFUSED in reasons)
 
 
 def test_every_reason_can_be_the_one():
     """No reason is left that nothing gives; two come from elsewhere."""
-    told = {Why.FAMILY, Why.REFUSED}
+    told = {KeepReason.FAMILY, KeepReason.REFUSED}
     told |= {why for one in _tables() for _, why in one if why is not None}
-    assert told == set(Why)
+    assert told == set(KeepReason)
 
 
 def _tables():

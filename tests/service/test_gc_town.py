@@ -11,7 +11,9 @@ import pytest
 from service_town import ALICE, BOB, PLAY, REPO, Service, Town
 
 from hostler.clock import SystemClock
-from hostler.service.gc import Kind, Swept, Why, collect, premises
+from hostler.service.gc.collector import collect_garbage
+from hostler.service.gc.context import GcKind, GcResult, build_gc_context
+from hostler.service.gc.rules import KeepReason
 from hostler.store import open_store
 from hostler.store.runs import live_runs
 from hostler.store.tasks import Task, TaskState
@@ -67,10 +69,10 @@ class Times:
             service.until(lambda seen=seen: self.heard > seen, "a look")
         service.rested()
 
-    def gc(self, *kinds: Kind) -> dict[Kind, Swept]:
+    def gc(self, *kinds: GcKind) -> dict[GcKind, GcResult]:
         with closing(open_store(self.town.home, clock=self.clock)) as store:
-            at = premises(self.town.home, self.town.settings(), store, 30)
-            return {swept.kind: swept for swept in collect(at, kinds or tuple(Kind))}
+            at = build_gc_context(self.town.home, self.town.settings(), store, 30)
+            return {swept.kind: swept for swept in collect_garbage(at, kinds or tuple(GcKind))}
 
     def done(self, service: Service, title: str = "Notes") -> Task:
         """An issue all the way to its merge, with words on it and on its pull request."""
@@ -116,11 +118,11 @@ def everything_said(town: Town, *numbers: int) -> list[list[str]]:
     return [[comment["body"] for comment in alice.comments(number)] for number in numbers]
 
 
-def names(swept: Swept) -> list[str]:
+def names(swept: GcResult) -> list[str]:
     return [one.name for one in swept.gone]
 
 
-def reasons(swept: Swept) -> dict[str, Why | None]:
+def reasons(swept: GcResult) -> dict[str, KeepReason | None]:
     return {one.name: one.why for one in swept.kept}
 
 
@@ -139,9 +141,9 @@ def test_what_went_does_not_come_back(times):
         times.look(service)
         before = everything_said(town, issue, pull), [task.id for task in service.all_tasks()]
         found = times.gc()
-        assert {f"{REPO}#{issue}", f"{REPO}#{pull}"} <= set(names(found[Kind.INBOX]))
-        assert found[Kind.OUTBOX].gone and names(found[Kind.RUNS])
-        assert reasons(found[Kind.TASKS]) == {old.id: Why.BEGUN_ANEW}
+        assert {f"{REPO}#{issue}", f"{REPO}#{pull}"} <= set(names(found[GcKind.INBOX]))
+        assert found[GcKind.OUTBOX].gone and names(found[GcKind.RUNS])
+        assert reasons(found[GcKind.TASKS]) == {old.id: KeepReason.BEGUN_ANEW}
         assert new.id not in {name for swept in found.values() for name in names(swept)}
 
         times.look(service)
@@ -175,7 +177,7 @@ def test_a_task_whose_label_was_taken_off_is_forgotten_and_not_begun_anew(times)
     times.pass_by()
     with times.service() as service:
         found = times.gc()
-        assert names(found[Kind.TASKS]) == [task.id]
+        assert names(found[GcKind.TASKS]) == [task.id]
         assert not (town.home / "projects" / "stable" / "tasks" / task.id).exists()
         times.look(service)
         assert service.all_tasks() == []
@@ -206,10 +208,10 @@ def test_an_agent_at_work_is_not_disturbed(times):
         times.pass_by()
         for _ in range(3):
             found = times.gc()
-        assert reasons(found[Kind.RUNS])[run.run] is Why.LIVE
-        assert reasons(found[Kind.TASKS])[run.task_id] is Why.LIVE
-        assert reasons(found[Kind.CHECKOUTS]) == {f"stable/{run.task_id}": Why.LIVE}
-        assert reasons(found[Kind.MIRRORS]) == {REPO: Why.WATCHED}
+        assert reasons(found[GcKind.RUNS])[run.run] is KeepReason.LIVE
+        assert reasons(found[GcKind.TASKS])[run.task_id] is KeepReason.LIVE
+        assert reasons(found[GcKind.CHECKOUTS]) == {f"stable/{run.task_id}": KeepReason.LIVE}
+        assert reasons(found[GcKind.MIRRORS]) == {REPO: KeepReason.WATCHED}
         assert (folder / "stdout").exists()
         assert _live(service, "running") == [run]
         assert service.task(done.number).id == done.id

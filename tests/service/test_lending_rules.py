@@ -10,10 +10,16 @@ from types import SimpleNamespace
 import pytest
 
 from hostler.clock import FakeClock
-from hostler.governor import Policy
-from hostler.planner import DependencyCycle
-from hostler.service import lending
-from hostler.service.lending import STANDSTILL_SECONDS, Lender, WaitOver, at_rest, wait_for
+from hostler.governor.policy import Policy
+from hostler.planner.dependencies import DependencyCycle
+from hostler.service.scheduling import task_waits
+from hostler.service.scheduling.task_waits import (
+    MAX_STANDSTILL_SECONDS,
+    ReleasedSlot,
+    WaitOver,
+    find_enough_settled,
+    wait_for_tasks,
+)
 from hostler.store.runs import Run, RunState
 from hostler.store.tasks import Flow, Task, TaskState
 
@@ -32,7 +38,7 @@ class Yard:
         self.events = iter(())
         self.lendable = True
         for name, answer in {
-            "rested": lambda tx, names: [
+            "find_settled": lambda tx, names: [
                 SimpleNamespace(task=SimpleNamespace(id=one)) for one in names if one in self.rested
             ],
             "find_run": lambda tx, name: self.run if name == "r1" else None,
@@ -40,16 +46,16 @@ class Yard:
             "lend_lease": lambda tx, name, policy: self.leases.append((name, policy)),
             "want_back": lambda tx, name: self._want_back(name),
             "live_runs": lambda tx: [self.run, *self.others],
-            "graph_of": lambda tx, names: self.graph,
-            "graph_with": lambda tx, names, waits: self.ways,
-            "waits_of": lambda runs: {},
+            "read_graph": lambda tx, names: self.graph,
+            "_build_wait_graph": lambda tx, names, waits: self.ways,
+            "read_waits": lambda runs: {},
             "ancestors": lambda tx, one: ["top"],
             "require_task": lambda tx, name: replace(ME, id=name),
-            "belongs": lambda tx, one, wanted: one.id in wanted,
-            "look_around": lambda: SimpleNamespace(holder=self.holder),
+            "is_in_tree": lambda tx, one, wanted: one.id in wanted,
+            "read_host": lambda: SimpleNamespace(holder=self.holder),
         }.items():
-            monkeypatch.setattr(lending, name, answer)
-        monkeypatch.setattr(lending, "asdict", lambda holder: {"pid": 7})
+            monkeypatch.setattr(task_waits, name, answer)
+        monkeypatch.setattr(task_waits, "asdict", lambda holder: {"pid": 7})
         self.holder = object()
 
     def _lend(self, tx, name, by):
@@ -82,7 +88,7 @@ class Yard:
         self.clock.advance(seconds or 0.0)
 
     def wait(self, *names, run="r1", **more):
-        return wait_for(self, self.clock, names, run, tell=self.told.append, **more)
+        return wait_for_tasks(self, self.clock, names, run, tell=self.told.append, **more)
 
     def rest(self, *names):
         return lambda: self.rested.update(names)
@@ -91,7 +97,7 @@ class Yard:
         self.run = replace(self.run, lent_at=None)
 
     def lender(self, run="r1", names=("a",)):
-        return Lender(self, self.clock, run, names, names)
+        return ReleasedSlot(self, self.clock, run, names, names)
 
 
 @pytest.fixture
@@ -111,8 +117,10 @@ def test_what_rests_already_is_not_waited_for(yard):
 
 def test_all_or_any_of_them_are_to_rest(yard):
     yard.rested = {"a"}
-    assert at_rest(yard, ["a", "b"]) is None
-    assert ids(at_rest(yard, ["a", "b"], any)) == ["a"] and ids(at_rest(yard, ["a"])) == ["a"]
+    assert find_enough_settled(yard, ["a", "b"]) is None
+    assert ids(find_enough_settled(yard, ["a", "b"], any)) == ["a"] and ids(
+        find_enough_settled(yard, ["a"])
+    ) == ["a"]
 
 
 def test_a_wait_lends_the_place_and_has_it_again_before_it_returns(yard):
@@ -125,7 +133,7 @@ def test_a_wait_lends_the_place_and_has_it_again_before_it_returns(yard):
         "The place of this run is lent while it waits.",
         "Waiting for the place of this run.",
     ]
-    assert yard.waits == [(0, STANDSTILL_SECONDS), (1, None)] and STANDSTILL_SECONDS == 5.0
+    assert yard.waits == [(0, MAX_STANDSTILL_SECONDS), (1, None)] and MAX_STANDSTILL_SECONDS == 5.0
 
 
 def test_who_waits_for_any_of_several_is_held_up_by_none(yard):
@@ -150,7 +158,7 @@ def test_outside_of_a_run_nothing_is_lent(yard):
     assert not yard.lent and not yard.told and yard.waits == [(0, None)]
     yard.rested.clear()
     yard.events = iter([yard.rest("a")])
-    assert ids(wait_for(yard, yard.clock, ["a"])) == ["a"]
+    assert ids(wait_for_tasks(yard, yard.clock, ["a"])) == ["a"]
 
 
 def test_a_wait_ends_in_time_with_its_own_exit_code(yard):

@@ -15,9 +15,9 @@ from example_counts import examples
 from hostler.clock import FakeClock
 from hostler.config.settings import Notify, Settings
 from hostler.errors import HostlerError
-from hostler.service.notify import Notifier, Refused
-from hostler.service.notify.rules import MOST_ATTEMPTS
-from hostler.service.outgoing import Messengers
+from hostler.service.notifications.delivery import Refused
+from hostler.service.notifications.notifier import MAX_ATTEMPTS, Notifier
+from hostler.service.outbox_thread import SenderThreads
 from hostler.store.operator import NoticeState, count_notices
 from hostler.store.tasks import TaskState
 
@@ -112,7 +112,7 @@ class Calls(RuleBasedStateMachine):
         assert len(set(self.line.taken)) <= self.causes
         repeated = sum(count - 1 for count in Counter(self.line.taken).values())
         assert repeated <= self.deaths
-        assert all(count <= MOST_ATTEMPTS + self.deaths for count in self.line.attempts.values())
+        assert all(count <= MAX_ATTEMPTS + self.deaths for count in self.line.attempts.values())
 
 
 def test_calls_are_made_once():
@@ -148,7 +148,7 @@ def test_a_refusal_is_tried_again_when_it_is_due_and_then_given_up(yard):
         # Not before its time.
         service.look()
         yard.clock.advance(seconds)
-    assert line.attempts.total() == MOST_ATTEMPTS and told[-1] is NoticeState.FAILED
+    assert line.attempts.total() == MAX_ATTEMPTS and told[-1] is NoticeState.FAILED
     assert count(yard, NoticeState.FAILED) == 1 and service.look() is None
 
 
@@ -183,7 +183,7 @@ def test_the_thread_calls_when_it_is_woken_and_leaves_when_it_is_told(yard):
     told = yard.clock.wakeup()
     service = notifier(yard, line, told=lambda _: told.set())
     silent = Notifier(yard.store, Settings(), yard.clock, {}, send=line)
-    both = Messengers(service, silent)
+    both = SenderThreads(service, silent)
     both.start()
     both.wake()
     assert told.wait(None)

@@ -10,7 +10,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from hostler.service.notify import Address, Refused, post, shaped, signature_of
+from hostler.service.notifications.delivery import (
+    NotifyAddress,
+    Refused,
+    build_request,
+    post_notification,
+    sign_body,
+)
 from hostler.store.operator import Notice
 
 NOTICE = Notice("k", "blocked", "Blocked: Crash", "It is stuck.", created_at="now")
@@ -38,7 +44,7 @@ def listener(status: int = 200, **headers: str):
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield Address(f"http://127.0.0.1:{server.server_port}/hook/s3cret", "key"), arrived
+        yield NotifyAddress(f"http://127.0.0.1:{server.server_port}/hook/s3cret", "key"), arrived
     finally:
         server.shutdown()
         server.server_close()
@@ -47,10 +53,10 @@ def listener(status: int = 200, **headers: str):
 
 def test_a_call_arrives_whole_and_signed():
     with listener() as (address, arrived):
-        assert post(address, shaped(NOTICE, "generic", address.secret)) == 200
+        assert post_notification(address, build_request(NOTICE, "generic", address.secret)) == 200
     ((path, headers, body),) = arrived
     assert path == "/hook/s3cret" and json.loads(body)["title"] == "Blocked: Crash"
-    assert headers["X-Hostler-Signature-256"] == signature_of(body, "key")
+    assert headers["X-Hostler-Signature-256"] == sign_body(body, "key")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +64,7 @@ def test_a_call_arrives_whole_and_signed():
 )
 def test_a_refusal_says_whether_to_try_again(status, again):
     with listener(status, Retry_After="120") as (address, _), pytest.raises(Refused) as error:
-        post(address, shaped(NOTICE, "slack"))
+        post_notification(address, build_request(NOTICE, "slack"))
     assert error.value.again is again and error.value.after == 120
     assert "s3cret" not in " ".join(error.value.lines())
 
@@ -70,15 +76,15 @@ def test_nobody_is_sent_elsewhere(status):
         listener(status, Location=other.url) as (address, _),
         pytest.raises(Refused) as error,
     ):
-        post(address, shaped(NOTICE, "ntfy"))
+        post_notification(address, build_request(NOTICE, "ntfy"))
     assert elsewhere == [] and not error.value.again
 
 
 def test_no_connection_is_told_without_the_address():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        address = Address(f"http://127.0.0.1:{taken.getsockname()[1]}/s3cret")
+        address = NotifyAddress(f"http://127.0.0.1:{taken.getsockname()[1]}/s3cret")
         with pytest.raises(Refused) as error:
-            post(address, shaped(NOTICE, "generic"))
+            post_notification(address, build_request(NOTICE, "generic"))
     assert error.value.again and "s3cret" not in str(error.value)
     assert error.value.__cause__ is None

@@ -11,26 +11,31 @@ from intake_yard import BUGFIX, IGNORE
 from operator_bench import BOT, OLGA, STRANGER, Bench, bench
 
 from hostler.errors import ConfigError, StoreBusy, Unreachable
-from hostler.flows import settled
-from hostler.flows.operations import SCOPES, current_operation, finish_operation
-from hostler.forge import Plan, Poller, Tap
-from hostler.forge.markers import marked
+from hostler.forge.actions import add_marker
+from hostler.forge.github.polling.context import PollContext
+from hostler.forge.github.polling.poller import Poller, PollPlan
 from hostler.forge.port import ItemKind
-from hostler.intake.answering import reply_token
-from hostler.intake.operator import Verb, parse
-from hostler.service import operating
-from hostler.service.admission import GOVERNED
-from hostler.service.candidates import Gate, Held
-from hostler.service.operator_texts import why_text
-from hostler.service.presence import Presence
-from hostler.service.verbs import ASKING, CHANGING, LOOKING
-from hostler.service.why import TURN, Why
+from hostler.intake.operator_commands import reply_token
+from hostler.intake.operator_syntax import OperatorVerb, parse_command
+from hostler.service.context import Presence
+from hostler.service.operator_commands import executor
+from hostler.service.operator_commands.executor import (
+    GITHUB_COMMANDS,
+    READ_COMMANDS,
+    WRITE_COMMANDS,
+)
+from hostler.service.operator_commands.replies import render_why
+from hostler.service.scheduling.admission import GOVERNOR_GATES
+from hostler.service.scheduling.explain import TURN_GATE, Explanation
+from hostler.service.scheduling.gates import GateDenial, HomeGate
 from hostler.store.operator import ALL, CommandStatus, all_pauses, pause
 from hostler.store.pull_requests import PullStatus
 from hostler.store.tasks import TaskState
-from hostler.telemetry.logs import Logging
+from hostler.telemetry.logs import LogDestinations
 from hostler.telemetry.metrics import metrics
 from hostler.telemetry.names import OPERATOR_COMMANDS_APPLIED, OPERATOR_COMMANDS_SEEN
+from hostler.workflows.commands import RESTART_SCOPES, current_restart, finish_restart
+from hostler.workflows.effects import handle_settled_write
 
 SHA = "1" * 40
 
@@ -68,13 +73,13 @@ def outcome(yard: Bench) -> tuple[str, str]:
     (reply,) = [one for one in yard.replies() if one.token == reply_token(row.command_key)]
     assert (reply.number, reply.lane) == (row.thread_number, "operator")
     assert reply.body == f"@{row.actor}: {row.result}"
-    assert parse(reply.body) is None
+    assert parse_command(reply.body) is None
     return row.status, row.result
 
 
 def test_every_verb_is_carried_out_by_somebody():
-    verbs = [*LOOKING, *CHANGING, *ASKING]
-    assert sorted(verbs) == sorted(Verb)
+    verbs = [*READ_COMMANDS, *WRITE_COMMANDS, *GITHUB_COMMANDS]
+    assert sorted(verbs) == sorted(OperatorVerb)
     assert len(verbs) == len(set(verbs))
 
 
@@ -85,7 +90,7 @@ def test_help_lists_the_verbs(yard):
     yard.command(yard.operations, "/hostler help")
     status, text = outcome(yard)
     assert status == "applied"
-    assert all(f"/hostler {verb}" in text for verb in Verb)
+    assert all(f"/hostler {verb}" in text for verb in OperatorVerb)
 
 
 def test_status_tells_of_this_repository(yard):
@@ -114,11 +119,13 @@ def test_why_tells_what_holds_the_task_of_the_thread(yard):
     assert "Which one?" in outcome(yard)[1]
 
 
-@pytest.mark.parametrize("gate", [TURN, Gate.DISK, Gate.BUDGET, *sorted(GOVERNED)])
+@pytest.mark.parametrize(
+    "gate", [TURN_GATE, HomeGate.DISK, HomeGate.BUDGET, *sorted(GOVERNOR_GATES)]
+)
 def test_why_names_no_folder_sum_account_or_other_work_where_all_can_read_it(yard, gate):
     with_task(yard)
-    held = Held(gate, "secret:account has spent 12 USD in /home/ann.", "Ask /home/ann.")
-    text = why_text(Why(yard.task(), Presence(), waits=True, held=held))
+    held = GateDenial(gate, "secret:account has spent 12 USD in /home/ann.", "Ask /home/ann.")
+    text = render_why(Explanation(yard.task(), Presence(), waits=True, held=held))
     assert f"- gate: `{gate}`" in text
     assert not any(word in text for word in ("secret", "USD", "ann"))
 
@@ -233,9 +240,9 @@ def test_a_restart_is_asked_for_once_and_answered_when_it_is_over(yard):
     assert (first.status, yard.replies()) == (CommandStatus.WAITING, [])
     yard.command(yard.operations, "/hostler restart")
     assert outcome(yard) == ("failed", "A restart is already under way. Nothing was changed.")
-    with yard.store.write(*SCOPES) as tx:
-        assert current_operation(tx).command_key == first.command_key
-        finish_operation(tx, ok=True)
+    with yard.store.write(*RESTART_SCOPES) as tx:
+        assert current_restart(tx).command_key == first.command_key
+        finish_restart(tx, ok=True)
     yard.look()
     assert [one.body for one in yard.replies()][1:] == [f"@{OLGA}: Restarted."]
     yard.command(yard.operations, "/hostler restart")
@@ -293,8 +300,10 @@ def test_words_of_an_operator_beside_a_command_are_no_work(yard):
 @pytest.mark.parametrize("incremental", [True, False, "shadow"])
 def test_what_was_commanded_long_before_there_was_a_task_is_history(yard, incremental):
     """Also where threads are read whole each time."""
-    tap = Tap(yard.store, yard.hub, yard.name, settled=settled, scopes=("outbox", "tasks"))
-    yard.poller = Poller(tap, Plan(operations=yard.operations, incremental=incremental))
+    tap = PollContext(
+        yard.store, yard.hub, yard.name, settled=handle_settled_write, scopes=("outbox", "tasks")
+    )
+    yard.poller = Poller(tap, PollPlan(operations=yard.operations, incremental=incremental))
     number = yard.file("Crash", "ann")
     for text in ("/hostler restart", "/hostler pause"):
         yard.say(number, text, OLGA)
@@ -320,7 +329,7 @@ def test_trouble_of_the_service_is_not_told_in_its_words_where_all_can_read(yard
     def fail(*_):
         raise ConfigError(Path("/home/ann/governor.json"), [])
 
-    monkeypatch.setitem(LOOKING, Verb.WHY, fail)
+    monkeypatch.setitem(READ_COMMANDS, OperatorVerb.WHY, fail)
     yard.command(number, "/hostler why")
     status, text = outcome(yard)
     assert status == "failed" and "/home" not in text and "hostler doctor" in text
@@ -328,7 +337,9 @@ def test_trouble_of_the_service_is_not_told_in_its_words_where_all_can_read(yard
 
 def test_a_restart_that_was_only_asked_for_is_not_called_applied(yard):
     lines = StringIO()
-    yard.operator = operating.Operator(yard.post, Logging(yard.clock, None, terminal=lines).log)
+    yard.operator = executor.CommandExecutor(
+        yard.post, LogDestinations(yard.clock, None, terminal=lines).log
+    )
     yard.command(yard.operations, "/hostler restart")
     assert "operator_command_seen" in lines.getvalue()
     assert "operator_command_applied" not in lines.getvalue()
@@ -341,7 +352,7 @@ def test_bots_are_not_even_refused(yard, who):
 
 
 def test_what_we_wrote_is_no_command_even_with_an_operators_account(yard):
-    yard.command(with_task(yard), marked("/hostler stop", "lost-1"))
+    yard.command(with_task(yard), add_marker("/hostler stop", "lost-1"))
     assert (yard.rows(), yard.replies()) == ([], [])
 
 
@@ -405,7 +416,7 @@ def test_a_command_that_breaks_is_answered_and_keeps_no_other_one_back(yard, mon
     def broken(*_args):
         raise ZeroDivisionError
 
-    monkeypatch.setitem(operating.CHANGING, Verb.PAUSE, broken)
+    monkeypatch.setitem(executor.WRITE_COMMANDS, OperatorVerb.PAUSE, broken)
     before = metrics.value(OPERATOR_COMMANDS_APPLIED, verb="pause")
     yard.say(yard.operations, "/hostler pause", by=OLGA)
     yard.say(yard.operations, "/hostler status", by=OLGA)
@@ -448,7 +459,7 @@ def test_a_busy_database_leaves_the_command_for_the_next_look(yard, monkeypatch)
 
     yard.say(yard.operations, "/hostler pause", by=OLGA)
     with monkeypatch.context() as patch:
-        patch.setitem(operating.CHANGING, Verb.PAUSE, busy)
+        patch.setitem(executor.WRITE_COMMANDS, OperatorVerb.PAUSE, busy)
         with pytest.raises(StoreBusy):
             yard.look()
     assert [row.status for row in yard.rows()] == ["seen"]
@@ -458,7 +469,9 @@ def test_a_busy_database_leaves_the_command_for_the_next_look(yard, monkeypatch)
 
 def test_the_log_tells_of_every_command(yard):
     lines = StringIO()
-    yard.operator = operating.Operator(yard.post, Logging(yard.clock, None, terminal=lines).log)
+    yard.operator = executor.CommandExecutor(
+        yard.post, LogDestinations(yard.clock, None, terminal=lines).log
+    )
     for who, text in ((OLGA, "pause"), (OLGA, "stop"), (OLGA, "stop now"), (STRANGER, "stop")):
         yard.command(yard.operations, f"/hostler {text}", by=who)
     told = [line.split("operator_command_")[1].split()[0] for line in lines.getvalue().splitlines()]
@@ -483,11 +496,11 @@ def test_two_looks_at_once_carry_out_and_answer_a_command_once(yard, monkeypatch
     def overtaken(word):
         """Between reading the row and acting on it, the other look does all of it."""
         with monkeypatch.context() as patch:
-            patch.setattr(operating, "Verb", Verb)
-            operating.Operator(yard.post).obey()
-        return Verb(word)
+            patch.setattr(executor, "OperatorVerb", OperatorVerb)
+            executor.CommandExecutor(yard.post).obey()
+        return OperatorVerb(word)
 
-    monkeypatch.setattr(operating, "Verb", overtaken)
+    monkeypatch.setattr(executor, "OperatorVerb", overtaken)
     yard.look()
     assert outcome(yard)[0] == "applied"
     assert len(yard.replies()) == len(yard.rows()) == 1
@@ -496,5 +509,5 @@ def test_two_looks_at_once_carry_out_and_answer_a_command_once(yard, monkeypatch
 def test_an_idle_operator_reads_nothing(yard, monkeypatch):
     yard.operator.obey()
     with monkeypatch.context() as patch:
-        patch.setattr(operating, "commands_in", None)
+        patch.setattr(executor, "commands_in", None)
         assert yard.operator.obey() == []

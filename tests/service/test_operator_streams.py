@@ -17,10 +17,14 @@ from operator_bench import BOT, OLGA, STRANGER, Bench
 
 from hostler.clock import FakeClock
 from hostler.forge.port import ItemKind
-from hostler.intake.answering import reply_token
-from hostler.intake.noting import refusal_token
-from hostler.intake.operator import Asked, Verb, has_other_words, parse
-from hostler.service import operating
+from hostler.intake.operator_commands import refusal_token, reply_token
+from hostler.intake.operator_syntax import (
+    OperatorVerb,
+    ParsedCommand,
+    has_other_text,
+    parse_command,
+)
+from hostler.service.operator_commands import executor
 from hostler.store import Transaction
 from hostler.store.operator import CommandRow, CommandStatus
 
@@ -41,10 +45,10 @@ TEXTS = [
 PEOPLE = [OLGA, OLGA, OLGA, "ann", STRANGER, BOT]
 # What a command of each verb comes to here.
 ENDS = {
-    Verb.STATUS: CommandStatus.APPLIED,
-    Verb.PAUSE: CommandStatus.APPLIED,
-    Verb.UNPAUSE: CommandStatus.FAILED,
-    Verb.RETRY: CommandStatus.FAILED,
+    OperatorVerb.STATUS: CommandStatus.APPLIED,
+    OperatorVerb.PAUSE: CommandStatus.APPLIED,
+    OperatorVerb.UNPAUSE: CommandStatus.FAILED,
+    OperatorVerb.RETRY: CommandStatus.FAILED,
 }
 moves = st.lists(
     st.one_of(
@@ -148,7 +152,7 @@ class Stream:
         return {
             comment: said
             for comment, said in self.said.items()
-            if said[0] in self.heard and said[1] != BOT and parse(said[2]) is not None
+            if said[0] in self.heard and said[1] != BOT and parse_command(said[2]) is not None
         }
 
 
@@ -187,8 +191,8 @@ def play(played: list[tuple[Any, ...]]) -> None:
     """From an empty house to the end of a stream."""
     clock = FakeClock()
     with pytest.MonkeyPatch.context() as patch, database(clock) as store:
-        patch.setitem(operating.CHANGING, Verb.PAUSE, effect)
-        patch.setitem(operating.CHANGING, Verb.UNPAUSE, broken)
+        patch.setitem(executor.WRITE_COMMANDS, OperatorVerb.PAUSE, effect)
+        patch.setitem(executor.WRITE_COMMANDS, OperatorVerb.UNPAUSE, broken)
         stream = Stream(store, clock)
         for move in played:
             stream.play(move)
@@ -224,10 +228,10 @@ def check(stream: Stream) -> None:
 def check_end(row: CommandRow) -> None:
     if row.actor != OLGA or row.verb == "unknown":
         assert row.status is CommandStatus.REFUSED
-    elif row.verb == Verb.RESTART:
+    elif row.verb == OperatorVerb.RESTART:
         assert row.status in (CommandStatus.WAITING, CommandStatus.FAILED)
     else:
-        assert row.status is ENDS[Verb(row.verb)]
+        assert row.status is ENDS[OperatorVerb(row.verb)]
 
 
 def effects(stream: Stream) -> set[str]:
@@ -241,12 +245,12 @@ def check_words(stream: Stream) -> None:
     waiting = stream.bench.waiting(stream.bench.task())
     told = {int(key.split(":")[1]) for key in waiting}
     commands = set(stream.commands())
-    beside = {comment for comment in told & commands if has_other_words(stream.said[comment][2])}
+    beside = {comment for comment in told & commands if has_other_text(stream.said[comment][2])}
     assert told & commands == beside
     assert {stream.said[comment][1] for comment in told} <= {"ann"}
 
 
 def test_the_texts_are_what_they_are_meant_to_be():
-    asked = [parse(text) for text in TEXTS]
-    assert sum(isinstance(one, Asked) for one in asked) == 6
+    asked = [parse_command(text) for text in TEXTS]
+    assert sum(isinstance(one, ParsedCommand) for one in asked) == 6
     assert sum(one is None for one in asked) == 2

@@ -9,21 +9,21 @@ import pytest
 
 from hostler.clock import FakeClock
 from hostler.errors import GitHubPollingError, RateLimited, ServerFailed, Unreachable
-from hostler.forge.feeds.polling import Scanned
-from hostler.intake import Watch
+from hostler.forge.github.polling.poller import ScanResult
+from hostler.intake.repo_policy import RepoPolicy
 from hostler.model import RepoName
-from hostler.service.looking import Looked
-from hostler.service.orchestrator import (
-    LONGEST_PAUSE,
-    LONGEST_REFUSAL,
-    Look,
+from hostler.service.polling.orchestrator import (
+    MAX_BACK_OFF_SECONDS,
+    MAX_BUDGET_PAUSE_SECONDS,
+    FinishedPoll,
+    PollDeps,
+    PollSchedule,
     RepoOrchestrator,
-    Rhythm,
-    Staff,
-    backing_off,
-    cause_of,
-    own_pause,
+    back_off_seconds,
+    own_budget_pause,
+    poll_error_cause,
 )
+from hostler.service.polling.repo_poller import PollResult
 
 INTERVAL = 40.0
 DOWN = GitHubPollingError("alice/stable", "issues", ServerFailed("GET /x", 502))
@@ -32,10 +32,10 @@ DOWN = GitHubPollingError("alice/stable", "issues", ServerFailed("GET /x", 502))
 class Looker:
     """Polls as a test says: `result` is returned, or raised if it is an exception."""
 
-    watch = Watch(RepoName("alice", "stable"), "stable", frozenset())
+    watch = RepoPolicy(RepoName("alice", "stable"), "stable", frozenset())
 
     def __init__(self, clock, result=None, seconds=0.0, stretch=1.0):
-        self.clock, self.result, self.seconds = clock, result or Looked(), seconds
+        self.clock, self.result, self.seconds = clock, result or PollResult(), seconds
         self._stretch = stretch
 
     def look(self):
@@ -55,8 +55,12 @@ class Desk:
         self.clock, self.calls, self.futures, self.slow = FakeClock(), [], [], []
         self.clock.advance(1000.0)
         self.looker = Looker(self.clock, **looker)
-        staff = Staff(self, lambda: self.calls.append("wake"), lambda: self.calls.append("enqueue"))
-        self.repo = RepoOrchestrator(self.looker, rhythm or Rhythm(INTERVAL), staff, self.clock)
+        staff = PollDeps(
+            self, lambda: self.calls.append("wake"), lambda: self.calls.append("enqueue")
+        )
+        self.repo = RepoOrchestrator(
+            self.looker, rhythm or PollSchedule(INTERVAL), staff, self.clock
+        )
 
     def reap(self, project):
         self.calls.append(f"reap {project}")
@@ -158,7 +162,7 @@ def test_a_wish_brings_the_next_poll_forward_once():
 
 
 def test_by_turns_only_a_wish_begins_a_poll():
-    desk = Desk(Rhythm(INTERVAL, by_turns=True))
+    desk = Desk(PollSchedule(INTERVAL, by_turns=True))
     desk.clock.advance(10 * INTERVAL)
     desk.poll()
     assert "begin" not in desk.calls and desk.repo.seconds_left() is None
@@ -169,7 +173,7 @@ def test_by_turns_only_a_wish_begins_a_poll():
 
 
 def test_by_turns_a_repository_can_be_polled_again_at_once():
-    desk = Desk(Rhythm(INTERVAL, by_turns=True), seconds=5.0)
+    desk = Desk(PollSchedule(INTERVAL, by_turns=True), seconds=5.0)
     desk.repo.hasten()
     desk.whole_poll()
     assert desk.repo.can_look()
@@ -181,11 +185,11 @@ def test_what_is_due_just_now_waits_for_no_time_and_is_never_overdue_by_less_tha
     assert desk.whole_poll().lag == 0.0
     desk.clock.advance(INTERVAL + 5.0)
     assert desk.repo.seconds_left() == 0.0 and desk.repo.waiting() == 5.0
-    assert Look("stable", Looker.watch, None).lag == 0.0
+    assert FinishedPoll("stable", Looker.watch, None).lag == 0.0
 
 
 def test_by_turns_a_poll_is_late_from_its_call_on():
-    desk = Desk(Rhythm(INTERVAL, by_turns=True))
+    desk = Desk(PollSchedule(INTERVAL, by_turns=True))
     desk.repo.hasten()
     desk.whole_poll()
     desk.clock.advance(50.0)
@@ -229,7 +233,7 @@ def test_a_poll_that_took_more_than_five_seconds_is_slow_the_next_time(seconds, 
 
 
 def test_failed_polls_are_counted_and_made_later_each_time():
-    desk = Desk(result=Looked(error=DOWN))
+    desk = Desk(result=PollResult(error=DOWN))
     pauses, failures = [], []
     for _ in range(6):
         over = desk.whole_poll()
@@ -243,19 +247,19 @@ def test_failed_polls_are_counted_and_made_later_each_time():
 
 
 def test_one_good_poll_ends_the_count_of_failures():
-    desk = Desk(result=Looked(error=DOWN))
+    desk = Desk(result=PollResult(error=DOWN))
     desk.whole_poll()
     desk.clock.advance(INTERVAL)
-    desk.looker.result = Looked()
+    desk.looker.result = PollResult()
     desk.whole_poll()
     assert not desk.repo.unread and desk.repo.seconds_left() == INTERVAL
     desk.clock.advance(INTERVAL)
-    desk.looker.result = Looked(error=DOWN)
+    desk.looker.result = PollResult(error=DOWN)
     assert desk.whole_poll().failures == 1
 
 
 def test_a_poll_that_saw_a_part_is_repeated_after_one_interval_and_counts_as_failed():
-    partly = Looked(Scanned(error=DOWN), error=DOWN)
+    partly = PollResult(ScanResult(error=DOWN), error=DOWN)
     desk = Desk(result=partly)
     for number in (1, 2, 3):
         over = desk.whole_poll()
@@ -267,7 +271,7 @@ def test_a_poll_that_saw_a_part_is_repeated_after_one_interval_and_counts_as_fai
 
 
 def test_a_stretched_interval_is_doubled_too():
-    desk = Desk(result=Looked(error=DOWN), stretch=2.0)
+    desk = Desk(result=PollResult(error=DOWN), stretch=2.0)
     desk.whole_poll()
     assert desk.repo.seconds_left() == 2 * INTERVAL
 
@@ -288,17 +292,17 @@ def test_what_is_no_exception_of_a_program_ends_the_call():
 def test_a_poll_that_our_budget_cut_short_is_held_and_no_failure():
     desk = Desk()
     refused = RateLimited("GET /x", 0, desk.clock.now() + timedelta(seconds=70), "secondary")
-    desk.looker.result = Looked(error=refused)
+    desk.looker.result = PollResult(error=refused)
     over = desk.whole_poll()
     assert over.held and over.failures == 0 and over.error is refused
     assert over.found is desk.looker.result
     assert desk.repo.unread and desk.repo.seconds_left() == 70.0
     desk.clock.advance(70.0)
-    desk.looker.result = Looked(error=DOWN)
+    desk.looker.result = PollResult(error=DOWN)
     over = desk.whole_poll()
     assert not over.held and over.failures == 1
     desk.clock.advance(INTERVAL)
-    desk.looker.result = Looked()
+    desk.looker.result = PollResult()
     desk.whole_poll()
     assert not desk.repo.unread
 
@@ -306,10 +310,10 @@ def test_a_poll_that_our_budget_cut_short_is_held_and_no_failure():
 def test_a_failure_after_a_held_poll_is_no_hold():
     desk = Desk()
     refused = RateLimited("GET /x", 0, desk.clock.now() + timedelta(seconds=70), "secondary")
-    desk.looker.result = Looked(error=refused)
+    desk.looker.result = PollResult(error=refused)
     desk.whole_poll()
     desk.clock.advance(70.0)
-    desk.looker.result = Looked(Scanned(error=DOWN), error=DOWN)
+    desk.looker.result = PollResult(ScanResult(error=DOWN), error=DOWN)
     desk.whole_poll()
     desk.repo._failures = 0
     assert not desk.repo.unread
@@ -321,8 +325,8 @@ def successor(desk, watch=None):
     if watch is not None:
         looker.watch = watch
     woken = []
-    staff = Staff(desk, lambda: woken.append("wake"), lambda: None)
-    made = RepoOrchestrator(looker, Rhythm(INTERVAL), staff, desk.clock)
+    staff = PollDeps(desk, lambda: woken.append("wake"), lambda: None)
+    made = RepoOrchestrator(looker, PollSchedule(INTERVAL), staff, desk.clock)
     made.succeed(desk.repo)
     return made, woken
 
@@ -344,7 +348,7 @@ def test_a_successor_takes_over_the_poll_under_way_and_hears_of_its_end():
 
 
 def test_a_successor_keeps_the_rhythm_the_wishes_and_the_failures():
-    desk = Desk(result=Looked(error=DOWN))
+    desk = Desk(result=PollResult(error=DOWN))
     desk.whole_poll()
     desk.clock.advance(10.0)
     made, woken = successor(desk)
@@ -357,60 +361,70 @@ def test_a_successor_keeps_the_rhythm_the_wishes_and_the_failures():
 def test_a_successor_that_watches_something_else_begins_at_once():
     desk = Desk()
     desk.whole_poll()
-    other = Watch(RepoName("alice", "stable"), "stable", frozenset({"bob"}))
+    other = RepoPolicy(RepoName("alice", "stable"), "stable", frozenset({"bob"}))
     made, _ = successor(desk, other)
     assert made.seconds_left() == 0.0 and made.looks_over == 1
     held = Desk()
     refused = RateLimited("GET /x", 0, held.clock.now() + timedelta(seconds=70), "secondary")
-    held.looker.result = Looked(error=refused)
+    held.looker.result = PollResult(error=refused)
     held.whole_poll()
     assert successor(held, other)[0].unread
 
 
 def test_a_pause_doubles_up_to_ten_minutes_or_a_longer_interval():
     now = FakeClock().now()
-    assert [backing_off(30.0, n, DOWN, now) for n in (1, 2, 3, 5, 6, 99)] == [
+    assert [back_off_seconds(30.0, n, DOWN, now) for n in (1, 2, 3, 5, 6, 99)] == [
         *(30.0, 60.0, 120.0, 480.0),
-        *(LONGEST_PAUSE, LONGEST_PAUSE),
+        *(MAX_BACK_OFF_SECONDS, MAX_BACK_OFF_SECONDS),
     ]
-    assert backing_off(900.0, 1, DOWN, now) == 900.0 == backing_off(900.0, 9, DOWN, now)
-    assert LONGEST_PAUSE == 600.0
+    assert back_off_seconds(900.0, 1, DOWN, now) == 900.0 == back_off_seconds(900.0, 9, DOWN, now)
+    assert MAX_BACK_OFF_SECONDS == 600.0
     # A number that no float holds is none of ours either.
-    assert backing_off(1e-9, 10_000, DOWN, now) == 1e-9 * 2**20
+    assert back_off_seconds(1e-9, 10_000, DOWN, now) == 1e-9 * 2**20
 
 
 def test_a_pause_is_as_long_as_github_says_if_that_is_longer():
     now = FakeClock().now()
     until = RateLimited("GET /x", 403, now + timedelta(seconds=900), "primary")
-    assert backing_off(30.0, 1, until, now) == 900.0
+    assert back_off_seconds(30.0, 1, until, now) == 900.0
     soon = RateLimited("GET /x", 403, now + timedelta(seconds=5), "primary")
-    assert backing_off(30.0, 1, soon, now) == 30.0
+    assert back_off_seconds(30.0, 1, soon, now) == 30.0
     foreign = ValueError()
     foreign.until = now + timedelta(seconds=900)
-    assert backing_off(30.0, 1, foreign, now) == 30.0
+    assert back_off_seconds(30.0, 1, foreign, now) == 30.0
     told = ServerFailed("GET /x", 502)
     told.until = "soon"
-    assert backing_off(30.0, 1, told, now) == 30.0
+    assert back_off_seconds(30.0, 1, told, now) == 30.0
 
 
 @pytest.mark.parametrize(
     ("seconds", "pause"),
-    [(-5, 1.0), (1, 1.0), (1.5, 1.5), (3600, 3600.0), (3601, LONGEST_REFUSAL), (9e4, 3600.0)],
+    [
+        (-5, 1.0),
+        (1, 1.0),
+        (1.5, 1.5),
+        (3600, 3600.0),
+        (3601, MAX_BUDGET_PAUSE_SECONDS),
+        (9e4, 3600.0),
+    ],
 )
 def test_our_own_budget_holds_a_poll_back_for_a_second_to_an_hour(seconds, pause):
     now = FakeClock().now()
     refused = RateLimited("GET /x", 0, now + timedelta(seconds=seconds), "secondary")
-    assert own_pause(refused, now) == pause
-    assert own_pause(GitHubPollingError("a/b", "issues", refused), now) == pause
+    assert own_budget_pause(refused, now) == pause
+    assert own_budget_pause(GitHubPollingError("a/b", "issues", refused), now) == pause
 
 
 def test_what_github_refused_or_failed_is_no_hold_of_ours():
     now = FakeClock().now()
-    assert own_pause(RateLimited("GET /x", 403, now + timedelta(seconds=9), "primary"), now) is None
-    assert own_pause(DOWN, now) is None and own_pause(ValueError(), now) is None
+    assert (
+        own_budget_pause(RateLimited("GET /x", 403, now + timedelta(seconds=9), "primary"), now)
+        is None
+    )
+    assert own_budget_pause(DOWN, now) is None and own_budget_pause(ValueError(), now) is None
 
 
 def test_the_cause_of_a_failed_poll_is_what_lies_behind_it():
-    assert cause_of(DOWN) is DOWN.cause
+    assert poll_error_cause(DOWN) is DOWN.cause
     plain = ValueError()
-    assert cause_of(plain) is plain
+    assert poll_error_cause(plain) is plain

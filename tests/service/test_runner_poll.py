@@ -6,16 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from hostler.service.orchestrator import Rhythm
-from hostler.service.parts import Duty
+from hostler.service.polling.orchestrator import PollSchedule
 from hostler.service.runner import ServiceRunner
+from hostler.service.wiring import ServiceMode
 
 
 class Repository:
     """An orchestrator that notes how it is called."""
 
     def __init__(self, project, look=None):
-        self.project, self.rhythm, self.answer = project, Rhythm(30.0), look
+        self.project, self.rhythm, self.answer = project, PollSchedule(30.0), look
         self.calls = []
 
     def poll_once(self, pool, *, allow_enqueue):
@@ -37,7 +37,7 @@ class Bench:
         runner._lasting = SimpleNamespace(crew=self.crew)
         runner._rota = SimpleNamespace(call=lambda found: self.noted.append(("rota", found)))
         runner._drain = SimpleNamespace(wanted=lambda: restart)
-        runner._duty = duty or Duty(polls=True)
+        runner._duty = duty or ServiceMode(polls=True)
         runner._looked_once = looked_once
         runner._counts = SimpleNamespace(of=lambda project: f"counts of {project}")
         runner._journal = SimpleNamespace(
@@ -52,13 +52,13 @@ class Bench:
 @pytest.mark.parametrize(
     ("duty", "restart", "looked_once", "allowed"),
     [
-        (Duty(polls=True), False, False, True),
-        (Duty(polls=True), True, False, False),
-        (Duty(polls=True), False, True, False),
+        (ServiceMode(polls=True), False, False, True),
+        (ServiceMode(polls=True), True, False, False),
+        (ServiceMode(polls=True), False, True, False),
         # A restart is none of the business of one who polls once, or not at all.
-        (Duty(polls=True, once=True), True, False, True),
-        (Duty(polls=False), True, False, True),
-        (Duty(polls=True, once=True), False, True, False),
+        (ServiceMode(polls=True, once=True), True, False, True),
+        (ServiceMode(polls=False), True, False, True),
+        (ServiceMode(polls=True, once=True), False, True, False),
     ],
 )
 def test_repositories_enqueue_work_unless_the_service_drains(duty, restart, looked_once, allowed):

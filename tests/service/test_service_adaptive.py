@@ -15,16 +15,15 @@ from test_service_tasks import order, put, reach
 
 from hostler.clock import FakeClock
 from hostler.config.settings import Settings
-from hostler.governor.overlay import Breaker, Overlay
-from hostler.governor.remembering import as_text, from_text
-from hostler.service.journal import Journal
-from hostler.service.learned_caps import LearnedCaps
-from hostler.service.opening import open_or_make
-from hostler.service.policies import Policies
+from hostler.governor.adaptive.model import Breaker, PoolState
+from hostler.governor.adaptive.state import dump_state, load_state
+from hostler.service.context import open_or_create_store
+from hostler.service.pool_admin import AdaptivePoolReporter, PolicyCache
+from hostler.service.service_log import ServiceLog
 from hostler.store.governor import find_overlay, put_overlay
 from hostler.store.tasks import TaskState
 from hostler.telemetry import names
-from hostler.telemetry.logs import Logging
+from hostler.telemetry.logs import LogDestinations
 from hostler.telemetry.metrics import metrics
 
 
@@ -36,7 +35,7 @@ def allow(home, **caps):
 
 def known(service):
     with service.house.store.read() as tx:
-        return from_text(find_overlay(tx, "anthropic"))
+        return load_state(find_overlay(tx, "anthropic"))
 
 
 def test_an_agent_that_dies_of_a_burst_lowers_the_cap_and_parks_nobody(found_town):
@@ -70,21 +69,21 @@ def house(tmp_path):
     home, told, lines = tmp_path / "home", [], StringIO()
     allow(home, hard_max=8)
     clock = FakeClock()
-    journal = Journal(Logging(clock, None, terminal=lines).log, told.append)
+    journal = ServiceLog(LogDestinations(clock, None, terminal=lines).log, told.append)
     lay_database(home)
-    with closing(open_or_make(home, None, clock)) as store:
-        policies = Policies(home, Settings(), told.append, store)
-        yield store, policies, LearnedCaps(store, policies, journal), told, lines
+    with closing(open_or_create_store(home, None, clock)) as store:
+        policies = PolicyCache(home, Settings(), told.append, store)
+        yield store, policies, AdaptivePoolReporter(store, policies, journal), told, lines
 
 
 def learn(store, overlay):
     with store.write("admission") as tx:
-        put_overlay(tx, "anthropic", as_text(overlay))
+        put_overlay(tx, "anthropic", dump_state(overlay))
 
 
 def test_caps_and_breakers_are_told_when_they_change(house):
     store, _, caps, told, lines = house
-    met = Overlay(dynamic_cap=4, rate_limit_events=1)
+    met = PoolState(dynamic_cap=4, rate_limit_events=1)
     learn(store, met)
     caps.look()
     assert (told, lines.getvalue()) == ([], "")
@@ -108,7 +107,7 @@ def test_a_service_moves_older_state_when_it_starts_and_when_it_looks(house, tmp
     assert policies.current().cap("anthropic") == 4
     policies.tidy()
     with store.read() as tx:
-        assert from_text(find_overlay(tx, "anthropic")) == Overlay(dynamic_cap=3)
+        assert load_state(find_overlay(tx, "anthropic")) == PoolState(dynamic_cap=3)
     caps = {"max_global_agents": 4, "adaptive": True}
     assert json.loads(path.read_text()) == {"pools": {"anthropic": caps}}
 

@@ -10,10 +10,11 @@ import pytest
 from service_town import ALICE
 
 from hostler.clock import SystemClock
-from hostler.governor import look_around, read_policy
-from hostler.service import admission as module
-from hostler.service.admission import Admission, Office
-from hostler.service.opening import opened
+from hostler.governor.holders import read_host
+from hostler.governor.policy import read_policy
+from hostler.service.context import open_context
+from hostler.service.scheduling import admission as module
+from hostler.service.scheduling.admission import Admission, AdmissionDeps
 from hostler.store.governor import all_leases
 from hostler.store.operator import ALL, pause, project_scope, unpause
 from hostler.store.runs import live_runs, open_runs
@@ -29,7 +30,7 @@ def live(service):
 
 def office(town, store):
     policy = read_policy(town.home, town.settings())
-    return Office(store, town.settings(), lambda: policy, lambda: {"stable"}, look_around)
+    return AdmissionDeps(store, town.settings(), lambda: policy, lambda: {"stable"}, read_host)
 
 
 def filed(town, count, *labels):
@@ -87,12 +88,15 @@ def test_a_pause_holds_what_is_new_and_lets_go_again(town):
 def queued_tasks(town, count):
     """Queue tasks with a service that may start none, and open the store after it has left."""
     filed(town, count)
-    with opened(town.home, town.settings(), SystemClock()) as house, house.store.write() as tx:
+    with (
+        open_context(town.home, town.settings(), SystemClock()) as house,
+        house.store.write() as tx,
+    ):
         pause(tx, ALL, "ann", "")
     with town.service() as service:
         service.until(lambda: len(service.all_tasks()) == count)
         service.rested()
-    with opened(town.home, town.settings(), SystemClock()) as house:
+    with open_context(town.home, town.settings(), SystemClock()) as house:
         with house.store.write() as tx:
             unpause(tx, ALL)
         yield house.store

@@ -11,30 +11,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.flows.byhand import CHILDREN
-from hostler.model import stamp
+from hostler.model import format_timestamp
 from hostler.planner.queue import is_root
-from hostler.service.candidates import (
-    WAITING,
-    Class,
-    Gate,
-    Held,
-    Place,
-    Yard,
-    choose,
-    class_of,
-    gate_of,
+from hostler.service.scheduling.gates import (
+    WAITING_STATES,
+    AdmissionSnapshot,
+    GateDenial,
+    HomeGate,
+    Placement,
+    PriorityClass,
+    choose_next,
+    find_denial,
+    priority_class,
 )
 from hostler.store.tasks import Flow, Task, TaskState
+from hostler.workflows.manual_tasks import CHILDREN_BLOCKER
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 PROJECTS = ("barn", "stable", "field")
-EMPTY = Held(Gate.BUDGET, "It is used up.", "Raise it.")
-NEEDS = Held(Gate.DEPENDENCIES, "It waits for t9.", "Wait.")
+EMPTY = GateDenial(HomeGate.BUDGET, "It is used up.", "Raise it.")
+NEEDS = GateDenial(HomeGate.DEPENDENCIES, "It waits for t9.", "Wait.")
 
 
 def at(seconds: float) -> str:
-    return stamp(NOW + timedelta(seconds=seconds))
+    return format_timestamp(NOW + timedelta(seconds=seconds))
 
 
 def task(number: int = 1, **values: object) -> Task:
@@ -53,13 +53,13 @@ def task(number: int = 1, **values: object) -> Task:
     return replace(first, **values)
 
 
-def place(project: str = "stable", **values: object) -> Place:
-    return replace(Place(project, "helper", "command", f"pool-{project}", width=3), **values)
+def place(project: str = "stable", **values: object) -> Placement:
+    return replace(Placement(project, "helper", "command", f"pool-{project}", width=3), **values)
 
 
-def yard(**values: object) -> Yard:
+def yard(**values: object) -> AdmissionSnapshot:
     places = {f"t{number}": place() for number in range(1, 50)}
-    return replace(Yard(NOW, places), **values)
+    return replace(AdmissionSnapshot(NOW, places), **values)
 
 
 def tasks() -> st.SearchStrategy[list[Task]]:
@@ -72,12 +72,12 @@ def tasks() -> st.SearchStrategy[list[Task]]:
             state_since=at(since),
             pr_number=pull,
             finishing=finishing,
-            blockers=CHILDREN if finishing and number % 2 else "",
+            blockers=CHILDREN_BLOCKER if finishing and number % 2 else "",
             parent_task=parent,
         ),
         st.integers(1, 40),
         st.sampled_from((*PROJECTS, "gone")),
-        st.sampled_from(WAITING),
+        st.sampled_from(WAITING_STATES),
         st.none() | st.integers(-100, 100),
         st.integers(-2000, 100),
         st.none() | st.integers(1, 9),
@@ -87,7 +87,7 @@ def tasks() -> st.SearchStrategy[list[Task]]:
     return st.lists(one, max_size=8, unique_by=lambda each: each.id)
 
 
-def yards() -> st.SearchStrategy[Yard]:
+def yards() -> st.SearchStrategy[AdmissionSnapshot]:
     names = st.sampled_from([f"t{number}" for number in range(1, 41)])
     counts = st.dictionaries(st.sampled_from(PROJECTS), st.integers(0, 4))
     places = st.dictionaries(
@@ -123,17 +123,17 @@ def yards() -> st.SearchStrategy[Yard]:
     )
 
 
-def no_room(task: Task) -> Held | None:
+def no_room(task: Task) -> GateDenial | None:
     """A governor that has room for every third task."""
-    return None if task.order % 3 == 0 else Held("cap", "The pool is full.")
+    return None if task.order % 3 == 0 else GateDenial("cap", "The pool is full.")
 
 
 @given(tasks(), yards())
 def test_whoever_starts_passes_every_gate_and_all_others_have_a_reason(found, around):
-    choice = choose(found, around, no_room)
+    choice = choose_next(found, around, no_room)
     if choice.task is not None:
         chosen = choice.task
-        assert gate_of(chosen, around) is None
+        assert find_denial(chosen, around) is None
         assert chosen.finishing or no_room(chosen) is None
         where = around.places[chosen.id]
         assert where.ready and not where.paused and chosen.id not in around.busy
@@ -145,23 +145,23 @@ def test_whoever_starts_passes_every_gate_and_all_others_have_a_reason(found, ar
     else:
         assert set(choice.held) == {each.id for each in found}
     for held in choice.held.values():
-        assert held.why or held.gate in (Gate.TIME, Gate.CHILDREN)
+        assert held.why or held.gate in (HomeGate.TIME, HomeGate.CHILDREN)
 
 
 @given(tasks(), yards())
 def test_nobody_of_a_later_class_goes_before_one_who_could_start(found, around):
-    chosen = choose(found, around, no_room).task
+    chosen = choose_next(found, around, no_room).task
     could = [
         each
         for each in found
-        if gate_of(each, around) is None and (each.finishing or no_room(each) is None)
+        if find_denial(each, around) is None and (each.finishing or no_room(each) is None)
     ]
     assert (chosen is None) == (not could)
     if chosen is not None:
-        first = min(class_of(each, around) for each in could)
-        assert class_of(chosen, around) == first
-        rivals = [each for each in could if class_of(each, around) == first]
-        if first is Class.NEW and around.max_root_tasks > 0:
+        first = min(priority_class(each, around) for each in could)
+        assert priority_class(chosen, around) == first
+        rivals = [each for each in could if priority_class(each, around) == first]
+        if first is PriorityClass.NEW and around.max_root_tasks > 0:
             assert chosen.order == min(each.order for each in rivals)
         else:
             least = min(around.served.get(each.project, 0) for each in rivals)
@@ -176,7 +176,7 @@ def test_projects_take_turns(projects):
     served: dict[str, int] = {}
     order = []
     for turn in range(1, len(projects) + 1):
-        chosen = choose(waiting, yard(served=served)).task
+        chosen = choose_next(waiting, yard(served=served)).task
         waiting = [each for each in waiting if each is not chosen]
         served[chosen.project] = turn
         order.append(chosen.project)
@@ -191,51 +191,51 @@ def test_projects_take_turns(projects):
 def test_long_waiting_brings_everybody_into_the_first_class():
     young, old = task(1, pr_number=4), task(2, state_since=at(-900))
     around = yard()
-    assert class_of(young, around) is Class.FEEDBACK
-    assert class_of(old, around) is Class.CONTINUATION
-    assert choose([young, old], around).task is old
+    assert priority_class(young, around) is PriorityClass.FEEDBACK
+    assert priority_class(old, around) is PriorityClass.CONTINUATION
+    assert choose_next([young, old], around).task is old
 
 
 def test_a_stamp_from_the_future_is_no_long_wait():
-    assert class_of(task(state_since=at(10**8)), yard()) is Class.NEW
+    assert priority_class(task(state_since=at(10**8)), yard()) is PriorityClass.NEW
 
 
 def test_an_answer_goes_before_new_work():
     new, answered = task(1), task(2, question="Which?")
-    assert choose([new, answered], yard()).task is answered
+    assert choose_next([new, answered], yard()).task is answered
 
 
 @pytest.mark.parametrize("state", [TaskState.RETRYING, TaskState.PARKED])
 def test_a_time_is_waited_for(state):
     later = task(state=state, wake_at=at(30), reason="The provider is busy.")
-    held = gate_of(later, yard())
-    assert (held.gate, held.why) == (Gate.TIME, "The provider is busy.")
+    held = find_denial(later, yard())
+    assert (held.gate, held.why) == (HomeGate.TIME, "The provider is busy.")
     assert held.until == NOW + timedelta(seconds=30)
-    assert gate_of(later, yard(now=held.until)) is None
+    assert find_denial(later, yard(now=held.until)) is None
 
 
 @given(st.integers(61, 10**7), st.integers(0, 10**6))
 def test_a_wait_that_began_in_the_future_is_over(ahead, wait):
     parked = task(state=TaskState.PARKED, state_since=at(ahead), wake_at=at(ahead + wait))
-    assert gate_of(parked, yard()) is None
+    assert find_denial(parked, yard()) is None
 
 
 @pytest.mark.parametrize(
     ("around", "gate"),
     [
-        ({"busy": frozenset({"t1"})}, Gate.OPEN_RUN),
-        ({"places": {}}, Gate.WATCHED),
-        ({"places": {"t1": place(ready=False)}}, Gate.READY),
-        ({"places": {"t1": place(paused="By ann.")}}, Gate.PAUSED),
-        ({"full": Held(Gate.DISK, "It is full.", "Free some.")}, Gate.DISK),
-        ({"empty": {"t1": EMPTY}}, Gate.BUDGET),
-        ({"needs": {"t1": NEEDS}}, Gate.DEPENDENCIES),
-        ({"running": 2, "max_root_tasks": 2}, Gate.ROOT_TASKS),
-        ({"runs": 2, "max_runs": 2}, Gate.RUNS),
+        ({"busy": frozenset({"t1"})}, HomeGate.OPEN_RUN),
+        ({"places": {}}, HomeGate.WATCHED),
+        ({"places": {"t1": place(ready=False)}}, HomeGate.READY),
+        ({"places": {"t1": place(paused="By ann.")}}, HomeGate.PAUSED),
+        ({"full": GateDenial(HomeGate.DISK, "It is full.", "Free some.")}, HomeGate.DISK),
+        ({"empty": {"t1": EMPTY}}, HomeGate.BUDGET),
+        ({"needs": {"t1": NEEDS}}, HomeGate.DEPENDENCIES),
+        ({"running": 2, "max_root_tasks": 2}, HomeGate.ROOT_TASKS),
+        ({"runs": 2, "max_runs": 2}, HomeGate.RUNS),
     ],
 )
 def test_each_gate_holds_and_says_why(around, gate):
-    held = gate_of(task(), yard(**around))
+    held = find_denial(task(), yard(**around))
     assert held.gate is gate
     assert held.why.endswith(".")
     assert held.remedy
@@ -243,35 +243,39 @@ def test_each_gate_holds_and_says_why(around, gate):
 
 def test_our_own_part_needs_no_agent_and_no_place_for_one():
     done = task(state=TaskState.PARKED, finishing=True)
-    assert gate_of(done, yard(runs=9, max_runs=9)) is None
-    assert choose([done], yard(), no_room).task is done
+    assert find_denial(done, yard(runs=9, max_runs=9)) is None
+    assert choose_next([done], yard(), no_room).task is done
 
 
 def test_children_of_a_task_take_no_root_place_and_go_before_new_ones():
     new, child = task(1), task(2, parent_task="t9", issue_number=None)
     full = yard(running=1, max_root_tasks=1)
-    assert gate_of(new, full).gate is Gate.ROOT_TASKS
-    assert gate_of(child, full) is None
-    assert choose([new, child], yard()).task is child
+    assert find_denial(new, full).gate is HomeGate.ROOT_TASKS
+    assert find_denial(child, full) is None
+    assert choose_next([new, child], yard()).task is child
 
 
 def test_a_task_that_is_done_waits_for_its_children_as_long_as_they_work_or_for_its_time():
     waiting = task(
-        state=TaskState.PARKED, finishing=True, blockers=CHILDREN, wake_at=at(300), reason="So."
+        state=TaskState.PARKED,
+        finishing=True,
+        blockers=CHILDREN_BLOCKER,
+        wake_at=at(300),
+        reason="So.",
     )
-    held = gate_of(waiting, yard(parents=frozenset({"t1"})))
-    assert (held.gate, held.why) == (Gate.CHILDREN, "So.")
-    assert gate_of(waiting, yard()) is None
-    assert gate_of(waiting, yard(parents=frozenset({"t1"}), now=held.until)) is None
+    held = find_denial(waiting, yard(parents=frozenset({"t1"})))
+    assert (held.gate, held.why) == (HomeGate.CHILDREN, "So.")
+    assert find_denial(waiting, yard()) is None
+    assert find_denial(waiting, yard(parents=frozenset({"t1"}), now=held.until)) is None
 
 
 def test_work_that_has_begun_is_not_held_by_a_later_dependency():
     begun = task(state=TaskState.RETRYING, attempt=1)
-    assert gate_of(begun, yard(needs={"t1": NEEDS})) is None
+    assert find_denial(begun, yard(needs={"t1": NEEDS})) is None
 
 
 def test_where_root_tasks_are_counted_they_start_as_they_came():
     first, second = task(1, project="barn"), task(2, project="field")
     served = {"barn": 9, "field": 1}
-    assert choose([second, first], yard(served=served)).task is second
-    assert choose([second, first], yard(served=served, max_root_tasks=5)).task is first
+    assert choose_next([second, first], yard(served=served)).task is second
+    assert choose_next([second, first], yard(served=served, max_root_tasks=5)).task is first

@@ -8,11 +8,11 @@ import os
 from service_town import ALICE, Town
 from test_service_walk import to_review
 
-from hostler.agents.sandbox import trouble
+from hostler.agents.sandbox import find_sandbox_problem
 from hostler.store.tasks import TaskState
 from missing_tools import needs
 
-WHY = trouble(os.environ)
+WHY = find_sandbox_problem(os.environ)
 
 
 def put(town: Town, path: str, text: str) -> None:

@@ -11,11 +11,11 @@ import pytest
 from mounts import read_only, small_disk
 from service_town import ALICE, US, Person, github
 
-from hostler.config import load
+from hostler.config.loader import load_settings
 from hostler.errors import HostlerError
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import Running
-from hostler.service.single import refer
+from hostler.service.tasks.foreground import parse_issue_reference
 
 SETTINGS = """
 [github]
@@ -72,10 +72,10 @@ def desk(hostler: Callable[..., Any], home: Path) -> Iterator[Desk]:
 
 
 def test_references_that_name_no_issue(desk: Desk) -> None:
-    settings = load(desk.home, None).settings
+    settings = load_settings(desk.home, None).settings
     for text in ("alice/stable", "alice/stable#-1", "alice/stable#1e3", "#5", "a/b/c#1", ""):
         with pytest.raises(HostlerError, match="names no issue"):
-            refer(settings, text)
+            parse_issue_reference(settings, text)
     for text in ("foo", "alice/stable#0"):
         assert "Write it as owner/repo#12" in desk.refused("run", text)
 

@@ -8,12 +8,12 @@ import os
 from service_town import ALICE
 from test_service_tasks import SAY_DONE, agent, order, put, reach
 
-from hostler.bus import task_bus
+from hostler.bus.bus import open_task_bus
 from hostler.store.tasks import TaskState
 
 
 def messages(town, task):
-    page = task_bus(town.home, task.project, task.id).since()
+    page = open_task_bus(town.home, task.project, task.id).since()
     return [(message.type.value, message.body) for message in page]
 
 

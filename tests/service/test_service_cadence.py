@@ -9,15 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scheduler_fleet import MakeFleet
 
-from hostler.service.cadence import whose_turn
-from hostler.service.lanes import LOOKS, SLOW_LOOKS, Lanes
+from hostler.service.polling.orchestrator import (
+    POLL_THREADS,
+    SLOW_POLL_THREADS,
+    ThreadPools,
+    next_in_rotation,
+)
 
 NAMES = tuple("abcdef")
 
 
 @given(st.sampled_from((*NAMES, None, "gone")), st.sets(st.sampled_from(NAMES)))
 def test_the_next_in_order_that_can_is_called(last, able):
-    found = whose_turn(NAMES, last, able)
+    found = next_in_rotation(NAMES, last, able)
     if not able:
         assert found is None
         return
@@ -30,7 +34,7 @@ def test_the_next_in_order_that_can_is_called(last, able):
 def test_everybody_who_can_is_called_once_per_round(able, rounds):
     last, called = None, []
     for _ in range(rounds * len(able)):
-        last = whose_turn(NAMES, last, able)
+        last = next_in_rotation(NAMES, last, able)
         called.append(last)
     assert all(called.count(name) == rounds for name in able)
 
@@ -118,19 +122,19 @@ def test_repositories_that_hang_delay_no_other(fleet: MakeFleet):
     before = len(town.looks)
     town.clock.advance(1000)
     town.turn(service)
-    town.until_looks(before + len(names) - len(hang) + SLOW_LOOKS)
+    town.until_looks(before + len(names) - len(hang) + SLOW_POLL_THREADS)
     healthy = [one for one in service._parts.orchestrators if one.project not in hang]
     assert all(town.looks.count(one.project) >= 4 for one in healthy)
     # Only so many of those that hung are asked at a time.
     slow = [name for name in hang if town.looks.count(name) == 2]
-    assert len(slow) == SLOW_LOOKS < LOOKS
+    assert len(slow) == SLOW_POLL_THREADS < POLL_THREADS
     for one in town.hanging.values():
         one.set()
 
 
 def test_what_hangs_keeps_only_its_like_waiting():
-    lanes, gate = Lanes(), threading.Event()
-    stuck = [lanes.look(gate.wait, slow=True) for _ in range(SLOW_LOOKS * 3)]
+    lanes, gate = ThreadPools(), threading.Event()
+    stuck = [lanes.look(gate.wait, slow=True) for _ in range(SLOW_POLL_THREADS * 3)]
     well = [lanes.look(lambda: True, slow=False) for _ in range(50)]
     chores = [lanes.chores.submit(lambda: True) for _ in range(5)]
     assert not wait([*well, *chores], 30).not_done

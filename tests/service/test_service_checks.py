@@ -17,13 +17,16 @@ from hypothesis import strategies as st
 
 from hostler import __version__
 from hostler.clock import FakeClock, SystemClock
-from hostler.governor import Ask, Policy, acquire, look_around
-from hostler.health import Context, Status
-from hostler.model import stamp
-from hostler.service import checks, mends
-from hostler.service.presence import SERVICE
-from hostler.service.standing_still import LONG, UNATTENDED, Waiting, without_anybody
-from hostler.shim.identity import mine
+from hostler.governor.gates import LeaseRequest
+from hostler.governor.holders import read_host
+from hostler.governor.leases import acquire
+from hostler.governor.policy import Policy
+from hostler.health import CheckContext, CheckStatus
+from hostler.model import format_timestamp
+from hostler.service import checks
+from hostler.service.checks import MAX_UNATTENDED, MIN_LONG_WAIT, LongWait, find_stalled_tasks
+from hostler.service.context import SERVICE_PURPOSE
+from hostler.shim.processes import current_identity
 from hostler.store.engine.locks import FILE_NAME, Holder, home_lock, write_holder
 from hostler.store.governor import all_leases
 from hostler.store.repositories import Polls, add_polls
@@ -33,23 +36,25 @@ from hostler.store.tasks import Flow, Task, TaskState, change_task, note_gate, r
 HOUR = 3600.0
 
 
-def context(yard) -> Context:
-    return Context(yard.home, None, yard.clock)
+def context(yard) -> CheckContext:
+    return CheckContext(yard.home, None, yard.clock)
 
 
 def told(check, yard):
     """What a check says: status and evidence. Who finds something says what to do."""
     found = list(check(context(yard)))
-    assert all(one.remedy for one in found if one.status in (Status.WARNING, Status.FAILED))
+    assert all(
+        one.remedy for one in found if one.status in (CheckStatus.WARNING, CheckStatus.FAILED)
+    )
     return [(one.status, one.evidence) for one in found]
 
 
 @contextmanager
 def service_at(home, version=__version__):
     """A service that works on a home, by its lock."""
-    with home_lock(home, SystemClock(), SERVICE):
+    with home_lock(home, SystemClock(), SERVICE_PURPOSE):
         holder = Holder(
-            os.getpid(), "hostler", "here", "2026-01-01T00:00:00.000Z", SERVICE, version
+            os.getpid(), "hostler", "here", "2026-01-01T00:00:00.000Z", SERVICE_PURPOSE, version
         )
         descriptor = os.open(home / FILE_NAME, os.O_RDWR)
         try:
@@ -69,14 +74,17 @@ def test_looks_that_are_overdue_or_often_late_are_told(yard):
         with yard.store.write() as tx:
             add_polls(tx, project, polls)
 
-    looked("gone", Polls(99, 99, late_since=stamp(yard.clock.now())))
-    assert told(checks.looks_are_in_time, yard) == [(Status.OK, "0 looks in the last day")]
-    looked("barn", Polls(100, 0, 2, late_since=stamp(yard.clock.now())))
-    (late,) = told(checks.looks_are_in_time, yard)
-    assert late == (Status.WARNING, "98.0% of 100 looks of the last day were in time and whole")
+    looked("gone", Polls(99, 99, late_since=format_timestamp(yard.clock.now())))
+    assert told(checks.check_polls, yard) == [(CheckStatus.OK, "0 looks in the last day")]
+    looked("barn", Polls(100, 0, 2, late_since=format_timestamp(yard.clock.now())))
+    (late,) = told(checks.check_polls, yard)
+    assert late == (
+        CheckStatus.WARNING,
+        "98.0% of 100 looks of the last day were in time and whole",
+    )
     with service_at(yard.home):
-        ((status, evidence),) = told(checks.looks_are_in_time, yard)
-    assert status is Status.WARNING and "a look at barn is due" in evidence
+        ((status, evidence),) = told(checks.check_polls, yard)
+    assert status is CheckStatus.WARNING and "a look at barn is due" in evidence
 
 
 # -- clock, memory, version -------------------------------------------------------------------
@@ -84,37 +92,37 @@ def test_looks_that_are_overdue_or_often_late_are_told(yard):
 
 def test_a_clock_that_was_set_back_is_told(yard):
     yard.task("young")
-    assert told(checks.clock_goes_on, yard)[0][0] is Status.OK
+    assert told(checks.check_clock, yard)[0][0] is CheckStatus.OK
     yard.clock.jump(-2 * HOUR)
-    ((status, evidence),) = told(checks.clock_goes_on, yard)
-    assert status is Status.WARNING and "a task was changed at" in evidence
+    ((status, evidence),) = told(checks.check_clock, yard)
+    assert status is CheckStatus.WARNING and "a task was changed at" in evidence
 
 
 @pytest.mark.parametrize(
     ("free", "status"),
-    [(None, Status.SKIPPED), (1023, Status.WARNING), (1024, Status.OK)],
+    [(None, CheckStatus.SKIPPED), (1023, CheckStatus.WARNING), (1024, CheckStatus.OK)],
 )
 def test_memory_below_what_is_kept_is_told(yard, monkeypatch, free, status):
     monkeypatch.setattr(checks, "free_memory_mb", lambda: free)
-    assert told(checks.memory_is_free, yard)[0][0] is status
+    assert told(checks.check_memory, yard)[0][0] is status
 
 
 @pytest.mark.parametrize(
     ("version", "status", "word"),
     [
-        (__version__, Status.OK, "the service too"),
-        ("9.9.9", Status.WARNING, "9.9.9"),
-        ("", Status.WARNING, "older"),
+        (__version__, CheckStatus.OK, "the service too"),
+        ("9.9.9", CheckStatus.WARNING, "9.9.9"),
+        ("", CheckStatus.WARNING, "older"),
     ],
 )
 def test_a_service_of_another_version_is_told(yard, version, status, word):
     with service_at(yard.home, version):
-        ((found, evidence),) = told(checks.versions_agree, yard)
+        ((found, evidence),) = told(checks.check_version, yard)
     assert found is status and word in evidence
 
 
 def test_without_a_service_no_version_differs(yard):
-    assert told(checks.versions_agree, yard)[0][0] is Status.OK
+    assert told(checks.check_version, yard)[0][0] is CheckStatus.OK
 
 
 # -- tasks ------------------------------------------------------------------------------------
@@ -123,10 +131,10 @@ def test_without_a_service_no_version_differs(yard):
 def test_work_that_waits_for_a_service_is_told(yard):
     yard.task("first", TaskState.QUEUED)
     yard.task("over", TaskState.DONE)
-    ((status, evidence),) = told(checks.tasks_go_on, yard)
-    assert status is Status.WARNING and evidence.startswith("1 task(s) wait")
+    ((status, evidence),) = told(checks.check_tasks, yard)
+    assert status is CheckStatus.WARNING and evidence.startswith("1 task(s) wait")
     with service_at(yard.home):
-        assert told(checks.tasks_go_on, yard) == [(Status.OK, "nothing stands still")]
+        assert told(checks.check_tasks, yard) == [(CheckStatus.OK, "nothing stands still")]
 
 
 def test_a_task_that_nobody_works_on_is_told(yard):
@@ -135,8 +143,8 @@ def test_a_task_that_nobody_works_on_is_told(yard):
     yard.run(other, "r1", RunState.RUNNING)
     yard.clock.advance(HOUR)
     with service_at(yard.home):
-        ((status, evidence),) = told(checks.tasks_go_on, yard)
-    assert status is Status.WARNING and evidence.startswith(f"{task.id}: said to run")
+        ((status, evidence),) = told(checks.check_tasks, yard)
+    assert status is CheckStatus.WARNING and evidence.startswith(f"{task.id}: said to run")
 
 
 def test_a_gate_that_holds_for_days_is_told_with_those_it_holds(yard):
@@ -149,8 +157,8 @@ def test_a_gate_that_holds_for_days_is_told_with_those_it_holds(yard):
     with yard.store.write("tasks") as tx:
         note_gate(tx, "e", "share")
     with service_at(yard.home):
-        ((status, evidence),) = told(checks.tasks_go_on, yard)
-    assert status is Status.WARNING
+        ((status, evidence),) = told(checks.check_tasks, yard)
+    assert status is CheckStatus.WARNING
     assert evidence == "a, b, c and 1 more: at the gate cap for 50 h"
 
 
@@ -158,7 +166,7 @@ MOMENTS = st.integers(0, 10 * 86_400)
 
 
 def made(name: str, ago: int, gate: str, now) -> Task:
-    since = stamp(now - timedelta(seconds=ago))
+    since = format_timestamp(now - timedelta(seconds=ago))
     return Task(
         id=name,
         project="stable",
@@ -179,10 +187,14 @@ def made(name: str, ago: int, gate: str, now) -> Task:
 def test_only_gates_that_held_for_long_are_named_each_once(facts):
     now = FakeClock().now()
     tasks = [made(f"t{n}", ago, gate, now) for n, (ago, gate) in enumerate(facts)]
-    found = Waiting.longest(tasks, now)
+    found = LongWait.longest(tasks, now)
     gates = [one.gate for one in found]
     assert gates == sorted(set(gates)) and "" not in gates
-    long = {f"t{n}" for n, (ago, gate) in enumerate(facts) if gate and ago > LONG.total_seconds()}
+    long = {
+        f"t{n}"
+        for n, (ago, gate) in enumerate(facts)
+        if gate and ago > MIN_LONG_WAIT.total_seconds()
+    }
     assert {task.id for one in found for task in one.tasks} == long
     assert all(one.hours >= 24 for one in found)
 
@@ -193,11 +205,11 @@ def test_who_has_a_run_or_is_young_is_not_lost(ages, attended):
     tasks = [
         replace(made(f"t{n}", ago, "", now), state=TaskState.RUNNING) for n, ago in enumerate(ages)
     ]
-    found = without_anybody(tasks, {f"t{n}" for n in attended}, now)
+    found = find_stalled_tasks(tasks, {f"t{n}" for n in attended}, now)
     assert {task.id for task in found} == {
         f"t{n}"
         for n, ago in enumerate(ages)
-        if n not in attended and ago > UNATTENDED.total_seconds()
+        if n not in attended and ago > MAX_UNATTENDED.total_seconds()
     }
 
 
@@ -208,26 +220,28 @@ def marked(yard, name: str, state: RunState, mark: str) -> subprocess.Popen[byte
     """A run, and a process that carries its mark."""
     task = yard.task(f"of-{name}")
     yard.run(task, name, state)
-    shim = json.dumps({**mine(), "mark": mark})
+    shim = json.dumps({**current_identity(), "mark": mark})
     with yard.store.write("admission") as tx:
         assert change_run(tx, name, fence=1, states=[state], values={"shim": shim})
     return subprocess.Popen(["sleep", "1000"], env={**os.environ, "HOSTLER_MARK": mark})
 
 
 def test_processes_of_runs_that_are_over_are_told_and_ended_and_no_others(yard):
-    assert told(checks.runs_leave_nothing, yard) == [(Status.OK, "no process outlived its run")]
+    assert told(checks.check_runs, yard) == [(CheckStatus.OK, "no process outlived its run")]
     mark = uuid.uuid4().hex
     stray = marked(yard, "ended", RunState.ENDED, f"{mark}%_ended")
     living = marked(yard, "living", RunState.RUNNING, f"{mark}-living")
     # One that somebody else marked, with a word that is part of ours.
     foreign = subprocess.Popen(["sleep", "1000"], env={**os.environ, "HOSTLER_MARK": mark})
     try:
-        found = told(checks.runs_leave_nothing, yard)
-        assert found == [(Status.WARNING, "1 process(es) of ended, which is over, live on")]
-        assert list(mends.end_strays(context(yard))) == ["1 process(es) of ended were ended"]
+        found = told(checks.check_runs, yard)
+        assert found == [(CheckStatus.WARNING, "1 process(es) of ended, which is over, live on")]
+        assert list(checks.kill_orphaned_processes(context(yard))) == [
+            "1 process(es) of ended were ended"
+        ]
         assert stray.wait(10) != 0
         assert living.poll() is None and foreign.poll() is None
-        assert told(checks.runs_leave_nothing, yard)[0][0] is Status.OK
+        assert told(checks.check_runs, yard)[0][0] is CheckStatus.OK
     finally:
         for process in (stray, living, foreign):
             process.kill()
@@ -251,10 +265,10 @@ def test_checkouts_of_finished_tasks_go_unless_work_is_lost_with_them(yard, fiel
             change_task(tx, task, replace(task, state=TaskState.DONE))
         change_task(tx, require_task(tx, "failed"), replace(failed, state=TaskState.FAILED))
     yard.clock.advance(1)
-    over, strange = told(checks.checkouts_are_used, yard)
+    over, strange = told(checks.check_checkouts, yard)
     assert over[1].startswith("clean, dirty: finished")
     assert strange[1] == "no task knows stable/unknown"
-    done = list(mends.remove_unused_checkouts(context(yard)))
+    done = list(checks.remove_unused_checkouts(context(yard)))
     assert done == ["the checkout stable/clean was removed"]
     assert not places["clean"].exists()
     assert (places["dirty"] / "new.txt").read_text() == "nowhere else"
@@ -271,32 +285,32 @@ def test_rights_of_others_are_taken_away(yard):
     database = yard.home / "hostler.db"
     database.chmod(0o664)
     yard.home.chmod(0o777)
-    assert "664 became 660" in next(iter(mends.keep_the_database_ours(context(yard))))
-    assert "777 became 775" in next(iter(mends.keep_the_home_ours(context(yard))))
+    assert "664 became 660" in next(iter(checks.fix_database_rights(context(yard))))
+    assert "777 became 775" in next(iter(checks.fix_home_rights(context(yard))))
     assert stat.S_IMODE(database.stat().st_mode) == 0o660
-    assert list(mends.keep_the_database_ours(context(yard))) == []
+    assert list(checks.fix_database_rights(context(yard))) == []
 
 
 def test_files_of_credentials_are_left_to_their_owner(yard):
     token = yard.write(yard.home / "token", "secret")
     token.chmod(0o644)
     settings = yard.write(yard.home / "hostler.toml", f'[github]\ntoken_file = "{token}"\n')
-    where = Context(yard.home, settings, yard.clock)
-    assert ["644 became 600" in one for one in mends.keep_credentials_ours(where)] == [True]
+    where = CheckContext(yard.home, settings, yard.clock)
+    assert ["644 became 600" in one for one in checks.fix_credential_rights(where)] == [True]
     assert stat.S_IMODE(token.stat().st_mode) == 0o600
 
 
 def test_only_places_of_the_dead_are_given_back(yard):
-    here, policy = look_around(), Policy(memory_floor_mb=0)
+    here, policy = read_host(), Policy(memory_floor_mb=0)
     dead = replace(here, holder=replace(here.holder, start_ticks=1))
     with yard.store.write("admission") as tx:
-        acquire(tx, Ask("ours", "stable"), policy, here)
-        acquire(tx, Ask("theirs", "stable"), policy, dead)
-    done = list(mends.give_back_what_the_dead_held(context(yard)))
+        acquire(tx, LeaseRequest("ours", "stable"), policy, here)
+        acquire(tx, LeaseRequest("theirs", "stable"), policy, dead)
+    done = list(checks.release_dead_leases(context(yard)))
     assert done == ["1 lease(s) of the dead were given back"]
     with yard.store.read() as tx:
         assert [lease.lease for lease in all_leases(tx)] == ["ours"]
-    assert list(mends.give_back_what_the_dead_held(context(yard))) == []
+    assert list(checks.release_dead_leases(context(yard))) == []
 
 
 # -- homes that cannot be read ----------------------------------------------------------------
@@ -305,21 +319,21 @@ def test_only_places_of_the_dead_are_given_back(yard):
 @pytest.mark.parametrize(
     "check",
     [
-        checks.clock_goes_on,
-        checks.tasks_go_on,
-        checks.runs_leave_nothing,
-        checks.checkouts_are_used,
+        checks.check_clock,
+        checks.check_tasks,
+        checks.check_runs,
+        checks.check_checkouts,
     ],
 )
 def test_a_home_without_a_database_is_nobodys_fault(tmp_path, check):
-    found = list(check(Context(tmp_path, None, SystemClock())))
-    assert [one.status for one in found] == [Status.SKIPPED]
+    found = list(check(CheckContext(tmp_path, None, SystemClock())))
+    assert [one.status for one in found] == [CheckStatus.SKIPPED]
 
 
 def test_looking_writes_nothing(yard):
     yard.task("first", TaskState.QUEUED)
     before = yard.store.change_mark()
-    for look in (checks.clock_goes_on, checks.tasks_go_on, checks.checkouts_are_used):
+    for look in (checks.check_clock, checks.check_tasks, checks.check_checkouts):
         told(look, yard)
-    told(checks.runs_leave_nothing, yard)
+    told(checks.check_runs, yard)
     assert yard.store.change_mark() == before

@@ -12,10 +12,14 @@ from hostler.checkouts.process import Halted
 from hostler.clock import FakeClock
 from hostler.errors import StoreBusy
 from hostler.runs.states import FenceLost, WatchClosed
-from hostler.service.crew import LONGEST_PAUSE, Crew, Job
-from hostler.service.desks import Desks
-from hostler.service.limiter import GlobalWorkLimiter
-from hostler.service.minding import is_stray
+from hostler.service.repositories import RepoContexts
+from hostler.service.scheduling.dispatch import must_stop
+from hostler.service.scheduling.workers import (
+    MAX_RETRY_SECONDS,
+    GlobalWorkLimiter,
+    WorkerJob,
+    WorkerPool,
+)
 from hostler.store.runs import RunState
 from hostler.store.tasks import TaskState
 
@@ -30,7 +34,7 @@ class Yard:
         self.ended: list[str] = []
         self.trouble: list[BaseException] = []
         self.freed = threading.Semaphore(0)
-        self.crew = Crew(
+        self.crew = WorkerPool(
             self.pool,
             self.limiter,
             self.clock,
@@ -41,7 +45,7 @@ class Yard:
 
     def start(self, act, again=None) -> None:
         assert self.limiter.try_acquire()
-        self.crew.start(Job("r1", "stable", act, again or act))
+        self.crew.start(WorkerJob("r1", "stable", act, again or act))
 
     def over(self) -> None:
         assert self.freed.acquire(timeout=30)
@@ -79,7 +83,7 @@ def test_what_fails_is_tried_again_later_each_time_in_its_second_form(yard):
         yard.clock.advance(pauses[-1])
         assert yard.crew.start_due() is None
     yard.over()
-    assert pauses == [1, 2, 4, 8, 16, 32, *[LONGEST_PAUSE] * 3]
+    assert pauses == [1, 2, 4, 8, 16, 32, *[MAX_RETRY_SECONDS] * 3]
     assert isinstance(yard.trouble[0], AssertionError)
     assert {type(error) for error in yard.trouble[1:]} == {StoreBusy}
     assert yard.ended == []
@@ -127,7 +131,7 @@ def test_a_place_that_came_back_too_late_gives_its_token_up(yard):
 @pytest.mark.parametrize("state", TaskState)
 def test_a_run_is_stray_when_its_task_moved_on(run, state):
     task = SimpleNamespace(state=state, over=state in ("stopped", "done", "failed"))
-    stray = is_stray(SimpleNamespace(state=run), task)
+    stray = must_stop(SimpleNamespace(state=run), task)
     if run is RunState.ADMITTED:
         # A launch that fails moves its task before its run has ended.
         assert stray is task.over
@@ -136,7 +140,7 @@ def test_a_run_is_stray_when_its_task_moved_on(run, state):
 
 
 def test_whoever_asks_which_desks_are_ready_waits_for_nobody(monkeypatch):
-    desks, asked, go_on = Desks(None), threading.Event(), threading.Event()
+    desks, asked, go_on = RepoContexts(None), threading.Event(), threading.Event()
 
     def slow(project):
         asked.set()
@@ -165,7 +169,9 @@ def test_work_for_which_no_thread_could_be_had_is_done_once_and_later(yard, monk
     assert yard.limiter.try_acquire()
     with monkeypatch.context() as patch:
         patch.setattr(yard.pool, "_adjust_thread_count", without_threads)
-        yard.crew.start(Job("r2", "stable", lambda: done.append("act"), lambda: done.append("2")))
+        yard.crew.start(
+            WorkerJob("r2", "stable", lambda: done.append("act"), lambda: done.append("2"))
+        )
     # Its token is free, it is told, and a restart waits for it.
     assert yard.limiter.in_flight() == 1 and len(yard.trouble) == 1
     assert yard.crew.names() == {"r1", "r2"}
@@ -181,7 +187,7 @@ def test_work_for_which_no_thread_could_be_had_is_done_once_and_later(yard, monk
 
 def test_one_that_cannot_be_tried_again_keeps_none_of_the_others_back(yard, monkeypatch):
     for name in ("r1", "r2", "r3"):
-        yard.crew.adopt(Job(name, "stable", raising(ValueError(name)), lambda: None))
+        yard.crew.adopt(WorkerJob(name, "stable", raising(ValueError(name)), lambda: None))
     for _ in range(3):
         yard.over()
     yard.crew.reap()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from service_town import ALICE, REPO, Town
 
-from hostler.flows.submitting import Order, submit
-from hostler.service.deleting import delete
-from hostler.service.single import begin, refer
+from hostler.service.tasks.control import delete_tasks
+from hostler.service.tasks.foreground import parse_issue_reference, start_issue_task
 from hostler.store.tasks import TaskState, find_task, require_task
+from hostler.workflows.manual_tasks import TaskSubmission, submit_task
 
 SCOPES = ("admission", "tasks", "outbox")
 DIRTY = """
@@ -22,9 +22,9 @@ CLEAN = "version = 1\nsteps = [{ exit = 3 }]\n"
 def test_the_checkout_of_a_failed_task(found_town, play):
     town: Town = found_town(play=play)
     with town.service() as service:
-        order = Order("stable", "Write.", "ann", repo_full_name=REPO, max_restarts=1)
+        order = TaskSubmission("stable", "Write.", "ann", repo_full_name=REPO, max_restarts=1)
         with service.house.store.write(*SCOPES) as tx:
-            task = submit(tx, order)
+            task = submit_task(tx, order)
 
         def failed() -> bool:
             with service.house.store.read() as tx:
@@ -34,7 +34,7 @@ def test_the_checkout_of_a_failed_task(found_town, play):
         service.rested()
         checkout = town.home / "checkouts" / "stable" / task.id
         assert checkout.is_dir()
-        done = delete(town.home, service.house.store, [task.id])
+        done = delete_tasks(town.home, service.house.store, [task.id])
         with service.house.store.read() as tx:
             assert find_task(tx, task.id) is None
     folder = town.home / "projects" / "stable" / "tasks" / task.id
@@ -58,7 +58,7 @@ def test_words_about_a_deleted_task_break_nothing_and_it_can_begin_again(town):
         service.look()
         stopped = service.task(number, TaskState.STOPPED)
         service.rested()
-        delete(town.home, service.house.store, [stopped.id])
+        delete_tasks(town.home, service.house.store, [stopped.id])
         assert service.all_tasks() == []
         alice.say(pull, "What became of this?")
         alice.say(number, "And of this?")
@@ -67,7 +67,7 @@ def test_words_about_a_deleted_task_break_nothing_and_it_can_begin_again(town):
         service.task(other, TaskState.AWAITING_FEEDBACK)
         service.rested()
         assert "service_defect" not in service.lines.getvalue()
-        wanted = refer(service.house.settings, f"{REPO}#{number}")
-        begin(service.house, wanted, None)
+        wanted = parse_issue_reference(service.house.settings, f"{REPO}#{number}")
+        start_issue_task(service.house, wanted, None)
         again = service.task(number, TaskState.AWAITING_FEEDBACK)
         assert again.id != stopped.id

@@ -21,10 +21,10 @@ from rough_town import (
     written,
 )
 
-from hostler.flows.outcomes import LONGEST_PARKING
-from hostler.service import opening
+from hostler.service import context
 from hostler.store.engine.sqlite import Patience
 from hostler.store.tasks import TaskState
+from hostler.workflows.outcomes import MAX_TASK_PARK
 
 FILL_THE_DISK = """
 import json, os
@@ -58,7 +58,7 @@ def test_an_agent_that_fills_its_disk_waits_for_space_alone(rough: MakeTown) -> 
         (filler,) = disk.rglob("filler")
         filler.write_bytes(b"not so large any more")
         # It may have been tried again meanwhile, and then waits longer.
-        town.clock.jump(LONGEST_PARKING.total_seconds())
+        town.clock.jump(MAX_TASK_PARK.total_seconds())
         service.runner.wake()
         service.until(in_state(service, "field", REVIEW))
         service.rested()
@@ -95,8 +95,8 @@ def test_a_home_without_space_is_told_and_goes_on_when_there_is_some(
 def test_a_database_that_somebody_holds_is_waited_for(
     rough: MakeTown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    impatient = partial(opening.open_store, patience=Patience(0.5, 0.5))
-    monkeypatch.setattr(opening, "open_store", impatient)
+    impatient = partial(context.open_store, patience=Patience(0.5, 0.5))
+    monkeypatch.setattr(context, "open_store", impatient)
     gate = Gate(tmp_path, "field")
     town = rough(Plot("field", agent=gate.agent()), Plot("meadow"))
     with town.service() as service:

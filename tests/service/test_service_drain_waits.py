@@ -9,19 +9,22 @@ from typing import Any
 import pytest
 from scheduler_fleet import SCOPES, Fleet, MakeFleet
 
-from hostler.flows.submitting import Order, submit
-from hostler.governor import lend as lend_lease
-from hostler.governor import look_around
-from hostler.service import Duty, ServiceRunner
-from hostler.service.waits import WAITS_FOR, waited_for
+from hostler.governor.holders import read_host
+from hostler.governor.leases import release_temporarily as lend_lease
+from hostler.service.runner import ServiceRunner
+from hostler.service.scheduling.task_waits import WAITS_FOR, find_awaited
+from hostler.service.wiring import ServiceMode
 from hostler.store.runs import RunState, change_run, lend_place, live_runs
 from hostler.store.tasks import Task, TaskState
+from hostler.workflows.manual_tasks import TaskSubmission, submit_task
 
 
 def put(town: Fleet, parent: Task | None = None, **order: Any) -> Task:
     name = parent.id if parent else None
     with town.store.write(*SCOPES) as tx:
-        return submit(tx, Order("barn", "job", "ann", str(town.home), parent_task=name, **order))
+        return submit_task(
+            tx, TaskSubmission("barn", "job", "ann", str(town.home), parent_task=name, **order)
+        )
 
 
 def waits(town: Fleet, task: Task, *names: str) -> None:
@@ -30,14 +33,14 @@ def waits(town: Fleet, task: Task, *names: str) -> None:
         (run,) = (one for one in live_runs(tx) if one.task_id == task.id)
         running = {"state": RunState.RUNNING.value}
         assert change_run(tx, run.run, fence=run.fence, states=list(RunState), values=running)
-        by = {**asdict(look_around().holder), WAITS_FOR: [*names]}
+        by = {**asdict(read_host().holder), WAITS_FOR: [*names]}
         assert lend_place(tx, run.run, json.dumps(by))
         lend_lease(tx, run.run)
 
 
 def spared(town: Fleet, *tasks: Task) -> set[str]:
     with town.store.read() as tx:
-        return {*waited_for(tx, live_runs(tx), tasks)}
+        return {*find_awaited(tx, live_runs(tx), tasks)}
 
 
 def at_work(town: Fleet, service: ServiceRunner) -> Task:
@@ -69,7 +72,7 @@ def test_a_restart_waits_for_a_parent_and_lets_its_children_begin(town):
 
 
 def test_one_look_ends_though_a_parent_waits(town):
-    service = town.service(Duty(once=True))
+    service = town.service(ServiceMode(once=True))
     parent = at_work(town, service)
     town.turn(service, 2)
     child = put(town, parent)

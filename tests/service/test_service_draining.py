@@ -13,9 +13,8 @@ from intake_yard import database
 from example_counts import examples
 from hostler.clock import FakeClock
 from hostler.errors import StoreBusy
-from hostler.flows.operations import SCOPES, current_operation, note_step, request_restart
-from hostler.service import Journal
-from hostler.service.draining import Act, RestartDrain, step
+from hostler.service.restart import DrainEvent, RestartDrain, next_drain_state
+from hostler.service.service_log import ServiceLog
 from hostler.store.operator import (
     RESTART,
     CommandRow,
@@ -26,7 +25,13 @@ from hostler.store.operator import (
     find_operation,
 )
 from hostler.store.outbox import open_writes
-from hostler.telemetry.logs import Logging
+from hostler.telemetry.logs import LogDestinations
+from hostler.workflows.commands import (
+    RESTART_SCOPES,
+    current_restart,
+    request_restart,
+    store_restart_step,
+)
 
 TIMEOUT = 900.0
 SAID_AT = "2026-01-01T00:00:00.000Z"
@@ -39,12 +44,12 @@ def test_any_row_of_looks_leads_to_sound_acts(looks):
     for wanted, pending, seconds in looks:
         now += seconds
         before = drain
-        drain, acts = step(drain, wanted, pending, now, TIMEOUT)
-        assert (Act.STARTED in acts) == (wanted and before is None)
-        assert (Act.COMPLETED in acts) == (wanted and pending == 0)
+        drain, acts = next_drain_state(drain, wanted, pending, now, TIMEOUT)
+        assert (DrainEvent.STARTED in acts) == (wanted and before is None)
+        assert (DrainEvent.COMPLETED in acts) == (wanted and pending == 0)
         began = before.started_at if before else now
         late = wanted and pending > 0 and now - began >= TIMEOUT
-        assert (Act.TIMEOUT in acts) == late
+        assert (DrainEvent.TIMEOUT in acts) == late
         assert (drain is None) == (not wanted or late)
         if drain is not None:
             # The timer begins once, and is never set anew while it runs.
@@ -56,8 +61,8 @@ def test_progress_is_told_when_the_number_changes(looks):
     drain, now, told = None, 0.0, None
     for _, pending, seconds in looks:
         now += min(seconds, 1.0)
-        drain, acts = step(drain, True, pending + 1, now, TIMEOUT)
-        assert (Act.PROGRESS in acts) == (told is not None and told != pending + 1)
+        drain, acts = next_drain_state(drain, True, pending + 1, now, TIMEOUT)
+        assert (DrainEvent.PROGRESS in acts) == (told is not None and told != pending + 1)
         told = pending + 1
 
 
@@ -80,8 +85,8 @@ class Draining(RuleBasedStateMachine):
 
     def start(self) -> None:
         left = self._operation() if self.gone else None
-        log = Logging(self.clock, None, terminal=StringIO()).log
-        self.drain = RestartDrain(self.store, Journal(log), self.clock)
+        log = LogDestinations(self.clock, None, terminal=StringIO()).log
+        self.drain = RestartDrain(self.store, ServiceLog(log), self.clock)
         self.drain.came_back()
         if left is not None:
             # Done only if the thing that was asked for has happened.
@@ -99,7 +104,7 @@ class Draining(RuleBasedStateMachine):
         self.asked += 1
         key = f"k{self.asked}"
         row = CommandRow(key, "octo/barn", 7, self.asked, "ann", "restart", SAID_AT)
-        with self.store.write(*SCOPES) as tx:
+        with self.store.write(*RESTART_SCOPES) as tx:
             if request_restart(tx, "ann", row):
                 add_command(tx, row)
 
@@ -128,8 +133,8 @@ class Draining(RuleBasedStateMachine):
     @precondition(lambda self: self.gone)
     @rule(step=st.sampled_from(Step))
     def the_restart_goes_on(self, step: Step) -> None:
-        with self.store.write(*SCOPES) as tx:
-            assert note_step(tx, step) is not None
+        with self.store.write(*RESTART_SCOPES) as tx:
+            assert store_restart_step(tx, step) is not None
 
     @rule()
     def killed_and_started_again(self) -> None:
@@ -141,7 +146,7 @@ class Draining(RuleBasedStateMachine):
         with self.store.read() as tx:
             replies = [row.token for row in open_writes(tx)]
             found = [find_command(tx, f"k{number}") for number in range(1, self.asked + 1)]
-            under_way = current_operation(tx)
+            under_way = current_restart(tx)
         assert len(replies) == len(set(replies))
         known = [one for one in found if one is not None]
         over = [one for one in known if not one.open]
@@ -156,7 +161,7 @@ class Draining(RuleBasedStateMachine):
     @invariant()
     def who_has_left_left_the_row_running(self) -> None:
         with self.store.read() as tx:
-            found = current_operation(tx)
+            found = current_restart(tx)
         if self.gone:
             assert found is not None and found.status == "running"
         else:
@@ -166,12 +171,12 @@ class Draining(RuleBasedStateMachine):
 def test_what_a_busy_database_keeps_from_being_told_is_told_later_and_nothing_begins(monkeypatch):
     clock, told = FakeClock(), []
     with database(clock) as store:
-        log = Logging(clock, None, terminal=StringIO()).log
-        drain = RestartDrain(store, Journal(log, told.append), clock)
-        with store.write(*SCOPES) as tx:
+        log = LogDestinations(clock, None, terminal=StringIO()).log
+        drain = RestartDrain(store, ServiceLog(log, told.append), clock)
+        with store.write(*RESTART_SCOPES) as tx:
             request_restart(tx, "ann")
         assert drain.look(0, TIMEOUT)
-        again = RestartDrain(store, Journal(log, told.append), clock)
+        again = RestartDrain(store, ServiceLog(log, told.append), clock)
         with monkeypatch.context() as patch:
             patch.setattr(store, "write", refuse)
             again.came_back()

@@ -10,8 +10,8 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.model import stamp
-from hostler.service.candidates import Place, Yard, choose
+from hostler.model import format_timestamp
+from hostler.service.scheduling.gates import AdmissionSnapshot, Placement, choose_next
 from hostler.store.governor import after_turn
 from hostler.store.tasks import Flow, Task, TaskState
 
@@ -43,14 +43,14 @@ class Fair:
             title="Crash",
             author="ann",
             state=TaskState.QUEUED,
-            state_since=stamp(at),
+            state_since=format_timestamp(at),
             order=self.orders,
         )
 
     def next(self, waiting: list[Task], now: datetime = NOW) -> Task:
-        places = {one.id: Place(one.project, "helper", "command", "pool", 9) for one in waiting}
-        yard = Yard(now, places, served=dict(self.served), joins_first=JOINS_FIRST)
-        chosen = choose(waiting, yard).task
+        places = {one.id: Placement(one.project, "helper", "command", "pool", 9) for one in waiting}
+        yard = AdmissionSnapshot(now, places, served=dict(self.served), joins_first=JOINS_FIRST)
+        chosen = choose_next(waiting, yard).task
         assert chosen is not None
         ended, weight = self.served.get(chosen.project, 0), self.weights[chosen.project]
         self.served[chosen.project], self.present = after_turn(ended, self.present, weight)
@@ -141,7 +141,7 @@ def test_words_on_a_pull_request_go_before_new_issues_of_everybody(weights):
 def test_a_turn_of_a_task_that_waits_for_its_time_is_not_taken():
     fair = Fair({"a": 1, "b": 1})
     sleeping = replace(
-        fair.task("a"), state=TaskState.RETRYING, wake_at=stamp(NOW + timedelta(hours=1))
+        fair.task("a"), state=TaskState.RETRYING, wake_at=format_timestamp(NOW + timedelta(hours=1))
     )
     awake = fair.task("b")
     assert fair.next([sleeping, awake]) is awake

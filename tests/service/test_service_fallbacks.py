@@ -10,10 +10,10 @@ from why_stage import Stage
 
 from hostler.clock import FakeClock
 from hostler.config.settings import Agent
-from hostler.governor import Policy
-from hostler.governor.overlay import Breaker, Knobs, Overlay, Slot
-from hostler.governor.remembering import as_text
-from hostler.service.admission import Admission, Office
+from hostler.governor.adaptive.model import Breaker, LeaseSlot, PoolConfig, PoolState
+from hostler.governor.adaptive.state import dump_state
+from hostler.governor.policy import Policy
+from hostler.service.scheduling.admission import Admission, AdmissionDeps
 from hostler.store.governor import put_overlay
 
 CLOCK = FakeClock()
@@ -22,7 +22,7 @@ OPEN = {"breaker_state": Breaker.OPEN, "breaker_open_at": NOW}
 HALF = {"breaker_state": Breaker.HALF_OPEN}
 
 
-def admitted(overlay: Overlay, policy: str, *, adaptive: bool = True) -> str | None:
+def admitted(overlay: PoolState, policy: str, *, adaptive: bool = True) -> str | None:
     """Whose agent a new task gets, in a house with these two."""
     with database(CLOCK) as store:
         stage = Stage(store, CLOCK)
@@ -31,27 +31,31 @@ def admitted(overlay: Overlay, policy: str, *, adaptive: bool = True) -> str | N
         settings = stage.settings().model_copy(update={"agent": agents})
         stage.put(agent="main")
         with store.write("admission") as tx:
-            put_overlay(tx, "main", as_text(overlay))
-        told = Policy(memory_floor_mb=0, tuned={"main": Knobs(adaptive=adaptive, policy=policy)})
+            put_overlay(tx, "main", dump_state(overlay))
+        told = Policy(
+            memory_floor_mb=0, tuned={"main": PoolConfig(adaptive=adaptive, policy=policy)}
+        )
         here = stage.here(1)
         ready = set(settings.repo)
-        found = Admission(Office(store, settings, lambda: told, lambda: ready, lambda: here)).next()
+        found = Admission(
+            AdmissionDeps(store, settings, lambda: told, lambda: ready, lambda: here)
+        ).next()
         return found.run.agent if found else None
 
 
 @pytest.mark.parametrize(
     ("overlay", "agent"),
     [
-        (Overlay(**OPEN, breaker_break_seconds=300.0), "spare"),
+        (PoolState(**OPEN, breaker_break_seconds=300.0), "spare"),
         # It is over soon, and whoever goes elsewhere stays there.
-        (Overlay(**OPEN, breaker_break_seconds=59.0), None),
+        (PoolState(**OPEN, breaker_break_seconds=59.0), None),
         # Somebody has to try; and then the rest waits for the one that does.
-        (Overlay(**HALF), "main"),
-        (Overlay(**HALF, probe=Slot("barn", "t9"), probe_admitted_at=NOW), None),
-        (Overlay(gate_until=NOW + timedelta(hours=1)), "spare"),
-        (Overlay(gate_until=NOW + timedelta(seconds=5)), None),
-        (Overlay(next_dispatch_at=NOW + timedelta(seconds=2)), None),
-        (Overlay(), "main"),
+        (PoolState(**HALF), "main"),
+        (PoolState(**HALF, probe=LeaseSlot("barn", "t9"), probe_admitted_at=NOW), None),
+        (PoolState(gate_until=NOW + timedelta(hours=1)), "spare"),
+        (PoolState(gate_until=NOW + timedelta(seconds=5)), None),
+        (PoolState(next_dispatch_at=NOW + timedelta(seconds=2)), None),
+        (PoolState(), "main"),
     ],
 )
 def test_a_pool_that_is_held_back_for_long_is_closed_for_new_tasks(overlay, agent):
@@ -59,6 +63,6 @@ def test_a_pool_that_is_held_back_for_long_is_closed_for_new_tasks(overlay, agen
 
 
 def test_what_was_learned_closes_nothing_where_nothing_is_learned():
-    opened = Overlay(**OPEN, breaker_break_seconds=300.0)
+    opened = PoolState(**OPEN, breaker_break_seconds=300.0)
     assert admitted(opened, "aimd") == "spare"
     assert admitted(opened, "aimd", adaptive=False) == "main"

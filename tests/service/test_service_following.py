@@ -10,8 +10,8 @@ from why_stage import Stage
 
 from hostler.clock import FakeClock
 from hostler.errors import StoreBusy
-from hostler.service import following
-from hostler.service.following import Follower
+from hostler.service.tasks import summary
+from hostler.service.tasks.summary import TaskFollower
 from hostler.store.tasks import TaskState, change_task, require_task
 
 
@@ -48,7 +48,7 @@ def become(stage, name, state):
 
 def test_without_a_commit_no_row_is_read(stage):
     told, store = [], Watched(stage.store)
-    follower = Follower(store, told.append)
+    follower = TaskFollower(store, told.append)
     task = stage.put()
     for _ in range(5):
         follower.look()
@@ -61,7 +61,7 @@ def test_without_a_commit_no_row_is_read(stage):
 
 def test_a_look_that_failed_is_made_again(stage):
     told, store = [], Watched(stage.store)
-    follower = Follower(store, told.append)
+    follower = TaskFollower(store, told.append)
     stage.put()
     store.busy = True
     with pytest.raises(StoreBusy):
@@ -73,7 +73,7 @@ def test_a_look_that_failed_is_made_again(stage):
 
 def test_the_end_of_a_task_is_told_once(stage):
     told = []
-    follower = Follower(stage.store, told.append)
+    follower = TaskFollower(stage.store, told.append)
     task, other = stage.put(), stage.put()
     follower.look()
     become(stage, task.id, TaskState.DONE)
@@ -86,7 +86,7 @@ def test_the_end_of_a_task_is_told_once(stage):
 def test_only_those_that_are_named_are_told_of(stage):
     told = []
     task, other = stage.put(), stage.put()
-    follower = Follower(stage.store, told.append, {task.id})
+    follower = TaskFollower(stage.store, told.append, {task.id})
     follower.look()
     become(stage, other.id, TaskState.DONE)
     become(stage, task.id, TaskState.DONE)
@@ -96,7 +96,7 @@ def test_only_those_that_are_named_are_told_of(stage):
 
 def test_what_is_not_told_is_no_news(stage):
     told = []
-    follower = Follower(stage.store, told.append)
+    follower = TaskFollower(stage.store, told.append)
     task = stage.put()
     become(stage, task.id, TaskState.RUNNING)
     follower.look()
@@ -110,11 +110,11 @@ def test_what_is_not_told_is_no_news(stage):
 
 def test_only_what_has_changed_is_read_whole(stage, monkeypatch):
     read = []
-    named = following.tasks_named
+    named = summary.tasks_named
     monkeypatch.setattr(
-        following, "tasks_named", lambda tx, names: read.append(list(names)) or named(tx, names)
+        summary, "tasks_named", lambda tx, names: read.append(list(names)) or named(tx, names)
     )
-    follower = Follower(stage.store, lambda _: None)
+    follower = TaskFollower(stage.store, lambda _: None)
     task, *others = [stage.put() for _ in range(5)]
     follower.look()
     become(stage, task.id, TaskState.RUNNING)

@@ -18,9 +18,9 @@ import pytest
 from hostile_yard import Yard, a_yard, run
 from service_town import BOB, EVE, US, Service, Town
 
-from hostler.forge.markers import tokens_in
+from hostler.forge.actions import find_tokens
 from hostler.sandbox.auth import token_for
-from hostler.service.single import begin, refer
+from hostler.service.tasks.foreground import parse_issue_reference, start_issue_task
 from hostler.store.tasks import TaskState
 
 REVIEW = TaskState.AWAITING_FEEDBACK
@@ -206,9 +206,9 @@ def require_that_pasted_markers_are_text(yard: Yard, service: Service) -> None:
     ours = [one["body"] for one in said if one["user"]["login"] == US]
     ours.append(alice("GET", f"/pulls/{pull}")["body"])
     for body in ours:
-        (token,) = tokens_in(body)
+        (token,) = find_tokens(body)
         assert body.endswith(f"<!-- hostler:action={token} -->")
-    assert len({tokens_in(body)[0] for body in ours}) == len(ours)
+    assert len({find_tokens(body)[0] for body in ours}) == len(ours)
     # One status on the issue; on the pull request an answer per word of an allowed person.
     assert [len(alice.comments(task.number)), len(alice.comments(pull))] == [1, 3]
     assert len(alice.remarks(pull)) == 2
@@ -240,8 +240,10 @@ def test_a_checkout_that_is_not_as_we_made_it_is_blocked_and_can_be_started_anew
             yard.person.say(yard.numbers[name], "Behave, please.")
             # As the comment says: look at the folder, remove it, start the task again.
             shutil.rmtree(yard.checkout(service, name), ignore_errors=True)
-            wanted = refer(service.house.settings, f"alice/stable#{yard.numbers[name]}")
-            begin(service.house, wanted, None)
+            wanted = parse_issue_reference(
+                service.house.settings, f"alice/stable#{yard.numbers[name]}"
+            )
+            start_issue_task(service.house, wanted, None)
         assert set(yard.settle(service).values()) == {REVIEW}
         yard.require_no_leak(service)
 

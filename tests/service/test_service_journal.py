@@ -9,14 +9,14 @@ import pytest
 
 from hostler.clock import SystemClock
 from hostler.errors import GitHubPollingError, RateLimited, StoreFull
-from hostler.intake import Watch
+from hostler.intake.repo_policy import RepoPolicy
 from hostler.model import RepoName
-from hostler.service.crew import Job
-from hostler.service.journal import Journal
-from hostler.service.looking import Looked
-from hostler.service.orchestrator import Look
-from hostler.service.space import REMEDY
-from hostler.telemetry.logs import Logging
+from hostler.service.polling.orchestrator import FinishedPoll
+from hostler.service.polling.repo_poller import PollResult
+from hostler.service.scheduling.gates import DISK_FULL_REMEDY
+from hostler.service.scheduling.workers import WorkerJob
+from hostler.service.service_log import ServiceLog
+from hostler.telemetry.logs import LogDestinations
 
 FULL = StoreFull("No space is left.", remedy="Free some.")
 
@@ -33,11 +33,11 @@ def lines():
 
 @pytest.fixture
 def journal(told, lines):
-    return Journal(Logging(SystemClock(), None, terminal=lines).log, told.append)
+    return ServiceLog(LogDestinations(SystemClock(), None, terminal=lines).log, told.append)
 
 
-def job(name: str) -> Job:
-    return Job(name, "stable", lambda: None, lambda: None)
+def job(name: str) -> WorkerJob:
+    return WorkerJob(name, "stable", lambda: None, lambda: None)
 
 
 def test_the_same_trouble_of_a_run_is_told_once_until_it_has_ended(journal, told):
@@ -70,14 +70,14 @@ def test_a_defect_is_told_each_time_and_logged_with_its_traceback(journal, told,
     assert "service_defect" in lines.getvalue()
 
 
-WATCH = Watch(RepoName("alice", "stable"), "stable", frozenset())
+WATCH = RepoPolicy(RepoName("alice", "stable"), "stable", frozenset())
 
 
-def held(minute: int) -> Look:
+def held(minute: int) -> FinishedPoll:
     until = datetime(2026, 3, 1, 12, minute, tzinfo=UTC)
     cause = RateLimited("GET /x", 0, until, "secondary")
     error = GitHubPollingError("alice/stable", "issues", cause)
-    return Look("stable", WATCH, Looked(error=error), error, held=True)
+    return FinishedPoll("stable", WATCH, PollResult(error=error), error, held=True)
 
 
 def test_a_look_that_we_held_back_is_told_once_and_is_not_called_reached(journal, told, lines):
@@ -86,7 +86,7 @@ def test_a_look_that_we_held_back_is_told_once_and_is_not_called_reached(journal
     assert len(told) == 1 and "alice/stable: GitHub was not asked" in told[0]
     assert lines.getvalue().count("repo_poll_held") == 1
     assert "service_repo_polled" not in lines.getvalue()
-    journal.looked(Look("stable", WATCH, Looked()), {})
+    journal.looked(FinishedPoll("stable", WATCH, PollResult()), {})
     assert told[1:] == ["alice/stable: reached again."]
 
 
@@ -96,7 +96,7 @@ def test_a_full_disk_is_told_once_and_so_is_that_it_has_room_again(journal, told
     for _ in range(2):
         journal.full("")
     assert told == [
-        f"The disk has 3 MB free. {REMEDY}",
+        f"The disk has 3 MB free. {DISK_FULL_REMEDY}",
         "There is room on disk again: work begins as before.",
     ]
     assert lines.getvalue().count("disk_low") == lines.getvalue().count("disk_free") == 1

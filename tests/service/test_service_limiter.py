@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.service import GlobalWorkLimiter
+from hostler.service.scheduling.workers import GlobalWorkLimiter
 
 # A number is a new capacity.
 MOVES = st.lists(st.sampled_from(["try", "force", "release"]) | st.integers(1, 5), max_size=60)

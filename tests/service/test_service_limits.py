@@ -5,9 +5,11 @@ from __future__ import annotations
 from service_town import Town
 from test_service_tasks import SCOPES, order, put, reach
 
-from hostler.governor import look_around, read_policy, resume
-from hostler.service.presence import Presence
-from hostler.service.why import Inquiry, why
+from hostler.governor.holders import read_host
+from hostler.governor.parking import resume
+from hostler.governor.policy import read_policy
+from hostler.service.context import Presence
+from hostler.service.scheduling.explain import ExplainInputs, explain_task
 from hostler.store.tasks import TaskState, require_task
 
 PLAY = """
@@ -28,9 +30,9 @@ steps = [{{ mark_done = true }}]
 def explained(service, task):
     house = service.house
     policy = read_policy(house.home, house.settings)
-    inquiry = Inquiry(house.store, house.settings, policy, look_around(), Presence())
+    inquiry = ExplainInputs(house.store, house.settings, policy, read_host(), Presence())
     with house.store.read() as tx:
-        return why(tx, inquiry, require_task(tx, task.id))
+        return explain_task(tx, inquiry, require_task(tx, task.id))
 
 
 def test_other_tasks_wait_for_the_pool_and_the_operator_opens_it(found_town):

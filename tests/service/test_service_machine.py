@@ -22,33 +22,34 @@ from hypothesis.stateful import (
 from intake_yard import database
 
 from example_counts import examples
-from hostler.agents.exitword import Exit
 from hostler.agents.outcomes import Outcome
-from hostler.agents.verdict import DecidedBy, EndedBy, Verdict
+from hostler.agents.verdict import DecidedBy, EndedBy, ProcessExit, RunVerdict
 from hostler.clock import FakeClock
 from hostler.config.settings import Agent, Repo, Runtime, Settings
 from hostler.config.settings import Tasks as Limits
-from hostler.flows import Facts, commands, take_back
-from hostler.flows.byhand import after_hand_run
-from hostler.flows.commands import CommandRefused
-from hostler.flows.storing import store_step
-from hostler.flows.submitting import Order, submit
-from hostler.governor import Here, Policy, attach, lend, prune, release
-from hostler.planner import blockers_of
-from hostler.planner.queue import is_root
+from hostler.governor.holders import HostView, prune
+from hostler.governor.leases import attach, release, release_temporarily
+from hostler.governor.policy import Policy
+from hostler.planner.queue import is_root, read_blockers
 from hostler.runs import transitions
 from hostler.runs.outcome import Ending
-from hostler.service.admission import SCOPES, Admission, Office
-from hostler.service.candidates import Class, class_of, gate_of
-from hostler.service.demanding import Demander
-from hostler.service.presence import SERVICE, Presence
-from hostler.service.why import Inquiry, holds
+from hostler.service.context import SERVICE_PURPOSE, Presence
+from hostler.service.scheduling.admission import ADMISSION_SCOPES, Admission, AdmissionDeps
+from hostler.service.scheduling.dispatch import DemandReporter
+from hostler.service.scheduling.explain import ExplainInputs, find_holding_gate
+from hostler.service.scheduling.gates import PriorityClass, find_denial, priority_class
 from hostler.store.engine.locks import Holder as Process
 from hostler.store.governor import Holder, all_leases
 from hostler.store.runs import LIVE, RunState, lend_place, open_runs, want_back
 from hostler.store.tasks import TaskState, require_task, tasks_in
+from hostler.workflows import commands
+from hostler.workflows.commands import CommandRefused
+from hostler.workflows.effects import apply_transition
+from hostler.workflows.manual_tasks import TaskSubmission, decide_after_folder_run, submit_task
+from hostler.workflows.outcomes import RunEndFacts
+from hostler.workflows.turns import requeue_unstarted
 
-SERVED = Presence(Process(1, "hostler", "here", "2020-01-01T00:00:00.000Z", SERVICE))
+SERVED = Presence(Process(1, "hostler", "here", "2020-01-01T00:00:00.000Z", SERVICE_PURPOSE))
 PROJECTS = ("barn", "stable", "field")
 ASKED = 3
 LIMITS = Limits(restart_delay_seconds=0.0, exits_without_progress=1000)
@@ -86,8 +87,8 @@ class House(RuleBasedStateMachine):
 
     def service(self) -> tuple[int, Admission]:
         pid = next(self.pids)
-        here = Here(process(pid), 10**6, self.alive)
-        office = Office(
+        here = HostView(process(pid), 10**6, self.alive)
+        office = AdmissionDeps(
             self.store, self.settings(), self.policy, lambda: set(PROJECTS), lambda: here
         )
         return pid, Admission(office)
@@ -141,9 +142,9 @@ class House(RuleBasedStateMachine):
         parents = [run.task_id for run in self.runs(RunState.RUNNING) if run.task_id in running]
         parent = data.draw(st.sampled_from([None, *parents]))
         needs = data.draw(st.lists(st.sampled_from(known), max_size=2)) if known else []
-        order = Order(project, f"job {self.count}", "ann", cwd="/x", parent_task=parent)
-        with self.store.write(*SCOPES) as tx:
-            submit(tx, replace(order, depends_on=tuple(dict.fromkeys(needs))))
+        order = TaskSubmission(project, f"job {self.count}", "ann", cwd="/x", parent_task=parent)
+        with self.store.write(*ADMISSION_SCOPES) as tx:
+            submit_task(tx, replace(order, depends_on=tuple(dict.fromkeys(needs))))
 
     @rule(which=st.integers(0, 1))
     def admitted(self, which):
@@ -154,10 +155,10 @@ class House(RuleBasedStateMachine):
         with self.store.read() as tx:
             yard = admission.yard(tx)
             waiting = tasks_in(tx, (TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED))
-            free = [task for task in waiting if gate_of(task, yard) is None]
-            held = blockers_of(tx, waiting)
+            free = [task for task in waiting if find_denial(task, yard) is None]
+            held = read_blockers(tx, waiting)
             before = {run.run for run in open_runs(tx)}
-        Demander(admission.office).say(self.clock.monotonic(), admission.survey().yard)
+        DemandReporter(admission.office).say(self.clock.monotonic(), admission.survey().yard)
         # A few of them: each answer is a look at everything.
         asked = waiting[:ASKED]
         told = self.said_to_start(service, asked)
@@ -169,9 +170,9 @@ class House(RuleBasedStateMachine):
         assert pid not in self.dead
         run = granted.run
         if run is None:
-            with self.store.write(*SCOPES) as tx:
+            with self.store.write(*ADMISSION_SCOPES) as tx:
                 present = require_task(tx, granted.task.id)
-                store_step(tx, present, self.step(present, Outcome.SUCCESS, DecidedBy.DONE))
+                apply_transition(tx, present, self.step(present, Outcome.SUCCESS, DecidedBy.DONE))
             return True
         self.within_caps()
         if granted.back:
@@ -189,14 +190,16 @@ class House(RuleBasedStateMachine):
         """What `why` says of everybody who waits: whom does no gate hold?"""
         _, admission = service
         office = admission.office
-        inquiry = Inquiry(self.store, office.settings, self.policy(), office.look(), SERVED)
+        inquiry = ExplainInputs(self.store, office.settings, self.policy(), office.look(), SERVED)
         with self.store.read() as tx:
-            return [task.id for task in waiting if holds(tx, inquiry, task) is None]
+            return [task.id for task in waiting if find_holding_gate(tx, inquiry, task) is None]
 
     def first_come(self, task, free, yard) -> None:
         """Among new root tasks that only the governor could hold, the oldest of its project."""
         new = [
-            one for one in free if class_of(one, yard) is Class.NEW and one.project == task.project
+            one
+            for one in free
+            if priority_class(one, yard) is PriorityClass.NEW and one.project == task.project
         ]
         if any(one.id == task.id for one in new):
             assert task.order == min(one.order for one in new)
@@ -230,32 +233,32 @@ class House(RuleBasedStateMachine):
         self.end(run, outcome, DecidedBy.RESULT if declared else DecidedBy.EXIT_CODE)
 
     def end(self, run, outcome, by=DecidedBy.RESULT) -> None:
-        verdict = Verdict(outcome, by, "So it was.")
-        ending = Ending(verdict, Exit(EndedBy.EXIT, 0), counted=True)
-        with self.store.write(*SCOPES) as tx:
+        verdict = RunVerdict(outcome, by, "So it was.")
+        ending = Ending(verdict, ProcessExit(EndedBy.EXIT, 0), counted=True)
+        with self.store.write(*ADMISSION_SCOPES) as tx:
             run = transitions.exited(tx, run, ending)
             release(tx, run)
-        with self.store.write(*SCOPES) as tx:
+        with self.store.write(*ADMISSION_SCOPES) as tx:
             run = transitions.finishing(tx, run)
-        with self.store.write(*SCOPES) as tx:
+        with self.store.write(*ADMISSION_SCOPES) as tx:
             run = transitions.ended(tx, run)
             task = require_task(tx, run.task_id)
             seen = Outcome.INTERRUPTED if run.stop_why else outcome
-            store_step(tx, task, self.step(task, seen, by))
+            apply_transition(tx, task, self.step(task, seen, by))
         if run.shim:
             self.dead.add(json.loads(run.shim)["pid"])
 
     def step(self, task, outcome, by):
-        verdict = Verdict(outcome, by, "So it was.")
-        return after_hand_run(task, verdict, Facts(self.clock.now()), LIMITS)
+        verdict = RunVerdict(outcome, by, "So it was.")
+        return decide_after_folder_run(task, verdict, RunEndFacts(self.clock.now()), LIMITS)
 
     @precondition(lambda self: self.tasks())
     @rule(data=st.data(), verb=st.sampled_from(["stop", "cancel", "resume", "retry"]))
     def commanded(self, data, verb):
         task = data.draw(st.sampled_from(self.tasks()))
         try:
-            with self.store.write(*SCOPES) as tx:
-                getattr(commands, verb)(tx, require_task(tx, task.id), "ann")
+            with self.store.write(*ADMISSION_SCOPES) as tx:
+                getattr(commands, f"{verb}_task")(tx, require_task(tx, task.id), "ann")
         except CommandRefused:
             return
 
@@ -264,15 +267,15 @@ class House(RuleBasedStateMachine):
     def lent(self, data):
         free = [run for run in self.runs(RunState.RUNNING) if run.lent_at is None]
         run = data.draw(st.sampled_from(free))
-        with self.store.write(*SCOPES) as tx:
+        with self.store.write(*ADMISSION_SCOPES) as tx:
             assert lend_place(tx, run.run, "{}")
-            lend(tx, run.run)
+            release_temporarily(tx, run.run)
 
     @precondition(lambda self: [r for r in self.runs() if r.lent_at and not r.back_wanted_at])
     @rule(data=st.data())
     def wanted_back(self, data):
         away = [run for run in self.runs() if run.lent_at and not run.back_wanted_at]
-        with self.store.write(*SCOPES) as tx:
+        with self.store.write(*ADMISSION_SCOPES) as tx:
             assert want_back(tx, data.draw(st.sampled_from(away)).run)
 
     @rule(which=st.integers(0, 1))
@@ -288,10 +291,10 @@ class House(RuleBasedStateMachine):
             if run.stop_why is not None:
                 self.end(run, Outcome.INTERRUPTED, DecidedBy.STOP)
                 continue
-            with self.store.write(*SCOPES) as tx:
+            with self.store.write(*ADMISSION_SCOPES) as tx:
                 run = transitions.never_started(tx, run)
                 release(tx, run)
-                take_back(tx, require_task(tx, run.task_id))
+                requeue_unstarted(tx, require_task(tx, run.task_id))
             if run.shim:
                 self.dead.add(json.loads(run.shim)["pid"])
 
@@ -315,7 +318,7 @@ class House(RuleBasedStateMachine):
 
     @rule()
     def pruned(self):
-        here = Here(process(next(self.pids)), 10**6, self.alive)
+        here = HostView(process(next(self.pids)), 10**6, self.alive)
         with self.store.write("admission") as tx:
             prune(tx, self.policy(), here)
 
@@ -342,7 +345,7 @@ class House(RuleBasedStateMachine):
             self.clock.advance(4000)
             for run in self.runs():
                 if run.lent_at and not run.back_wanted_at:
-                    with self.store.write(*SCOPES) as tx:
+                    with self.store.write(*ADMISSION_SCOPES) as tx:
                         want_back(tx, run.run)
             if any(self.admit(service) for service in self.services):
                 continue
@@ -352,7 +355,7 @@ class House(RuleBasedStateMachine):
             self.end(live[0], Outcome.SUCCESS)
         with self.store.read() as tx:
             waiting = tasks_in(tx, (TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED))
-            held = blockers_of(tx, waiting)
+            held = read_blockers(tx, waiting)
         # Who still waits does so for something that needs a person.
         for task in waiting:
             assert task.id in held, f"{task.id} waits for nothing"

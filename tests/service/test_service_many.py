@@ -6,10 +6,11 @@ import threading
 from pathlib import Path
 
 import pytest
-from service_town import ALICE, descendants_with
+from service_town import ALICE
 
 from hostler.store.runs import live_runs
 from hostler.store.tasks import TaskState
+from started_processes import started_with
 
 PLAY = """
 version = 1
@@ -52,7 +53,7 @@ def test_runs_in_a_row_leave_nothing_behind(found_town, runs):
         with service.house.store.read() as tx:
             assert live_runs(tx) == []
         # Every process that carried a run's mark is gone, also those in sessions of their own.
-        assert descendants_with(f"HOSTLER_TASK={task.id}") == []
+        assert started_with(f"HOSTLER_TASK={task.id}") == []
         folders = list((town.home / f"projects/stable/tasks/{task.id}/runs").iterdir())
         assert sorted(folder.name for folder in folders) == [run.run for run in found]
         assert [p.name for p in (town.home / "checkouts/stable").iterdir()] == [task.id]

@@ -16,15 +16,14 @@ from test_service_tasks import SAY_DONE, SCOPES, agent, order, outcomes, put, re
 
 from hostler.clock import FakeClock
 from hostler.config.settings import Settings
-from hostler.flows import commands
-from hostler.flows.submitting import Order
-from hostler.planner import blockers_of
-from hostler.service.house import House
-from hostler.service.marks import Marks
-from hostler.service.opening import open_or_make
+from hostler.planner.queue import read_blockers
+from hostler.service.context import AppContext, open_or_create_store
+from hostler.service.running.run_state import DoneFileWatcher
 from hostler.store import Store, Transaction
 from hostler.store.runs import open_runs
 from hostler.store.tasks import Flow, Task, TaskState, add_task, next_order, require_task
+from hostler.workflows import commands
+from hostler.workflows.manual_tasks import TaskSubmission
 
 # Works until somebody makes the file `go`; a prompt that begins with "leave" is left at once.
 WORK_UNTIL_TOLD = (
@@ -119,7 +118,7 @@ def test_a_folder_in_place_of_the_mark_ends_the_wait_as_an_error(town):
         # And that is what mends it.
         wrong.rmdir()
         with service.house.store.write(*SCOPES) as tx:
-            commands.retry(tx, require_task(tx, second.id), "ann")
+            commands.retry_task(tx, require_task(tx, second.id), "ann")
         waits_for(service, second, "dependencies")
 
 
@@ -185,7 +184,9 @@ def test_a_dependency_that_came_to_nothing_is_ready_when_a_person_marks_it(found
 
 def test_work_on_a_repository_that_was_not_begun_is_done_when_it_is_marked(town):
     with one_at_work(town) as (service, first):
-        wanted = Order("stable", "Notes.", "ann", repo_full_name=REPO, depends_on=(first.id,))
+        wanted = TaskSubmission(
+            "stable", "Notes.", "ann", repo_full_name=REPO, depends_on=(first.id,)
+        )
         task = waits_for(service, put(service, wanted), "dependencies")
         mark(town, task)
         done = becomes(service, task, TaskState.DONE)
@@ -196,7 +197,7 @@ def test_work_on_a_repository_that_was_begun_is_handed_on_when_it_is_marked(foun
     town = found_town(tasks={"restart_delay_seconds": 300})
     agent(town, "pathlib.Path('notes.md').write_text('So far.')\nsys.exit(3)\n")
     with town.service() as service:
-        wanted = Order("stable", "Write notes.", "ann", repo_full_name=REPO)
+        wanted = TaskSubmission("stable", "Write notes.", "ann", repo_full_name=REPO)
         task = reach(service, put(service, wanted), TaskState.RETRYING)
         mark(town, task)
         handed_on = reach(service, task, TaskState.AWAITING_FEEDBACK)
@@ -214,7 +215,7 @@ def test_a_mark_that_was_taken_once_does_not_keep_an_agent_from_mending(found_to
         "pathlib.Path(name).write_text('So.')\n" + SAY_DONE,
     )
     with town.service() as service:
-        wanted = Order("stable", "Write notes.", "ann", repo_full_name=REPO)
+        wanted = TaskSubmission("stable", "Write notes.", "ann", repo_full_name=REPO)
         done = reach(service, put(service, wanted), TaskState.AWAITING_FEEDBACK)
         assert outcomes(service, done) == ["success", "success"]
         assert all(run.counted for run in service.runs(done))
@@ -225,7 +226,7 @@ class Rows:
 
     def __init__(self, home: Path, store: Store) -> None:
         self.home, self.store = home, store
-        self.marks = Marks(House(home, Settings(), store, hub=None))
+        self.marks = DoneFileWatcher(AppContext(home, Settings(), store, hub=None))
 
     def add(self, name: str, state: TaskState = TaskState.QUEUED, **more: Any) -> Task:
         with self.store.write(*SCOPES) as tx:
@@ -248,7 +249,7 @@ class Rows:
 @pytest.fixture
 def rows(tmp_path: Path) -> Iterator[Rows]:
     lay_database(tmp_path / "home")
-    store = open_or_make(tmp_path / "home", None, FakeClock())
+    store = open_or_create_store(tmp_path / "home", None, FakeClock())
     yield Rows(tmp_path / "home", store)
     store.close()
 
@@ -314,6 +315,6 @@ def test_a_mark_that_was_heeded_is_not_written_again(rows):
     mark = rows.store.change_mark()
     with rows.store.read() as tx:
         assert require_task(tx, "agent").finishing
-        assert blockers_of(tx, [require_task(tx, "waits")]) == {}
+        assert read_blockers(tx, [require_task(tx, "waits")]) == {}
     rows.marks.look()
     assert rows.store.change_mark() == mark

@@ -11,15 +11,14 @@ from test_service_restart_kills import OLD, old_layout
 from hostler.clock import FakeClock
 from hostler.config.settings import Settings
 from hostler.errors import HomeLocked, HostlerError, StoreBusy, StoreError, StoreOutdated
-from hostler.flows.operations import SCOPES, note_step
-from hostler.service.opening import entered
-from hostler.service.presence import ONE_LOOK, presence
-from hostler.service.restarting import undo_update
+from hostler.service.context import ONE_POLL_PURPOSE, lock_and_open, read_presence
+from hostler.service.restart import roll_back_update
 from hostler.store.admin import migrate, revision
 from hostler.store.engine.backend import find_place
 from hostler.store.engine.locks import HomeLock
 from hostler.store.engine.sqlite import Patience
 from hostler.store.operator import Step, leave_step, peek_step
+from hostler.workflows.commands import RESTART_SCOPES, store_restart_step
 
 
 @pytest.fixture
@@ -35,8 +34,8 @@ def at_step(bench: Bench, monkeypatch, step: Step | None) -> Bench:
         with closing(bench.store()) as store:
             bench.begin(store)
             if step is not None:
-                with store.write(*SCOPES) as tx:
-                    note_step(tx, step)
+                with store.write(*RESTART_SCOPES) as tx:
+                    store_restart_step(tx, step)
     return bench
 
 
@@ -49,10 +48,10 @@ def test_the_step_alone_says_who_may_change_the_database(tmp_path, monkeypatch, 
     bench = at_step(Bench(tmp_path / "home"), monkeypatch, step)
     assert peek(bench) == step
     if step in (Step.UPDATE, Step.UPDATED):
-        with entered(bench.home, Settings(), bench.clock) as (house, _):
+        with lock_and_open(bench.home, Settings(), bench.clock) as (house, _):
             assert bench.operation(house.store).step == step
     else:
-        with pytest.raises(StoreOutdated), entered(bench.home, Settings(), bench.clock):
+        with pytest.raises(StoreOutdated), lock_and_open(bench.home, Settings(), bench.clock):
             pass
     assert (bench.home / "backups").exists() == (step in (Step.UPDATE, Step.UPDATED))
     # Whoever could not enter holds nothing.
@@ -61,7 +60,7 @@ def test_the_step_alone_says_who_may_change_the_database(tmp_path, monkeypatch, 
 
 def test_the_lock_that_was_handed_over_is_held_on(outdated):
     lock = HomeLock.take(outdated.home, outdated.clock).hand_over()
-    with entered(outdated.home, Settings(), outdated.clock, lock):
+    with lock_and_open(outdated.home, Settings(), outdated.clock, lock):
         with pytest.raises(HomeLocked) as refused:
             HomeLock.take(outdated.home, outdated.clock)
         assert refused.value.holder is not None and refused.value.holder.purpose == "service"
@@ -69,13 +68,13 @@ def test_the_lock_that_was_handed_over_is_held_on(outdated):
 
 
 def test_a_lock_that_was_not_handed_over_is_refused(outdated):
-    with pytest.raises(HomeLocked), entered(outdated.home, Settings(), outdated.clock, 987):
+    with pytest.raises(HomeLocked), lock_and_open(outdated.home, Settings(), outdated.clock, 987):
         pass
 
 
 def test_whoever_is_second_is_told_of_the_first_before_anything_else(outdated):
     lock = HomeLock.take(outdated.home, outdated.clock, "service")
-    with pytest.raises(HomeLocked), entered(outdated.home, Settings(), outdated.clock):
+    with pytest.raises(HomeLocked), lock_and_open(outdated.home, Settings(), outdated.clock):
         pass
     lock.release()
     assert peek(outdated) is Step.UPDATED
@@ -83,10 +82,10 @@ def test_whoever_is_second_is_told_of_the_first_before_anything_else(outdated):
 
 def test_one_look_is_no_service_that_takes_tasks(tmp_path):
     clock = FakeClock()
-    with entered(tmp_path, Settings(), clock, purpose=ONE_LOOK):
-        assert not presence(tmp_path).takes_tasks
-    with entered(tmp_path, Settings(), clock):
-        assert presence(tmp_path).takes_tasks
+    with lock_and_open(tmp_path, Settings(), clock, purpose=ONE_POLL_PURPOSE):
+        assert not read_presence(tmp_path).takes_tasks
+    with lock_and_open(tmp_path, Settings(), clock):
+        assert read_presence(tmp_path).takes_tasks
 
 
 def test_a_database_from_before_such_rows_says_nothing(tmp_path):
@@ -131,12 +130,12 @@ class Unfit:
         means = self.bench.means(OK, check, rollback, self.became.append)
 
         def undo(lock: HomeLock, error: HostlerError) -> None:
-            undo_update(means, lock, lambda: leaves, error)
+            roll_back_update(means, lock, lambda: leaves, error)
 
         settings, clock = Settings(), self.bench.clock
         with (
             pytest.raises(StoreError) as raised,
-            entered(self.bench.home, settings, clock, unfit=undo),
+            lock_and_open(self.bench.home, settings, clock, unfit=undo),
         ):
             pass
         return raised.value
@@ -179,5 +178,5 @@ def test_a_reason_that_cannot_be_stored_hides_no_error(unfit, monkeypatch):
     def busy(*_: object) -> None:
         raise StoreBusy("somebody", 15.0)
 
-    monkeypatch.setattr("hostler.service.opening.leave_step", busy)
+    monkeypatch.setattr("hostler.service.context.leave_step", busy)
     assert unfit.start(()).what == "The upgrade failed."

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.agents.environment import GITHUB_TOKENS
-from hostler.bus.message import is_name
+from hostler.agents.prepare import GITHUB_TOKEN_VARIABLES
+from hostler.bus.message import is_valid_name
 from hostler.config.settings import Agent, GitHub, Repo, Settings
 from hostler.errors import HostlerError
-from hostler.flows.submitting import NotSubmitted, Order, require_sensible
-from hostler.service.ordering import Wish, order_for
+from hostler.service.tasks.submission import TaskRequest, build_submission
 from hostler.store.tasks import Flow, Task, TaskState
+from hostler.workflows.manual_tasks import NotSubmitted, TaskSubmission, validate_submission
 
 HELPER = Agent(kind="command", command=["x"], env=["API_KEY"])
 ONE = Settings(agent={"helper": HELPER})
@@ -42,42 +42,42 @@ ON_REPO = replace(
 )
 
 
-def wish(**more) -> Wish:
-    return replace(Wish("Tidy up.", "ann", "/home/ann/barn"), **more)
+def wish(**more) -> TaskRequest:
+    return replace(TaskRequest("Tidy up.", "ann", "/home/ann/barn"), **more)
 
 
 def test_a_person_works_in_the_folder_that_he_is_in():
-    order = order_for(ONE, wish(), None)
+    order = build_submission(ONE, wish(), None)
     assert (order.project, order.cwd, order.repo_full_name) == ("barn", "/home/ann/barn", None)
     assert order.parent_task is None and order.agent == ""
 
 
 def test_another_folder_gives_its_own_name():
-    order = order_for(ONE, wish(cwd="/somewhere/loft"), None)
+    order = build_submission(ONE, wish(cwd="/somewhere/loft"), None)
     assert (order.project, order.cwd) == ("loft", "/somewhere/loft")
-    assert order_for(ONE, wish(cwd="/somewhere/loft", project="p"), None).project == "p"
+    assert build_submission(ONE, wish(cwd="/somewhere/loft", project="p"), None).project == "p"
 
 
 @pytest.mark.parametrize("name", ["stable", "octo/stable", "OCTO/Stable"])
 def test_a_repository_is_its_project(name):
-    order = order_for(TWO, wish(repo=name), None)
+    order = build_submission(TWO, wish(repo=name), None)
     assert (order.project, order.repo_full_name, order.cwd) == ("stable", "Octo/Stable", "")
-    assert order_for(TWO, wish(repo=name, project="stable"), None) == order
+    assert build_submission(TWO, wish(repo=name, project="stable"), None) == order
 
 
 def test_a_child_works_where_its_parent_does():
-    order = order_for(TWO, wish(), IN_FOLDER)
+    order = build_submission(TWO, wish(), IN_FOLDER)
     assert (order.project, order.cwd, order.parent_task) == ("yard", "/fields", "parent")
     assert order.agent == "helper"
-    order = order_for(TWO, wish(), ON_REPO)
+    order = build_submission(TWO, wish(), ON_REPO)
     assert (order.project, order.repo_full_name, order.cwd) == ("stable", "Octo/Stable", "")
 
 
 def test_a_child_may_work_elsewhere():
-    assert order_for(TWO, wish(cwd="/x", agent="other"), IN_FOLDER).cwd == "/x"
-    order = order_for(TWO, wish(repo="stable"), IN_FOLDER)
+    assert build_submission(TWO, wish(cwd="/x", agent="other"), IN_FOLDER).cwd == "/x"
+    order = build_submission(TWO, wish(repo="stable"), IN_FOLDER)
     assert (order.project, order.repo_full_name) == ("stable", "Octo/Stable")
-    order = order_for(TWO, wish(cwd="/x"), ON_REPO)
+    order = build_submission(TWO, wish(cwd="/x"), ON_REPO)
     assert (order.project, order.cwd, order.repo_full_name) == ("stable", "/x", None)
 
 
@@ -104,26 +104,28 @@ REFUSED = [
 @pytest.mark.parametrize(("settings", "more", "parent", "words"), REFUSED)
 def test_what_cannot_be_is_refused(settings, more, parent, words):
     with pytest.raises(HostlerError) as caught:
-        order_for(settings, wish(**more), parent)
+        build_submission(settings, wish(**more), parent)
     told = " ".join(caught.value.lines())
     assert words in told and caught.value.safe
 
 
-@pytest.mark.parametrize("name", [*sorted(GITHUB_TOKENS), "gh_token", "OUR_TOKEN", "our_token"])
+@pytest.mark.parametrize(
+    "name", [*sorted(GITHUB_TOKEN_VARIABLES), "gh_token", "OUR_TOKEN", "our_token"]
+)
 def test_no_agent_sees_a_secret_of_ours(name):
     settings = ONE.model_copy(update={"github": GitHub(token_env="OUR_TOKEN")})
     with pytest.raises(NotSubmitted, match="secret"):
-        order_for(settings, wish(env=("FINE", name)), None)
+        build_submission(settings, wish(env=("FINE", name)), None)
 
 
 def test_an_agent_hands_on_what_it_may_see_itself():
-    order = order_for(ONE, wish(env=("API_KEY", "WANTED", "API_KEY")), IN_FOLDER)
+    order = build_submission(ONE, wish(env=("API_KEY", "WANTED", "API_KEY")), IN_FOLDER)
     assert order.env == ("API_KEY", "WANTED")
 
 
 @given(
     st.builds(
-        Wish,
+        TaskRequest,
         st.text(max_size=5),
         st.just("ann"),
         st.sampled_from(["", "/", "/home/ann", "/a b"]) | st.text(max_size=9).map("/".__add__),
@@ -140,11 +142,11 @@ def test_an_agent_hands_on_what_it_may_see_itself():
 )
 def test_whatever_is_typed_becomes_an_order_or_a_refusal(asked, parent, settings):
     try:
-        order = order_for(settings, asked, parent)
+        order = build_submission(settings, asked, parent)
     except HostlerError as error:
         assert error.what and error.safe
         return
-    assert isinstance(order, Order) and is_name(order.project)
+    assert isinstance(order, TaskSubmission) and is_valid_name(order.project)
     assert bool(order.cwd) != bool(order.repo_full_name)
-    assert not {name.upper() for name in order.env} & GITHUB_TOKENS
-    require_sensible(replace(order, prompt="Tidy up."))
+    assert not {name.upper() for name in order.env} & GITHUB_TOKEN_VARIABLES
+    validate_submission(replace(order, prompt="Tidy up."))

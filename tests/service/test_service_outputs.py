@@ -11,26 +11,32 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recordings import as_bytes, recordings
 
+from hostler.agents.adapters.registry import KINDS
+from hostler.agents.agent_files import OutputLine, OutputStream, OutputTail
 from hostler.agents.events import (
-    Cost,
-    Fault,
+    CostEvent,
     Finished,
     LimitSignal,
+    RequestFailed,
     Retrying,
-    Session,
+    SessionEvent,
     Started,
     Text,
     ToolUse,
     Usage,
+    encode_event,
 )
-from hostler.agents.kinds import KINDS
-from hostler.agents.lines import Line, Stream, Tail
 from hostler.agents.outcomes import Outcome
-from hostler.agents.wire import encode
-from hostler.service import outputs
-from hostler.service.forest import forest
-from hostler.service.outputs import LastLines, last_lines
-from hostler.service.readable import LONGEST_PIECE, Readable, as_json, events_of
+from hostler.service import run_output
+from hostler.service.run_output import (
+    MAX_PIECE_LENGTH,
+    LastLines,
+    OutputFormatter,
+    event_json,
+    parse_line,
+    read_last_lines,
+)
+from hostler.service.tasks.summary import order_as_tree
 from hostler.store.tasks import Flow, Task, TaskState
 
 PIECES = st.lists(st.sampled_from([b"\n", b"a", b"bcd\n", b"\xc3\xa4", b"\r\n", b"x" * 30]))
@@ -41,23 +47,23 @@ PIECES = st.lists(st.sampled_from([b"\n", b"a", b"bcd\n", b"\xc3\xa4", b"\r\n", 
 def test_the_last_lines_are_those_of_the_whole_file(
     tmp_path, monkeypatch, pieces, count, whole, chunk
 ):
-    monkeypatch.setattr(outputs, "CHUNK", chunk)
+    monkeypatch.setattr(run_output, "CHUNK_BYTES", chunk)
     path = tmp_path / "stdout"
     path.write_bytes(b"".join(pieces))
-    tail = Tail(path, Stream.STDOUT)
+    tail = OutputTail(path, OutputStream.STDOUT)
     every = list(tail.rest() if whole else tail.lines())
-    found = last_lines(path, Stream.STDOUT, count, whole=whole)
+    found = read_last_lines(path, OutputStream.STDOUT, count, whole=whole)
     assert list(found.lines) == every[max(0, len(every) - count) :]
     assert found.offset == tail.offset
     assert found.more == (len(every) > count)
 
 
 def test_what_is_too_long_is_cut_at_its_front(tmp_path, monkeypatch):
-    monkeypatch.setattr(outputs, "CHUNK", 8)
-    monkeypatch.setattr(outputs, "LARGEST", 64)
+    monkeypatch.setattr(run_output, "CHUNK_BYTES", 8)
+    monkeypatch.setattr(run_output, "MAX_READ_BYTES", 64)
     path = tmp_path / "stdout"
     path.write_bytes(b"".join(b"line %03d\n" % number for number in range(1000)))
-    found = last_lines(path, Stream.STDOUT, 900)
+    found = read_last_lines(path, OutputStream.STDOUT, 900)
     assert found.more and 5 <= len(found.lines) <= 8
     assert found.lines[-1].text == "line 999"
 
@@ -72,12 +78,12 @@ def test_other_things_than_files_have_no_lines(tmp_path, kind):
     elif kind == "link":
         (tmp_path / "secret").write_text("secret\n")
         path.symlink_to(tmp_path / "secret")
-    assert last_lines(path, Stream.STDOUT, 5) == LastLines()
+    assert read_last_lines(path, OutputStream.STDOUT, 5) == LastLines()
 
 
-def said(kind: str, *texts: str, stream: Stream = Stream.STDOUT) -> list[str]:
-    words = Readable(kind)
-    told = [one for text in texts for one in words.of(Line(stream, text))]
+def said(kind: str, *texts: str, stream: OutputStream = OutputStream.STDOUT) -> list[str]:
+    words = OutputFormatter(kind)
+    told = [one for text in texts for one in words.of(OutputLine(stream, text))]
     return [*told, *words.rest()]
 
 
@@ -85,18 +91,18 @@ IN_WORDS = [
     (ToolUse("Bash", "make test"), ["-> Bash: make test"]),
     (ToolUse("Think"), ["-> Think"]),
     (Started("claude", "2.0"), ["started claude 2.0"]),
-    (Session("s-1"), ["session s-1"]),
+    (SessionEvent("s-1"), ["session s-1"]),
     (Retrying(Outcome.RATE_LIMITED, 2, 429), ["retrying after 2 s (429)"]),
     (Retrying(Outcome.NETWORK), ["retrying (network)"]),
     (LimitSignal(Outcome.QUOTA, resets_at="soon"), ["limit: quota until soon"]),
     (LimitSignal(Outcome.QUOTA, person=True), ["limit: quota until a person acts"]),
     (LimitSignal(Outcome.RATE_LIMITED, 429, 20), ["limit: rate_limited, again in 20 s"]),
     (LimitSignal(Outcome.OVERLOADED), ["limit: overloaded"]),
-    (Fault(Outcome.AUTH, 401), ["request failed: auth (401)"]),
+    (RequestFailed(Outcome.AUTH, 401), ["request failed: auth (401)"]),
     (Usage(1200, 80, 900, total=True), ["tokens: 1,200 in, 80 out, 900 from a cache"]),
     (Usage(1, 2, of="m-1"), []),
-    (Cost(0.0123, total=True), ["cost: 0.0123 USD"]),
-    (Cost(0.0), []),
+    (CostEvent(0.0123, total=True), ["cost: 0.0123 USD"]),
+    (CostEvent(0.0), []),
     (Finished(True, text="Said before."), ["result: success"]),
     (Finished(False, Outcome.AUTH, "No key."), ["result: auth. No key."]),
     (Finished(False), ["result: failed"]),
@@ -106,34 +112,36 @@ IN_WORDS = [
 
 @pytest.mark.parametrize(("event", "lines"), IN_WORDS, ids=str)
 def test_streams_are_told_in_words(event, lines):
-    assert said("scripted", encode(event)) == lines
+    assert said("scripted", encode_event(event)) == lines
 
 
 def test_what_is_in_no_form_is_shown_as_it_is():
     assert said("command", "hello") == ["hello"]
-    assert said("command", "oh", stream=Stream.STDERR) == ["stderr: oh"]
+    assert said("command", "oh", stream=OutputStream.STDERR) == ["stderr: oh"]
     assert said("unknown", "hello") == ["hello"]
     assert said("scripted", "Segmentation fault") == ["Segmentation fault"]
 
 
 def test_a_retry_that_is_told_beside_the_stream_is_told_once():
     line = "Attempt 1 failed with status 429. Retrying with backoff..."
-    assert said("gemini", line, stream=Stream.STDERR) == ["retrying (429)"]
+    assert said("gemini", line, stream=OutputStream.STDERR) == ["retrying (429)"]
 
 
 @given(st.lists(st.text(max_size=30), max_size=8), st.booleans())
 def test_text_in_pieces_is_told_as_if_it_came_whole(pieces, with_tool):
-    texts = [encode(Text(piece, delta=True)) for piece in pieces]
-    tool = [encode(ToolUse("Bash", "ls"))] if with_tool else []
+    texts = [encode_event(Text(piece, delta=True)) for piece in pieces]
+    tool = [encode_event(ToolUse("Bash", "ls"))] if with_tool else []
     whole = "".join(pieces).split("\n")
     told = said("scripted", *texts, *tool)
     assert told == (whole if whole[-1] else whole[:-1]) + (["-> Bash: ls"] if tool else [])
 
 
 def test_an_endless_piece_is_not_held_back():
-    words = Readable("scripted")
-    piece = Line(Stream.STDOUT, encode(Text("x" * (3 * LONGEST_PIECE + 1), delta=True)))
-    assert [len(one) for one in words.of(piece)] == [LONGEST_PIECE] * 3
+    words = OutputFormatter("scripted")
+    piece = OutputLine(
+        OutputStream.STDOUT, encode_event(Text("x" * (3 * MAX_PIECE_LENGTH + 1), delta=True))
+    )
+    assert [len(one) for one in words.of(piece)] == [MAX_PIECE_LENGTH] * 3
     assert list(words.rest()) == ["x"] and list(words.rest()) == []
 
 
@@ -143,17 +151,20 @@ def test_no_line_is_lost_or_breaks(kind, text):
         assert "\n" not in one
 
 
-@given(st.sampled_from([*KINDS, "unknown"]), st.sampled_from(list(Stream)), st.text())
+@given(st.sampled_from([*KINDS, "unknown"]), st.sampled_from(list(OutputStream)), st.text())
 def test_every_line_is_an_event_for_programs_too(kind, stream, text):
-    told = [as_json("r1", event) for event in events_of(kind, Line(stream, text))]
+    told = [event_json("r1", event) for event in parse_line(kind, OutputLine(stream, text))]
     assert json.loads(json.dumps(told)) == told
     assert all(one["run"] == "r1" and one["type"] for one in told)
 
 
 def test_recorded_runs_are_told_without_a_line_of_json():
     for one in recordings()[::5]:
-        words = Readable(one.cli)
-        lines = [Line(Stream.STDOUT, text) for text in as_bytes(one.stdout).decode().splitlines()]
+        words = OutputFormatter(one.cli)
+        lines = [
+            OutputLine(OutputStream.STDOUT, text)
+            for text in as_bytes(one.stdout).decode().splitlines()
+        ]
         told = [text for line in lines for text in words.of(line)]
         assert all(not text.startswith('{"type"') for text in told), one.full_name
 
@@ -180,7 +191,7 @@ def task(number: int, parent: int | None) -> Task:
 def test_a_forest_shows_everybody_once_and_children_below_parents(parents, chance):
     tasks = [task(number, parent) for number, parent in parents.items()]
     chance.shuffle(tasks)
-    shown = forest(tasks)
+    shown = order_as_tree(tasks)
     assert sorted(one.id for _, one in shown) == sorted(one.id for one in tasks)
     stack: list[Task] = []
     for depth, one in shown:
@@ -207,7 +218,7 @@ def _ends(one: Task, known: dict[str, Task]) -> bool:
 def test_siblings_stand_in_their_order():
     top, first, second = task(1, None), task(2, 1), task(3, 1)
     low = replace(task(4, 2), order=0)
-    assert [(d, t.id) for d, t in forest([second, low, first, top])] == [
+    assert [(d, t.id) for d, t in order_as_tree([second, low, first, top])] == [
         (0, "t1"),
         (1, "t2"),
         (2, "t4"),

@@ -12,18 +12,19 @@ from service_town import ALICE, REPO
 
 from hostler.clock import FakeClock
 from hostler.errors import GitHubPollingError, HostlerError, RateLimited, ServerFailed
-from hostler.forge import Scanned, Sender
-from hostler.intake import Watch
+from hostler.forge.github.polling.poller import ScanResult
+from hostler.forge.outbox.sender import OutboxSender
+from hostler.intake.repo_policy import RepoPolicy
 from hostler.model import RepoName
-from hostler.service.looking import Looked, stretch_of
-from hostler.service.orchestrator import (
-    LONGEST_PAUSE,
+from hostler.service.polling.orchestrator import (
+    MAX_BACK_OFF_SECONDS,
+    PollDeps,
+    PollSchedule,
     RepoOrchestrator,
-    Rhythm,
-    Staff,
-    backing_off,
-    own_pause,
+    back_off_seconds,
+    own_budget_pause,
 )
+from hostler.service.polling.repo_poller import PollResult, poll_stretch
 from hostler.store.inbox import rows_of_thread
 from hostler.store.tasks import TaskState
 from hostler.telemetry import names
@@ -40,16 +41,16 @@ steps = [{ hang = 3600 }]
 
 @given(st.floats(5, 86_400), st.integers(1, 10_000))
 def test_each_failure_doubles_the_pause_up_to_a_longest_one(interval, failures):
-    pause = backing_off(interval, failures, HostlerError("no"), NOW)
-    assert interval <= pause <= max(LONGEST_PAUSE, interval)
-    later = backing_off(interval, failures + 1, HostlerError("no"), NOW)
-    assert later in (pause * 2, max(LONGEST_PAUSE, interval))
+    pause = back_off_seconds(interval, failures, HostlerError("no"), NOW)
+    assert interval <= pause <= max(MAX_BACK_OFF_SECONDS, interval)
+    later = back_off_seconds(interval, failures + 1, HostlerError("no"), NOW)
+    assert later in (pause * 2, max(MAX_BACK_OFF_SECONDS, interval))
 
 
 def test_a_limit_is_waited_out():
     error = RateLimited("GET /x", 403, NOW + timedelta(seconds=3000), "primary")
-    assert backing_off(30, 1, error, NOW) == 3000
-    assert backing_off(30, 1, ValueError("a defect"), NOW) == 30
+    assert back_off_seconds(30, 1, error, NOW) == 3000
+    assert back_off_seconds(30, 1, ValueError("a defect"), NOW) == 30
 
 
 def test_what_our_own_budget_holds_back_is_no_failure():
@@ -57,11 +58,11 @@ def test_what_our_own_budget_holds_back_is_no_failure():
         until = NOW + timedelta(seconds=seconds)
         return GitHubPollingError("a/b", "issues", RateLimited("GET", status, until, "secondary"))
 
-    assert own_pause(refused(0, 40), NOW) == 40
-    assert own_pause(refused(0, -40), NOW) == 1
-    assert own_pause(refused(0, 1e6), NOW) == 3600
-    assert own_pause(refused(429, 40), NOW) is None
-    assert own_pause(ValueError("a defect"), NOW) is None
+    assert own_budget_pause(refused(0, 40), NOW) == 40
+    assert own_budget_pause(refused(0, -40), NOW) == 1
+    assert own_budget_pause(refused(0, 1e6), NOW) == 3600
+    assert own_budget_pause(refused(429, 40), NOW) is None
+    assert own_budget_pause(ValueError("a defect"), NOW) is None
 
 
 @pytest.mark.long
@@ -131,10 +132,10 @@ class Hub:
 
 def test_looks_are_stretched_where_the_budget_says_so_and_never_shortened():
     repo = RepoName.parse(REPO)
-    assert stretch_of(Hub(), repo, active=True) == 1.0
-    assert stretch_of(Hub(Budget(0.5)), repo, active=True) == 1.0
+    assert poll_stretch(Hub(), repo, active=True) == 1.0
+    assert poll_stretch(Hub(Budget(0.5)), repo, active=True) == 1.0
     budget = Budget(3.0)
-    assert stretch_of(Hub(budget), repo, active=False) == 3.0
+    assert poll_stretch(Hub(budget), repo, active=False) == 3.0
     assert budget.asked == [(False, repo)]
 
 
@@ -229,12 +230,12 @@ def test_an_issue_closed_before_its_task_began_is_no_trouble(found_town):
 class Failing:
     """Whose every look fails; in part, or as a whole."""
 
-    watch = Watch(RepoName("alice", "stable"), "stable", frozenset())
+    watch = RepoPolicy(RepoName("alice", "stable"), "stable", frozenset())
 
     def __init__(self, *, partly):
         cause = ServerFailed("GET /repos/alice/stable/pulls/comments", 502)
         error = GitHubPollingError("alice/stable", "repo_review_comments", cause)
-        self.result = Looked(Scanned(error=error if partly else None), error=error)
+        self.result = PollResult(ScanResult(error=error if partly else None), error=error)
         self.looks = 0
 
     def look(self):
@@ -260,8 +261,8 @@ class AtOnce:
 @pytest.mark.parametrize("partly", [True, False])
 def test_only_a_look_that_fails_as_a_whole_makes_the_next_one_later(partly):
     clock, looker, threads = FakeClock(), Failing(partly=partly), AtOnce()
-    staff = Staff(threads, lambda: None, lambda: None)
-    repo = RepoOrchestrator(looker, Rhythm(30.0), staff, clock)
+    staff = PollDeps(threads, lambda: None, lambda: None)
+    repo = RepoOrchestrator(looker, PollSchedule(30.0), staff, clock)
     told = []
     for _ in range(3600):
         over = repo.poll_once(threads)
@@ -295,8 +296,8 @@ class Queue:
 
 def queued(looker):
     clock, threads = FakeClock(), Queue()
-    staff = Staff(threads, lambda: None, lambda: None)
-    return clock, threads, RepoOrchestrator(looker, Rhythm(30.0), staff, clock)
+    staff = PollDeps(threads, lambda: None, lambda: None)
+    return clock, threads, RepoOrchestrator(looker, PollSchedule(30.0), staff, clock)
 
 
 class Well(Failing):
@@ -304,7 +305,7 @@ class Well(Failing):
 
     def __init__(self, clock=None, seconds=0.0):
         super().__init__(partly=False)
-        self.result, self.clock, self.seconds = Looked(), clock, seconds
+        self.result, self.clock, self.seconds = PollResult(), clock, seconds
 
     def look(self):
         if self.seconds:
@@ -350,13 +351,13 @@ def refused_by_ourselves(clock):
 def test_a_look_that_our_own_budget_cut_short_has_not_seen_everything(whole):
     clock, threads, repo = queued(Well())
     error = refused_by_ourselves(clock)
-    repo._looker.result = Looked(Scanned(error=None if whole else error), error=error)
+    repo._looker.result = PollResult(ScanResult(error=None if whole else error), error=error)
     repo.poll_once(threads)
     threads.work()
     over = repo.poll_once(threads)
     assert over.held and over.error is error and over.failures == 0
     assert repo.unread and repo.looks_over == 1 and repo.seconds_left() == 40.0
-    repo._looker.result = Looked()
+    repo._looker.result = PollResult()
     clock.advance(40)
     repo.poll_once(threads)
     threads.work()
@@ -367,12 +368,12 @@ def test_a_look_that_our_own_budget_cut_short_has_not_seen_everything(whole):
 def test_the_service_holds_a_limit_against_the_account_that_met_it(found_town, monkeypatch):
     asked = []
 
-    class Known(Sender):
+    class Known(OutboxSender):
         def __init__(self, *args, account, **more):
             asked.append(account)
             super().__init__(*args, account=account, **more)
 
-    monkeypatch.setattr("hostler.service.parts.Sender", Known)
+    monkeypatch.setattr("hostler.service.wiring.OutboxSender", Known)
     with found_town().service() as service:
         repo = RepoName.parse(REPO)
         assert asked[0](repo) == service.house.hub.credentials.account(repo) == "token"

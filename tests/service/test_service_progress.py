@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 from service_town import REPO, Town
 from test_service_tasks import SAY_DONE, agent, order, outcomes, put, reach
 
-from hostler.bus import MessageType, Sender, project_bus, task_bus
+from hostler.bus.bus import open_project_bus, open_task_bus
+from hostler.bus.message import MessageSender, MessageType
 from hostler.clock import FakeClock
-from hostler.flows.folder import footprint
-from hostler.flows.submitting import Order
-from hostler.model import stamp
-from hostler.service.speaking import has_spoken
+from hostler.model import format_timestamp
+from hostler.service.running.run_state import has_posted
 from hostler.store.runs import Run
 from hostler.store.tasks import TaskState
+from hostler.workflows.manual_tasks import TaskSubmission
+from hostler.workflows.workspace import folder_digest
 
 # Three attempts: each says something somewhere and changes nothing, the last one is done.
 SPEAK = (
@@ -72,7 +73,7 @@ def test_a_message_is_progress_of_work_on_a_repository_too(impatient):
     town = impatient
     agent(town, SPEAK + "if n == 3: pathlib.Path('notes.md').touch()\n")
     with town.service() as service:
-        wanted = Order("stable", "Write notes.", "ann", repo_full_name=REPO)
+        wanted = TaskSubmission("stable", "Write notes.", "ann", repo_full_name=REPO)
         done = reach(service, put(service, wanted), TaskState.AWAITING_FEEDBACK)
         assert outcomes(service, done) == ["success"] * 3
 
@@ -82,20 +83,20 @@ def test_what_the_setup_of_a_checkout_leaves_is_no_progress(found_town):
     town = found_town(repo={"setup_command": "echo made > by-setup"}, tasks=limits)
     agent(town, "pass\n")
     with town.service() as service:
-        wanted = Order("stable", "Write notes.", "ann", repo_full_name=REPO)
+        wanted = TaskSubmission("stable", "Write notes.", "ann", repo_full_name=REPO)
         asked = reach(service, put(service, wanted), TaskState.NEEDS_INPUT)
         assert outcomes(service, asked) == ["success"]
         assert "without progress" in asked.question
 
 
 CLOCK = FakeClock()
-OURS = Run("r1", "t1", "yard", 1, 1, "work", "a", "command", "", "f", stamp(CLOCK.now()))
+OURS = Run("r1", "t1", "yard", 1, 1, "work", "a", "command", "", "f", format_timestamp(CLOCK.now()))
 SENDERS = {
-    "its agent": Sender.agent("r1", "t1", "yard"),
-    "an earlier agent": Sender.agent("r0", "t1", "yard"),
-    "another task's": Sender.agent("r9", "t9", "yard"),
-    "a person": Sender.person("ann"),
-    "the service": Sender.service("r1", "t1", "yard"),
+    "its agent": MessageSender.agent("r1", "t1", "yard"),
+    "an earlier agent": MessageSender.agent("r0", "t1", "yard"),
+    "another task's": MessageSender.agent("r9", "t9", "yard"),
+    "a person": MessageSender.person("ann"),
+    "the service": MessageSender.service("r1", "t1", "yard"),
 }
 
 
@@ -103,19 +104,23 @@ SENDERS = {
 def test_only_the_words_of_a_runs_own_agent_count(tmp_path_factory, said):
     home = tmp_path_factory.mktemp("home")
     for who, on_task in said:
-        bus = task_bus(home, "yard", "t1", CLOCK) if on_task else project_bus(home, "yard", CLOCK)
+        bus = (
+            open_task_bus(home, "yard", "t1", CLOCK)
+            if on_task
+            else open_project_bus(home, "yard", CLOCK)
+        )
         bus.create().post(MessageType.INFO, "So.", SENDERS[who])
-    assert has_spoken(home, OURS) == any(who == "its agent" for who, _ in said)
+    assert has_posted(home, OURS) == any(who == "its agent" for who, _ in said)
 
 
 def test_a_bus_that_cannot_be_read_says_nothing(tmp_path: Path):
     (tmp_path / "projects" / "yard" / "bus.jsonl").mkdir(parents=True)
-    assert not has_spoken(tmp_path, OURS)
+    assert not has_posted(tmp_path, OURS)
 
 
 def test_a_folder_that_was_emptied_has_changed(tmp_path: Path):
     (tmp_path / "a").touch()
-    before = footprint(tmp_path)
+    before = folder_digest(tmp_path)
     (tmp_path / "a").unlink()
-    assert footprint(tmp_path) not in ("", before)
-    assert footprint(tmp_path / "nowhere") == ""
+    assert folder_digest(tmp_path) not in ("", before)
+    assert folder_digest(tmp_path / "nowhere") == ""

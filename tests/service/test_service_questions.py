@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from intake_yard import database
 
-from hostler.bus import MessageType, Sender, task_bus
+from hostler.bus.bus import open_task_bus
+from hostler.bus.message import MessageSender, MessageType
 from hostler.clock import FakeClock
-from hostler.flows.submitting import Order, submit
 from hostler.runs import NewRun, admit
-from hostler.service.questions import Questions
+from hostler.service.running.bus_messages import QuestionForwarder
 from hostler.store.outbox import open_writes
 from hostler.store.tasks import TaskState, change_task, require_task
+from hostler.workflows.manual_tasks import TaskSubmission, submit_task
 
 SCOPES = ("admission", "outbox", "tasks")
 
@@ -28,8 +29,8 @@ class Street:
     def __init__(self, home: Path, store, clock) -> None:
         self.home, self.store, self.clock = home, store, clock
         with store.write(*SCOPES) as tx:
-            wanted = Order("stable", "job", "ann", repo_full_name="octo/stable")
-            task = submit(tx, wanted)
+            wanted = TaskSubmission("stable", "job", "ann", repo_full_name="octo/stable")
+            task = submit_task(tx, wanted)
             after = replace(task, issue_number=12, state=TaskState.RUNNING, attempt=1)
             self.task = change_task(tx, task, after)
             admit(tx, NewRun(task.id, "stable", "work", "helper", "command"))
@@ -38,14 +39,14 @@ class Street:
         self.start()
 
     def bus(self, task):
-        return task_bus(self.home, task.project, task.id, self.clock)
+        return open_task_bus(self.home, task.project, task.id, self.clock)
 
     def start(self) -> None:
-        self.questions = Questions(self.store, self, self.troubles.append)
+        self.questions = QuestionForwarder(self.store, self, self.troubles.append)
 
-    def ask(self, text: str, sender: Sender | None = None) -> None:
+    def ask(self, text: str, sender: MessageSender | None = None) -> None:
         self.clock.advance(1)
-        agent = Sender.agent("r1", self.task.id, "stable")
+        agent = MessageSender.agent("r1", self.task.id, "stable")
         self.bus(self.task).post(MessageType.QUESTION, text, sender or agent)
 
     def comments(self) -> list[str]:
@@ -95,8 +96,8 @@ def test_what_a_start_finds_left_is_carried_also_of_a_task_at_rest(street):
 
 
 def test_questions_of_people_and_of_the_service_are_not_for_github(street):
-    street.ask("Who?", Sender.person("ann"))
-    street.ask("Who?", Sender.service())
+    street.ask("Who?", MessageSender.person("ann"))
+    street.ask("Who?", MessageSender.service())
     street.questions.carry_rest(street.task)
     assert street.comments() == []
 

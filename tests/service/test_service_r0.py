@@ -5,10 +5,10 @@ from __future__ import annotations
 from scheduler_fleet import OPERATIONS, MakeFleet
 
 from hostler.errors import StoreBusy
-from hostler.flows.operations import note_step
-from hostler.service import Duty
+from hostler.service.wiring import ServiceMode
 from hostler.store.operator import Step
 from hostler.store.tasks import TaskState
+from hostler.workflows.commands import store_restart_step
 
 TIMEOUT = 900
 
@@ -157,7 +157,7 @@ def test_r0_test_6_and_criterion_8_a_drain_that_takes_too_long_fails_once(fleet:
 
 def test_r0_test_7_and_criterion_9_once_looks_at_each_drains_and_ends(fleet: MakeFleet):
     town = fleet(worker_count=2)
-    service = town.service(Duty(once=True))
+    service = town.service(ServiceMode(once=True))
     first = town.put("barn")
     town.turn(service)
     town.started(1)
@@ -250,7 +250,7 @@ def test_a_service_killed_after_it_was_replaced_says_that_it_is_back(fleet: Make
     town.turn(first)
     assert first.restarting and town.operation().status == "running"
     with town.store.write(*OPERATIONS) as tx:
-        note_step(tx, Step.READY)
+        store_restart_step(tx, Step.READY)
     # Killed before it could say so, twice.
     for _ in range(2):
         town.service()

@@ -15,20 +15,37 @@ from why_stage import Stage
 
 from hostler.clock import FakeClock
 from hostler.errors import GitHubPollingError, ServerFailed
-from hostler.governor import Gate as GovernorGate
-from hostler.governor import Policy, park
 from hostler.governor.gates import UNTIL_RESUMED
-from hostler.intake import Watch
-from hostler.model import RepoName, stamp
-from hostler.service.candidates import Gate
-from hostler.service.looking import Looked
-from hostler.service.orchestrator import RepoOrchestrator, Rhythm, Staff
-from hostler.service.poll_book import PollBook
-from hostler.service.recording import STILL_HERE, Recorder, worth_keeping
-from hostler.service.snapshot.expecting import POOL, Busy, Expected, Pool, Waiter, expected_starts
-from hostler.service.snapshot.history import Past, Record, Window
-from hostler.service.snapshot.objectives import objectives, percentile
-from hostler.service.snapshot.polls import PollLag
+from hostler.governor.gates import Gate as GovernorGate
+from hostler.governor.parking import park
+from hostler.governor.policy import Policy
+from hostler.intake.repo_policy import RepoPolicy
+from hostler.model import RepoName, format_timestamp
+from hostler.service.polling.orchestrator import PollDeps, PollSchedule, RepoOrchestrator
+from hostler.service.polling.repo_poller import PollResult
+from hostler.service.scheduling.gates import HomeGate
+from hostler.service.scheduling.maintenance import (
+    MAX_SAMPLE_AGE,
+    PollCounter,
+    StatusRecorder,
+    select_new_samples,
+)
+from hostler.service.snapshot.history import (
+    HistoryWindow,
+    PastActivity,
+    PollLag,
+    RunStats,
+    measure_objectives,
+    percentile,
+)
+from hostler.service.snapshot.queue import (
+    POOL_GATES,
+    BusyAgent,
+    ExpectedStart,
+    PoolCapacity,
+    WaitingTask,
+    estimate_starts,
+)
 from hostler.store.governor import PoolSample, samples_since
 from hostler.store.outbox import Delivery
 from hostler.store.repositories import Polls, polls_since
@@ -40,22 +57,22 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 POOLS = st.sampled_from(["p", "q"])
 PROJECTS = st.sampled_from(["barn", "yard"])
-GATES = st.sampled_from([None, Gate.WORKERS, Gate.PAUSED, *GovernorGate])
+GATES = st.sampled_from([None, HomeGate.WORKERS, HomeGate.PAUSED, *GovernorGate])
 UNTIL = st.none() | st.integers(-50, 5000).map(lambda s: NOW + timedelta(seconds=s))
 OVER = st.integers(0, 3)
-QUEUE = st.lists(st.builds(Waiter, PROJECTS, POOLS, GATES, UNTIL, OVER), max_size=12)
-BUSY = st.lists(st.builds(Busy, PROJECTS, POOLS, st.floats(0, 5000)), max_size=6)
+QUEUE = st.lists(st.builds(WaitingTask, PROJECTS, POOLS, GATES, UNTIL, OVER), max_size=12)
+BUSY = st.lists(st.builds(BusyAgent, PROJECTS, POOLS, st.floats(0, 5000)), max_size=6)
 USUAL = st.dictionaries(POOLS, st.floats(1, 3000))
-ROOMS = st.dictionaries(POOLS, st.builds(Pool, st.integers(-3, 3), st.floats(0, 60)))
+ROOMS = st.dictionaries(POOLS, st.builds(PoolCapacity, st.integers(-3, 3), st.floats(0, 60)))
 
 
 @given(QUEUE, BUSY, USUAL, ROOMS)
 def test_nobody_starts_before_a_gate_opens_and_only_the_first_is_sure(queue, busy, usual, rooms):
-    found = expected_starts(queue, busy, usual, rooms, NOW)
+    found = estimate_starts(queue, busy, usual, rooms, NOW)
     assert len(found) == len(queue)
     for at, (one, expected) in enumerate(zip(queue, found, strict=True)):
         if one.gate is None:
-            assert expected == Expected(NOW, about=False)
+            assert expected == ExpectedStart(NOW, about=False)
         elif expected is not None:
             assert expected.at >= max(one.until or NOW, NOW)
             first = one.pool not in {before.pool for before in queue[:at]}
@@ -66,22 +83,22 @@ def test_nobody_starts_before_a_gate_opens_and_only_the_first_is_sure(queue, bus
 def test_who_stands_behind_in_a_closed_or_full_pool_does_not_start_before(
     queue, busy, usual, rooms
 ):
-    found = expected_starts(queue, busy, usual, rooms, NOW)
+    found = estimate_starts(queue, busy, usual, rooms, NOW)
     for pool in ("p", "q"):
         starts = [
             expected.at
             for one, expected in zip(queue, found, strict=True)
-            if one.pool == pool and one.gate in POOL and expected
+            if one.pool == pool and one.gate in POOL_GATES and expected
         ]
-        distance = timedelta(seconds=rooms.get(pool, Pool()).interval)
+        distance = timedelta(seconds=rooms.get(pool, PoolCapacity()).interval)
         for before, after in pairwise(starts):
             assert after - before >= distance - timedelta(milliseconds=1)
 
 
 @given(st.integers(1, 12), BUSY, USUAL, st.integers(-3, 0))
 def test_a_start_is_expected_where_enough_will_leave(waiting, busy, usual, free):
-    queue = [Waiter("barn", "p", GovernorGate.CAP)] * waiting
-    found = expected_starts(queue, busy, usual, {"p": Pool(free)}, NOW)
+    queue = [WaitingTask("barn", "p", GovernorGate.CAP)] * waiting
+    found = estimate_starts(queue, busy, usual, {"p": PoolCapacity(free)}, NOW)
     enough = sum(one.pool == "p" for one in busy) > -free and "p" in usual
     assert len([one for one in found if one]) == (waiting if enough else 0)
 
@@ -91,30 +108,40 @@ def seconds(found):
 
 
 def test_the_second_in_line_waits_for_the_second_place():
-    queue = [Waiter("barn", "p", GovernorGate.CAP)] * 3
-    busy = [Busy("barn", "p", 40.0), Busy("yard", "p", 200.0), Busy("yard", "q", 99.0)]
-    found = expected_starts(queue, busy, {"p": 100.0, "q": 100.0}, {}, NOW)
+    queue = [WaitingTask("barn", "p", GovernorGate.CAP)] * 3
+    busy = [
+        BusyAgent("barn", "p", 40.0),
+        BusyAgent("yard", "p", 200.0),
+        BusyAgent("yard", "q", 99.0),
+    ]
+    found = estimate_starts(queue, busy, {"p": 100.0, "q": 100.0}, {}, NOW)
     assert seconds(found) == [50.0, 60.0, 150.0]
 
 
 def test_with_more_at_work_than_allowed_they_leave_first_and_one_starts_at_a_time():
-    busy = [Busy("barn", "p", 96.0), Busy("barn", "p", 95.0), Busy("yard", "p", 60.0)]
-    queue = [Waiter("barn", "p", GovernorGate.CAP, over=2)] * 3
-    found = expected_starts(queue, busy, {"p": 100.0}, {"p": Pool(-2)}, NOW)
+    busy = [
+        BusyAgent("barn", "p", 96.0),
+        BusyAgent("barn", "p", 95.0),
+        BusyAgent("yard", "p", 60.0),
+    ]
+    queue = [WaitingTask("barn", "p", GovernorGate.CAP, over=2)] * 3
+    found = estimate_starts(queue, busy, {"p": 100.0}, {"p": PoolCapacity(-2)}, NOW)
     assert seconds(found) == [40.0, 140.0, 240.0]
-    machine = [Waiter("barn", "q", GovernorGate.MACHINE, over=1)] * 2
-    assert seconds(expected_starts(machine, busy, {"p": 100.0}, {}, NOW)) == [24.0, 40.0]
+    machine = [WaitingTask("barn", "q", GovernorGate.MACHINE, over=1)] * 2
+    assert seconds(estimate_starts(machine, busy, {"p": 100.0}, {}, NOW)) == [24.0, 40.0]
 
 
 def test_a_share_waits_for_the_places_of_its_project():
-    busy = [Busy("yard", "p", 90.0), Busy("barn", "p", 40.0)]
-    queue = [Waiter("barn", "p", GovernorGate.SHARE)]
-    assert seconds(expected_starts(queue, busy, {"p": 100.0}, {"p": Pool(3)}, NOW)) == [60.0]
+    busy = [BusyAgent("yard", "p", 90.0), BusyAgent("barn", "p", 40.0)]
+    queue = [WaitingTask("barn", "p", GovernorGate.SHARE)]
+    assert seconds(estimate_starts(queue, busy, {"p": 100.0}, {"p": PoolCapacity(3)}, NOW)) == [
+        60.0
+    ]
 
 
 def test_a_turn_of_a_project_is_for_its_first_task():
-    queue = [Waiter("barn", "p", GovernorGate.SHARE, NOW + timedelta(seconds=30))] * 2
-    found = expected_starts(queue, [Busy("barn", "p", 40.0)], {"p": 100.0}, {}, NOW)
+    queue = [WaitingTask("barn", "p", GovernorGate.SHARE, NOW + timedelta(seconds=30))] * 2
+    found = estimate_starts(queue, [BusyAgent("barn", "p", 40.0)], {"p": 100.0}, {}, NOW)
     assert seconds(found) == [30.0, 60.0]
     assert [one.about for one in found] == [False, True]
 
@@ -125,29 +152,29 @@ MINUTE = NOW + timedelta(seconds=60)
 @pytest.mark.parametrize(
     ("gate", "room", "expected"),
     [
-        (GovernorGate.SPACING, Pool(8, 5.0), [60.0, 65.0, 70.0]),
-        (GovernorGate.PARKED, Pool(2), [60.0, 60.0, 90.0]),
-        (GovernorGate.LIMIT, Pool(0), [90.0, 190.0, 290.0]),
-        (GovernorGate.BREAKER, Pool(8), [60.0, None, None]),
+        (GovernorGate.SPACING, PoolCapacity(8, 5.0), [60.0, 65.0, 70.0]),
+        (GovernorGate.PARKED, PoolCapacity(2), [60.0, 60.0, 90.0]),
+        (GovernorGate.LIMIT, PoolCapacity(0), [90.0, 190.0, 290.0]),
+        (GovernorGate.BREAKER, PoolCapacity(8), [60.0, None, None]),
     ],
 )
 def test_behind_the_first_of_a_closed_pool_everything_is_an_estimate(gate, room, expected):
-    queue = [Waiter("barn", "p", gate, MINUTE)] * 3
-    found = expected_starts(queue, [Busy("barn", "p", 10.0)], {"p": 100.0}, {"p": room}, NOW)
+    queue = [WaitingTask("barn", "p", gate, MINUTE)] * 3
+    found = estimate_starts(queue, [BusyAgent("barn", "p", 10.0)], {"p": 100.0}, {"p": room}, NOW)
     assert seconds(found) == expected
     told = [one.about for one in found if one]
     assert told == [room.free <= 0, *[True] * (len(told) - 1)]
 
 
 def test_of_a_pool_that_an_operator_closed_nothing_is_known():
-    queue = [Waiter("barn", "p", GovernorGate.PARKED)]
-    assert expected_starts(queue, [], {"p": 9.0}, {"p": Pool(3)}, NOW) == [None]
+    queue = [WaitingTask("barn", "p", GovernorGate.PARKED)]
+    assert estimate_starts(queue, [], {"p": 9.0}, {"p": PoolCapacity(3)}, NOW) == [None]
 
 
-@pytest.mark.parametrize("gate", [Gate.PAUSED, Gate.DEPENDENCIES, GovernorGate.MEMORY])
+@pytest.mark.parametrize("gate", [HomeGate.PAUSED, HomeGate.DEPENDENCIES, GovernorGate.MEMORY])
 def test_where_nobody_can_guess_nothing_is_said(gate):
-    queue = [Waiter("barn", "p", gate)]
-    assert expected_starts(queue, [Busy("barn", "p", 1)], {"p": 9}, {}, NOW) == [None]
+    queue = [WaitingTask("barn", "p", gate)]
+    assert estimate_starts(queue, [BusyAgent("barn", "p", 1)], {"p": 9}, {}, NOW) == [None]
 
 
 # -- what is wanted of a day -------------------------------------------------------------------
@@ -162,11 +189,11 @@ def test_a_percentile_is_one_of_them_and_few_exceed_it(values, part):
 
 
 def past(day=None, ended=(), sent=()):
-    return Past({"24h": Window({}, day or Record())}, ended, sent)
+    return PastActivity({"24h": HistoryWindow({}, day or RunStats())}, ended, sent)
 
 
 def test_of_an_empty_day_nothing_is_known():
-    found = objectives([], past(), NOW)
+    found = measure_objectives([], past(), NOW)
     assert [(one.value, one.met, one.of) for one in found] == [(None, None, 0)] * 4
 
 
@@ -176,7 +203,7 @@ LOOKS = st.integers(0, 99)
 @given(st.lists(st.tuples(LOOKS, LOOKS, LOOKS), max_size=4), LOOKS, LOOKS)
 def test_shares_are_between_none_and_all_and_met_by_their_target(looks, good, failed):
     lags = [PollLag(Polls(sum(one), one[1], one[2]), NOW) for one in looks]
-    polls, _, runs, _ = objectives(lags, past(Record(good + failed, failed)), NOW)
+    polls, _, runs, _ = measure_objectives(lags, past(RunStats(good + failed, failed)), NOW)
     for one, of, well in (
         (polls, sum(map(sum, looks)), sum(one[0] for one in looks)),
         (runs, good + failed, good),
@@ -187,16 +214,16 @@ def test_shares_are_between_none_and_all_and_met_by_their_target(looks, good, fa
 
 @pytest.mark.parametrize(("failed", "met"), [(10, True), (11, False)])
 def test_nine_in_ten_agents_shall_end_well(failed, met):
-    assert objectives([], past(Record(100, failed)), NOW)[2].met is met
+    assert measure_objectives([], past(RunStats(100, failed)), NOW)[2].met is met
 
 
 def test_starts_and_writes_of_the_last_day_alone_count():
     def at(hours, seconds=0):
-        return stamp(NOW - timedelta(hours=hours) + timedelta(seconds=seconds))
+        return format_timestamp(NOW - timedelta(hours=hours) + timedelta(seconds=seconds))
 
     ended = [Ended("p", at(2), at(2, 20), at(1)), Ended("p", at(30), at(29), at(28))]
     sent = [Delivery(at(1), at(1, 61)), Delivery(at(25), at(1))]
-    _, starts, _, writes = objectives([], past(ended=ended, sent=sent), NOW)
+    _, starts, _, writes = measure_objectives([], past(ended=ended, sent=sent), NOW)
     assert (starts.value, starts.of, starts.met) == (20.0, 1, True)
     assert (writes.value, writes.of, writes.met) == (61.0, 1, False)
 
@@ -207,10 +234,10 @@ def test_starts_and_writes_of_the_last_day_alone_count():
 class Looker:
     """Looks take as long as a test says."""
 
-    watch = Watch(RepoName("alice", "stable"), "stable", frozenset())
+    watch = RepoPolicy(RepoName("alice", "stable"), "stable", frozenset())
 
     def __init__(self):
-        self.result = Looked()
+        self.result = PollResult()
 
     def look(self):
         return self.result
@@ -242,9 +269,9 @@ class Yard:
 
     def __init__(self, *, by_turns=False):
         self.clock, self.threads, self.looker = FakeClock(), Threads(), Looker()
-        staff = Staff(self.threads, lambda: None, lambda: None)
-        self.repo = RepoOrchestrator(self.looker, Rhythm(30.0, by_turns), staff, self.clock)
-        self.book = PollBook(self.clock)
+        staff = PollDeps(self.threads, lambda: None, lambda: None)
+        self.repo = RepoOrchestrator(self.looker, PollSchedule(30.0, by_turns), staff, self.clock)
+        self.book = PollCounter(self.clock)
 
     def turn(self):
         look = self.repo.poll_once(self.threads)
@@ -270,7 +297,7 @@ def test_a_look_is_as_late_as_it_is_over_after_it_was_due():
     found = yard.take()
     assert (found.polls, found.late, found.failed) == (2, 0, 0)
     assert (found.lag_seconds, found.worst_seconds, found.last_seconds) == (11.0, 9.0, 9.0)
-    assert found.last_at == stamp(yard.clock.now()) and yard.take() is None
+    assert found.last_at == format_timestamp(yard.clock.now()) and yard.take() is None
 
 
 def test_one_who_is_called_is_late_from_the_call_on():
@@ -287,7 +314,7 @@ def test_one_who_is_called_is_late_from_the_call_on():
 def test_late_and_failed_looks_are_counted_as_such():
     yard = Yard()
     yard.look(31.0)
-    yard.looker.result = Looked(
+    yard.looker.result = PollResult(
         error=GitHubPollingError("a/b", "issues", ServerFailed("GET /x", 502))
     )
     yard.clock.advance(600)
@@ -303,7 +330,7 @@ def test_a_look_that_hangs_is_told_while_it_does():
     assert yard.take() is None
     begun = yard.clock.now() - timedelta(seconds=30)
     yard.clock.advance(1.0)
-    assert yard.take() == Polls(late_since=stamp(begun))
+    assert yard.take() == Polls(late_since=format_timestamp(begun))
     yard.threads.work()
     yard.turn()
     assert yard.take().late_since == "" and yard.take() is None
@@ -329,9 +356,9 @@ SAMPLES = st.lists(
 
 @given(SAMPLES, SAMPLES)
 def test_only_what_is_new_is_kept(seen, recent):
-    kept = worth_keeping(seen, [replace(one, at="earlier") for one in recent])
+    kept = select_new_samples(seen, [replace(one, at="earlier") for one in recent])
     assert set(kept) == set(seen) - set(recent)
-    assert worth_keeping(seen, seen) == []
+    assert select_new_samples(seen, seen) == []
 
 
 class Fixed:
@@ -348,7 +375,7 @@ def test_pools_are_noted_when_they_change_and_now_and_then():
     clock = FakeClock()
     with database(clock) as store:
         stage, caps = Stage(store, clock), Fixed()
-        recorder = Recorder(store, caps)
+        recorder = StatusRecorder(store, caps)
 
         def seen():
             with store.read() as tx:
@@ -363,7 +390,7 @@ def test_pools_are_noted_when_they_change_and_now_and_then():
             park(tx, "p", UNTIL_RESUMED, "holidays")
         recorder.record({"barn": Polls(1)})
         assert [(one.active, one.parked) for one in seen()] == [(0, False), (1, True)]
-        clock.advance(STILL_HERE.total_seconds() + 1)
+        clock.advance(MAX_SAMPLE_AGE.total_seconds() + 1)
         mark = store.change_mark()
         recorder.record({})
         assert len(seen()) == 3 and store.change_mark() != mark

@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from scheduler_fleet import Fleet, MakeFleet, settings_of
 
 from hostler.clock import FakeClock
-from hostler.config import read
-from hostler.config.changes import change
-from hostler.config.keys import needs_restart
-from hostler.config.settings import PLAIN_TABLES, Runtime, Settings
+from hostler.config.loader import merge_settings, read_settings
+from hostler.config.settings import PLAIN_TABLES, Runtime, Settings, needs_restart
 from hostler.errors import ConfigError, StoreError
-from hostler.service import Desks, House, ServiceRunner
-from hostler.service.reloading import LOOK_SECONDS, SettingsFile
-from hostler.service.renaming import Names
+from hostler.service.change_detection import FILE_CHECK_SECONDS, SettingsFile
+from hostler.service.context import AppContext
+from hostler.service.repositories import RepoContexts, RepositoryNames
+from hostler.service.runner import ServiceRunner
 from hostler.store.tasks import TaskState
 
 numbers = st.fixed_dictionaries(
@@ -36,7 +35,7 @@ repos = st.sets(st.sampled_from("abc"))
 @given(numbers, numbers, repos, repos)
 def test_what_needs_no_restart_is_taken_and_the_rest_is_named(old, new, were, are):
     present, wanted = settings_of(*were, **old), settings_of(*are, **new)
-    found = change(present, wanted)
+    found = merge_settings(present, wanted)
     for key in Runtime.model_fields:
         a, b = getattr(present.runtime, key), getattr(wanted.runtime, key)
         kept = a != b and needs_restart(Runtime.model_fields[key])
@@ -46,12 +45,12 @@ def test_what_needs_no_restart_is_taken_and_the_rest_is_named(old, new, were, ar
     assert found.settings.repo == wanted.repo
     assert {f"repo.{name}" for name in were ^ are} <= set(found.taken)
     # Once more, and nothing is new but what waits.
-    again = change(found.settings, wanted)
+    again = merge_settings(found.settings, wanted)
     assert (again.taken, again.waiting) == ((), found.waiting)
 
 
 def test_every_table_is_compared():
-    assert change(Settings(), Settings()).settings == Settings()
+    assert merge_settings(Settings(), Settings()).settings == Settings()
     assert set(PLAIN_TABLES) | {"repo", "agent"} == set(Settings.model_fields)
 
 
@@ -63,16 +62,18 @@ class File:
         self.clock = FakeClock()
         self.reads = 0
         self.write(4)
-        self.watched = SettingsFile(self.path, read(self.path).settings, self.load, self.clock)
+        self.watched = SettingsFile(
+            self.path, read_settings(self.path).settings, self.load, self.clock
+        )
 
     def write(self, workers: object) -> None:
         self.path.write_text(f"[runtime]\nworker_count = {workers}\n")
 
     def load(self) -> Settings:
         self.reads += 1
-        return read(self.path).settings
+        return read_settings(self.path).settings
 
-    def look(self, seconds: float = LOOK_SECONDS):
+    def look(self, seconds: float = FILE_CHECK_SECONDS):
         self.clock.advance(seconds)
         return self.watched.look()
 
@@ -88,18 +89,18 @@ def test_a_file_that_stays_is_read_once(file):
 
 def test_what_was_written_before_anybody_looked_is_noticed(file):
     """As after a restart that failed: other settings are in force than the file says."""
-    in_force = read(file.path).settings
+    in_force = read_settings(file.path).settings
     file.write(12)
     watched = SettingsFile(file.path, in_force, file.load, file.clock)
-    file.clock.advance(LOOK_SECONDS)
+    file.clock.advance(FILE_CHECK_SECONDS)
     found = watched.look()
     assert found is not None and found.taken == ("runtime.worker_count",)
 
 
 def test_a_file_that_changes_is_read_once_and_at_most_every_two_seconds(file):
     file.write(12)
-    assert file.look(LOOK_SECONDS / 2) is None and file.reads == 0
-    found = file.look(LOOK_SECONDS / 2)
+    assert file.look(FILE_CHECK_SECONDS / 2) is None and file.reads == 0
+    found = file.look(FILE_CHECK_SECONDS / 2)
     assert found.taken == ("runtime.worker_count",) and found.settings.runtime.worker_count == 12
     assert file.look() is None and file.reads == 1
 
@@ -131,7 +132,7 @@ def test_mistakes_change_nothing_and_are_raised_once_for_each_change(file):
 
 def swap(town: Fleet, service: ServiceRunner, settings: Settings) -> None:
     """The settings are now these, and the watcher has seen it."""
-    service._changes.append(change(service.house.settings, settings))
+    service._changes.append(merge_settings(service.house.settings, settings))
     town.turn(service)
 
 
@@ -234,7 +235,7 @@ def test_wrong_settings_are_told_once_and_end_nothing(fleet: MakeFleet, tmp_path
     town = fleet("barn")
     path = tmp_path / "hostler.toml"
     path.write_text("[runtime]\nworker_count = 3\n")
-    file = SettingsFile(path, town.settings, lambda: read(path).settings, town.clock)
+    file = SettingsFile(path, town.settings, lambda: read_settings(path).settings, town.clock)
     service = town.service(None, file)
     path.write_text("nonsense = 1\n")
     for _ in range(3):
@@ -261,12 +262,12 @@ class Hub:
 
 def test_desks_are_renewed_without_asking_github_where_the_name_stays(tmp_path, monkeypatch):
     asked: list[str] = []
-    monkeypatch.setattr(Names, "know", lambda names, project: asked.append(project))
+    monkeypatch.setattr(RepositoryNames, "know", lambda names, project: asked.append(project))
 
-    def house(settings: Settings) -> House:
-        return House(tmp_path, settings, store=None, hub=Hub(), environment={"PATH": "/bin"})
+    def house(settings: Settings) -> AppContext:
+        return AppContext(tmp_path, settings, store=None, hub=Hub(), environment={"PATH": "/bin"})
 
-    desks = Desks(house(settings_of("barn", "stable", "field")))
+    desks = RepoContexts(house(settings_of("barn", "stable", "field")))
     made = {name: desks.of(name) for name in ("barn", "stable", "field")}
     repos = settings_of("barn", "stable").repo
     wanted = {
@@ -303,6 +304,6 @@ def test_whoever_asks_while_it_is_looked_is_heard_at_the_next_look(tmp_path):
     path.write_text("")
     file = SettingsFile(path, Settings(), Settings, clock)
     file._asked = Late()
-    clock.advance(LOOK_SECONDS)
+    clock.advance(FILE_CHECK_SECONDS)
     assert file.look() is None
     assert file.look() is not None

@@ -7,16 +7,16 @@ from intake_yard import database
 from rough_town import Gate
 from service_town import ALICE, BOB, REPO, US
 
-from hostler.checkouts.moving import move_mirror
+from hostler.checkouts.mirror import move_mirror
 from hostler.clock import FakeClock
-from hostler.config.changes import change
+from hostler.config.loader import merge_settings
 from hostler.config.settings import Repo, Settings
-from hostler.flows.submitting import Order, submit
 from hostler.model import RepoName
-from hostler.service.renaming import Names, SameRepository
+from hostler.service.repositories import RepositoryNames, SameRepository
 from hostler.store.repositories import known_repositories
 from hostler.store.schema import tables_with_a_repository
 from hostler.store.tasks import TaskState, require_task, tasks_in
+from hostler.workflows.manual_tasks import TaskSubmission, submit_task
 
 NEW = "alice/meadow"
 
@@ -109,7 +109,7 @@ def test_a_rename_is_taken_up_while_an_agent_works(found_town, tmp_path):
         with gate.held():
             service.task(number, TaskState.RUNNING)
             rename(town)
-            new = change(service.house.settings, town.settings(renamed()))
+            new = merge_settings(service.house.settings, town.settings(renamed()))
             service.runner._changes.append(new)
             service.look()
             service.until(lambda: [str(one.name) for one in known(service)] == [NEW])
@@ -126,7 +126,7 @@ def test_a_section_that_means_another_repository_when_an_agent_is_done(found_tow
     with town.service() as service:
         with gate.held():
             service.task(number, TaskState.RUNNING)
-            new = change(service.house.settings, town.settings(barn))
+            new = merge_settings(service.house.settings, town.settings(barn))
             service.runner._changes.append(new)
             service.look()
             service.until(lambda: len(known(service)) == 2)
@@ -188,7 +188,7 @@ def knows(tmp_path):
 
         def know(hub, settings, *projects):
             for project in projects:
-                Names(store, hub, settings, tmp_path).know(project)
+                RepositoryNames(store, hub, settings, tmp_path).know(project)
             with store.read() as tx:
                 return {one.name.name: one.github_id for one in known_repositories(tx)}
 
@@ -229,8 +229,8 @@ def test_two_that_change_names_keep_their_rows(knows, order):
 def test_tasks_of_another_repository_are_stopped_when_a_section_changes_its_meaning(knows):
     knows(Numbered(x=1), named(p="x"), "p")
     with knows.store.write("tasks", "outbox", "admission") as tx:
-        theirs = submit(tx, Order("p", "job", "ann", repo_full_name="a/x"))
-        folder = submit(tx, Order("p", "job", "ann", cwd="/x"))
+        theirs = submit_task(tx, TaskSubmission("p", "job", "ann", repo_full_name="a/x"))
+        folder = submit_task(tx, TaskSubmission("p", "job", "ann", cwd="/x"))
     knows(Numbered(z=9), named(p="z"), "p")
     with knows.store.read() as tx:
         states = [require_task(tx, task.id).state for task in (theirs, folder)]

@@ -10,11 +10,13 @@ from intake_yard import database
 from why_stage import Stage
 
 from hostler.clock import FakeClock
-from hostler.governor import Policy, park, reset, resume
-from hostler.governor.overlay import Breaker, Knobs, Overlay
-from hostler.governor.remembering import as_text
-from hostler.model import stamp
-from hostler.service.admission import SCOPES
+from hostler.governor.adaptive.controller import reset
+from hostler.governor.adaptive.model import Breaker, PoolConfig, PoolState
+from hostler.governor.adaptive.state import dump_state
+from hostler.governor.parking import park, resume
+from hostler.governor.policy import Policy
+from hostler.model import format_timestamp
+from hostler.service.scheduling.admission import ADMISSION_SCOPES
 from hostler.store.governor import all_leases, put_overlay
 from hostler.store.operator import ALL, pause, unpause
 from hostler.store.tasks import TaskState
@@ -24,7 +26,7 @@ class Learning(Stage):
     """A home whose pool learns."""
 
     def policy(self) -> Policy:
-        knobs = Knobs(adaptive=True, hard_max=9, min_dispatch_interval_seconds=0.0)
+        knobs = PoolConfig(adaptive=True, hard_max=9, min_dispatch_interval_seconds=0.0)
         return Policy({"p": self.caps["pool"]}, {"p": knobs}, memory_floor_mb=0)
 
 
@@ -37,7 +39,7 @@ def stage():
 
 def sent_back(stage: Stage, seconds: float):
     """A task whose agent died of a limit, and that may try again after so long."""
-    at = stamp(stage.clock.now() + timedelta(seconds=seconds))
+    at = format_timestamp(stage.clock.now() + timedelta(seconds=seconds))
     return stage.put(state=TaskState.PARKED, wake_at=at, requeues=1)
 
 
@@ -52,33 +54,33 @@ def full(stage, **caps):
 
 @contextmanager
 def breaker(stage):
-    known = Overlay(
+    known = PoolState(
         breaker_state=Breaker.OPEN,
         breaker_open_at=stage.clock.now(),
         breaker_break_seconds=300.0,
     )
-    with stage.store.write(*SCOPES) as tx:
-        put_overlay(tx, "p", as_text(known))
+    with stage.store.write(*ADMISSION_SCOPES) as tx:
+        put_overlay(tx, "p", dump_state(known))
     yield
-    with stage.store.write(*SCOPES) as tx:
+    with stage.store.write(*ADMISSION_SCOPES) as tx:
         reset(tx, "p")
 
 
 @contextmanager
 def parked(stage):
-    with stage.store.write(*SCOPES) as tx:
+    with stage.store.write(*ADMISSION_SCOPES) as tx:
         park(tx, "p", stage.clock.now() + timedelta(hours=1), "used up")
     yield
-    with stage.store.write(*SCOPES) as tx:
+    with stage.store.write(*ADMISSION_SCOPES) as tx:
         resume(tx, "p")
 
 
 @contextmanager
 def paused(stage):
-    with stage.store.write(*SCOPES) as tx:
+    with stage.store.write(*ADMISSION_SCOPES) as tx:
         pause(tx, ALL, "ann", "")
     yield
-    with stage.store.write(*SCOPES) as tx:
+    with stage.store.write(*ADMISSION_SCOPES) as tx:
         unpause(tx, ALL)
 
 

@@ -17,8 +17,8 @@ from restart_bench import BROKEN, OK, Bench, die, ended_by
 from hostler import __version__
 from hostler.clock import FakeClock
 from hostler.config.settings import Settings
-from hostler.service.opening import entered
-from hostler.service.restarting import restart
+from hostler.service.context import lock_and_open
+from hostler.service.restart import carry_out_restart
 from hostler.store.admin import migrate, revision
 from hostler.store.engine.backend import find_place
 from hostler.store.engine.locks import HomeLock
@@ -54,7 +54,7 @@ def old_program(bench: Bench, **means: Any) -> None:
     lock = HomeLock.take(bench.home, bench.clock)
     with closing(bench.store()) as store:
         bench.begin(store)
-        restart(bench.means(**means), store, lock, bench.clock, lambda: False)
+        carry_out_restart(bench.means(**means), store, lock, bench.clock, lambda: False)
 
 
 def new_program(bench: Bench, lock: int, *, migrates: bool) -> None:
@@ -62,7 +62,7 @@ def new_program(bench: Bench, lock: int, *, migrates: bool) -> None:
     revision.HEAD = revision.REVISIONS[-1]
     if not migrates:
         migrate.upgrade_under_lock = die
-    with entered(bench.home, Settings(), bench.clock, lock):
+    with lock_and_open(bench.home, Settings(), bench.clock, lock):
         die()
 
 

@@ -17,16 +17,18 @@ from hypothesis import strategies as st
 from restart_bench import BROKEN, OK, Bench, ended_by
 
 from hostler.errors import StoreBusy
-from hostler.service.draining import RestartDrain, verdict
-from hostler.service.replacing import (
+from hostler.service.restart import (
     LOCK_VARIABLE,
-    called,
-    inherited,
-    program,
+    RestartDeps,
+    RestartDrain,
+    carry_out_restart,
+    defer_signals,
+    interpreter_arguments,
+    judge_restart,
+    program_command,
     replace_process,
-    signals_kept_for_the_next,
+    take_inherited_lock,
 )
-from hostler.service.restarting import Means, restart
 from hostler.store import Store
 from hostler.store.engine.locks import HomeLock
 from hostler.store.operator import Step
@@ -63,8 +65,8 @@ class Scene:
     def restart(self, **means: Any) -> None:
         self.carry_out(self.bench.means(**{"become": self.became.append, **means}))
 
-    def carry_out(self, means: Means) -> None:
-        restart(means, self.store, self.lock, self.bench.clock, lambda: self.leaving)
+    def carry_out(self, means: RestartDeps) -> None:
+        carry_out_restart(means, self.store, self.lock, self.bench.clock, lambda: self.leaving)
 
     def row(self) -> tuple[str, str]:
         found = self.bench.operation(self.store)
@@ -145,7 +147,7 @@ def test_a_secret_in_a_plain_variable_stops_the_update_and_nothing_else(scene):
 
 @given(st.sampled_from([None, *Step]))
 def test_only_what_was_asked_for_and_happened_is_done(step):
-    done, words = verdict(step, "1.2")
+    done, words = judge_restart(step, "1.2")
     assert done == (step in (Step.READY, Step.UPDATED))
     assert words.endswith("Hostler 1.2 is at work.") and done == (
         words == "Hostler 1.2 is at work."
@@ -165,14 +167,14 @@ def test_only_what_was_asked_for_and_happened_is_done(step):
     ],
 )
 def test_the_next_program_is_called_as_we_were(whole, ours, found):
-    assert called(whole, ours) == found
+    assert interpreter_arguments(whole, ours) == found
 
 
 def test_a_script_is_called_by_its_whole_path(tmp_path, monkeypatch):
     (tmp_path / "hostler").touch()
     monkeypatch.chdir(tmp_path)
     words = ["hostler", "service"]
-    assert called(["python", *words], words) == [str(tmp_path / "hostler")]
+    assert interpreter_arguments(["python", *words], words) == [str(tmp_path / "hostler")]
 
 
 def test_the_program_is_called_for_the_same_home_and_settings(tmp_path, monkeypatch):
@@ -180,16 +182,16 @@ def test_the_program_is_called_for_the_same_home_and_settings(tmp_path, monkeypa
     monkeypatch.setattr(sys, "argv", [__file__, "--config", "x", "service"])
     home, config = tmp_path / "home", tmp_path / "hostler.toml"
     plain = [sys.executable, __file__, "--home", str(home)]
-    assert program(home, None) == plain
-    assert program(home, config, debug=True) == [*plain, "--config", str(config), "--debug"]
+    assert program_command(home, None) == plain
+    assert program_command(home, config, debug=True) == [*plain, "--config", str(config), "--debug"]
 
 
 def test_what_was_handed_over_is_taken_out_of_the_environment(monkeypatch):
     monkeypatch.setenv(LOCK_VARIABLE, "7")
-    assert inherited() == 7
-    assert inherited() is None and LOCK_VARIABLE not in os.environ
+    assert take_inherited_lock() == 7
+    assert take_inherited_lock() is None and LOCK_VARIABLE not in os.environ
     monkeypatch.setenv(LOCK_VARIABLE, "nonsense")
-    assert inherited() is None
+    assert take_inherited_lock() is None
 
 
 # -- signals --------------------------------------------------------------------------------------
@@ -199,7 +201,7 @@ def test_a_signal_while_we_are_replaced_waits_for_the_next():
     heard: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _: heard.append(number))
     try:
-        with signals_kept_for_the_next():
+        with defer_signals():
             signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)
             assert signal.SIGTERM in signal.sigpending() and heard == []
         # Nobody took over: it is ours after all.
@@ -212,7 +214,7 @@ def test_a_signal_that_another_thread_gets_is_not_lost():
     def act() -> None:
         signal.signal(signal.SIGTERM, lambda *_: None)
         threading.Thread(target=threading.Event().wait, daemon=True).start()
-        with signals_kept_for_the_next():
+        with defer_signals():
             os.kill(os.getpid(), signal.SIGTERM)
             threading.Event().wait(30)
 

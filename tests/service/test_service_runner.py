@@ -13,18 +13,22 @@ from test_service_tasks import SAY_DONE, agent, order, outcomes, put, reach
 
 from hostler.clock import SystemClock
 from hostler.errors import StoreBusy
-from hostler.flows.submitting import submit
-from hostler.governor import Ask, acquire, look_around, read_policy
-from hostler.service import Duty, Journal, ServiceRunner
-from hostler.service.crew import Job
-from hostler.service.opening import opened
-from hostler.service.queueing import QueuedRuns
-from hostler.service.runner import GOVERNED_SECONDS
+from hostler.governor.gates import LeaseRequest
+from hostler.governor.holders import read_host
+from hostler.governor.leases import acquire
+from hostler.governor.policy import read_policy
+from hostler.service.context import open_context
+from hostler.service.runner import GOVERNOR_CHECK_SECONDS, ServiceRunner
+from hostler.service.scheduling.admission import QueuedRuns
+from hostler.service.scheduling.workers import WorkerJob
+from hostler.service.service_log import ServiceLog
+from hostler.service.wiring import ServiceMode
 from hostler.store.governor import find_lease, remove_lease
 from hostler.store.tasks import TaskState, change_task, require_task
-from hostler.telemetry.logs import Logging
+from hostler.telemetry.logs import LogDestinations
 from hostler.telemetry.metrics import metrics
 from hostler.telemetry.names import QUEUED_RUNS
+from hostler.workflows.manual_tasks import submit_task
 
 SCOPES = ("admission", "tasks", "outbox")
 # Works until its folder has a file `go`.
@@ -70,7 +74,7 @@ def test_a_running_task_that_nobody_works_on_goes_back_to_its_place(town: Town):
 
 def submit_running(tx, wanted):
     """A task that is said to run, in the transaction that makes it: nobody ever starts it."""
-    task = submit(tx, wanted)
+    task = submit_task(tx, wanted)
     return change_task(tx, task, replace(task, state=TaskState.RUNNING, attempt=1))
 
 
@@ -133,9 +137,9 @@ def test_a_project_wider_than_its_share_is_told_of_once(town: Town):
 def idle(town: Town) -> Iterator[ServiceRunner]:
     """A runner whose turns are the test's to make."""
     clock = SystemClock()
-    logging = Logging(clock, town.home / "logs", terminal=StringIO())
-    with opened(town.home, town.settings(), clock) as house:
-        yield ServiceRunner(house, clock, Journal(logging.log), Duty(polls=False))
+    logging = LogDestinations(clock, town.home / "logs", terminal=StringIO())
+    with open_context(town.home, town.settings(), clock) as house:
+        yield ServiceRunner(house, clock, ServiceLog(logging.log), ServiceMode(polls=False))
     logging.close()
 
 
@@ -161,7 +165,7 @@ def test_a_worker_that_is_free_causes_a_pass_though_nothing_was_stored(idle: Ser
     assert not idle._parts.enqueuer.is_stale
     # After a pass that found all workers busy, and before anybody commits anything.
     idle._lasting.limiter.force()
-    idle._lasting.crew.start(Job("r1", "stable", lambda: None, lambda: None))
+    idle._lasting.crew.start(WorkerJob("r1", "stable", lambda: None, lambda: None))
     # Its callbacks are over when the pool is.
     idle._lasting.pool.shutdown()
     assert idle._parts.enqueuer.is_stale
@@ -196,18 +200,20 @@ def test_a_live_agent_whose_lease_was_lost_has_it_again(idle: ServiceRunner, tow
 def test_while_the_governor_holds_somebody_it_is_asked_again_soon(idle: ServiceRunner, town: Town):
     """Other programs end, and an operator raises a cap: nobody commits anything then."""
     idle._turn()
-    assert (idle._shortest(None) or 0.0) > GOVERNED_SECONDS
+    assert (idle._shortest(None) or 0.0) > GOVERNOR_CHECK_SECONDS
     caps = town.home / "governor.json"
     caps.write_text('{"pools": {"anthropic": {"max_global_agents": 1}}}')
     store = idle.house.store
     with store.write("admission") as tx:
-        acquire(tx, Ask("other", "field"), read_policy(town.home, town.settings()), look_around())
+        acquire(
+            tx, LeaseRequest("other", "field"), read_policy(town.home, town.settings()), read_host()
+        )
     with store.write(*SCOPES) as tx:
-        task = submit(tx, order(town))
+        task = submit_task(tx, order(town))
         # Of an issue: marks of tasks by hand are looked at in the same rhythm.
         asked = replace(task, project="stable", repo_full_name=REPO, issue_number=1)
         change_task(tx, task, asked)
-    assert 0 < (idle._turn() or 0.0) <= GOVERNED_SECONDS
+    assert 0 < (idle._turn() or 0.0) <= GOVERNOR_CHECK_SECONDS
     with store.read() as tx:
         assert require_task(tx, task.id).gate == "cap"
 
@@ -233,8 +239,10 @@ def test_a_start_that_fails_half_way_leaves_nobody_at_work(town: Town, monkeypat
     """Whoever has the lock after us must be alone."""
     agent(town, SAY_DONE)
     told: list[str] = []
-    with opened(town.home, town.settings(), SystemClock()) as house:
-        journal = Journal(Logging(SystemClock(), None, terminal=StringIO()).log, told.append)
+    with open_context(town.home, town.settings(), SystemClock()) as house:
+        journal = ServiceLog(
+            LogDestinations(SystemClock(), None, terminal=StringIO()).log, told.append
+        )
         runner = ServiceRunner(house, SystemClock(), journal)
 
         def fail() -> None:
@@ -251,15 +259,15 @@ def test_a_start_that_fails_half_way_leaves_nobody_at_work(town: Town, monkeypat
 
 def test_a_start_that_fails_before_anybody_works_can_be_left(town: Town, monkeypatch):
     agent(town, SAY_DONE)
-    with opened(town.home, town.settings(), SystemClock()) as house:
-        journal = Journal(Logging(SystemClock(), None, terminal=StringIO()).log)
+    with open_context(town.home, town.settings(), SystemClock()) as house:
+        journal = ServiceLog(LogDestinations(SystemClock(), None, terminal=StringIO()).log)
         runner = ServiceRunner(house, SystemClock(), journal)
         busy = StoreBusy("the database", 5.0)
 
         def fail(*_: object) -> None:
             raise busy
 
-        monkeypatch.setattr("hostler.service.runner.left_behind", fail)
+        monkeypatch.setattr("hostler.service.runner.find_unfinished_work", fail)
         with pytest.raises(StoreBusy):
             runner.run()
 

@@ -13,20 +13,20 @@ from intake_yard import database
 from why_stage import Stage
 
 from hostler.agents.outcomes import Outcome
-from hostler.agents.verdict import DecidedBy, Verdict
+from hostler.agents.verdict import DecidedBy, RunVerdict
 from hostler.clock import FakeClock
 from hostler.config.settings import Agent, Settings, Tasks
-from hostler.flows.outcomes import Facts, after_run
-from hostler.governor import park
+from hostler.governor.parking import park
 from hostler.model import EPOCH
 from hostler.runs import transitions
-from hostler.service.admission import Admission, Office
-from hostler.service.hand import write_task_file
-from hostler.service.places import instead_of, kept_by, place_of
-from hostler.service.sessions import session_for
-from hostler.service.work import Work
+from hostler.service.running.folder_runs import write_task_file
+from hostler.service.running.run_hooks import RunHooks
+from hostler.service.running.run_state import session_to_resume
+from hostler.service.scheduling.admission import Admission, AdmissionDeps
+from hostler.service.scheduling.placement import agent_to_keep, choose_fallback, find_placement
 from hostler.store.runs import Run
 from hostler.store.tasks import Flow, Task, TaskState, change_task, require_task
+from hostler.workflows.outcomes import RunEndFacts, decide_after_run
 
 S = "0199a213-81c0-7800-8aa1-bbab2a035a53"
 TASK = Task("t1", "p", "o/r", 1, Flow.BUGFIX, "T", "ann", TaskState.RUNNING, "", 1, session=S)
@@ -39,16 +39,16 @@ def run(name, fence, agent="helper", kind="claude", session=None):
 def test_a_session_goes_on_with_the_agent_that_has_it():
     earlier = run("r1", 1, session=S)
     now = run("r2", 2)
-    assert session_for(TASK, now, [earlier, now]) == S
-    assert session_for(replace(TASK, session=""), now, [earlier, now]) == ""
+    assert session_to_resume(TASK, now, [earlier, now]) == S
+    assert session_to_resume(replace(TASK, session=""), now, [earlier, now]) == ""
 
 
 @pytest.mark.parametrize("other", [{"agent": "spare"}, {"kind": "codex"}])
 def test_another_agent_begins_a_new_one(other):
     now = run("r2", 2, **other)
-    assert session_for(TASK, now, [run("r1", 1, session=S), now]) == ""
+    assert session_to_resume(TASK, now, [run("r1", 1, session=S), now]) == ""
     # Where nobody knows whose it was, it is nobody's.
-    assert session_for(TASK, now, [now]) == ""
+    assert session_to_resume(TASK, now, [now]) == ""
 
 
 @pytest.mark.parametrize(
@@ -57,14 +57,14 @@ def test_another_agent_begins_a_new_one(other):
 def test_a_name_that_the_program_gives_to_no_session_is_none(forged):
     now = run("r2", 2)
     task = replace(TASK, session=forged)
-    assert session_for(task, now, [run("r1", 1, session=forged), now]) == ""
+    assert session_to_resume(task, now, [run("r1", 1, session=forged), now]) == ""
 
 
 def ended(task, verdict):
-    return after_run(task, verdict, Facts(EPOCH), Tasks()).task
+    return decide_after_run(task, verdict, RunEndFacts(EPOCH), Tasks()).task
 
 
-GONE = Verdict(Outcome.CONFIG, DecidedBy.STREAM, "No conversation found.")
+GONE = RunVerdict(Outcome.CONFIG, DecidedBy.STREAM, "No conversation found.")
 
 
 def test_a_session_that_is_gone_is_begun_anew_at_once_and_once():
@@ -93,7 +93,7 @@ def test_the_first_whose_pool_is_open_steps_in_and_circles_end(name, closed):
     chain = ["alone"] if name == "alone" else ["first", "second", "third"] * 2
     order = chain[chain.index(name) :][:3]
     wanted = next((one for one in order if pools[one] not in closed), name)
-    found, agent = instead_of(Settings(agent=AGENTS), name, AGENTS[name], closed)
+    found, agent = choose_fallback(Settings(agent=AGENTS), name, AGENTS[name], closed)
     assert found == wanted and agent is AGENTS[wanted]
 
 
@@ -115,7 +115,9 @@ def granted_to_the_fallback(stage, settings):
     with stage.store.write("admission") as tx:
         park(tx, "main", stage.clock.now() + timedelta(hours=1), "The window is spent.")
     here = stage.here(1)
-    office = Office(stage.store, settings, stage.policy, lambda: set(settings.repo), lambda: here)
+    office = AdmissionDeps(
+        stage.store, settings, stage.policy, lambda: set(settings.repo), lambda: here
+    )
     granted = Admission(office).next()
     assert granted is not None and granted.task.id == task.id
     assert (granted.run.agent, granted.run.pool) == ("spare", "other")
@@ -123,14 +125,14 @@ def granted_to_the_fallback(stage, settings):
 
 
 def work_of(settings):
-    work = Work.__new__(Work)
+    work = RunHooks.__new__(RunHooks)
     work._house = SimpleNamespace(settings=settings)
     return work
 
 
 def where(stage, settings, task, closed=()):
     with stage.store.read() as tx:
-        place = place_of(settings, require_task(tx, task), {}, set(settings.repo), closed)
+        place = find_placement(settings, require_task(tx, task), {}, set(settings.repo), closed)
     return place.agent
 
 
@@ -164,7 +166,7 @@ def test_a_fallback_that_never_started_binds_nobody(stage):
 def test_only_a_fallback_is_kept_instead_of_whom_a_task_names(named, worked):
     task = replace(TASK, agent=named)
     stepped_in = named != "alone" and worked not in {named, "alone", "gone"}
-    assert kept_by(Settings(agent=AGENTS), task, worked) == (worked if stepped_in else named)
+    assert agent_to_keep(Settings(agent=AGENTS), task, worked) == (worked if stepped_in else named)
 
 
 def test_begun_work_never_moves_to_another_agent(stage):
@@ -173,9 +175,9 @@ def test_begun_work_never_moves_to_another_agent(stage):
     agents = {"main": main, "spare": main.model_copy(update={"pool": "other"})}
     settings = stage.settings().model_copy(update={"agent": agents})
     task = stage.put(agent="main", progress="clean-abc")
-    place = place_of(settings, task, {}, set(settings.repo), {"main"})
+    place = find_placement(settings, task, {}, set(settings.repo), {"main"})
     assert place is not None and place.agent == "main"
-    fresh = place_of(settings, replace(task, progress=""), {}, set(settings.repo), {"main"})
+    fresh = find_placement(settings, replace(task, progress=""), {}, set(settings.repo), {"main"})
     assert fresh is not None and fresh.agent == "spare"
 
 

@@ -19,17 +19,23 @@ from why_stage import CAPS, TASKS, Stage, fill
 from example_counts import examples
 from hostler.agents.outcomes import Outcome
 from hostler.clock import FakeClock
-from hostler.governor import park
-from hostler.model import RepoName, parse_stamp, stamp
+from hostler.governor.parking import park
+from hostler.model import RepoName, format_timestamp, parse_timestamp
 from hostler.runs import NewRun, admit
-from hostler.service.admission import SCOPES
-from hostler.service.candidates import WAITING
-from hostler.service.presence import Presence
-from hostler.service.snapshot import WINDOWS, snapshot
-from hostler.service.snapshot.at_work import last_written
-from hostler.service.snapshot.history import FRESH, WELL, Histories, history, record_of
-from hostler.service.snapshot.needy import needy_tasks
-from hostler.service.why import why
+from hostler.service.context import Presence
+from hostler.service.scheduling.admission import ADMISSION_SCOPES
+from hostler.service.scheduling.explain import explain_task
+from hostler.service.scheduling.gates import WAITING_STATES
+from hostler.service.snapshot.activity import last_activity_reader, read_tasks_needing_person
+from hostler.service.snapshot.history import (
+    CACHE_TTL,
+    NOT_FAILED_OUTCOMES,
+    WINDOWS,
+    HistoryCache,
+    build_stats,
+    read_history,
+)
+from hostler.service.snapshot.snapshot import read_snapshot
 from hostler.store.operator import pause, project_scope
 from hostler.store.pull_requests import PullRow, PullStatus, add_pull
 from hostler.store.runs import RunState, Sums, change_run, newest_ended
@@ -43,7 +49,7 @@ def silent(_run):
 
 def look(stage, activity=silent, histories=None):
     with stage.store.read() as tx:
-        return snapshot(tx, stage.inquiry(), activity, histories)
+        return read_snapshot(tx, stage.inquiry(), activity, histories)
 
 
 @pytest.fixture
@@ -63,11 +69,14 @@ def test_the_queue_says_of_every_task_what_why_says_and_begins_with_whom_admissi
         stage = Stage(store, clock, caps)
         fill(stage, wanted)
         if parked:
-            with store.write(*SCOPES) as tx:
+            with store.write(*ADMISSION_SCOPES) as tx:
                 park(tx, "p", clock.now() + timedelta(hours=1), "used up")
         with store.read() as tx:
-            seen = snapshot(tx, stage.inquiry(), silent)
-            told = {task.id: why(tx, stage.inquiry(), task) for task in tasks_in(tx, WAITING)}
+            seen = read_snapshot(tx, stage.inquiry(), silent)
+            told = {
+                task.id: explain_task(tx, stage.inquiry(), task)
+                for task in tasks_in(tx, WAITING_STATES)
+            }
         assert {one.task.id for one in seen.queue} == set(told)
         for one in seen.queue:
             assert (one.held, one.since) == (told[one.task.id].held, told[one.task.id].since)
@@ -84,11 +93,11 @@ def end_run(stage, task, seconds, outcome, ago=0.0):
     values = {
         "state": "ended",
         "outcome": outcome,
-        "running_at": stamp(now - timedelta(seconds=seconds)),
-        "exited_at": stamp(now),
-        "ended_at": stamp(now),
+        "running_at": format_timestamp(now - timedelta(seconds=seconds)),
+        "exited_at": format_timestamp(now),
+        "ended_at": format_timestamp(now),
     }
-    with stage.store.write(*SCOPES) as tx:
+    with stage.store.write(*ADMISSION_SCOPES) as tx:
         run = admit(tx, NewRun(task.id, task.project, "work", "helper", "command", "p"))
         assert change_run(tx, run.run, fence=run.fence, states=[run.state], values=values)
 
@@ -114,7 +123,7 @@ def test_history_is_what_one_would_count_by_hand(ends):
         for project, ago, seconds, outcome in ends:
             end_run(stage, tasks[project], seconds, outcome, ago)
         with store.read() as tx:
-            found = history(tx)
+            found = read_history(tx)
         for name, length in WINDOWS.items():
             inside = [one for one in ends if one[1] <= length.total_seconds()]
             _same(found[name].everything, inside)
@@ -125,7 +134,7 @@ def test_history_is_what_one_would_count_by_hand(ends):
 
 def _same(record, ends):
     lasted = [max(seconds, 0) for _, _, seconds, _ in ends]
-    failed = sum(outcome not in [one.value for one in WELL] for *_, outcome in ends)
+    failed = sum(outcome not in [one.value for one in NOT_FAILED_OUTCOMES] for *_, outcome in ends)
     assert (record.count, record.failed) == (len(ends), failed)
     if not ends:
         assert (record.mean_seconds, record.std_seconds, record.failure_rate) == (None, None, None)
@@ -137,7 +146,7 @@ def _same(record, ends):
 
 @given(st.lists(st.floats(0, 1e5), min_size=1, max_size=20))
 def test_a_deviation_is_never_less_than_nothing(seconds):
-    found = record_of([Sums(1, 0, one, one * one) for one in seconds])
+    found = build_stats([Sums(1, 0, one, one * one) for one in seconds])
     assert found.std_seconds >= 0
     assert math.isclose(found.mean_seconds, statistics.fmean(seconds), abs_tol=1e-6)
 
@@ -145,7 +154,7 @@ def test_a_deviation_is_never_less_than_nothing(seconds):
 def test_runs_without_an_agent_are_no_history(stage):
     task = stage.put()
     end_run(stage, task, 10, "success")
-    with stage.store.write(*SCOPES) as tx:
+    with stage.store.write(*ADMISSION_SCOPES) as tx:
         assert len(newest_ended(tx, 9)) == 1
         tx.execute(runs.update().values(counted=0))
         assert newest_ended(tx, 9) == []
@@ -180,7 +189,7 @@ def test_who_has_lent_a_place_gives_none_back(stage):
 
 def test_a_pool_closed_for_a_minute_opens_for_the_first_and_for_others_at_about_then(stage):
     stage.put(), stage.put()
-    with stage.store.write(*SCOPES) as tx:
+    with stage.store.write(*ADMISSION_SCOPES) as tx:
         park(tx, "p", stage.clock.now() + timedelta(minutes=1), "used up")
     first, second = (one.as_json("") for one in look(stage).queue)
     assert first["starts_at"] == first["until"] == second["starts_at"]
@@ -195,7 +204,7 @@ def test_without_a_service_no_start_is_expected(stage):
 
 
 def test_a_kept_history_is_taken_anew_when_a_run_ends_or_time_passes(stage):
-    kept, task = Histories(), stage.put()
+    kept, task = HistoryCache(), stage.put()
     end_run(stage, task, 10, "success")
     first = look(stage, histories=kept).history
     assert look(stage, histories=kept).history is first
@@ -203,7 +212,7 @@ def test_a_kept_history_is_taken_anew_when_a_run_ends_or_time_passes(stage):
     end_run(stage, task, 20, "crash")
     second = look(stage, histories=kept).history
     assert second["1h"].everything.count == 2
-    stage.clock.advance(FRESH.total_seconds())
+    stage.clock.advance(CACHE_TTL.total_seconds())
     assert look(stage, histories=kept).history is not second
     stage.clock.advance(3600)
     assert look(stage, histories=kept).history["1h"].everything.count == 0
@@ -213,7 +222,7 @@ def test_agents_at_work_with_what_they_used_and_their_last_sign_of_life(stage, t
     task = stage.put()
     run = stage.start(task)
     stage.clock.advance(120)
-    with stage.store.write(*SCOPES) as tx:
+    with stage.store.write(*ADMISSION_SCOPES) as tx:
         values = {"input_tokens": 7, "output_tokens": 3, "usd": 0.25}
         assert change_run(tx, run.run, fence=run.fence, states=[RunState.RUNNING], values=values)
     folder = tmp_path / run.folder
@@ -222,7 +231,7 @@ def test_agents_at_work_with_what_they_used_and_their_last_sign_of_life(stage, t
     for name, moment in (("stdout", wrote), ("stderr", wrote - timedelta(seconds=9))):
         (folder / name).write_text("x")
         os.utime(folder / name, (moment.timestamp(), moment.timestamp()))
-    (one,) = look(stage, last_written(tmp_path)).at_work
+    (one,) = look(stage, last_activity_reader(tmp_path)).at_work
     assert (one.task.id, one.seconds, one.active, one.idle_seconds) == (task.id, 120, wrote, 30)
     shown = one.as_json("https://github.com")
     assert (shown["input_tokens"], shown["output_tokens"], shown["usd"]) == (7, 3, 0.25)
@@ -254,7 +263,7 @@ def test_what_needs_a_person_longest_first_and_what_to_do(stage):
 def test_pull_requests_that_are_followed_and_their_pages(stage):
     task = stage.put(title="Mend the roof")
     repo = str(RepoName("octo", "barn"))
-    with stage.store.write(*SCOPES) as tx:
+    with stage.store.write(*ADMISSION_SCOPES) as tx:
         for number, status in ((7, PullStatus.AWAITING_FEEDBACK), (8, PullStatus.MERGED)):
             add_pull(tx, PullRow(repo, number, 3, task.id, "b", status))
     seen = look(stage).as_json()
@@ -268,7 +277,7 @@ def test_pull_requests_that_are_followed_and_their_pages(stage):
 def test_repositories_with_what_pauses_them_and_goes_on_in_them(stage):
     stage.start(stage.put("barn"))
     stage.put("stable")
-    with stage.store.write(*SCOPES) as tx:
+    with stage.store.write(*ADMISSION_SCOPES) as tx:
         pause(tx, project_scope("stable"), "ann", "moving house")
     seen = {one.project: one for one in look(stage).repositories}
     assert (seen["barn"].at_work, seen["barn"].paused) == (1, "")
@@ -278,7 +287,7 @@ def test_repositories_with_what_pauses_them_and_goes_on_in_them(stage):
 
 def test_money_of_today_and_the_cost_of_watching(stage):
     run = stage.start(stage.put())
-    with stage.store.write(*SCOPES) as tx:
+    with stage.store.write(*ADMISSION_SCOPES) as tx:
         values = {"usd": 1.5}
         assert change_run(tx, run.run, fence=run.fence, states=[RunState.RUNNING], values=values)
     seen = look(stage).as_json()
@@ -287,7 +296,7 @@ def test_money_of_today_and_the_cost_of_watching(stage):
 
 
 def test_a_long_queue_is_cut_for_programs_and_its_length_said(stage, monkeypatch):
-    monkeypatch.setattr("hostler.service.snapshot.whole.MOST", 2)
+    monkeypatch.setattr("hostler.service.snapshot.snapshot.MAX_LISTED", 2)
     for _ in range(4):
         stage.put()
     seen = look(stage).as_json()
@@ -297,11 +306,16 @@ def test_a_long_queue_is_cut_for_programs_and_its_length_said(stage, monkeypatch
 def test_of_old_failures_only_the_newest_are_read(stage):
     made = [stage.put(state=TaskState.FAILED) for _ in range(5)]
     with stage.store.read() as tx:
-        assert {one.task.id for one in needy_tasks(tx, most=2)} == {one.id for one in made[-2:]}
+        assert {one.task.id for one in read_tasks_needing_person(tx, most=2)} == {
+            one.id for one in made[-2:]
+        }
 
 
 def test_how_many_need_a_person_is_said_though_not_all_are_shown(stage, monkeypatch):
-    monkeypatch.setattr("hostler.service.snapshot.whole.needy_tasks", partial(needy_tasks, most=2))
+    monkeypatch.setattr(
+        "hostler.service.snapshot.snapshot.read_tasks_needing_person",
+        partial(read_tasks_needing_person, most=2),
+    )
     for state in (TaskState.FAILED, TaskState.BLOCKED):
         for _ in range(5):
             stage.put(state=state)
@@ -325,7 +339,7 @@ def _rows_fetched(stage, monkeypatch):
 
     counted = [0]
     execute, constant = Transaction.execute, Transaction.constant
-    kept = Histories()
+    kept = HistoryCache()
     # The newest runs are looked at once, and kept.
     look(stage, histories=kept)
 
@@ -346,6 +360,6 @@ def _rows_fetched(stage, monkeypatch):
 def test_moments_are_stamps_and_the_shape_is_the_documented_one(stage):
     stage.put()
     seen = look(stage).as_json()
-    assert parse_stamp(seen["now"]) == stage.clock.now()
+    assert parse_timestamp(seen["now"]) == stage.clock.now()
     assert list(seen["history"]) == list(WINDOWS)
     assert replace(look(stage), full="No room.").as_json()["disk_full"] == "No room."

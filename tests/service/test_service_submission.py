@@ -11,27 +11,38 @@ from intake_yard import database
 
 from hostler.clock import FakeClock
 from hostler.config.settings import Agent, Repo, Runtime, Settings, Tasks
-from hostler.flows.commands import CommandRefused
-from hostler.flows.submitting import NotSubmitted
-from hostler.governor import Ask, Policy, acquire, look_around, park
+from hostler.governor.gates import LeaseRequest
+from hostler.governor.holders import read_host
+from hostler.governor.leases import acquire
+from hostler.governor.parking import park
+from hostler.governor.policy import Policy
 from hostler.model import RepoName
-from hostler.planner import BadDependency, DependencyCycle
+from hostler.planner.dependencies import BadDependency, DependencyCycle
 from hostler.runs import NewRun, admit
-from hostler.service.deleting import NotDeleted, delete
-from hostler.service.lending import at_rest, wait_for
-from hostler.service.naming import NoSuchTask, task_meant, tasks_meant
-from hostler.service.ordering import Wish
-from hostler.service.presence import SERVICE, Presence
-from hostler.service.resting import code_of, rested
-from hostler.service.stopping import Stopper
-from hostler.service.submission import SCOPES, Context, take
+from hostler.service.context import SERVICE_PURPOSE, Presence
+from hostler.service.scheduling.task_waits import (
+    exit_code_of,
+    find_enough_settled,
+    find_settled,
+    wait_for_tasks,
+)
+from hostler.service.tasks.control import NotDeleted, TaskStopper, delete_tasks
+from hostler.service.tasks.details import NoSuchTask, resolve_task, resolve_tasks
+from hostler.service.tasks.submission import (
+    SUBMIT_SCOPES,
+    SubmissionContext,
+    TaskRequest,
+    queue_task,
+)
 from hostler.store.engine.locks import Holder as Process
 from hostler.store.operator import ALL, pause
 from hostler.store.pull_requests import PullRow, PullStatus, add_pull, change_pull, find_pull
 from hostler.store.runs import find_run
 from hostler.store.tasks import TaskState, change_task, find_task, require_task, tasks_in
+from hostler.workflows.commands import CommandRefused
+from hostler.workflows.manual_tasks import NotSubmitted
 
-SERVED = Presence(Process(1, "hostler", "here", "2020-01-01T00:00:00.000Z", SERVICE))
+SERVED = Presence(Process(1, "hostler", "here", "2020-01-01T00:00:00.000Z", SERVICE_PURPOSE))
 POLICY = Policy(memory_floor_mb=0)
 
 
@@ -48,23 +59,27 @@ class Desk:
         )
 
     def take(self, text="Tidy up.", *needs, parent="", waits=False, served=True, **more):
-        wish = replace(Wish(text, "ann", "/home/ann/barn"), **more)
-        at = Context(self.home, self.settings, parent, waits, SERVED if served else Presence())
-        return take(self.store, at, wish, needs)
+        wish = replace(TaskRequest(text, "ann", "/home/ann/barn"), **more)
+        at = SubmissionContext(
+            self.home, self.settings, parent, waits, SERVED if served else Presence()
+        )
+        return queue_task(self.store, at, wish, needs)
 
     def task(self, *words, **more):
         return self.take(*words, **more).task
 
     def put(self, task, state, **more):
-        with self.store.write(*SCOPES) as tx:
+        with self.store.write(*SUBMIT_SCOPES) as tx:
             present = require_task(tx, task.id)
             return change_task(tx, present, replace(present, state=state, **more))
 
     def begin(self, task):
         self.put(task, TaskState.RUNNING, attempt=1)
-        with self.store.write(*SCOPES) as tx:
+        with self.store.write(*SUBMIT_SCOPES) as tx:
             run = admit(tx, NewRun(task.id, task.project, "work", "helper", "command"))
-            acquire(tx, Ask(run.run, task.project, "", task_id=task.id), POLICY, look_around())
+            acquire(
+                tx, LeaseRequest(run.run, task.project, "", task_id=task.id), POLICY, read_host()
+            )
             return run
 
     def configure(self, **tables) -> None:
@@ -73,8 +88,8 @@ class Desk:
     def folder(self, task) -> Path:
         return self.home / "projects" / task.project / "tasks" / task.id
 
-    def stopper(self) -> Stopper:
-        return Stopper(self.home, self.store, self.clock, 1.0, "ann", "lunch")
+    def stopper(self) -> TaskStopper:
+        return TaskStopper(self.home, self.store, self.clock, 1.0, "ann", "lunch")
 
     def all(self):
         with self.store.read() as tx:
@@ -99,12 +114,12 @@ def test_a_task_is_meant_by_its_id_or_a_beginning_that_is_its_own(desk):
     with desk.store.read() as tx:
         # The first one's id is the beginning of the second's, and still means the first.
         assert second.id == f"{first.id}-2"
-        assert task_meant(tx, first.id).id == first.id
-        assert task_meant(tx, f" {second.id} ").id == second.id
-        assert task_meant(tx, third.id[:8]).id == third.id
+        assert resolve_task(tx, first.id).id == first.id
+        assert resolve_task(tx, f" {second.id} ").id == second.id
+        assert resolve_task(tx, third.id[:8]).id == third.id
         with pytest.raises(NoSuchTask, match="Several tasks begin with"):
-            task_meant(tx, first.id[:20])
-        assert [one.id for one in tasks_meant(tx, [third.id, first.id, third.id[:12]])] == [
+            resolve_task(tx, first.id[:20])
+        assert [one.id for one in resolve_tasks(tx, [third.id, first.id, third.id[:12]])] == [
             third.id,
             first.id,
         ]
@@ -116,25 +131,25 @@ def test_a_task_is_meant_by_its_id_or_a_beginning_that_is_its_own(desk):
 def test_what_means_no_task_is_said(desk, text):
     desk.task()
     with desk.store.read() as tx, pytest.raises(NoSuchTask) as caught:
-        task_meant(tx, text)
+        resolve_task(tx, text)
     assert caught.value.exit_code == 2 and caught.value.remedy
 
 
 def test_a_slip_gets_a_proposal(desk):
     task = desk.task("Sweep the yard")
     with desk.store.read() as tx, pytest.raises(NoSuchTask) as caught:
-        task_meant(tx, task.id.replace("sweep", "seep"))
+        resolve_task(tx, task.id.replace("sweep", "seep"))
     assert f"Did you mean {task.id}?" in caught.value.remedy
 
 
 def test_an_issue_means_its_newest_task(desk):
     task = desk.task()
-    with desk.store.write(*SCOPES) as tx:
+    with desk.store.write(*SUBMIT_SCOPES) as tx:
         change_task(tx, task, replace(task, repo_full_name="Octo/Stable", issue_number=12))
     with desk.store.read() as tx:
-        assert task_meant(tx, "octo/stable#12").id == task.id
+        assert resolve_task(tx, "octo/stable#12").id == task.id
         with pytest.raises(NoSuchTask, match="no task for octo/stable#13"):
-            task_meant(tx, "octo/stable#13")
+            resolve_task(tx, "octo/stable#13")
 
 
 # -- submitting -----------------------------------------------------------------------------
@@ -298,9 +313,9 @@ def test_prompts_and_titles_have_bounds(desk, more, words):
 )
 def test_what_tasks_have_come_to(desk, states, code):
     tasks = [desk.put(desk.task(), state) for state in states]
-    found = at_rest(desk.store, [task.id for task in tasks])
+    found = find_enough_settled(desk.store, [task.id for task in tasks])
     assert [one.task.state for one in found] == states
-    assert code_of(found) == code
+    assert exit_code_of(found) == code
 
 
 @pytest.mark.parametrize(
@@ -311,8 +326,8 @@ def test_what_goes_on_by_itself_is_not_at_rest(desk, state):
     if state is not TaskState.QUEUED:
         desk.put(moving, state)
     names = [done.id, moving.id]
-    assert at_rest(desk.store, names) is None
-    assert [one.task.id for one in at_rest(desk.store, names, any)] == [done.id]
+    assert find_enough_settled(desk.store, names) is None
+    assert [one.task.id for one in find_enough_settled(desk.store, names, any)] == [done.id]
 
 
 def test_a_stopped_task_is_at_rest_when_its_agent_is_gone(desk):
@@ -320,15 +335,15 @@ def test_a_stopped_task_is_at_rest_when_its_agent_is_gone(desk):
     desk.begin(task)
     desk.put(task, TaskState.STOPPED)
     with desk.store.read() as tx:
-        assert rested(tx, [task.id]) == []
+        assert find_settled(tx, [task.id]) == []
 
 
 def test_what_can_never_start_is_at_rest_and_needs_a_person(desk):
     failed = desk.put(desk.task("First."), TaskState.FAILED, reason="It broke.")
     second = desk.task("Second.", failed.id)
     third = desk.task("Third.", second.id)
-    found = at_rest(desk.store, [second.id, third.id])
-    assert code_of(found) == 3
+    found = find_enough_settled(desk.store, [second.id, third.id])
+    assert exit_code_of(found) == 3
     assert all(failed.id in one.stuck[0].sentence for one in found)
 
 
@@ -339,7 +354,7 @@ def test_a_run_does_not_wait_for_itself(desk):
     run = desk.begin(parent)
     for name in (parent.id, top.id, later.id):
         with pytest.raises(DependencyCycle):
-            wait_for(desk.store, desk.clock, [name], run.run)
+            wait_for_tasks(desk.store, desk.clock, [name], run.run)
     with desk.store.read() as tx:
         assert find_run(tx, run.run).lent_at is None
 
@@ -380,7 +395,7 @@ def test_a_family_that_is_over_goes_whole(desk):
     top, other = desk.task(), desk.put(desk.task(), TaskState.DONE)
     child = desk.put(desk.task("Child.", parent=top.id), TaskState.FAILED)
     desk.put(top, TaskState.DONE)
-    done = delete(desk.home, desk.store, [top.id])
+    done = delete_tasks(desk.home, desk.store, [top.id])
     assert [one.id for one in done.tasks] == [child.id, top.id]
     assert not desk.folder(top).exists() and not desk.folder(child).exists()
     assert desk.folder(other).exists()
@@ -408,7 +423,7 @@ def test_what_others_wait_for_stays(desk):
     second = desk.task("Then.", first.id)
     refused(desk, first, f"{second.id} waits for it")
     desk.put(second, TaskState.STOPPED)
-    delete(desk.home, desk.store, [first.id, second.id])
+    delete_tasks(desk.home, desk.store, [first.id, second.id])
     assert desk.all() == []
 
 
@@ -416,19 +431,19 @@ def test_whose_pull_request_is_open_stays(desk):
     task = desk.task("On it.", repo="stable")
     desk.put(task, TaskState.STOPPED, pr_number=3)
     row = PullRow("Octo/Stable", 3, 0, task.id, "agent/x", PullStatus.AWAITING_FEEDBACK)
-    with desk.store.write(*SCOPES) as tx:
+    with desk.store.write(*SUBMIT_SCOPES) as tx:
         add_pull(tx, row)
     refused(desk, task, "#3 is open")
-    with desk.store.write(*SCOPES) as tx:
+    with desk.store.write(*SUBMIT_SCOPES) as tx:
         found = find_pull(tx, RepoName("Octo", "Stable"), 3)
         change_pull(tx, found, replace(found, status=PullStatus.MERGED))
-    delete(desk.home, desk.store, [task.id])
+    delete_tasks(desk.home, desk.store, [task.id])
     assert desk.all() == []
 
 
 def refused(desk, task, words) -> None:
     with pytest.raises(NotDeleted) as caught:
-        delete(desk.home, desk.store, [task.id])
+        delete_tasks(desk.home, desk.store, [task.id])
     assert words in caught.value.what
     with desk.store.read() as tx:
         assert find_task(tx, task.id) is not None

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from service_town import ALICE, BOB, REPO, Service, Town
 
-from hostler.bus import task_bus
-from hostler.flows import commands
-from hostler.flows.submitting import Order, submit
+from hostler.bus.bus import open_task_bus
 from hostler.store.tasks import Task, TaskState, require_task
+from hostler.workflows import commands
+from hostler.workflows.manual_tasks import TaskSubmission, submit_task
 from hostler_program import HOSTLER
 
 SCOPES = ("admission", "tasks", "outbox")
@@ -25,15 +25,15 @@ def agent(town: Town, text: str) -> None:
     town.agent = {"kind": "command", "command": [sys.executable, str(program)]}
 
 
-def order(town: Town, prompt: str = "Tidy up.", **more: object) -> Order:
+def order(town: Town, prompt: str = "Tidy up.", **more: object) -> TaskSubmission:
     folder = town.root / "folder"
     folder.mkdir(exist_ok=True)
-    return Order("yard", prompt, "ann", **{"cwd": str(folder), **more})
+    return TaskSubmission("yard", prompt, "ann", **{"cwd": str(folder), **more})
 
 
-def put(service: Service, wanted: Order) -> Task:
+def put(service: Service, wanted: TaskSubmission) -> Task:
     with service.house.store.write(*SCOPES) as tx:
-        return submit(tx, wanted)
+        return submit_task(tx, wanted)
 
 
 def reach(service: Service, task: Task, *states: TaskState) -> Task:
@@ -81,7 +81,7 @@ def test_an_agent_finds_the_installed_program_on_its_path(town, agent_commands, 
     with town.service() as service:
         done = reach(service, put(service, order(town)), TaskState.DONE)
         assert (town.root / "folder" / "found").read_text() == HOSTLER
-        page = task_bus(town.home, done.project, done.id).since()
+        page = open_task_bus(town.home, done.project, done.id).since()
         assert "Here." in [message.body for message in page]
 
 
@@ -120,7 +120,7 @@ def test_done_before_the_first_attempt_starts_no_agent(town):
 
     with town.service(mark) as service:
         with service.house.store.write(*SCOPES) as tx:
-            marked.append(submit(tx, order(town)))
+            marked.append(submit_task(tx, order(town)))
         done = reach(service, marked[0], TaskState.DONE)
         assert not (town.root / "folder" / "made").exists()
         assert done.reason == "It was marked as done."
@@ -135,7 +135,7 @@ def test_done_as_a_directory_is_an_error(town, when):
     agent(town, "os.mkdir(os.environ['HOSTLER_DONE'])\n")
     with town.service() as service:
         with service.house.store.write(*SCOPES) as tx:
-            task = submit(tx, order(town))
+            task = submit_task(tx, order(town))
             if when == "before":
                 (task_dir(town, task) / "DONE").mkdir(parents=True)
         failed = reach(service, task, TaskState.FAILED)
@@ -162,14 +162,14 @@ def test_a_stop_is_a_stop_and_a_resume_goes_on(town):
         task = put(service, order(town))
         service.until(lambda: [r for r in service.runs(task) if r.stdout_offset])
         with service.house.store.write(*SCOPES) as tx:
-            commands.stop(tx, require_task(tx, task.id), "ann")
+            commands.stop_task(tx, require_task(tx, task.id), "ann")
         stopped = reach(service, task, TaskState.STOPPED)
         assert outcomes(service, stopped) == ["interrupted"]
         service.look()
         service.rested()
         with service.house.store.write(*SCOPES) as tx:
             assert require_task(tx, task.id).state is TaskState.STOPPED
-            commands.resume(tx, require_task(tx, task.id), "ann")
+            commands.resume_task(tx, require_task(tx, task.id), "ann")
         done = reach(service, task, TaskState.DONE)
         assert outcomes(service, done) == ["interrupted", "success"]
 
@@ -194,7 +194,7 @@ def test_variables_of_the_task_are_seen_and_ours_are_not(town, monkeypatch):
 
 def test_work_in_a_repository_comes_as_a_pull_request(town):
     with town.service() as service:
-        wanted = Order("stable", "Write notes.\n\nMany.", "ann", repo_full_name=REPO)
+        wanted = TaskSubmission("stable", "Write notes.\n\nMany.", "ann", repo_full_name=REPO)
         task = reach(service, put(service, wanted), TaskState.AWAITING_FEEDBACK)
         alice, bob = town.person(ALICE), town.person(BOB)
         (pull,) = alice.pulls()

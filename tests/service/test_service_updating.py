@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from restart_bench import BROKEN, OK, WARNS, play
 
-from hostler.checkouts.process import Child, Tail
+from hostler.checkouts.process import ChildProcess, TailBuffer
 from hostler.config.settings import Runtime
-from hostler.service.updating import CHECK_SECONDS, Updater, longest_seconds
+from hostler.service.restart import CHECK_SECONDS, Updater, max_update_seconds
 from hostler.store.operator import Step
 
 MISSING = ["/nowhere/at/all"]
@@ -28,7 +28,7 @@ class Update:
         # What the program says each time that it is asked, if that differs.
         self.checks: list[list[str]] = []
 
-    def play(self, child: Child, out: Tail) -> int | None:
+    def play(self, child: ChildProcess, out: TailBuffer) -> int | None:
         answer = self.checks.pop(0) if child.argv == ["asked"] else child.argv
         return play(replace(child, argv=answer), out)
 
@@ -142,4 +142,4 @@ def test_a_folder_that_was_removed_is_no_reason_to_fail(update, tmp_path, monkey
 
 def test_what_an_update_may_take_is_the_sum_of_its_commands():
     runtime = Runtime(restart_command_timeout_seconds=7200)
-    assert longest_seconds(runtime) == 2 * 7200 + 2 * CHECK_SECONDS
+    assert max_update_seconds(runtime) == 2 * 7200 + 2 * CHECK_SECONDS

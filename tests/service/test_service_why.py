@@ -13,13 +13,19 @@ from why_stage import CAPS, TASKS, Stage, fill
 
 from example_counts import examples
 from hostler.clock import FakeClock
-from hostler.governor import park
-from hostler.model import parse_stamp, stamp
-from hostler.service.admission import SCOPES
-from hostler.service.candidates import WAITING, Gate
-from hostler.service.demanding import Demander
-from hostler.service.presence import Presence
-from hostler.service.why import CHAIN, TURN, Mark, chain, why
+from hostler.governor.parking import park
+from hostler.model import format_timestamp, parse_timestamp
+from hostler.service.context import Presence
+from hostler.service.scheduling.admission import ADMISSION_SCOPES
+from hostler.service.scheduling.dispatch import DemandReporter
+from hostler.service.scheduling.explain import (
+    ALL_GATES,
+    TURN_GATE,
+    GateMark,
+    explain_task,
+    gate_marks,
+)
+from hostler.service.scheduling.gates import WAITING_STATES, HomeGate
 from hostler.store.governor import take_turn
 from hostler.store.operator import ALL, pause, project_scope
 from hostler.store.runs import open_runs, want_back
@@ -46,41 +52,41 @@ def test_why_names_the_one_that_admission_takes_next(caps, wanted, paused, parke
     with database(clock) as store:
         stage = Stage(store, clock, caps)
         fill(stage, wanted)
-        with store.write(*SCOPES) as tx:
+        with store.write(*ADMISSION_SCOPES) as tx:
             if paused:
                 pause(tx, paused, "ann", "")
             if parked:
                 park(tx, "p", clock.now() + timedelta(hours=1), "used up")
         if says:
-            Demander(stage.admission().office).say(
+            DemandReporter(stage.admission().office).say(
                 clock.monotonic(), stage.admission().survey().yard
             )
         with store.read() as tx:
-            waiting = tasks_in(tx, WAITING)
-            told = {task.id: why(tx, stage.inquiry(), task) for task in waiting}
+            waiting = tasks_in(tx, WAITING_STATES)
+            told = {task.id: explain_task(tx, stage.inquiry(), task) for task in waiting}
         granted = stage.next()
         expected = [] if granted is None or granted.back else [granted.task.id]
         assert [name for name, one in told.items() if one.would_start] == expected
         for one in told.values():
             marks = [mark for _, mark in one.chain]
-            assert marks.count(Mark.HOLDS) == (not one.would_start)
-            assert one.would_start == all(mark is Mark.PASSED for mark in marks)
+            assert marks.count(GateMark.HOLDS) == (not one.would_start)
+            assert one.would_start == all(mark is GateMark.PASSED for mark in marks)
 
 
-@given(st.sampled_from((None, *CHAIN)))
+@given(st.sampled_from((None, *ALL_GATES)))
 def test_gates_before_the_one_that_holds_were_passed(holding):
-    marks = dict(chain(holding))
-    assert tuple(marks) == CHAIN
+    marks = dict(gate_marks(holding))
+    assert tuple(marks) == ALL_GATES
     order = list(marks.values())
-    assert order == sorted(order, key=list(Mark).index)
-    assert marks.get(holding, Mark.HOLDS) is Mark.HOLDS
+    assert order == sorted(order, key=list(GateMark).index)
+    assert marks.get(holding, GateMark.HOLDS) is GateMark.HOLDS
 
 
 def test_others_go_first(stage):
     first, second = stage.put(), stage.put()
     assert stage.why(first.id).would_start
     told = stage.why(second.id)
-    assert (told.held.gate, told.held.why) == (TURN, f"{first.id} goes first.")
+    assert (told.held.gate, told.held.why) == (TURN_GATE, f"{first.id} goes first.")
 
 
 def test_a_place_that_is_wanted_back_goes_before_everybody(stage):
@@ -88,7 +94,7 @@ def test_a_place_that_is_wanted_back_goes_before_everybody(stage):
     parent, other = stage.put(), stage.put()
     stage.start(parent, lent=True, back=True)
     told = stage.why(other.id)
-    assert told.held.gate == TURN and parent.id in told.held.why
+    assert told.held.gate == TURN_GATE and parent.id in told.held.why
     assert stage.next().back
 
 
@@ -98,16 +104,16 @@ def test_a_worker_whose_agent_waits_is_free(stage):
     stage.start(parent, lent=True)
     assert stage.why(child.id).would_start
     assert stage.next().task.id == child.id
-    assert stage.why(stage.put().id).held.gate == Gate.WORKERS
+    assert stage.why(stage.put().id).held.gate == HomeGate.WORKERS
 
 
 def test_what_holds_it_since_when_and_until(stage):
     began = stage.clock.now()
     stage.clock.advance(100)
     until = stage.clock.now() + timedelta(hours=1)
-    task = stage.put(state=TaskState.PARKED, wake_at=stamp(until), attempt=1)
+    task = stage.put(state=TaskState.PARKED, wake_at=format_timestamp(until), attempt=1)
     told = stage.why(task.id)
-    assert (told.held.gate, told.held.until) == (Gate.TIME, until)
+    assert (told.held.gate, told.held.until) == (HomeGate.TIME, until)
     assert told.since == began + timedelta(seconds=100)
 
 
@@ -121,23 +127,23 @@ def test_the_stored_gate_says_since_when_but_not_from_an_earlier_wait(stage):
         note_gate(tx, task.id, "cap")
     stage.clock.advance(60)
     assert (stage.why(task.id).held.gate, stage.why(task.id).since) == ("cap", noted)
-    with stage.store.write(*SCOPES) as tx:
+    with stage.store.write(*ADMISSION_SCOPES) as tx:
         begun = change_task(
             tx, *(lambda t: (t, replace(t, state=TaskState.RUNNING)))(require_task(tx, task.id))
         )
         stage.clock.advance(60)
         change_task(tx, begun, replace(begun, state=TaskState.QUEUED))
     told = stage.why(task.id)
-    assert told.since == parse_stamp(told.task.state_since) > noted
+    assert told.since == parse_timestamp(told.task.state_since) > noted
 
 
 def test_what_the_service_has_not_reached_is_known_from_its_note(stage):
     name = "barn"
     task = stage.put()
-    with stage.store.write(*SCOPES) as tx:
+    with stage.store.write(*ADMISSION_SCOPES) as tx:
         task = change_task(tx, task, replace(task, repo_full_name=f"octo/{name}"))
-        note_gate(tx, task.id, Gate.READY)
-    assert stage.why(task.id).held.gate == Gate.READY
+        note_gate(tx, task.id, HomeGate.READY)
+    assert stage.why(task.id).held.gate == HomeGate.READY
     stage.presence = Presence()
     assert stage.why(task.id).would_start
 
@@ -146,7 +152,7 @@ def test_dependencies_are_named_with_what_to_do(stage):
     failed = stage.put(state=TaskState.FAILED, reason="It broke.")
     task = stage.put(order={"depends_on": (failed.id,)})
     told = stage.why(task.id)
-    assert told.held.gate == Gate.DEPENDENCIES
+    assert told.held.gate == HomeGate.DEPENDENCIES
     (blocker,) = told.blockers
     assert blocker.hopeless and failed.id in blocker.sentence
     shown = told.as_json()
@@ -203,7 +209,7 @@ def test_of_lent_places_the_first_that_is_wanted_back_comes_back_first(stage):
     stage.start(first, lent=True)
     for task in (first, second):
         stage.clock.advance(1)
-        with stage.store.write(*SCOPES) as tx:
+        with stage.store.write(*ADMISSION_SCOPES) as tx:
             (run,) = open_runs(tx, task_id=task.id)
             assert want_back(tx, run.run)
     assert stage.next().task.id == first.id
@@ -223,9 +229,9 @@ def test_why_knows_whose_turn_it_is(stage):
     for project in ("barn", "barn", "stable"):
         stage.put(project)
     stage.start(stage.put("barn"))
-    with stage.store.write(*SCOPES) as tx:
+    with stage.store.write(*ADMISSION_SCOPES) as tx:
         take_turn(tx, "barn")
-        waiting = tasks_in(tx, WAITING)
+        waiting = tasks_in(tx, WAITING_STATES)
     told = [task for task in waiting if stage.why(task.id).would_start]
     assert [task.project for task in told] == ["stable"]
     assert stage.next().task.id == told[0].id

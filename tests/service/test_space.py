@@ -15,37 +15,44 @@ from why_stage import SERVED, Stage
 
 from hostler.cli.main import app
 from hostler.clock import FakeClock
-from hostler.service.admission import Admission, Office
-from hostler.service.candidates import Gate
-from hostler.service.space import REMEDY, Room, floor_of, rooms_of, sentence, too_full
-from hostler.service.why import Inquiry, why
+from hostler.service.scheduling.admission import Admission, AdmissionDeps
+from hostler.service.scheduling.explain import ExplainInputs, explain_task
+from hostler.service.scheduling.gates import (
+    DISK_FULL_REMEDY,
+    DiskSpace,
+    HomeGate,
+    disk_full_text,
+    find_full_disk,
+    read_disk_space,
+    required_mb,
+)
 from hostler.store.tasks import TaskState, require_task
 
 sizes = st.floats(0, 10**7)
-rooms = st.lists(st.builds(Room, st.sampled_from(["/a", "/b"]), sizes, sizes), max_size=4)
+rooms = st.lists(st.builds(DiskSpace, st.sampled_from(["/a", "/b"]), sizes, sizes), max_size=4)
 
 
 @given(rooms, st.integers(0, 10**7))
 def test_the_fullest_of_those_that_are_too_full_is_named(found, floor):
-    short = too_full(found, floor)
+    short = find_full_disk(found, floor)
     bad = [room for room in found if room.free_mb < min(floor, room.total_mb * 0.05)]
     assert (short is not None) == bool(bad)
     if short is not None:
         assert short in bad and short.free_mb == min(room.free_mb for room in bad)
-        assert short.where in sentence(short, floor)
-    assert too_full(found, 0) is None
+        assert short.where in disk_full_text(short, floor)
+    assert find_full_disk(found, 0) is None
 
 
 def test_a_small_disk_needs_less():
-    assert floor_of(Room("/", 1, 100), 512) == 5
-    assert floor_of(Room("/", 1, 10**6), 512) == 512
+    assert required_mb(DiskSpace("/", 1, 100), 512) == 5
+    assert required_mb(DiskSpace("/", 1, 10**6), 512) == 512
 
 
 def test_each_disk_of_a_home_is_asked_once(tmp_path):
     (tmp_path / "checkouts").mkdir()
-    (found,) = rooms_of(tmp_path)
+    (found,) = read_disk_space(tmp_path)
     assert found.where == str(tmp_path) and 0 < found.free_mb <= found.total_mb
-    assert rooms_of(tmp_path / "gone") == ()
+    assert read_disk_space(tmp_path / "gone") == ()
 
 
 @pytest.fixture
@@ -56,12 +63,12 @@ def stage():
 
 
 def test_nothing_begins_on_a_full_disk_and_what_is_finishing_goes_on(stage):
-    full, room = (Room("/home", 1, 10**6),), (Room("/home", 10**5, 10**6),)
+    full, room = (DiskSpace("/home", 1, 10**6),), (DiskSpace("/home", 10**5, 10**6),)
     waits = stage.put()
     here = stage.here(1)
 
     def office(found):
-        return Office(
+        return AdmissionDeps(
             stage.store,
             stage.settings(),
             stage.policy,
@@ -77,9 +84,11 @@ def test_nothing_begins_on_a_full_disk_and_what_is_finishing_goes_on(stage):
     assert held.note_gates(seen, None).governed
     assert stage.why(waits.id).would_start
     with stage.store.read() as tx:
-        inquiry = Inquiry(stage.store, stage.settings(), stage.policy(), here, SERVED, full)
-        told = why(tx, inquiry, require_task(tx, waits.id)).held
-    assert told.gate is Gate.DISK and "1.0 MB free" in told.why and told.remedy == REMEDY
+        inquiry = ExplainInputs(stage.store, stage.settings(), stage.policy(), here, SERVED, full)
+        told = explain_task(tx, inquiry, require_task(tx, waits.id)).held
+    assert (
+        told.gate is HomeGate.DISK and "1.0 MB free" in told.why and told.remedy == DISK_FULL_REMEDY
+    )
     done = stage.put(state=TaskState.PARKED, finishing=True)
     assert held.survey().choice.task.id == done.id
     assert Admission(office(room)).survey().choice.task is not None

@@ -6,20 +6,22 @@ import pytest
 from intake_yard import Yard, database
 from why_stage import SERVED, process
 
-from hostler.bus import MessageType, task_bus
+from hostler.bus.bus import open_task_bus
+from hostler.bus.message import MessageType
 from hostler.clock import FakeClock
 from hostler.config.settings import Agent, Budget, Repo, Settings
-from hostler.flows.submitting import Order, submit
-from hostler.governor import Here, Policy
-from hostler.service.admission import Admission, Office
-from hostler.service.bulletin import Bulletin
-from hostler.service.candidates import Gate
-from hostler.service.house import House
-from hostler.service.spending import Treasurer
-from hostler.service.why import Inquiry, why
+from hostler.governor.holders import HostView
+from hostler.governor.policy import Policy
+from hostler.service.context import AppContext
+from hostler.service.running.budgets import BudgetReporter
+from hostler.service.running.bus_messages import BusNotifier
+from hostler.service.scheduling.admission import Admission, AdmissionDeps
+from hostler.service.scheduling.explain import ExplainInputs, explain_task
+from hostler.service.scheduling.gates import HomeGate
 from hostler.store.outbox import open_writes
 from hostler.store.runs import Run, RunState, add_run
 from hostler.store.tasks import TaskState, require_task
+from hostler.workflows.manual_tasks import TaskSubmission, submit_task
 
 
 class Town:
@@ -33,7 +35,7 @@ class Town:
             agent={"helper": Agent(kind="command", command=["x"], pool="p")},
             budget=Budget(**budget),
         )
-        self.house = House(home, self.settings, store, hub=None)
+        self.house = AppContext(home, self.settings, store, hub=None)
         self.told: list[str] = []
 
     def filed(self) -> str:
@@ -43,7 +45,9 @@ class Town:
 
     def by_hand(self) -> str:
         with self.store.write("tasks") as tx:
-            return submit(tx, Order("stable", "Tidy up.", "ann", cwd=str(self.home))).id
+            return submit_task(
+                tx, TaskSubmission("stable", "Tidy up.", "ann", cwd=str(self.home))
+            ).id
 
     def ran(self, task: str, usd: float, number: int = 1) -> None:
         with self.store.write("tasks") as tx:
@@ -72,17 +76,19 @@ class Town:
             return require_task(tx, name)
 
     def look(self, name: str) -> None:
-        bulletin = Bulletin(self.house, self.clock, lambda error: None)
-        treasurer = Treasurer(self.house, bulletin, lambda task, purse: self.told.append(task))
+        bulletin = BusNotifier(self.house, self.clock, lambda error: None)
+        treasurer = BudgetReporter(self.house, bulletin, lambda task, purse: self.told.append(task))
         treasurer.look(self.task(name))
 
     def held(self, name: str):
         policy = Policy(caps={"p": 9}, memory_floor_mb=0)
-        here = Here(process(1), 10**6, lambda _: True)
-        office = Office(self.store, self.settings, lambda: policy, lambda: {"stable"}, lambda: here)
+        here = HostView(process(1), 10**6, lambda _: True)
+        office = AdmissionDeps(
+            self.store, self.settings, lambda: policy, lambda: {"stable"}, lambda: here
+        )
         with self.store.read() as tx:
-            inquiry = Inquiry(self.store, self.settings, policy, here, SERVED)
-            asked = why(tx, inquiry, require_task(tx, name)).held
+            inquiry = ExplainInputs(self.store, self.settings, policy, here, SERVED)
+            asked = explain_task(tx, inquiry, require_task(tx, name)).held
         # Why it does not start, and that it does not, are one answer.
         first = Admission(office).survey().choice.task
         assert first is None or first.id != name or asked is None
@@ -93,7 +99,7 @@ class Town:
             return [row.payload for row in open_writes(tx) if row.token.startswith("budget-")]
 
     def on_bus(self, name: str) -> list[str]:
-        bus = task_bus(self.home, "stable", name, self.clock)
+        bus = open_task_bus(self.home, "stable", name, self.clock)
         return [one.body for one in bus.tail(9, lambda m: m.type is MessageType.WARNING)]
 
 
@@ -111,7 +117,7 @@ def test_a_task_whose_budget_is_used_up_does_not_start_and_says_why(open_town):
     assert town.held(name) is None
     town.ran(name, 0.02, 2)
     held = town.held(name)
-    assert held.gate is Gate.BUDGET and "20.01 of 20.00 USD" in held.why
+    assert held.gate is HomeGate.BUDGET and "20.01 of 20.00 USD" in held.why
     assert "per_task_usd" in held.remedy and held.until is None
     # Another task has a purse of its own.
     assert town.held(town.by_hand()) is None
@@ -122,7 +128,7 @@ def test_a_used_up_day_opens_at_midnight(open_town):
     name = town.filed()
     town.ran(name, 5.0)
     held = town.held(town.by_hand())
-    assert held.gate is Gate.BUDGET and held.until is not None
+    assert held.gate is HomeGate.BUDGET and held.until is not None
     town.clock.advance((held.until - town.clock.now()).total_seconds())
     assert town.held(name) is None
 

@@ -18,13 +18,22 @@ from typer.testing import CliRunner
 from hostler.cli.main import app
 from hostler.clock import FakeClock
 from hostler.errors import HostlerError
-from hostler.service.systemd import Systemd, Watchdog
-from hostler.service.unit import Plan, Unfit, argument, executable, path, quoted, unit_text
+from hostler.service.systemd import (
+    InvalidUnitValue,
+    SystemdNotifier,
+    UnitPlan,
+    Watchdog,
+    format_path,
+    quote_argument,
+    quote_executable,
+    quote_word,
+    render_unit,
+)
 from hostler_program import HOSTLER
 from missing_tools import needs
 
 PROGRAM = ("/usr/bin/python3", "-m", "hostler")
-PLAN = Plan(PROGRAM, Path("/home/ann/.hostler"), Path("/home/ann"), Path("/c.toml"))
+PLAN = UnitPlan(PROGRAM, Path("/home/ann/.hostler"), Path("/home/ann"), Path("/c.toml"))
 
 
 @pytest.fixture
@@ -34,8 +43,8 @@ def systemd():
     found.close()
 
 
-def speaker(systemd: FakeSystemd, clock: FakeClock, **more: str) -> Systemd:
-    return Systemd({"NOTIFY_SOCKET": str(systemd.path), **more}, clock)
+def speaker(systemd: FakeSystemd, clock: FakeClock, **more: str) -> SystemdNotifier:
+    return SystemdNotifier({"NOTIFY_SOCKET": str(systemd.path), **more}, clock)
 
 
 def test_each_word_is_said_as_systemd_wants_it(systemd):
@@ -62,7 +71,7 @@ def test_an_update_may_take_longer_than_the_watchdog_allows(systemd):
 
 @pytest.mark.parametrize("address", ["", "/nowhere/at/all", "@nobody-listens-here"])
 def test_nobody_who_listens_stops_nothing(address):
-    ours = Systemd({"NOTIFY_SOCKET": address}, FakeClock())
+    ours = SystemdNotifier({"NOTIFY_SOCKET": address}, FakeClock())
     ours.ready()
     ours.alive()
     ours.stopping()
@@ -75,7 +84,7 @@ def test_nobody_who_listens_stops_nothing(address):
 )
 def test_the_watchdog_of_another_process_is_not_ours(period, owner, seconds):
     given_ = {"WATCHDOG_USEC": period, "WATCHDOG_PID": owner}
-    assert Systemd(given_, FakeClock()).watchdog_seconds == seconds
+    assert SystemdNotifier(given_, FakeClock()).watchdog_seconds == seconds
 
 
 def test_signs_of_life_come_from_turns_alone(systemd):
@@ -141,7 +150,7 @@ def parsed(text: str) -> configparser.ConfigParser:
 
 
 def test_the_unit_says_what_it_must():
-    unit = parsed(unit_text(PLAN))["Service"]
+    unit = parsed(render_unit(PLAN))["Service"]
     wanted = {
         "Type": "notify",
         "NotifyAccess": "main",
@@ -162,11 +171,11 @@ def test_the_unit_says_what_it_must():
 def test_systemd_itself_takes_the_unit(tmp_path):
     strange = tmp_path / 'a "b" 100%$HOME'
     strange.mkdir()
-    plan = Plan(
+    plan = UnitPlan(
         (shutil.which("true") or "/bin/true",), strange, strange, environment={"PATH": "/bin:%h/$x"}
     )
     file = tmp_path / "hostler.service"
-    file.write_text(unit_text(plan))
+    file.write_text(render_unit(plan))
     said = subprocess.run(
         ["systemd-analyze", "--user", "verify", "--man=no", str(file)],
         capture_output=True,
@@ -182,8 +191,8 @@ def test_systemd_itself_takes_the_unit(tmp_path):
 @given(st.text())
 def test_no_word_can_break_out_of_its_quotes(word):
     try:
-        found = quoted(word)
-    except Unfit:
+        found = quote_word(word)
+    except InvalidUnitValue:
         assert not word.isprintable()
         return
     inside = found[1:-1].replace("\\\\", "").replace('\\"', "")
@@ -191,17 +200,17 @@ def test_no_word_can_break_out_of_its_quotes(word):
     assert "%" not in inside.replace("%%", "")
     # An assignment says what it says; in a command a `$` stands for itself only if it is doubled.
     assert inside.count("$") == word.count("$")
-    assert argument(word).count("$") == 2 * word.count("$")
+    assert quote_argument(word).count("$") == 2 * word.count("$")
 
 
 def test_a_dollar_is_a_dollar_in_the_environment_and_in_arguments():
-    plan = Plan(
+    plan = UnitPlan(
         ("/bin/hostler",),
         Path("/home/a$b"),
         Path("/work/a b"),
         environment={"PATH": "/bin:/opt/$x"},
     )
-    unit = parsed(unit_text(plan))["Service"]
+    unit = parsed(render_unit(plan))["Service"]
     assert unit["Environment"] == '"PATH=/bin:/opt/$x"' and '"/home/a$$b"' in unit["ExecStart"]
     assert unit["EnvironmentFile"] == "-/home/a$b/environment"
     # Names of files in the settings mean the same as where it was installed and tried.
@@ -209,14 +218,14 @@ def test_a_dollar_is_a_dollar_in_the_environment_and_in_arguments():
 
 
 def test_a_program_that_a_unit_cannot_name_is_refused():
-    with pytest.raises(Unfit):
-        executable("/opt/$x/python")
+    with pytest.raises(InvalidUnitValue):
+        quote_executable("/opt/$x/python")
 
 
 @pytest.mark.parametrize("place", ["relative", "/with\nline", "/ends "])
 def test_a_path_that_a_unit_cannot_name_is_refused(place):
-    with pytest.raises(Unfit):
-        path(Path(place))
+    with pytest.raises(InvalidUnitValue):
+        format_path(Path(place))
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from hostler.clock import FakeClock
-from hostler.service import parts
-from hostler.service.journal import Journal
-from hostler.telemetry.names import TOKEN_RECONCILE_TIMEOUT, Level
+from hostler.service import wiring
+from hostler.service.service_log import ServiceLog
+from hostler.telemetry.names import TOKEN_RECONCILE_TIMEOUT, LogLevel
 
 
 class Heard:
@@ -26,24 +26,24 @@ class Heard:
 def test_a_write_that_cannot_be_found_is_a_warning_in_the_log():
     log = Heard()
     row = SimpleNamespace(repo_full_name="octo/a", token="reply-1", scope_number=7)
-    Journal(log).never_seen(row, 2)
+    ServiceLog(log).never_seen(row, 2)
     said = {"repo": "octo/a", "token": "reply-1", "number": 7, "looks": 2}
     assert log.events == [(TOKEN_RECONCILE_TIMEOUT, said)]
     assert TOKEN_RECONCILE_TIMEOUT.name == "token_reconcile_timeout"
-    assert TOKEN_RECONCILE_TIMEOUT.level is Level.WARNING
+    assert TOKEN_RECONCILE_TIMEOUT.level is LogLevel.WARNING
 
 
 @pytest.fixture
 def made(monkeypatch):
     """What the service gives to its reconciler and to its sender."""
     found = {}
-    monkeypatch.setattr(parts, "Sender", lambda *given, **more: found.update(sender=given))
-    monkeypatch.setattr(parts, "Reconciler", lambda *given: found.update(reconciler=given))
+    monkeypatch.setattr(wiring, "OutboxSender", lambda *given, **more: found.update(sender=given))
+    monkeypatch.setattr(wiring, "WriteReconciler", lambda *given: found.update(reconciler=given))
     return found
 
 
 def test_the_service_gives_the_alarm_to_the_reconciler_with_its_patience(made):
-    clock, journal = FakeClock(), Journal(Heard())
+    clock, journal = FakeClock(), ServiceLog(Heard())
     hub = SimpleNamespace(urgent=object(), credentials=SimpleNamespace(account=object()))
     settings = SimpleNamespace(
         github=SimpleNamespace(seconds_between_writes=1.0),
@@ -51,6 +51,6 @@ def test_the_service_gives_the_alarm_to_the_reconciler_with_its_patience(made):
     )
     house = SimpleNamespace(store=object(), hub=hub, settings=settings)
     ground = SimpleNamespace(house=house, clock=clock, journal=journal, observe=None)
-    parts._outgoing(ground)
+    wiring._build_outbox_thread(ground)
     patience = timedelta(seconds=321)
     assert made["reconciler"] == (house.store, hub.urgent, clock, patience, journal.never_seen)

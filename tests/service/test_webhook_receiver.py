@@ -13,9 +13,13 @@ import pytest
 
 from hostler.config.settings import GitHub
 from hostler.errors import HostlerError
-from hostler.service.webhooks import is_loopback, webhooks
-from hostler.service.webhooks import receiver as receiving
-from hostler.service.webhooks.deliveries import MOST_BYTES, signature_of
+from hostler.service.polling import webhooks as receiving
+from hostler.service.polling.webhooks import (
+    MAX_BODY_BYTES,
+    is_loopback,
+    receive_webhooks,
+    sign_delivery,
+)
 
 SECRET = "a long and lovely secret"
 
@@ -31,7 +35,7 @@ class Door:
     def post(
         self, body: bytes, path: str = "/webhook", method: str = "POST", **headers: str
     ) -> int:
-        signed = {"x-hub-signature-256": signature_of(body, SECRET.encode())}
+        signed = {"x-hub-signature-256": sign_delivery(body, SECRET.encode())}
         plain = {"content-type": "application/json", **signed}
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)) as line:
             line.request(method, path, body, {**plain, **headers})
@@ -70,7 +74,7 @@ def door(monkeypatch):
     monkeypatch.setenv("HOOK_SECRET", SECRET)
     made = Door()
     settings = GitHub(webhook_listen="127.0.0.1:0", webhook_secret_env="HOOK_SECRET")
-    with webhooks(settings, made.knocks.append, made.answers.append) as receiver:
+    with receive_webhooks(settings, made.knocks.append, made.answers.append) as receiver:
         made.port = receiver.port
         yield made
 
@@ -86,7 +90,7 @@ def test_other_paths_methods_and_sizes_are_refused_unread(door):
     assert door.post(body(), path="/") == 404
     assert door.post(body(), path="/webhook?x=1") == 202
     assert door.post(b"", method="GET") == 501
-    assert door.post(b"", **{"content-length": str(MOST_BYTES + 1)}) == 413
+    assert door.post(b"", **{"content-length": str(MAX_BODY_BYTES + 1)}) == 413
     assert door.post(b"", **{"content-length": "9" * 40}) == 413
     assert b" 411 " in door.say(b"POST /webhook HTTP/1.1\r\nhost: x\r\n\r\n")
     assert b" 411 " in door.say(b"POST /webhook HTTP/1.1\r\ncontent-length: -1\r\n\r\n")
@@ -102,12 +106,12 @@ def test_garbage_is_no_trouble(door, text, capfd):
 
 
 def test_the_largest_body_is_taken(door):
-    padded = body()[:-1] + b" " * (MOST_BYTES - len(body())) + b"}"
-    assert len(padded) == MOST_BYTES and door.post(padded) == 202
+    padded = body()[:-1] + b" " * (MAX_BODY_BYTES - len(body())) + b"}"
+    assert len(padded) == MAX_BODY_BYTES and door.post(padded) == 202
 
 
 def test_a_slow_sender_is_let_go_and_holds_up_nobody(door, monkeypatch):
-    monkeypatch.setattr(receiving._Handler, "timeout", 0.2)
+    monkeypatch.setattr(receiving._WebhookHandler, "timeout", 0.2)
     with socket.create_connection(("127.0.0.1", door.port), timeout=30) as slow:
         slow.sendall(b"POST /webhook HTTP/1.1\r\n")
         assert door.post(body()) == 202
@@ -115,7 +119,7 @@ def test_a_slow_sender_is_let_go_and_holds_up_nobody(door, monkeypatch):
 
 
 def test_a_sender_of_a_byte_now_and_then_is_let_go_too(door, monkeypatch):
-    monkeypatch.setattr(receiving._Server, "seconds", 0.3)
+    monkeypatch.setattr(receiving._WebhookServer, "seconds", 0.3)
     with socket.create_connection(("127.0.0.1", door.port), timeout=30) as slow:
         slow.sendall(b"POST /webhook HTTP/1.1\r\ncontent-length: 1000000\r\n\r\n")
         slow.settimeout(0.02)
@@ -136,7 +140,7 @@ def test_a_sender_of_a_byte_now_and_then_is_let_go_too(door, monkeypatch):
 def test_more_than_so_many_at_once_are_turned_away_and_the_next_is_served(door, monkeypatch):
     lines = [
         socket.create_connection(("127.0.0.1", door.port), timeout=30)
-        for _ in range(receiving.AT_ONCE)
+        for _ in range(receiving.MAX_CONNECTIONS)
     ]
     for line in lines:
         line.sendall(b"POST /webhook HTTP/1.1\r\n")
@@ -160,7 +164,7 @@ def test_many_at_once_are_all_heard(door):
 
 
 def test_without_an_address_nothing_listens():
-    with webhooks(GitHub(), lambda _: None, lambda _: None) as receiver:
+    with receive_webhooks(GitHub(), lambda _: None, lambda _: None) as receiver:
         assert receiver is None
 
 
@@ -178,7 +182,7 @@ def test_missing_and_weak_secrets_are_refused(monkeypatch, settings, secret, wor
     github = GitHub(webhook_listen="127.0.0.1:0", **settings)
     with (
         pytest.raises(HostlerError, match=words) as refused,
-        webhooks(github, lambda _: None, lambda _: None),
+        receive_webhooks(github, lambda _: None, lambda _: None),
     ):
         pass
     assert refused.value.remedy
@@ -192,7 +196,7 @@ def test_an_address_in_use_or_of_nobody_is_told(monkeypatch, tmp_path):
             github = GitHub(webhook_listen=address, webhook_secret_file=str(secret))
             with (
                 pytest.raises(HostlerError, match="Nobody can listen on"),
-                webhooks(github, lambda _: None, lambda _: None),
+                receive_webhooks(github, lambda _: None, lambda _: None),
             ):
                 pass
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from service_town import ALICE, REPO, Town
 
 from hostler.config.settings import GitHub
-from hostler.service.webhooks import webhooks
+from hostler.service.polling.webhooks import receive_webhooks
 from hostler.store.tasks import TaskState
 
 SECRET = "a long and lovely secret"
@@ -19,7 +19,7 @@ def test_a_webhook_wakes_the_poll_of_its_repository(town: Town, monkeypatch):
     answers: list[int] = []
     with (
         town.service() as service,
-        webhooks(settings, service.runner.look_at, answers.append) as receiver,
+        receive_webhooks(settings, service.runner.look_at, answers.append) as receiver,
     ):
         assert receiver is not None
         # The first look of a service is at once; this one is over.

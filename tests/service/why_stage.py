@@ -10,22 +10,24 @@ from hypothesis import strategies as st
 
 from hostler.config.settings import Agent, Repo, Runtime, Settings
 from hostler.config.settings import Tasks as Limits
-from hostler.flows.byhand import CHILDREN
-from hostler.flows.submitting import Order, submit
-from hostler.governor import Ask, Here, Policy, acquire, attach, lend
-from hostler.model import stamp
+from hostler.governor.gates import LeaseRequest
+from hostler.governor.holders import HostView
+from hostler.governor.leases import acquire, attach, release_temporarily
+from hostler.governor.policy import Policy
+from hostler.model import format_timestamp
 from hostler.runs import NewRun, admit, transitions
-from hostler.service.admission import SCOPES, Admission, Office
-from hostler.service.limiter import GlobalWorkLimiter
-from hostler.service.presence import SERVICE, Presence
-from hostler.service.why import Inquiry, why
+from hostler.service.context import SERVICE_PURPOSE, Presence
+from hostler.service.scheduling.admission import ADMISSION_SCOPES, Admission, AdmissionDeps
+from hostler.service.scheduling.explain import ExplainInputs, explain_task
+from hostler.service.scheduling.workers import GlobalWorkLimiter
 from hostler.store.engine.locks import Holder as Process
 from hostler.store.governor import Holder
 from hostler.store.runs import lend_place, open_runs, want_back
 from hostler.store.tasks import TaskState, change_task, require_task, tasks_in
+from hostler.workflows.manual_tasks import CHILDREN_BLOCKER, TaskSubmission, submit_task
 
 PROJECTS = ("barn", "stable", "field")
-SERVED = Presence(Process(1, "hostler", "here", "2020-01-01T00:00:00.000Z", SERVICE))
+SERVED = Presence(Process(1, "hostler", "here", "2020-01-01T00:00:00.000Z", SERVICE_PURPOSE))
 
 
 def process(pid: int) -> Holder:
@@ -53,15 +55,17 @@ class Stage:
             runtime=Runtime(worker_count=self.caps["workers"]),
         )
 
-    def here(self, pid: int) -> Here:
-        return Here(process(pid), 10**6, lambda _: True)
+    def here(self, pid: int) -> HostView:
+        return HostView(process(pid), 10**6, lambda _: True)
 
     def policy(self) -> Policy:
         return Policy(caps={"p": self.caps["pool"]}, memory_floor_mb=0)
 
     def admission(self, ready=PROJECTS) -> Admission:
         here = self.here(1)
-        office = Office(self.store, self.settings(), self.policy, lambda: set(ready), lambda: here)
+        office = AdmissionDeps(
+            self.store, self.settings(), self.policy, lambda: set(ready), lambda: here
+        )
         return Admission(office)
 
     def next(self):
@@ -77,37 +81,41 @@ class Stage:
                 limiter.release()
         return self.admission().next() if limiter.try_acquire() else None
 
-    def inquiry(self) -> Inquiry:
-        return Inquiry(self.store, self.settings(), self.policy(), self.here(2), self.presence)
+    def inquiry(self) -> ExplainInputs:
+        return ExplainInputs(
+            self.store, self.settings(), self.policy(), self.here(2), self.presence
+        )
 
     def why(self, name: str):
         with self.store.read() as tx:
-            return why(tx, self.inquiry(), require_task(tx, name))
+            return explain_task(tx, self.inquiry(), require_task(tx, name))
 
     def put(self, project="barn", **more):
         order = {"depends_on": (), "parent_task": None, **more.pop("order", {})}
-        with self.store.write(*SCOPES) as tx:
-            task = submit(tx, Order(project, "job", "ann", cwd="/x", **order))
+        with self.store.write(*ADMISSION_SCOPES) as tx:
+            task = submit_task(tx, TaskSubmission(project, "job", "ann", cwd="/x", **order))
             return change_task(tx, task, replace(task, **more)) if more else task
 
     def put_running(self, task) -> None:
         """An agent was done, and our own part is under way."""
-        with self.store.write(*SCOPES) as tx:
+        with self.store.write(*ADMISSION_SCOPES) as tx:
             change_task(tx, task, replace(task, state=TaskState.RUNNING, attempt=1))
 
     def start(self, task, *, lent=False, back=False):
         """An agent at work."""
-        with self.store.write(*SCOPES) as tx:
+        with self.store.write(*ADMISSION_SCOPES) as tx:
             present = require_task(tx, task.id)
             change_task(tx, present, replace(present, state=TaskState.RUNNING, attempt=1))
             run = admit(tx, NewRun(task.id, task.project, "work", "helper", "command", "p"))
-            granted = acquire(tx, Ask(run.run, task.project, "p"), Policy({"p": 99}), self.here(1))
+            granted = acquire(
+                tx, LeaseRequest(run.run, task.project, "p"), Policy({"p": 99}), self.here(1)
+            )
             assert granted.lease == run.run
             run = transitions.begin(tx, run, asdict(process(50)))
             attach(tx, transitions.attach(tx, run))
             if lent:
                 assert lend_place(tx, run.run, json.dumps(asdict(process(60))))
-                lend(tx, run.run)
+                release_temporarily(tx, run.run)
             if lent and back:
                 assert want_back(tx, run.run)
         return run
@@ -157,7 +165,7 @@ def fill(stage: Stage, wanted) -> None:
             "depends_on": (known["needs"].id,) if known["needs"] else (),
         }
         wake = one["wake"]
-        at = None if wake is None else stamp(stage.clock.now() + timedelta(seconds=wake))
+        at = None if wake is None else format_timestamp(stage.clock.now() + timedelta(seconds=wake))
         values = {
             "queued": {"pr_number": one["pull"]},
             "later": {"state": one["state"], "wake_at": at, "attempt": 1},
@@ -165,7 +173,7 @@ def fill(stage: Stage, wanted) -> None:
                 "state": TaskState.PARKED,
                 "wake_at": at,
                 "finishing": True,
-                "blockers": CHILDREN if one["children"] else "",
+                "blockers": CHILDREN_BLOCKER if one["children"] else "",
                 "attempt": 1,
             },
             "over": {"state": TaskState.DONE if one["lent"] else TaskState.FAILED},

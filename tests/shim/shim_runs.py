@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hostler.shim import command, files, tree
+from hostler.shim import command, processes, run_files
+from started_processes import started_with
 
 # A test that waits in vain must fail with a message, not hang.
 PATIENCE = 60.0
@@ -71,12 +72,12 @@ class Events:
         line, _, self._rest = self._rest.partition(b"\n")
         return line.decode().split()
 
-    def people(self, *names: str) -> dict[str, tree.Process]:
+    def people(self, *names: str) -> dict[str, processes.Process]:
         """Wait until all of these have said their name and pid; who they are."""
-        found: dict[str, tree.Process] = {}
+        found: dict[str, processes.Process] = {}
         while set(names) - set(found):
             name, pid = self.next()
-            process = tree.look(int(pid))
+            process = processes.read_process(int(pid))
             assert process, f"{name} is gone already"
             found[name] = process
         return found
@@ -126,7 +127,7 @@ class Shim:
         self.process.send_signal(number)
 
     def stop(self, why: str = "asked", grace: float = 30.0) -> None:
-        files.write(str(self.folder / "stop.json"), {"why": why, "grace_seconds": grace})
+        run_files.write_json(str(self.folder / "stop.json"), {"why": why, "grace_seconds": grace})
         self.signal(signal.SIGUSR1)
 
     def wait(self) -> int:
@@ -189,7 +190,7 @@ class Stable:
             "env": self.environment(),
             **spec,
         }
-        files.write(str(folder / "spec.json"), asked)
+        run_files.write_json(str(folder / "spec.json"), asked)
         return self.again(folder)
 
     def again(self, folder: Path) -> Shim:
@@ -198,28 +199,22 @@ class Stable:
         self._shims.append(shim)
         return shim
 
-    def left(self) -> list[tree.Process]:
+    def left(self) -> list[processes.Process]:
         """Living processes that come from this test, found independently of marks."""
-        return [p for p in tree.table().values() if not p.zombie and self._is_ours(p.pid)]
+        return started_with(f"{TOKEN}={self.token}")
 
-    def _is_ours(self, pid: int) -> bool:
-        try:
-            return f"{TOKEN}={self.token}" in Path(f"/proc/{pid}/environ").read_text()
-        except (OSError, UnicodeDecodeError):
-            return False
-
-    def close(self) -> list[tree.Process]:
+    def close(self) -> list[processes.Process]:
         """End everything; who was left that should not have been."""
         for shim in self._shims:
             shim.close()
         left = self.left()
         for process in left:
-            tree.send(process, signal.SIGKILL)
+            processes.send_signal(process, signal.SIGKILL)
         self.events.close()
         return left
 
 
-def gone(process: tree.Process) -> bool:
+def gone(process: processes.Process) -> bool:
     """Whether that very process has ended."""
-    now = tree.look(process.pid)
+    now = processes.read_process(process.pid)
     return now is None or now.key != process.key or now.zombie

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from shim_runs import Stable
 
-from hostler.shim import lock
+from hostler.shim import run_files
 
 TREE = """
 child(lambda: (os.setsid(), deaf('tool')))
@@ -38,5 +38,5 @@ def test_many_shims_at_once_leave_nothing(stable: Stable, each: int):
     assert {shim.word()["ended_by"] for shim in leaving} == {"exit"}
     assert {shim.word()["ended_by"] for shim in stopped} == {"stop"}
     assert {shim.wait() for shim in deserted} == {3}
-    assert not any(lock.held(shim.folder) for shim in crowd)
+    assert not any(run_files.is_locked(shim.folder) for shim in crowd)
     assert not stable.left()

@@ -9,7 +9,7 @@ import signal
 import pytest
 from shim_runs import Stable, gone
 
-from hostler.shim import lock, tree
+from hostler.shim import processes, run_files
 
 OTHER_SESSION = """
 def tool():
@@ -162,7 +162,7 @@ ctypes.CDLL(None).syscall(exit_thread, 0)
     assert not agent.zombie
     shim.stop(grace=0)
     assert shim.word()["killed"] == 1
-    assert tree.look(agent.pid) is None
+    assert processes.read_process(agent.pid) is None
 
 
 def test_a_stop_before_go_means_that_no_agent_is_started(stable: Stable):
@@ -227,7 +227,7 @@ def test_signals_to_the_shim_alone_end_nothing(stable: Stable):
     # Whatever reached the agent by mistake would have arrived before this.
     os.kill(agent.pid, signal.SIGUSR1)
     assert stable.events.next() == ["awake"]
-    assert lock.held(shim.folder)
+    assert run_files.is_locked(shim.folder)
     shim.stop()
     assert shim.word()["ended_by"] == "stop"
 

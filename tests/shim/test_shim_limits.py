@@ -11,12 +11,11 @@ from types import SimpleNamespace
 import pytest
 from shim_runs import Shim, Stable
 
-from hostler.shim import files, tree
-from hostler.shim import run as run_module
-from hostler.shim.agent import Agent
-from hostler.shim.run import Run
-from hostler.shim.spec import Spec
-from hostler.shim.watch import Sight
+from hostler.shim import processes, run_files
+from hostler.shim import supervisor as run_module
+from hostler.shim.agent import AgentActivity, AgentProcess
+from hostler.shim.spec import RunSpec
+from hostler.shim.supervisor import SupervisedRun
 
 STAY = "here('agent')"
 SMALLEST = {"run": "r1", "argv": ["true"], "cwd": "/", "env": {}}
@@ -41,11 +40,11 @@ def test_a_silent_agent_is_stalled(stable: Stable):
 
 
 @contextmanager
-def seen_from_outside(shim: Shim, pid: int) -> Iterator[Agent]:
+def seen_from_outside(shim: Shim, pid: int) -> Iterator[AgentProcess]:
     """The agent of a run, to be looked at as its shim does; the run ends with the block."""
-    spec = Spec(files.read(str(shim.folder / files.SPEC)) or {})
+    spec = RunSpec(run_files.read_json(str(shim.folder / run_files.SPEC_FILE)) or {})
     with (shim.folder / "stdout").open() as out, (shim.folder / "stderr").open() as err:
-        yield Agent(pid, (out.fileno(), err.fileno()), spec)
+        yield AgentProcess(pid, (out.fileno(), err.fileno()), spec)
     shim.stop(grace=0)
     shim.wait()
 
@@ -55,10 +54,10 @@ def test_a_tool_in_a_session_of_its_own_is_at_work(stable: Stable):
     shim = stable.run(f"tell('agent', os.getpid())\n{code}").run()
     people = stable.events.people("agent", "tool")
     with seen_from_outside(shim, people["agent"].pid) as agent:
-        assert agent.sight(Sight(0)).tool_runs
+        assert agent.sight(AgentActivity(0)).tool_runs
         os.kill(people["tool"].pid, signal.SIGKILL)
         stable.events.people("agent")
-        assert not agent.sight(Sight(0)).tool_runs
+        assert not agent.sight(AgentActivity(0)).tool_runs
 
 
 def test_tools_that_are_too_short_to_be_met_are_known_by_the_account_of_children(stable: Stable):
@@ -74,10 +73,10 @@ here('agent')
     accounts, process = [], stable.events.people("agent")["agent"]
     with seen_from_outside(shim, process.pid) as agent:
         for _ in range(3):
-            accounts.append(agent.sight(Sight(0)).reaped)
+            accounts.append(agent.sight(AgentActivity(0)).reaped)
             os.kill(process.pid, signal.SIGUSR2)
             stable.events.people("agent")
-        sight = agent.sight(Sight(0))
+        sight = agent.sight(AgentActivity(0))
     assert accounts == sorted({*accounts, sight.reaped})[:-1] and not sight.tool_runs
 
 
@@ -92,16 +91,16 @@ here('agent')
     stable.events.people("agent")
     process = stable.events.people("agent")["agent"]
     with seen_from_outside(shim, process.pid) as agent:
-        assert agent.sight(Sight(0)).written == 4
+        assert agent.sight(AgentActivity(0)).written == 4
 
 
 @pytest.mark.parametrize(
     ("sight", "ended_by"),
     [
-        (lambda number: Sight(0), "stall"),
-        (lambda number: Sight(number), None),
-        (lambda number: Sight(0, reaped=number), None),
-        (lambda number: Sight(0, tool_runs=True), None),
+        (lambda number: AgentActivity(0), "stall"),
+        (lambda number: AgentActivity(number), None),
+        (lambda number: AgentActivity(0, reaped=number), None),
+        (lambda number: AgentActivity(0, tool_runs=True), None),
     ],
     ids=["silent", "talks", "uses short tools", "uses a long tool"],
 )
@@ -117,7 +116,7 @@ def test_a_shim_ends_an_agent_only_for_silence(monkeypatch, sight, ended_by):
         now, looks = now + seconds, looks + 1
         return now > 1000
 
-    shim_run = Run(Spec({**SMALLEST, "silence_seconds": 100}), {})
+    shim_run = SupervisedRun(RunSpec({**SMALLEST, "silence_seconds": 100}), {})
     monkeypatch.setattr(run_module, "time", SimpleNamespace(monotonic=lambda: now))
     monkeypatch.setattr(shim_run, "_exits_within", exits_within)
     assert shim_run._until_over(Seen()) == (ended_by or "exit")
@@ -149,15 +148,15 @@ def test_a_tool_apart_is_one_and_without_that_word_everything_is(stable: Stable,
     shim = stable.run(WRAPPED % "here('program')", tools_apart=apart).run()
     program = stable.events.people("server", "program")["program"]
     with seen_from_outside(shim, program.parent) as agent:
-        assert agent.sight(Sight(0)).tool_runs is is_tool
+        assert agent.sight(AgentActivity(0)).tool_runs is is_tool
 
 
 def test_a_tool_below_a_program_below_its_script_is_waited_for(stable: Stable):
     tool = "os.waitpid(child(lambda: (os.setsid(), here('tool'))), 0)"
     shim = stable.run(WRAPPED % tool, tools_apart=True).run()
-    program = tree.look(stable.events.people("server", "tool")["tool"].parent)
+    program = processes.read_process(stable.events.people("server", "tool")["tool"].parent)
     with seen_from_outside(shim, program.parent) as agent:
-        assert agent.sight(Sight(0)).tool_runs
+        assert agent.sight(AgentActivity(0)).tool_runs
 
 
 def test_a_daemon_that_left_the_agent_is_no_tool(stable: Stable):

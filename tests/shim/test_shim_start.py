@@ -14,7 +14,7 @@ import pytest
 from shim_runs import PATIENCE, Stable
 
 from hostler import shim as shim_package
-from hostler.shim import identity, lock
+from hostler.shim import processes, run_files
 
 
 def names(folder):
@@ -38,7 +38,7 @@ def test_a_shim_whose_starter_is_gone_leaves_without_an_agent_and_without_a_trac
     shim.process.stdin.close()
     assert shim.wait() == 3
     assert names(shim.folder) == ["run.lock", "spec.json"]
-    assert not lock.held(shim.folder)
+    assert not run_files.is_locked(shim.folder)
 
 
 def test_a_folder_left_before_go_can_be_used_again(stable: Stable):
@@ -73,19 +73,19 @@ def test_a_run_that_has_had_its_agent_never_gets_another(stable: Stable):
 
 def test_the_lock_is_held_as_long_as_the_shim_lives(stable: Stable):
     shim = stable.run("here('agent')")
-    assert not lock.held(shim.folder)
+    assert not run_files.is_locked(shim.folder)
     shim.run()
     stable.events.people("agent")
-    assert lock.held(shim.folder)
+    assert run_files.is_locked(shim.folder)
     shim.stop(grace=0)
     shim.word()
-    assert not lock.held(shim.folder)
+    assert not run_files.is_locked(shim.folder)
 
 
 def test_looking_at_the_lock_does_not_keep_a_shim_from_its_run(stable: Stable):
     shim = stable.run().start()
     while not (shim.folder / "shim.json").exists():
-        lock.held(shim.folder)
+        run_files.is_locked(shim.folder)
         assert shim.process.poll() is None, shim.complaint()
     shim.ready()
     assert shim.go().word()["ended_by"] == "exit"
@@ -97,13 +97,13 @@ def test_the_shim_says_who_it_is(stable: Stable):
     assert said == json.loads((shim.folder / "shim.json").read_text())
     assert said["version"] == 1
     assert said["pid"] == shim.process.pid
-    assert identity.is_alive(said) is True
+    assert processes.is_alive(said) is True
     shim.go()
     stable.events.people("agent")
     assert json.loads((shim.folder / "shim.json").read_text())["state"] == "started"
     shim.stop(grace=0)
     shim.word()
-    assert identity.is_alive(said) is False
+    assert processes.is_alive(said) is False
 
 
 def test_the_agent_gets_exactly_the_environment_that_was_asked_for(stable: Stable):
@@ -255,13 +255,13 @@ def test_the_shim_imports_nothing_of_ours_and_nothing_slow(stable: Stable):
     folder = shim_package.__path__[0]
     code = (
         f"import sys; sys.path.append({str(Path(folder).parent)!r});"
-        f"import shim.life; print(*sys.modules)"
+        f"import shim.supervisor; print(*sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, timeout=PATIENCE
     )
     imported = set(done.stdout.split())
-    assert "shim.life" in imported, done.stderr
+    assert "shim.supervisor" in imported, done.stderr
     assert not {name for name in imported if name.partition(".")[0] == "hostler"}
     assert not imported & {"typing", "dataclasses", "pathlib", "subprocess", "logging", "asyncio"}
     outside = {name.partition(".")[0] for name in imported} - set(sys.stdlib_module_names)

@@ -12,7 +12,7 @@ import sys
 import pytest
 from shim_runs import PATIENCE, Stable, gone, python
 
-from hostler.shim import files, identity, lock, sweep, tree
+from hostler.shim import orphans, processes, run_files
 
 TOOLS = """
 child(lambda: (os.setsid(), here('tool')))
@@ -31,7 +31,7 @@ def killed_shim(stable: Stable, name: str = "r1"):
     return shim, people
 
 
-def until_gone(process: tree.Process) -> None:
+def until_gone(process: processes.Process) -> None:
     """The kernel tells of an end through a pidfd."""
     try:
         pidfd = os.pidfd_open(process.pid)
@@ -47,9 +47,9 @@ def until_gone(process: tree.Process) -> None:
 def test_the_kernel_kills_the_agent_with_its_shim(stable: Stable):
     shim, people = killed_shim(stable)
     until_gone(people["agent"])
-    assert not lock.held(shim.folder)
+    assert not run_files.is_locked(shim.folder)
     assert not (shim.folder / "exit.json").exists()
-    sweep.end_run(shim.folder, grace=0)
+    orphans.end_orphans_of_run(shim.folder, grace=0)
 
 
 def test_the_sweep_ends_all_that_is_left_and_nothing_else(stable: Stable):
@@ -59,7 +59,7 @@ def test_the_sweep_ends_all_that_is_left_and_nothing_else(stable: Stable):
     try:
         shim, people = killed_shim(stable)
         until_gone(people["agent"])
-        swept = sweep.end_run(shim.folder, grace=0.3)
+        swept = orphans.end_orphans_of_run(shim.folder, grace=0.3)
         assert (swept.found, swept.killed) == (3, 1)
         assert all(map(gone, people.values()))
         assert not any(map(gone, innocent.values()))
@@ -73,8 +73,8 @@ def test_the_sweep_ends_all_that_is_left_and_nothing_else(stable: Stable):
 
 def test_sweeping_twice_finds_nothing_the_second_time(stable: Stable):
     shim, _ = killed_shim(stable)
-    sweep.end_run(shim.folder, grace=0)
-    assert sweep.end_run(shim.folder).found == 0
+    orphans.end_orphans_of_run(shim.folder, grace=0)
+    assert orphans.end_orphans_of_run(shim.folder).found == 0
 
 
 def test_runs_with_equal_names_in_two_homes_are_not_mistaken(stable: Stable):
@@ -82,7 +82,7 @@ def test_runs_with_equal_names_in_two_homes_are_not_mistaken(stable: Stable):
     shim, people = killed_shim(stable)
     other = stable.run("here('other')", name="home/r1", run="r1").run()
     theirs = stable.events.people("other")["other"]
-    sweep.end_run(shim.folder, grace=0)
+    orphans.end_orphans_of_run(shim.folder, grace=0)
     assert all(map(gone, people.values()))
     assert not gone(theirs)
     other.stop(grace=0)
@@ -105,22 +105,25 @@ here('agent')
     people = stable.events.people("agent", "tool", "clean")
     shim.process.kill()
     shim.wait()
-    sweep.end_run(shim.folder, grace=0)
+    orphans.end_orphans_of_run(shim.folder, grace=0)
     assert all(map(gone, people.values()))
 
 
 def test_a_living_shim_is_not_swept_away(stable: Stable):
     shim = stable.run("here('agent')").run()
     stable.events.people("agent")
-    with pytest.raises(sweep.StillHeld):
-        sweep.end_run(shim.folder)
+    with pytest.raises(orphans.RunStillHeld):
+        orphans.end_orphans_of_run(shim.folder)
     shim.stop(grace=0)
     shim.word()
 
 
 def test_the_sweeper_spares_itself_and_those_above_it(stable: Stable):
     """A service that was started by an agent carries that agent's mark."""
-    code = "from hostler.shim import sweep; print(len(sweep.find('m1')), sweep.end('m1', 0).found)"
+    code = (
+        "from hostler.shim.orphans import end_marked_processes, find_marked_processes;"
+        "print(len(find_marked_processes('m1')), end_marked_processes('m1', 0).found)"
+    )
     done = subprocess.run(
         ["sh", "-c", '"$0" -c "$1"; exit $?', sys.executable, code],
         env={"HOSTLER_MARK": "m1", "PATH": os.environ["PATH"]},
@@ -150,12 +153,12 @@ def test_one_that_needs_long_to_leave_is_waited_for(struck_before):
         [sys.executable, "-ISc", LARGE], env={"HOSTLER_MARK": mark}, stdout=subprocess.PIPE
     )
     with large:
-        process = tree.look(large.pid)
+        process = processes.read_process(large.pid)
         assert process is not None and large.stdout is not None
         assert large.stdout.readline() == b"here\n"
         if struck_before:
             large.kill()
-        sweep.end(mark, grace=0)
+        orphans.end_marked_processes(mark, grace=0)
         assert gone(process)
 
 
@@ -175,7 +178,7 @@ here('agent')
         pass
     shim.process.kill()
     shim.wait()
-    sweep.end_run(shim.folder, grace=0)
+    orphans.end_orphans_of_run(shim.folder, grace=0)
     assert not stable.left()
 
 
@@ -191,72 +194,72 @@ def test_a_shim_killed_at_any_moment_after_go_leaves_nothing_that_the_sweep_miss
     shim.wait()
     # A child that has not become the agent yet holds the lock for another moment.
     shim.until_free()
-    sweep.end_run(shim.folder, grace=0)
+    orphans.end_orphans_of_run(shim.folder, grace=0)
     assert not stable.left()
     assert not (shim.folder / "exit.json").exists()
 
 
 def test_a_run_that_never_started_needs_no_sweep(stable: Stable):
     shim = stable.run()
-    assert sweep.end_run(shim.folder).found == 0
+    assert orphans.end_orphans_of_run(shim.folder).found == 0
 
 
 def test_a_run_of_another_boot_is_over_and_one_from_elsewhere_out_of_reach(stable: Stable):
     folder = stable.folder / "old"
     folder.mkdir()
-    me = {**identity.mine(), "mark": "m2"}
+    me = {**processes.current_identity(), "mark": "m2"}
 
     def with_shim(**changes: object) -> None:
-        files.write(str(folder / "shim.json"), {**me, **changes})
+        run_files.write_json(str(folder / "shim.json"), {**me, **changes})
 
     with_shim(boot_id="another")
-    assert sweep.end_run(folder).found == 0
+    assert orphans.end_orphans_of_run(folder).found == 0
     with_shim(boot_id="another", host="elsewhere")
-    with pytest.raises(sweep.OutOfReach):
-        sweep.end_run(folder)
+    with pytest.raises(orphans.RunUnreachable):
+        orphans.end_orphans_of_run(folder)
     with_shim(pid_namespace="pid:[1]")
-    with pytest.raises(sweep.OutOfReach):
-        sweep.end_run(folder)
+    with pytest.raises(orphans.RunUnreachable):
+        orphans.end_orphans_of_run(folder)
     with_shim(mark=None)
-    with pytest.raises(sweep.OutOfReach):
-        sweep.end_run(folder)
+    with pytest.raises(orphans.RunUnreachable):
+        orphans.end_orphans_of_run(folder)
     (folder / "shim.json").write_text("{")
-    with pytest.raises(sweep.OutOfReach):
-        sweep.end_run(folder)
+    with pytest.raises(orphans.RunUnreachable):
+        orphans.end_orphans_of_run(folder)
 
 
 def test_identity_tells_the_same_process_from_another_with_its_pid():
-    me = identity.mine()
-    assert identity.is_alive(me) is True
-    assert identity.is_alive({**me, "start_ticks": 1}) is False
-    assert identity.is_alive({**me, "pid": 1 << 22}) is False
-    assert identity.is_alive({**me, "boot_id": "another"}) is False
-    assert identity.is_alive({**me, "boot_id": "another", "host": "elsewhere"}) is None
-    assert identity.is_alive({**me, "pid_namespace": "pid:[1]"}) is None
-    assert identity.is_alive({**me, "host": "renamed"}) is True
-    assert identity.is_alive({}) is None
+    me = processes.current_identity()
+    assert processes.is_alive(me) is True
+    assert processes.is_alive({**me, "start_ticks": 1}) is False
+    assert processes.is_alive({**me, "pid": 1 << 22}) is False
+    assert processes.is_alive({**me, "boot_id": "another"}) is False
+    assert processes.is_alive({**me, "boot_id": "another", "host": "elsewhere"}) is None
+    assert processes.is_alive({**me, "pid_namespace": "pid:[1]"}) is None
+    assert processes.is_alive({**me, "host": "renamed"}) is True
+    assert processes.is_alive({}) is None
 
 
 def test_a_zombie_is_dead():
     child = subprocess.Popen(python("print(flush=True); sys.stdin.read()"), stdin=-1, stdout=-1)
     child.stdout.readline()
-    process = tree.look(child.pid)
-    who = {**identity.mine(), "pid": process.pid, "start_ticks": process.ticks}
-    assert identity.is_alive(who) is True
+    process = processes.read_process(child.pid)
+    who = {**processes.current_identity(), "pid": process.pid, "start_ticks": process.ticks}
+    assert processes.is_alive(who) is True
     os.kill(child.pid, signal.SIGKILL)
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert tree.look(child.pid).zombie
-    assert identity.is_alive(who) is False
+    assert processes.read_process(child.pid).zombie
+    assert processes.is_alive(who) is False
     child.communicate()
 
 
 def test_a_pid_that_passed_on_is_not_signalled():
     child = subprocess.Popen(["sleep", "1000"])
     try:
-        process = tree.look(child.pid)
+        process = processes.read_process(child.pid)
         process.ticks -= 1
-        assert not tree.send(process, signal.SIGKILL)
-        assert not tree.send_group(process, signal.SIGKILL)
+        assert not processes.send_signal(process, signal.SIGKILL)
+        assert not processes.send_group_signal(process, signal.SIGKILL)
         assert child.poll() is None
     finally:
         child.kill()
@@ -267,4 +270,4 @@ def test_files_of_a_killed_shim_are_whole(stable: Stable):
     shim, _ = killed_shim(stable)
     for path in shim.folder.glob("*.json"):
         assert json.loads(path.read_text())["version"] == 1
-    sweep.end_run(shim.folder, grace=0)
+    orphans.end_orphans_of_run(shim.folder, grace=0)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.governor.overlay import Slot
+from hostler.governor.adaptive.model import LeaseSlot
 from hostler.sim import agents
 from hostler.sim.agents import Agent, Task
 from hostler.sim.provider import Provider
@@ -66,7 +66,7 @@ def test_the_backoff_doubles_up_to_a_minute_give_or_take_a_half(misses, seed):
 
 
 def agent(left: int = 50) -> Agent:
-    return Agent(Task(Piece("one", left, 0), "ant", (0, 0), left), Slot("ant", "one"))
+    return Agent(Task(Piece("one", left, 0), "ant", (0, 0), left), LeaseSlot("ant", "one"))
 
 
 def test_ten_refusals_in_a_row_kill_and_half_of_the_work_is_lost():

@@ -6,25 +6,33 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hostler.governor.overlay import Knobs, Load, Overlay, Reason, Report, Slot, Source
+from hostler.governor.adaptive.model import (
+    LeaseSlot,
+    PoolConfig,
+    PoolLoad,
+    PoolState,
+    Reason,
+    Report,
+    Source,
+)
 from hostler.sim.rivals import Netflix
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-ANT = Slot("ant", "1")
-KNOBS = Knobs(max_global=20, hard_max=24, adaptive=True)
+ANT = LeaseSlot("ant", "1")
+KNOBS = PoolConfig(max_global=20, hard_max=24, adaptive=True)
 NETFLIX = Netflix()
 
 
-def running(active: int, cap: int = 20) -> Overlay:
-    return NETFLIX.passed(KNOBS, Overlay(dynamic_cap=cap), NOW, Load(active, True))
+def running(active: int, cap: int = 20) -> PoolState:
+    return NETFLIX.passed(KNOBS, PoolState(dynamic_cap=cap), NOW, PoolLoad(active, True))
 
 
-def refused(overlay: Overlay) -> int:
+def refused(overlay: PoolState) -> int:
     report = Report(ANT, Source.LIVE, Reason.BURST)
     return NETFLIX.cap(KNOBS, NETFLIX.limited(KNOBS, overlay, NOW, report))
 
 
-def answered(overlay: Overlay, times: int = 1) -> int:
+def answered(overlay: PoolState, times: int = 1) -> int:
     return NETFLIX.cap(KNOBS, NETFLIX.answered(KNOBS, overlay, NOW, ANT, times))
 
 
@@ -44,4 +52,4 @@ def test_many_answers_stop_where_the_limit_is_too_far_above_what_runs():
 
 
 def test_it_begins_with_the_operators_word():
-    assert NETFLIX.cap(KNOBS, Overlay()) == 20
+    assert NETFLIX.cap(KNOBS, PoolState()) == 20

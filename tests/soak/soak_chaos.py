@@ -9,7 +9,7 @@ from typing import Any
 
 from soak_town import OWNER, Town, ended
 
-from hostler.shim import tree
+from hostler.shim import processes
 from hostler.store.runs import Run, live_runs
 
 # Paths as the service asks for them: people use others, and are spared.
@@ -123,14 +123,14 @@ class Chaos:
             runs = live_runs(tx)
         return self._dice.choice(runs) if runs else None
 
-    def _shim(self, run: Run) -> tree.Process | None:
-        return tree.look(json.loads(run.shim)["pid"]) if run.shim else None
+    def _shim(self, run: Run) -> processes.Process | None:
+        return processes.read_process(json.loads(run.shim)["pid"]) if run.shim else None
 
-    def _agent(self, run: Run) -> tree.Process | None:
+    def _agent(self, run: Run) -> processes.Process | None:
         begun = [s for s in self._town.stamps() if s["word"] == "begin" and s["run"] == run.run]
-        return tree.look(begun[-1]["pid"]) if begun else None
+        return processes.read_process(begun[-1]["pid"]) if begun else None
 
-    def _kill(self, process: tree.Process) -> bool:
+    def _kill(self, process: processes.Process) -> bool:
         """Only if it is what it was taken for: numbers of processes come again."""
         if process.zombie or process.key not in {one.key for one in self._town.left()}:
             return False

@@ -25,7 +25,7 @@ from hostler.store.operator import CommandRow, CommandStatus, commands_in
 from hostler.store.outbox import open_writes
 from hostler.store.runs import Run, open_runs, runs_of
 from hostler.store.tasks import Task, TaskState, tasks_in
-from hostler.telemetry.redact import forms
+from hostler.telemetry.redaction import encoded_forms
 
 # A text, and where it was found.
 Place = tuple[str, bytes]
@@ -173,7 +173,7 @@ def _log(town: Town) -> str:
 
 
 def _forms(secret: str) -> set[bytes]:
-    found = {form.encode() for form in forms(secret) if len(form) > LEAST_FORM}
+    found = {form.encode() for form in encoded_forms(secret) if len(form) > LEAST_FORM}
     return {*found, base64.b64encode(f"x-access-token:{secret}".encode())}
 
 

@@ -14,7 +14,7 @@ from soak_evidence import Evidence, Request
 from soak_people import Tale
 from soak_town import ALLOWED, OPERATOR, STRANGER, US
 
-from hostler.forge.markers import tokens_in
+from hostler.forge.actions import find_tokens
 from hostler.sandbox.ledger import Entry
 from hostler.store.operator import CommandStatus
 from hostler.store.tasks import TaskState
@@ -111,7 +111,9 @@ def every_success_was_kept(seen: Evidence) -> Violations:
 
 def nothing_was_made_twice(seen: Evidence) -> Violations:
     """One write for each token, one pull request and one status for each issue."""
-    tokens = Counter((one.repo, token) for one in seen.ours() for token in tokens_in(one.body)[-1:])
+    tokens = Counter(
+        (one.repo, token) for one in seen.ours() for token in find_tokens(one.body)[-1:]
+    )
     pulls = Counter(key for tale in seen.tales for key in [tale.key] * len(_pulls_of(seen, tale)))
     heads = Counter((pull.repo, pull.branch) for pull in seen.pulls)
     statuses = Counter((one.repo, one.thread) for one in seen.ours() if _is_status(one.body))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from service_kill_processes import PATIENCE, kill, living
+from service_kill_processes import PATIENCE, kill
 from service_town import LABELS, NO_LIMITS
 from soak_plan import repositories
 from soak_sizes import Size
@@ -26,10 +26,10 @@ from hostler.sandbox.entities import Repo
 from hostler.sandbox.ledger import Entry, Ledger
 from hostler.sandbox.server import Running, running
 from hostler.sandbox.world import World
-from hostler.service.opening import open_or_make
-from hostler.service.presence import presence
-from hostler.shim import tree
+from hostler.service.context import open_or_create_store, read_presence
+from hostler.shim import processes as tree
 from hostler.store import Store
+from started_processes import started_with
 
 OWNER, US, OPERATOR, SPEAKER, STRANGER = "farm", "hostler-bot", "alice", "bob", "eve"
 ALLOWED = (OPERATOR, SPEAKER)
@@ -98,7 +98,7 @@ class Town:
 
     def at_work(self) -> bool:
         """Whether the service has the home: from then on it hears what it is asked."""
-        holder = presence(self.home).holder
+        holder = read_presence(self.home).holder
         return holder is not None and holder.pid == self.service.pid
 
     def kill_service(self) -> None:
@@ -151,7 +151,7 @@ class Town:
 
     def left(self) -> list[tree.Process]:
         """Processes that have to do with this home."""
-        return living(str(self.home), "cmdline", "environ")
+        return started_with(str(self.home), "cmdline", "environ")
 
     def close(self) -> None:
         for process in self.processes:
@@ -236,6 +236,6 @@ def _built(hub: Running, root: Path, size: Size, pace: Pace) -> Town:
     (root / "token").write_text(token_for(US))
     (root / "token").chmod(0o600)
     (root / "hostler.toml").write_text(settings(root, hub, size))
-    store = open_or_make(root / "home", None, SystemClock())
+    store = open_or_create_store(root / "home", None, SystemClock())
     ids = hub.do(lambda world: {repo.name: repo.id for repo in world.truth.all(Repo)})
     return Town(hub, root, size, pace, ids, store)

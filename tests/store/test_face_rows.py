@@ -25,6 +25,7 @@ from hostler.store.tasks import (
 
 RUN = Run("r", "t", "barn", 1, 1, "work", "helper", "command", "p", "f", "2026-01-01")
 TASK = Task("a", "barn", None, None, Flow.TASK, "Tidy", "ann", TaskState.QUEUED, "2026-01-01", 1)
+LONG_AGO = "2000-01-01T00:00:00.000Z"
 MOMENTS = ["2026-01-02T09:00:00.000Z", "2026-01-01T00:00:00.000Z"]
 
 
@@ -84,16 +85,23 @@ def test_pages_go_back_in_time_and_end(store):
 
 
 def test_marks_show_what_is_unfinished_what_is_new_and_every_change(store):
+    def age(*names):
+        with store.write("tasks") as tx:
+            for name in names:
+                tx.constant("UPDATE tasks SET updated_at = ? WHERE id = ?", (LONG_AGO, name))
+
     with store.write("tasks") as tx:
         put_tasks(tx)
+    age("a", "b", "c", "d")
     with store.read() as tx:
-        before = marks_of(tx, newest_order(tx))
+        before = marks_of(tx, newest_order(tx), tx.now())
     assert (set(before.tasks), before.order) == ({"a"}, 4)
     with store.write("tasks") as tx:
         add_task(tx, replace(TASK, id="e", state=TaskState.DONE, order=5))
         note_gate(tx, "a", "cap")
+    age("e")
     with store.read() as tx:
-        after = marks_of(tx, before.order)
+        after = marks_of(tx, before.order, before.read_at)
         assert set(tasks_by_id(tx, after.tasks)) == {"a", "e"}
     assert (set(after.tasks), after.order) == ({"a", "e"}, 5)
     assert after.tasks["a"] != before.tasks["a"]
@@ -101,4 +109,7 @@ def test_marks_show_what_is_unfinished_what_is_new_and_every_change(store):
         task = require_task(tx, "a")
         change_task(tx, task, replace(task, state=TaskState.DONE))
     with store.read() as tx:
-        assert marks_of(tx, after.order).tasks == {}
+        assert set(marks_of(tx, after.order, after.read_at).tasks) == {"a"}
+    age("a")
+    with store.read() as tx:
+        assert marks_of(tx, after.order, after.read_at).tasks == {}

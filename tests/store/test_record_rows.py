@@ -8,7 +8,7 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.model import stamp
+from hostler.model import format_timestamp
 from hostler.store.governor import SAMPLE_RETENTION, PoolSample, add_samples, samples_since
 from hostler.store.repositories import KEPT as POLLS_KEPT
 from hostler.store.repositories import Polls, add_polls, polls_since
@@ -35,7 +35,10 @@ def sample(at, pool="openai", **more):
 def test_samples_are_kept_for_a_day(store):
     with store.write() as tx:
         now = tx.now()
-        old, new = stamp(now - SAMPLE_RETENTION - timedelta(seconds=1)), stamp(now)
+        old, new = (
+            format_timestamp(now - SAMPLE_RETENTION - timedelta(seconds=1)),
+            format_timestamp(now),
+        )
         add_samples(tx, [sample(old)])
         add_samples(tx, [sample(new, active=3), sample(new, "google", parked=True)])
         add_samples(tx, [sample(new, active=4, breaker="open")])
@@ -52,12 +55,12 @@ def test_samples_are_kept_for_a_day(store):
 def test_looks_of_an_hour_are_one_row_and_a_day_is_kept(store):
     with store.write() as tx:
         now = tx.now()
-        add_polls(tx, "barn", Polls(2, 1, 0, 5.0, 4.0, stamp(now), 4.0))
-        add_polls(tx, "barn", Polls(1, 0, 1, 9.0, 9.0, stamp(now), 9.0, late_since="x"))
+        add_polls(tx, "barn", Polls(2, 1, 0, 5.0, 4.0, format_timestamp(now), 4.0))
+        add_polls(tx, "barn", Polls(1, 0, 1, 9.0, 9.0, format_timestamp(now), 9.0, late_since="x"))
         add_polls(tx, "yard", Polls(late_since="y"))
     with store.read() as tx:
-        found = polls_since(tx, stamp(now - POLLS_KEPT))
-    assert found["barn"] == Polls(3, 1, 1, 14.0, 9.0, stamp(now), 9.0, "x")
+        found = polls_since(tx, format_timestamp(now - POLLS_KEPT))
+    assert found["barn"] == Polls(3, 1, 1, 14.0, 9.0, format_timestamp(now), 9.0, "x")
     assert found["yard"].late_since == "y" and found["yard"].polls == 0
 
 
@@ -74,7 +77,7 @@ def test_looks_may_be_summed_up_in_any_portions(counted, cut):
 
 def test_hours_of_the_day_before_are_forgotten(store):
     with store.write() as tx:
-        old = stamp(tx.now() - POLLS_KEPT - timedelta(hours=2))
+        old = format_timestamp(tx.now() - POLLS_KEPT - timedelta(hours=2))
         row = "INSERT INTO poll_hours VALUES ('barn', ?, 1, 0, 0, 1, 1, ?, 1, '')"
         tx.constant(row, (old, old))
         assert polls_since(tx, "")["barn"].polls == 1

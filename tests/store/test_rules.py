@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.model import TokenStatus, parse_stamp, stamp
+from hostler.model import TokenStatus, format_timestamp, parse_timestamp
 from hostler.store.engine.postgres import scope_key, scope_keys
 from hostler.store.outbox import TokenEvent, next_attempts, next_status
 from hostler.store.transaction import age, clamped_deadline, normal_stamp, not_after
@@ -50,7 +50,9 @@ def test_the_order_of_normal_stamps_is_the_order_of_moments(one, other):
 
 def test_seconds_from_github_and_our_milliseconds_sort_together():
     assert normal_stamp("2026-03-01T12:00:00Z") == "2026-03-01T12:00:00.000Z"
-    assert normal_stamp("2026-03-01T12:00:00Z") < stamp(parse_stamp("2026-03-01T12:00:00.001Z"))
+    assert normal_stamp("2026-03-01T12:00:00Z") < format_timestamp(
+        parse_timestamp("2026-03-01T12:00:00.001Z")
+    )
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-03-01", "2026-03-01T12:00:00"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from hostler.model import stamp
+from hostler.model import format_timestamp
 from hostler.store.governor import SIGNAL_RETENTION, Signal, Source, add_signals, signals_of_pool
 
 
@@ -14,7 +14,7 @@ def signal(run="r1", pool="openai", reason="rate_limited", **more):
 
 def test_signals_are_kept_in_their_order_with_whose_they_are(store):
     with store.write() as tx:
-        moments = [stamp(tx.now() + timedelta(seconds=number)) for number in range(2)]
+        moments = [format_timestamp(tx.now() + timedelta(seconds=number)) for number in range(2)]
         add_signals(tx, [signal(status=429, times=3), signal(reason="quota", resets_at="x")])
         add_signals(tx, [])
         add_signals(tx, [signal(status=529, at=moments[1])])
@@ -29,7 +29,7 @@ def test_signals_are_kept_in_their_order_with_whose_they_are(store):
 
 def test_what_is_old_is_forgotten(store):
     with store.write() as tx:
-        old = stamp(tx.now() - SIGNAL_RETENTION - timedelta(seconds=1))
+        old = format_timestamp(tx.now() - SIGNAL_RETENTION - timedelta(seconds=1))
         add_signals(tx, [signal(at=old), signal(run="r1")])
     with store.write() as tx:
         add_signals(tx, [signal(run="r2", pool="google")])

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import func, insert, select
 
 from hostler.errors import StoreConflict, StoreError, StoreReadOnly
-from hostler.model import stamp
+from hostler.model import format_timestamp
 from hostler.store.admin.backup import read_meta
 from hostler.store.schema import repositories, store_meta
 from hostler.telemetry.metrics import metrics
@@ -151,7 +151,7 @@ def test_a_transaction_has_one_moment(store, clock):
         first = tx.now()
         clock.advance(5)
         assert tx.now() == first
-        assert tx.stamp() == stamp(first)
+        assert tx.stamp() == format_timestamp(first)
         assert first.microsecond % 1000 == 0
 
 

@@ -21,7 +21,7 @@ from streams_script import PLANS, SHORT, Stream, stream_of
 from streams_stage import Broken, copy_home, in_the_middle, played, well_on_its_way
 
 from hostler.clock import SystemClock
-from hostler.forge import reading
+from hostler.forge.github.client import pagination
 from hostler.store import Patience
 from hostler.store.admin.migrate import upgrade
 from hostler.store.engine.backend import find_place
@@ -79,7 +79,7 @@ def _trouble(stream: Stream, folder: Path, bases: Bases, tally: Counter[str]) ->
     """What is wrong with a stream, in words; nothing if it went as it must."""
     home = folder / "stream"
     try:
-        with patch.object(reading, "PAGE", stream.page):
+        with patch.object(pagination, "PAGE_SIZE", stream.page):
             tally += played(stream, home, bases).tally
         tally[f"{stream.plan} streams"] += 1
         return ""

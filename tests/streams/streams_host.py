@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from hostler.forge.feeds.keys import event_key
-from hostler.forge.payloads import item
-from hostler.forge.port import Feed, ItemKind, Made, Reading
-from hostler.forge.stub import Stub
+from hostler.forge.github.fake.repository import FakeForge
+from hostler.forge.github.payloads import parse_item
+from hostler.forge.github.polling.ingest import event_key
+from hostler.forge.port import ActionResult, ItemKind, ListReading, SurfaceFeed
 from hostler.model import EPOCH, RepoName
 
 START = EPOCH + timedelta(days=20_000)
@@ -50,7 +50,7 @@ class Eyes:
 
     throughout: frozenset[Version] | None = None
     sometimes: set[Version] = field(default_factory=set)
-    asked: set[tuple[Feed, int]] = field(default_factory=set)
+    asked: set[tuple[SurfaceFeed, int]] = field(default_factory=set)
 
     def see(self, shown: frozenset[Version]) -> None:
         self.throughout = shown if self.throughout is None else self.throughout & shown
@@ -58,7 +58,7 @@ class Eyes:
 
 
 @dataclass
-class Host(Stub):
+class Host(FakeForge):
     """One repository. `meanwhile` is called between any two pages that are asked for."""
 
     # How far the moments of changes, and the moment of answers, are off.
@@ -151,7 +151,7 @@ class Host(Stub):
     def now(self) -> datetime:
         return super().now() + timedelta(seconds=self.date_askew)
 
-    def changes(self, feed: Feed, since: datetime | None, **how: Any) -> Reading:
+    def changes(self, feed: SurfaceFeed, since: datetime | None, **how: Any) -> ListReading:
         self.eyes.asked.add((feed, how.get("number", 0)))
         return super().changes(feed, since, **how)
 
@@ -159,7 +159,7 @@ class Host(Stub):
         """An agent's work arrives."""
         self.branches[branch] = "1" * 40
 
-    def make(self, deed: Any, *, key: str) -> Made:
+    def make(self, deed: Any, *, key: str) -> ActionResult:
         made = super().make(deed, key=key)
         self.eyes.see(self.shown_now())
         return made
@@ -185,7 +185,7 @@ class Host(Stub):
         said = (kind.value, row["id"], row["updated_at"], f"{row['body']}{row.get('state')}")
         if said not in self._versions:
             number = self._thread(kind, row)
-            version = (kind.value, number, event_key(item(kind, dict(row), number)))
+            version = (kind.value, number, event_key(parse_item(kind, dict(row), number)))
             self._versions[said] = version
         return self._versions[said]
 

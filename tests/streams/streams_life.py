@@ -15,48 +15,50 @@ from pathlib import Path
 from typing import Any
 
 from hostler.agents.outcomes import Outcome
-from hostler.agents.result import Result
-from hostler.agents.verdict import DecidedBy, Verdict
+from hostler.agents.result import AgentResult
+from hostler.agents.verdict import DecidedBy, RunVerdict
 from hostler.checkouts.names import Sha
 from hostler.clock import FakeClock
 from hostler.config.settings import Tasks
 from hostler.errors import NotFound
-from hostler.flows import Facts, after_run, begin_turn, gather, settled, take_in, waiting
-from hostler.flows.commands import CommandRefused
-from hostler.flows.delivering import Delivery, after_work
-from hostler.flows.finishing import Work
-from hostler.flows.resuming import NoSuchPull, Order, resume_pull, unblock
-from hostler.flows.standing import NotResumed
-from hostler.flows.storing import store_step
-from hostler.flows.turns import STARTABLE
-from hostler.forge import Pace, Plan, Poller, Sender, Tap
-from hostler.forge.feeds.inbox import HEARD
-from hostler.forge.port import Cost
-from hostler.intake import Watch
+from hostler.forge.github.polling.context import PollContext
+from hostler.forge.github.polling.ingest import EVENT_KINDS
+from hostler.forge.github.polling.poller import Poller, PollPlan
+from hostler.forge.outbox.rules import OutboxPace
+from hostler.forge.outbox.sender import OutboxSender
+from hostler.forge.port import RequestCost
+from hostler.intake.repo_policy import RepoPolicy
 from hostler.model import RepoName
 from hostler.store import Patience, open_store
 from hostler.store.engine import sqlite
 from hostler.store.inbox import rows_to_look_at
 from hostler.store.pull_requests import PullStatus, find_pull
 from hostler.store.tasks import TaskState, require_task, tasks_in
+from hostler.workflows.commands import CommandRefused
+from hostler.workflows.effects import apply_transition, handle_settled_write
+from hostler.workflows.finish import FinishedWork, WorkDelivery, decide_after_delivery
+from hostler.workflows.ingest import ingest_events
+from hostler.workflows.outcomes import RunEndFacts, decide_after_run
+from hostler.workflows.resume import NoSuchPull, NotResumed, ResumeRequest, resume_pull, unblock
+from hostler.workflows.turns import STARTABLE, begin_turn, load_turn_input, pending_event_keys
 
 PATIENT = Patience(queue_seconds=60.0, begin_seconds=60.0)
 SCOPES = ("tasks", "outbox")
 BOT = "hostler-bot"
 ENDLESS = Tasks(max_restarts=100_000, exits_without_progress=1000)
-DONE = Verdict(
+DONE = RunVerdict(
     Outcome.SUCCESS,
     DecidedBy.RESULT,
     "It says so.",
-    Result.model_validate({"status": "done", "pr_title": "Mend it", "summary": "Mended."}),
+    AgentResult.model_validate({"status": "done", "pr_title": "Mend it", "summary": "Mended."}),
 )
-STUCK = Verdict(
+STUCK = RunVerdict(
     Outcome.BLOCKED,
     DecidedBy.RESULT,
     "It says so.",
-    Result.model_validate({"status": "blocked", "summary": "No key."}),
+    AgentResult.model_validate({"status": "blocked", "summary": "No key."}),
 )
-CUT = Verdict(Outcome.CRASH, DecidedBy.EXIT_CODE, "It was cut off.")
+CUT = RunVerdict(Outcome.CRASH, DecidedBy.EXIT_CODE, "It was cut off.")
 REFUSALS = (NotResumed, CommandRefused, NoSuchPull)
 
 
@@ -86,8 +88,8 @@ class Far:
     def renamed(self) -> bool:
         return False
 
-    def cost(self) -> Cost:
-        return Cost(0, None)
+    def cost(self) -> RequestCost:
+        return RequestCost(0, None)
 
     def __getattr__(self, name: str) -> Any:
         def ask(*given: Any, **named: Any) -> Any:
@@ -106,7 +108,7 @@ class Life:
     """A service without its scheduler: each step of it is a command."""
 
     def __init__(
-        self, pipe: Connection, home: Path, repo: RepoName, plan: Plan, near: Any = None
+        self, pipe: Connection, home: Path, repo: RepoName, plan: PollPlan, near: Any = None
     ) -> None:
         """`near`: the host itself, where it is in the same process."""
         self.pipe, self.repo = pipe, repo
@@ -114,11 +116,16 @@ class Life:
         self.forge: Any = near or Far(pipe, self.switch)
         self._trace()
         self.store = open_store(home, clock=self.clock, patience=PATIENT)
-        tap = Tap(self.store, self.forge, repo, settled=settled, scopes=SCOPES)
+        tap = PollContext(self.store, self.forge, repo, settled=handle_settled_write, scopes=SCOPES)
         self.poller = Poller(tap, plan)
-        self.watch = Watch(repo, "stable", frozenset({"ann", "bob"}), agent="helper")
-        self.sender = Sender(
-            self.store, lambda _: self.forge, self.clock, Pace(), settled, scopes=("tasks",)
+        self.watch = RepoPolicy(repo, "stable", frozenset({"ann", "bob"}), agent="helper")
+        self.sender = OutboxSender(
+            self.store,
+            lambda _: self.forge,
+            self.clock,
+            OutboxPace(),
+            handle_settled_write,
+            scopes=("tasks",),
         )
 
     def serve(self) -> None:
@@ -147,9 +154,9 @@ class Life:
         found = self.poller.poll()
         self.pipe.send(("polled", found.differences))
         with self.store.read() as tx:
-            waiting_ = rows_to_look_at(tx, self.repo, HEARD)
+            waiting_ = rows_to_look_at(tx, self.repo, EVENT_KINDS)
         if waiting_:
-            take_in(self.store, self.forge, self.watch)
+            ingest_events(self.store, self.forge, self.watch)
         self.send()
 
     def send(self) -> None:
@@ -180,7 +187,7 @@ class Life:
             stuck = tasks_in(tx, (TaskState.BLOCKED,), self.repo)
         for task in stuck[which % len(stuck) :][:1] if stuck else []:
             with suppress(*REFUSALS):
-                unblock(self.store, self.forge, self.watch, task, Order("ann"))
+                unblock(self.store, self.forge, self.watch, task, ResumeRequest("ann"))
 
     def catch_up(self) -> None:
         """Everything that is blocked goes on, and everybody works."""
@@ -196,7 +203,7 @@ class Life:
             pull = find_pull(tx, self.repo, number)
         if pull is not None and pull.status is PullStatus.CLOSED:
             with suppress(*REFUSALS):
-                resume_pull(self.store, self.forge, self.watch, number, Order("ann"))
+                resume_pull(self.store, self.forge, self.watch, number, ResumeRequest("ann"))
 
     def recover(self) -> None:
         """Turns whose process is gone have ended."""
@@ -212,17 +219,21 @@ class Life:
             return begin_turn(tx, require_task(tx, task)).branch
 
     def _deliver(self, name: str) -> None:
-        work = Work(Sha("1" * 40), "main", "1" * 40, any=True)
+        work = FinishedWork(Sha("1" * 40), "main", "1" * 40, any=True)
         with self.store.write(*SCOPES) as tx:
             task = require_task(tx, name)
-            more = bool(set(waiting(tx, task)) - set(task.turn_keys))
-            delivery = Delivery(work, DONE, gather(tx, task).remarks, more)
-            store_step(tx, task, after_work(task, delivery, Facts(tx.now()), ENDLESS))
+            more = bool(set(pending_event_keys(tx, task)) - set(task.turn_keys))
+            delivery = WorkDelivery(work, DONE, load_turn_input(tx, task).remarks, more)
+            apply_transition(
+                tx, task, decide_after_delivery(task, delivery, RunEndFacts(tx.now()), ENDLESS)
+            )
 
-    def _end(self, name: str, verdict: Verdict) -> None:
+    def _end(self, name: str, verdict: RunVerdict) -> None:
         with self.store.write(*SCOPES) as tx:
             task = require_task(tx, name)
-            store_step(tx, task, after_run(task, verdict, Facts(tx.now()), ENDLESS))
+            apply_transition(
+                tx, task, decide_after_run(task, verdict, RunEndFacts(tx.now()), ENDLESS)
+            )
 
     def set(self, now: datetime) -> None:
         """Our clock, which may jump."""
@@ -244,7 +255,7 @@ class Life:
         sqlite.connect = traced
 
 
-def live(pipe: Connection, home: Path, repo: RepoName, plan: Plan) -> None:
+def live(pipe: Connection, home: Path, repo: RepoName, plan: PollPlan) -> None:
     """A forked child's whole life."""
     code = 1
     try:

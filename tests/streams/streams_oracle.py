@@ -16,15 +16,17 @@ from pathlib import Path
 from streams_host import COMMENT, LINE, REVIEW, Eyes, Host, Version
 from streams_people import ALLOWED
 
-from hostler.forge.deeds import Comment, Reply
-from hostler.forge.markers import tokens_in
-from hostler.forge.outbox import token_of
-from hostler.forge.port import Feed
+from hostler.forge.actions import CreateComment, ReplyToReviewComment, find_tokens
+from hostler.forge.outbox.queue import build_token
+from hostler.forge.port import SurfaceFeed
 
 # What the feeds promise for a thread that they have not read for a while.
 BACKFILL = timedelta(days=1) - timedelta(minutes=10)
-WIDE = {Feed.ISSUE_COMMENTS: COMMENT.value, Feed.REVIEW_COMMENTS: LINE.value}
-NARROW = {Feed.THREAD_COMMENTS: COMMENT.value, Feed.THREAD_REVIEW_COMMENTS: LINE.value}
+WIDE = {SurfaceFeed.ISSUE_COMMENTS: COMMENT.value, SurfaceFeed.REVIEW_COMMENTS: LINE.value}
+NARROW = {
+    SurfaceFeed.THREAD_COMMENTS: COMMENT.value,
+    SurfaceFeed.THREAD_REVIEW_COMMENTS: LINE.value,
+}
 KINDS = "('issue_comment', 'review_comment', 'review')"
 
 # Written inside of each transaction, so that what is undone is not in it.
@@ -139,10 +141,17 @@ class Oracle:
         """Each write is on the host once."""
         sql = "SELECT token || ' ' || state FROM outbox WHERE state <> 'sent'"
         _none("unsent", {word for (word,) in database.execute(sql)})
-        _twice("made", (key for key, deed in self.host.made if isinstance(deed, Comment | Reply)))
+        _twice(
+            "made",
+            (
+                key
+                for key, deed in self.host.made
+                if isinstance(deed, CreateComment | ReplyToReviewComment)
+            ),
+        )
         rows = [row for kind in (COMMENT, LINE) for row in self.host.rows(kind)]
         ours = [row for row in rows if row["user"]["login"] == self.host.login]
-        _twice("shown", (token for row in ours for token in tokens_in(row["body"])))
+        _twice("shown", (token for row in ours for token in find_tokens(row["body"])))
         heads = (pull["head"]["ref"] for pull in self.host.pulls.values())
         _twice("open pull requests", heads)
 
@@ -166,7 +175,7 @@ class Oracle:
                 continue
             if number in pulls and key not in answered:
                 raise Wrong(f"{key} on pull request {number} has had no answer")
-            known = f"{kind}{which}" in told or token_of("redirect", int(which)) in led
+            known = f"{kind}{which}" in told or build_token("redirect", int(which)) in led
             if number in pulls.values() and not known:
                 raise Wrong(f"{key} on issue {number} was neither told nor led on")
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
-from hostler.forge import Plan
+from hostler.forge.github.polling.poller import PollPlan
 
-PLANS: Mapping[str, Plan] = {
-    "repository": Plan(),
-    "threads": Plan(feeds="threads"),
-    "shadow": Plan(incremental="shadow"),
+PLANS: Mapping[str, PollPlan] = {
+    "repository": PollPlan(),
+    "threads": PollPlan(feeds="threads"),
+    "shadow": PollPlan(incremental="shadow"),
 }
 # How often each plan is played, in ten streams.
 SHARES = {"repository": 6, "threads": 2, "shadow": 2}

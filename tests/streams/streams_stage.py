@@ -22,7 +22,7 @@ from streams_people import People
 from streams_script import PLANS, Move, Stream, meanwhile_of
 
 from hostler.errors import NotFound
-from hostler.forge import reading
+from hostler.forge.github.client import pagination
 
 SKEWS = (0, 20, -20, 10_800, -10_800, 400_000)
 # Steps after which a life ends: some in the middle of a poll, some after many.
@@ -44,7 +44,7 @@ class Stage:
         self.home, self.plan = home, PLANS[plan]
         self.host = host or new_host()
         self.people = People(self.host)
-        self.oracle = Oracle(self.host, self.plan.feeds == "threads", reading.PAGE)
+        self.oracle = Oracle(self.host, self.plan.feeds == "threads", pagination.PAGE_SIZE)
         self.skew = 0
         self.tally: Counter[str] = Counter()
         self.pipe: Connection | None = None
@@ -196,7 +196,7 @@ class Stage:
 
     def _most_rounds(self) -> int:
         """Until the slow sweep has come round, and writes that were cut off were looked for."""
-        pages = [len(rows) // reading.PAGE + 2 for rows in self.host.verdicts.values()]
+        pages = [len(rows) // pagination.PAGE_SIZE + 2 for rows in self.host.verdicts.values()]
         return 2 * sum(pages) + 4 * len(self.host.pulls) + 40
 
     def _is_done(self) -> bool:

@@ -8,45 +8,46 @@ import pytest
 from sqlalchemy import select, update
 from streams_campaign import campaign
 
-from hostler.flows import storing, turns
-from hostler.forge.feeds import inbox, polling, surfaces
-from hostler.intake import applying
+from hostler.forge.github.polling import ingest, surfaces
+from hostler.forge.github.polling import poller as polling
+from hostler.intake import process
 from hostler.store.schema import feedback_events
+from hostler.workflows import effects, turns
 
 SEEDS = range(60)
 
 
 def no_late_visibility() -> None:
     """A reading begins where the last one ended."""
-    surfaces.since = lambda mark, window: mark.at
+    surfaces.read_since = lambda mark, window: mark.at
 
 
 def cursor_ahead_of_its_events() -> None:
     """The cursor is stored in a transaction before its events, and much can happen in between."""
-    draw = polling.draw
+    poll_surface = polling.poll_surface
 
     def early(tap, place):
-        found = surfaces.ask(tap, place)
+        found = surfaces.request_changes(tap, place)
         if not found.quiet:
             with tap.store.write(*tap.scopes) as tx:
-                surfaces.advance(tx, tap, place, found.after)
+                surfaces.advance_surface(tx, tap, place, found.after)
             for _ in range(40):
                 with tap.store.read() as tx:
                     tx.constant("SELECT 1")
-        return draw(tap, place)
+        return poll_surface(tap, place)
 
-    polling.draw = early
+    polling.poll_surface = early
 
 
 def versions_without_a_digest() -> None:
     """A second edit in the same second is taken for the first."""
-    key = inbox.event_key
-    inbox.event_key = lambda item: key(replace(item, body="", payload={}))
+    key = ingest.event_key
+    ingest.event_key = lambda item: key(replace(item, body="", payload={}))
 
 
 def words_without_an_effect() -> None:
     """Words are taken for heard, and nobody is told."""
-    applying.record_feedback_event = lambda tx, repo, event: None
+    process.record_feedback_event = lambda tx, repo, event: None
 
 
 def nobody_sweeps() -> None:
@@ -56,7 +57,7 @@ def nobody_sweeps() -> None:
 
 def answered_twice() -> None:
     """Words that were answered are waiting again."""
-    turns.waiting = lambda tx, task: list(
+    turns.pending_event_keys = lambda tx, task: list(
         tx.execute(
             select(feedback_events.c.event_key).where(
                 feedback_events.c.issue_number == task.number,
@@ -64,7 +65,7 @@ def answered_twice() -> None:
             )
         ).scalars()
     )
-    storing.mark_feedback_events_processed = lambda tx, repo, keys: tx.execute(
+    effects.mark_feedback_events_processed = lambda tx, repo, keys: tx.execute(
         update(feedback_events)
         .where(feedback_events.c.event_key.in_(keys))
         .values(processed_at=tx.stamp())

@@ -11,11 +11,10 @@ from tui_farm import LOG, news, seen
 from tui_glass import means, shown, until, with_screen
 
 from hostler.errors import StoreBusy
-from hostler.tui.drawing import draw
-from hostler.tui.keymap import BOUND, KEYS
-from hostler.tui.keys import press
-from hostler.tui.logs import LogLines
-from hostler.tui.state import Page, Panel, Screen
+from hostler.tui.app import LogLines
+from hostler.tui.keys import handle_key
+from hostler.tui.renderer import draw_screen
+from hostler.tui.state import BOUND_KEYS, KEY_HELP, Panel, ScreenState, UrlDialog
 
 TASK = seen()["at_work"][0]["task"]
 URL = "https://github.com/octo/barn/issues/12"
@@ -24,24 +23,24 @@ URL = "https://github.com/octo/barn/issues/12"
 @pytest.mark.parametrize("size", [(140, 40), (80, 24), (40, 12), (8, 3)], ids=str)
 def test_what_is_painted_is_what_was_drawn(size):
     async def act(app, pilot):
-        wanted = draw(Screen(), news(), *size).text()
+        wanted = draw_screen(ScreenState(), news(), *size).text()
         await until(pilot, lambda: shown(app) == wanted.rstrip("\n") or shown(app) == wanted)
 
-    with_screen(Screen(), means(seen()), act, size)
+    with_screen(ScreenState(), means(seen()), act, size)
 
 
 def test_every_key_does_what_it_says():
     async def act(app, pilot):
         at = app.at
-        for key in (*BOUND, "x"):
+        for key in (*BOUND_KEYS, "x"):
             if key in ("q", "ctrl+c", "r", "o"):
                 continue
-            at, _ = press(at, app.news, key, (80, 24))
+            at, _ = handle_key(at, app.news, key, (80, 24))
             await pilot.press(key)
             assert app.at == at, key
         assert app.is_running
 
-    with_screen(Screen(console=True), means(seen()), act)
+    with_screen(ScreenState(console=True), means(seen()), act)
 
 
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])
@@ -50,7 +49,7 @@ def test_quitting_closes_the_screen(key):
         await pilot.press("enter", key)
         await until(pilot, lambda: not app.is_running)
 
-    with_screen(Screen(), means(seen()), act)
+    with_screen(ScreenState(), means(seen()), act)
 
 
 def test_refresh_looks_again():
@@ -65,7 +64,7 @@ def test_refresh_looks_again():
         assert given.outlook.looks > before
         await until(pilot, lambda: not app.at.said)
 
-    with_screen(Screen(), given, act)
+    with_screen(ScreenState(), given, act)
 
 
 def test_a_stop_is_carried_out_after_a_yes_and_told():
@@ -82,7 +81,7 @@ def test_a_stop_is_carried_out_after_a_yes_and_told():
         await until(pilot, lambda: f"{TASK}: stopped" in shown(app))
         assert stopped == [TASK]
 
-    with_screen(Screen(console=True), means(seen(), stop=stop), act)
+    with_screen(ScreenState(console=True), means(seen(), stop=stop), act)
 
 
 def test_a_stop_that_fails_says_why():
@@ -93,7 +92,7 @@ def test_a_stop_that_fails_says_why():
         await pilot.press("s", "y")
         await until(pilot, lambda: "pid 7" in shown(app))
 
-    with_screen(Screen(console=True), means(seen(), stop=stop), act)
+    with_screen(ScreenState(console=True), means(seen(), stop=stop), act)
 
 
 def test_a_page_is_opened_and_its_address_shown_where_there_is_no_browser():
@@ -107,12 +106,12 @@ def test_a_page_is_opened_and_its_address_shown_where_there_is_no_browser():
         await pilot.press("o")
         await until(pilot, lambda: opened and not app.at.said)
         await pilot.press("o")
-        await until(pilot, lambda: app.at.over == Page(URL))
+        await until(pilot, lambda: app.at.over == UrlDialog(URL))
         assert URL in shown(app)
         await pilot.press("escape")
         assert app.at.over is None
 
-    with_screen(Screen(), means(seen(), show=show), act)
+    with_screen(ScreenState(), means(seen(), show=show), act)
     assert opened == [URL, URL]
 
 
@@ -124,7 +123,7 @@ def test_a_slow_browser_keeps_nobody_waiting():
         assert app.at.panel is Panel.QUEUE
         go.set()
 
-    with_screen(Screen(), means(seen(), show=lambda _: go.wait(20)), act)
+    with_screen(ScreenState(), means(seen(), show=lambda _: go.wait(20)), act)
 
 
 def advance_watcher(clock, seconds):
@@ -147,7 +146,7 @@ def test_commits_trouble_and_the_time_after_it():
         await until(pilot, lambda: "No agent is at work." in shown(app))
         assert not app.news.trouble
 
-    with_screen(Screen(), given, act)
+    with_screen(ScreenState(), given, act)
 
 
 def test_times_go_on_by_the_clock():
@@ -160,7 +159,7 @@ def test_times_go_on_by_the_clock():
         app.pass_time()
         await until(pilot, lambda: "▸ 19m" in shown(app))
 
-    with_screen(Screen(), given, act)
+    with_screen(ScreenState(), given, act)
 
 
 def test_lines_of_the_service_come_into_the_panel():
@@ -173,7 +172,7 @@ def test_lines_of_the_service_come_into_the_panel():
         await until(pilot, lambda: "at work" in shown(app))
         assert "\x1b" not in shown(app) and r"\x1b[2J" in shown(app)
 
-    with_screen(Screen(console=True, panel=Panel.LOG), means(seen(), log=log), act)
+    with_screen(ScreenState(console=True, panel=Panel.LOG), means(seen(), log=log), act)
     log.add("nobody listens any more")
 
 
@@ -187,9 +186,9 @@ def test_a_log_keeps_its_newest_lines():
 def test_another_size_is_drawn_at_once():
     async def act(app, pilot):
         await pilot.resize_terminal(40, 12)
-        await until(pilot, lambda: shown(app) == draw(Screen(), news(), 40, 12).text())
+        await until(pilot, lambda: shown(app) == draw_screen(ScreenState(), news(), 40, 12).text())
 
-    with_screen(Screen(), means(seen()), act)
+    with_screen(ScreenState(), means(seen()), act)
 
 
 def test_a_screen_that_is_to_close_before_it_opens_closes():
@@ -198,7 +197,7 @@ def test_a_screen_that_is_to_close_before_it_opens_closes():
     from hostler.tui.app import HostlerApp
 
     async def run():
-        app = HostlerApp(Screen(), means(seen()))
+        app = HostlerApp(ScreenState(), means(seen()))
         app.close_soon()
         async with app.run_test() as pilot:
             await until(pilot, lambda: not app.is_running)
@@ -220,7 +219,7 @@ def test_only_lines_that_changed_are_painted_again():
         await until(pilot, lambda: painted)
         assert set(painted) <= {4, 5, 23}
 
-    with_screen(Screen(), means(seen()), act)
+    with_screen(ScreenState(), means(seen()), act)
 
 
 def test_the_page_lists_exactly_these_keys():
@@ -228,4 +227,4 @@ def test_the_page_lists_exactly_these_keys():
     table = page.partition("| key | what it does |")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
     documented = {key for row in rows for key in re.findall(r"`([^`]+)`", row)}
-    assert documented == {key for keys, _ in KEYS for key in keys.split(", ")}
+    assert documented == {key for keys, _ in KEY_HELP for key in keys.split(", ")}

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from hostler.tui.browser import command_for, open_page
+from hostler.tui.terminal import browser_command, open_page
 
 URL = "https://github.com/octo/barn/pull/5?a=1&b=$(touch x)"
 
@@ -34,12 +34,12 @@ def nothing(_program):
     ],
 )
 def test_who_shows_a_page(environment, platform, find, command):
-    assert command_for(URL, environment, platform, find) == command
+    assert browser_command(URL, environment, platform, find) == command
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "javascript:1", "-x", "", "ftp://x/y"])
 def test_only_pages_of_the_web_are_shown(url):
-    assert command_for(url, {"DISPLAY": ":0"}, "linux", found) is None
+    assert browser_command(url, {"DISPLAY": ":0"}, "linux", found) is None
 
 
 def test_a_browser_is_started_with_the_address_and_nothing_else(tmp_path, monkeypatch):

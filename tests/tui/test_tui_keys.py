@@ -11,20 +11,37 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tui_farm import LOG, news, wild_news
 
 from example_counts import examples
-from hostler.tui.drawing import draw
-from hostler.tui.keymap import BOUND
-from hostler.tui.keys import NO_PAGE, NOT_HERE, Leave, Open, Refresh, Stop, current, press
-from hostler.tui.rows import rows_of
-from hostler.tui.state import WINDOWS, Choice, Details, Help, Panel, Question, Screen
+from hostler.tui.keys import (
+    NO_PAGE,
+    STOP_UNAVAILABLE,
+    OpenUrl,
+    Quit,
+    Refresh,
+    StopTask,
+    current_row,
+    handle_key,
+)
+from hostler.tui.renderer import draw_screen
+from hostler.tui.rows import build_rows
+from hostler.tui.state import (
+    BOUND_KEYS,
+    HISTORY_WINDOWS,
+    DetailsDialog,
+    HelpDialog,
+    Panel,
+    RepositoryDialog,
+    ScreenState,
+    StopDialog,
+)
 
 SIZE = (80, 24)
-ALL = (*BOUND, "y", "n", "x", "space")
+ALL = (*BOUND_KEYS, "y", "n", "x", "space")
 
 
 def after(*keys, known=None, **more):
-    screen, effects = Screen(**more), []
+    screen, effects = ScreenState(**more), []
     for key in keys:
-        screen, found = press(screen, known or news(log=LOG), key, SIZE)
+        screen, found = handle_key(screen, known or news(log=LOG), key, SIZE)
         effects += found
     return screen, effects
 
@@ -34,20 +51,20 @@ class Hands(RuleBasedStateMachine):
 
     @initialize(console=st.booleans(), known=wild_news())
     def open(self, console, known):
-        self.screen, self.known, self.size = Screen(console=console), known, SIZE
+        self.screen, self.known, self.size = ScreenState(console=console), known, SIZE
 
     @rule(key=st.sampled_from(ALL))
     def press(self, key):
         before = self.screen
-        self.screen, effects = press(before, self.known, key, self.size)
+        self.screen, effects = handle_key(before, self.known, key, self.size)
         for effect in effects:
             self.check(before, key, effect)
 
     def check(self, before, key, effect):
-        if isinstance(effect, Stop):
+        if isinstance(effect, StopTask):
             assert before.console and key == "y"
-            assert isinstance(before.over, Question) and before.over.task == effect.task
-        elif isinstance(effect, Open):
+            assert isinstance(before.over, StopDialog) and before.over.task == effect.task
+        elif isinstance(effect, OpenUrl):
             assert key == "o" and effect.url
         elif isinstance(effect, Refresh):
             assert key == "r"
@@ -56,12 +73,12 @@ class Hands(RuleBasedStateMachine):
 
     @rule(known=wild_news())
     def hear(self, known):
-        row = current(self.screen, self.known)
-        keys = [one.key for one in rows_of(self.screen.panel, self.screen, known)]
+        row = current_row(self.screen, self.known)
+        keys = [one.key for one in build_rows(self.screen.panel, self.screen, known)]
         chosen = self.screen.picks.get(self.screen.panel)
         self.known = known
         if row and chosen and chosen.key == row.key and row.key in keys and not self.screen.over:
-            assert current(self.screen, known).key == row.key
+            assert current_row(self.screen, known).key == row.key
 
     @rule(columns=st.integers(1, 150), lines=st.integers(1, 50))
     def resize(self, columns, lines):
@@ -70,9 +87,9 @@ class Hands(RuleBasedStateMachine):
     @invariant()
     def it_can_be_drawn(self):
         if hasattr(self, "screen"):
-            assert len(draw(self.screen, self.known, *self.size).lines) == self.size[1]
+            assert len(draw_screen(self.screen, self.known, *self.size).lines) == self.size[1]
             assert self.screen.panel in self.screen.panels
-            assert self.screen.window in WINDOWS
+            assert self.screen.window in HISTORY_WINDOWS
 
 
 Hands.TestCase.settings = settings(
@@ -104,25 +121,27 @@ def test_a_repository_is_chosen_and_all_again():
     assert after("f", "enter", project="barn")[0].project == "barn"
     assert after("f", "home", "enter", project="barn")[0].project == ""
     assert after("f", "end", "enter")[0].project == "elsewhere"
-    assert isinstance(after("f", "x")[0].over, Choice)
+    assert isinstance(after("f", "x")[0].over, RepositoryDialog)
 
 
 def test_details_stay_with_their_row():
     screen, _ = after("tab", "down", "enter")
-    assert screen.over == Details(Panel.QUEUE, rows_of(Panel.QUEUE, Screen(), news())[1].key)
+    assert screen.over == DetailsDialog(
+        Panel.QUEUE, build_rows(Panel.QUEUE, ScreenState(), news())[1].key
+    )
     changed = news()
     del changed.seen["queue"][0]
-    assert current(screen, changed).item["issue"] == 20
+    assert current_row(screen, changed).item["issue"] == 20
     del changed.seen["queue"][0]
-    assert current(screen, changed) is None
-    assert "It is over" in draw(screen, changed, *SIZE).text()
-    assert press(screen, changed, "escape", SIZE)[0].over is None
+    assert current_row(screen, changed) is None
+    assert "It is over" in draw_screen(screen, changed, *SIZE).text()
+    assert handle_key(screen, changed, "escape", SIZE)[0].over is None
 
 
 def test_open_is_about_the_row_or_the_details():
     url = "https://github.com/octo/barn/issues/12"
-    assert after("o")[1] == [Open(url)]
-    assert after("enter", "o")[1] == [Open(url)]
+    assert after("o")[1] == [OpenUrl(url)]
+    assert after("enter", "o")[1] == [OpenUrl(url)]
     screen, effects = after("end", "o")
     assert effects == [] and screen.said.startswith(NO_PAGE)
     assert after("o", panel=Panel.HISTORY)[1] == []
@@ -130,12 +149,12 @@ def test_open_is_about_the_row_or_the_details():
 
 def test_stop_asks_and_only_in_the_console():
     screen, effects = after("s")
-    assert effects == [] and screen.said.startswith(NOT_HERE) and screen.over is None
+    assert effects == [] and screen.said.startswith(STOP_UNAVAILABLE) and screen.over is None
     task = news().seen["at_work"][0]["task"]
     asked, effects = after("s", console=True)
     assert effects == [] and asked.over.task == task and "Mend the roof" in asked.over.about
-    assert after("s", "y", console=True)[1] == [Stop(task)]
-    assert after("enter", "s", "y", console=True)[1] == [Stop(task)]
+    assert after("s", "y", console=True)[1] == [StopTask(task)]
+    assert after("enter", "s", "y", console=True)[1] == [StopTask(task)]
     for key in ("n", "escape", "enter", "s", "space", "Y"):
         screen, effects = after("s", key, console=True)
         assert effects == [] and screen.over is None
@@ -145,11 +164,11 @@ def test_stop_asks_and_only_in_the_console():
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])
 @pytest.mark.parametrize("before", [(), ("enter",), ("?",), ("f",), ("s",)], ids="".join)
 def test_quitting_is_possible_everywhere(key, before):
-    assert after(*before, key, console=True)[1] == [Leave()]
+    assert after(*before, key, console=True)[1] == [Quit()]
 
 
 def test_help_is_left_by_any_key_and_scrolled_by_arrows():
-    assert isinstance(after("?", "down")[0].over, Help)
+    assert isinstance(after("?", "down")[0].over, HelpDialog)
     assert after("?", "x")[0].over is None
 
 
@@ -157,11 +176,11 @@ def test_scrolling_ends_at_the_end_and_comes_back_at_once():
     known = news()
     known.seen["at_work"][0]["title"] = "long " * 600
     size = (40, 12)
-    screen, _ = press(Screen(), known, "enter", size)
-    ended, _ = press(screen, known, "end", size)
-    back, _ = press(ended, known, "up", size)
-    assert draw(ended, known, *size) != draw(back, known, *size)
-    assert press(ended, known, "down", size)[0] == ended
+    screen, _ = handle_key(ScreenState(), known, "enter", size)
+    ended, _ = handle_key(screen, known, "end", size)
+    back, _ = handle_key(ended, known, "up", size)
+    assert draw_screen(ended, known, *size) != draw_screen(back, known, *size)
+    assert handle_key(ended, known, "down", size)[0] == ended
 
 
 def test_refresh_says_so_and_looks():
@@ -171,13 +190,13 @@ def test_refresh_says_so_and_looks():
 
 def test_the_log_is_followed_until_somebody_goes_up_and_again_at_its_end():
     known = news(log=LOG)
-    screen = Screen(console=True, panel=Panel.LOG)
-    assert current(screen, known).cells[0].startswith("00:00:39")
-    up, _ = press(screen, known, "up", SIZE)
+    screen = ScreenState(console=True, panel=Panel.LOG)
+    assert current_row(screen, known).cells[0].startswith("00:00:39")
+    up, _ = handle_key(screen, known, "up", SIZE)
     longer = replace(known, log=(*LOG, "00:01:00 more"))
-    assert current(up, longer).cells[0].startswith("00:00:38")
-    down, _ = press(up, longer, "end", SIZE)
-    assert down.picks == {} and current(down, longer).cells[0].startswith("00:01:00")
+    assert current_row(up, longer).cells[0].startswith("00:00:38")
+    down, _ = handle_key(up, longer, "end", SIZE)
+    assert down.picks == {} and current_row(down, longer).cells[0].startswith("00:01:00")
 
 
 def test_without_rows_keys_do_nothing_bad():

@@ -9,14 +9,16 @@ from collections.abc import Callable
 import pytest
 from service_town import ALICE, Town, github
 
-from hostler.checkouts.process import unhalt
+from hostler.checkouts.process import allow_children
 from hostler.clock import SystemClock
-from hostler.service import Duty, Journal, ServiceRunner
-from hostler.service.opening import opened
-from hostler.telemetry.logs import Logging
+from hostler.service.context import open_context
+from hostler.service.runner import ServiceRunner
+from hostler.service.service_log import ServiceLog
+from hostler.service.wiring import ServiceMode
+from hostler.telemetry.logs import LogDestinations
 from hostler.tui.app import HostlerApp
 from hostler.tui.console import Console
-from hostler.tui.outlooks import HomeOutlook
+from hostler.tui.snapshot_source import HomeSnapshots
 
 Work = Callable[[ServiceRunner], None]
 
@@ -50,16 +52,16 @@ class Village:
     def look(self, work: Work) -> Counter[tuple[str, str]]:
         """One look and all that follows from it; what was asked of GitHub for it."""
         clock, town = SystemClock(), self.town
-        logging = Logging(clock, town.home / "logs")
-        with opened(town.home, town.settings(), clock) as house:
-            work(ServiceRunner(house, clock, Journal(logging.log), Duty(once=True)))
-        unhalt()
+        logging = LogDestinations(clock, town.home / "logs")
+        with open_context(town.home, town.settings(), clock) as house:
+            work(ServiceRunner(house, clock, ServiceLog(logging.log), ServiceMode(once=True)))
+        allow_children()
         logging.close()
         return self.asked()
 
     def glance(self) -> None:
         """Somebody's `top`, for a while."""
-        outlook = HomeOutlook(self.town.home, self.town.settings)
+        outlook = HomeSnapshots(self.town.home, self.town.settings)
         for _ in range(10):
             outlook.look()
         outlook.forget()
@@ -99,9 +101,9 @@ def test_a_console_asks_what_a_service_asks(tmp_path, monkeypatch):
 def test_a_service_that_fails_closes_the_screen_and_says_so(tmp_path, monkeypatch):
     with github() as hub:
         town = Town(hub, tmp_path)
-        with opened(town.home, town.settings(), SystemClock()) as house:
-            logging = Logging(SystemClock(), town.home / "logs")
-            runner = ServiceRunner(house, SystemClock(), Journal(logging.log))
+        with open_context(town.home, town.settings(), SystemClock()) as house:
+            logging = LogDestinations(SystemClock(), town.home / "logs")
+            runner = ServiceRunner(house, SystemClock(), ServiceLog(logging.log))
 
             def fails(_until: object) -> None:
                 raise RuntimeError("a defect")

@@ -7,18 +7,18 @@ from dataclasses import replace
 import pytest
 from tui_farm import LOG, news
 
-from hostler.tui.drawing import draw, plain_text
-from hostler.tui.keys import press
-from hostler.tui.state import News, Page, Panel, Screen
+from hostler.tui.keys import handle_key
+from hostler.tui.renderer import draw_screen, render_plain
+from hostler.tui.state import Panel, ScreenData, ScreenState, UrlDialog
 
 SIZES = [(140, 40), (80, 24), (40, 12)]
 
 
 def screen(size, keys=(), known=None, **more):
-    at, known = Screen(**more), known or news()
+    at, known = ScreenState(**more), known or news()
     for key in keys:
-        at, _ = press(at, known, key, size)
-    return draw(at, known, *size).text()
+        at, _ = handle_key(at, known, key, size)
+    return draw_screen(at, known, *size).text()
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
@@ -57,13 +57,13 @@ def test_what_keys_show(golden, name):
 
 def test_an_empty_farm_and_nothing_at_all(golden):
     golden("empty", screen((80, 24), known=news(full=False)))
-    golden("looking", screen((80, 24), known=News()))
+    golden("looking", screen((80, 24), known=ScreenData()))
 
 
 def test_trouble_is_said_over_the_last_picture(golden):
     told = "The database is busy: pid 7 holds it. Nothing was changed."
     golden("trouble", screen((80, 24), known=news(trouble=told, late=75.0)))
-    golden("trouble-first", screen((80, 24), known=News(trouble=told)))
+    golden("trouble-first", screen((80, 24), known=ScreenData(trouble=told)))
 
 
 def test_without_a_service(golden):
@@ -75,8 +75,8 @@ def test_without_a_service(golden):
 
 def test_an_address_for_whom_there_is_no_browser(golden):
     url = "https://github.com/octo/barn/pull/5"
-    golden("address", draw(Screen(over=Page(url)), news(), 40, 12).text())
+    golden("address", draw_screen(ScreenState(over=UrlDialog(url)), news(), 40, 12).text())
 
 
 def test_all_of_it_as_text(golden):
-    golden("plain", plain_text(Screen(), news(), 100))
+    golden("plain", render_plain(ScreenState(), news(), 100))

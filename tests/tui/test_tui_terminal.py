@@ -17,7 +17,7 @@ from tui_pane import Pane, kill
 from hostler.store import open_store
 from hostler.store.engine.locks import who_works
 from hostler.store.schema import poll_cursors
-from hostler.tui.terminal import can_be_drawn_on
+from hostler.tui.terminal import supports_cursor
 
 STUBBORN = "version = 1\nsteps = [{ ignore_sigterm = true }, { say = 'here' }, { hang = 600 }]\n"
 HANG = "version = 1\nsteps = [{ say = 'here' }, { hang = 600 }]\n"
@@ -78,8 +78,8 @@ def test_without_a_terminal_it_says_so_and_ends_with_2(hostler, command, home):
 
 @pytest.mark.parametrize(("term", "able"), [("xterm", True), ("dumb", False), ("", False)])
 def test_which_terminals_can_be_drawn_on(term, able):
-    assert can_be_drawn_on({"TERM": term}) is able
-    assert not can_be_drawn_on({})
+    assert supports_cursor({"TERM": term}) is able
+    assert not supports_cursor({})
 
 
 def test_a_dumb_terminal_gets_the_panels_once_as_text(pane, home, tmp_path, environment):

@@ -16,15 +16,16 @@ from hostler.clock import FakeClock
 from hostler.config.settings import Settings
 from hostler.errors import HostlerError, StoreBusy, StoreError
 from hostler.store import open_store
-from hostler.tui.outlooks import HomeOutlook, HouseOutlook
-from hostler.tui.watching import (
-    LEAST_SECONDS,
-    LONGEST_PAUSE,
-    RESTING_SECONDS,
-    WORKING_SECONDS,
-    Watcher,
-    pause_after,
-    words_of,
+from hostler.tui.snapshot_source import (
+    BUSY_POLL_SECONDS,
+    IDLE_POLL_SECONDS,
+    MAX_RETRY_SECONDS,
+    MIN_POLL_SECONDS,
+    HomeSnapshots,
+    ServiceSnapshots,
+    SnapshotWatcher,
+    describe_error,
+    retry_delay,
 )
 
 
@@ -33,7 +34,7 @@ class Ward:
 
     def __init__(self, first):
         self.clock, self.glass, self.told = FakeClock(), Glass(first), queue.Queue()
-        self.watcher = Watcher(self.glass, self.clock, lambda *news: self.told.put(news))
+        self.watcher = SnapshotWatcher(self.glass, self.clock, lambda *news: self.told.put(news))
 
     def hears(self):
         return self.told.get(timeout=20)
@@ -55,7 +56,7 @@ def ward() -> Iterator[Ward]:
 
 def test_it_looks_at_once_and_after_each_commit(ward):
     assert ward.hears() == (seen(), "")
-    ward.passes(LEAST_SECONDS)
+    ward.passes(MIN_POLL_SECONDS)
     ward.glass.put(seen(full=False))
     assert ward.hears() == (seen(full=False), "")
 
@@ -64,19 +65,21 @@ def test_many_commits_in_a_moment_are_one_look(ward):
     ward.hears()
     for _ in range(50):
         ward.glass.put(seen())
-    ward.passes(LEAST_SECONDS)
+    ward.passes(MIN_POLL_SECONDS)
     ward.hears()
     ward.clock.wait_for_waiters(1)
     assert ward.glass.looks == 2
 
 
-@pytest.mark.parametrize(("full", "seconds"), [(True, WORKING_SECONDS), (False, RESTING_SECONDS)])
+@pytest.mark.parametrize(
+    ("full", "seconds"), [(True, BUSY_POLL_SECONDS), (False, IDLE_POLL_SECONDS)]
+)
 def test_without_commits_it_looks_now_and_then(full, seconds):
     ward = Ward(seen(full))
     ward.watcher.start()
     ward.hears()
-    ward.passes(LEAST_SECONDS)
-    ward.clock.advance(seconds - LEAST_SECONDS - 0.01)
+    ward.passes(MIN_POLL_SECONDS)
+    ward.clock.advance(seconds - MIN_POLL_SECONDS - 0.01)
     assert ward.glass.looks == 1
     ward.clock.advance(0.01)
     assert ward.hears() == (seen(full), "")
@@ -86,23 +89,23 @@ def test_without_commits_it_looks_now_and_then(full, seconds):
 
 def test_a_failure_is_told_and_tried_again_later_each_time(ward):
     ward.hears()
-    ward.passes(LEAST_SECONDS)
+    ward.passes(MIN_POLL_SECONDS)
     ward.glass.put(StoreBusy("pid 7", 5.0))
     for failures in range(1, 6):
         told, trouble = ward.hears()
         assert told is None and "pid 7" in trouble
         assert ward.glass.forgotten == failures
-        ward.passes(pause_after(failures))
+        ward.passes(retry_delay(failures))
     ward.hears()
     ward.glass.put(seen())
-    ward.passes(LONGEST_PAUSE)
+    ward.passes(MAX_RETRY_SECONDS)
     assert ward.hears() == (seen(), "")
 
 
 @given(st.integers(1, 10**6))
 def test_pauses_grow_and_have_an_end(failures):
-    assert 1.0 <= pause_after(failures) <= pause_after(failures + 1) <= LONGEST_PAUSE
-    assert [pause_after(n) for n in (1, 2, 3, 4)] == [1.0, 2.0, 4.0, 5.0]
+    assert 1.0 <= retry_delay(failures) <= retry_delay(failures + 1) <= MAX_RETRY_SECONDS
+    assert [retry_delay(n) for n in (1, 2, 3, 4)] == [1.0, 2.0, 4.0, 5.0]
 
 
 def test_a_look_can_be_asked_for_also_in_trouble():
@@ -119,17 +122,17 @@ def test_a_look_can_be_asked_for_also_in_trouble():
 
 
 def test_every_error_has_words():
-    assert words_of(HostlerError("A.", safe="B.", remedy="C.")) == "A. B. C."
+    assert describe_error(HostlerError("A.", safe="B.", remedy="C.")) == "A. B. C."
     assert (
-        words_of(PermissionError(13, "Permission denied"))
+        describe_error(PermissionError(13, "Permission denied"))
         == "The system refused: Permission denied."
     )
-    assert "KeyError" in words_of(KeyError("x"))
+    assert "KeyError" in describe_error(KeyError("x"))
 
 
 @pytest.fixture
-def outlook(tmp_path) -> Iterator[HomeOutlook]:
-    made = HomeOutlook(tmp_path, Settings)
+def outlook(tmp_path) -> Iterator[HomeSnapshots]:
+    made = HomeSnapshots(tmp_path, Settings)
     yield made
     made.forget()
 
@@ -169,7 +172,7 @@ def test_settings_are_read_again_when_it_begins_anew(tmp_path):
     def settings():
         return Settings.model_validate({"repo": {n: {"owner": "o", "name": n} for n in names}})
 
-    outlook = HomeOutlook(tmp_path, settings)
+    outlook = HomeSnapshots(tmp_path, settings)
     assert [one["project"] for one in outlook.look()["repositories"]] == ["barn"]
     names.append("field")
     assert len(outlook.look()["repositories"]) == 1
@@ -195,7 +198,7 @@ def test_settings_that_a_service_took_up_are_looked_with(tmp_path):
     (tmp_path / "hostler.db").write_bytes(migrated())
     store = open_store(tmp_path)
     present = [Settings()]
-    outlook = HouseOutlook(tmp_path, store, lambda: present[0])
+    outlook = ServiceSnapshots(tmp_path, store, lambda: present[0])
     assert outlook.look()["repositories"] == []
     present[0] = Settings.model_validate({"repo": {"barn": {"owner": "octo", "name": "barn"}}})
     assert [one["repo"] for one in outlook.look()["repositories"]] == ["octo/barn"]

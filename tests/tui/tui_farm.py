@@ -14,16 +14,16 @@ from intake_yard import database
 from why_stage import Stage
 
 from hostler.clock import FakeClock
-from hostler.governor import park
-from hostler.model import stamp
+from hostler.governor.parking import park
+from hostler.model import format_timestamp
 from hostler.runs import NewRun, admit
-from hostler.service.admission import SCOPES
-from hostler.service.snapshot import snapshot
+from hostler.service.scheduling.admission import ADMISSION_SCOPES
+from hostler.service.snapshot.snapshot import read_snapshot
 from hostler.store.operator import pause, project_scope
 from hostler.store.pull_requests import PullRow, PullStatus, add_pull
 from hostler.store.runs import RunState, change_run
 from hostler.store.tasks import TaskState
-from hostler.tui.state import News
+from hostler.tui.state import ScreenData
 
 # Words that other people write, which may be anything.
 FREE = {"title", "question", "what", "then", "why", "remedy", "agent", "branch", "host", "gate"}
@@ -58,7 +58,7 @@ def populate(stage: Stage) -> None:
     for task, used in ((roof, 81_200), (hay, 950), (hand, 2_400_000)):
         run = stage.start(task)
         values = {"input_tokens": used, "output_tokens": 0, "usd": used / 1e5}
-        with stage.store.write(*SCOPES) as tx:
+        with stage.store.write(*ADMISSION_SCOPES) as tx:
             assert change_run(
                 tx, run.run, fence=run.fence, states=[RunState.RUNNING], values=values
             )
@@ -66,7 +66,7 @@ def populate(stage: Stage) -> None:
     for number in range(20, 32):
         issue(stage, ("barn", "stable", "field")[number % 3], number, f"Paint wall {number}")
         stage.clock.advance(61)
-    wake = stamp(stage.clock.now() + timedelta(minutes=30))
+    wake = format_timestamp(stage.clock.now() + timedelta(minutes=30))
     issue(stage, "field", 40, "Wait for rain", state=TaskState.PARKED, wake_at=wake, attempt=2)
     ask = "Shall the old fence stay where it is, or may it be moved by a hand's breadth?"
     issue(
@@ -76,7 +76,7 @@ def populate(stage: Stage) -> None:
         stage, "field", 4, "Dig a well", state=TaskState.FAILED, reason="The tests failed thrice."
     )
     issue(stage, "stable", 5, "Shoe the mare", state=TaskState.BLOCKED, reason="History changed.")
-    with stage.store.write(*SCOPES) as tx:
+    with stage.store.write(*ADMISSION_SCOPES) as tx:
         for number, status in ((5, PullStatus.AWAITING_FEEDBACK), (8, PullStatus.BLOCKED)):
             row = PullRow("octo/barn", number, 12, roof.id, "agent/12", status, "c0ffee" * 6, 2)
             add_pull(tx, row)
@@ -90,11 +90,11 @@ def end_run(stage: Stage, task: Any, seconds: float, outcome: str) -> None:
     values = {
         "state": "ended",
         "outcome": outcome,
-        "running_at": stamp(now - timedelta(seconds=seconds)),
-        "exited_at": stamp(now),
-        "ended_at": stamp(now),
+        "running_at": format_timestamp(now - timedelta(seconds=seconds)),
+        "exited_at": format_timestamp(now),
+        "ended_at": format_timestamp(now),
     }
-    with stage.store.write(*SCOPES) as tx:
+    with stage.store.write(*ADMISSION_SCOPES) as tx:
         run = admit(tx, NewRun(task.id, task.project, "work", "helper", "command", "p"))
         assert change_run(tx, run.run, fence=run.fence, states=[run.state], values=values)
 
@@ -102,7 +102,7 @@ def end_run(stage: Stage, task: Any, seconds: float, outcome: str) -> None:
 def look(stage: Stage) -> dict[str, Any]:
     """What programs get, with names of runs that are the same each time."""
     with stage.store.read() as tx:
-        seen = snapshot(tx, stage.inquiry(), lambda _run: None).as_json()
+        seen = read_snapshot(tx, stage.inquiry(), lambda _run: None).as_json()
     for at, one in enumerate(seen["at_work"]):
         one["run"] = f"run-{at}"
     return seen
@@ -121,8 +121,8 @@ def seen(full: bool = True) -> dict[str, Any]:
     return copy.deepcopy(_seen(full))
 
 
-def news(full: bool = True, **more: Any) -> News:
-    return News(seen(full), zone=UTC, **more)
+def news(full: bool = True, **more: Any) -> ScreenData:
+    return ScreenData(seen(full), zone=UTC, **more)
 
 
 WORDS = st.text(max_size=60) | st.sampled_from(
@@ -139,7 +139,7 @@ WORDS = st.text(max_size=60) | st.sampled_from(
 
 
 @st.composite
-def wild_news(draw: st.DrawFn) -> News:
+def wild_news(draw: st.DrawFn) -> ScreenData:
     """The farm with any words in it, in any place where other people write."""
     found = seen(draw(st.booleans()))
     _replace(found, draw)
@@ -150,7 +150,7 @@ def wild_news(draw: st.DrawFn) -> News:
     log = tuple(draw(st.lists(WORDS, max_size=4)))
     trouble = draw(st.just("") | WORDS)
     known = found if draw(st.integers(0, 5)) else None
-    return News(known, draw(st.floats(0, 1e7)), trouble, log, draw(st.integers(0, 9)), UTC)
+    return ScreenData(known, draw(st.floats(0, 1e7)), trouble, log, draw(st.integers(0, 9)), UTC)
 
 
 def _replace(value: Any, draw: st.DrawFn) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from textual.pilot import Pilot
 
 from hostler.clock import FakeClock
-from hostler.tui.app import HostlerApp, Means
+from hostler.tui.app import HostlerApp, ScreenDeps
 
 PATIENCE = 20.0
 
@@ -66,7 +66,7 @@ async def until(pilot: Pilot[None], seen: Callable[[], object]) -> None:
 
 def with_screen(
     screen: Any,
-    means: Means,
+    means: ScreenDeps,
     act: Callable[[HostlerApp, Pilot[None]], Awaitable[None]],
     size: tuple[int, int] = (80, 24),
 ) -> HostlerApp:
@@ -83,7 +83,7 @@ def with_screen(
     return asyncio.run(run())
 
 
-def means(seen: Any, **more: Any) -> Means:
+def means(seen: Any, **more: Any) -> ScreenDeps:
     from datetime import UTC
 
-    return Means(Glass(seen), FakeClock(), zone=UTC, **more)
+    return ScreenDeps(Glass(seen), FakeClock(), zone=UTC, **more)

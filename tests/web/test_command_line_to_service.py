@@ -14,28 +14,41 @@ from two_ways import way_to
 from web_house import TOKEN, memory_home
 
 from hostler import __version__
-from hostler.cli import doing
+from hostler.cli import context
 from hostler.clock import SystemClock
 from hostler.config.settings import Settings, Web
 from hostler.errors import HostlerError
-from hostler.service.presence import ONE_TASK, SERVICE, Presence
+from hostler.service.context import ONE_TASK_PURPOSE, SERVICE_PURPOSE, Presence
 from hostler.store.engine.locks import Holder, home_lock
 from hostler.store.operator import ALL, all_pauses
-from hostler.web import notes
-from hostler.web.client import line as lines
-from hostler.web.client.finding import is_of_this_machine, is_to_be_asked, line_to_service
-from hostler.web.client.line import Line, NotAnswered, NotTaken, understood
-from hostler.web.client.ports import RemoteHolds, RemoteQueue
-from hostler.web.keys import FILE_NAME, known_token
-from hostler.web.likeness import likeness
-from hostler.web.notes import Note, known_note, noted
+from hostler.web import discovery
+from hostler.web.auth import AUTH_FILE_NAME, find_token
+from hostler.web.client import connection as lines
+from hostler.web.client.commands import RemotePauses, RemoteQueue
+from hostler.web.client.connection import NotAnswered, NotExecuted, ServiceConnection, parse_answer
+from hostler.web.discovery import (
+    ServiceAddress,
+    build_fingerprint,
+    connect_to_service,
+    is_local_url,
+    is_usable_service,
+    read_live_address,
+    write_address_file,
+)
 
 URL = "http://127.0.0.1:8473"
 HERE = "barn"
 
 
 def working(**more) -> Presence:
-    facts = {"pid": 7, "program": "hostler", "host": HERE, "since": "", "purpose": SERVICE, **more}
+    facts = {
+        "pid": 7,
+        "program": "hostler",
+        "host": HERE,
+        "since": "",
+        "purpose": SERVICE_PURPOSE,
+        **more,
+    }
     return Presence(Holder(**facts))
 
 
@@ -45,18 +58,18 @@ def working(**more) -> Presence:
 @pytest.mark.parametrize(
     ("note", "who", "asked"),
     [
-        (Note(URL, 7, "1"), working(), True),
-        (Note("http://[::1]:80", 7, "1"), working(), True),
-        (Note(URL, 8, "1"), working(), False),
-        (Note(URL, 7, "2"), working(), False),
-        (Note(URL, 7, "1"), working(host="elsewhere"), False),
-        (Note(URL, 7, "1"), working(purpose=ONE_TASK), False),
-        (Note(URL, 7, "1"), Presence(), False),
-        (Note("http://10.0.0.1:80", 7, "1"), working(), False),
+        (ServiceAddress(URL, 7, "1"), working(), True),
+        (ServiceAddress("http://[::1]:80", 7, "1"), working(), True),
+        (ServiceAddress(URL, 8, "1"), working(), False),
+        (ServiceAddress(URL, 7, "2"), working(), False),
+        (ServiceAddress(URL, 7, "1"), working(host="elsewhere"), False),
+        (ServiceAddress(URL, 7, "1"), working(purpose=ONE_TASK_PURPOSE), False),
+        (ServiceAddress(URL, 7, "1"), Presence(), False),
+        (ServiceAddress("http://10.0.0.1:80", 7, "1"), working(), False),
     ],
 )
 def test_only_the_service_of_the_home_here_in_our_version_is_asked(note, who, asked):
-    assert is_to_be_asked(note, who, HERE, "1") is asked
+    assert is_usable_service(note, who, HERE, "1") is asked
 
 
 @given(st.text(max_size=40) | st.from_regex(r"https?://[a-z0-9.@:\[\]/]{0,30}", fullmatch=True))
@@ -66,45 +79,49 @@ def test_only_the_service_of_the_home_here_in_our_version_is_asked(note, who, as
 @example("https://127.0.0.1:80")
 @example("http://127.0.0.1")
 def test_the_token_goes_to_an_address_of_this_machine_alone(url):
-    if is_of_this_machine(url):
+    if is_local_url(url):
         assert url.startswith(("http://127.", "http://[::1]:", "http://[0:"))
         assert "@" not in url
 
 
 def test_a_command_knows_the_note_by_its_name():
-    assert doing.NOTE == notes.FILE_NAME
+    assert context.ADDRESS_FILE == discovery.ADDRESS_FILE_NAME
 
 
 def test_agents_are_told_apart_by_their_environment():
-    assert doing.inside_a_run({"HOSTLER_RUN": "r"}) and doing.inside_a_run({"HOSTLER_TASK": "t"})
-    assert not doing.inside_a_run({"HOSTLER_RUN": "", "HOSTLER_HOME": "/x"})
+    assert context.is_inside_run({"HOSTLER_RUN": "r"}) and context.is_inside_run(
+        {"HOSTLER_TASK": "t"}
+    )
+    assert not context.is_inside_run({"HOSTLER_RUN": "", "HOSTLER_HOME": "/x"})
 
 
 def test_a_token_is_looked_for_and_never_made(tmp_path):
-    assert known_token(Web(), tmp_path, {}) is None and not [*tmp_path.iterdir()]
-    assert known_token(Web(token_env="T"), tmp_path, {}) is None
-    found = known_token(Web(token_env="T"), tmp_path, {"T": TOKEN})
+    assert find_token(Web(), tmp_path, {}) is None and not [*tmp_path.iterdir()]
+    assert find_token(Web(token_env="T"), tmp_path, {}) is None
+    found = find_token(Web(token_env="T"), tmp_path, {"T": TOKEN})
     assert found is not None and found.value == TOKEN
-    own = tmp_path / FILE_NAME
+    own = tmp_path / AUTH_FILE_NAME
     own.write_text(TOKEN)
     own.chmod(0o644)
-    assert known_token(Web(), tmp_path, {}) is None
+    assert find_token(Web(), tmp_path, {}) is None
     own.chmod(0o600)
-    assert known_token(Web(), tmp_path, {}) == known_token(Web(token_file=str(own)), tmp_path, {})
+    assert find_token(Web(), tmp_path, {}) == find_token(Web(token_file=str(own)), tmp_path, {})
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"url": 1}', '{"url": "x", "pid": "y"}'])
 def test_a_note_that_is_none_is_no_note(tmp_path, text):
-    (tmp_path / notes.FILE_NAME).write_text(text)
-    assert known_note(tmp_path) is None
+    (tmp_path / discovery.ADDRESS_FILE_NAME).write_text(text)
+    assert read_live_address(tmp_path) is None
 
 
 def test_a_note_of_a_dead_process_is_no_note(tmp_path):
-    with noted(tmp_path, URL):
-        whole = (tmp_path / notes.FILE_NAME).read_text()
-        assert known_note(tmp_path).version == __version__
-    (tmp_path / notes.FILE_NAME).write_text(json.dumps({**json.loads(whole), "pid": 2**22 + 1}))
-    assert known_note(tmp_path) is None
+    with write_address_file(tmp_path, URL):
+        whole = (tmp_path / discovery.ADDRESS_FILE_NAME).read_text()
+        assert read_live_address(tmp_path).version == __version__
+    (tmp_path / discovery.ADDRESS_FILE_NAME).write_text(
+        json.dumps({**json.loads(whole), "pid": 2**22 + 1})
+    )
+    assert read_live_address(tmp_path) is None
 
 
 # -- what an answer means ----------------------------------------------------------------------
@@ -126,9 +143,9 @@ JSON = st.recursive(
 )
 def test_any_answer_is_facts_or_one_of_three_errors(status, data):
     try:
-        found = understood(status, data, "look")
+        found = parse_answer(status, data, "look")
         assert 200 <= status < 300 and found == json.loads(data)
-    except NotTaken:
+    except NotExecuted:
         fault = json.loads(data)["error"]
         assert status >= 300 or status < 200
         assert fault["kind"] not in (None, "defect") and not isinstance(fault.get("exit_code"), int)
@@ -189,7 +206,7 @@ LIKE = http(200, b'{"likeness": "ours"}')
 @contextmanager
 def odd(*answers: bytes | None):
     server = Odd(*answers)
-    with closing(server), closing(Line(server.url, TOKEN, "bob")) as line:
+    with closing(server), closing(ServiceConnection(server.url, TOKEN, "bob")) as line:
         yield server, line
 
 
@@ -197,7 +214,7 @@ def test_an_answer_that_is_lost_is_told_and_nothing_is_asked_twice():
     with odd(LIKE, None) as (server, line):
         assert line.likeness() == "ours"
         with pytest.raises(NotAnswered, match="connection was lost") as lost:
-            RemoteHolds(line).pause(ALL)
+            RemotePauses(line).pause(ALL)
     assert lost.value.exit_code == 76 and "may have been done" in lost.value.safe
     assert "hostler status" in lost.value.remedy
     assert [one.split(b" ")[1] for one in server.heard] == [b"/api/v1/likeness", b"/api/v1/pause"]
@@ -218,11 +235,11 @@ def test_a_command_has_longer_for_its_answer_than_the_service_to_show_who_it_is(
 
 
 def test_a_service_that_falls_silent_may_have_done_it(monkeypatch):
-    monkeypatch.setattr(lines, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(lines, "ANSWER_TIMEOUT_SECONDS", 0.05)
     with odd(LIKE, b"", None) as (_, line):
         line.likeness()
         with pytest.raises(NotAnswered, match="silent"):
-            RemoteHolds(line).pause(ALL)
+            RemotePauses(line).pause(ALL)
         line.close()
 
 
@@ -241,24 +258,24 @@ def test_an_answer_that_cannot_be_understood_may_mean_anything(answer):
     with odd(LIKE, answer) as (_, line):
         line.likeness()
         with pytest.raises(NotAnswered):
-            RemoteHolds(line).pause(ALL)
+            RemotePauses(line).pause(ALL)
 
 
 def test_a_service_that_hangs_up_before_the_command_was_asked_nothing():
     with odd(http(200, b'{"likeness": "ours"}', Connection="close")) as (server, line):
         assert line.likeness() == "ours"
-        with pytest.raises(NotTaken):
-            RemoteHolds(line).pause(ALL)
+        with pytest.raises(NotExecuted):
+            RemotePauses(line).pause(ALL)
     assert len(server.heard) == 1
 
 
 def test_nobody_there_and_somebody_silent_were_asked_nothing(monkeypatch):
-    monkeypatch.setattr(lines, "LIKENESS_SECONDS", 0.05)
+    monkeypatch.setattr(lines, "FINGERPRINT_TIMEOUT_SECONDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with closing(Line(url, TOKEN, "bob")) as line, pytest.raises(NotTaken):
+        with closing(ServiceConnection(url, TOKEN, "bob")) as line, pytest.raises(NotExecuted):
             line.likeness()
-    with closing(Line(url, TOKEN, "bob")) as line, pytest.raises(NotTaken):
+    with closing(ServiceConnection(url, TOKEN, "bob")) as line, pytest.raises(NotExecuted):
         line.likeness()
 
 
@@ -266,7 +283,7 @@ def test_nobody_there_and_somebody_silent_were_asked_nothing(monkeypatch):
     "answer", [http(401, b"{}"), http(200, b"[]"), http(200, b"\xff"), b"?\r\n\r\n"]
 )
 def test_somebody_else_at_the_address_is_nobody(answer):
-    with odd(answer) as (_, line), suppress(NotTaken):
+    with odd(answer) as (_, line), suppress(NotExecuted):
         assert line.likeness() != "ours"
 
 
@@ -282,12 +299,12 @@ def test_no_proxy_hears_anything(monkeypatch):
 
 
 def test_a_task_that_is_too_large_for_the_line_is_not_sent():
-    from hostler.service.ordering import Wish
+    from hostler.service.tasks.submission import TaskRequest
 
     with odd(LIKE) as (server, line):
         line.likeness()
-        with pytest.raises(NotTaken):
-            RemoteQueue(line).submit(Wish("ü" * 600_000, "bob", "/tmp"), [])
+        with pytest.raises(NotExecuted):
+            RemoteQueue(line).submit(TaskRequest("ü" * 600_000, "bob", "/tmp"), [])
         line.close()
     assert len(server.heard) == 1
 
@@ -299,24 +316,24 @@ def test_a_task_that_is_too_large_for_the_line_is_not_sent():
 def home():
     with memory_home() as found:
         found.mkdir()
-        (found / FILE_NAME).write_text(TOKEN)
-        (found / FILE_NAME).chmod(0o600)
+        (found / AUTH_FILE_NAME).write_text(TOKEN)
+        (found / AUTH_FILE_NAME).chmod(0o600)
         yield found
 
 
 SETTINGS = Settings()
 
 
-def found_line(home, server, settings=SETTINGS, purpose=SERVICE):
-    with home_lock(home, SystemClock(), purpose), noted(home, server.url):
-        line = line_to_service(home, settings, {}, "bob")
+def found_line(home, server, settings=SETTINGS, purpose=SERVICE_PURPOSE):
+    with home_lock(home, SystemClock(), purpose), write_address_file(home, server.url):
+        line = connect_to_service(home, settings, {}, "bob")
     if line is not None:
         line.close()
     return line is not None
 
 
 def like(home) -> bytes:
-    return http(200, json.dumps({"likeness": likeness(home, SETTINGS)}).encode())
+    return http(200, json.dumps({"likeness": build_fingerprint(home, SETTINGS)}).encode())
 
 
 def test_the_service_that_is_like_us_is_found(home):
@@ -332,9 +349,9 @@ def test_one_with_other_settings_is_not(home):
 
 def test_an_api_without_a_service_hears_no_token(home):
     with odd(like(home)) as (server, line):
-        assert not found_line(home, server, purpose=ONE_TASK)
-        with noted(home, server.url):
-            assert line_to_service(home, SETTINGS, {}, "bob") is None
+        assert not found_line(home, server, purpose=ONE_TASK_PURPOSE)
+        with write_address_file(home, server.url):
+            assert connect_to_service(home, SETTINGS, {}, "bob") is None
         assert server.heard == []
         line.likeness()  # lets it end
 
@@ -342,7 +359,9 @@ def test_an_api_without_a_service_hears_no_token(home):
 def test_a_real_api_with_another_token_is_not_used(home):
     with way_to("service") as way:
         assert way.line is not None
-        with closing(Line(way.line.url, "another-token-0123456789", "bob")) as stranger:
+        with closing(
+            ServiceConnection(way.line.url, "another-token-0123456789", "bob")
+        ) as stranger:
             assert stranger.likeness() == ""
         with way.house.store.read() as tx:
             assert all_pauses(tx) == {}

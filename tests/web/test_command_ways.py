@@ -11,18 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from two_ways import BOB, on_the_store, way_to
 
-from hostler.bus import Bus, MessageType
-from hostler.bus.place import Place
-from hostler.config import load_pools
-from hostler.config.pools import FILE_NAME
+from hostler.bus.bus import Bus, BusLocation
+from hostler.bus.message import MessageType
+from hostler.config.pools import POOLS_FILE_NAME, load_pools
 from hostler.errors import HostlerError
-from hostler.flows.submitting import LARGEST_PROMPT
-from hostler.service.admission import SCOPES
-from hostler.service.ordering import Wish
-from hostler.service.posting import Letter
+from hostler.service.running.bus_messages import BusMessageDraft
+from hostler.service.scheduling.admission import ADMISSION_SCOPES
+from hostler.service.tasks.submission import TaskRequest
 from hostler.store.operator import ALL, all_pauses, project_scope
 from hostler.store.tasks import TaskState, change_task, require_task, tasks_in
-from hostler.web.client.line import NotTaken
+from hostler.web.client.connection import NotExecuted
+from hostler.workflows.manual_tasks import MAX_PROMPT_LENGTH
 
 
 @pytest.fixture(params=["store", "service"])
@@ -37,7 +36,7 @@ def row(way, name):
 
 
 def wish(**more):
-    return Wish(**{"prompt": "Tidy up", "author": BOB, "here": "/tmp", **more})
+    return TaskRequest(**{"prompt": "Tidy up", "author": BOB, "here": "/tmp", **more})
 
 
 def test_tasks_are_stopped_resumed_cancelled_and_begun_anew(way):
@@ -105,17 +104,17 @@ def test_a_task_is_submitted(way, tmp_path):
 
 
 def test_something_is_said_on_a_bus(way):
-    begun = Letter("barn", "", MessageType.USER, "Hello", create=True)
+    begun = BusMessageDraft("barn", "", MessageType.USER, "Hello", create=True)
     first = way.buses.post(begun)
     second = way.buses.post(replace(begun, text="And “more”", thread=first["id"], create=False))
-    kept = Bus(Place(way.house.home, "barn").path).tail(9).messages
+    kept = Bus(BusLocation(way.house.home, "barn").path).tail(9).messages
     assert [dict(one.stored()) for one in kept] == [dict(first), dict(second)]
     assert kept[1].thread == first["id"] and kept[1].sender.name == BOB
 
 
 def test_a_pool_is_set_closed_opened_and_reset(way):
     way.pools.set("openai:work", {"max_global_agents": 3, "adaptive": True})
-    caps = load_pools(way.house.home / FILE_NAME)["openai:work"]
+    caps = load_pools(way.house.home / POOLS_FILE_NAME)["openai:work"]
     assert (caps.max_global_agents, caps.adaptive) == (3, True)
     now = way.house.clock.now()
     for_an_hour = way.pools.park("openai:work", timedelta(hours=1), "keys")
@@ -129,7 +128,7 @@ def test_a_pool_is_set_closed_opened_and_reset(way):
 
 # -- errors ------------------------------------------------------------------------------------
 
-BLANK = Letter("barn", "", MessageType.FACT, "x")
+BLANK = BusMessageDraft("barn", "", MessageType.FACT, "x")
 # What the rooms refuse.
 REFUSED = {
     "no such task": lambda way: way.tasks.stop(["nobody"]),
@@ -152,7 +151,7 @@ REFUSED = {
 # What the API itself refuses: whoever asks goes to the database, and hears its words.
 NOT_TAKEN = {
     "long title": lambda way: way.queue.submit(wish(title="x" * 121), []),
-    "large prompt": lambda way: way.queue.submit(wish(prompt="ü" * LARGEST_PROMPT), []),
+    "large prompt": lambda way: way.queue.submit(wish(prompt="ü" * MAX_PROMPT_LENGTH), []),
     "no folder": lambda way: way.queue.submit(wish(here=""), []),
     "long reason": lambda way: way.holds.pause(ALL, "x" * 1001),
     "unknown project": lambda way: way.holds.pause(project_scope("elsewhere")),
@@ -165,7 +164,7 @@ NOT_TAKEN = {
 
 
 def damaged(way):
-    (way.house.home / FILE_NAME).write_text("{")
+    (way.house.home / POOLS_FILE_NAME).write_text("{")
     way.pools.set("p", {"max_global_agents": 1})
 
 
@@ -180,7 +179,7 @@ def as_a_command(act, way):
     """As a command does it: what is not taken there is done here."""
     try:
         return error_of(act, way)
-    except NotTaken:
+    except NotExecuted:
         return error_of(act, on_the_store(way.house))
 
 
@@ -211,7 +210,7 @@ def test_what_the_rooms_refuse_is_one_error_on_both_ways(served, name):
 def test_what_the_api_itself_refuses_was_not_done(served, name):
     there, _ = served
     before = rows(there.house)
-    with pytest.raises(NotTaken):
+    with pytest.raises(NotExecuted):
         NOT_TAKEN[name](there)
     assert rows(there.house) == before
 
@@ -264,7 +263,7 @@ def take_step(way, made, step):
 
 def become(way, name, state):
     """What happens to a task meanwhile."""
-    with way.house.store.write(*SCOPES) as tx:
+    with way.house.store.write(*ADMISSION_SCOPES) as tx:
         found = require_task(tx, name) if not name.startswith("nobody") else None
         if found is not None:
             change_task(tx, found, replace(found, state=state))

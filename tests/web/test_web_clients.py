@@ -10,14 +10,13 @@ from contextlib import asynccontextmanager
 import pytest
 from web_house import BEARER, memory_home, web_house
 
-from hostler.bus import task_bus
-from hostler.bus.message import MessageType, Sender
+from hostler.bus.bus import open_task_bus
+from hostler.bus.message import MessageSender, MessageType
 from hostler.store.tasks import TaskState
-from hostler.web.guard import COOKIE
-from hostler.web.live.following import Live
-from hostler.web.live.sources import task_events
-from hostler.web.live.sse import HEARTBEAT, EventStream
-from hostler.web.refusals import TooMany
+from hostler.web.errors import TooMany
+from hostler.web.live.hub import LiveHub
+from hostler.web.live.streams import HEARTBEAT, EventStream, stream_task_events
+from hostler.web.middleware import SESSION_COOKIE
 
 PATIENCE = 30.0
 
@@ -35,7 +34,7 @@ class Listening:
         cookie: str = "",
         bearer: bool = False,
     ) -> None:
-        known = {"Cookie": f"{COOKIE}={cookie}"} if cookie else BEARER
+        known = {"Cookie": f"{SESSION_COOKIE}={cookie}"} if cookie else BEARER
         known = known | (BEARER if bearer else {})
         headers = {**known, "Host": "localhost"} | ({"Last-Event-ID": last} if last else {})
         self.scope = {
@@ -187,10 +186,10 @@ def test_what_a_run_prints_is_told_until_it_is_over(lively):
 
 def test_messages_are_told_as_they_are_posted(lively):
     task = lively.put()
-    bus = task_bus(lively.home, task.project, task.id).create()
+    bus = open_task_bus(lively.home, task.project, task.id).create()
 
     def post(text):
-        return bus.post(MessageType.USER, text, Sender.person("ann"))
+        return bus.post(MessageType.USER, text, MessageSender.person("ann"))
 
     async def scene():
         first = await in_thread(post, "one")
@@ -207,7 +206,7 @@ def test_messages_are_told_as_they_are_posted(lively):
 
 def test_a_file_that_changes_is_no_news_for_those_who_follow_tasks(lively, tmp_path):
     async def scene():
-        live = Live(lively.store, lively.clock, linger=0.0)
+        live = LiveHub(lively.store, lively.clock, linger=0.0)
         try:
             async with live.listening() as rows, live.listening(tmp_path) as files:
                 files.hush()
@@ -237,14 +236,14 @@ def test_twenty_clients_hear_everything_while_one_never_reads(lively, monkeypatc
             assert [(await one.next("task"))[2]["id"] for _ in made] == made
         async with asyncio.timeout(PATIENCE):
             await stuck.over.wait()
-        assert lively.desk.live.clients == 19
+        assert lively.context.live.clients == 19
         for one in clients:
             one.leave()
         async with asyncio.timeout(PATIENCE):
             await asyncio.gather(*tasks)
 
     asyncio.run(scene())
-    assert lively.desk.live.clients == 0
+    assert lively.context.live.clients == 0
 
 
 def test_a_session_that_is_closed_ends_its_streams_and_no_others(lively):
@@ -275,7 +274,7 @@ def test_a_quiet_stream_of_a_session_that_is_over_ends_with_its_heartbeat(lively
     name = lively.sessions.open()
 
     async def scene():
-        source = task_events(lively.desk.live, "", heartbeat=0.01)
+        source = stream_task_events(lively.context.live, "", heartbeat=0.01)
         stream, sent = EventStream(source, lasts=lambda: lively.sessions.lasts(name)), []
 
         async def send(message):
@@ -293,7 +292,7 @@ def test_a_quiet_stream_of_a_session_that_is_over_ends_with_its_heartbeat(lively
 
 
 def test_without_clients_nobody_watches(lively):
-    assert not lively.desk.live.watching
+    assert not lively.context.live.watching
     run = lively.start(lively.put())
 
     async def scene():
@@ -301,12 +300,12 @@ def test_without_clients_nobody_watches(lively):
             (lively.home / run.folder).mkdir(parents=True)
             (lively.home / run.folder / "stdout").write_text("x\n")
             await client.next("output")
-            assert lively.desk.live.watching and lively.desk.live.clients == 1
+            assert lively.context.live.watching and lively.context.live.clients == 1
 
     asyncio.run(scene())
     ended("live-files")
     ended("live-commits")
-    assert not lively.desk.live.watching and lively.desk.live.clients == 0
+    assert not lively.context.live.watching and lively.context.live.clients == 0
 
 
 def test_who_lingers_keeps_the_epoch():
@@ -324,7 +323,7 @@ def test_who_lingers_keeps_the_epoch():
 
 def test_quiet_streams_have_a_heartbeat(lively):
     async def scene():
-        source = task_events(lively.desk.live, "", heartbeat=0.01)
+        source = stream_task_events(lively.context.live, "", heartbeat=0.01)
         async for part in source:
             if part == HEARTBEAT:
                 break
@@ -334,7 +333,7 @@ def test_quiet_streams_have_a_heartbeat(lively):
 
 
 def test_beyond_so_many_nobody_may_listen(lively):
-    live = Live(lively.store, lively.clock, most=1, linger=0.0)
+    live = LiveHub(lively.store, lively.clock, most=1, linger=0.0)
 
     async def scene():
         async with live.listening():

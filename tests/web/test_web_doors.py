@@ -10,14 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.web import doors, guard, pages
-from hostler.web.doors import Door, Knock, Locks, bare_name, is_ours, judge, same_origin
-from hostler.web.sessions import Session
+from hostler.web import auth, middleware, pages
+from hostler.web.auth import (
+    AuthFailure,
+    AuthPolicy,
+    BrowserSession,
+    RequestCredentials,
+    check_request,
+    is_allowed_host,
+    is_same_origin,
+    parse_host_name,
+)
 
 TOKEN = "the-token-of-this-house"
-LOCKS = Locks(TOKEN)
+LOCKS = AuthPolicy(TOKEN)
 OURS = "127.0.0.1:8473"
-SESSION = Session("the-csrf", 0.0, 0.0)
+SESSION = BrowserSession("the-csrf", 0.0, 0.0)
 PATHS = st.sampled_from(["/api/v1/status", "/api/v1/tasks", "/metrics", "/", "/logout", "/loginx"])
 WORDS = st.text(max_size=30)
 HOSTS = st.sampled_from(["127.0.0.1:8473", "localhost", "[::1]:80", "127.0.0.2", "LOCALHOST:1"])
@@ -28,32 +36,40 @@ METHODS = CHANGING | st.sampled_from(["GET", "HEAD", "OPTIONS"])
 @given(METHODS, PATHS, HOSTS, WORDS, WORDS, WORDS)
 def test_without_token_and_session_nobody_comes_in(method, path, host, origin, bearer, csrf):
     if bearer != TOKEN:
-        assert judge(Knock(method, path, host, origin, bearer, csrf), LOCKS, None) is not None
+        assert (
+            check_request(RequestCredentials(method, path, host, origin, bearer, csrf), LOCKS, None)
+            is not None
+        )
 
 
 @given(METHODS, PATHS, HOSTS)
 def test_a_program_with_the_token_comes_in(method, path, host):
-    assert judge(Knock(method, path, host, bearer=TOKEN), LOCKS, None) is None
+    assert check_request(RequestCredentials(method, path, host, bearer=TOKEN), LOCKS, None) is None
 
 
 @given(CHANGING, PATHS, HOSTS, WORDS)
 def test_a_session_changes_nothing_without_its_csrf(method, path, host, csrf):
-    knock = Knock(method, path, host, csrf=csrf)
-    assert judge(knock, LOCKS, SESSION) is (None if csrf == SESSION.csrf else Door.CSRF)
+    credentials = RequestCredentials(method, path, host, csrf=csrf)
+    assert check_request(credentials, LOCKS, SESSION) is (
+        None if csrf == SESSION.csrf else AuthFailure.CSRF
+    )
 
 
 @given(METHODS, PATHS, HOSTS, WORDS)
 def test_only_the_token_says_whose_name(method, path, host, name):
-    by_session = Knock(method, path, host, csrf=SESSION.csrf, by=name)
-    assert judge(by_session, LOCKS, SESSION) is (Door.NAME if name else None)
-    by_token = Knock(method, path, host, bearer=TOKEN, by=name)
-    assert judge(by_token, LOCKS, SESSION) is None
-    assert judge(Knock(method, path, host, by=name), LOCKS, None) is Door.TOKEN
+    by_session = RequestCredentials(method, path, host, csrf=SESSION.csrf, by=name)
+    assert check_request(by_session, LOCKS, SESSION) is (AuthFailure.NAME if name else None)
+    by_token = RequestCredentials(method, path, host, bearer=TOKEN, by=name)
+    assert check_request(by_token, LOCKS, SESSION) is None
+    assert (
+        check_request(RequestCredentials(method, path, host, by=name), LOCKS, None)
+        is AuthFailure.TOKEN
+    )
 
 
 @given(PATHS, HOSTS)
 def test_a_session_looks_without_it(path, host):
-    assert judge(Knock("GET", path, host), LOCKS, SESSION) is None
+    assert check_request(RequestCredentials("GET", path, host), LOCKS, SESSION) is None
 
 
 @given(
@@ -64,23 +80,23 @@ def test_a_session_looks_without_it(path, host):
 )
 def test_other_pages_neither_change_nor_see_anything(method, path, host, bearer):
     for origin in ("null", "http://evil.example", f"http://{host}.evil.example", "file://"):
-        knock = Knock(method, path, host, origin, bearer, SESSION.csrf)
-        assert judge(knock, LOCKS, SESSION) is Door.ORIGIN
-    own = Knock(method, path, host, f"http://{host}", bearer, SESSION.csrf)
-    assert judge(own, LOCKS, SESSION) is None
+        credentials = RequestCredentials(method, path, host, origin, bearer, SESSION.csrf)
+        assert check_request(credentials, LOCKS, SESSION) is AuthFailure.ORIGIN
+    own = RequestCredentials(method, path, host, f"http://{host}", bearer, SESSION.csrf)
+    assert check_request(own, LOCKS, SESSION) is None
 
 
 @given(WORDS)
 def test_a_wrong_token_is_not_mended_by_a_session(bearer):
-    knock = Knock("GET", "/", OURS, bearer=bearer)
+    credentials = RequestCredentials("GET", "/", OURS, bearer=bearer)
     if bearer not in ("", TOKEN):
-        assert judge(knock, LOCKS, SESSION) is Door.TOKEN
+        assert check_request(credentials, LOCKS, SESSION) is AuthFailure.TOKEN
 
 
 @given(METHODS, st.text(max_size=40))
 def test_only_names_of_this_machine_are_ours(method, host):
-    if judge(Knock(method, "/login", host), LOCKS, None) is None:
-        name = bare_name(host)
+    if check_request(RequestCredentials(method, "/login", host), LOCKS, None) is None:
+        name = parse_host_name(host)
         assert name == "localhost" or name == "::1" or name.startswith(("127.", "0:", "::"))
 
 
@@ -107,13 +123,15 @@ def test_only_names_of_this_machine_are_ours(method, host):
     ],
 )
 def test_hosts(host, near, wide):
-    assert is_ours(host, LOCKS) is near
+    assert is_allowed_host(host, LOCKS) is near
     names = frozenset({"stable.example"})
-    assert is_ours(host, Locks(TOKEN, wide=True, names=names)) is wide
+    assert is_allowed_host(host, AuthPolicy(TOKEN, wide=True, names=names)) is wide
 
 
 def test_names_of_the_settings_count_only_where_others_may_come():
-    assert not is_ours("stable.example", Locks(TOKEN, names=frozenset({"stable.example"})))
+    assert not is_allowed_host(
+        "stable.example", AuthPolicy(TOKEN, names=frozenset({"stable.example"}))
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,13 +148,16 @@ def test_names_of_the_settings_count_only_where_others_may_come():
     ],
 )
 def test_origins(origin, ours):
-    assert same_origin(origin, "localhost:1") is ours
+    assert is_same_origin(origin, "localhost:1") is ours
 
 
 @pytest.mark.parametrize("path", ["/login", "/api/v1/health", "/api/v1/ready", "/static/x.css"])
 def test_what_is_open_to_all_is_open_to_our_names_alone(path):
-    assert judge(Knock("GET", path, OURS), LOCKS, None) is None
-    assert judge(Knock("GET", path, "evil.example"), LOCKS, None) is Door.HOST
+    assert check_request(RequestCredentials("GET", path, OURS), LOCKS, None) is None
+    assert (
+        check_request(RequestCredentials("GET", path, "evil.example"), LOCKS, None)
+        is AuthFailure.HOST
+    )
 
 
 @pytest.fixture
@@ -148,8 +169,8 @@ def compared(monkeypatch):
         found.append((given, wanted))
         return hmac.compare_digest(given, wanted)
 
-    assert doors.secrets.compare_digest is hmac.compare_digest
-    monkeypatch.setattr(doors.secrets, "compare_digest", compare)
+    assert auth.secrets.compare_digest is hmac.compare_digest
+    monkeypatch.setattr(auth.secrets, "compare_digest", compare)
     return found
 
 
@@ -157,12 +178,12 @@ def compared(monkeypatch):
 def test_tokens_are_compared_in_constant_time_and_nowhere_else(compared, given):
     """However near a guess comes, it goes through the one function, whole."""
     pair = (given.encode(), TOKEN.encode())
-    judge(Knock("GET", "/api/v1/status", OURS, bearer=given), LOCKS, None)
+    check_request(RequestCredentials("GET", "/api/v1/status", OURS, bearer=given), LOCKS, None)
     assert compared == ([pair] if given else [])
     compared.clear()
-    judge(Knock("POST", "/api/v1/tasks", OURS, csrf=given), LOCKS, SESSION)
+    check_request(RequestCredentials("POST", "/api/v1/tasks", OURS, csrf=given), LOCKS, SESSION)
     assert compared == [(given.encode(), SESSION.csrf.encode())]
-    for source in (doors, guard, pages):
+    for source in (auth, middleware, pages):
         assert secrets_compared_by_hand(source) == []
 
 

@@ -12,17 +12,27 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.agents.lines import Stream
-from hostler.bus import task_bus
-from hostler.bus.message import MessageType, Sender
+from hostler.agents.agent_files import OutputStream
+from hostler.bus.bus import open_task_bus
+from hostler.bus.message import MessageSender, MessageType
 from hostler.store.tasks import TaskState
-from hostler.telemetry.masking import as_bytes, masked
-from hostler.telemetry.redact import HIDDEN, forget_secret, known_forms, remember_secret
-from hostler.web.hiding import Answer, dumped, hidden
-from hostler.web.live.sources import bus_messages, run_output, task_events
-from hostler.web.live.sse import HEARTBEAT
-from hostler.web.live.telling import told_output
-from hostler.web.outputs import Span, read_shown
+from hostler.telemetry.redaction import (
+    REDACTED,
+    encode_forms,
+    mask_bytes,
+    register_secret,
+    registered_forms,
+    unregister_secret,
+)
+from hostler.web.live.streams import (
+    HEARTBEAT,
+    stream_bus_messages,
+    stream_readable_output,
+    stream_run_output,
+    stream_task_events,
+)
+from hostler.web.redaction import RedactedJSONResponse, dump_redacted, redact_value
+from hostler.web.run_output import ByteRange, read_masked
 
 SECRET = 'aa"b-pass\\word-of-é-house'
 PLAIN = SECRET.encode()
@@ -31,12 +41,12 @@ PLAIN = SECRET.encode()
 @contextmanager
 def known(*secrets: str):
     for one in secrets:
-        remember_secret(one)
+        register_secret(one)
     try:
         yield
     finally:
         for one in secrets:
-            forget_secret(one)
+            unregister_secret(one)
 
 
 def parts(path: Path, cuts: list[int], size: int, *, over: bool) -> bytes:
@@ -44,7 +54,7 @@ def parts(path: Path, cuts: list[int], size: int, *, over: bool) -> bytes:
     told, at = b"", 0
     for end in (*sorted(cuts), size):
         if end > at:
-            told += read_shown(path, Span(at, end), over=over)
+            told += read_masked(path, ByteRange(at, end), over=over)
             at = len(told)
     return told
 
@@ -58,7 +68,7 @@ def test_parts_of_an_output_are_the_whole_without_secrets(pieces, cuts):
     with known(SECRET), tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "stdout"
         path.write_bytes(data)
-        whole = masked(data, as_bytes(known_forms()))
+        whole = mask_bytes(data, encode_forms(registered_forms()))
         assert PLAIN not in whole
         assert parts(path, [min(one, len(data)) for one in cuts], len(data), over=True) == whole
 
@@ -68,13 +78,13 @@ def test_an_output_that_grows_never_shows_the_beginning_of_one(pieces, cuts):
     data = b"".join(pieces)
     with known(SECRET), tempfile.TemporaryDirectory() as folder:
         path, told = Path(folder) / "stdout", b""
-        whole = masked(data, as_bytes(known_forms()))
+        whole = mask_bytes(data, encode_forms(registered_forms()))
         for size in sorted(cuts):
             path.write_bytes(data[:size])
-            told += read_shown(path, Span(len(told), len(told) + 999), over=False)
+            told += read_masked(path, ByteRange(len(told), len(told) + 999), over=False)
             assert whole.startswith(told)
         path.write_bytes(data)
-        told += read_shown(path, Span(len(told), len(told) + 999), over=True)
+        told += read_masked(path, ByteRange(len(told), len(told) + 999), over=True)
         assert told == whole
 
 
@@ -92,8 +102,8 @@ def test_no_route_tells_a_secret(house, client):
     folder = house.home / run.folder
     folder.mkdir(parents=True)
     (folder / "stdout").write_bytes(b"it is " + PLAIN + b" ok\n")
-    bus = task_bus(house.home, task.project, task.id).create()
-    bus.post(MessageType.INFO, f"the word is {SECRET}", Sender.person("ann"))
+    bus = open_task_bus(house.home, task.project, task.id).create()
+    bus.post(MessageType.INFO, f"the word is {SECRET}", MessageSender.person("ann"))
     paths = ["status", "tasks", "blocked", "config", f"tasks/{task.id}", f"tasks/{other.id}/why"]
     paths += [f"tasks/{task.id}/bus", f"runs/{run.run}", "tasks/nobody"]
     with known(SECRET):
@@ -101,7 +111,7 @@ def test_no_route_tells_a_secret(house, client):
             answer = client.get(f"/api/v1/{path}")
             assert SECRET not in words(answer.json()), path
         titles = [one["title"] for one in client.get("/api/v1/tasks").json()["tasks"]]
-        assert titles == [f"use {HIDDEN}"] * 2
+        assert titles == [f"use {REDACTED}"] * 2
         refused = client.post("/api/v1/tasks", json={"prompt": "x", "cwd": f"/{SECRET}"})
         assert refused.status_code == 422 and SECRET not in words(refused.json())
         for asked in ({}, {"Range": "bytes=8-"}, {"Range": "bytes=0-12"}):
@@ -117,9 +127,9 @@ def test_no_stream_tells_a_secret(house):
     folder.mkdir(parents=True)
     line = json.dumps({"type": "text", "text": f"it is {SECRET}", "delta": False})
     (folder / "stdout").write_text(line + "\n")
-    bus = task_bus(house.home, task.project, task.id).create()
-    bus.post(MessageType.INFO, f"the word is {SECRET}", Sender.person("ann"))
-    live = house.desk.live
+    bus = open_task_bus(house.home, task.project, task.id).create()
+    bus.post(MessageType.INFO, f"the word is {SECRET}", MessageSender.person("ann"))
+    live = house.context.live
 
     async def first(source, name) -> dict:
         async for part in source:
@@ -129,23 +139,26 @@ def test_no_stream_tells_a_secret(house):
         raise AssertionError("it has ended")
 
     async def tasks() -> dict:
-        source = task_events(live, "")
+        source = stream_task_events(live, "")
         assert b"event: ready" in await anext(source)
         await asyncio.to_thread(house.put, title=f"and {SECRET}")
         return await first(source, "task")
 
     async def scene() -> list[dict]:
         return [
-            await first(run_output(live, house.store, house.home, run, Stream.STDOUT, 0), "output"),
-            await first(told_output(live, house.store, house.home, run, 0), "output"),
-            await first(bus_messages(live, bus.path, ""), "message"),
+            await first(
+                stream_run_output(live, house.store, house.home, run, OutputStream.STDOUT, 0),
+                "output",
+            ),
+            await first(stream_readable_output(live, house.store, house.home, run, 0), "output"),
+            await first(stream_bus_messages(live, bus.path, ""), "message"),
             await tasks(),
         ]
 
     with known(SECRET):
         for told in asyncio.run(scene()):
             assert "pass" not in words(told), told
-            assert HIDDEN in words(told) or "****" in words(told)
+            assert REDACTED in words(told) or "****" in words(told)
 
 
 def test_a_key_that_comes_line_by_line_is_told_in_no_words(house):
@@ -156,7 +169,10 @@ def test_a_key_that_comes_line_by_line_is_told_in_no_words(house):
     lines += ["-----END PRIVATE KEY-----\n", "and goes on\n"]
 
     async def scene() -> str:
-        told, source = "", told_output(house.desk.live, house.store, house.home, run, 0, 0.01)
+        told, source = (
+            "",
+            stream_readable_output(house.context.live, house.store, house.home, run, 0, 0.01),
+        )
         with (folder / "stdout").open("w", buffering=1) as file:
             for line in lines:
                 file.write(line)
@@ -173,14 +189,17 @@ def test_a_key_that_comes_line_by_line_is_told_in_no_words(house):
 
 def test_a_key_at_the_beginning_of_a_line_is_hidden_in_answers_and_events():
     text = "below\nsk-" + "a1" * 15
-    assert "a1a1" not in dumped({"text": text})
-    assert b"a1a1" not in Answer({"text": text}).body
+    assert "a1a1" not in dump_redacted({"text": text})
+    assert b"a1a1" not in RedactedJSONResponse({"text": text}).body
 
 
 def test_what_is_hidden_leaves_json_whole():
     """Shapes that begin in one text and end in another hide nothing, and break nothing."""
     told = {"a": "-----BEGIN RSA PRIVATE KEY-----", "b": ["http://x", {"c:d": "y@z"}], "n": 7}
     told["e"] = "-----END RSA PRIVATE KEY-----"
-    assert json.loads(Answer(told).body) == told and json.loads(dumped(told)) == told
+    assert (
+        json.loads(RedactedJSONResponse(told).body) == told
+        and json.loads(dump_redacted(told)) == told
+    )
     with known(SECRET):
-        assert hidden({SECRET: (SECRET, 1, None)}) == {HIDDEN: [HIDDEN, 1, None]}
+        assert redact_value({SECRET: (SECRET, 1, None)}) == {REDACTED: [REDACTED, 1, None]}

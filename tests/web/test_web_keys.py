@@ -12,22 +12,28 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from example_counts import examples
 from hostler.clock import FakeClock
 from hostler.config.settings import Web
-from hostler.telemetry.redact import redact
-from hostler.web.keys import FILE_NAME, NoToken, token_for
-from hostler.web.sessions import IDLE_SECONDS, LONGEST_SECONDS, Sessions
+from hostler.telemetry.redaction import redact
+from hostler.web.auth import (
+    AUTH_FILE_NAME,
+    MAX_SESSION_SECONDS,
+    SESSION_IDLE_SECONDS,
+    NoToken,
+    SessionStore,
+    read_or_create_token,
+)
 
 
 def test_a_token_is_made_once_and_for_its_owner_alone(tmp_path):
     home = tmp_path / "home"
-    first = token_for(Web(), home, {}, wide=False)
+    first = read_or_create_token(Web(), home, {}, wide=False)
     assert len(first.value) >= 40
-    assert stat.S_IMODE((home / FILE_NAME).stat().st_mode) == 0o600
-    assert token_for(Web(), home, {}, wide=False) == first
-    assert [path.name for path in home.iterdir()] == [FILE_NAME]
+    assert stat.S_IMODE((home / AUTH_FILE_NAME).stat().st_mode) == 0o600
+    assert read_or_create_token(Web(), home, {}, wide=False) == first
+    assert [path.name for path in home.iterdir()] == [AUTH_FILE_NAME]
 
 
 def test_a_token_is_in_no_line_that_we_write(tmp_path):
-    made = token_for(Web(), tmp_path, {}, wide=False)
+    made = read_or_create_token(Web(), tmp_path, {}, wide=False)
     assert made.value not in redact(f"GET /x?token={made.value}") and made.value not in repr(made)
 
 
@@ -35,16 +41,18 @@ def test_the_settings_name_another_one(tmp_path):
     file = tmp_path / "token"
     file.write_text("a-token-from-a-file\n")
     file.chmod(0o600)
-    found = token_for(Web(token_file=str(file)), tmp_path, {}, wide=True)
+    found = read_or_create_token(Web(token_file=str(file)), tmp_path, {}, wide=True)
     assert found.value == "a-token-from-a-file"
-    found = token_for(Web(token_env="T"), tmp_path, {"T": "a-token-from-outside"}, wide=True)
+    found = read_or_create_token(
+        Web(token_env="T"), tmp_path, {"T": "a-token-from-outside"}, wide=True
+    )
     assert (found.value, found.where) == ("a-token-from-outside", "$T")
 
 
 def test_for_other_machines_one_has_to_be_named(tmp_path):
     with pytest.raises(NoToken, match="of your own"):
-        token_for(Web(), tmp_path, {}, wide=True)
-    assert not (tmp_path / FILE_NAME).exists()
+        read_or_create_token(Web(), tmp_path, {}, wide=True)
+    assert not (tmp_path / AUTH_FILE_NAME).exists()
 
 
 def bad_file(tmp_path, how):
@@ -79,26 +87,26 @@ def bad_file(tmp_path, how):
 )
 def test_files_that_are_refused_and_why(tmp_path, how, words):
     with pytest.raises(NoToken, match=words) as refused:
-        token_for(Web(token_file=str(bad_file(tmp_path, how))), tmp_path, {}, wide=False)
+        read_or_create_token(Web(token_file=str(bad_file(tmp_path, how))), tmp_path, {}, wide=False)
     assert refused.value.remedy and "Nothing was started" in refused.value.safe
 
 
 def test_an_empty_variable_is_no_token(tmp_path):
     with pytest.raises(NoToken, match="is empty"):
-        token_for(Web(token_env="T"), tmp_path, {}, wide=False)
+        read_or_create_token(Web(token_env="T"), tmp_path, {}, wide=False)
 
 
 def test_a_session_ends_when_it_is_not_used_or_old_or_closed():
     clock = FakeClock()
-    sessions = Sessions(clock)
+    sessions = SessionStore(clock)
     idle, closed = sessions.open(), sessions.open()
     sessions.close(closed)
     assert sessions.find(closed) is None and sessions.find(idle) is not None
-    clock.advance(IDLE_SECONDS + 1)
+    clock.advance(SESSION_IDLE_SECONDS + 1)
     assert sessions.find(idle) is None
     used = sessions.open()
-    for _ in range(int(LONGEST_SECONDS / IDLE_SECONDS)):
-        clock.advance(IDLE_SECONDS)
+    for _ in range(int(MAX_SESSION_SECONDS / SESSION_IDLE_SECONDS)):
+        clock.advance(SESSION_IDLE_SECONDS)
         assert sessions.find(used) is not None
     clock.advance(1)
     assert sessions.find(used) is None
@@ -106,7 +114,7 @@ def test_a_session_ends_when_it_is_not_used_or_old_or_closed():
 
 def test_the_one_unused_for_longest_makes_room():
     clock = FakeClock()
-    sessions = Sessions(clock, most=2)
+    sessions = SessionStore(clock, most=2)
     first, second = sessions.open(), sessions.open()
     clock.advance(1)
     assert sessions.find(first) is not None
@@ -117,7 +125,7 @@ def test_the_one_unused_for_longest_makes_room():
 
 @given(st.text(max_size=60))
 def test_nobody_guesses_a_session(name):
-    sessions = Sessions(FakeClock())
+    sessions = SessionStore(FakeClock())
     made = sessions.open()
     assert (sessions.find(name) is not None) == (name == made)
 
@@ -130,7 +138,7 @@ class SessionsMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.clock = FakeClock()
-        self.sessions = Sessions(self.clock, self.MOST)
+        self.sessions = SessionStore(self.clock, self.MOST)
         self.model: dict[str, tuple[float, float]] = {}
         self.gone: list[str] = []
 
@@ -168,11 +176,14 @@ class SessionsMachine(RuleBasedStateMachine):
 
     @rule(share=st.sampled_from([0.1, 0.4, 0.9, 1.1]))
     def waits(self, share):
-        self.clock.advance(IDLE_SECONDS * share)
+        self.clock.advance(SESSION_IDLE_SECONDS * share)
 
     def forget(self):
         for name, (opened, used) in list(self.model.items()):
-            if self.now() - used > IDLE_SECONDS or self.now() - opened > LONGEST_SECONDS:
+            if (
+                self.now() - used > SESSION_IDLE_SECONDS
+                or self.now() - opened > MAX_SESSION_SECONDS
+            ):
                 self.gone.append(name)
                 del self.model[name]
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import replace
+from datetime import UTC, datetime
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from intake_yard import database
 from web_house import memory_home
 from why_stage import Stage
 
 from example_counts import examples
-from hostler.bus import Bus, MessageType, Sender
+from hostler.bus.bus import Bus
+from hostler.bus.message import MessageSender, MessageType
 from hostler.clock import FakeClock
-from hostler.service.admission import SCOPES
-from hostler.service.portrait import brief
+from hostler.service.scheduling.admission import ADMISSION_SCOPES
+from hostler.service.tasks.details import brief_json
 from hostler.store.tasks import (
     Marks,
     TaskState,
@@ -26,9 +28,8 @@ from hostler.store.tasks import (
     require_task,
     task_page,
 )
-from hostler.web.live.journal import Place, TaskJournal, changed_between
-from hostler.web.live.sources import messages_after, next_shown
-from hostler.web.live.sse import event
+from hostler.web.live.hub import EventPosition, TaskEventLog, find_changed_tasks
+from hostler.web.live.streams import format_event, read_messages_after, read_next_output
 
 STATES = [TaskState.QUEUED, TaskState.RUNNING, TaskState.DONE, TaskState.FAILED, TaskState.BLOCKED]
 
@@ -46,11 +47,11 @@ class Reader:
 
     def read_list(self) -> None:
         with self.stage.store.read() as tx:
-            self.known = {task.id: brief(task) for task in task_page(tx, 1000)}
+            self.known = {task.id: brief_json(task) for task in task_page(tx, 1000)}
 
     def read(self, most: int) -> None:
         """Some events, as after coming back with the id of the last one."""
-        place = Place.parse(str(self.place))
+        place = EventPosition.parse(str(self.place))
         found = self.journal.after(place, most)
         if found is None:
             self.resets += 1
@@ -59,7 +60,7 @@ class Reader:
             return
         for one in found:
             self.numbers.append(one.number)
-            self.place = Place(place.epoch, one.number)
+            self.place = EventPosition(place.epoch, one.number)
             self.known[one.told["id"]] = one.told
 
 
@@ -85,7 +86,7 @@ def step(stage, journal, readers, made, how):
         readers[how[1]].read(how[2])
     elif made:
         name = made[how[1] % len(made)]
-        with stage.store.write(*SCOPES) as tx:
+        with stage.store.write(*ADMISSION_SCOPES) as tx:
             task = require_task(tx, name)
             if how[0] == "gate":
                 note_gate(tx, name, how[2])
@@ -98,19 +99,28 @@ def step(stage, journal, readers, made, how):
 
 @settings(max_examples=examples(15, 100), deadline=None, suppress_health_check=list(HealthCheck))
 @given(STEPS, st.sampled_from([3, 1000]))
+@example(
+    [
+        ("change", 0, TaskState.DONE),
+        ("look",),
+        ("change", 0, TaskState.QUEUED),
+        ("change", 0, TaskState.DONE),
+    ],
+    3,
+)
 def test_whoever_follows_knows_every_task_as_it_is(steps, kept):
     clock = FakeClock()
     with database(clock) as store:
         stage = Stage(store, clock)
         made = [stage.put().id]
-        journal = TaskJournal(store, kept)
+        journal = TaskEventLog(store, kept)
         journal.begin()
         readers = [Reader(stage, journal), Reader(stage, journal)]
         for how in steps:
             step(stage, journal, readers, made, how)
         journal.look()
         with store.read() as tx:
-            present = {task.id: brief(task) for task in task_page(tx, 1000)}
+            present = {task.id: brief_json(task) for task in task_page(tx, 1000)}
         for reader in readers:
             while reader.place != journal.end_place():
                 reader.read(2)
@@ -121,17 +131,48 @@ def test_whoever_follows_knows_every_task_as_it_is(steps, kept):
                 assert reader.numbers == list(range(1, journal.end_place().number + 1))
 
 
+def test_a_finished_task_that_has_not_changed_is_told_once(tmp_path):
+    clock = FakeClock()
+    with database(clock) as store:
+        stage = Stage(store, clock)
+        task = stage.put()
+        journal = TaskEventLog(store)
+        journal.begin()
+        with store.write(*ADMISSION_SCOPES) as tx:
+            change_task(tx, task, replace(task, state=TaskState.DONE))
+        for _ in range(4):
+            journal.look()
+            clock.advance(40)
+        assert journal.end_place().number == 1
+
+
+def test_changes_after_the_clock_was_set_back_are_told(tmp_path):
+    clock = FakeClock()
+    with database(clock) as store:
+        stage = Stage(store, clock)
+        task = stage.put(state=TaskState.DONE)
+        clock.advance(7200)
+        journal = TaskEventLog(store)
+        journal.begin()
+        clock.jump(-5 * 3600)
+        with store.write(*ADMISSION_SCOPES) as tx:
+            change_task(tx, task, replace(task, state=TaskState.QUEUED))
+            change_task(tx, require_task(tx, task.id), replace(task, reason="again"))
+        journal.look()
+        assert journal.end_place().number == 1
+
+
 def test_a_task_that_was_deleted_is_told(tmp_path):
     clock = FakeClock()
     with database(clock) as store:
         stage = Stage(store, clock)
         task = stage.put()
-        journal = TaskJournal(store)
+        journal = TaskEventLog(store)
         journal.begin()
-        with store.write(*SCOPES) as tx:
+        with store.write(*ADMISSION_SCOPES) as tx:
             tx.constant("DELETE FROM tasks")
         journal.look()
-        start = Place(journal.end_place().epoch, 0)
+        start = EventPosition(journal.end_place().epoch, 0)
         (told,) = journal.after(start, 9)
         assert told.told == {"id": task.id, "deleted": True}
 
@@ -139,7 +180,7 @@ def test_a_task_that_was_deleted_is_told(tmp_path):
 def test_after_nobody_looked_an_old_place_is_worth_nothing():
     clock = FakeClock()
     with database(clock) as store:
-        journal = TaskJournal(store)
+        journal = TaskEventLog(store)
         journal.begin()
         place = journal.end_place()
         assert journal.after(place, 9) == []
@@ -147,21 +188,21 @@ def test_after_nobody_looked_an_old_place_is_worth_nothing():
         assert journal.after(place, 9) is None
         journal.begin()
         assert journal.after(place, 9) is None
-        assert journal.after(Place(journal.end_place().epoch, 7), 9) is None
+        assert journal.after(EventPosition(journal.end_place().epoch, 7), 9) is None
 
 
 def test_readers_do_not_wait_for_a_look_that_takes_long(monkeypatch):
     clock, held, begun = FakeClock(), threading.Event(), threading.Event()
     with database(clock) as store:
-        journal = TaskJournal(store)
+        journal = TaskEventLog(store)
         journal.begin()
 
-        def slow(tx, behind):
+        def slow(tx, *given):
             begun.set()
             assert held.wait(30)
-            return marks_of(tx, behind)
+            return marks_of(tx, *given)
 
-        monkeypatch.setattr("hostler.web.live.journal.marks_of", slow)
+        monkeypatch.setattr("hostler.web.live.hub.marks_of", slow)
         looking = threading.Thread(target=journal.look)
         looking.start()
         assert begun.wait(30)
@@ -174,26 +215,31 @@ def test_readers_do_not_wait_for_a_look_that_takes_long(monkeypatch):
         looking.join()
 
 
-MARKS = st.dictionaries(st.sampled_from("abcde"), st.tuples(st.sampled_from("xyz")))
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+MARKS = st.dictionaries(
+    st.sampled_from("abcde"), st.tuples(st.sampled_from(["queued", "running", "done"]))
+)
 
 
 @given(MARKS, MARKS)
 def test_what_changed_is_what_differs(before, after):
-    names = changed_between(Marks(before, 0), Marks(after, 0))
-    assert set(names) == {
+    names = find_changed_tasks(Marks(before, 0, NOW), Marks(after, 0, NOW))
+    unchanged = {name for name, mark in before.items() if mark == ("done",)} - after.keys()
+    differing = {
         name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
     }
+    assert set(names) == differing - unchanged
 
 
 @given(st.text(max_size=30))
 def test_any_text_is_a_place_or_none(text):
-    place = Place.parse(text)
-    assert place is None or Place.parse(str(place)) == place
+    place = EventPosition.parse(text)
+    assert place is None or EventPosition.parse(str(place)) == place
 
 
 @given(st.text(max_size=40))
 def test_an_event_is_one_line_of_data_whatever_it_tells(text):
-    lines = event("task", {"text": text}, "x-1").decode("ascii").split("\n")
+    lines = format_event("task", {"text": text}, "x-1").decode("ascii").split("\n")
     assert lines[:2] == ["id: x-1", "event: task"] and lines[3:] == ["", ""]
     assert json.loads(lines[2].removeprefix("data: "))["text"] == text
 
@@ -211,12 +257,12 @@ def test_an_output_is_told_whole_however_often_one_comes_back(parts, data):
             for part in parts:
                 file.write(part)
                 for _ in range(data.draw(st.integers(0, 2))):
-                    over, text = next_shown(store, run, path, offset)
+                    over, text = read_next_output(store, run, path, offset)
                     assert not over
                     told, offset = told + text, offset + len(text)
-        with store.write(*SCOPES) as tx:
+        with store.write(*ADMISSION_SCOPES) as tx:
             tx.constant("UPDATE runs SET state = 'exited'")
-        while (found := next_shown(store, run, path, offset))[1]:
+        while (found := read_next_output(store, run, path, offset))[1]:
             told, offset = told + found[1], offset + len(found[1])
         assert found == (True, b"") and told == b"".join(parts)
 
@@ -231,10 +277,10 @@ def test_a_bus_is_told_whole_however_often_one_comes_back(bursts, data):
         for burst in bursts:
             for _ in range(burst):
                 clock.advance(1)
-                said.append(bus.post(MessageType.USER, "x", Sender.person("ann")).id)
-            found = messages_after(bus.path, after)
+                said.append(bus.post(MessageType.USER, "x", MessageSender.person("ann")).id)
+            found = read_messages_after(bus.path, after)
             kept = found[: data.draw(st.integers(0, len(found)))]
             heard += [one.id for one in kept]
             after = heard[-1] if heard else ""
-        heard += [one.id for one in messages_after(bus.path, after)]
+        heard += [one.id for one in read_messages_after(bus.path, after)]
         assert heard == said

@@ -7,28 +7,27 @@ from urllib.parse import quote
 import pytest
 from web_house import BEARER, Client
 
-from hostler.bus import Bus
-from hostler.bus.place import Place
+from hostler.bus.bus import Bus, BusLocation
 from hostler.store.operator import all_pauses
 from hostler.store.tasks import TaskState, require_task
 from hostler.telemetry import names
 from hostler.telemetry.metrics import metrics
-from hostler.web.guard import BY, COOKIE
-from hostler.web.likeness import likeness
+from hostler.web.discovery import build_fingerprint
+from hostler.web.middleware import CALLER_HEADER, SESSION_COOKIE
 
 API = "/api/v1"
 
 
 def asking(house, name: str) -> Client:
     """Somebody with the token who says a name."""
-    return house.client(**BEARER, **{BY: quote(name)})
+    return house.client(**BEARER, **{CALLER_HEADER: quote(name)})
 
 
 def browser(house, **more: str) -> Client:
     """Somebody with a session."""
     opened = house.sessions.open()
     found = house.sessions.find(opened)
-    return house.client(Cookie=f"{COOKIE}={opened}", **{"X-CSRF-Token": found.csrf}, **more)
+    return house.client(Cookie=f"{SESSION_COOKIE}={opened}", **{"X-CSRF-Token": found.csrf}, **more)
 
 
 def task_now(house, task):
@@ -49,7 +48,7 @@ def test_whoever_has_the_token_says_whose_name_it_is(house, name):
 
 def test_a_session_acts_for_whoever_holds_the_token_and_says_no_other_name(house):
     task = house.put()
-    refused = browser(house, **{BY: "bob"}).post(f"{API}/pause")
+    refused = browser(house, **{CALLER_HEADER: "bob"}).post(f"{API}/pause")
     assert (refused.status_code, refused.json()["error"]["kind"]) == (403, "no_name")
     with house.store.read() as tx:
         assert all_pauses(tx) == {}
@@ -66,7 +65,7 @@ def test_names_that_nobody_has_change_nothing(house, name):
 
 
 def test_where_everybody_may_come_no_name_counts(house):
-    nobody = house.client(**{BY: quote("x" * 101)})
+    nobody = house.client(**{CALLER_HEADER: quote("x" * 101)})
     assert nobody.get(f"{API}/health").status_code == 200
     assert nobody.get(f"{API}/ready").status_code == 503
 
@@ -98,7 +97,7 @@ def test_a_message_goes_to_the_bus_of_a_folder(house, client):
     assert (missing.status_code, missing.json()["error"]["kind"]) == (404, "bus_missing")
     made = asking(house, "bob").post(f"{API}/bus", json={**said, "create": True})
     assert made.status_code == 201 and made.json()["body"] == "Hello"
-    place = Place(house.home, "barn", "by-nobody")
+    place = BusLocation(house.home, "barn", "by-nobody")
     (kept,) = Bus(place.path).tail(9)
     assert (kept.body, kept.sender.name) == ("Hello", "bob")
     for wrong in ({"project": ".."}, {"text": " "}, {"thread": "x"}, {"project": "a.lock"}):
@@ -115,15 +114,15 @@ def test_a_pool_is_closed_until_a_moment(house, client):
 
 def test_a_likeness_is_of_version_home_and_settings(house, client, tmp_path):
     own = client.get(f"{API}/likeness").json()["likeness"]
-    assert own == likeness(house.home, house.now_set)
+    assert own == build_fingerprint(house.home, house.now_set)
     link = tmp_path / "link"
     link.symlink_to(house.home)
-    assert likeness(link, house.now_set) == own
+    assert build_fingerprint(link, house.now_set) == own
     web = house.now_set.web.model_copy(update={"port": 9})
     others = [
-        likeness(tmp_path, house.now_set),
-        likeness(house.home, house.now_set, "9.9.9"),
-        likeness(house.home, house.now_set.model_copy(update={"web": web})),
+        build_fingerprint(tmp_path, house.now_set),
+        build_fingerprint(house.home, house.now_set, "9.9.9"),
+        build_fingerprint(house.home, house.now_set.model_copy(update={"web": web})),
     ]
     assert len({own, *others}) == 4
 

@@ -6,40 +6,48 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.web.outputs import LARGEST, read_span, size_of, span_of, whole_text
-from hostler.web.refusals import BadRange
+from hostler.web.errors import BadRange
+from hostler.web.run_output import (
+    MAX_OUTPUT_BYTES,
+    get_size,
+    parse_range,
+    read_range,
+    trim_partial_character,
+)
 
-SIZES = st.integers(0, 3 * LARGEST)
+SIZES = st.integers(0, 3 * MAX_OUTPUT_BYTES)
 
 
-@given(SIZES, st.integers(0, 4 * LARGEST), st.integers(1, LARGEST))
+@given(SIZES, st.integers(0, 4 * MAX_OUTPUT_BYTES), st.integers(1, MAX_OUTPUT_BYTES))
 def test_a_span_is_inside_the_file_and_as_long_as_allowed(size, offset, limit):
-    span = span_of(size, "", offset, limit)
+    span = parse_range(size, "", offset, limit)
     assert 0 <= span.start <= span.end <= size and span.end - span.start <= limit
     assert span.start == min(offset, size)
 
 
-@given(SIZES, st.integers(0, 4 * LARGEST), st.integers(0, 4 * LARGEST))
+@given(SIZES, st.integers(0, 4 * MAX_OUTPUT_BYTES), st.integers(0, 4 * MAX_OUTPUT_BYTES))
 def test_a_range_means_what_http_says(size, first, last):
     if first > last or first >= size:
         with pytest.raises(BadRange):
-            span_of(size, f"bytes={first}-{last}", 0, 1)
+            parse_range(size, f"bytes={first}-{last}", 0, 1)
         return
-    span = span_of(size, f"bytes={first}-{last}", 0, 1)
+    span = parse_range(size, f"bytes={first}-{last}", 0, 1)
     assert span.start == first
-    assert span.end == min(last + 1, size, first + LARGEST)
+    assert span.end == min(last + 1, size, first + MAX_OUTPUT_BYTES)
 
 
-@given(st.integers(1, 3 * LARGEST), st.integers(1, 4 * LARGEST))
+@given(st.integers(1, 3 * MAX_OUTPUT_BYTES), st.integers(1, 4 * MAX_OUTPUT_BYTES))
 def test_the_end_of_a_file_by_range(size, count):
-    span = span_of(size, f"bytes=-{count}", 0, 1)
-    assert span.start == max(size - count, 0) and span.end == min(size, span.start + LARGEST)
+    span = parse_range(size, f"bytes=-{count}", 0, 1)
+    assert span.start == max(size - count, 0) and span.end == min(
+        size, span.start + MAX_OUTPUT_BYTES
+    )
 
 
 @given(st.text(max_size=20))
 def test_whatever_stands_in_a_range_is_understood_or_refused(text):
     try:
-        span = span_of(100, text or "-", 0, 1)
+        span = parse_range(100, text or "-", 0, 1)
     except BadRange as refused:
         assert refused.what
     else:
@@ -51,12 +59,12 @@ def test_text_that_arrives_in_pieces_is_whole_again(text, data):
     raw, told, offset = text.encode("utf-8"), "", 0
     while offset < len(raw):
         end = data.draw(st.integers(offset + 1, len(raw)))
-        part = whole_text(raw[offset:end], over=end == len(raw))
+        part = trim_partial_character(raw[offset:end], over=end == len(raw))
         told += part.decode("utf-8")
         offset += len(part)
         if not part:
             end = min(end + 4, len(raw))
-            part = whole_text(raw[offset:end], over=end == len(raw))
+            part = trim_partial_character(raw[offset:end], over=end == len(raw))
             told += part.decode("utf-8")
             offset += len(part)
     assert told == text
@@ -64,7 +72,7 @@ def test_text_that_arrives_in_pieces_is_whole_again(text, data):
 
 @given(st.binary(max_size=50), st.booleans())
 def test_of_any_bytes_no_more_than_one_character_is_held_back(data, over):
-    part = whole_text(data, over=over)
+    part = trim_partial_character(data, over=over)
     assert data.startswith(part) and len(data) - len(part) <= 3
     assert not over or part == data
 
@@ -73,5 +81,5 @@ def test_what_is_no_file_has_no_output(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("/etc/hostname")
     for name in ("folder", "link", "missing"):
-        assert size_of(tmp_path / name) == 0
-        assert read_span(tmp_path / name, span_of(10, "", 0, 10)) == b""
+        assert get_size(tmp_path / name) == 0
+        assert read_range(tmp_path / name, parse_range(10, "", 0, 10)) == b""

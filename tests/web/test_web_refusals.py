@@ -9,10 +9,10 @@ from web_house import BASE, BEARER, TOKEN, Client
 
 from hostler.errors import HostlerError, StoreBusy, StoreConflict
 from hostler.store.operator import all_pauses
-from hostler.web.doors import Locks
-from hostler.web.guard import COOKIE, LARGEST_BODY, Guard
-from hostler.web.pages import local
-from hostler.web.refusals import STATUSES, kind_of, status_of
+from hostler.web.auth import AuthPolicy
+from hostler.web.errors import STATUS_BY_ERROR, get_error_kind, get_status
+from hostler.web.middleware import MAX_BODY_BYTES, SESSION_COOKIE, AuthMiddleware
+from hostler.web.pages import safe_redirect_path
 
 API = "/api/v1"
 
@@ -107,10 +107,10 @@ def test_what_was_sent_is_not_said_back(client):
 
 
 def test_huge_bodies_are_refused_by_what_they_say_and_by_what_they_are(client):
-    fault(client.post(f"{API}/tasks", content=b"x" * (LARGEST_BODY + 1)), 413, "too_large")
+    fault(client.post(f"{API}/tasks", content=b"x" * (MAX_BODY_BYTES + 1)), 413, "too_large")
 
     async def endless():
-        for _ in range(LARGEST_BODY // 65_536 + 2):
+        for _ in range(MAX_BODY_BYTES // 65_536 + 2):
             yield b"x" * 65_536
 
     fault(client.post(f"{API}/tasks", content=endless()), 413, "too_large")
@@ -120,7 +120,7 @@ def test_huge_bodies_are_refused_by_what_they_say_and_by_what_they_are(client):
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(house):
-    guard = Guard(house.app, Locks(TOKEN), house.sessions, body_seconds=0.01)
+    guard = AuthMiddleware(house.app, AuthPolicy(TOKEN), house.sessions, body_seconds=0.01)
 
     async def never():
         await asyncio.Event().wait()
@@ -154,7 +154,7 @@ def test_a_defect_of_ours_is_one_answer_and_one_line_of_the_log(house, client, m
     def broken(_self):
         raise ZeroDivisionError("secret insides")
 
-    monkeypatch.setattr("hostler.service.snapshot.Lookout.look", broken)
+    monkeypatch.setattr("hostler.service.snapshot.snapshot.SnapshotReader.look", broken)
     answer = client.get(f"{API}/status")
     fault(answer, 500, "defect")
     assert "insides" not in answer.text
@@ -169,12 +169,12 @@ def test_a_defect_of_ours_is_one_answer_and_one_line_of_the_log(house, client, m
     ],
 )
 def test_errors_have_their_status(error, status, kind):
-    assert (status_of(error), kind_of(error)) == (status, kind)
+    assert (get_status(error), get_error_kind(error)) == (status, kind)
 
 
 def test_no_row_of_the_table_hides_a_later_one():
-    for place, (kind, _) in enumerate(STATUSES):
-        assert not any(issubclass(kind, earlier) for earlier, _ in STATUSES[:place])
+    for place, (kind, _) in enumerate(STATUS_BY_ERROR):
+        assert not any(issubclass(kind, earlier) for earlier, _ in STATUS_BY_ERROR[:place])
 
 
 # -- sessions of browsers ----------------------------------------------------------------------
@@ -223,7 +223,13 @@ def test_a_wrong_token_opens_nothing(house):
 
 
 def test_sessions_that_nobody_opened(house):
-    for cookie in (f"{COOKIE}=x", f"{COOKIE}=", "; ; =", '"', f"{COOKIE}={'x' * 5000}"):
+    for cookie in (
+        f"{SESSION_COOKIE}=x",
+        f"{SESSION_COOKIE}=",
+        "; ; =",
+        '"',
+        f"{SESSION_COOKIE}={'x' * 5000}",
+    ):
         fault(house.client(Cookie=cookie).get(f"{API}/status"), 401, "not_known")
 
 
@@ -261,7 +267,9 @@ def test_people_are_shown_to_the_login(house):
 def test_the_login_leads_nowhere_else(house, then):
     page = house.client(X="y").get("/login", params={"next": then})
     assert "evil" not in page.text and "<script>" not in page.text
-    assert local(then) in ("/", then) and not local(then).startswith(("//", "/\\", "http", "java"))
+    assert safe_redirect_path(then) in ("/", then) and not safe_redirect_path(then).startswith(
+        ("//", "/\\", "http", "java")
+    )
 
 
 def test_every_answer_has_the_headers_of_safety(house, client):
@@ -270,7 +278,7 @@ def test_every_answer_has_the_headers_of_safety(house, client):
         client.get(f"{API}/nothing"),
         house.client(X="y").get(f"{API}/status"),
         house.client(X="y").get("/login"),
-        client.post(f"{API}/tasks", content=b"x" * (LARGEST_BODY + 1)),
+        client.post(f"{API}/tasks", content=b"x" * (MAX_BODY_BYTES + 1)),
     ]
     for answer in answers:
         policy = answer.headers["content-security-policy"]

@@ -8,10 +8,10 @@ from datetime import timedelta
 
 import pytest
 
-from hostler.bus import task_bus
-from hostler.config import load_pools
-from hostler.model import stamp
-from hostler.service.admission import SCOPES
+from hostler.bus.bus import open_task_bus
+from hostler.config.pools import load_pools
+from hostler.model import format_timestamp
+from hostler.service.scheduling.admission import ADMISSION_SCOPES
 from hostler.store.governor import PoolSample, Signal, Source, add_samples, add_signals
 from hostler.store.operator import all_pauses
 from hostler.store.pull_requests import PullRow, PullStatus, add_pull
@@ -40,14 +40,14 @@ def test_the_house_answers(client):
 
 
 def test_ready_where_a_service_takes_tasks(house, client, monkeypatch):
-    monkeypatch.setattr("hostler.web.routes.house.presence", lambda _home: house.presence)
+    monkeypatch.setattr("hostler.web.routes.system.read_presence", lambda _home: house.presence)
     assert ok(client.get(f"{API}/ready")) == {"status": "ready"}
 
 
 def test_status_is_the_snapshot(house, client):
     task = house.put()
     seen = ok(client.get(f"{API}/status"))
-    assert seen == json.loads(json.dumps(house.desk.lookout.look().as_json())) | {
+    assert seen == json.loads(json.dumps(house.context.lookout.look().as_json())) | {
         "governor": seen["governor"]
     }
     assert [one["task"] for one in seen["queue"]] == [task.id]
@@ -56,7 +56,7 @@ def test_status_is_the_snapshot(house, client):
 def test_projects_repositories_pulls_and_blocked_work(house, client):
     house.start(house.put("barn"))
     asks = house.put("garden", state=TaskState.NEEDS_INPUT, question="Which?")
-    with house.store.write(*SCOPES) as tx:
+    with house.store.write(*ADMISSION_SCOPES) as tx:
         pull = PullRow("octo/barn", 7, 3, asks.id, "b", PullStatus.BLOCKED)
         add_pull(tx, pull)
     projects = {one["project"]: one for one in ok(client.get(f"{API}/projects"))["projects"]}
@@ -201,7 +201,7 @@ def test_a_run_is_stopped_with_its_task_and_only_while_it_is_there(house, client
     assert state_of(house, task) is TaskState.STOPPED
     with house.store.read() as tx:
         assert "no" in find_run(tx, run.run).stop_why
-    with house.store.write(*SCOPES) as tx:
+    with house.store.write(*ADMISSION_SCOPES) as tx:
         tx.constant("UPDATE runs SET state = 'ended'")
     assert client.post(f"{API}/runs/{run.run}/stop").status_code == 409
 
@@ -220,7 +220,7 @@ def test_buses_are_read_and_spoken_on(house, client):
     assert [one["body"] for one in after] == ["Why?"]
     typed = ok(client.get(path, params={"type": "USER"}))["messages"]
     assert [one["body"] for one in typed] == ["Use the left one."]
-    assert len(task_bus(house.home, task.project, task.id).tail(9)) == 2
+    assert len(open_task_bus(house.home, task.project, task.id).tail(9)) == 2
     assert ok(client.get(f"{API}/projects/barn/bus")) == {"messages": [], "skipped": 0}
     ok(client.post(f"{API}/projects/barn/bus", json={"text": "To all."}), 201)
     assert client.get(f"{API}/projects/nobody/bus").status_code == 404
@@ -230,7 +230,7 @@ def test_buses_are_read_and_spoken_on(house, client):
 
 def test_what_was_noted_of_pools_is_told_with_the_limits_that_were_met(house, client):
     def noted(hours, active):
-        at = stamp(house.clock.now() - timedelta(hours=hours))
+        at = format_timestamp(house.clock.now() - timedelta(hours=hours))
         return PoolSample("p", at, 9, 9, active, "closed", False)
 
     with house.store.write() as tx:

@@ -9,7 +9,7 @@ from hypothesis.errors import Unsatisfiable
 from web_house import BASE, BEARER, memory_home, web_house
 from why_stage import SERVED
 
-from hostler.bus import task_bus
+from hostler.bus.bus import open_task_bus
 from hostler.clock import FakeClock
 from hostler.store.tasks import TaskState
 
@@ -34,10 +34,10 @@ def bounded(examples: int, **more):
 @pytest.fixture
 def furnished(monkeypatch):
     """A home with something to find, and a service that takes tasks."""
-    monkeypatch.setattr("hostler.web.routes.house.presence", lambda _home: SERVED)
+    monkeypatch.setattr("hostler.web.routes.system.read_presence", lambda _home: SERVED)
     with memory_home() as home, web_house(home, FakeClock()) as house:
         task = house.put("stable", state=TaskState.NEEDS_INPUT, question="Which?")
-        task_bus(home, task.project, task.id).create()
+        open_task_bus(home, task.project, task.id).create()
         run = house.start(house.put("barn"))
         folder = home / run.folder
         folder.mkdir(parents=True)

@@ -15,18 +15,28 @@ from intake_yard import migrated
 from task_program import Home
 from web_house import memory_home
 
-from hostler.bus import Bus, MessageType, Sender
+from hostler.bus.bus import Bus
+from hostler.bus.message import MessageSender, MessageType
 from hostler.clock import SystemClock
 from hostler.config.settings import Settings, Web
 from hostler.errors import HostlerError
 from hostler.store import open_store
-from hostler.telemetry.logs import Logging
-from hostler.web.beside import Address, Ground, address_for, web_beside
-from hostler.web.keys import NoToken
-from hostler.web.live.sse import EventStream
-from hostler.web.notes import FILE_NAME as NOTE
-from hostler.web.notes import known_url
-from hostler.web.serving import Protocol, is_loopback, listen, most_connections, url_of
+from hostler.telemetry.logs import LogDestinations
+from hostler.web.auth import NoToken
+from hostler.web.discovery import ADDRESS_FILE_NAME as NOTE
+from hostler.web.discovery import read_live_url
+from hostler.web.live.streams import EventStream
+from hostler.web.server import (
+    ApiDeps,
+    LimitedHttpProtocol,
+    ListenAddress,
+    build_local_url,
+    choose_address,
+    connection_limit,
+    is_loopback,
+    open_listener,
+    serve_api,
+)
 
 
 @pytest.fixture
@@ -35,9 +45,9 @@ def ground():
         home.mkdir()
         (home / "hostler.db").write_bytes(migrated())
         store = open_store(home)
-        logging = Logging(SystemClock(), home / "logs")
+        logging = LogDestinations(SystemClock(), home / "logs")
         settings = Settings(web=Web(port=0))
-        yield Ground(home, store, SystemClock(), lambda: settings, "ann", logging.log, {})
+        yield ApiDeps(home, store, SystemClock(), lambda: settings, "ann", logging.log, {})
         logging.close()
         store.close()
 
@@ -47,17 +57,17 @@ def ask(served, path="/api/v1/status", token=None):
     return httpx.get(f"{served.url}{path}", headers=bearer)
 
 
-HERE = Address("127.0.0.1", 0)
+HERE = ListenAddress("127.0.0.1", 0)
 
 
 def test_it_answers_for_the_length_of_a_block(ground):
-    with web_beside(ground, HERE) as served:
+    with serve_api(ground, HERE) as served:
         assert ask(served).status_code == 200
         assert ask(served, token="wrong").status_code == 401
-        assert known_url(ground.home) == served.url
+        assert read_live_url(ground.home) == served.url
         assert served.token.where in served.sentence() and served.url in served.sentence()
         assert served.token.value not in served.sentence()
-    assert known_url(ground.home) == "" and not (ground.home / NOTE).exists()
+    assert read_live_url(ground.home) == "" and not (ground.home / NOTE).exists()
     with pytest.raises(httpx.ConnectError):
         ask(served)
     logged = "".join(path.read_text() for path in (ground.home / "logs").iterdir())
@@ -65,11 +75,11 @@ def test_it_answers_for_the_length_of_a_block(ground):
 
 
 def test_two_at_one_address_are_refused_before_anything_starts(ground):
-    with web_beside(ground, HERE) as served:
-        taken = Address("127.0.0.1", int(served.url.rpartition(":")[2]))
+    with serve_api(ground, HERE) as served:
+        taken = ListenAddress("127.0.0.1", int(served.url.rpartition(":")[2]))
         with (
             pytest.raises(HostlerError, match="cannot listen") as refused,
-            web_beside(ground, taken),
+            serve_api(ground, taken),
         ):
             pass
         assert "--web-listen" in refused.value.remedy and ask(served).status_code == 200
@@ -77,17 +87,17 @@ def test_two_at_one_address_are_refused_before_anything_starts(ground):
 
 def test_wider_than_this_machine_needs_leave_and_a_token(ground):
     with pytest.raises(HostlerError, match="Other machines") as refused:
-        address_for(Web(), "0.0.0.0:8473")
+        choose_address(Web(), "0.0.0.0:8473")
     assert "allow_remote" in refused.value.remedy
-    wide = address_for(Web(allow_remote=True), "0.0.0.0:0")
-    with pytest.raises(NoToken), web_beside(ground, wide):
+    wide = choose_address(Web(allow_remote=True), "0.0.0.0:0")
+    with pytest.raises(NoToken), serve_api(ground, wide):
         pass
     settings = Settings(web=Web(allow_remote=True, token_env="T"))
     environment = {"T": "a-token-of-their-own"}
-    remote = Ground(
+    remote = ApiDeps(
         ground.home, ground.store, ground.clock, lambda: settings, "ann", ground.log, environment
     )
-    with web_beside(remote, wide) as served:
+    with serve_api(remote, wide) as served:
         assert "Other machines" in served.sentence() and served.wide
         assert ask(served).status_code == 200
 
@@ -95,7 +105,7 @@ def test_wider_than_this_machine_needs_leave_and_a_token(ground):
 def test_a_proxy_before_this_machine_may_have_a_name(ground):
     settings = Settings(web=Web(port=0, allow_remote=True, hosts=["barn.example"]))
     named = replace(ground, settings=lambda: settings)
-    with web_beside(named, HERE) as served:
+    with serve_api(named, HERE) as served:
         bearer = {"Authorization": f"Bearer {served.token.value}", "Host": "barn.example"}
         assert httpx.get(f"{served.url}/api/v1/status", headers=bearer).status_code == 200
         stranger = {**bearer, "Host": "evil.example"}
@@ -103,9 +113,9 @@ def test_a_proxy_before_this_machine_may_have_a_name(ground):
 
 
 def test_silent_connections_are_bounded_and_do_not_last(ground, monkeypatch):
-    monkeypatch.setattr("hostler.web.serving.MOST_CONNECTIONS", 8)
-    monkeypatch.setattr("hostler.web.serving.HEAD_SECONDS", 0.2)
-    with web_beside(ground, HERE) as served:
+    monkeypatch.setattr("hostler.web.server.MAX_CONNECTIONS", 8)
+    monkeypatch.setattr("hostler.web.server.HEAD_TIMEOUT_SECONDS", 0.2)
+    with serve_api(ground, HERE) as served:
         port = int(served.url.rpartition(":")[2])
         with ExitStack() as stack:
             silent = [
@@ -121,8 +131,8 @@ def test_silent_connections_are_bounded_and_do_not_last(ground, monkeypatch):
 
 
 def test_a_head_that_comes_in_drops_does_not_last(ground, monkeypatch):
-    monkeypatch.setattr("hostler.web.serving.HEAD_SECONDS", 0.2)
-    with web_beside(ground, HERE) as served:
+    monkeypatch.setattr("hostler.web.server.HEAD_TIMEOUT_SECONDS", 0.2)
+    with serve_api(ground, HERE) as served:
         port = int(served.url.rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port)) as slow:
             slow.settimeout(30)
@@ -136,7 +146,7 @@ def test_a_head_that_comes_in_drops_does_not_last(ground, monkeypatch):
     [b"nonsense\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\nno header\r\n\r\n"],
 )
 def test_what_is_no_http_is_refused_in_the_one_shape(ground, said):
-    with web_beside(ground, HERE) as served:
+    with serve_api(ground, HERE) as served:
         port = int(served.url.rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port)) as line:
             line.settimeout(30)
@@ -149,19 +159,19 @@ def test_what_is_no_http_is_refused_in_the_one_shape(ground, said):
 def test_most_descriptors_are_left_to_the_service(monkeypatch):
     for soft, most in ((256, 64), (100_000, 256), (2, 1), (-1, 256)):
         monkeypatch.setattr("resource.getrlimit", lambda _, soft=soft: (soft, soft))
-        assert most_connections() == most
+        assert connection_limit() == most
 
 
 @pytest.mark.parametrize("text", ["8473", "x:y", "localhost:99999", ":-1", "a:b:"])
 def test_addresses_that_are_none(text):
     with pytest.raises(HostlerError, match="no address"):
-        address_for(Web(), text)
+        choose_address(Web(), text)
 
 
 def test_addresses():
-    assert address_for(Web(), "[::1]:5") == Address("::1", 5)
-    assert address_for(Web(), ":5") == Address("127.0.0.1", 5)
-    assert address_for(Web(port=9), "") == Address("127.0.0.1", 9)
+    assert choose_address(Web(), "[::1]:5") == ListenAddress("::1", 5)
+    assert choose_address(Web(), ":5") == ListenAddress("127.0.0.1", 5)
+    assert choose_address(Web(port=9), "") == ListenAddress("127.0.0.1", 9)
     assert [is_loopback(host) for host in ("localhost", "::1", "0.0.0.0", "x.example")] == [
         True,
         True,
@@ -169,13 +179,13 @@ def test_addresses():
         False,
     ]
     with pytest.raises(HostlerError, match="cannot listen"):
-        listen("no-such-host.invalid", 0)
-    with listen("127.0.0.1", 0) as at:
-        assert url_of(at).startswith("http://127.0.0.1:")
+        open_listener("no-such-host.invalid", 0)
+    with open_listener("127.0.0.1", 0) as at:
+        assert build_local_url(at).startswith("http://127.0.0.1:")
 
 
 def test_an_endless_head_is_cut_off(ground):
-    with web_beside(ground, HERE) as served:
+    with serve_api(ground, HERE) as served:
         with socket.create_connection(("127.0.0.1", int(served.url.rpartition(":")[2]))) as line:
             line.settimeout(30)
             line.sendall(b"GET / HTTP/1.1\r\nx: ")
@@ -200,13 +210,13 @@ def hasty(monkeypatch):
 @pytest.fixture
 def hung_up(monkeypatch):
     """Rings when a connection is over on our side, whatever was not sent yet."""
-    gone, lost = threading.Event(), Protocol.connection_lost
+    gone, lost = threading.Event(), LimitedHttpProtocol.connection_lost
 
     def over(self, exc):
         lost(self, exc)
         gone.set()
 
-    monkeypatch.setattr(Protocol, "connection_lost", over)
+    monkeypatch.setattr(LimitedHttpProtocol, "connection_lost", over)
     return gone
 
 
@@ -214,8 +224,8 @@ def test_one_who_never_reads_is_cut_off_and_delays_nobody(ground, hasty, hung_up
     # More than the kernel keeps for one who does not read.
     bus = Bus(ground.home / "projects" / "barn" / "bus.jsonl").create()
     for _ in range(200):
-        bus.post(MessageType.USER, "x" * 50_000, Sender.person("ann"))
-    with web_beside(ground, HERE) as served, socket.socket() as never:
+        bus.post(MessageType.USER, "x" * 50_000, MessageSender.person("ann"))
+    with serve_api(ground, HERE) as served, socket.socket() as never:
         never.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         port = int(served.url.rpartition(":")[2])
         never.connect(("127.0.0.1", port))

@@ -7,8 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hostler.agents.lines import Stream
-from hostler.web.live.telling import Teller
+from hostler.agents.agent_files import OutputStream
+from hostler.web.live.streams import OutputFormatter
 
 KIND = "scripted"
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=20)
@@ -22,12 +22,15 @@ LINES = st.lists(EVENTS.map(json.dumps) | st.text('{}"ab ', max_size=10), max_si
 
 def told(data: bytes, cuts: list[int], back: set[int]) -> str:
     """All that is told of data that comes in parts; after some of them somebody comes back."""
-    teller, position, said = Teller(KIND, Stream.STDOUT, 0), 0, ""
+    teller, position, said = OutputFormatter(KIND, OutputStream.STDOUT, 0), 0, ""
     for number, cut in enumerate(sorted({min(one, len(data)) for one in cuts} | {len(data)})):
         said += teller.tell(data[position:cut])
         position = cut
         if number in back:
-            teller, position = Teller(KIND, Stream.STDOUT, teller.offset), teller.offset
+            teller, position = (
+                OutputFormatter(KIND, OutputStream.STDOUT, teller.offset),
+                teller.offset,
+            )
     said += teller.tell(data[position:])
     return said + teller.rest()
 
@@ -47,7 +50,7 @@ def test_events_are_told_in_words():
 
 def test_a_line_longer_than_a_part_is_told_when_it_is_whole():
     line = json.dumps({"type": "text", "text": "x" * 200_000, "delta": False}).encode() + b"\n"
-    teller = Teller(KIND, Stream.STDOUT, 0)
+    teller = OutputFormatter(KIND, OutputStream.STDOUT, 0)
     assert teller.tell(line[:65_536]) == "" and teller.offset == 0
     assert teller.tell(line[65_536:]) == "x" * 200_000 + "\n"
     assert teller.offset == len(line)

@@ -8,17 +8,30 @@ from typing import Any
 
 from web_house import TOKEN, WebHouse, memory_home, web_house
 
-from hostler.bus import Sender, Terms
+from hostler.bus.message import MessageSender
+from hostler.bus.writer import BusOptions
 from hostler.clock import FakeClock
-from hostler.service.directing import Director
-from hostler.service.doing import Buses, Holds, Pools, Queue, Tasks
-from hostler.service.pool_caps import StoredPools
-from hostler.service.posting import Postbox
-from hostler.service.presence import presence
-from hostler.service.submission import Context, HandQueue
-from hostler.web.client.line import Line
-from hostler.web.client.ports import RemoteBuses, RemoteHolds, RemotePools, RemoteQueue, RemoteTasks
-from hostler.web.serving import listen, serving, url_of
+from hostler.service.context import read_presence
+from hostler.service.pool_admin import LocalPoolControl
+from hostler.service.running.bus_messages import BusPoster
+from hostler.service.tasks.control import (
+    BusControl,
+    PauseControl,
+    PoolControl,
+    TaskControl,
+    TaskController,
+    TaskQueue,
+)
+from hostler.service.tasks.submission import LocalTaskQueue, SubmissionContext
+from hostler.web.client.commands import (
+    RemoteBuses,
+    RemotePauses,
+    RemotePools,
+    RemoteQueue,
+    RemoteTasks,
+)
+from hostler.web.client.connection import ServiceConnection
+from hostler.web.server import build_local_url, open_listener, run_server
 
 BOB = "bob"
 
@@ -28,30 +41,34 @@ class Way:
     """A home, and one way to it."""
 
     house: WebHouse
-    tasks: Tasks
-    holds: Holds
-    queue: Queue
-    buses: Buses
-    pools: Pools
-    line: Line | None = None
+    tasks: TaskControl
+    holds: PauseControl
+    queue: TaskQueue
+    buses: BusControl
+    pools: PoolControl
+    line: ServiceConnection | None = None
 
 
 def on_the_store(house: WebHouse) -> Way:
     """What a command does itself."""
     settings = house.now_set
-    director = Director(house.home, house.store, house.clock, 1.0, BOB)
-    queue = HandQueue(house.store, Context(house.home, settings, presence=presence(house.home)))
-    box = Postbox(house.home, house.clock, Terms.of(settings.tasks), Sender.person(BOB))
-    pools = StoredPools(house.home, settings, house.store)
+    director = TaskController(house.home, house.store, house.clock, 1.0, BOB)
+    queue = LocalTaskQueue(
+        house.store, SubmissionContext(house.home, settings, presence=read_presence(house.home))
+    )
+    box = BusPoster(
+        house.home, house.clock, BusOptions.of(settings.tasks), MessageSender.person(BOB)
+    )
+    pools = LocalPoolControl(house.home, settings, house.store)
     return Way(house, director, director, queue, box, pools)
 
 
-def over_a_line(house: WebHouse, line: Line) -> Way:
+def over_a_line(house: WebHouse, line: ServiceConnection) -> Way:
     """What a command asks of a service."""
     return Way(
         house,
         RemoteTasks(line),
-        RemoteHolds(line),
+        RemotePauses(line),
         RemoteQueue(line),
         RemoteBuses(line),
         RemotePools(line),
@@ -68,8 +85,8 @@ def way_to(kind: str, **more: Any):
         if kind == "store":
             yield on_the_store(house)
             return
-        at = listen("127.0.0.1", 0)
-        stack.enter_context(serving(house.app, at))
-        line = stack.enter_context(closing(Line(url_of(at), TOKEN, BOB)))
+        at = open_listener("127.0.0.1", 0)
+        stack.enter_context(run_server(house.app, at))
+        line = stack.enter_context(closing(ServiceConnection(build_local_url(at), TOKEN, BOB)))
         assert line.likeness()
         yield over_a_line(house, line)

@@ -15,14 +15,13 @@ from intake_yard import migrated
 from why_stage import Stage
 
 from hostler.clock import SystemClock
-from hostler.service.admission import SCOPES
+from hostler.service.scheduling.admission import ADMISSION_SCOPES
 from hostler.store import open_store
 from hostler.store.tasks import change_task
-from hostler.web.app import behind, make_api
-from hostler.web.desk import Desk
-from hostler.web.doors import Locks
-from hostler.web.live.following import Live
-from hostler.web.sessions import Sessions
+from hostler.web.app import add_authentication, build_api
+from hostler.web.auth import AuthPolicy, SessionStore
+from hostler.web.context import WebContext
+from hostler.web.live.hub import LiveHub
 
 TOKEN = "a-token-of-the-tests-0123456789"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -32,7 +31,7 @@ BASE = "http://127.0.0.1:8473"
 @cache
 def _api():
     """The routes, made once: that takes longer than most tests."""
-    return make_api()
+    return build_api()
 
 
 class Client:
@@ -68,23 +67,23 @@ class WebHouse(Stage):
         super().__init__(store, clock)
         self.home = home
         self.now_set = self.settings()
-        self.desk = Desk(
+        self.context = WebContext(
             home,
             store,
             clock,
             lambda: self.now_set,
             "ann",
-            live=Live(store, clock, **live),
+            live=LiveHub(store, clock, **live),
         )
-        self.sessions = Sessions(clock)
-        self.app = behind(_api(), self.desk, Locks(TOKEN), self.sessions)
+        self.sessions = SessionStore(clock)
+        self.app = add_authentication(_api(), self.context, AuthPolicy(TOKEN), self.sessions)
 
     def client(self, **headers: str) -> Client:
         """Somebody who asks, by default with the token."""
         return Client(self.app, headers or BEARER)
 
     def change(self, task, **values):
-        with self.store.write(*SCOPES) as tx:
+        with self.store.write(*ADMISSION_SCOPES) as tx:
             return change_task(tx, task, replace(task, **values))
 
 
@@ -98,7 +97,7 @@ def web_house(home: Path, clock=None, **live: Any):
     try:
         yield house
     finally:
-        house.desk.live.close()
+        house.context.live.close()
         store.close()
 
 

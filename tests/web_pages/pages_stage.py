@@ -20,8 +20,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from pages_data import Json, empty_house
 
-from hostler.web.dashboard import INDEX, files
-from hostler.web.guard import POLICY
+from hostler.web.middleware import CONTENT_SECURITY_POLICY
+from hostler.web.pages import INDEX_FILE, read_static_files
 
 API = "/api/v1/"
 TESTS = Path(__file__).parent / "js"
@@ -212,7 +212,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif scene.token and "session=open" not in self.headers.get("Cookie", ""):
             self._refuse_or_lead(path)
         elif path == "/":
-            self._file(INDEX)
+            self._file(INDEX_FILE)
         elif path.startswith(API):
             self._api(path.removeprefix(API))
         else:
@@ -235,7 +235,7 @@ class _Handler(BaseHTTPRequestHandler):
     # -- pages ----------------------------------------------------------------------------------
 
     def _file(self, name: str, more: dict[str, str] | None = None) -> None:
-        found = files().get(name)
+        found = read_static_files().get(name)
         if found is None:
             self._error(404, "There is nothing at this address.")
         else:
@@ -428,7 +428,7 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {
             "Content-Type": kind,
             "Content-Length": str(len(body)),
-            "Content-Security-Policy": POLICY,
+            "Content-Security-Policy": CONTENT_SECURITY_POLICY,
         }
         for name, value in {**headers, **(more or {})}.items():
             self.send_header(name, value)

@@ -13,7 +13,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from task_program import Home
 
-from hostler.bus import Bus, MessageType, Sender
+from hostler.bus.bus import Bus
+from hostler.bus.message import MessageSender, MessageType
 
 LISTENERS = 19
 PATIENCE = 120.0
@@ -68,7 +69,7 @@ def fill_bus(home: Path) -> None:
     """More than kernels keep for one who does not read."""
     bus = Bus(home / "projects" / "yard" / "bus.jsonl").create()
     for _ in range(200):
-        bus.post(MessageType.USER, "x" * 50_000, Sender.person("ann"))
+        bus.post(MessageType.USER, "x" * 50_000, MessageSender.person("ann"))
 
 
 def never_reading(url: str, token: str) -> socket.socket:

@@ -9,7 +9,7 @@ from pages_data import NOW, about, agent, brief, full_house, message, queued, ru
 from pages_stage import Stage
 from playwright.sync_api import Page, Request, expect
 
-from hostler.web.dashboard import FOLDER, files
+from hostler.web.pages import STATIC_FOLDER, read_static_files
 
 EVIL = (
     "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>'\"`&amp;"
@@ -101,7 +101,7 @@ def require_words(page: Page) -> None:
     assert page.evaluate("document.title === 'taken'") is False
 
 
-TEXTS = sorted(FOLDER.rglob("*.*"))
+TEXTS = sorted(STATIC_FOLDER.rglob("*.*"))
 
 
 def test_no_file_can_put_markup_in_or_reach_elsewhere() -> None:
@@ -118,5 +118,5 @@ def test_no_file_can_put_markup_in_or_reach_elsewhere() -> None:
 
 def test_nothing_is_inline() -> None:
     for name in ("index.html", "login.html"):
-        text = files()[name].body.decode()
+        text = read_static_files()[name].body.decode()
         assert re.findall(r"<script(?![^>]*\bsrc=)|<style|\son\w+=", text) == []

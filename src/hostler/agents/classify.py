@@ -1,4 +1,4 @@
-"""The verdict on a recorded stream, as `hostler agents classify` explains it."""
+"""Judge a finished run from its files, or a recorded stream for `hostler agents classify`."""
 
 from __future__ import annotations
 
@@ -8,21 +8,25 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hostler.agents.clocktime import dated
+from hostler.agents.adapters.base import AgentKind
+from hostler.agents.adapters.provider_errors import resolve_clock_time
+from hostler.agents.adapters.registry import find_kind
+from hostler.agents.agent_files import CHUNK_BYTES, LineSplitter, OutputLine, OutputStream
+from hostler.agents.assignment import DONE_FILE, RESULT_FILE
 from hostler.agents.errors import RecordingUnreadable
-from hostler.agents.lines import CHUNK, Line, Splitter, Stream
-from hostler.agents.outcomes import meaning
-from hostler.agents.port import AgentKind
-from hostler.agents.tally import Tally, tally
-from hostler.agents.verdict import End, EndedBy, Verdict, judge
+from hostler.agents.events import StreamTally, tally_events
+from hostler.agents.outcomes import outcome_meaning
+from hostler.agents.result import read_done, read_result
+from hostler.agents.verdict import EndedBy, ProcessExit, RunEnd, RunVerdict, judge_run
+from hostler.config.settings import Agent
 
 
 @dataclass(frozen=True, slots=True)
-class Classified:
+class Classification:
     """A verdict, and all that the stream told on the way to it."""
 
-    verdict: Verdict
-    tally: Tally
+    verdict: RunVerdict
+    tally: StreamTally
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
@@ -31,7 +35,7 @@ class Classified:
             "outcome": verdict.outcome.value,
             "decided_by": verdict.decided_by.value,
             "why": verdict.why,
-            "next": meaning(verdict.outcome).next.value,
+            "next": outcome_meaning(verdict.outcome).next.value,
             "resets_at": (limit.resets_at or None) if limit else None,
             "retry_after_seconds": (limit.retry_after_seconds or None) if limit else None,
             "session": tally.session or None,
@@ -44,32 +48,36 @@ class Classified:
         }
 
 
-def classify(
+def classify_lines(
     kind: AgentKind,
-    lines: Iterable[Line],
+    lines: Iterable[OutputLine],
     exit_code: int | None,
     ended_by: EndedBy,
     said_at: datetime | None = None,
-) -> Classified:
+) -> Classification:
     """How a run with these lines and this end is judged; files that an agent leaves aside. Pure.
 
     `said_at`: when it was recorded, for times that it names by the clock.
     """
-    heard = Tally()
+    heard = StreamTally()
     for line in lines:
         events = kind.events(line)
-        heard = tally([dated(one, said_at) for one in events] if said_at else events, heard)
-    return Classified(judge(End(ended_by, exit_code, heard), kind.own_word), heard)
+        heard = tally_events(
+            [resolve_clock_time(one, said_at) for one in events] if said_at else events, heard
+        )
+    return Classification(
+        judge_run(RunEnd(ended_by, exit_code, heard), kind.program_verdict), heard
+    )
 
 
-def recorded(stdout: Path | None, stderr: Path | None) -> Iterator[Line]:
+def read_recording(stdout: Path | None, stderr: Path | None) -> Iterator[OutputLine]:
     """The lines of a recording; one stream after the other, as a run's are judged too."""
-    for path, stream in ((stdout, Stream.STDOUT), (stderr, Stream.STDERR)):
+    for path, stream in ((stdout, OutputStream.STDOUT), (stderr, OutputStream.STDERR)):
         if path is not None:
-            yield from _lines_of(path, stream)
+            yield from _read_lines(path, stream)
 
 
-def recorded_at(stdout: Path | None) -> datetime | None:
+def recording_time(stdout: Path | None) -> datetime | None:
     """When the last line of a recording was written; None where that is not known."""
     try:
         return datetime.fromtimestamp(stdout.stat().st_mtime, UTC) if stdout else None
@@ -77,12 +85,31 @@ def recorded_at(stdout: Path | None) -> datetime | None:
         return None
 
 
-def _lines_of(path: Path, stream: Stream) -> Iterator[Line]:
-    splitter = Splitter(stream)
+def _read_lines(path: Path, stream: OutputStream) -> Iterator[OutputLine]:
+    splitter = LineSplitter(stream)
     try:
         with path.open("rb") as file:
-            while data := file.read(CHUNK):
+            while data := file.read(CHUNK_BYTES):
                 yield from splitter.feed(data)
     except OSError as error:
         raise RecordingUnreadable(path, error) from error
     yield from splitter.finish()
+
+
+def judge_finished_run(
+    agent: Agent,
+    run_dir: Path,
+    task_dir: Path,
+    exit: ProcessExit,
+    tally: StreamTally,
+) -> RunVerdict:
+    """The verdict on a run of which no process is left. Reading twice gives the same answer."""
+    end = RunEnd(
+        ended_by=exit.ended_by,
+        exit_code=exit.code,
+        reason=exit.reason,
+        tally=tally,
+        result=read_result(run_dir / RESULT_FILE),
+        done=read_done(task_dir / DONE_FILE),
+    )
+    return judge_run(end, find_kind(agent).program_verdict)

@@ -1,15 +1,16 @@
-"""What this room refuses.
+"""Errors of this package.
 
 HostlerError
-└── AgentError            an agent cannot be launched, or a word of it cannot be taken
-    ├── SecretRefused     its environment would hold a secret of ours
-    ├── SandboxMissing    it is to work in a sandbox, and there is none here
-    ├── UnknownKind       nothing here drives this kind of agent
+└── AgentError            an agent cannot be launched, or its result cannot be accepted
+    ├── SecretRefused     its environment would contain a secret of Hostler
+    ├── SandboxMissing    it requires a sandbox, and bubblewrap does not work here
+    ├── SandboxVoid       its working folder contains what the sandbox must hide
+    ├── UnknownKind       there is no adapter for this kind of agent
     ├── RunFilesFailed    the files of a run could not be written
-    ├── ScriptError       a script for the scripted agent has mistakes (all of them, at once)
-    ├── NotInRun          a word for a run was said outside of one
-    ├── BadWord           what an agent wants to say breaks the contract
-    └── RecordingUnreadable   a recorded stream that is to be judged cannot be read
+    ├── ScriptError       a script of the scripted agent has mistakes (all of them, at once)
+    ├── NotInRun          a command for agents was called outside of a run
+    ├── BadWord           a result breaks the contract
+    └── RecordingUnreadable   a recorded stream cannot be read
 """
 
 from __future__ import annotations

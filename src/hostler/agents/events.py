@@ -1,10 +1,18 @@
-"""What an agent's stream says, one typed event at a time."""
+"""Typed events of an agent's stream, their JSON lines, and their fold into a `Tally`.
+
+Standard library only: the player of scripts imports this module.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import reduce
+from math import isfinite
+from typing import Any
 
-from hostler.agents.outcomes import Outcome
+from hostler.agents.outcomes import LIMIT_OUTCOMES, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +25,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class SessionEvent:
     """The conversation's name, with which a later run can go on."""
 
     id: str
@@ -66,7 +74,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class CostEvent:
     """Money. `total`: of the whole run so far; otherwise in addition to earlier ones."""
 
     usd: float
@@ -103,7 +111,7 @@ class Headroom:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class RequestFailed:
     """What the program says of a request that failed for good. A state: its last word decides."""
 
     reason: Outcome
@@ -132,15 +140,207 @@ class Noise:
 
 Event = (
     Started
-    | Session
+    | SessionEvent
     | Text
     | ToolUse
     | Retrying
     | Usage
-    | Cost
+    | CostEvent
     | LimitSignal
     | Headroom
-    | Fault
+    | RequestFailed
     | Finished
     | Noise
 )
+
+
+EVENT_TYPES: dict[str, type[Any]] = {
+    "started": Started,
+    "session": SessionEvent,
+    "text": Text,
+    "tool": ToolUse,
+    "retrying": Retrying,
+    "usage": Usage,
+    "cost": CostEvent,
+    "limit": LimitSignal,
+    "headroom": Headroom,
+    "fault": RequestFailed,
+    "result": Finished,
+}
+_TYPE_NAMES = {kind: name for name, kind in EVENT_TYPES.items()}
+# Larger counts are damage; they would not survive other programs' JSON either.
+MAX_NUMBER = 2**53
+
+
+def encode_event(event: Event) -> str:
+    """An event as one line, without its end. Noise has no form of its own."""
+    if isinstance(event, Noise):
+        raise TypeError("noise is not written as an event")
+    return json.dumps({"type": _TYPE_NAMES[type(event)], **asdict(event)})
+
+
+def decode_event(text: str) -> Event:
+    """The event on a line; noise where there is none."""
+    try:
+        raw = json.loads(text)
+    except (ValueError, RecursionError):
+        return Noise(text)
+    kind = EVENT_TYPES.get(raw["type"]) if _has_type(raw) else None
+    if kind is None:
+        return Noise(text)
+    try:
+        given = {field.name: field.type for field in fields(kind) if field.name in raw}
+        event: Event = kind(**{name: _check_field(form, raw[name]) for name, form in given.items()})
+    except (TypeError, ValueError):
+        return Noise(text)
+    return Noise(text) if _is_invalid_limit(event) else event
+
+
+def _has_type(raw: object) -> bool:
+    return isinstance(raw, dict) and isinstance(raw.get("type"), str)
+
+
+def _is_invalid_limit(event: Event) -> bool:
+    return isinstance(event, LimitSignal) and event.reason not in LIMIT_OUTCOMES
+
+
+def _check_field(form: object, value: object) -> object:
+    """The value of a field, or an error: nothing is converted but a number without fraction."""
+    if form == "str" and isinstance(value, str):
+        return value
+    if form == "bool" and isinstance(value, bool):
+        return value
+    if form in {"int", "float"}:
+        return _check_number(form == "int", value)
+    if form in {"Outcome", "Outcome | None"}:
+        return None if value is None and form != "Outcome" else Outcome(str(value))
+    raise TypeError(f"{value!r} is not {form}")
+
+
+def _check_number(whole: bool, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+        raise TypeError(f"{value!r} is not a number")
+    if not (0 <= value <= MAX_NUMBER and isfinite(value)):
+        raise ValueError(f"{value!r} is out of range")
+    return value if whole else float(value)
+
+
+# Of what comes piece by piece, this much is kept.
+MAX_TEXT_LENGTH = 64 * 1024
+# So many messages may grow at once: agents within an agent speak in turns.
+MAX_PARTS = 32
+# Names of messages are short; an agent may print any.
+MAX_MESSAGE_NAME = 100
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTally:
+    """The state of a stream so far.
+
+    `limit` is the signal that stands, `fault` the request that failed: further output of the
+    model takes both back, because the program got through after all. `parts` is what `usage` has
+    of the last messages so far; `flowing`: a text goes on. `said`: there was a stream at all;
+    `aside`: the first line beside it; `answered`: a model was heard. `held`: limits of its last
+    word, which whoever reads the stream keeps here until more is said, or its end is judged.
+    """
+
+    session: str = ""
+    usage: Usage = field(default_factory=lambda: Usage(total=True))
+    usd: float = 0.0
+    limit: LimitSignal | None = None
+    finished: Finished | None = None
+    last_text: str = ""
+    fault: RequestFailed | None = None
+    parts: tuple[Usage, ...] = ()
+    flowing: bool = False
+    said: bool = False
+    aside: str = ""
+    answered: bool = False
+    held: tuple[LimitSignal, ...] = ()
+
+    def after(self, event: Event) -> StreamTally:
+        """The state after one more event."""
+        if isinstance(event, Noise) and event.aside:
+            return replace(self, aside=self.aside or event.text.strip())
+        return replace(self._after(event), said=True)
+
+    def _after(self, event: Event) -> StreamTally:
+        match event:
+            case Text(text=text, delta=delta):
+                whole = self.last_text + text if delta and self.flowing else text
+                whole = whole[:MAX_TEXT_LENGTH]
+                on = replace(self, last_text=whole, flowing=delta, answered=True)
+                return replace(on, limit=None, fault=None, finished=None)
+            case ToolUse():
+                on = replace(self, limit=None, fault=None, finished=None, flowing=False)
+                return replace(on, answered=True)
+            case LimitSignal():
+                return replace(self, limit=_stronger_limit(self.limit, event))
+            case RequestFailed():
+                return replace(self, fault=event)
+            # What is read beside the stream may be older than its last word.
+            case Retrying(reason=reason) if reason in LIMIT_OUTCOMES and self.finished is None:
+                told = LimitSignal(reason, event.status, event.seconds)
+                return replace(self, limit=_stronger_limit(self.limit, told))
+            case Finished():
+                return replace(self, finished=event)
+            case SessionEvent(id=session) if session:
+                return replace(self, session=session)
+            case Usage():
+                return self._spent(event)
+            case CostEvent(usd=usd, total=total):
+                # A sum that says nothing takes nothing back.
+                return replace(self, usd=(usd or self.usd) if total else self.usd + usd)
+        return self
+
+    def _spent(self, event: Usage) -> StreamTally:
+        heard = self.answered or event.output_tokens > 0
+        return replace(self._summed(event), answered=heard)
+
+    def _summed(self, event: Usage) -> StreamTally:
+        if event.total:
+            said = event.input_tokens or event.output_tokens or event.cached_tokens
+            return replace(self, usage=replace(event, of=""), parts=()) if said else self
+        if not event.of:
+            return replace(self, usage=_add_usage(self.usage, event))
+        event = replace(event, of=event.of[:MAX_MESSAGE_NAME])
+        known = next((one for one in self.parts if one.of == event.of), Usage())
+        others = tuple(one for one in self.parts if one.of != event.of)
+        parts = (*others, event)[-MAX_PARTS:]
+        return replace(
+            self, usage=_add_usage(_subtract_usage(self.usage, known), event), parts=parts
+        )
+
+
+def tally_events(events: Iterable[Event], before: StreamTally | None = None) -> StreamTally:
+    """The state after these events."""
+    return reduce(StreamTally.after, events, before or StreamTally())
+
+
+def _stronger_limit(known: LimitSignal | None, told: LimitSignal) -> LimitSignal:
+    """The newest, unless it is weaker: who is told to slow down before a wall has the wall too."""
+    return known if known is not None and _limit_strength(known) > _limit_strength(told) else told
+
+
+def _limit_strength(limit: LimitSignal) -> tuple[bool, bool, bool]:
+    wall = limit.reason is Outcome.QUOTA
+    dated = bool(limit.resets_at or limit.clock_time or limit.retry_after_seconds)
+    return wall and limit.person, wall, wall and dated
+
+
+def _subtract_usage(whole: Usage, part: Usage) -> Usage:
+    return Usage(
+        max(whole.input_tokens - part.input_tokens, 0),
+        max(whole.output_tokens - part.output_tokens, 0),
+        max(whole.cached_tokens - part.cached_tokens, 0),
+        total=True,
+    )
+
+
+def _add_usage(before: Usage, more: Usage) -> Usage:
+    return Usage(
+        before.input_tokens + more.input_tokens,
+        before.output_tokens + more.output_tokens,
+        before.cached_tokens + more.cached_tokens,
+        total=True,
+    )

@@ -1,4 +1,4 @@
-"""How a run of an agent ended, and what each ending means for what comes next."""
+"""Outcomes of runs, and what each means for the task, its attempts and the provider."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Outcome(StrEnum):
     CRASH = "crash"
 
 
-class Next(StrEnum):
+class NextAction(StrEnum):
     """What happens to the task after such an ending."""
 
     FINISH = "finish"
@@ -41,7 +41,7 @@ class Next(StrEnum):
     STOP = "stop"
 
 
-class Provider(StrEnum):
+class ProviderState(StrEnum):
     """What such an ending says about the provider behind the agent."""
 
     WELL = "well"
@@ -51,73 +51,106 @@ class Provider(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class OutcomeMeaning:
     """One row of the table. `counted`: the attempt counts as one without progress."""
 
-    next: Next
-    provider: Provider
+    next: NextAction
+    provider: ProviderState
     counted: bool
     sentence: str
 
 
-MEANINGS: dict[Outcome, Meaning] = {
-    Outcome.SUCCESS: Meaning(
-        Next.FINISH, Provider.WELL, False, "The work is done and goes to its checks."
+OUTCOME_MEANINGS: dict[Outcome, OutcomeMeaning] = {
+    Outcome.SUCCESS: OutcomeMeaning(
+        NextAction.FINISH, ProviderState.WELL, False, "The work is done and goes to its checks."
     ),
-    Outcome.NEEDS_INPUT: Meaning(
-        Next.ASK, Provider.WELL, False, "The agent has a question; its answer starts the next run."
+    Outcome.NEEDS_INPUT: OutcomeMeaning(
+        NextAction.ASK,
+        ProviderState.WELL,
+        False,
+        "The agent has a question; its answer starts the next run.",
     ),
-    Outcome.BLOCKED: Meaning(
-        Next.BLOCK, Provider.WELL, False, "The agent cannot go on, and says why."
+    Outcome.BLOCKED: OutcomeMeaning(
+        NextAction.BLOCK, ProviderState.WELL, False, "The agent cannot go on, and says why."
     ),
-    Outcome.BAD_RESULT: Meaning(
-        Next.RETRY, Provider.WELL, True, "Its result cannot be used; the next attempt is told why."
+    Outcome.BAD_RESULT: OutcomeMeaning(
+        NextAction.RETRY,
+        ProviderState.WELL,
+        True,
+        "Its result cannot be used; the next attempt is told why.",
     ),
-    Outcome.RATE_LIMITED: Meaning(
-        Next.BACK_OFF, Provider.PRESSED, False, "Too many requests at once; fewer agents for now."
+    Outcome.RATE_LIMITED: OutcomeMeaning(
+        NextAction.BACK_OFF,
+        ProviderState.PRESSED,
+        False,
+        "Too many requests at once; fewer agents for now.",
     ),
-    Outcome.OVERLOADED: Meaning(
-        Next.BACK_OFF, Provider.PRESSED, False, "The provider is overloaded; fewer agents for now."
+    Outcome.OVERLOADED: OutcomeMeaning(
+        NextAction.BACK_OFF,
+        ProviderState.PRESSED,
+        False,
+        "The provider is overloaded; fewer agents for now.",
     ),
-    Outcome.QUOTA: Meaning(
-        Next.PARK, Provider.CLOSED, False, "The quota is used up; wait for its reset or a person."
+    Outcome.QUOTA: OutcomeMeaning(
+        NextAction.PARK,
+        ProviderState.CLOSED,
+        False,
+        "The quota is used up; wait for its reset or a person.",
     ),
-    Outcome.AUTH: Meaning(
-        Next.OPERATOR, Provider.CLOSED, False, "The provider refuses the key; it must be renewed."
+    Outcome.AUTH: OutcomeMeaning(
+        NextAction.OPERATOR,
+        ProviderState.CLOSED,
+        False,
+        "The provider refuses the key; it must be renewed.",
     ),
-    Outcome.BAD_REQUEST: Meaning(
-        Next.OPERATOR, Provider.WELL, True, "The provider refuses the request; again is no better."
+    Outcome.BAD_REQUEST: OutcomeMeaning(
+        NextAction.OPERATOR,
+        ProviderState.WELL,
+        True,
+        "The provider refuses the request; again is no better.",
     ),
-    Outcome.SERVER_ERROR: Meaning(
-        Next.RETRY, Provider.UNKNOWN, False, "The provider failed; another attempt may pass."
+    Outcome.SERVER_ERROR: OutcomeMeaning(
+        NextAction.RETRY,
+        ProviderState.UNKNOWN,
+        False,
+        "The provider failed; another attempt may pass.",
     ),
-    Outcome.NETWORK: Meaning(
-        Next.RETRY, Provider.UNKNOWN, False, "The provider was not reached; another may pass."
+    Outcome.NETWORK: OutcomeMeaning(
+        NextAction.RETRY,
+        ProviderState.UNKNOWN,
+        False,
+        "The provider was not reached; another may pass.",
     ),
-    Outcome.TIMEOUT: Meaning(
-        Next.RETRY, Provider.UNKNOWN, True, "It ran into its wall limit and was ended."
+    Outcome.TIMEOUT: OutcomeMeaning(
+        NextAction.RETRY, ProviderState.UNKNOWN, True, "It ran into its wall limit and was ended."
     ),
-    Outcome.STALLED: Meaning(
-        Next.RETRY, Provider.UNKNOWN, True, "It was silent for too long and was ended."
+    Outcome.STALLED: OutcomeMeaning(
+        NextAction.RETRY, ProviderState.UNKNOWN, True, "It was silent for too long and was ended."
     ),
-    Outcome.LIMIT: Meaning(
-        Next.ASK, Provider.WELL, True, "It reached its own cap of turns or money."
+    Outcome.LIMIT: OutcomeMeaning(
+        NextAction.ASK, ProviderState.WELL, True, "It reached its own cap of turns or money."
     ),
-    Outcome.INTERRUPTED: Meaning(
-        Next.STOP, Provider.UNKNOWN, False, "We stopped it; nothing starts again by itself."
+    Outcome.INTERRUPTED: OutcomeMeaning(
+        NextAction.STOP,
+        ProviderState.UNKNOWN,
+        False,
+        "We stopped it; nothing starts again by itself.",
     ),
-    Outcome.CONFIG: Meaning(
-        Next.OPERATOR, Provider.UNKNOWN, False, "It could not start as it is set up."
+    Outcome.CONFIG: OutcomeMeaning(
+        NextAction.OPERATOR, ProviderState.UNKNOWN, False, "It could not start as it is set up."
     ),
-    Outcome.CRASH: Meaning(
-        Next.RETRY, Provider.UNKNOWN, True, "It ended without a word that can be trusted."
+    Outcome.CRASH: OutcomeMeaning(
+        NextAction.RETRY,
+        ProviderState.UNKNOWN,
+        True,
+        "It ended without a word that can be trusted.",
     ),
 }
 
 # What a limit signal in a stream may be about.
-LIMITS = frozenset({Outcome.RATE_LIMITED, Outcome.OVERLOADED, Outcome.QUOTA})
+LIMIT_OUTCOMES = frozenset({Outcome.RATE_LIMITED, Outcome.OVERLOADED, Outcome.QUOTA})
 
 
-def meaning(outcome: Outcome) -> Meaning:
+def outcome_meaning(outcome: Outcome) -> OutcomeMeaning:
     """What an ending means for the task, its attempts and its provider."""
-    return MEANINGS[outcome]
+    return OUTCOME_MEANINGS[outcome]

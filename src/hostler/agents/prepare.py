@@ -1,79 +1,174 @@
-"""The edge: write what an agent needs into its run folder, and say how to launch it."""
+"""Build an agent's environment, write the files of its run folder, and plan its launch.
+
+The environment starts empty; secrets of Hostler never pass.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from hostler.agents.environment import (
-    GITHUB_TOKENS,
-    HOMES,
-    PLAIN,
-    agent_environment,
-    with_own_home,
-    with_tools,
+from hostler.agents.adapters.registry import find_kind
+from hostler.agents.assignment import Assignment, Launch
+from hostler.agents.errors import RunFilesFailed, SecretRefused
+from hostler.agents.sandbox import plan_mounts, require_sandbox, wrap_launch
+from hostler.config.settings import Agent, Settings
+
+# TZ, because some name times by their clock, which must be ours. The last one says where the
+# settings are, for an agent that calls us.
+PASSED_VARIABLES = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "TERM",
+    "TZ",
+    "TMPDIR",
+    "USER",
+    "SHELL",
+    "HOSTLER_CONFIG",
 )
-from hostler.agents.errors import RunFilesFailed
-from hostler.agents.kinds import kind_of
-from hostler.agents.launch import Assignment, Launch
-from hostler.agents.sandbox import enclosed, require_sandbox
-from hostler.agents.view import view_of
-from hostler.config.settings import Agent
+# Where programs keep logins, sessions and settings if not below HOME: an agent with a HOME of its
+# own sees them only if they are listed.
+HOME_VARIABLES = frozenset(
+    {
+        *("CLAUDE_CONFIG_DIR", "CODEX_HOME"),
+        *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
+    }
+)
+_LOCALE_PREFIX = "LC_"
+_DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
+# Every name under which git's and GitHub's own tools look for a token.
+GITHUB_TOKEN_VARIABLES = frozenset(
+    {"GITHUB_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_PAT"}
+)
+_TOKEN_SHAPE = re.compile(r"gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}")
+# A shorter value (such as "1") would make ordinary variables look like the secret.
+_MIN_SECRET_LENGTH = 8
+
+
+def secret_variables(settings: Settings) -> frozenset[str]:
+    """Every variable that holds a secret of ours, by these settings."""
+    named = {
+        settings.github.token_env,
+        settings.github.webhook_secret_env,
+        settings.web.token_env,
+        settings.notify.url_env,
+        settings.notify.secret_env,
+    }
+    return GITHUB_TOKEN_VARIABLES | (named - {""})
+
+
+def build_agent_environment(
+    ours: Mapping[str, str],
+    listed: Iterable[str],
+    words: Mapping[str, str],
+    secrets: Collection[str] = GITHUB_TOKEN_VARIABLES,
+) -> dict[str, str]:
+    """The whole environment of an agent, made from nothing.
+
+    `ours` is our own environment, `listed` the names its settings let through, `words` the
+    variables of the run, `secrets` the names that never pass. Raises `SecretRefused` for a name
+    or a value that must stay here.
+    """
+    wanted = {name for name in listed if name}
+    forbidden = {name.upper() for name in (*secrets, *GITHUB_TOKEN_VARIABLES)}
+    passed = {
+        name: value
+        for name, value in ours.items()
+        if name in wanted
+        or ((name in PASSED_VARIABLES or _is_locale(name)) and name.upper() not in forbidden)
+    }
+    refused = {name for name in wanted if name.upper() in forbidden}
+    refused |= set(_variables_with_secrets(passed, _secret_values(ours, forbidden)))
+    if refused:
+        raise SecretRefused(refused)
+    return {"PATH": _DEFAULT_PATH, **passed, **words}
+
+
+def set_own_home(environment: Mapping[str, str], home: Path, temporary: Path) -> dict[str, str]:
+    """The same, with a HOME and TMPDIR that no other run shares."""
+    return {**environment, "HOME": str(home), "TMPDIR": str(temporary)}
+
+
+def append_to_path(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The same, with a folder of programs at the end of PATH: the agent's own come first."""
+    found = environment.get("PATH", "")
+    if str(folder) in found.split(":"):
+        return dict(environment)
+    return {**environment, "PATH": f"{found}:{folder}" if found else str(folder)}
+
+
+def _is_locale(name: str) -> bool:
+    return name.startswith(_LOCALE_PREFIX)
+
+
+def _secret_values(ours: Mapping[str, str], names: Collection[str]) -> set[str]:
+    found = {value for name, value in ours.items() if name.upper() in names}
+    return {value for value in found if len(value) >= _MIN_SECRET_LENGTH}
+
+
+def _variables_with_secrets(passed: Mapping[str, str], secrets: Collection[str]) -> Iterator[str]:
+    """Names whose value is, or contains, a secret that came under another name."""
+    for name, value in passed.items():
+        if _TOKEN_SHAPE.search(value) or any(secret in value for secret in secrets):
+            yield name
+
 
 # Where our own command stands, for agents that call `hostler done`.
-TOOLS = Path(sys.executable).parent
+TOOLS_FOLDER = Path(sys.executable).parent
 CONTEXT_VERSION = 1
 
 
-def prepare(
+def prepare_launch(
     agent: Agent,
     work: Assignment,
     ours: Mapping[str, str],
-    secrets: Collection[str] = GITHUB_TOKENS,
+    secrets: Collection[str] = GITHUB_TOKEN_VARIABLES,
 ) -> Launch:
     """Write the prompt and the context; the launch. A refused environment writes nothing."""
-    launch = plan(agent, work, ours, secrets)
+    launch = plan_launch(agent, work, ours, secrets)
     if agent.sandbox != "none":
         require_sandbox(ours)
-    write_whole(work.prompt_file, work.prompt)
+    write_atomically(work.prompt_file, work.prompt)
     context = {"version": CONTEXT_VERSION, **work.context}
-    write_whole(work.context_file, json.dumps(context, indent=2))
-    make_folders(agent, work)
+    write_atomically(work.context_file, json.dumps(context, indent=2))
+    make_own_folders(agent, work)
     return launch
 
 
-def make_folders(agent: Agent, work: Assignment) -> None:
+def make_own_folders(agent: Agent, work: Assignment) -> None:
     """HOME and TMPDIR of an agent that has its own."""
     if has_own_home(agent):
-        for folder in own_folders(work):
-            _make(folder)
+        for folder in _own_folders(work):
+            _make_folder(folder)
 
 
-def plan(
+def plan_launch(
     agent: Agent, work: Assignment, ours: Mapping[str, str], secrets: Collection[str]
 ) -> Launch:
     """How this agent is started for this work; nothing is written."""
-    words, program = work.words(), kind_of(agent).program
-    apart = HOMES if has_own_home(agent) else frozenset()
+    words, program = work.words(), find_kind(agent).program
+    apart = HOME_VARIABLES if has_own_home(agent) else frozenset()
     listed = {*agent.env, *(set(program.variables if program else ()) - apart)}
-    env = with_tools(agent_environment(ours, listed, words, secrets), TOOLS)
+    env = append_to_path(build_agent_environment(ours, listed, words, secrets), TOOLS_FOLDER)
     env = {**(program.settings if program else {}), **env}
     if has_own_home(agent):
-        env = with_own_home(env, *own_folders(work))
+        env = set_own_home(env, *_own_folders(work))
     limits = work.limits
     if agent.wall_limit_minutes:
         limits = replace(limits, wall_seconds=agent.wall_limit_minutes * 60.0)
     # What is not there cannot be handed on: a setting of the program's own stays what it is.
-    handed = {name for name in listed if name in ours} - {*words, *PLAIN}
-    launch = kind_of(agent).launch(agent, work, env)
+    handed = {name for name in listed if name in ours} - {*words, *PASSED_VARIABLES}
+    launch = find_kind(agent).launch(agent, work, env)
     launch = replace(launch, tools_apart=program is not None and program.apart)
     if agent.sandbox != "none":
-        launch = enclosed(launch, view_of(agent, work, launch, ours), ours)
-    return launch.sparing(handed).limited(limits, agent.nice, agent.memory_limit_mb)
+        launch = wrap_launch(launch, plan_mounts(agent, work, launch, ours), ours)
+    return launch.with_inherited(handed).limited(limits, agent.nice, agent.memory_limit_mb)
 
 
 def has_own_home(agent: Agent) -> bool:
@@ -81,12 +176,12 @@ def has_own_home(agent: Agent) -> bool:
     return agent.own_home or agent.sandbox != "none"
 
 
-def own_folders(work: Assignment) -> tuple[Path, Path]:
+def _own_folders(work: Assignment) -> tuple[Path, Path]:
     """HOME of a task and TMPDIR of a run that have their own: sessions outlive runs."""
     return work.task_dir / "home", work.run_dir / "tmp"
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Whole or not at all, for us alone. A lone surrogate in a foreign text stops nobody."""
     temporary = path.with_name(f".{path.name}.new")
     try:
@@ -99,7 +194,7 @@ def write_whole(path: Path, text: str) -> None:
         raise RunFilesFailed(path, error) from error
 
 
-def _make(folder: Path) -> None:
+def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

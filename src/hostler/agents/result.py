@@ -1,10 +1,16 @@
-"""The agent contract: what `result.json` may say."""
+"""The agent contract: the model of result.json, reading and writing it, and the DONE file."""
 
 from __future__ import annotations
 
+import json
+import os
+import stat
 from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
 
 from pydantic import (
     AfterValidator,
@@ -18,17 +24,25 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from hostler.telemetry.redact import redact
+from hostler.agents.agent_files import (
+    FileProblem,
+    NotRegularFile,
+    describe_file_type,
+    read_regular_file,
+)
+from hostler.agents.assignment import RESULT_FILE
+from hostler.agents.errors import BadWord, NotInRun, RunFilesFailed
+from hostler.telemetry.redaction import redact
 
-VERSION = 1
+RESULT_VERSION = 1
 # The longest text that GitHub takes as a comment or a pull request's description.
-LONGEST_TEXT = 65_536
-LONGEST_TITLE = 256
-MOST_REPLIES = 200
-LARGEST_ID = 2**63 - 1
+MAX_TEXT_LENGTH = 65_536
+MAX_TITLE_LENGTH = 256
+MAX_REPLIES = 200
+MAX_ID = 2**63 - 1
 
 
-class Status(StrEnum):
+class ResultStatus(StrEnum):
     """What an agent says about its work."""
 
     DONE = "done"
@@ -36,40 +50,43 @@ class Status(StrEnum):
     NEEDS_INPUT = "needs_input"
 
 
-def _printable(text: str) -> str:
+def _reject_nul(text: str) -> str:
     """Neither git nor databases take a NUL; a lone surrogate cannot be written at all."""
     if "\x00" in text:
         raise ValueError("no NUL character")
     return text
 
 
-def _one_line(text: str) -> str:
+def _require_one_line(text: str) -> str:
     if len(text.strip().splitlines()) > 1:
         raise ValueError("one line")
     return text.strip()
 
 
-def _digits(value: object) -> object:
+def _parse_digits(value: object) -> object:
     """Agents quote ids now and then; the number is the same."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         return int(value)
     return value
 
 
-def _filled(text: str) -> str:
+def _require_text(text: str) -> str:
     if not text.strip():
         raise ValueError("some text")
     return text
 
 
-LongText = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(_printable)]
+LongText = Annotated[str, Field(max_length=MAX_TEXT_LENGTH), AfterValidator(_reject_nul)]
 Title = Annotated[
-    str, Field(max_length=LONGEST_TITLE), AfterValidator(_printable), AfterValidator(_one_line)
+    str,
+    Field(max_length=MAX_TITLE_LENGTH),
+    AfterValidator(_reject_nul),
+    AfterValidator(_require_one_line),
 ]
-CommentId = Annotated[int, BeforeValidator(_digits), Field(ge=1, le=LARGEST_ID)]
+CommentId = Annotated[int, BeforeValidator(_parse_digits), Field(ge=1, le=MAX_ID)]
 
 
-class _Part(BaseModel):
+class _ContractModel(BaseModel):
     """Types are strict; keys that we do not know are left to newer programs."""
 
     model_config = ConfigDict(
@@ -77,30 +94,30 @@ class _Part(BaseModel):
     )
 
 
-class Reply(_Part):
+class ResultReply(_ContractModel):
     """An answer to one comment."""
 
     comment_id: CommentId = Field(validation_alias=AliasChoices("comment_id", "in_reply_to"))
-    body: Annotated[LongText, AfterValidator(_filled)]
+    body: Annotated[LongText, AfterValidator(_require_text)]
 
 
-class Result(_Part):
+class AgentResult(_ContractModel):
     """What an agent says about its run."""
 
-    version: Annotated[int, Field(ge=VERSION, le=VERSION)] = VERSION
-    status: Annotated[Status, Field(strict=False)]
+    version: Annotated[int, Field(ge=RESULT_VERSION, le=RESULT_VERSION)] = RESULT_VERSION
+    status: Annotated[ResultStatus, Field(strict=False)]
     summary: LongText = ""
     pr_title: Title = ""
     pr_body: LongText = ""
     commit_message: LongText = ""
-    replies: Annotated[tuple[Reply, ...], Field(strict=False, max_length=MOST_REPLIES)] = ()
+    replies: Annotated[tuple[ResultReply, ...], Field(strict=False, max_length=MAX_REPLIES)] = ()
     question: LongText = ""
 
     @model_validator(mode="after")
-    def _says_enough(self) -> Result:
-        if self.status is Status.NEEDS_INPUT and not self.question.strip():
+    def _says_enough(self) -> AgentResult:
+        if self.status is ResultStatus.NEEDS_INPUT and not self.question.strip():
             raise ValueError("question: needs_input needs a question")
-        if self.status is Status.BLOCKED and not (self.question + self.summary).strip():
+        if self.status is ResultStatus.BLOCKED and not (self.question + self.summary).strip():
             raise ValueError("question: blocked needs a reason, in question or summary")
         counts = Counter(reply.comment_id for reply in self.replies)
         if twice := sorted(number for number, count in counts.items() if count > 1):
@@ -108,39 +125,41 @@ class Result(_Part):
         return self
 
 
-def without_secrets(result: Result) -> Result:
+def redact_result(result: AgentResult) -> AgentResult:
     """The same with every secret that we know hidden: its words are stored, and go out as ours."""
-    texts = {name: hidden(getattr(result, name), longest) for name, longest in _TEXTS.items()}
+    texts = {
+        name: _redact_text(getattr(result, name), longest) for name, longest in _MAX_LENGTHS.items()
+    }
     replies = tuple(
-        reply.model_copy(update={"body": hidden(reply.body, LONGEST_TEXT)})
+        reply.model_copy(update={"body": _redact_text(reply.body, MAX_TEXT_LENGTH)})
         for reply in result.replies
     )
     return result.model_copy(update={**texts, "replies": replies})
 
 
-_TEXTS = {
-    "summary": LONGEST_TEXT,
-    "pr_title": LONGEST_TITLE,
-    "pr_body": LONGEST_TEXT,
-    "commit_message": LONGEST_TEXT,
-    "question": LONGEST_TEXT,
+_MAX_LENGTHS = {
+    "summary": MAX_TEXT_LENGTH,
+    "pr_title": MAX_TITLE_LENGTH,
+    "pr_body": MAX_TEXT_LENGTH,
+    "commit_message": MAX_TEXT_LENGTH,
+    "question": MAX_TEXT_LENGTH,
 }
 
 
-def hidden(text: str, longest: int) -> str:
+def _redact_text(text: str, longest: int) -> str:
     """A text without secrets; what stands for one may be longer than it was."""
     return redact(text)[:longest]
 
 
-def parse(raw: dict[str, Any]) -> Result | list[str]:
+def parse_result(raw: dict[str, Any]) -> AgentResult | list[str]:
     """The result, or every mistake in it, each with its place."""
     try:
-        return Result.model_validate(raw)
+        return AgentResult.model_validate(raw)
     except ValidationError as error:
-        return [_sentence(details) for details in error.errors(include_url=False)]
+        return [_describe_error(details) for details in error.errors(include_url=False)]
 
 
-def _sentence(details: ErrorDetails) -> str:
+def _describe_error(details: ErrorDetails) -> str:
     place = ".".join(str(part) for part in details["loc"])
     what = details["msg"].removeprefix("Value error, ")
     if details["type"] == "missing":
@@ -150,3 +169,242 @@ def _sentence(details: ErrorDetails) -> str:
     elif details["type"] == "value_error" and place:
         what = f"must have {what}"
     return f"{place}: {what}" if place else what
+
+
+# Room for every text at its longest would be more; no honest result comes near this.
+MAX_RESULT_BYTES = 1024 * 1024
+MAX_PROBLEMS = 10
+
+
+class ResultFault(StrEnum):
+    """The ways in which a result can be missing or wrong."""
+
+    MISSING = "missing"
+    SYMLINK = "symlink"
+    NOT_A_FILE = "not_a_file"
+    UNREADABLE = "unreadable"
+    TOO_LARGE = "too_large"
+    EMPTY = "empty"
+    NOT_UTF8 = "not_utf8"
+    CUT_OFF = "cut_off"
+    NOT_JSON = "not_json"
+    TOO_DEEP = "too_deep"
+    NOT_AN_OBJECT = "not_an_object"
+    NEWER = "newer"
+    INVALID = "invalid"
+
+
+FAULT_SENTENCES: dict[ResultFault, str] = {
+    ResultFault.MISSING: "There is no result.json.",
+    ResultFault.SYMLINK: "result.json is a symbolic link, which is not followed.",
+    ResultFault.NOT_A_FILE: "result.json must be a regular file; it is {found}.",
+    ResultFault.UNREADABLE: "result.json cannot be read: {found}.",
+    ResultFault.TOO_LARGE: f"result.json may have {MAX_RESULT_BYTES:,} bytes; it has {{found}}.",
+    ResultFault.EMPTY: "result.json is empty.",
+    ResultFault.NOT_UTF8: "result.json is not text in UTF-8.",
+    ResultFault.CUT_OFF: "result.json ends in the middle: it was not written whole.",
+    ResultFault.NOT_JSON: "result.json is not JSON: {found}.",
+    ResultFault.TOO_DEEP: "result.json is nested too deeply.",
+    ResultFault.NOT_AN_OBJECT: "result.json must hold an object; it holds {found}.",
+    ResultFault.NEWER: f"result.json has version {{found}}; this program knows {RESULT_VERSION}.",
+    ResultFault.INVALID: "result.json breaks the contract: {found}.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ResultReading:
+    """A result, or why there is none that can be used."""
+
+    result: AgentResult | None = None
+    fault: ResultFault | None = None
+    sentence: str = ""
+    problems: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> bool:
+        """The agent said nothing at all, which is no mistake by itself."""
+        return self.fault is ResultFault.MISSING
+
+    @property
+    def wrong(self) -> bool:
+        """The agent said something that cannot be used."""
+        return self.fault is not None and not self.missing
+
+
+class _UnusableResult(Exception):
+    def __init__(self, fault: ResultFault, found: str = "", problems: tuple[str, ...] = ()) -> None:
+        super().__init__(fault)
+        self.reading = ResultReading(
+            None, fault, FAULT_SENTENCES[fault].format(found=found), problems
+        )
+
+
+def read_result(path: Path) -> ResultReading:
+    """What the agent left there. Never blocks, never reads more than a result may have."""
+    try:
+        return parse_result_bytes(read_regular_file(path, MAX_RESULT_BYTES))
+    except NotRegularFile as error:
+        return _UnusableResult(_FAULTS_BY_FILE_PROBLEM[error.oddity], error.found).reading
+
+
+def parse_result_bytes(data: bytes) -> ResultReading:
+    """What these bytes say, if they keep the contract."""
+    try:
+        return ResultReading(
+            redact_result(_validate(_require_object(_parse_json(_decode_text(data)))))
+        )
+    except _UnusableResult as error:
+        return error.reading
+
+
+_FAULTS_BY_FILE_PROBLEM = {
+    FileProblem.MISSING: ResultFault.MISSING,
+    FileProblem.SYMLINK: ResultFault.SYMLINK,
+    FileProblem.NOT_A_FILE: ResultFault.NOT_A_FILE,
+    FileProblem.UNREADABLE: ResultFault.UNREADABLE,
+    FileProblem.TOO_LARGE: ResultFault.TOO_LARGE,
+}
+
+
+def _decode_text(data: bytes) -> str:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        # A character that lacks its last bytes is a cut, not another encoding.
+        cut = error.reason == "unexpected end of data"
+        raise _UnusableResult(ResultFault.CUT_OFF if cut else ResultFault.NOT_UTF8) from None
+    if not text.strip():
+        raise _UnusableResult(ResultFault.EMPTY)
+    return text
+
+
+def _parse_json(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_reject_constant)
+    except json.JSONDecodeError as error:
+        raise _UnusableResult(_json_fault(text, error), error.msg) from None
+    except RecursionError:
+        raise _UnusableResult(ResultFault.TOO_DEEP) from None
+    except ValueError:  # a number with thousands of digits
+        raise _UnusableResult(ResultFault.NOT_JSON, "a number is too long") from None
+
+
+def _json_fault(text: str, error: json.JSONDecodeError) -> ResultFault:
+    open_string = error.msg.startswith("Unterminated string")
+    starts_well = text.lstrip().startswith("{")
+    at_the_end = not text[error.pos :].strip()
+    return (
+        ResultFault.CUT_OFF if starts_well and (open_string or at_the_end) else ResultFault.NOT_JSON
+    )
+
+
+def _reject_constant(name: str) -> NoReturn:
+    raise _UnusableResult(ResultFault.NOT_JSON, f"{name} is not a number there")
+
+
+def _require_object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _UnusableResult(ResultFault.NOT_AN_OBJECT, _TYPE_NAMES.get(type(value), "a value"))
+    version = value.get("version", RESULT_VERSION)
+    if type(version) is int and version > RESULT_VERSION:
+        raise _UnusableResult(ResultFault.NEWER, str(version))
+    return value
+
+
+_TYPE_NAMES = {
+    list: "a list",
+    str: "a text",
+    int: "a number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
+
+
+def _validate(value: dict[str, Any]) -> AgentResult:
+    parsed = parse_result(value)
+    if isinstance(parsed, AgentResult):
+        return parsed
+    problems = tuple(parsed[:MAX_PROBLEMS])
+    more = f"; and {len(parsed) - len(problems)} more" if len(parsed) > len(problems) else ""
+    raise _UnusableResult(ResultFault.INVALID, "; ".join(problems) + more, problems)
+
+
+@dataclass(frozen=True, slots=True)
+class DoneFile:
+    """Whether the marker is there; `wrong` is a sentence where something else is in its place."""
+
+    marked: bool = False
+    wrong: str = ""
+
+
+def read_done(path: Path) -> DoneFile:
+    """Look at the marker without following or opening it."""
+    try:
+        mode = path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return DoneFile()
+    except OSError as error:
+        return DoneFile(wrong=f"DONE cannot be looked at: {error.strerror}.")
+    if stat.S_ISREG(mode):
+        return DoneFile(marked=True)
+    found = "a symbolic link" if stat.S_ISLNK(mode) else describe_file_type(mode)
+    return DoneFile(wrong=f"DONE must be a regular file; it is {found}.")
+
+
+def write_done(path: Path) -> None:
+    """Set the marker; once set it stays as it is."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    os.close(os.open(path, flags, 0o600))
+
+
+def write_result(
+    variables: Mapping[str, str], words: Mapping[str, Any]
+) -> tuple[Path, AgentResult]:
+    """Write these words as the run's result. A later word replaces an earlier one."""
+    path = _find_result_path(variables)
+    result = parse_result({"version": 1, **{name: value for name, value in words.items() if value}})
+    if not isinstance(result, AgentResult):
+        raise BadWord(result)
+    data = (result.model_dump_json(indent=2) + "\n").encode()
+    if len(data) > MAX_RESULT_BYTES:
+        raise BadWord(
+            [f"all together: {len(data):,} bytes; a result may have {MAX_RESULT_BYTES:,}"]
+        )
+    _write_file(path, data)
+    return path, result
+
+
+def _find_result_path(variables: Mapping[str, str]) -> Path:
+    """Where the result of the run belongs in which we are called."""
+    folder = variables.get("HOSTLER_RUN_DIR", "")
+    if not folder:
+        raise NotInRun("HOSTLER_RUN_DIR is not set")
+    if not Path(folder).is_dir():
+        raise NotInRun(f"HOSTLER_RUN_DIR is {folder}, which is no folder")
+    return Path(folder) / RESULT_FILE
+
+
+def parse_replies(given: Iterable[str]) -> list[dict[str, str]]:
+    """Read `ID=TEXT` words; every one that is not so is named."""
+    parts = [(word, *word.partition("=")) for word in given]
+    wrong = [word for word, number, equals, _ in parts if not (equals and _is_id(number))]
+    if wrong:
+        raise BadWord(
+            [f"--reply {word[:60]!r}: must be ID=TEXT with a comment's number" for word in wrong]
+        )
+    return [{"comment_id": number.strip(), "body": text} for _, number, _, text in parts]
+
+
+def _is_id(text: str) -> bool:
+    return text.strip().isascii() and text.strip().isdigit()
+
+
+def _write_file(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise RunFilesFailed(path, error) from error

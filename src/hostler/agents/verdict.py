@@ -1,22 +1,20 @@
-"""How a run ended: one pure decision from everything that is known at its end.
+"""Decide the outcome of a run from its exit, DONE file, result and stream. Pure functions.
 
-Who ended it comes first (we: stop, wall limit, silence), then the DONE marker, then result.json,
-then what the agent's program itself says by its stream and exit code.
+What Hostler did itself comes first (stop, time limit, silence), then the DONE file, then
+result.json, then what the agent's program says by its stream and exit code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from hostler.agents.donefile import Done
-from hostler.agents.events import LimitSignal
+from hostler.agents.events import LimitSignal, StreamTally
 from hostler.agents.outcomes import Outcome
-from hostler.agents.result import Result, Status
-from hostler.agents.resultfile import Fault, Reading
-from hostler.agents.tally import Tally
-from hostler.wording import as_code
+from hostler.agents.result import AgentResult, DoneFile, ResultFault, ResultReading, ResultStatus
+from hostler.text import format_code
 
 
 class EndedBy(StrEnum):
@@ -48,12 +46,12 @@ class DecidedBy(StrEnum):
     LOST = "lost"
 
 
-LONGEST_REASON = 500
-NO_RESULT = Reading(None, Fault.MISSING)
+MAX_REASON_LENGTH = 500
+NO_RESULT = ResultReading(None, ResultFault.MISSING)
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class RunEnd:
     """What is known when nothing of an agent's processes is left.
 
     The exit code of a signal is negative; `reason` is the supervisor's sentence, if it has one.
@@ -61,14 +59,14 @@ class End:
 
     ended_by: EndedBy
     exit_code: int | None = None
-    tally: Tally = field(default_factory=Tally)
-    result: Reading = NO_RESULT
-    done: Done = field(default_factory=Done)
+    tally: StreamTally = field(default_factory=StreamTally)
+    result: ResultReading = NO_RESULT
+    done: DoneFile = field(default_factory=DoneFile)
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RunVerdict:
     """The outcome, the fact it rests on, and a sentence for a person.
 
     `result` is the agent's valid result whatever decided; `limit` the signal that stood at the end.
@@ -77,7 +75,7 @@ class Verdict:
     outcome: Outcome
     decided_by: DecidedBy
     why: str
-    result: Result | None = None
+    result: AgentResult | None = None
     limit: LimitSignal | None = None
 
     @property
@@ -86,24 +84,29 @@ class Verdict:
         return self.decided_by in {DecidedBy.DONE, DecidedBy.RESULT}
 
 
-OwnWord = Callable[[int | None, Tally], Verdict]
+ProgramVerdict = Callable[[int | None, StreamTally], RunVerdict]
 
 
-def judge(end: End, own_word: OwnWord) -> Verdict:
+def judge_run(end: RunEnd, program_verdict: ProgramVerdict) -> RunVerdict:
     """The verdict on a run. `own_word`: what its kind reads from the exit code and the stream."""
-    verdict = _ended_by_us(end) or _marked(end) or _declared(end) or _by_itself(end, own_word)
+    verdict = (
+        _judge_ended_by_hostler(end)
+        or _judge_done_file(end)
+        or _judge_result(end)
+        or _judge_program(end, program_verdict)
+    )
     return replace(verdict, result=end.result.result, limit=verdict.limit or end.tally.limit)
 
 
-_OURS = {
-    EndedBy.STOP: Verdict(Outcome.INTERRUPTED, DecidedBy.STOP, "It was stopped on request."),
-    EndedBy.WALL_TIMEOUT: Verdict(
+_ENDED_BY_HOSTLER = {
+    EndedBy.STOP: RunVerdict(Outcome.INTERRUPTED, DecidedBy.STOP, "It was stopped on request."),
+    EndedBy.WALL_TIMEOUT: RunVerdict(
         Outcome.TIMEOUT, DecidedBy.WALL_TIMEOUT, "It reached its time limit and was ended."
     ),
-    EndedBy.STALL: Verdict(
+    EndedBy.STALL: RunVerdict(
         Outcome.STALLED, DecidedBy.STALL, "It was silent for too long and was ended."
     ),
-    EndedBy.NOT_STARTED: Verdict(
+    EndedBy.NOT_STARTED: RunVerdict(
         Outcome.CONFIG,
         DecidedBy.NOT_STARTED,
         "Its program could not be started: install it, or mend the agent's `command`.",
@@ -111,48 +114,119 @@ _OURS = {
 }
 
 
-def _ended_by_us(end: End) -> Verdict | None:
-    ours = _OURS.get(end.ended_by)
+def _judge_ended_by_hostler(end: RunEnd) -> RunVerdict | None:
+    ours = _ENDED_BY_HOSTLER.get(end.ended_by)
     return _with_reason(ours, end.reason) if ours else None
 
 
-def _with_reason(verdict: Verdict, reason: str) -> Verdict:
+def _with_reason(verdict: RunVerdict, reason: str) -> RunVerdict:
     # It stands in a file that the agent can write to, and may come to be read on GitHub.
-    said = f" ({as_code(reason, LONGEST_REASON)})" if reason.strip() else ""
+    said = f" ({format_code(reason, MAX_REASON_LENGTH)})" if reason.strip() else ""
     return replace(verdict, why=f"{verdict.why}{said}")
 
 
-def _marked(end: End) -> Verdict | None:
+def _judge_done_file(end: RunEnd) -> RunVerdict | None:
     if end.done.wrong:
-        return Verdict(Outcome.BAD_RESULT, DecidedBy.DONE, end.done.wrong)
+        return RunVerdict(Outcome.BAD_RESULT, DecidedBy.DONE, end.done.wrong)
     if end.done.marked:
-        return Verdict(Outcome.SUCCESS, DecidedBy.DONE, "It marked its task as done.")
+        return RunVerdict(Outcome.SUCCESS, DecidedBy.DONE, "It marked its task as done.")
     return None
 
 
-_STATUSES = {
-    Status.DONE: (Outcome.SUCCESS, "It says that its work is done."),
-    Status.NEEDS_INPUT: (Outcome.NEEDS_INPUT, "It asks a question."),
-    Status.BLOCKED: (Outcome.BLOCKED, "It says that it cannot go on."),
+_OUTCOMES_BY_STATUS = {
+    ResultStatus.DONE: (Outcome.SUCCESS, "It says that its work is done."),
+    ResultStatus.NEEDS_INPUT: (Outcome.NEEDS_INPUT, "It asks a question."),
+    ResultStatus.BLOCKED: (Outcome.BLOCKED, "It says that it cannot go on."),
 }
 
 
-def _declared(end: End) -> Verdict | None:
+def _judge_result(end: RunEnd) -> RunVerdict | None:
     if end.result.result is None:
         return None
-    outcome, why = _STATUSES[end.result.result.status]
-    return Verdict(outcome, DecidedBy.RESULT, why)
+    outcome, why = _OUTCOMES_BY_STATUS[end.result.result.status]
+    return RunVerdict(outcome, DecidedBy.RESULT, why)
 
 
-def _by_itself(end: End, own_word: OwnWord) -> Verdict:
+def _judge_program(end: RunEnd, program_verdict: ProgramVerdict) -> RunVerdict:
     """A result that cannot be used spoils a success; a failure stays what it is and says so too."""
     seen = end.ended_by is EndedBy.EXIT
-    own = own_word(end.exit_code, end.tally) if seen else _with_reason(_LOST, end.reason)
+    own = (
+        program_verdict(end.exit_code, end.tally)
+        if seen
+        else _with_reason(_LOST_VERDICT, end.reason)
+    )
     if not end.result.wrong:
         return own
     if own.outcome is Outcome.SUCCESS:
-        return Verdict(Outcome.BAD_RESULT, DecidedBy.RESULT, end.result.sentence)
+        return RunVerdict(Outcome.BAD_RESULT, DecidedBy.RESULT, end.result.sentence)
     return replace(own, why=f"{own.why} {end.result.sentence}")
 
 
-_LOST = Verdict(Outcome.CRASH, DecidedBy.LOST, "It was lost together with its supervisor.")
+_LOST_VERDICT = RunVerdict(
+    Outcome.CRASH, DecidedBy.LOST, "It was lost together with its supervisor."
+)
+
+
+_MAX_EXIT_REASON = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessExit:
+    """How the process ended. The code of a signal is negative."""
+
+    ended_by: EndedBy
+    code: int | None = None
+    reason: str = ""
+
+
+# There is no last word: the supervisor itself is gone.
+LOST_EXIT = ProcessExit(EndedBy.LOST)
+
+
+def parse_exit(word: Mapping[str, object]) -> ProcessExit:
+    """What exit.json says. A word that newer supervisors may use and we do not know is `lost`."""
+    ended_by, reason = word.get("ended_by"), word.get("reason")
+    known = isinstance(ended_by, str) and ended_by in set(EndedBy)
+    said = " ".join(reason.split())[:_MAX_EXIT_REASON] if isinstance(reason, str) else ""
+    return ProcessExit(EndedBy(str(ended_by)) if known else EndedBy.LOST, _parse_code(word), said)
+
+
+def _parse_code(word: Mapping[str, object]) -> int | None:
+    code, name = word.get("exit_code"), word.get("signal")
+    if isinstance(code, int) and not isinstance(code, bool):
+        return code
+    if isinstance(name, str) and name in signal.Signals.__members__:
+        return -signal.Signals[name].value
+    return None
+
+
+# As shells have it, and as our supervisor says it where a program cannot be started.
+NOT_EXECUTABLE, NOT_FOUND = 126, 127
+_SHELL_SIGNAL_BASE = 128
+
+
+def judge_exit_code(code: int | None) -> RunVerdict:
+    """The verdict of a program of which nothing else is known."""
+    if code == 0:
+        return _exit_code_verdict(Outcome.SUCCESS, "It exited with 0.")
+    if code == NOT_FOUND:
+        return _exit_code_verdict(Outcome.CONFIG, "Its program was not found (exit code 127).")
+    if code == NOT_EXECUTABLE:
+        return _exit_code_verdict(Outcome.CONFIG, "Its program cannot be executed (exit code 126).")
+    if code is None:
+        return _exit_code_verdict(Outcome.CRASH, "It ended without an exit code.")
+    number = -code if code < 0 else code - _SHELL_SIGNAL_BASE
+    if name := _signal_name(number):
+        return _exit_code_verdict(Outcome.CRASH, f"It was ended by {name}.")
+    return _exit_code_verdict(Outcome.CRASH, f"It exited with {code}.")
+
+
+def _exit_code_verdict(outcome: Outcome, why: str) -> RunVerdict:
+    return RunVerdict(outcome, DecidedBy.EXIT_CODE, why)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return ""

@@ -1,26 +1,5 @@
-"""The bus: messages between agents, tasks and people."""
+"""The message bus: an append-only file of JSON lines per task and per project.
 
-from hostler.bus.bus import Bus, project_bus, task_bus
-from hostler.bus.ids import BEGINNING
-from hostler.bus.message import Message, MessageType, Sender, SenderKind
-from hostler.bus.place import sender_here
-from hostler.bus.reading import Follower, Page
-from hostler.bus.terms import Terms
-from hostler.bus.watching import Watch, watch
-
-__all__ = [
-    "BEGINNING",
-    "Bus",
-    "Follower",
-    "Message",
-    "MessageType",
-    "Page",
-    "Sender",
-    "SenderKind",
-    "Terms",
-    "Watch",
-    "project_bus",
-    "sender_here",
-    "task_bus",
-    "watch",
-]
+In reading order: `message` has messages and their encoding, `bus` is what other packages use,
+`reader` and `writer` do the work on `files`, `watch` waits for new messages.
+"""

@@ -1,34 +1,161 @@
-"""One bus, as others use it."""
+"""The bus of a task or project: find, post, read, and record what an agent was shown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import pwd
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from hostler.bus.errors import BadMessage
-from hostler.bus.files import make_folder, set_aside
-from hostler.bus.ids import BEGINNING, id_before, id_of, is_id
-from hostler.bus.message import Message, MessageType, Sender
-from hostler.bus.place import project_bus_path, task_bus_path
-from hostler.bus.reading import Follower, Look, Page, Wanted, everything
-from hostler.bus.stats import Stats, stats_of
-from hostler.bus.terms import Terms
-from hostler.bus.watching import Watch, watch
-from hostler.bus.wire import Draft
-from hostler.bus.writing import ContentionStats, Writer
+from hostler.bus.errors import BadMessage, BadRequest, BusError
+from hostler.bus.files import list_rotated_files, make_folder, open_for_read
+from hostler.bus.message import (
+    BEGINNING,
+    Message,
+    MessageDraft,
+    MessageSender,
+    MessageType,
+    id_from_time,
+    is_id,
+    is_valid_name,
+    is_valid_person,
+    previous_id,
+)
+from hostler.bus.reader import (
+    BusFollower,
+    BusSnapshot,
+    BusStats,
+    MessageFilter,
+    MessagePage,
+    accept_all,
+    read_stats,
+)
+from hostler.bus.watch import BusWatch, open_watch
+from hostler.bus.writer import BusOptions, BusWriter, ContentionStats
 from hostler.clock import Clock, SystemClock
+
+BUS_FILE_NAME = "bus.jsonl"
+
+
+def project_bus_path(home: Path, project: str) -> Path:
+    """The file of a project's bus."""
+    return home / "projects" / _require_name(project, "project") / BUS_FILE_NAME
+
+
+def task_bus_path(home: Path, project: str, task: str) -> Path:
+    """The file of a task's bus."""
+    folder = project_bus_path(home, project).parent
+    return folder / "tasks" / _require_name(task, "task") / BUS_FILE_NAME
+
+
+def find_projects(home: Path, task: str) -> list[str]:
+    """The projects that have a task of this name."""
+    name = _require_name(task, "task")
+    found = (home / "projects").glob(f"*/tasks/{name}")
+    return sorted(folder.parents[1].name for folder in found if folder.is_dir())
+
+
+@dataclass(frozen=True, slots=True)
+class BusLocation:
+    """A bus by its names; without a task it is the project's."""
+
+    home: Path
+    project: str
+    task: str = ""
+
+    @property
+    def path(self) -> Path:
+        """Its file."""
+        if self.task:
+            return task_bus_path(self.home, self.project, self.task)
+        return project_bus_path(self.home, self.project)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is such a task or project."""
+        return self.path.parent.is_dir()
+
+    def __str__(self) -> str:
+        of_project = f"project {self.project}"
+        return f"task {self.task} of {of_project}" if self.task else of_project
+
+
+def resolve_location(
+    home: Path, variables: Mapping[str, str], project: str, task: str
+) -> BusLocation:
+    """The bus that these names mean, here; what is not named comes from the run we are in."""
+    ours = variables.get("HOSTLER_PROJECT", "")
+    if project:
+        return BusLocation(home, project, task)
+    if task:
+        return BusLocation(home, _resolve_project(home, task, ours), task)
+    if not ours:
+        raise BadRequest(
+            "Which bus is meant? There is no run here that would say so.",
+            "Name it: --task TASK for a task's bus, --project PROJECT for a project's.",
+        )
+    return BusLocation(home, ours, variables.get("HOSTLER_TASK", ""))
+
+
+def _resolve_project(home: Path, task: str, ours: str) -> str:
+    found = find_projects(home, task)
+    if ours and (ours in found or not found):
+        return ours
+    if len(found) != 1:
+        several = f"The projects {', '.join(found)} have a task {task} each."
+        raise BadRequest(
+            several if found else f"No project has a task {task}.",
+            "Name the project too: --project PROJECT.",
+        )
+    return found[0]
+
+
+def current_sender(variables: Mapping[str, str]) -> MessageSender:
+    """Whoever calls us: the agent of a run, or else the person at the machine."""
+    run = variables.get("HOSTLER_RUN", "")
+    if not run:
+        return MessageSender.person(_user_name())
+    try:
+        task, project = variables.get("HOSTLER_TASK", ""), variables.get("HOSTLER_PROJECT", "")
+        return MessageSender.agent(run, task, project)
+    except ValueError as error:
+        raise BadMessage(
+            f"The environment names no run: {error}.",
+            "HOSTLER_RUN, HOSTLER_TASK and HOSTLER_PROJECT are set by Hostler: leave them so.",
+        ) from error
+
+
+def _user_name() -> str:
+    # Not from $USER, which anybody can set.
+    try:
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        name = ""
+    return name if is_valid_person(name) else f"uid {os.getuid()}"
+
+
+def _require_name(name: str, what: str) -> str:
+    if not is_valid_name(name):
+        raise BadRequest(
+            f"{name[:60]!r} cannot be the name of a {what}.",
+            "Names have letters, digits, '.', '_' and '-', and begin with a letter or digit.",
+        )
+    return name
 
 
 class Bus:
     """A file of messages. Threads and processes may share it without further ado."""
 
-    def __init__(self, path: Path, clock: Clock | None = None, terms: Terms | None = None) -> None:
+    def __init__(
+        self, path: Path, clock: Clock | None = None, terms: BusOptions | None = None
+    ) -> None:
         self.path = path
         self._clock = clock or SystemClock()
-        self._terms = terms or Terms()
-        self._writer = Writer(path, self._clock, self._terms)
+        self._terms = terms or BusOptions()
+        self._writer = BusWriter(path, self._clock, self._terms)
 
     def create(self) -> Bus:
         """Make the folder, if it is missing. `post` never does: it would revive removed tasks."""
@@ -36,49 +163,49 @@ class Bus:
         return self
 
     def post(
-        self, type_: MessageType, body: str, sender: Sender, *, thread: str = BEGINNING
+        self, type_: MessageType, body: str, sender: MessageSender, *, thread: str = BEGINNING
     ) -> Message:
         """Append a message; it is in the file when this returns."""
         root = self._root(thread) if thread else BEGINNING
-        return self._writer.append(Draft(type_, body, sender, root))
+        return self._writer.append(MessageDraft(type_, body, sender, root))
 
-    def tail(self, count: int, wanted: Wanted = everything) -> Page:
+    def tail(self, count: int, wanted: MessageFilter = accept_all) -> MessagePage:
         """The last messages that are wanted."""
-        with Look(self.path) as look:
-            return Page(tuple(look.last(count, wanted)), look.skipped)
+        with BusSnapshot(self.path) as look:
+            return MessagePage(tuple(look.last(count, wanted)), look.skipped)
 
-    def since(self, after: str = BEGINNING, wanted: Wanted = everything) -> Page:
+    def since(self, after: str = BEGINNING, wanted: MessageFilter = accept_all) -> MessagePage:
         """All messages after an id that are wanted."""
-        with Look(self.path) as look:
+        with BusSnapshot(self.path) as look:
             found = tuple(message for message in look.read(after) if wanted(message))
-            return Page(found, look.skipped)
+            return MessagePage(found, look.skipped)
 
     def get(self, message_id: str) -> Message | None:
         """One message, if it is on the bus."""
         if not is_id(message_id):
             return None
-        with Look(self.path) as look:
-            found = next(look.read(id_before(message_id)), None)
+        with BusSnapshot(self.path) as look:
+            found = next(look.read(previous_id(message_id)), None)
         return found if found is not None and found.id == message_id else None
 
     def last_id(self) -> str:
         """The id of the last message; `BEGINNING` where there is none."""
         return next((message.id for message in self.tail(1)), BEGINNING)
 
-    def follower(self, after: str | None = None) -> Follower:
+    def follower(self, after: str | None = None) -> BusFollower:
         """A reader of whatever comes after an id; None: from now on."""
-        return Follower(self.path, self.last_id() if after is None else after)
+        return BusFollower(self.path, self.last_id() if after is None else after)
 
-    def watch(self) -> Watch:
+    def watch(self) -> BusWatch:
         """Something to wait with until a message may have come."""
-        return watch(self._clock, [self.path.parent])
+        return open_watch(self._clock, [self.path.parent])
 
-    def follow(self, after: str | None = None, using: Watch | None = None) -> Iterator[Message]:
+    def follow(self, after: str | None = None, using: BusWatch | None = None) -> Iterator[Message]:
         """Messages after an id (None: from now on) as they come, until the watch is stopped."""
         # Settled here and not at the first step: "now" is when we were called.
         return self._follow(self.last_id() if after is None else after, using)
 
-    def _follow(self, after: str, using: Watch | None) -> Iterator[Message]:
+    def _follow(self, after: str, using: BusWatch | None) -> Iterator[Message]:
         waiting = using or self.watch()
         follower = self.follower(after)
         try:
@@ -95,14 +222,16 @@ class Bus:
         """How often this object tried for the lock."""
         return self._writer.contention_stats
 
-    def stats(self) -> Stats:
+    def stats(self) -> BusStats:
         """Numbers over everything on the bus; reads all of it."""
-        return stats_of(self.path)
+        return read_stats(self.path)
 
     def forget(self, before: datetime) -> int:
         """Remove old files that were set aside before a moment; how many."""
         # The newest one stays: where the present file is empty, it alone says which id is next.
-        old = [file for file in set_aside(self.path)[:-1] if file.id < id_of(before)]
+        old = [
+            file for file in list_rotated_files(self.path)[:-1] if file.id < id_from_time(before)
+        ]
         for file in old:
             with suppress(FileNotFoundError):
                 file.path.unlink()
@@ -118,15 +247,51 @@ class Bus:
         return found.thread_id
 
 
-def task_bus(
-    home: Path, project: str, task: str, clock: Clock | None = None, terms: Terms | None = None
+def open_task_bus(
+    home: Path, project: str, task: str, clock: Clock | None = None, terms: BusOptions | None = None
 ) -> Bus:
     """The bus of a task."""
     return Bus(task_bus_path(home, project, task), clock, terms)
 
 
-def project_bus(
-    home: Path, project: str, clock: Clock | None = None, terms: Terms | None = None
+def open_project_bus(
+    home: Path, project: str, clock: Clock | None = None, terms: BusOptions | None = None
 ) -> Bus:
     """The bus of a project."""
     return Bus(project_bus_path(home, project), clock, terms)
+
+
+SHOWN_FILE_NAME = "heard"
+# The agent can write the file as well: no more of it is read than it could need.
+MAX_SHOWN_BYTES = 65_536
+_SHOWN_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def record_shown(folder: Path, message: Message) -> None:
+    """Called before it is shown: what comes after may be cut off. A missing note harms nobody."""
+    if message.type is not MessageType.USER:
+        return
+    with suppress(OSError):
+        descriptor = os.open(folder / SHOWN_FILE_NAME, _SHOWN_FLAGS, 0o600)
+        try:
+            os.write(descriptor, f"{message.id}\n".encode())
+        finally:
+            os.close(descriptor)
+
+
+def read_shown_messages(folder: Path, bus: Bus) -> list[Message]:
+    """Words of people on a bus that the agent of a run was shown, each once."""
+    found = (bus.get(name) for name in _read_shown_ids(folder / SHOWN_FILE_NAME))
+    return [one for one in found if one is not None and one.type is MessageType.USER]
+
+
+def _read_shown_ids(path: Path) -> list[str]:
+    try:
+        file = open_for_read(path)
+    except BusError:
+        return []
+    if file is None:
+        return []
+    with file:
+        text = file.read(MAX_SHOWN_BYTES).decode("ascii", "replace")
+    return list(dict.fromkeys(text.split("\n")))

@@ -1,16 +1,75 @@
-"""A message: what it is, who sent it, and the rule who may say what."""
+"""Messages, their senders and ids, and their encoding as one line of JSON. Pure functions."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
+from hostler.bus.errors import BadMessage
+from hostler.model import parse_timestamp
+
+# Comes before every id.
+BEGINNING = ""
+_ID_PATTERN = re.compile(r"(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)-(\d{6})", re.ASCII)
+_ONE_MICROSECOND = timedelta(microseconds=1)
+
+
+def id_from_time(moment: datetime) -> str:
+    """A moment as an id: `20260301-120000-123456`."""
+    return id_and_timestamp(moment)[0]
+
+
+def id_and_timestamp(moment: datetime) -> tuple[str, str]:
+    """A moment as an id and as it is stamped everywhere: at the price of one, under a lock."""
+    # 2026-03-01T12:00:00.123456+00:00
+    text = moment.astimezone(UTC).isoformat(timespec="microseconds")
+    day, time = text[:4] + text[5:7] + text[8:10], text[11:13] + text[14:16] + text[17:19]
+    return f"{day}-{time}-{text[20:26]}", f"{text[:23]}Z"
+
+
+def time_from_id(message_id: str) -> datetime:
+    """The moment behind an id; ValueError for what is none."""
+    found = _ID_PATTERN.fullmatch(message_id)
+    if found is None:
+        raise ValueError(f"not the id of a message: {message_id[:40]!r}")
+    return datetime(*map(int, found.groups()), tzinfo=UTC)  # type: ignore[misc,arg-type]
+
+
+def is_id(text: str) -> bool:
+    """Whether a text is an id."""
+    try:
+        time_from_id(text)
+    except ValueError:
+        return False
+    return True
+
+
+def next_id(last: str, now: datetime) -> str:
+    """The id of a message that is written now, after `last`; OverflowError where none is left."""
+    return id_after(last, id_from_time(now))
+
+
+def id_after(last: str, new: str) -> str:
+    """The new id, unless it does not come after the last one; then the next after that."""
+    return new if new > last else id_from_time(time_from_id(last) + _ONE_MICROSECOND)
+
+
+def previous_id(message_id: str) -> str:
+    """What comes right before an id."""
+    try:
+        return id_from_time(time_from_id(message_id) - _ONE_MICROSECOND)
+    except OverflowError:
+        return BEGINNING
+
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_LONGEST_PERSON = 100
+_MAX_PERSON_LENGTH = 100
 
 
 class MessageType(StrEnum):
@@ -38,7 +97,7 @@ class SenderKind(StrEnum):
     SERVICE = "service"
 
 
-_ONLY_FROM = {
+_REQUIRED_SENDER = {
     MessageType.USER: SenderKind.PERSON,
     MessageType.RUN_START: SenderKind.SERVICE,
     MessageType.RUN_STOP: SenderKind.SERVICE,
@@ -46,28 +105,28 @@ _ONLY_FROM = {
 }
 
 
-def may_say(kind: SenderKind, type_: MessageType) -> bool:
+def may_post(kind: SenderKind, type_: MessageType) -> bool:
     """Agents do not speak as people, and only the service tells of runs."""
-    return _ONLY_FROM.get(type_, kind) is kind
+    return _REQUIRED_SENDER.get(type_, kind) is kind
 
 
-def types_of(kind: SenderKind) -> list[MessageType]:
+def allowed_types(kind: SenderKind) -> list[MessageType]:
     """All that such a sender may say."""
-    return [type_ for type_ in MessageType if may_say(kind, type_)]
+    return [type_ for type_ in MessageType if may_post(kind, type_)]
 
 
-def is_name(text: str) -> bool:
+def is_valid_name(text: str) -> bool:
     """Whether a text can name a project, task or run, and thus a folder."""
     return bool(_NAME.fullmatch(text)) and ".." not in text and not text.endswith((".", ".lock"))
 
 
-def is_person(text: str) -> bool:
+def is_valid_person(text: str) -> bool:
     """Whether a text can name a person: short, and nothing that a terminal would obey."""
-    return 0 < len(text) <= _LONGEST_PERSON and text.isprintable()
+    return 0 < len(text) <= _MAX_PERSON_LENGTH and text.isprintable()
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
+class MessageSender:
     """Who sent a message. Made by one of the three constructors."""
 
     kind: SenderKind
@@ -77,33 +136,33 @@ class Sender:
     project: str = ""
 
     @classmethod
-    def agent(cls, run: str, task: str = "", project: str = "") -> Sender:
+    def agent(cls, run: str, task: str = "", project: str = "") -> MessageSender:
         """The agent of a run."""
         if not run:
             raise ValueError("an agent speaks for a run")
-        return cls(SenderKind.AGENT, "", *_names(run, task, project))
+        return cls(SenderKind.AGENT, "", *_require_names(run, task, project))
 
     @classmethod
-    def person(cls, name: str) -> Sender:
+    def person(cls, name: str) -> MessageSender:
         """A person: a user of this machine (`ada`), or of another place (`github:ada`)."""
-        if not is_person(name):
+        if not is_valid_person(name):
             raise ValueError(f"not the name of a person: {name[:60]!r}")
         return cls(SenderKind.PERSON, name=name)
 
     @classmethod
-    def service(cls, run: str = "", task: str = "", project: str = "") -> Sender:
+    def service(cls, run: str = "", task: str = "", project: str = "") -> MessageSender:
         """Hostler itself, about this run or task."""
-        return cls(SenderKind.SERVICE, "", *_names(run, task, project))
+        return cls(SenderKind.SERVICE, "", *_require_names(run, task, project))
 
     @classmethod
-    def of(cls, value: object) -> Sender:
+    def of(cls, value: object) -> MessageSender:
         """From the stored form; ValueError for what is none."""
         if not isinstance(value, dict):
             raise ValueError("a sender is an object")
         said = [value.get(key, "") for key in ("name", "run", "task", "project")]
         if not all(isinstance(word, str) for word in said):
             raise ValueError("a sender is made of texts")
-        return _known(SenderKind(value["kind"]), *said)
+        return _cached_sender(SenderKind(value["kind"]), *said)
 
     def stored(self) -> dict[str, str]:
         """As it stands in the file."""
@@ -117,18 +176,18 @@ class Sender:
 
 
 @lru_cache(maxsize=256)
-def _known(kind: SenderKind, name: str, run: str, task: str, project: str) -> Sender:
+def _cached_sender(kind: SenderKind, name: str, run: str, task: str, project: str) -> MessageSender:
     """The same few senders stand in thousands of lines."""
     if kind is SenderKind.PERSON:
-        return Sender.person(name)
+        return MessageSender.person(name)
     if kind is SenderKind.AGENT:
-        return Sender.agent(run, task, project)
-    return Sender.service(run, task, project)
+        return MessageSender.agent(run, task, project)
+    return MessageSender.service(run, task, project)
 
 
-def _names(*names: str) -> tuple[str, ...]:
+def _require_names(*names: str) -> tuple[str, ...]:
     for name in names:
-        if name and not is_name(name):
+        if name and not is_valid_name(name):
             raise ValueError(f"not the name of a run, task or project: {name[:60]!r}")
     return names
 
@@ -140,7 +199,7 @@ class Message:
     id: str
     at: str
     type: MessageType
-    sender: Sender
+    sender: MessageSender
     body: str
     thread: str = ""
     attempts: int = 1
@@ -159,3 +218,123 @@ class Message:
         if self.attempts > 1:
             words["attempts"] = self.attempts
         return {**words, "body": self.body}
+
+
+MAX_BODY_SIZE = 64 * 1024
+# An escaped character takes six times its bytes at most; the rest has names of bounded length.
+MAX_LINE_SIZE = 6 * MAX_BODY_SIZE + 4096
+# What a torn line is covered with: an object that says nothing.
+REPAIRED_LINE = b"{}"
+_LINE_START = '{"id":"'
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
+
+
+def replace_lone_surrogates(text: str) -> str:
+    """The text without halves of surrogate pairs, which no file and no terminal can hold."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def require_body(body: str) -> str:
+    """The text as it can be posted; `BadMessage` where it is too large."""
+    body = replace_lone_surrogates(body)
+    if _is_too_large(body):
+        raise BadMessage(
+            f"A message has {MAX_BODY_SIZE:,} bytes at most; this text has {len(body.encode()):,}.",
+            "Put it into a file and name that.",
+        )
+    return body
+
+
+def _is_too_large(body: str) -> bool:
+    # A character has four bytes at most, so that few texts need to be encoded to know.
+    return len(body) * 4 > MAX_BODY_SIZE and len(body.encode()) > MAX_BODY_SIZE
+
+
+def require_type(type_: MessageType, sender: MessageSender) -> MessageType:
+    """The type; `BadMessage` where this sender may not use it."""
+    if not may_post(sender.kind, type_):
+        allowed = ", ".join(allowed_types(sender.kind))
+        who = "An agent" if sender.kind is SenderKind.AGENT else f"A {sender.kind}"
+        raise BadMessage(f"{who} cannot post {type_}.", f"Use one of: {allowed}.")
+    return type_
+
+
+@lru_cache(maxsize=256)
+def _encode_sender(sender: MessageSender) -> str:
+    return json.dumps(sender.stored())
+
+
+class MessageDraft:
+    """A message without its id: encoded before the lock is taken, so that it is held shortly."""
+
+    __slots__ = ("_rest", "body", "sender", "thread", "type")
+
+    def __init__(
+        self, type_: MessageType, body: str, sender: MessageSender, thread: str = ""
+    ) -> None:
+        self.type = require_type(type_, sender)
+        self.body = require_body(body)
+        self.sender = sender
+        self.thread = thread
+        answers = f'"thread":"{thread}",' if thread else ""
+        who = f'"type":"{type_.value}","sender":{_encode_sender(sender)}'
+        self._rest = f'{who},{answers}"body":{json.dumps(self.body)}}}\n'
+
+    def line(self, message_id: str, at: str, attempts: int = 1) -> bytes:
+        """The line of this message, with its end."""
+        tried = f'"attempts":{attempts},' if attempts > 1 else ""
+        return f'{_LINE_START}{message_id}","at":"{at}",{tried}{self._rest}'.encode("ascii")
+
+    def message(self, message_id: str, at: str, attempts: int = 1) -> Message:
+        """The message itself."""
+        return Message(message_id, at, self.type, self.sender, self.body, self.thread, attempts)
+
+
+def read_line_id(line: bytes | None) -> str:
+    """The id of a line that begins as ours do, or nothing. The rest of it is not looked at."""
+    text = line[: len(_LINE_START) + 22].decode("ascii", "replace") if line else ""
+    found = text.removeprefix(_LINE_START)
+    return found if text != found and is_id(found) else ""
+
+
+def parse_line(line: bytes) -> Message | None:
+    """The message that a line holds, or None: lines may be anything."""
+    try:
+        found = json.loads(line.decode())
+        return _build_message(found) if isinstance(found, dict) else None
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _build_message(found: dict[str, Any]) -> Message:
+    thread, attempts = found.get("thread", ""), found.get("attempts", 1)
+    texts = (found["id"], found["at"], found["type"], found["body"], thread)
+    if not all(isinstance(text, str) for text in texts) or type(attempts) is not int:
+        raise ValueError("a value of another kind")
+    message = Message(
+        found["id"],
+        found["at"],
+        MessageType(found["type"]),
+        MessageSender.of(found["sender"]),
+        replace_lone_surrogates(found["body"]),
+        thread,
+        attempts,
+    )
+    if not _is_valid(message):
+        raise ValueError("a value that nobody may give")
+    return message
+
+
+def _is_valid(message: Message) -> bool:
+    parse_timestamp(message.at)
+    return (
+        # Python takes many forms for a moment, some of which a terminal would obey.
+        bool(_TIMESTAMP.fullmatch(message.at))
+        and is_id(message.id)
+        and (not message.thread or is_id(message.thread))
+        and message.attempts >= 1
+        and may_post(message.sender.kind, message.type)
+        and not _is_too_large(message.body)
+    )

@@ -1,4 +1,4 @@
-"""The repository's own commands: setup and required tests, in the agent's environment."""
+"""Run the repository's own commands (setup, required tests) in the agent's environment."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from enum import StrEnum
 from pathlib import Path
 from uuid import uuid4
 
-from hostler.checkouts import beneath, process
-from hostler.checkouts.inspection import require_checkout
-from hostler.telemetry.redact import redact
+from hostler.checkouts import agent_folder, process
+from hostler.checkouts.agent_folder import require_checkout
+from hostler.telemetry.redaction import redact
 
-TAIL_BYTES = 64 * 1024
-_SETUP_MARK = "hostler-setup"
+MAX_OUTPUT_TAIL_BYTES = 64 * 1024
+_SETUP_FILE = "hostler-setup"
 
 
-class Ending(StrEnum):
+class CommandEnd(StrEnum):
     """How a command ended."""
 
     PASSED = "passed"
@@ -26,36 +26,38 @@ class Ending(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CommandResult:
     """One command, how it ended, and the end of what it said, without secrets that we know."""
 
     command: str
-    ending: Ending
+    ending: CommandEnd
     code: int | None
     tail: str
 
     @property
     def passed(self) -> bool:
-        return self.ending is Ending.PASSED
+        return self.ending is CommandEnd.PASSED
 
 
-def run_command(command: str, cwd: Path, env: Mapping[str, str], *, seconds: float) -> Result:
+def run_command(
+    command: str, cwd: Path, env: Mapping[str, str], *, seconds: float
+) -> CommandResult:
     """Run one shell command with this environment and nothing of ours.
 
     Whatever it starts ends with it, also in sessions of its own.
     """
-    said = process.Tail(TAIL_BYTES)
+    said = process.TailBuffer(MAX_OUTPUT_TAIL_BYTES)
     argv = ("/bin/sh", "-c", command)
-    code = process.run(process.Child(argv, cwd, env, seconds, mark=uuid4().hex), said)
-    ending = {None: Ending.TIMED_OUT, 0: Ending.PASSED}.get(code, Ending.FAILED)
-    return Result(command, ending, code, redact(said.text()))
+    code = process.run_child(process.ChildProcess(argv, cwd, env, seconds, mark=uuid4().hex), said)
+    ending = {None: CommandEnd.TIMED_OUT, 0: CommandEnd.PASSED}.get(code, CommandEnd.FAILED)
+    return CommandResult(command, ending, code, redact(said.text()))
 
 
 def run_tests(
     commands: Sequence[str], cwd: Path, env: Mapping[str, str], *, seconds: float
-) -> tuple[Result, ...]:
+) -> tuple[CommandResult, ...]:
     """Run the required tests in order, up to the first that does not pass."""
-    results: list[Result] = []
+    results: list[CommandResult] = []
     for command in commands:
         results.append(run_command(command, cwd, env, seconds=seconds))
         if not results[-1].passed:
@@ -63,13 +65,15 @@ def run_tests(
     return tuple(results)
 
 
-def run_setup(path: Path, command: str, env: Mapping[str, str], *, seconds: float) -> Result | None:
+def run_setup(
+    path: Path, command: str, env: Mapping[str, str], *, seconds: float
+) -> CommandResult | None:
     """Prepare a fresh checkout; None if this command has prepared it already."""
     require_checkout(path)
     digest = hashlib.sha256(command.encode()).hexdigest().encode()
-    if beneath.read(path, ".git", _SETUP_MARK, limit=256) == digest:
+    if agent_folder.read_file(path, ".git", _SETUP_FILE, limit=256) == digest:
         return None
     result = run_command(command, path, env, seconds=seconds)
     if result.passed:
-        beneath.write(path, ".git", _SETUP_MARK, data=digest)
+        agent_folder.write_file(path, ".git", _SETUP_FILE, data=digest)
     return result

@@ -1,4 +1,4 @@
-"""One git command: nothing of the user's or an agent's decides how it runs."""
+"""Run one git command isolated from all user configuration, and map its failures to errors."""
 
 from __future__ import annotations
 
@@ -9,17 +9,57 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hostler.checkouts import process
-from hostler.checkouts.complaints import translate
-from hostler.checkouts.errors import GitFailed, GitMissing, GitTimeout, GitTooOld
+from hostler.checkouts.errors import (
+    DiskFull,
+    GitFailed,
+    GitMissing,
+    GitTimeout,
+    GitTooOld,
+    RemoteDenied,
+    RemoteError,
+    RemoteMissing,
+    RemoteMoved,
+    RemoteUnreachable,
+)
+from hostler.errors import CheckoutError
 
-OLDEST = (2, 32)
-LOCAL_SECONDS = 300.0
-NETWORK_SECONDS = 1800.0
-OUTPUT_LIMIT = 64 * 1024 * 1024
-SAID_LIMIT = 8 * 1024
+# Only for commands that talk to a remote; the first match counts.
+REMOTE_ERROR_PATTERNS: tuple[tuple[str, type[RemoteError]], ...] = (
+    (r"returned error: 30[1278]|from redirection", RemoteMoved),
+    (r"returned error: 40[13]|Authentication failed|could not read Username", RemoteDenied),
+    (r"Write access to repository not granted|Permission to \S+ denied", RemoteDenied),
+    (r"returned error: 404|repository '.*' not found|Repository not found", RemoteMissing),
+    (r"does not appear to be a git repository", RemoteMissing),
+    (r"Could not resolve (host|proxy)|Failed to connect|Couldn't connect", RemoteUnreachable),
+    (r"Connection (refused|reset|timed out)|Operation timed out", RemoteUnreachable),
+    (r"returned error: (429|5\d\d)|early EOF|hung up unexpectedly", RemoteUnreachable),
+    (
+        r"Empty reply from server|RPC failed|SSL (certificate|conn|read)|gnutls_handshake",
+        RemoteUnreachable,
+    ),
+)
+NO_SPACE_PATTERN = re.compile(r"No space left on device|Disk quota exceeded")
+
+
+def error_from_output(verb: str, code: int, said: str, url: str, place: Path) -> CheckoutError:
+    """The error behind a command that failed."""
+    if NO_SPACE_PATTERN.search(said):
+        return DiskFull(place)
+    if url:
+        for pattern, kind in REMOTE_ERROR_PATTERNS:
+            if re.search(pattern, said):
+                return kind(url, said)
+    return GitFailed(verb, code, said)
+
+
+MIN_VERSION = (2, 32)
+LOCAL_TIMEOUT_SECONDS = 300.0
+NETWORK_TIMEOUT_SECONDS = 1800.0
+MAX_OUTPUT_BYTES = 64 * 1024 * 1024
+MAX_STDERR_BYTES = 8 * 1024
 
 # Stronger than any configuration file: git reads these from the environment, last.
-OVERRIDES: tuple[tuple[str, str], ...] = (
+CONFIG_OVERRIDES: tuple[tuple[str, str], ...] = (
     ("core.hooksPath", os.devnull),
     ("core.fsmonitor", "false"),
     ("core.untrackedCache", "false"),
@@ -51,16 +91,16 @@ OVERRIDES: tuple[tuple[str, str], ...] = (
     ("advice.detachedHead", "false"),
 )
 # How the operator's machine reaches the network is not for an agent to say, but it is needed.
-_PASSED_ON = (
+_INHERITED_VARIABLES = (
     *("PATH", "http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "TMPDIR"),
 )
 # A sandbox or a demo; no proxy could reach it.
-_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class GitOutput:
     """What a command that succeeded said."""
 
     code: int
@@ -82,7 +122,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class RemoteAccess:
     """What one remote needs: protocols that may be spoken, and settings that may be secret."""
 
     url: str = ""
@@ -99,26 +139,26 @@ class Git:
     place: Path
     work_tree: Path | None = None
     index: Path | None = None
-    access: Access = Access()
+    access: RemoteAccess = RemoteAccess()
     config: tuple[tuple[str, str], ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     keep_open: tuple[int, ...] = ()
 
     def __call__(
         self, *args: str, stdin: bytes = b"", accept: Sequence[int] = (0,), seconds: float = 0
-    ) -> Output:
+    ) -> GitOutput:
         """Run `git args…`; an exit code outside `accept` is an error."""
-        limit = seconds or (NETWORK_SECONDS if self.access.url else LOCAL_SECONDS)
-        child = process.Child(
+        limit = seconds or (NETWORK_TIMEOUT_SECONDS if self.access.url else LOCAL_TIMEOUT_SECONDS)
+        child = process.ChildProcess(
             ("git", *args), self.place, self._environment(), limit, stdin, self.keep_open
         )
-        done = execute(child)
-        said = hide(done.err, self.access.secrets)
+        done = run_git(child)
+        said = mask_secrets(done.err, self.access.secrets)
         if done.code not in accept:
-            raise translate(args[0], done.code, said, self.access.url, self.place)
+            raise error_from_output(args[0], done.code, said, self.access.url, self.place)
         return replace(done, err=said)
 
-    def using(self, access: Access) -> Git:
+    def using(self, access: RemoteAccess) -> Git:
         """The same repository, with a way to a remote."""
         return replace(self, access=access)
 
@@ -134,25 +174,25 @@ class Git:
             "GIT_INDEX_FILE": self.index,
         }
         return (
-            base_environment()
+            build_base_environment()
             | {"GIT_ALLOW_PROTOCOL": ":".join(sorted(self.access.protocols))}
             | {name: str(path) for name, path in places.items() if path is not None}
-            | as_variables((*OVERRIDES, *self.config, *self.access.config))
+            | config_variables((*CONFIG_OVERRIDES, *self.config, *self.access.config))
             | dict(self.env)
         )
 
 
-def _without_proxy(environment: Mapping[str, str]) -> str:
+def _no_proxy_hosts(environment: Mapping[str, str]) -> str:
     """Return the hosts that are reached without a proxy: the operator's, and this machine."""
     given = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
-    return given if given == "*" else ",".join(filter(None, [given, *_THIS_MACHINE]))
+    return given if given == "*" else ",".join(filter(None, [given, *_LOCAL_HOSTS]))
 
 
-def base_environment() -> dict[str, str]:
+def build_base_environment() -> dict[str, str]:
     """Nothing of the user's: no configuration, no home, no prompts."""
-    passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    passed = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
     return passed | {
-        "no_proxy": _without_proxy(os.environ),
+        "no_proxy": _no_proxy_hosts(os.environ),
         "HOME": os.devnull,
         "LC_ALL": "C",
         "GIT_CONFIG_NOSYSTEM": "1",
@@ -166,7 +206,7 @@ def base_environment() -> dict[str, str]:
     }
 
 
-def as_variables(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
+def config_variables(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Settings as git reads them from its environment."""
     variables = {"GIT_CONFIG_COUNT": str(len(settings))}
     for number, (key, value) in enumerate(settings):
@@ -175,12 +215,12 @@ def as_variables(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
     return variables
 
 
-def execute(child: process.Child) -> Output:
+def run_git(child: process.ChildProcess) -> GitOutput:
     """Run one git child within its bounds."""
-    out, err = process.Head(OUTPUT_LIMIT), process.Tail(SAID_LIMIT)
+    out, err = process.HeadBuffer(MAX_OUTPUT_BYTES), process.TailBuffer(MAX_STDERR_BYTES)
     verb = child.argv[1]
     try:
-        code = process.run(child, out, err)
+        code = process.run_child(child, out, err)
     except FileNotFoundError:
         if not child.cwd.is_dir():
             raise
@@ -188,22 +228,22 @@ def execute(child: process.Child) -> Output:
     if code is None:
         raise GitTimeout(verb, child.seconds)
     if out.overflowed:
-        raise GitFailed(verb, code, f"it said more than {OUTPUT_LIMIT} bytes")
-    return Output(code, bytes(out.data), err.text().strip())
+        raise GitFailed(verb, code, f"it said more than {MAX_OUTPUT_BYTES} bytes")
+    return GitOutput(code, bytes(out.data), err.text().strip())
 
 
-def hide(text: str, secrets: Sequence[str]) -> str:
+def mask_secrets(text: str, secrets: Sequence[str]) -> str:
     """A text without the secrets in it."""
     for secret in secrets:
         text = text.replace(secret, "***")
     return text
 
 
-def version() -> tuple[int, ...]:
+def require_version() -> tuple[int, ...]:
     """Git's version, if it is one that we can work with."""
     said = Git(None, Path("/"))("version").text
     found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", said)
     numbers = tuple(int(part) for part in found.groups() if part) if found else ()
-    if numbers < OLDEST:
+    if numbers < MIN_VERSION:
         raise GitTooOld(said.removeprefix("git version "))
     return numbers

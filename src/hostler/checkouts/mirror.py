@@ -1,23 +1,85 @@
-"""A repository's mirror: what the remote has, and what we keep. Its config is a constant."""
+"""The remote repository and its local bare mirror: fetch, read refs, move it to another name."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import fcntl
+import os
+import re
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 from uuid import uuid4
 
-from hostler.checkouts.disk import minding_space
-from hostler.checkouts.errors import BranchMissing
-from hostler.checkouts.git import Git
-from hostler.checkouts.names import Sha, sha
-from hostler.checkouts.remote import Remote, default_branch
+from hostler.checkouts import agent_folder
+from hostler.checkouts.agent_folder import translate_disk_full
+from hostler.checkouts.errors import BranchMissing, CheckoutTampered
+from hostler.checkouts.git import Git, RemoteAccess
+from hostler.checkouts.names import Sha, parse_sha, require_branch_name
 from hostler.model import RepoName
 
-CONFIG = """\
+SCHEMES = frozenset({"https", "http", "file"})
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+_PRINTABLE_ASCII = re.compile(r"[!-~]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """Where to fetch and push. The token is asked for anew for each command."""
+
+    url: str
+    token: Callable[[], str] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in SCHEMES or not _PRINTABLE_ASCII.fullmatch(self.url):
+            raise ValueError(
+                f"not an address that we fetch from: {parts.scheme}://{parts.hostname}"
+            )
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("an address must not contain credentials")
+        if self.token and parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+            raise ValueError("a token is not sent over plain http to another machine")
+
+    @property
+    def scheme(self) -> str:
+        return urlsplit(self.url).scheme
+
+    def access(self) -> RemoteAccess:
+        """What one command needs to reach it."""
+        protocols = frozenset({self.scheme})
+        if self.token is None or self.scheme == "file":
+            return RemoteAccess(self.url, protocols)
+        token = self.token()
+        basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
+        # Bound to this repository's address: no other one gets the header.
+        header = (f"http.{self.url}.extraHeader", f"Authorization: Basic {basic}")
+        return RemoteAccess(self.url, protocols, (header,), (token, basic))
+
+
+def read_remote_head(git: Git, remote: Remote, branch: str) -> Sha | None:
+    """The commit that the remote's branch is at now."""
+    ref = f"refs/heads/{require_branch_name(branch)}"
+    listed = git.using(remote.access())("ls-remote", remote.url, ref).lines
+    # A pattern also matches the tails of longer names.
+    return next(
+        (parse_sha(line.split("\t")[0]) for line in listed if line.endswith(f"\t{ref}")), None
+    )
+
+
+def read_default_branch(git: Git, remote: Remote) -> str | None:
+    """The branch that the remote's HEAD names, if it names one."""
+    listed = git.using(remote.access())("ls-remote", "--symref", remote.url, "HEAD").lines
+    for line in listed:
+        if line.startswith("ref: refs/heads/") and line.endswith("\tHEAD"):
+            return line.removeprefix("ref: refs/heads/").removesuffix("\tHEAD")
+    return None
+
+
+MIRROR_CONFIG = """\
 [core]
 \trepositoryformatversion = 0
 \tbare = true
@@ -30,11 +92,11 @@ CONFIG = """\
 \tauto = false
 """
 # Whatever could make git read settings, objects or history from elsewhere.
-_STEERING = (
+_UNWANTED_ENTRIES = (
     *("commondir", "config.worktree", "shallow", "info", "hooks", "remotes", "branches"),
     *("modules", "worktrees", "objects/info", "refs/replace"),
 )
-_HEADS = "refs/heads/"
+_BRANCH_PREFIX = "refs/heads/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +116,22 @@ class Mirror:
 
     def git(self) -> Git:
         """Git on this mirror, after undoing whatever anybody wrote into its settings."""
-        write_settings(self.path)
+        reset_config(self.path)
         return Git(self.path, self.path)
 
 
-def place_of(mirrors: Path, repo: RepoName) -> Path:
+def mirror_path(mirrors: Path, repo: RepoName) -> Path:
     """Where the mirror of a repository is, or would be."""
     return mirrors / repo.owner / f"{repo.name}.git"
 
 
 def open_mirror(mirrors: Path, repo: RepoName) -> Mirror:
     """The mirror of a repository; an empty one is made where there is none."""
-    mirror = Mirror(place_of(mirrors, repo), repo)
+    mirror = Mirror(mirror_path(mirrors, repo), repo)
     if not mirror.path.is_dir():
         new = mirror.path.with_name(f".{repo.name}.{uuid4().hex}")
-        with minding_space(mirrors):
-            make_bare(new)
+        with translate_disk_full(mirrors):
+            create_bare_repo(new)
         try:
             new.rename(mirror.path)
         except OSError:
@@ -80,31 +142,35 @@ def open_mirror(mirrors: Path, repo: RepoName) -> Mirror:
     return mirror
 
 
-def make_bare(path: Path) -> None:
+def create_bare_repo(path: Path) -> None:
     """An empty bare repository, without git's templates."""
     for folder in ("objects/pack", "refs/heads", "refs/tags"):
         (path / folder).mkdir(parents=True)
     (path / "HEAD").write_text("ref: refs/heads/none\n")
-    (path / "config").write_text(CONFIG)
+    (path / "config").write_text(MIRROR_CONFIG)
 
 
-def write_settings(path: Path) -> None:
+def reset_config(path: Path) -> None:
     """Make the config the constant again and remove what else could steer git."""
-    for name in _STEERING:
-        _discard(path / name)
+    for name in _UNWANTED_ENTRIES:
+        _delete(path / name)
     config = path / "config"
-    if not config.is_symlink() and config.is_file() and config.read_text("latin-1") == CONFIG:
+    if (
+        not config.is_symlink()
+        and config.is_file()
+        and config.read_text("latin-1") == MIRROR_CONFIG
+    ):
         return
     if config.is_dir() and not config.is_symlink():
-        _discard(config)
+        _delete(config)
     new = path / f"config.{uuid4().hex}"
-    with minding_space(path):
-        new.write_text(CONFIG)
+    with translate_disk_full(path):
+        new.write_text(MIRROR_CONFIG)
         new.replace(config)
 
 
 @contextlib.contextmanager
-def writing(mirror: Mirror) -> Iterator[Git]:
+def lock_mirror(mirror: Mirror) -> Iterator[Git]:
     """Git on a mirror that nobody else writes meanwhile.
 
     The lock's descriptor goes to every git child: should we be killed, the lock is held until
@@ -112,36 +178,36 @@ def writing(mirror: Mirror) -> Iterator[Git]:
     """
     with (mirror.path / "hostler.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        _drop_debris(mirror.path)
+        _remove_stale_locks(mirror.path)
         yield replace(mirror.git(), keep_open=(lock.fileno(),))
 
 
-def update(mirror: Mirror, remote: Remote) -> None:
+def fetch_mirror(mirror: Mirror, remote: Remote) -> None:
     """Bring branches and tags to where the remote has them."""
-    with writing(mirror) as git:
+    with lock_mirror(mirror) as git:
         git.using(remote.access())(
             *("fetch", "--quiet", "--prune", "--no-write-fetch-head", "--no-tags", remote.url),
             *("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"),
         )
 
 
-def head_of(mirror: Mirror, ref: str) -> Sha | None:
+def read_mirror_ref(mirror: Mirror, ref: str) -> Sha | None:
     """The commit of one of the mirror's refs."""
     found = mirror.git()("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}", accept=(0, 1))
-    return sha(found.text) if found.code == 0 else None
+    return parse_sha(found.text) if found.code == 0 else None
 
 
-def branches(mirror: Mirror) -> list[str]:
+def list_branches(mirror: Mirror) -> list[str]:
     """The remote's branches, as of the last update."""
-    return mirror.git()("for-each-ref", "--format=%(refname:lstrip=2)", _HEADS).lines
+    return mirror.git()("for-each-ref", "--format=%(refname:lstrip=2)", _BRANCH_PREFIX).lines
 
 
-def base_of(mirror: Mirror, remote: Remote, base_branch: str) -> tuple[str, Sha]:
+def resolve_base(mirror: Mirror, remote: Remote, base_branch: str) -> tuple[str, Sha]:
     """The branch to work from, with its commit; without a name, the remote's default branch."""
-    name = base_branch or default_branch(mirror.git(), remote) or ""
-    found = head_of(mirror, _HEADS + name) if name else None
+    name = base_branch or read_default_branch(mirror.git(), remote) or ""
+    found = read_mirror_ref(mirror, _BRANCH_PREFIX + name) if name else None
     if found is None:
-        raise BranchMissing(name, branches(mirror))
+        raise BranchMissing(name, list_branches(mirror))
     return name, found
 
 
@@ -155,7 +221,7 @@ def set_ref(git: Git, ref: str, commit: Sha) -> None:
     git("update-ref", "--no-deref", ref, commit)
 
 
-def _drop_debris(path: Path) -> None:
+def _remove_stale_locks(path: Path) -> None:
     """Lock files and half-written packs of a git that was killed."""
     stale = [path / "packed-refs.lock", path / "HEAD.lock", path / "config.lock"]
     stale += (path / "refs").rglob("*.lock")
@@ -164,10 +230,62 @@ def _drop_debris(path: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def _discard(path: Path) -> None:
+def _delete(path: Path) -> None:
     # Another thread may remove the same thing at this moment.
     with contextlib.suppress(FileNotFoundError):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             path.unlink()
+
+
+_ALTERNATES = (".git", "objects", "info", "alternates")
+_MAX_ALTERNATES_BYTES = 16_384
+
+
+def move_mirror(mirrors: Path, checkouts: Path, old: RepoName, new: RepoName) -> None:
+    """Move a mirror, if there is one, and lead its checkouts on. Cut off, it can be repeated.
+
+    While it moves, checkouts name both places: an agent at work misses no object.
+    """
+    source, target = mirror_path(mirrors, old), mirror_path(mirrors, new)
+    if source == target:
+        return
+    borrowers = list(_find_borrowers(checkouts, source))
+    if source.is_dir():
+        if target.exists():
+            # Whatever was called so before gives way.
+            move_mirror(mirrors, checkouts, new, _free_name(mirrors, new))
+        for checkout in borrowers:
+            _write_alternates(checkout, source, target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source.rename(target)
+    for checkout in borrowers if target.is_dir() else ():
+        _write_alternates(checkout, target)
+
+
+def _find_borrowers(checkouts: Path, mirror: Path) -> Iterator[Path]:
+    """Checkouts that take objects from a mirror."""
+    for checkout in sorted(checkouts.glob("*/*")):
+        try:
+            found = (
+                agent_folder.read_file(checkout, *_ALTERNATES, limit=_MAX_ALTERNATES_BYTES) or b""
+            )
+        except (CheckoutTampered, OSError):
+            continue  # it is refused when somebody wants to work with it
+        if os.fsencode(mirror / "objects") in found.splitlines():
+            yield checkout
+
+
+def _write_alternates(checkout: Path, *mirrors: Path) -> None:
+    lines = (os.fsencode(mirror / "objects") for mirror in mirrors)
+    agent_folder.write_file(checkout, *_ALTERNATES, data=b"\n".join(lines) + b"\n")
+
+
+def _free_name(mirrors: Path, repo: RepoName) -> RepoName:
+    number = 1
+    while mirror_path(
+        mirrors, named := RepoName(repo.owner, f"{repo.name}.former-{number}")
+    ).exists():
+        number += 1
+    return named

@@ -1,4 +1,4 @@
-"""One child: bounded in time and in what it may say, ended with its whole tree."""
+"""Run a child process with limits on time and output, and end its whole process tree."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ import psutil  # type: ignore[import-untyped]
 
 GRACE_SECONDS = 3.0
 # In the environment of a marked child and of all that it starts.
-MARK = "HOSTLER_CHILD"
-_CHUNK = 65_536
+CHILD_VARIABLE = "HOSTLER_CHILD"
+_CHUNK_BYTES = 65_536
 # Looks at the process table until nothing went meanwhile; bounded, as machines are busy.
-_SCANS = 20
+_MAX_SCANS = 20
 
 
 _owner = ""
 
 
-def own_children(owner: str) -> None:
+def set_child_owner(owner: str) -> None:
     """Say for whom children work from now on, so that a later process finds what we left."""
     global _owner
     _owner = owner
 
 
-def sweep_children(owner: str) -> int:
+def kill_orphaned_children(owner: str) -> int:
     """End what an owner that was killed left behind of marked children; how many there were."""
-    found = [other for other in psutil.process_iter() if _works_for(other, f"{owner}|")]
+    found = [other for other in psutil.process_iter() if _has_owner(other, f"{owner}|")]
     for other in found:
         with contextlib.suppress(psutil.NoSuchProcess):
             other.kill()
@@ -43,9 +43,9 @@ def sweep_children(owner: str) -> int:
     return len(found)
 
 
-def _works_for(other: psutil.Process, prefix: str) -> bool:
+def _has_owner(other: psutil.Process, prefix: str) -> bool:
     try:
-        return str(other.environ().get(MARK, "")).startswith(prefix)
+        return str(other.environ().get(CHILD_VARIABLE, "")).startswith(prefix)
     except (psutil.Error, OSError):
         return False
 
@@ -54,7 +54,7 @@ class Halted(BaseException):
     """We are leaving. No error of the work: whoever handles those must not take it for one."""
 
 
-class _Halt:
+class _HaltSignal:
     """Closing the writing end of a pipe wakes every thread that waits for a child.
 
     The pipe is made when the first child is waited for: one made at import would be shared with
@@ -92,29 +92,29 @@ class _Halt:
             os.close(self._writers.pop())
 
 
-_halt = _Halt()
+_halt = _HaltSignal()
 
 
-def halt() -> None:
+def halt_children() -> None:
     """End all children now, and start none any more: each `run` raises `Halted`."""
     _halt.ask()
 
 
-def unhalt() -> None:
+def allow_children() -> None:
     """Children may be started again."""
     global _halt
     if _halt.asked:
         _halt.close()
-        _halt = _Halt()
+        _halt = _HaltSignal()
 
 
-class Sink(Protocol):
+class OutputSink(Protocol):
     """Takes what a child says, and keeps a bounded part of it."""
 
     def feed(self, chunk: bytes) -> None: ...
 
 
-class Head:
+class HeadBuffer:
     """Keeps the beginning, and knows whether that was all."""
 
     def __init__(self, limit: int) -> None:
@@ -128,7 +128,7 @@ class Head:
         self.overflowed |= len(chunk) > room
 
 
-class Tail:
+class TailBuffer:
     """Keeps the end."""
 
     def __init__(self, limit: int) -> None:
@@ -145,7 +145,7 @@ class Tail:
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
+class ChildProcess:
     """What to run, where, with which environment and for how long.
 
     A `mark` is for programs that we do not know: what they start in sessions of its own is
@@ -161,7 +161,7 @@ class Child:
     mark: str = ""
 
 
-def run(child: Child, out: Sink, err: Sink | None = None) -> int | None:
+def run_child(child: ChildProcess, out: OutputSink, err: OutputSink | None = None) -> int | None:
     """Run to the end; the exit code, or None if its time ran out.
 
     Without `err` both streams go to `out`. Nothing of the child's tree outlives this call.
@@ -169,22 +169,22 @@ def run(child: Child, out: Sink, err: Sink | None = None) -> int | None:
     halt, mark = _halt, f"{_owner}|{child.mark}" if child.mark else ""
     if halt.asked:
         raise Halted
-    with _stdin(child.stdin) as stdin:
+    with _open_stdin(child.stdin) as stdin:
         process = subprocess.Popen(
             child.argv,
             cwd=child.cwd,
-            env={**child.env, MARK: mark} if mark else dict(child.env),
+            env={**child.env, CHILD_VARIABLE: mark} if mark else dict(child.env),
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if err is None else subprocess.PIPE,
             start_new_session=True,
             pass_fds=child.keep_open,
         )
-    readers = [_reader(process.stdout, out), _reader(process.stderr, err)]
+    readers = [_start_reader(process.stdout, out), _start_reader(process.stderr, err)]
     try:
-        code = _wait(process, child.seconds, halt.descriptor())
+        code = _wait_for_exit(process, child.seconds, halt.descriptor())
     finally:
-        _end(process, mark)
+        _end_tree(process, mark)
         for reader in filter(None, readers):
             reader.join(GRACE_SECONDS)
     if halt.asked:
@@ -194,7 +194,7 @@ def run(child: Child, out: Sink, err: Sink | None = None) -> int | None:
 
 
 @contextlib.contextmanager
-def _stdin(data: bytes) -> Iterator[IO[bytes] | int]:
+def _open_stdin(data: bytes) -> Iterator[IO[bytes] | int]:
     """What the child reads: a file, because a pipe could fill and hold us up."""
     if not data:
         yield subprocess.DEVNULL
@@ -205,13 +205,13 @@ def _stdin(data: bytes) -> Iterator[IO[bytes] | int]:
         yield file
 
 
-def _reader(pipe: IO[bytes] | None, sink: Sink | None) -> threading.Thread | None:
+def _start_reader(pipe: IO[bytes] | None, sink: OutputSink | None) -> threading.Thread | None:
     if pipe is None or sink is None:
         return None
 
     def read() -> None:
         with pipe:
-            while chunk := os.read(pipe.fileno(), _CHUNK):
+            while chunk := os.read(pipe.fileno(), _CHUNK_BYTES):
                 sink.feed(chunk)
 
     thread = threading.Thread(target=read, name="child-output", daemon=True)
@@ -219,7 +219,7 @@ def _reader(pipe: IO[bytes] | None, sink: Sink | None) -> threading.Thread | Non
     return thread
 
 
-def _wait(process: subprocess.Popen[bytes], seconds: float, halt: int) -> int | None:
+def _wait_for_exit(process: subprocess.Popen[bytes], seconds: float, halt: int) -> int | None:
     """The exit code, or None when time is up or we are leaving."""
     if hasattr(os, "pidfd_open"):
         # `Popen.wait` with a limit sleeps and looks; a descriptor wakes us at once.
@@ -237,10 +237,10 @@ def _wait(process: subprocess.Popen[bytes], seconds: float, halt: int) -> int | 
     return None
 
 
-def _end(process: subprocess.Popen[bytes], mark: str) -> None:
+def _end_tree(process: subprocess.Popen[bytes], mark: str) -> None:
     """End what is left: ask first, because git removes its lock files on SIGTERM."""
     for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
-        left = _members(process, mark)
+        left = _tree_members(process, mark)
         if not left:
             break
         for member in left:
@@ -250,14 +250,14 @@ def _end(process: subprocess.Popen[bytes], mark: str) -> None:
     process.wait()
 
 
-def _members(process: subprocess.Popen[bytes], mark: str) -> list[psutil.Process]:
+def _tree_members(process: subprocess.Popen[bytes], mark: str) -> list[psutil.Process]:
     """The live processes of a child's tree, also those in sessions of their own."""
     if not mark and not _has_group(process.pid):
         return []
     strangers: set[psutil.Process] = set()
-    for _ in range(_SCANS):
+    for _ in range(_MAX_SCANS):
         others = [other for other in psutil.process_iter() if other not in strangers]
-        verdicts = {other: _belongs(other, process.pid, mark) for other in others}
+        verdicts = {other: _is_member(other, process.pid, mark) for other in others}
         found = [other for other, belongs in verdicts.items() if belongs]
         # Who forks and goes while we look leaves a child that the list does not have yet.
         if found or None not in verdicts.values():
@@ -267,14 +267,14 @@ def _members(process: subprocess.Popen[bytes], mark: str) -> list[psutil.Process
     return []
 
 
-def _belongs(other: psutil.Process, leader: int, mark: str) -> bool | None:
+def _is_member(other: psutil.Process, leader: int, mark: str) -> bool | None:
     """Whether a process is of the tree; None if it went while we looked at it."""
     try:
         if other.pid == os.getpid() or other.status() == psutil.STATUS_ZOMBIE:
             return False
         if os.getsid(other.pid) == leader:
             return True
-        return bool(mark) and other.environ().get(MARK) == mark
+        return bool(mark) and other.environ().get(CHILD_VARIABLE) == mark
     except (psutil.NoSuchProcess, ProcessLookupError):
         return None
     except (psutil.Error, OSError):

@@ -1,49 +1,191 @@
-"""The root command: global options, the list of commands, and the one place errors are caught."""
+"""The root command: global options, the list of commands, and the only place that catches errors.
+
+Typer reads the signature of every command it is given, and loads its validation library to
+convert options. Both take longer than most commands, so only the named command is kept, and a
+plain `--help` is answered without parsing.
+"""
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer.main import get_command, get_command_name
+from typer.models import CommandInfo, TyperInfo
 
-from hostler.cli import (
-    agent_words,
-    agents,
-    bus,
-    console,
-    db,
-    doctor,
-    feedback,
-    gc,
-    github,
-    governor,
-    holding,
-    notify,
-    repo,
-    sandbox,
-    service,
-    sim,
-    status,
-    support,
-    task,
-    top,
-    web,
-    why,
-    wrap,
-)
-from hostler.cli import config as config_commands
-from hostler.cli import init as init_command
-from hostler.cli import run as run_command
-from hostler.cli.demo import command as demo_command
-from hostler.cli.narrowing import narrowed
-from hostler.cli.output import emit, note, report
-from hostler.cli.quickhelp import quick_help
-from hostler.cli.state import Globals, folder
-from hostler.cli.stdio import whole_output
+from hostler.cli.commands.agents import register_agent_results, register_agents
+from hostler.cli.commands.bus import register_bus
+from hostler.cli.commands.config import register_config, register_init
+from hostler.cli.commands.control import register_pause, register_run
+from hostler.cli.commands.db import register_db
+from hostler.cli.commands.dev_tools import register_sandbox, register_sim
+from hostler.cli.commands.doctor import register_doctor, register_notify, register_support_bundle
+from hostler.cli.commands.feedback import register_feedback
+from hostler.cli.commands.gc import register_gc
+from hostler.cli.commands.github import register_github
+from hostler.cli.commands.governor import register_governor
+from hostler.cli.commands.repo import register_repo
+from hostler.cli.commands.service import register_service
+from hostler.cli.commands.status import register_status, register_why
+from hostler.cli.commands.task import register_task
+from hostler.cli.commands.top import register_console, register_top
+from hostler.cli.commands.web import register_web
+from hostler.cli.commands.wrap import register_wrap
+from hostler.cli.context import GlobalOptions, load_settings, resolve_folder
+from hostler.cli.demo.command import register_demo
+from hostler.cli.output import print_error, print_line, print_note, print_raw
+from hostler.cli.stdio import guard_output
 from hostler.errors import HostlerError
+
+if TYPE_CHECKING:
+    from hostler.config.loader import LoadedSettings
+    from hostler.config.settings import Settings
+
+
+# Options of the root command that are followed by a value.
+_OPTIONS_WITH_VALUE = frozenset({"--home", "--config"})
+
+
+def keep_named_command(app: typer.Typer, arguments: Sequence[str]) -> typer.Typer:
+    """Return the program with only the command that these arguments name.
+
+    Return all of it if they name none: then the others are listed or suggested.
+    """
+    named = _command_words(arguments)
+    return _keep_only(app, named[0], named[1:]) if named else app
+
+
+def _keep_only(app: typer.Typer, name: str, rest: Sequence[str]) -> typer.Typer:
+    """Return a group with one command or group of it; all of it if it has none of that name."""
+    groups = [info for info in app.registered_groups if _group_name(info) == name]
+    commands = [info for info in app.registered_commands if _command_name(info) == name]
+    if not groups + commands:
+        return app
+    less = copy.copy(app)
+    less.registered_groups = [_narrow_group(info, rest) for info in groups]
+    less.registered_commands = commands
+    return less
+
+
+def _narrow_group(info: TyperInfo, rest: Sequence[str]) -> TyperInfo:
+    # A group has no options but --help, so the name of its command comes first or not at all.
+    if info.typer_instance is None or not rest:
+        return info
+    less = copy.copy(info)
+    less.typer_instance = _keep_only(info.typer_instance, rest[0], rest[1:])
+    return less
+
+
+def _command_words(arguments: Sequence[str]) -> Sequence[str]:
+    """Return the word that names the command, and all after it.
+
+    What follows an option of the root is no name.
+    """
+    place = 0
+    while place < len(arguments) and arguments[place].startswith("-"):
+        place += 2 if arguments[place] in _OPTIONS_WITH_VALUE else 1
+    return arguments[place:]
+
+
+def _group_name(info: TyperInfo) -> str | None:
+    given = info.name or (info.typer_instance and info.typer_instance.info.name)
+    return given if isinstance(given, str) else None
+
+
+def _command_name(info: CommandInfo) -> str | None:
+    return info.name or (get_command_name(info.callback.__name__) if info.callback else None)
+
+
+def _render_help(app: typer.Typer, arguments: Sequence[str]) -> str | None:
+    """The help text that these arguments ask for, or None if they ask for anything else."""
+    *names, last = arguments or [""]
+    if last not in {"--help", "-h"}:
+        return None
+    command = get_command(app)
+    context = typer.Context(command, info_name="hostler", **command.context_settings)
+    for name in names:
+        found = getattr(command, "commands", {}).get(name)
+        if found is None:
+            return None
+        command = found
+        context = typer.Context(command, info_name=name, parent=context, **command.context_settings)
+    return command.get_help(context)
+
+
+# In the home: who said yes to the first start, and when.
+CONSENT_FILE = "agreed.json"
+
+
+def _run_without_command(context: typer.Context, given: GlobalOptions) -> None:
+    """Start the service after a yes, which is asked for once per home; otherwise help."""
+    loaded = _load_startable(given)
+    if loaded is None:
+        print_raw(context.get_help())
+        raise typer.Exit(2)
+    if not _has_consent(given.home_folder):
+        for line in describe_start(loaded.settings):
+            print_line(line)
+        if not typer.confirm("Start now?", err=True):
+            print_note("Nothing was started. Later: hostler service")
+            raise typer.Exit(1)
+        _store_consent(given.home_folder)
+    from hostler.cli.commands.service import start_service
+
+    start_service(given, loaded)
+
+
+def describe_start(settings: Settings) -> list[str]:
+    """What a service would do with these settings, and what keeps it within bounds."""
+    runtime, budget = settings.runtime, settings.budget
+    agents = ", ".join(f"{name} ({agent.kind})" for name, agent in settings.agent.items())
+    repos = [f"{repo.owner}/{repo.name}" for repo in settings.repo.values()]
+    purses = ((budget.per_task_usd, "task"), (budget.per_day_usd, "day"))
+    caps = [f"{usd:g} USD per {what}" if usd else f"no limit per {what}" for usd, what in purses]
+    return [
+        "The service would watch "
+        + (", ".join(repos) or "no repository, only tasks by hand")
+        + ".",
+        f"Issues with a label of ours, by people you allow, start agents: {agents}.",
+        f"Agents spend money: at most {runtime.worker_count} agents at once; {', '.join(caps)} "
+        "(counted when an agent ends: what runs then goes on).",
+        "See first what it would pick up: hostler service --dry-run",
+    ]
+
+
+def _load_startable(given: GlobalOptions) -> LoadedSettings | None:
+    """The settings, if somebody can be asked, they are there, and nobody works on the home."""
+    from hostler.service.context import read_presence
+
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return None
+    loaded = load_settings(given)
+    here = read_presence(given.home_folder)
+    if here.holder is not None:
+        print_note(here.sentence())
+        return None
+    return loaded if loaded.path is not None and loaded.settings.agent else None
+
+
+def _has_consent(home: Path) -> bool:
+    return (home / CONSENT_FILE).exists()
+
+
+def _store_consent(home: Path) -> None:
+    import json
+    from datetime import UTC, datetime
+
+    from hostler.cli.context import current_user
+    from hostler.cli.output import write_atomically
+    from hostler.model import format_timestamp
+
+    said = {"by": current_user(), "at": format_timestamp(datetime.now(UTC))}
+    write_atomically(home / CONSENT_FILE, json.dumps(said) + "\n")
+
 
 # Plain help: the decorated kind doubles the start-up time of every `--help`.
 app = typer.Typer(
@@ -53,39 +195,39 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for room in (
-    agent_words,
-    agents,
-    bus,
-    config_commands,
-    console,
-    db,
-    demo_command,
-    doctor,
-    feedback,
-    gc,
-    github,
-    governor,
-    holding,
-    init_command,
-    notify,
-    repo,
-    run_command,
-    sandbox,
-    service,
-    sim,
-    status,
-    support,
-    task,
-    top,
-    web,
-    why,
-    wrap,
+for register in (
+    register_agent_results,
+    register_agents,
+    register_bus,
+    register_config,
+    register_console,
+    register_db,
+    register_demo,
+    register_doctor,
+    register_feedback,
+    register_gc,
+    register_github,
+    register_governor,
+    register_pause,
+    register_init,
+    register_notify,
+    register_repo,
+    register_run,
+    register_sandbox,
+    register_service,
+    register_sim,
+    register_status,
+    register_support_bundle,
+    register_task,
+    register_top,
+    register_web,
+    register_why,
+    register_wrap,
 ):
-    room.register(app)
+    register(app)
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         from hostler import __version__
 
@@ -110,7 +252,7 @@ def root(
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
     _version_wanted: Annotated[
         bool,
-        typer.Option("--version", is_eager=True, callback=_version, help="Show the version."),
+        typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version."),
     ] = False,
 ) -> None:
     """Run a stable of coding agents on GitHub issues, never more than you allow.
@@ -123,34 +265,32 @@ def root(
     """
     if home is not None:
         # For what we start, and for the log of a defect, which is written outside any command.
-        os.environ["HOSTLER_HOME"] = str(folder(home))
-    context.obj = Globals(home=home, config=config, debug=debug)
+        os.environ["HOSTLER_HOME"] = str(resolve_folder(home))
+    context.obj = GlobalOptions(home=home, config=config, debug=debug)
     if context.invoked_subcommand is None:
-        from hostler.cli.bare import bare
-
-        bare(context, context.obj)
+        _run_without_command(context, context.obj)
 
 
 def run() -> None:
     """Run the command line; turn errors into one clear message and an exit code."""
     debug = "--debug" in sys.argv[1:]
     try:
-        with whole_output():
-            less = narrowed(app, sys.argv[1:])
-            text = quick_help(less, sys.argv[1:])
-            less() if text is None else emit(text)
+        with guard_output():
+            less = keep_named_command(app, sys.argv[1:])
+            text = _render_help(less, sys.argv[1:])
+            less() if text is None else print_raw(text)
     except KeyboardInterrupt:
-        note("Stopped.")
+        print_note("Stopped.")
         sys.exit(130)
     except Exception as error:
         if debug:
             raise
-        told = translated(error)
-        report(told)
+        told = _translate_error(error)
+        print_error(told)
         sys.exit(told.exit_code)
 
 
-def translated(error: Exception) -> HostlerError:
+def _translate_error(error: Exception) -> HostlerError:
     """Any error as one that a person can read."""
     if isinstance(error, HostlerError):
         return error
@@ -159,14 +299,14 @@ def translated(error: Exception) -> HostlerError:
         return HostlerError(
             f"The system refused: {what}.", remedy="Mend that, or name another place."
         )
-    return _unexpected(error)
+    return _build_defect_error(error)
 
 
-def _unexpected(error: Exception) -> HostlerError:
+def _build_defect_error(error: Exception) -> HostlerError:
     """A defect of ours: keep the traceback in the log, tell the person in one line."""
-    from hostler.cli.logbook import keep_traceback
+    from hostler.cli.context import log_traceback
 
-    kept = keep_traceback(error)
+    kept = log_traceback(error)
     told = HostlerError(
         f"Hostler has a defect: {type(error).__name__}: {error}",
         safe=f"The details are in {kept}." if kept else "",

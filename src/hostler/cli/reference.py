@@ -1,4 +1,4 @@
-"""The page of all commands, written from the commands themselves.
+"""Generate the reference page of all commands.
 
 python -m hostler.cli.reference > docs/commands.md
 """
@@ -19,39 +19,41 @@ _HEAD = """# Commands
 Every command takes `--help`. These come before the command's name:
 
 """
-_NOT_OURS = {"--help", "--install-completion", "--show-completion"}
+_BUILTIN_OPTIONS = {"--help", "--install-completion", "--show-completion"}
 
 
-def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def walk_commands(
+    command: Any, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every command and every group that has options of its own, with the words that call it."""
     inner = getattr(command, "commands", {})
     if path and (not inner or _own_options(command)):
         yield path, command
     for name in sorted(inner):
-        yield from commands(inner[name], (*path, name))
+        yield from walk_commands(inner[name], (*path, name))
 
 
-def page() -> str:
+def render_page() -> str:
     """The whole page."""
     from hostler.cli.main import app
 
     root = get_command(app)
     parts = [_HEAD + _options(root)]
-    for path, command in commands(root):
+    for path, command in walk_commands(root):
         parts.append(
-            f"## `hostler {' '.join(path)}`\n\n{_text(command.help)}\n\n{_options(command)}"
+            f"## `hostler {' '.join(path)}`\n\n{_render_help(command.help)}\n\n{_options(command)}"
         )
     parts.append(_COMPLETION)
     return "\n".join(parts)
 
 
-def _text(raw: str | None) -> str:
+def _render_help(raw: str | None) -> str:
     """A command's help as Markdown: what stands behind a backspace mark is shown as typed."""
     blocks = inspect.cleandoc(raw or "").split("\n\n")
-    return "\n\n".join(_block(block) for block in blocks)
+    return "\n\n".join(_render_block(block) for block in blocks)
 
 
-def _block(block: str) -> str:
+def _render_block(block: str) -> str:
     if not block.startswith("\b"):
         return block
     title, *lines = block.removeprefix("\b").strip("\n").splitlines()
@@ -60,17 +62,17 @@ def _block(block: str) -> str:
 
 
 def _own_options(command: Any) -> list[Any]:
-    return [one for one in command.params if not _NOT_OURS & set(one.opts)]
+    return [one for one in command.params if not _BUILTIN_OPTIONS & set(one.opts)]
 
 
 def _options(command: Any) -> str:
-    rows = [_row(one) for one in _own_options(command)]
+    rows = [_render_row(one) for one in _own_options(command)]
     if not rows:
         return ""
     return "\n".join(["| option | meaning |", "|---|---|", *rows, ""])
 
 
-def _row(parameter: Any) -> str:
+def _render_row(parameter: Any) -> str:
     is_argument = parameter.param_type_name == "argument"
     names = [parameter.name.upper()] if is_argument else sorted(parameter.opts, key=len)[::-1]
     said = getattr(parameter, "help", None) or ""
@@ -85,4 +87,4 @@ _COMPLETION = """## Shell completion
 
 
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    sys.stdout.write(render_page())

@@ -1,4 +1,4 @@
-"""Standard output that may be closed, full, or read by somebody who leaves early."""
+"""Standard output that is closed, full, or read by a program that exits early."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 # As a shell reports a program that was ended by SIGPIPE.
-READER_LEFT = 141
+EXIT_BROKEN_PIPE = 141
 
 
 @contextmanager
-def whole_output() -> Iterator[None]:
+def guard_output() -> Iterator[None]:
     """Everything that the block says is out when it ends; a clear end where that cannot be."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -26,16 +26,16 @@ def whole_output() -> Iterator[None]:
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        _mute()
-        sys.exit(READER_LEFT)
+        _discard_stdout()
+        sys.exit(EXIT_BROKEN_PIPE)
     except OSError as error:
         if error.filename is not None:
             raise
-        _mute()
+        _discard_stdout()
         sys.stderr.write(f"error: The output could not be written: {error.strerror}.\n")
         sys.exit(1)
 
 
-def _mute() -> None:
+def _discard_stdout() -> None:
     """Let what is still buffered go nowhere, or Python would complain once more at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

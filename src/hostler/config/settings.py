@@ -1,26 +1,87 @@
-"""Every key of `hostler.toml`. What is not here does not exist."""
+"""Every key of the settings file: type, default, range, meaning; and the secrets that they name."""
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
 
-from hostler.config.forms import (
-    Date,
-    EnvName,
-    HttpUrl,
-    Label,
-    Listen,
-    Login,
-    PostgresUrl,
-    RepoSlug,
-    Switch,
-)
-from hostler.config.keys import Section, key, many, required
 
-DAY = 86_400
-Occasion = Literal["blocked", "needs_input", "parked", "restart_failed"]
+class Section(BaseModel):
+    """A table of the settings file. Unknown keys and wrong types are mistakes, never guessed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+def key(default: Any, meaning: str, *, restart: bool = False, **limits: Any) -> Any:
+    """A key with its default. `restart`: a change takes effect only after a restart."""
+    return Field(default, description=meaning, json_schema_extra={"restart": restart}, **limits)
+
+
+def required_key(meaning: str, **limits: Any) -> Any:
+    """A key that has no default. Its table comes and goes without a restart."""
+    return Field(description=meaning, json_schema_extra={"restart": False}, **limits)
+
+
+def list_key(meaning: str, *, restart: bool = False) -> Any:
+    """A list that is empty by default."""
+    extra: dict[str, Any] = {"restart": restart}
+    return Field(default_factory=list, description=meaning, json_schema_extra=extra)
+
+
+def needs_restart(field: FieldInfo) -> bool:
+    """Whether a running service takes up a change of this key only after a restart."""
+    extra = field.json_schema_extra
+    return bool(extra.get("restart")) if isinstance(extra, dict) else False
+
+
+_ENV = r"^([A-Za-z_][A-Za-z0-9_]*)?$"
+_LOGIN = r"^[A-Za-z0-9](-?[A-Za-z0-9]){0,38}(\[bot\])?$"
+_REPO = r"^[A-Za-z0-9._-]{1,100}$"
+_URL = r"^https?://[^\s/?#@]+[^\s?#@]*$"
+_POSTGRES = r"^(postgresql://\S+)?$"
+_LISTEN = r"^((\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+):\d{1,5})?$"
+_DATE = r"^\d{4}-\d{2}-\d{2}$"
+
+EnvName = Annotated[str, StringConstraints(pattern=_ENV)]
+Login = Annotated[str, StringConstraints(pattern=_LOGIN)]
+RepoSlug = Annotated[str, StringConstraints(pattern=_REPO)]
+HttpUrl = Annotated[str, StringConstraints(pattern=_URL)]
+PostgresUrl = Annotated[str, StringConstraints(pattern=_POSTGRES)]
+Listen = Annotated[str, StringConstraints(pattern=_LISTEN)]
+Date = Annotated[str, StringConstraints(pattern=_DATE)]
+
+
+def _reject_number(value: object) -> object:
+    """Python takes 1 for True; a settings file does not."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        expected = "true, false or 'shadow'"
+        raise PydanticCustomError("literal_error", "not a switch", {"expected": expected})
+    return value
+
+
+Switch = Annotated[Literal[True, False, "shadow"], BeforeValidator(_reject_number)]
+Label = Annotated[str, StringConstraints(min_length=1, max_length=50)]
+
+PATTERN_MEANINGS = {
+    _ENV: "the name of an environment variable",
+    _LOGIN: "a GitHub login",
+    _REPO: "a GitHub repository name (letters, digits, '.', '_', '-')",
+    _URL: "an http(s) address without query or user",
+    _POSTGRES: "postgresql://user@host/name",
+    _LISTEN: "host:port such as 127.0.0.1:8474",
+    _DATE: "a date such as 2022-11-28",
+}
+
+
+DAY_SECONDS = 86_400
+NotifyOccasion = Literal["blocked", "needs_input", "parked", "restart_failed"]
 
 
 class Runtime(Section):
@@ -29,18 +90,18 @@ class Runtime(Section):
     worker_count: int = key(
         4, "Agents that may work at once, over all repositories.", ge=1, le=1024
     )
-    poll_interval_seconds: int = key(30, "Pause between polls.", ge=5, le=DAY)
+    poll_interval_seconds: int = key(30, "Pause between polls.", ge=5, le=DAY_SECONDS)
     poll_cadence: Literal["repo", "turn"] = key(
         "repo", "`repo`: each repository once per interval; `turn`: one repository per interval."
     )
     restart_drain_timeout_seconds: int = key(
-        900, "How long a restart waits for running work before it gives up.", ge=1, le=DAY
+        900, "How long a restart waits for running work before it gives up.", ge=1, le=DAY_SECONDS
     )
-    restart_command: list[str] = many("Program and arguments that update Hostler on a restart.")
+    restart_command: list[str] = list_key("Program and arguments that update Hostler on a restart.")
     restart_command_timeout_seconds: int = key(
-        600, "How long that command, and the one that undoes it, may take.", ge=1, le=DAY
+        600, "How long that command, and the one that undoes it, may take.", ge=1, le=DAY_SECONDS
     )
-    restart_rollback_command: list[str] = many(
+    restart_rollback_command: list[str] = list_key(
         "Program and arguments that undo an update which does not pass its own check."
     )
     stop_grace_seconds: int = key(
@@ -56,17 +117,20 @@ class Runtime(Section):
         5, "How far each fetch reaches back behind its cursor.", ge=0, le=3600
     )
     comment_fetch_late_visibility_seconds: int = key(
-        300, "How late GitHub may show a comment that was written earlier.", ge=0, le=DAY
+        300, "How late GitHub may show a comment that was written earlier.", ge=0, le=DAY_SECONDS
     )
     comment_fetch_safe_backfill_seconds: int = key(
-        DAY, "How far back to read again when a cursor turns out invalid.", ge=60, le=31 * DAY
+        DAY_SECONDS,
+        "How far back to read again when a cursor turns out invalid.",
+        ge=60,
+        le=31 * DAY_SECONDS,
     )
     action_token_unobserved_seconds: int = key(
         120,
         "When a comment we wrote is looked for, if no feed has shown it.",
         restart=True,
         ge=1,
-        le=DAY,
+        le=DAY_SECONDS,
     )
     max_global_agents: int = key(
         8, "Cap of an agent pool that `governor.json` does not name.", ge=1, le=1024
@@ -85,13 +149,19 @@ class Runtime(Section):
         le=1 << 30,
     )
     demand_ttl_seconds: int = key(
-        600, "How long a project's wish for slots counts without being renewed.", ge=1, le=DAY
+        600,
+        "How long a project's wish for slots counts without being renewed.",
+        ge=1,
+        le=DAY_SECONDS,
     )
     rotation_window_seconds: int = key(
-        60, "How often the odd slot of a fair share moves to the next project.", ge=1, le=DAY
+        60,
+        "How often the odd slot of a fair share moves to the next project.",
+        ge=1,
+        le=DAY_SECONDS,
     )
     unattached_lease_ttl_seconds: int = key(
-        300, "Life of a lease whose holder cannot be verified.", ge=1, le=DAY
+        300, "Life of a lease whose holder cannot be verified.", ge=1, le=DAY_SECONDS
     )
     database_url: PostgresUrl = key(
         "",
@@ -164,16 +234,16 @@ class Labels(Section):
 class Repo(Section):
     """One watched repository: `[repo.<id>]`, where the id is yours to choose."""
 
-    owner: Login = required("Owner on GitHub.")
-    name: RepoSlug = required("Name on GitHub.")
+    owner: Login = required_key("Owner on GitHub.")
+    name: RepoSlug = required_key("Name on GitHub.")
     base_branch: str = key("", "Branch to work from; empty: the repository's default branch.")
     labels: Labels = Field(
         default_factory=Labels, description="The labels this repository uses, if not the usual."
     )
-    allowed_users: list[Login] = many("Whose issues and comments cause work. Nobody else's do.")
-    operator_logins: list[Login] = many("Who may give `/hostler` commands.")
+    allowed_users: list[Login] = list_key("Whose issues and comments cause work. Nobody else's do.")
+    operator_logins: list[Login] = list_key("Who may give `/hostler` commands.")
     agent: str = key("", "Which `[agent.<name>]` works here; empty: the only one.")
-    required_tests: list[str] = many("Commands that must pass before a push.")
+    required_tests: list[str] = list_key("Commands that must pass before a push.")
     setup_command: str = key("", "Command that prepares a fresh checkout.")
     coding_guidelines_path: str = key("", "File in the repository that agents must follow.")
     operations_issue_number: int = key(0, "Issue that takes operator commands; 0: none.", ge=0)
@@ -189,21 +259,21 @@ class Repo(Section):
 class Agent(Section):
     """One kind of worker: `[agent.<name>]`."""
 
-    kind: Literal["claude", "codex", "gemini", "opencode", "command", "scripted"] = required(
+    kind: Literal["claude", "codex", "gemini", "opencode", "command", "scripted"] = required_key(
         "Which program this is."
     )
-    command: list[str] = many(
+    command: list[str] = list_key(
         "Program and arguments; for `command`, needed; else replaces the name."
     )
     prompt: Literal["stdin", "file"] = key("stdin", "How a `command` gets its prompt.")
     script: str = key("", "File that a `scripted` agent plays.")
     model: str = key("", "Model to ask for; empty: the program's own default.")
     pool: str = key("", "Whose limits it shares: `provider` or `provider:account`.")
-    extra_args: list[str] = many("Further arguments, as they are.")
+    extra_args: list[str] = list_key("Further arguments, as they are.")
     permissions: Literal["all", "own"] = key(
         "all", "`all`: it asks nobody before it acts; `own`: as its own settings say."
     )
-    env: list[EnvName] = many("Variables of ours that the agent may see.")
+    env: list[EnvName] = list_key("Variables of ours that the agent may see.")
     fallback: str = key("", "Agent for new tasks while this one's pool is closed.")
     wall_limit_minutes: int = key(0, "Longest run; 0: as `[tasks]` says.", ge=0, le=10_080)
     own_home: bool = key(False, "Give every task a HOME, and every run a TMPDIR, of its own.")
@@ -222,7 +292,7 @@ class Tasks(Section):
     max_restarts: int = key(100, "Attempts before a task has failed.", ge=0, le=100_000)
     restart_delay_seconds: float = key(1.0, "Pause before the next attempt.", ge=0, le=3600)
     child_wait_timeout_seconds: int = key(
-        300, "How long a finished task waits for its children.", ge=0, le=DAY
+        300, "How long a finished task waits for its children.", ge=0, le=DAY_SECONDS
     )
     child_poll_interval_seconds: float = key(1.0, "How often it looks at them.", ge=0.1, le=60)
     dependency_poll_interval_seconds: float = key(
@@ -242,7 +312,7 @@ class Tasks(Section):
     )
     repair_rounds: int = key(3, "Rounds to mend tests, conflicts or push races.", ge=0, le=100)
     waiting_joins_first_class_seconds: int = key(
-        900, "After this wait a task goes before newer classes.", ge=1, le=DAY
+        900, "After this wait a task goes before newer classes.", ge=1, le=DAY_SECONDS
     )
     design_wall_limit_minutes: int = key(60, "Longest run that writes a design.", ge=1, le=10_080)
     direct_wall_limit_minutes: int = key(90, "Longest run that does the work.", ge=1, le=10_080)
@@ -303,8 +373,8 @@ class Notify(Section):
         "", "Environment variable with the key that signs messages.", restart=True
     )
     secret_file: str = key("", "File with that key.", restart=True)
-    events: list[Occasion] = Field(
-        default_factory=lambda: list(get_args(Occasion)),
+    events: list[NotifyOccasion] = Field(
+        default_factory=lambda: list(get_args(NotifyOccasion)),
         description="What to call for.",
         json_schema_extra={"restart": True},
     )
@@ -329,3 +399,34 @@ PLAIN_TABLES: dict[str, type[Section]] = {
     for name, field in Settings.model_fields.items()
     if isinstance(field.annotation, type) and issubclass(field.annotation, Section)
 }
+
+
+# A variable that is called so holds a secret; a short value would hide ordinary words.
+_SECRET_NAME = re.compile(r"(API_?KEY|AUTH_TOKEN|OAUTH_TOKEN|ACCESS_TOKEN|SECRET|PASSWORD)$")
+MIN_SECRET_LENGTH = 8
+
+
+def read_named_secrets(settings: Settings, environment: Mapping[str, str]) -> Iterator[str]:
+    """The values that must appear nowhere: of every `…_env` key, and of whatever is called so.
+
+    Keys of the agents' providers are among these: an agent may print its own.
+    """
+    ours = {*_values_of_keys(settings, "_env"), "PGPASSWORD"}
+    called_so = {name for name in environment if _SECRET_NAME.search(name.upper())}
+    for name in sorted(ours | called_so):
+        value = environment.get(name, "")
+        if len(value) >= (1 if name in ours else MIN_SECRET_LENGTH):
+            yield value
+
+
+def list_secret_files(settings: Settings) -> tuple[Path, ...]:
+    """The files that hold a secret of ours: of every `…_file` key."""
+    names = sorted({name for name in _values_of_keys(settings, "_file") if name})
+    return tuple(Path(os.path.expanduser(name)).absolute() for name in names)  # noqa: PTH111
+
+
+def _values_of_keys(settings: Settings, ending: str) -> Iterator[str]:
+    for section in (settings.github, settings.web, settings.notify):
+        for key in type(section).model_fields:
+            if key.endswith(ending):
+                yield getattr(section, key)

@@ -1,9 +1,10 @@
-"""Doctor checks: GitHub answers, knows us, lets us work; and what we ask of it fits its limits."""
+"""Checks of `hostler doctor`: GitHub's answers and limits, and the state of the outbox."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from hostler.errors import (
@@ -15,93 +16,163 @@ from hostler.errors import (
     Refused,
     StoreError,
 )
-from hostler.forge.outbox import checks as _outbox  # noqa: F401 - it registers its own
-from hostler.health import Context, Finding, Status, check
-from hostler.model import RepoName
+from hostler.health import CheckContext, CheckStatus, Finding, check
+from hostler.model import RepoName, format_timestamp, parse_timestamp
+from hostler.store.outbox import Failure, StandingWrites, standing_writes
 
 if TYPE_CHECKING:
     from hostler.config.settings import Settings
-    from hostler.forge.budget import Standing
-    from hostler.forge.budget.costs import Plan
-    from hostler.forge.opening import Hub
-
-NAME, COST = "github", "github.cost"
-# Less than this of our share of the hour is worth a word.
-LOW_PERCENT = 10
-# More than this between our clock and GitHub's puzzles people who read logs.
-MOST_SKEW = 30.0
+    from hostler.forge.github.hub import GitHubHub
+    from hostler.forge.github.rate_limit.accounts import AccountStatus
+    from hostler.forge.github.rate_limit.cost_model import CostPlan
 
 
-@check(NAME, quick=False)
-def github_answers(context: Context) -> Iterator[Finding]:
-    """Ask GitHub who we are and what we may do."""
-    from hostler.config.load import load
-    from hostler.forge.opening import open_hub
+OUTBOX_CHECK = "outbox"
+# How long a failure is told of.
+RECENT_WRITES_PERIOD = timedelta(days=7)
+# A write that is not through after this waits for something that a person should know of.
+SLOW_WRITE_AGE = timedelta(minutes=15)
+MAX_SHOWN_WRITES = 3
+
+
+@check(OUTBOX_CHECK)
+def writes_go_out(context: CheckContext) -> Iterator[Finding]:
+    """Was a write to GitHub given up, or does one wait for long?"""
+    found = _check_outbox(context)
+    if found is None:
+        yield Finding(OUTBOX_CHECK, CheckStatus.SKIPPED, "settings or database cannot be read")
+        return
+    now, writes = found
+    slow = writes.oldest is not None and now - parse_timestamp(writes.oldest) > SLOW_WRITE_AGE
+    if writes.failed:
+        told = "; ".join(map(_describe_write, writes.newest))
+        days = RECENT_WRITES_PERIOD.days
+        evidence = f"{writes.failed} write(s) given up in the last {days} days: {told}"
+        remedy = "Mend the cause; then do by hand what is missing there."
+        yield Finding(OUTBOX_CHECK, CheckStatus.WARNING, evidence, remedy)
+    if slow:
+        evidence = f"{writes.waiting} write(s) wait, the oldest since {writes.oldest}"
+        remedy = "Is a service running, and does GitHub answer? See `hostler status` and the log."
+        yield Finding(OUTBOX_CHECK, CheckStatus.WARNING, evidence, remedy)
+    if not writes.failed and not slow:
+        yield Finding(
+            OUTBOX_CHECK, CheckStatus.OK, f"{writes.waiting} write(s) on the way, none given up"
+        )
+
+
+def _describe_write(failure: Failure) -> str:
+    where = f"{failure.repo_full_name}#{failure.scope_number}"
+    return f"{failure.kind} on {where}: {failure.why.rstrip('.') or 'no reason is known'}"
+
+
+def _check_outbox(context: CheckContext) -> tuple[datetime, StandingWrites] | None:
+    from hostler.config.loader import load_settings
+    from hostler.errors import ConfigError, StoreError
+    from hostler.store.engine.backend import URL_VARIABLE
+    from hostler.store.store import open_store
 
     try:
-        settings = load(context.home, context.config_path).settings
+        settings = load_settings(context.home, context.config_path).settings
+        url = os.environ.get(URL_VARIABLE) or settings.runtime.database_url or None
+        store = open_store(context.home, url, clock=context.clock)
+    except (ConfigError, StoreError):
+        return None
+    try:
+        with store.read() as tx:
+            now = tx.now()
+            return now, standing_writes(
+                tx, format_timestamp(now - RECENT_WRITES_PERIOD), MAX_SHOWN_WRITES
+            )
+    finally:
+        store.close()
+
+
+GITHUB_CHECK, COST = "github", "github.cost"
+# Less than this of our share of the hour is worth a word.
+LOW_REMAINING_PERCENT = 10
+# More than this between our clock and GitHub's puzzles people who read logs.
+MAX_CLOCK_SKEW = 30.0
+
+
+@check(GITHUB_CHECK, quick=False)
+def github_answers(context: CheckContext) -> Iterator[Finding]:
+    """Ask GitHub who we are and what we may do."""
+    from hostler.config.loader import load_settings
+    from hostler.forge.github.hub import open_github
+
+    try:
+        settings = load_settings(context.home, context.config_path).settings
     except ConfigError:
         return  # the check "settings" reports what is wrong
     if not settings.repo:
-        yield Finding(NAME, Status.SKIPPED, "no repository is configured")
+        yield Finding(GITHUB_CHECK, CheckStatus.SKIPPED, "no repository is configured")
         return
     try:
-        hub = open_hub(settings.github, context.clock)
+        hub = open_github(settings.github, context.clock)
     except CredentialsMissing as error:
-        yield Finding(NAME, Status.FAILED, error.what, error.remedy)
+        yield Finding(GITHUB_CHECK, CheckStatus.FAILED, error.what, error.remedy)
         return
     try:
-        yield from _ask(hub, settings, context)
+        yield from _check_hub(hub, settings, context)
     except RateLimited as error:
         what = "GitHub refuses us" if error.status else "our share is spent"
         evidence = f"{what} ({error.limit} limit) until {error.until:%H:%M:%S} UTC"
         remedy = "Nothing is asked before then. `hostler github cost` shows what we ask for."
-        yield Finding(NAME, Status.WARNING, evidence, remedy)
+        yield Finding(GITHUB_CHECK, CheckStatus.WARNING, evidence, remedy)
     except ForgeError as error:
-        yield Finding(NAME, Status.FAILED, error.what, error.remedy)
+        yield Finding(GITHUB_CHECK, CheckStatus.FAILED, error.what, error.remedy)
     finally:
         hub.close()
 
 
-def _ask(hub: Hub, settings: Settings, context: Context) -> Iterator[Finding]:
-    yield Finding(NAME, Status.OK, f"{settings.github.api_url} knows us as {_login(hub)}")
+def _check_hub(hub: GitHubHub, settings: Settings, context: CheckContext) -> Iterator[Finding]:
+    yield Finding(
+        GITHUB_CHECK, CheckStatus.OK, f"{settings.github.api_url} knows us as {_check_login(hub)}"
+    )
     skew = (context.clock.now() - hub.wire.now()).total_seconds()
-    if abs(skew) > MOST_SKEW:
+    if abs(skew) > MAX_CLOCK_SKEW:
         evidence = f"this machine's clock differs from GitHub's by {skew:.0f} s"
-        yield Finding(NAME, Status.WARNING, evidence, "Set the clock (NTP).")
+        yield Finding(GITHUB_CHECK, CheckStatus.WARNING, evidence, "Set the clock (NTP).")
     found: list[Finding] = []
     for repo in settings.repo.values():
         name = RepoName(repo.owner, repo.name)
-        found += [*_repository(hub, name), *_operations(hub, name, repo.operations_issue_number)]
+        found += [
+            *_check_repository(hub, name),
+            *_check_operations_issue(hub, name, repo.operations_issue_number),
+        ]
     for standing in hub.budget.standings():
-        yield from _budget(hub, standing)
+        yield from _check_rate_limit(hub, standing)
     yield from found
 
 
-def _login(hub: Hub) -> str:
+def _check_login(hub: GitHubHub) -> str:
     return hub.credentials.login()
 
 
-def _repository(hub: Hub, name: RepoName) -> Iterator[Finding]:
+def _check_repository(hub: GitHubHub, name: RepoName) -> Iterator[Finding]:
     # Urgent: where polls have to wait, a person still wants to know why.
     forge = hub.urgent(name)
     try:
         found = forge.repository()
     except NotFound:
         remedy = "Look at its name, and whether the token or App may see it."
-        yield Finding(NAME, Status.FAILED, f"{name}: there is no such repository for us", remedy)
+        yield Finding(
+            GITHUB_CHECK, CheckStatus.FAILED, f"{name}: there is no such repository for us", remedy
+        )
         return
     if found.name != name:
         remedy = f'Write owner = "{found.name.owner}", name = "{found.name.name}".'
-        yield Finding(NAME, Status.WARNING, f"{name} is now called {found.name}", remedy)
+        yield Finding(
+            GITHUB_CHECK, CheckStatus.WARNING, f"{name} is now called {found.name}", remedy
+        )
     if not found.can_push:
         remedy = "Give the token or App the rights to push and to open pull requests."
-        yield Finding(NAME, Status.FAILED, f"{name}: we may not push", remedy)
+        yield Finding(GITHUB_CHECK, CheckStatus.FAILED, f"{name}: we may not push", remedy)
         return
-    yield Finding(NAME, Status.OK, f"{name}: we may push")
+    yield Finding(GITHUB_CHECK, CheckStatus.OK, f"{name}: we may push")
 
 
-def _operations(hub: Hub, name: RepoName, number: int) -> Iterator[Finding]:
+def _check_operations_issue(hub: GitHubHub, name: RepoName, number: int) -> Iterator[Finding]:
     """The issue that takes commands is there, and open."""
     if not number:
         return
@@ -110,16 +181,18 @@ def _operations(hub: Hub, name: RepoName, number: int) -> Iterator[Finding]:
         issue = hub.urgent(name).issue(number)
     except Refused:
         evidence = f"{name}#{number}, the operations issue, is not there for us"
-        yield Finding(NAME, Status.WARNING, evidence, remedy)
+        yield Finding(GITHUB_CHECK, CheckStatus.WARNING, evidence, remedy)
         return
     if issue.state != "open":
         evidence = f"{name}#{number}, the operations issue, is {issue.state}"
-        yield Finding(NAME, Status.WARNING, evidence, remedy)
+        yield Finding(GITHUB_CHECK, CheckStatus.WARNING, evidence, remedy)
 
 
-def _budget(hub: Hub, standing: Standing) -> Iterator[Finding]:
+def _check_rate_limit(hub: GitHubHub, standing: AccountStatus) -> Iterator[Finding]:
     if standing.limit is None or standing.remaining is None or standing.resets_at is None:
-        yield Finding(NAME, Status.OK, f"{standing.account}: no limit of requests is named")
+        yield Finding(
+            GITHUB_CHECK, CheckStatus.OK, f"{standing.account}: no limit of requests is named"
+        )
         return
     share = hub.budget.caps.share(standing.limit)
     ours = max(standing.remaining - (standing.limit - share), 0)
@@ -127,29 +200,29 @@ def _budget(hub: Hub, standing: Standing) -> Iterator[Finding]:
         f"{standing.account}: {standing.remaining:,} of {standing.limit:,} requests are left "
         f"until {standing.resets_at:%H:%M:%S} UTC"
     )
-    if ours * 100 < share * LOW_PERCENT:
+    if ours * 100 < share * LOW_REMAINING_PERCENT:
         remedy = (
             "Polls wait for the reset. See who else uses this token, and `hostler github cost`."
         )
         evidence += f", {ours:,} of them for us"
-        yield Finding(NAME, Status.WARNING, evidence, remedy)
+        yield Finding(GITHUB_CHECK, CheckStatus.WARNING, evidence, remedy)
     else:
-        yield Finding(NAME, Status.OK, evidence)
+        yield Finding(GITHUB_CHECK, CheckStatus.OK, evidence)
 
 
 @check(COST)
-def polls_fit(context: Context) -> Iterator[Finding]:
+def polls_fit(context: CheckContext) -> Iterator[Finding]:
     """Does what we are to watch fit GitHub's limits?"""
-    from hostler.config.load import load
+    from hostler.config.loader import load_settings
 
     try:
-        settings = load(context.home, context.config_path).settings
+        settings = load_settings(context.home, context.config_path).settings
     except ConfigError:
         return  # the check "settings" reports what is wrong
     if not settings.repo:
-        yield Finding(COST, Status.SKIPPED, "no repository is configured")
+        yield Finding(COST, CheckStatus.SKIPPED, "no repository is configured")
         return
-    plan = _plan(context, settings)
+    plan = _plan_polls(context, settings)
     quiet, may = plan.now.total, plan.room
     evidence = (
         f"{quiet.points_per_minute:,.0f} of {may.points_per_minute:,} points a minute, "
@@ -158,17 +231,17 @@ def polls_fit(context: Context) -> Iterator[Finding]:
     )
     if not plan.now.fits:
         evidence += f": polls stretch {plan.now.stretch:.1f} times"
-        yield Finding(COST, Status.WARNING, evidence, plan.advice[0] if plan.advice else "")
+        yield Finding(COST, CheckStatus.WARNING, evidence, plan.advice[0] if plan.advice else "")
     elif not plan.worst.fits:
         evidence += f"; in the worst case polls stretch {plan.worst.stretch:.1f} times"
-        yield Finding(COST, Status.OK, evidence)
+        yield Finding(COST, CheckStatus.OK, evidence)
     else:
-        yield Finding(COST, Status.OK, evidence)
+        yield Finding(COST, CheckStatus.OK, evidence)
 
 
-def _plan(context: Context, settings: Settings) -> Plan:
+def _plan_polls(context: CheckContext, settings: Settings) -> CostPlan:
     """By the stored state where it can be read; else as if every repository were idle."""
-    from hostler.forge.budget.setups import planned
+    from hostler.forge.github.rate_limit.cost_model import plan_setup
     from hostler.store import open_store
     from hostler.store.engine.backend import URL_VARIABLE
 
@@ -176,9 +249,9 @@ def _plan(context: Context, settings: Settings) -> Plan:
     try:
         store = open_store(context.home, url, clock=context.clock)
     except StoreError:
-        return planned(settings, None)
+        return plan_setup(settings, None)
     try:
         with store.read() as tx:
-            return planned(settings, tx)
+            return plan_setup(settings, tx)
     finally:
         store.close()

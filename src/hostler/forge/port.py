@@ -1,4 +1,4 @@
-"""What the rest of Hostler needs from a code host, for one repository."""
+"""The interface to a code host, `Forge`, and the values that it takes and returns."""
 
 from __future__ import annotations
 
@@ -8,10 +8,73 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
-from hostler.forge.ci import Job
-from hostler.forge.deeds import Deed
-from hostler.forge.limits import Budget
+from hostler.forge.actions import Action
+from hostler.forge.github.rate_limit.limits import RateLimitBudget
 from hostler.model import RepoName
+
+# What asks for mending. One that was cancelled, or waits for an approval, needs a person.
+FAILED_CONCLUSIONS = frozenset({"failure", "timed_out", "startup_failure"})
+COMPLETED_STATUS = "completed"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowRun:
+    """One attempt of a workflow run; `conclusion` is empty until it is over.
+
+    `foreign`: the commit was offered by a fork.
+    """
+
+    id: int
+    name: str
+    event: str
+    head_sha: str
+    status: str
+    conclusion: str
+    attempt: int
+    branch: str = ""
+    foreign: bool = False
+    url: str = ""
+
+    @property
+    def check(self) -> str:
+        """What tells the checks of a commit apart: the workflow, and what set it off."""
+        return f"{self.name} ({self.event})" if self.event else self.name
+
+    @property
+    def over(self) -> bool:
+        return self.status == COMPLETED_STATUS
+
+    @property
+    def failed(self) -> bool:
+        return self.over and self.conclusion in FAILED_CONCLUSIONS
+
+    @property
+    def passed(self) -> bool:
+        return self.over and self.conclusion == "success"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowJob:
+    """One job of a run's present attempt."""
+
+    id: int
+    name: str
+    conclusion: str
+    url: str = ""
+
+    @property
+    def failed(self) -> bool:
+        return self.conclusion in FAILED_CONCLUSIONS
+
+
+def last_lines(log: str, lines: int, longest: int) -> str:
+    """The end of a log: at most so many lines, and so many characters of them."""
+    whole = log.rstrip()
+    kept = whole[-longest:].splitlines()
+    if len(whole) > longest and len(kept) > 1:
+        # The first of them is cut.
+        kept = kept[1:]
+    return "\n".join(kept[-lines:])
 
 
 class ItemKind(StrEnum):
@@ -25,7 +88,7 @@ class ItemKind(StrEnum):
     WORKFLOW_RUN = "workflow_run"
 
 
-class Feed(StrEnum):
+class SurfaceFeed(StrEnum):
     """What can be asked for changes: lists of the repository, and those of one thread."""
 
     ISSUES = "issues"
@@ -54,7 +117,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class KnownPage:
     """One page as it was read: from when, its number, its ETag; whether full; its newest moment."""
 
     anchor: str
@@ -65,11 +128,11 @@ class Page:
 
 
 # The pages of a complete reading.
-Chain = tuple[Page, ...]
+PageChain = tuple[KnownPage, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ListReading:
     """What a feed gave. Incomplete, it is everything up to its newest item.
 
     `unchanged`: it is all as it was when `known` was read, and there are no items. `chain` is
@@ -78,14 +141,14 @@ class Reading:
 
     items: tuple[Item, ...]
     complete: bool = True
-    chain: Chain = ()
+    chain: PageChain = ()
     unchanged: bool = False
     asked: int = 0
     pages: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Repository:
+class RepositoryInfo:
     """The repository itself, under its present name."""
 
     id: int
@@ -140,7 +203,7 @@ class Pull:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ActionResult:
     """What a deed made or found. Zero and empty where there is nothing to name."""
 
     id: int = 0
@@ -150,11 +213,11 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class RequestCost:
     """What was asked since the client was made, and the last word on the budget."""
 
     requests: int
-    budget: Budget | None
+    budget: RateLimitBudget | None
 
 
 class Forge(Protocol):
@@ -168,7 +231,7 @@ class Forge(Protocol):
         """The host's time."""
         ...
 
-    def cost(self) -> Cost:
+    def cost(self) -> RequestCost:
         """What this client has asked so far."""
         ...
 
@@ -176,7 +239,7 @@ class Forge(Protocol):
         """Whether the repository answered under another name; `repository` tells which."""
         ...
 
-    def repository(self) -> Repository:
+    def repository(self) -> RepositoryInfo:
         """The repository itself."""
         ...
 
@@ -218,14 +281,14 @@ class Forge(Protocol):
 
     def changes(
         self,
-        feed: Feed,
+        feed: SurfaceFeed,
         since: datetime | None,
         *,
         number: int = 0,
         only_open: bool = False,
-        known: Chain = (),
+        known: PageChain = (),
         one_page: bool = False,
-    ) -> Reading:
+    ) -> ListReading:
         """What changed at or after a moment of the host's time, oldest change first.
 
         `number`: the thread. `known`: pages of an earlier reading, asked for conditionally; the
@@ -238,11 +301,11 @@ class Forge(Protocol):
         """One workflow run as it is now, as an event; None if it is gone."""
         ...
 
-    def runs_of(self, head_sha: str, *, known: Chain = ()) -> Reading:
+    def runs_of(self, head_sha: str, *, known: PageChain = ()) -> ListReading:
         """The newest workflow runs of a commit, over or not; `known`: as with `changes`."""
         ...
 
-    def failed_jobs(self, run_id: int) -> list[Job]:
+    def failed_jobs(self, run_id: int) -> list[WorkflowJob]:
         """The jobs that failed in a run's present attempt."""
         ...
 
@@ -250,10 +313,10 @@ class Forge(Protocol):
         """The end of a job's log; empty if the host has none any more."""
         ...
 
-    def make(self, deed: Deed, *, key: str) -> Made:
+    def make(self, deed: Action, *, key: str) -> ActionResult:
         """Do it. `Unclear` means that it must be looked for before it is done again."""
         ...
 
-    def find(self, deed: Deed, *, key: str, since: datetime) -> Made | None:
+    def find(self, deed: Action, *, key: str, since: datetime) -> ActionResult | None:
         """What an earlier `make` of this deed and key has made, if it can be seen."""
         ...

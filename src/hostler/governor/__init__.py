@@ -1,61 +1,9 @@
-"""Whether one more agent may start: pools, leases, demand, fair share."""
+"""The governor: decides whether one more agent may start.
 
-from hostler.governor.errors import LeaseLost, NoPlace
-from hostler.governor.gates import Ask, Denied, Gate, Granted, SharedBy
-from hostler.governor.holders import Here, look_around
-from hostler.governor.learning import News, hear, reseed, reset
-from hostler.governor.leasing import (
-    acquire,
-    attach,
-    count_again,
-    give_back,
-    hold,
-    lend,
-    preview,
-    release,
-    take_back,
-    width_warning,
-)
-from hostler.governor.parking import park, resume
-from hostler.governor.policy import Policy, policy_of, read_policy
-from hostler.governor.pools import pool_key, pool_of
-from hostler.governor.pruning import prune
-from hostler.governor.status import status
-from hostler.governor.wishing import demand, drop_demand
+In reading order: `policy` has the operator's limits, `gates` decides, `leases` acquires and
+releases in an open transaction, `holders` knows the processes that hold leases, `parking` closes
+pools until a given time, `adaptive` lets caps follow what providers answer, `caps_file` is what
+operators change at run time, `status` shows it all.
 
-__all__ = [
-    "Ask",
-    "Denied",
-    "Gate",
-    "Granted",
-    "Here",
-    "LeaseLost",
-    "News",
-    "NoPlace",
-    "Policy",
-    "SharedBy",
-    "acquire",
-    "attach",
-    "count_again",
-    "demand",
-    "drop_demand",
-    "give_back",
-    "hear",
-    "hold",
-    "lend",
-    "look_around",
-    "park",
-    "policy_of",
-    "pool_key",
-    "pool_of",
-    "preview",
-    "prune",
-    "read_policy",
-    "release",
-    "reseed",
-    "reset",
-    "resume",
-    "status",
-    "take_back",
-    "width_warning",
-]
+It starts no process, and knows neither tasks nor repositories. Promises: docs/governor.md.
+"""

@@ -1,4 +1,4 @@
-"""Pools that a provider's own word holds back."""
+"""Pools that are closed until a given time."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from hostler.governor.gates import UNTIL_RESUMED, Closed, Gate
-from hostler.governor.learned import control_of
-from hostler.governor.moments import deadline, readable
-from hostler.governor.policy import Policy
-from hostler.governor.pools import pool_key
-from hostler.governor.remembering import as_text, from_text
-from hostler.model import stamp
+from hostler.governor.adaptive.controller import policy_for
+from hostler.governor.adaptive.state import dump_state, load_state
+from hostler.governor.gates import UNTIL_RESUMED, Gate, ParkedPool
+from hostler.governor.policy import Policy, pool_key
+from hostler.model import format_timestamp, parse_timestamp
 from hostler.store import Transaction
 from hostler.store.governor import (
     Parked,
@@ -24,14 +22,39 @@ from hostler.store.governor import (
     put_overlay,
     unpark_pool,
 )
-from hostler.store.transaction import clamped_deadline, not_after
+from hostler.store.transaction import age, clamped_deadline, not_after
+
+
+def readable_time(text: str | None) -> datetime | None:
+    """The moment behind a stamp; None where there is none."""
+    try:
+        return parse_timestamp(text) if text else None
+    except ValueError:
+        return None
+
+
+def age_of(text: str, now: datetime) -> timedelta:
+    """How long ago a stored moment was. One from the future, or a damaged one, is now."""
+    return age(readable_time(text) or now, now)
+
+
+def deadline(text: str, now: datetime, longest: timedelta) -> datetime:
+    """A stored deadline; a damaged one counts as the latest that there could be."""
+    return clamped_deadline(readable_time(text) or now + longest, now, longest)
+
+
+def is_off(text: str, now: datetime) -> bool:
+    """Whether a stored moment is damaged or lies in the future."""
+    moment = readable_time(text)
+    return moment is None or moment > now
+
 
 # The longest windows of providers are months; nothing is closed for longer by one word.
-LONGEST = timedelta(days=31)
+MAX_PARK = timedelta(days=31)
 # Whoever goes elsewhere stays there: a shorter wait is no reason to. Starts that only keep their
 # distance are none either.
 LONG_WAIT = timedelta(seconds=60)
-LASTING = frozenset({Gate.BREAKER, Gate.LIMIT})
+LASTING_WAIT = frozenset({Gate.BREAKER, Gate.LIMIT})
 
 
 def park(tx: Transaction, pool: str, until: datetime, why: str, run: str = "") -> None:
@@ -41,7 +64,7 @@ def park(tx: Transaction, pool: str, until: datetime, why: str, run: str = "") -
     """
     now, key = tx.now(), pool_key(pool)
     if until != UNTIL_RESUMED:
-        until = clamped_deadline(until, now, LONGEST)
+        until = clamped_deadline(until, now, MAX_PARK)
     before = parked_pool(tx, key)
     standing = closed(before, now)
     alone = run if standing is None or before is None or before.run == run else ""
@@ -50,7 +73,7 @@ def park(tx: Transaction, pool: str, until: datetime, why: str, run: str = "") -
             park_pool(tx, replace(before, run=alone))
         return
     since = standing.since if standing and standing.since else now
-    park_pool(tx, Parked(key, stamp(since), stamp(until), why, alone))
+    park_pool(tx, Parked(key, format_timestamp(since), format_timestamp(until), why, alone))
 
 
 def reopen(tx: Transaction, pool: str, run: str) -> bool:
@@ -63,47 +86,47 @@ def reopen(tx: Transaction, pool: str, run: str) -> bool:
 def resume(tx: Transaction, pool: str) -> bool:
     """Open a pool, whoever closed it; whether it was closed."""
     key, now = pool_key(pool), tx.now()
-    overlay = from_text(find_overlay(tx, key))
+    overlay = load_state(find_overlay(tx, key))
     told = overlay.gate_until is not None and overlay.gate_until > now
     if told:
         put_overlay(
-            tx, key, as_text(replace(overlay, gate_until=None, gate_seconds=0.0, pausing=False))
+            tx, key, dump_state(replace(overlay, gate_until=None, gate_seconds=0.0, pausing=False))
         )
     return unpark_pool(tx, key) or told
 
 
-def closed(parked: Parked | None, now: datetime) -> Closed | None:
+def closed(parked: Parked | None, now: datetime) -> ParkedPool | None:
     """A stored closing as it may be believed; None: the pool is open."""
     if parked is None:
         return None
     until = _ends(parked, now)
-    since = readable(parked.at)
+    since = readable_time(parked.at)
     if until <= now:
         return None
-    return Closed(until, not_after(since, now) if since else None, parked.why)
+    return ParkedPool(until, not_after(since, now) if since else None, parked.why)
 
 
 def _ends(parked: Parked, now: datetime) -> datetime:
     """When a stored closing ends, as it may be believed."""
-    if readable(parked.until) == UNTIL_RESUMED:
+    if readable_time(parked.until) == UNTIL_RESUMED:
         return UNTIL_RESUMED
     return deadline(parked.until, now, _length(parked))
 
 
 def _length(parked: Parked) -> timedelta:
     """For how long a pool was closed; a clock that is set back makes it no longer."""
-    since, until = readable(parked.at), readable(parked.until)
-    length = until - since if since is not None and until is not None else LONGEST
-    return min(length, LONGEST) if length > timedelta(0) else LONGEST
+    since, until = readable_time(parked.at), readable_time(parked.until)
+    length = until - since if since is not None and until is not None else MAX_PARK
+    return min(length, MAX_PARK) if length > timedelta(0) else MAX_PARK
 
 
-def mend_closings(tx: Transaction) -> None:
+def repair_parked(tx: Transaction) -> None:
     """Store closings as they are believed: one that is clamped anew at each look never ends."""
     now = tx.now()
     for one in parked_pools(tx):
-        until, since = stamp(_ends(one, now)), readable(one.at)
-        if until != one.until and until > stamp(now):
-            at = stamp(not_after(since, now) if since else now)
+        until, since = format_timestamp(_ends(one, now)), readable_time(one.at)
+        if until != one.until and until > format_timestamp(now):
+            at = format_timestamp(not_after(since, now) if since else now)
             park_pool(tx, replace(one, at=at, until=until))
 
 
@@ -121,7 +144,7 @@ def _held_back(overlays: Mapping[str, str], policy: Policy, now: datetime) -> se
     found = set()
     for pool, text in overlays.items():
         knobs = policy.knobs(pool)
-        shut = control_of(knobs).shut(knobs, from_text(text), now)
-        if shut is not None and shut.gate in LASTING and shut.until is not None:
+        shut = policy_for(knobs).shut(knobs, load_state(text), now)
+        if shut is not None and shut.gate in LASTING_WAIT and shut.until is not None:
             found |= {pool} if shut.until - now >= LONG_WAIT else set()
     return found

@@ -28,8 +28,8 @@ from hostler.runs.interfaces import (
 from hostler.runs.process_watch import ProcessWatch, Watcher, notify_stop, reap, watch_existing
 from hostler.runs.run_folder import make_folder, shim_in, shim_of, show
 from hostler.runs.states import FenceLost, ShimRefused, StopUnheard, UnknownRun
-from hostler.shim import command, files
-from hostler.shim.life import TAKEN, USED
+from hostler.shim import command, run_files
+from hostler.shim.supervisor import EXIT_TAKEN, EXIT_USED
 from hostler.store import Store
 from hostler.store.runs import Run, RunState, find_run
 
@@ -175,7 +175,7 @@ class LocalDispatcher:
             self._start(row, spec, eye)
         except ShimRefused as refused:
             # Somebody started it before us: there is something to attach to.
-            if refused.code not in {TAKEN, USED}:
+            if refused.code not in {EXIT_TAKEN, EXIT_USED}:
                 raise
 
     def attach(self, run: str) -> ProcessWatch:
@@ -201,7 +201,7 @@ class LocalDispatcher:
             return  # nothing was started yet, and the row keeps it so
         asked = {"why": row.stop_why or "cancelled", "grace_seconds": grace}
         try:
-            files.write(str(folder / files.STOP), asked)
+            run_files.write_json(str(folder / run_files.STOP_FILE), asked)
         except OSError as error:
             raise StopUnheard(run, error) from error
         if known := shim_of(row) or shim_in(folder):
@@ -300,6 +300,6 @@ class LocalDispatcher:
 def _write_spec(folder: Path, spec: Mapping[str, Any]) -> None:
     make_folder(folder)
     try:
-        files.write(str(folder / files.SPEC), spec)
+        run_files.write_json(str(folder / run_files.SPEC_FILE), spec)
     except OSError as error:
-        raise RunFilesFailed(folder / files.SPEC, error) from error
+        raise RunFilesFailed(folder / run_files.SPEC_FILE, error) from error

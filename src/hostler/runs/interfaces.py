@@ -8,8 +8,8 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Any, Protocol
 
-from hostler.agents.launch import Launch
-from hostler.agents.verdict import Verdict
+from hostler.agents.assignment import Launch
+from hostler.agents.verdict import RunVerdict
 from hostler.runs.outcome import ProviderSignals
 from hostler.store import Transaction
 from hostler.store.runs import Run
@@ -129,7 +129,7 @@ class Hooks:
     """
 
     launch: Callable[[Run], Launch]
-    finish: Callable[[Run, Verdict], InTransaction]
+    finish: Callable[[Run, RunVerdict], InTransaction]
     release: InTransaction = do_nothing
     requeue: InTransaction = do_nothing
     heard: Listening = ignore_signals

@@ -9,48 +9,49 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
-from hostler.agents.classify import recorded_at
-from hostler.agents.clocktime import dated
+from hostler.agents.adapters.provider_errors import resolve_clock_time
+from hostler.agents.adapters.registry import find_kind
+from hostler.agents.agent_files import OutputLine, OutputStream, OutputTail
+from hostler.agents.classify import recording_time
 from hostler.agents.events import (
+    MAX_MESSAGE_NAME,
     Event,
-    Fault,
     Finished,
     Headroom,
     LimitSignal,
+    RequestFailed,
     Retrying,
+    StreamTally,
     Text,
     ToolUse,
     Usage,
+    tally_events,
 )
-from hostler.agents.exitword import Exit
-from hostler.agents.kinds import kind_of
-from hostler.agents.lines import Line, Stream, Tail
-from hostler.agents.outcomes import LIMITS, Next, Outcome, meaning
-from hostler.agents.result import Result
-from hostler.agents.tally import LONGEST_NAME, Tally, tally
-from hostler.agents.verdict import DecidedBy, EndedBy, Verdict
+from hostler.agents.outcomes import LIMIT_OUTCOMES, NextAction, Outcome, outcome_meaning
+from hostler.agents.result import AgentResult
+from hostler.agents.verdict import DecidedBy, EndedBy, ProcessExit, RunVerdict
 from hostler.clock import Clock
 from hostler.config.settings import Agent
 from hostler.store.governor import Signal, Source
 from hostler.store.runs import Run
-from hostler.telemetry.redact import redact
+from hostler.telemetry.redaction import redact
 
 # An agent may print a line of megabytes; a row keeps its beginning.
 MAX_TEXT_CHARS = 2_000
 MAX_TALLY_CHARS = 64 * MAX_TEXT_CHARS
 
 
-def dump_tally(tally: Tally) -> str:
+def dump_tally(tally: StreamTally) -> str:
     """A tally as text."""
     return json.dumps(asdict(shortened(tally)))
 
 
-def load_tally(text: str | None) -> Tally:
+def load_tally(text: str | None) -> StreamTally:
     """The tally behind a stored text; an empty one before the first."""
     if not text:
-        return Tally()
+        return StreamTally()
     raw = json.loads(text)
-    return Tally(
+    return StreamTally(
         session=raw["session"],
         usage=Usage(**raw["usage"]),
         usd=raw["usd"],
@@ -68,7 +69,7 @@ def load_tally(text: str | None) -> Tally:
     )
 
 
-def shortened(tally: Tally) -> Tally:
+def shortened(tally: StreamTally) -> StreamTally:
     """The same with texts of bearable length."""
     finished = tally.finished
     if finished:
@@ -103,8 +104,8 @@ def _limit(raw: dict[str, Any] | None) -> LimitSignal | None:
     return LimitSignal(**{**raw, "reason": Outcome(raw["reason"])}) if raw else None
 
 
-def _fault(raw: dict[str, Any] | None) -> Fault | None:
-    return Fault(**{**raw, "reason": Outcome(raw["reason"])}) if raw else None
+def _fault(raw: dict[str, Any] | None) -> RequestFailed | None:
+    return RequestFailed(**{**raw, "reason": Outcome(raw["reason"])}) if raw else None
 
 
 def _finished(raw: dict[str, Any] | None) -> Finished | None:
@@ -126,7 +127,7 @@ def limit_in(event: Event) -> LimitSignal | None:
     """The limit that an event tells of; a retry for another reason is none."""
     if isinstance(event, LimitSignal):
         return event
-    if isinstance(event, Retrying) and event.reason in LIMITS:
+    if isinstance(event, Retrying) and event.reason in LIMIT_OUTCOMES:
         return LimitSignal(event.reason, event.status, event.seconds)
     return None
 
@@ -145,9 +146,9 @@ def live_signals(run: Run, limits: Iterable[Limit]) -> Iterator[Signal]:
 
 def death_signals(run: Run) -> Iterator[Signal]:
     """The row for a run that a limit has ended."""
-    if run.outcome in LIMITS:
+    if run.outcome in LIMIT_OUTCOMES:
         told = load_limit(run.limit_signal)
-        reason = next(one for one in LIMITS if one == run.outcome)
+        reason = next(one for one in LIMIT_OUTCOMES if one == run.outcome)
         yield _row(run, replace(told or LimitSignal(reason), reason=reason), Source.DEATH, 1)
 
 
@@ -183,15 +184,17 @@ class ProviderSignals:
         return bool(self.limits or self.words or self.answers)
 
 
-def is_answer(events: Sequence[Event], before: Tally) -> bool:
+def is_answer(events: Sequence[Event], before: StreamTally) -> bool:
     """Whether a line begins a response of a model. One that comes in several lines is one."""
-    named = [event.of[:LONGEST_NAME] for event in events if isinstance(event, Usage) and event.of]
+    named = [
+        event.of[:MAX_MESSAGE_NAME] for event in events if isinstance(event, Usage) and event.of
+    ]
     if named:
         return named[-1] not in {part.of for part in before.parts}
     return any(_speaks(event, before) for event in events)
 
 
-def _speaks(event: Event, before: Tally) -> bool:
+def _speaks(event: Event, before: StreamTally) -> bool:
     if isinstance(event, Text):
         return not (event.delta and before.flowing)
     return isinstance(event, ToolUse)
@@ -217,10 +220,10 @@ class Offsets:
 class Ending:
     """All that is stored of a run that is over. `counted`: there was an agent."""
 
-    verdict: Verdict
-    exit: Exit
+    verdict: RunVerdict
+    exit: ProcessExit
     counted: bool
-    tally: Tally = field(default_factory=Tally)
+    tally: StreamTally = field(default_factory=StreamTally)
     offsets: Offsets = field(default_factory=Offsets)
     # What was heard of limits since the row was last written, and else of the provider.
     limits: tuple[Limit, ...] = ()
@@ -231,7 +234,7 @@ class Ending:
 
     def told_alive(self, run: Run) -> tuple[Limit, ...]:
         """What is not told of by the death of the run, whose row says how it ended."""
-        return self.limits if run.outcome in LIMITS else (*self.limits, *self.last_limits)
+        return self.limits if run.outcome in LIMIT_OUTCOMES else (*self.limits, *self.last_limits)
 
     def heard(self, run: Run) -> ProviderSignals:
         """All that was heard of the provider, and is not told of by the death of the run."""
@@ -240,11 +243,11 @@ class Ending:
 
 def without_agent(outcome: Outcome, why: str, by: DecidedBy = DecidedBy.NOT_STARTED) -> Ending:
     """The ending of a run whose agent was not started."""
-    verdict = Verdict(outcome, by, why)
-    return Ending(verdict, Exit(EndedBy.NOT_STARTED, reason=why), counted=False)
+    verdict = RunVerdict(outcome, by, why)
+    return Ending(verdict, ProcessExit(EndedBy.NOT_STARTED, reason=why), counted=False)
 
 
-def heeding_stop(verdict: Verdict, stop_why: str | None) -> Verdict:
+def heeding_stop(verdict: RunVerdict, stop_why: str | None) -> RunVerdict:
     """A stop comes before everything that the agent says; its valid result is kept.
 
     Whoever may stop a run writes it into its row. A file alone is one that the agent made itself,
@@ -258,7 +261,9 @@ def heeding_stop(verdict: Verdict, stop_why: str | None) -> Verdict:
     return replace(verdict, outcome=Outcome.INTERRUPTED, decided_by=DecidedBy.STOP, why=why)
 
 
-def usage_columns(tally: Tally, offsets: Offsets, own: Tally | None = None) -> dict[str, Any]:
+def usage_columns(
+    tally: StreamTally, offsets: Offsets, own: StreamTally | None = None
+) -> dict[str, Any]:
     """Columns for what the streams said, and how far they were read.
 
     `own`: the tally without what was spent before, where the stream counts on.
@@ -277,7 +282,7 @@ def usage_columns(tally: Tally, offsets: Offsets, own: Tally | None = None) -> d
 
 
 def verdict_columns(
-    ending: Ending, stop_why: str | None, own: Tally | None = None
+    ending: Ending, stop_why: str | None, own: StreamTally | None = None
 ) -> dict[str, Any]:
     """Columns for how a run ended."""
     verdict = heeding_stop(ending.verdict, stop_why)
@@ -295,24 +300,28 @@ def verdict_columns(
     }
 
 
-def verdict_of(run: Run) -> Verdict:
+def verdict_of(run: Run) -> RunVerdict:
     """The verdict as stored: a finish that is repeated sees what the first one saw."""
     if run.outcome in {None, NEVER_STARTED} or run.decided_by is None:
         raise ValueError(f"the run {run.run} has no outcome yet")
-    return Verdict(
+    return RunVerdict(
         Outcome(run.outcome),
         DecidedBy(run.decided_by),
         run.why or "",
-        Result.model_validate_json(run.result) if run.result else None,
+        AgentResult.model_validate_json(run.result) if run.result else None,
         load_limit(run.limit_signal),
     )
 
 
-def next_step(run: Run) -> Next:
+def next_step(run: Run) -> NextAction:
     """What the task does after this run. A stop that came late counts as well."""
     if run.stop_why is not None:
-        return Next.STOP
-    return Next.RETRY if run.outcome == NEVER_STARTED else meaning(verdict_of(run).outcome).next
+        return NextAction.STOP
+    return (
+        NextAction.RETRY
+        if run.outcome == NEVER_STARTED
+        else outcome_meaning(verdict_of(run).outcome).next
+    )
 
 
 # Of one look at a stream, the newest so many are kept: an agent may print what it likes.
@@ -325,9 +334,13 @@ class Reader:
     def __init__(self, run: Run, folder: Path, clock: Clock) -> None:
         self._clock = clock
         self._folder = folder
-        self._kind = kind_of(agent_of(run))
-        self._stdout = Tail(folder / Stream.STDOUT, Stream.STDOUT, run.stdout_offset)
-        self._stderr = Tail(folder / Stream.STDERR, Stream.STDERR, run.stderr_offset)
+        self._kind = find_kind(agent_of(run))
+        self._stdout = OutputTail(
+            folder / OutputStream.STDOUT, OutputStream.STDOUT, run.stdout_offset
+        )
+        self._stderr = OutputTail(
+            folder / OutputStream.STDERR, OutputStream.STDERR, run.stderr_offset
+        )
         self.tally = load_tally(run.tally)
         # Limits that were heard of since they were last taken.
         self._limits: tuple[Limit, ...] = ()
@@ -342,8 +355,8 @@ class Reader:
     def read(self) -> bool:
         """Take in all lines that are complete by now; whether there were any."""
         before = self.offsets
-        self._take(self._stdout.lines(), self._said_at(Stream.STDOUT))
-        self._take(self._stderr.lines(), self._said_at(Stream.STDERR))
+        self._take(self._stdout.lines(), self._said_at(OutputStream.STDOUT))
+        self._take(self._stderr.lines(), self._said_at(OutputStream.STDERR))
         return self.offsets != before
 
     @property
@@ -371,23 +384,23 @@ class Reader:
 
     def rest(self) -> None:
         """Take in all that is left, once nothing writes any more."""
-        self._take(self._stdout.rest(), self._said_at(Stream.STDOUT))
-        self._take(self._stderr.rest(), self._said_at(Stream.STDERR))
+        self._take(self._stdout.rest(), self._said_at(OutputStream.STDOUT))
+        self._take(self._stderr.rest(), self._said_at(OutputStream.STDERR))
 
-    def _said_at(self, stream: Stream) -> datetime:
+    def _said_at(self, stream: OutputStream) -> datetime:
         """When the last of its lines was written: perhaps long ago, while nobody read."""
         now = self._clock.now()
-        return min(now, recorded_at(self._folder / stream) or now)
+        return min(now, recording_time(self._folder / stream) or now)
 
-    def _take(self, lines: Iterable[Line], said_at: datetime) -> None:
+    def _take(self, lines: Iterable[OutputLine], said_at: datetime) -> None:
         for line in lines:
             # A time without its day means little on another day.
-            events = [dated(one, said_at) for one in self._kind.events(line)]
+            events = [resolve_clock_time(one, said_at) for one in self._kind.events(line)]
             self._answers += is_answer(events, self.tally)
             # The newest word alone: it is about the same limit.
             self._words = tuple(e for e in events if isinstance(e, Headroom))[-1:] or self._words
             # Shortened at once, so that an adopted run is judged like any other.
-            self.tally = shortened(tally(events, self.tally))
+            self.tally = shortened(tally_events(events, self.tally))
             told = [signal for signal in map(limit_in, events) if signal is not None]
             if any(isinstance(one, Finished) and not one.ok for one in events):
                 self._hold(told)
@@ -400,9 +413,9 @@ class Reader:
             self._tell(self.tally.held)
         self.tally = replace(self.tally, held=tuple(told))
 
-    def _let_go(self, line: Line, told: Sequence[LimitSignal]) -> None:
+    def _let_go(self, line: OutputLine, told: Sequence[LimitSignal]) -> None:
         """It was no last word: more is said after it. What is said beside may be older."""
-        if line.stream is Stream.STDOUT:
+        if line.stream is OutputStream.STDOUT:
             self._tell(self.tally.held)
             self.tally = replace(self.tally, held=())
         self._tell(told)

@@ -15,8 +15,8 @@ from typing import Any
 from hostler.clock import Wakeup
 from hostler.runs.run_folder import is_locked
 from hostler.runs.states import WatchClosed
-from hostler.shim import identity, lock
-from hostler.shim.life import SAID
+from hostler.shim import processes, run_files
+from hostler.shim.supervisor import EXIT_DONE
 
 # The exit code of a shim, where it is our child and left by itself.
 Ended = Callable[[int | None], None]
@@ -98,7 +98,7 @@ class ProcessWatch:
     @property
     def left_well(self) -> bool:
         """Whether we saw it leave after its last word."""
-        return self._code == SAID
+        return self._code == EXIT_DONE
 
     @property
     def over(self) -> bool:
@@ -146,7 +146,7 @@ def watch_existing(
         watcher.watch(pidfd, ended)
     elif is_locked(folder):
         # Its process cannot be seen: wait in the kernel's queue for its lock.
-        arguments = (folder / lock.NAME, ended)
+        arguments = (folder / run_files.LOCK_FILE, ended)
         threading.Thread(target=_wait_for, args=arguments, name="run lock", daemon=True).start()
     else:
         ended(None)
@@ -166,14 +166,14 @@ def notify_stop(known: Mapping[str, Any]) -> None:
 def pidfd_of(known: Mapping[str, Any]) -> int | None:
     """A descriptor of that very process; None where it has ended or cannot be seen."""
     pid = known.get("pid")
-    if not isinstance(pid, int) or identity.is_alive(known) is not True:
+    if not isinstance(pid, int) or processes.is_alive(known) is not True:
         return None
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:
         return None
     # Only now the pid cannot pass on any more.
-    if identity.is_alive(known) is True:
+    if processes.is_alive(known) is True:
         return pidfd
     os.close(pidfd)
     return None

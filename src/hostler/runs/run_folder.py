@@ -11,9 +11,9 @@ from typing import Any
 
 from hostler.agents.errors import RunFilesFailed
 from hostler.runs.states import Evidence, OutOfReach
-from hostler.shim import files, identity, lock, sweep
-from hostler.shim.agent import STDERR, STDOUT
-from hostler.shim.life import STARTED
+from hostler.shim import orphans, processes, run_files
+from hostler.shim.agent import STDERR_FILE, STDOUT_FILE
+from hostler.shim.supervisor import STATE_STARTED
 from hostler.store.runs import Run
 
 
@@ -25,26 +25,28 @@ def read_evidence(folder: Path, run: Run) -> Evidence:
         shim_alive=is_alive(folder, known),
         last_word=read_exit_file(folder) is not None,
         agent_traced=_traced(folder, known),
-        within_reach=known is None or identity.within_reach(known) is not None,
+        within_reach=known is None or processes.is_visible_here(known) is not None,
     )
 
 
 def is_alive(folder: Path, known: Mapping[str, Any] | None) -> bool:
     """Whether the run's shim lives: by its lock, or as the very process that we know."""
-    return is_locked(folder) or (known is not None and identity.is_alive(known) is True)
+    return is_locked(folder) or (known is not None and processes.is_alive(known) is True)
 
 
 def is_locked(folder: Path) -> bool:
     """Whether the run's lock is held; something else in its place cannot be."""
     try:
-        return stat.S_ISREG((folder / lock.NAME).lstat().st_mode) and lock.held(folder)
+        return stat.S_ISREG((folder / run_files.LOCK_FILE).lstat().st_mode) and run_files.is_locked(
+            folder
+        )
     except OSError:
         return False
 
 
 def read_exit_file(folder: Path) -> dict[str, object] | None:
     """What exit.json says; one that cannot be read says nothing."""
-    return _read(folder / files.EXIT)
+    return _read(folder / run_files.EXIT_FILE)
 
 
 def shim_of(run: Run) -> dict[str, Any] | None:
@@ -54,28 +56,28 @@ def shim_of(run: Run) -> dict[str, Any] | None:
 
 def shim_in(folder: Path) -> dict[str, object] | None:
     """The identity that the shim itself wrote down."""
-    return _read(folder / files.SHIM)
+    return _read(folder / run_files.SHIM_FILE)
 
 
 def _traced(folder: Path, known: Mapping[str, Any] | None) -> bool:
     """Whether there was, or may have been, an agent."""
     if known is None:
         return False  # its row knows no shim, so no go byte was sent
-    if not (folder / lock.NAME).exists():
+    if not (folder / run_files.LOCK_FILE).exists():
         return True  # a shim had this folder, and somebody took its files away
-    if any((folder / name).exists() for name in (STDOUT, STDERR)):
+    if any((folder / name).exists() for name in (STDOUT_FILE, STDERR_FILE)):
         return True
     try:
-        shim = files.read(str(folder / files.SHIM))
-    except files.Unreadable:
+        shim = run_files.read_json(str(folder / run_files.SHIM_FILE))
+    except run_files.UnreadableRunFile:
         return True
-    return shim is not None and shim.get("state") == STARTED
+    return shim is not None and shim.get("state") == STATE_STARTED
 
 
 def _read(path: Path) -> dict[str, object] | None:
     try:
-        return files.read(str(path))
-    except files.Unreadable:
+        return run_files.read_json(str(path))
+    except run_files.UnreadableRunFile:
         return None
 
 
@@ -94,7 +96,7 @@ def make_folder(folder: Path) -> None:
 def show(folder: Path, run: Run) -> None:
     """Write it whole, as far as that can be done: a run goes on without it."""
     try:
-        files.write(str(folder / NAME), fields(run))
+        run_files.write_json(str(folder / NAME), fields(run))
     except OSError:
         return
 
@@ -116,12 +118,12 @@ def kill_orphans(run: Run, grace: float) -> int:
     known = shim_of(run)
     if known is None:
         return 0  # no go byte was ever sent
-    reach = identity.within_reach(known)
+    reach = processes.is_visible_here(known)
     if reach is None:
         raise OutOfReach(run.run, f"it ran on {known.get('host')}, or in another container.")
     if not reach:
         return 0  # that machine has been started anew
     try:
-        return sweep.end(str(known["mark"]), grace).found
-    except sweep.OutOfReach as error:
+        return orphans.end_marked_processes(str(known["mark"]), grace).found
+    except orphans.RunUnreachable as error:
         raise OutOfReach(run.run, f"{error}.") from error

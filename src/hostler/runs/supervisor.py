@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from hostler.agents.conclude import conclude
-from hostler.agents.exitword import LOST, read_word
+from hostler.agents.classify import judge_finished_run
 from hostler.agents.outcomes import Outcome
+from hostler.agents.verdict import LOST_EXIT, parse_exit
 from hostler.clock import Clock, SystemClock
 from hostler.errors import HostlerError, StoreError
 from hostler.runs import transitions
@@ -159,9 +159,9 @@ class Supervisor:
             # The word may be the agent's own: nobody saw who wrote it.
             self._sweep(run, believed=word is not None)
         reader.rest()
-        exit = read_word(word) if word is not None else LOST
+        exit = parse_exit(word) if word is not None else LOST_EXIT
         task = folder.parent.parent
-        verdict = conclude(agent_of(run), folder, task, exit, reader.tally)
+        verdict = judge_finished_run(agent_of(run), folder, task, exit, reader.tally)
         counted = word is None or word.get("started_at") is not None
         heard = reader.heard
         told = (reader.limits, reader.last_limits, heard.words, heard.answers)

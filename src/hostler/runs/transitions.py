@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hostler.agents.events import Usage
-from hostler.agents.kinds import KINDS
-from hostler.agents.tally import Tally
+from hostler.agents.adapters.registry import KINDS
+from hostler.agents.events import StreamTally, Usage
 from hostler.runs.outcome import (
     NEVER_STARTED,
     Ending,
@@ -51,7 +50,7 @@ from hostler.store.runs import (
 USAGE, USD = "usage", "usd"
 
 
-def usage_of_run(tx: Transaction, run: Run, tally: Tally) -> Tally:
+def usage_of_run(tx: Transaction, run: Run, tally: StreamTally) -> StreamTally:
     """The tally with what this run has spent itself, without what earlier ones in its session did.
 
     What an earlier run did not live to say is counted here, by the first that does.
@@ -129,7 +128,7 @@ def attach(tx: Transaction, run: Run) -> Run:
 
 
 def progress(
-    tx: Transaction, run: Run, tally: Tally, offsets: Offsets, limits: Sequence[Limit] = ()
+    tx: Transaction, run: Run, tally: StreamTally, offsets: Offsets, limits: Sequence[Limit] = ()
 ) -> Run:
     """What the streams said, with how far they were read; one reader only."""
     only_if = {"stdout_offset": run.stdout_offset, "stderr_offset": run.stderr_offset}

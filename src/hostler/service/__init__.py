@@ -1,39 +1,7 @@
-"""The service: admission, polling, workers, sending, leaving."""
+"""The service process: poll repositories, schedule tasks, run agents, send writes, restart.
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from hostler.lazily import parts_of
-
-if TYPE_CHECKING:
-    from hostler.service.desks import Desks
-    from hostler.service.house import House
-    from hostler.service.journal import Journal
-    from hostler.service.limiter import GlobalWorkLimiter
-    from hostler.service.orchestrator import RepoOrchestrator
-    from hostler.service.parts import Duty
-    from hostler.service.runner import ServiceRunner
-
-__all__ = [
-    "Desks",
-    "Duty",
-    "GlobalWorkLimiter",
-    "House",
-    "Journal",
-    "RepoOrchestrator",
-    "ServiceRunner",
-]
-
-__getattr__ = parts_of(
-    __name__,
-    {
-        "Desks": "desks",
-        "Duty": "parts",
-        "GlobalWorkLimiter": "limiter",
-        "House": "house",
-        "Journal": "journal",
-        "RepoOrchestrator": "orchestrator",
-        "ServiceRunner": "runner",
-    },
-)
+`runner` is the main loop and `wiring` puts its parts together. `polling` reads GitHub, `scheduling`
+decides what starts, `running` is what happens around one run, `tasks` is what people do with tasks,
+`operator_commands` are comments that are commands, `notifications` tells people, `snapshot` is the
+state that every screen shows, `gc` removes what is old.
+"""

@@ -1,42 +1,71 @@
-"""The service: one turn per event. Everything that takes time is on another thread."""
+"""The main loop of the service: poll, reap, schedule, record, shut down."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import wait
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from hostler.checkouts.process import halt, own_children, sweep_children
+from hostler.checkouts.process import halt_children, kill_orphaned_children, set_child_owner
 from hostler.clock import Clock
-from hostler.config.changes import Change
+from hostler.config.loader import SettingsChange
 from hostler.errors import HostlerError, StoreError
-from hostler.service.cadence import Rota
-from hostler.service.closing import ONCE, closed_for_restart
-from hostler.service.draining import RestartDrain
-from hostler.service.house import House
-from hostler.service.journal import Journal
-from hostler.service.observing import Observer, nobody
-from hostler.service.once import unsent
-from hostler.service.parts import Duty, Ground, assemble, furnish
-from hostler.service.poll_book import PollBook
-from hostler.service.queueing import QueuedRuns
-from hostler.service.reloading import SettingsFile
-from hostler.service.rows import Counts, Rows
-from hostler.service.starting import left_behind
-from hostler.service.work import LEAVING
-from hostler.store.outbox import open_writes
+from hostler.runs import Found, recover
+from hostler.service.change_detection import ChangeDetector, SettingsFile, TaskCounts
+from hostler.service.context import AppContext, StepObserver, ignore_step
+from hostler.service.polling.orchestrator import RoundRobinSchedule
+from hostler.service.restart import RestartDrain
+from hostler.service.running.run_hooks import SHUTDOWN_REASON
+from hostler.service.scheduling.admission import QueuedRuns
+from hostler.service.scheduling.gates import ONE_POLL_TEXT, restart_denial
+from hostler.service.scheduling.maintenance import PollCounter
+from hostler.service.service_log import ServiceLog
+from hostler.service.wiring import ServiceDeps, ServiceMode, build_for_settings, build_static
+from hostler.store import Store
+from hostler.store.outbox import OPEN, OutboxRow, open_writes
 from hostler.store.runs import live_runs
+from hostler.store.tasks import Task, TaskState, tasks_in
 from hostler.store.transaction import Transaction
+
+
+def _has_unsent_writes(writes: Iterable[OutboxRow]) -> bool:
+    """Whether something will be sent soon: a thread that fails is left to the next service."""
+    found = list(writes)
+    troubled = {_write_thread(row) for row in found if row.last_error}
+    return any(_write_thread(row) not in troubled and row.dependency not in OPEN for row in found)
+
+
+def _write_thread(row: OutboxRow) -> tuple[str, int]:
+    return row.repo_full_name, row.scope_number
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedWork:
+    """Runs that are not ended, and tasks of which only our own part is left."""
+
+    runs: tuple[Found, ...]
+    tasks: tuple[Task, ...]
+
+
+def find_unfinished_work(home: Path, store: Store) -> UnfinishedWork:
+    """Everything under way. A running task without an open run waits for our part of it."""
+    runs = recover(home, store)
+    busy = {found.run.task_id for found in runs}
+    with store.read() as tx:
+        running = tasks_in(tx, (TaskState.RUNNING,))
+    return UnfinishedWork(tuple(runs), tuple(task for task in running if task.id not in busy))
+
 
 # How long the watcher waits before it looks whether we are leaving.
 WATCH_SECONDS = 1.0
-LONGEST_PAUSE = 60.0
+MAX_ERROR_PAUSE_SECONDS = 60.0
 # How long a finished look, a write or a worker may take to notice that we are leaving.
-LEAVE_SECONDS = 15.0
+SHUTDOWN_SECONDS = 15.0
 # How often it is looked whether the governor says something else: nobody may tell us.
-GOVERNED_SECONDS = 2.0
+GOVERNOR_CHECK_SECONDS = 2.0
 # How often what is to be seen later is written down.
 RECORD_SECONDS = 60.0
 
@@ -49,21 +78,21 @@ class ServiceRunner:
 
     def __init__(
         self,
-        house: House,
+        house: AppContext,
         clock: Clock,
-        journal: Journal,
-        duty: Duty | None = None,
+        journal: ServiceLog,
+        duty: ServiceMode | None = None,
         *,
-        observe: Observer = nobody,
+        observe: StepObserver = ignore_step,
         settings_file: SettingsFile | None = None,
     ) -> None:
         self._clock = clock
         self._journal = journal
-        self._duty = duty or Duty()
+        self._duty = duty or ServiceMode()
         self._settings_file = settings_file
         self._news = clock.wakeup()
         self._leaving = threading.Event()
-        self._ground = Ground(
+        self._ground = ServiceDeps(
             house,
             clock,
             journal,
@@ -75,15 +104,15 @@ class ServiceRunner:
             closed=self._closed,
             leaving=self._leaving.is_set,
         )
-        self._lasting = assemble(self._ground)
-        self._parts = furnish(self._ground, self._lasting)
+        self._lasting = build_static(self._ground)
+        self._parts = build_for_settings(self._ground, self._lasting)
         self._drain = RestartDrain(house.store, journal, clock)
-        self._rota = Rota(clock)
-        self._rows = Rows(house.store, clock, lambda: self._parts.desks.ready())
-        self._counts = Counts(house.store)
-        self._polls = PollBook(clock)
+        self._rota = RoundRobinSchedule(clock)
+        self._rows = ChangeDetector(house.store, clock, lambda: self._parts.desks.ready())
+        self._counts = TaskCounts(house.store)
+        self._polls = PollCounter(clock)
         self._record_at = clock.monotonic()
-        self._changes: list[Change] = []
+        self._changes: list[SettingsChange] = []
         self._stop_agents = False
         self._looked_once = False
         self._failures = 0
@@ -117,7 +146,7 @@ class ServiceRunner:
         """End `run` soon; after it, end the update that a restart has begun."""
         self._stop_agents = self._stop_agents or stop_agents
         if self.restarting:
-            halt()
+            halt_children()
         self._leaving.set()
         self._news.set()
 
@@ -131,7 +160,7 @@ class ServiceRunner:
             self._settings_file.ask()
 
     @property
-    def house(self) -> House:
+    def house(self) -> AppContext:
         """What it stands on now."""
         return self._parts.house
 
@@ -161,10 +190,10 @@ class ServiceRunner:
 
     def _begin(self) -> None:
         house, lasting = self.house, self._lasting
-        own_children(str(house.home))
+        set_child_owner(str(house.home))
         # What a killed service left of setup and test commands would work beside the next ones.
-        sweep_children(str(house.home))
-        left = left_behind(house.home, house.store)
+        kill_orphaned_children(str(house.home))
+        left = find_unfinished_work(house.home, house.store)
         repos, workers = len(self._parts.orchestrators), lasting.limiter.capacity()
         self._journal.started(house.home, repos, workers)
         for found in left.runs:
@@ -238,7 +267,7 @@ class ServiceRunner:
             self._journal.broke(error)
             self._rows.forget()
             self._failures = min(self._failures + 1, 10)
-            return min(WATCH_SECONDS * float(1 << self._failures), LONGEST_PAUSE)
+            return min(WATCH_SECONDS * float(1 << self._failures), MAX_ERROR_PAUSE_SECONDS)
 
     def _look_at_rows(self) -> None:
         """What follows from rows and from the time: a look that brought nothing changes neither."""
@@ -258,7 +287,7 @@ class ServiceRunner:
             change = self._changes[0]
             ground = replace(self._ground, house=replace(self.house, settings=change.settings))
             try:
-                parts = furnish(ground, self._lasting, self._parts)
+                parts = build_for_settings(ground, self._lasting, self._parts)
             except HostlerError as error:
                 # The caps cannot be read, for one: tried again, and meanwhile work goes on.
                 self._journal.broke(error)
@@ -311,8 +340,8 @@ class ServiceRunner:
 
     def _closed(self, tx: Transaction) -> str:
         if self._looked_once:
-            return ONCE
-        return closed_for_restart(tx) if self._restarts else ""
+            return ONE_POLL_TEXT
+        return restart_denial(tx) if self._restarts else ""
 
     def _find_lost(self) -> None:
         """A worker that gave up, and nobody after it: as at a start, somebody sees to the task."""
@@ -336,7 +365,7 @@ class ServiceRunner:
 
     def _unsent(self) -> bool:
         with self.house.store.read() as tx:
-            return unsent(open_writes(tx))
+            return _has_unsent_writes(open_writes(tx))
 
     def _shortest(self, again: float | None) -> float | None:
         orchestrators = self._parts.orchestrators
@@ -353,7 +382,7 @@ class ServiceRunner:
         if outlook.opens is not None:
             waits.append(max((outlook.opens - self._clock.now()).total_seconds(), 0.01))
         if outlook.governed:
-            waits.append(GOVERNED_SECONDS)
+            waits.append(GOVERNOR_CHECK_SECONDS)
         if self._duty.once:
             waits.append(WATCH_SECONDS)
         return min((one for one in waits if one is not None), default=None)
@@ -366,20 +395,20 @@ class ServiceRunner:
         self._parts.chores.leave()
         if self._stop_agents:
             self._end_agents()
-        lasting.outgoing.leave(LEAVE_SECONDS)
+        lasting.outgoing.leave(SHUTDOWN_SECONDS)
         with suppress(StoreError):
             self._parts.demander.drop()
         self.queued.clear()
-        halt()
+        halt_children()
         lasting.dispatcher.close()
         lasting.lanes.close()
         lasting.pool.shutdown(wait=False, cancel_futures=True)
-        wait(lasting.crew.futures(), LEAVE_SECONDS)
+        wait(lasting.crew.futures(), SHUTDOWN_SECONDS)
         with suppress(StoreError), self.house.store.read() as tx:
             self._journal.left(agents=len(live_runs(tx)))
 
     def _end_agents(self) -> None:
         """Ask all to stop, and see them out; each task goes back to its place."""
-        self._parts.minder.stop_all(LEAVING)
+        self._parts.minder.stop_all(SHUTDOWN_REASON)
         grace = self.house.settings.runtime.stop_grace_seconds
-        wait(self._lasting.crew.futures(), grace + LEAVE_SECONDS)
+        wait(self._lasting.crew.futures(), grace + SHUTDOWN_SECONDS)

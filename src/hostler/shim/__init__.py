@@ -1,7 +1,7 @@
 """The agent's own supervisor process: it outlives the service.
 
 Run as `python -I -S <this folder> <run folder>`. The modules import the standard library and
-each other, nothing else of Hostler; the service uses `sweep`, `identity`, `lock` and `files`.
+each other, nothing else of Hostler; the service uses `orphans`, `processes` and `run_files`.
 """
 
 from __future__ import annotations

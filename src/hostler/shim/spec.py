@@ -1,28 +1,33 @@
-"""What the service asks for, checked before anything is done."""
+"""Parse and validate `spec.json` (what to run) and `stop.json` (a request to stop)."""
 
 from __future__ import annotations
 
+import os
+
+from . import run_files
+
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # typing is not imported when the shim runs: it is slow to load
+if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import TypeVar
 
     T = TypeVar("T")
 
+
 # Longer than any run: beyond it the kernel's own timers overflow.
-LONGEST_SECONDS = 366 * 86400.0
-LARGEST_MEMORY_MB = 1 << 24
-MOST_WRAPPERS = 8
-MARK = "HOSTLER_MARK"
-RUN = "HOSTLER_RUN"
-_NONE: list[str] = []
+MAX_SECONDS = 366 * 86400.0
+MAX_MEMORY_MB = 1 << 24
+MAX_WRAPPERS = 8
+MARK_VARIABLE = "HOSTLER_MARK"
+RUN_VARIABLE = "HOSTLER_RUN"
+_NO_NAMES: list[str] = []
 
 
-class BadSpec(Exception):
+class InvalidSpec(Exception):
     """The spec cannot be followed; the message names the field and what was found."""
 
 
-class Spec:
+class RunSpec:
     """One run, as asked for."""
 
     __slots__ = (
@@ -44,25 +49,25 @@ class Spec:
 
     def __init__(self, asked: Mapping[str, object]) -> None:
         field = _Fields(asked)
-        self.run = field.need("run", _word)
+        self.run = field.need("run", _nonempty_text)
         self.argv = field.need("argv", _argv)
-        self.cwd = field.need("cwd", _absolute)
+        self.cwd = field.need("cwd", _absolute_path)
         self.env = field.need("env", _environment)
-        self.inherit = field.get("inherit", _texts, _NONE)
-        self.stdin = field.get("stdin", _word, "")
-        self.wall = field.get("wall_seconds", seconds, 0.0)
-        self.silence = field.get("silence_seconds", seconds, 0.0)
-        self.grace = field.get("grace_seconds", seconds, 10.0)
-        self.tools_apart = field.get("tools_apart", _truth, False)
-        self.wrappers = field.get("wrappers", _between(0, MOST_WRAPPERS), 0)
-        self.memory = field.get("memory_mb", _between(0, LARGEST_MEMORY_MB), 0) << 20
-        self.nice = field.get("nice", _between(0, 19), 0)
-        self.oom_score_adj = field.get("oom_score_adj", _between(0, 1000), 0)
+        self.inherit = field.get("inherit", _texts, _NO_NAMES)
+        self.stdin = field.get("stdin", _nonempty_text, "")
+        self.wall = field.get("wall_seconds", parse_seconds, 0.0)
+        self.silence = field.get("silence_seconds", parse_seconds, 0.0)
+        self.grace = field.get("grace_seconds", parse_seconds, 10.0)
+        self.tools_apart = field.get("tools_apart", _boolean, False)
+        self.wrappers = field.get("wrappers", _int_between(0, MAX_WRAPPERS), 0)
+        self.memory = field.get("memory_mb", _int_between(0, MAX_MEMORY_MB), 0) << 20
+        self.nice = field.get("nice", _int_between(0, 19), 0)
+        self.oom_score_adj = field.get("oom_score_adj", _int_between(0, 1000), 0)
 
     def environment(self, own: Mapping[str, str], mark: str) -> dict[str, str]:
         """The agent's environment: what was asked for, and what we recognise it by."""
         inherited = {name: own[name] for name in self.inherit if name in own}
-        return {**inherited, **self.env, RUN: self.run, MARK: mark}
+        return {**inherited, **self.env, RUN_VARIABLE: self.run, MARK_VARIABLE: mark}
 
 
 class _Fields:
@@ -73,11 +78,11 @@ class _Fields:
         """A field that must be there."""
         value = self._asked.get(name)
         if value is None:
-            raise BadSpec(f"{name} is missing")
+            raise InvalidSpec(f"{name} is missing")
         try:
             return form(value)
         except ValueError as error:
-            raise BadSpec(f"{name}: {error}, found {repr(value)[:80]}") from None
+            raise InvalidSpec(f"{name}: {error}, found {repr(value)[:80]}") from None
 
     def get(self, name: str, form: Callable[[object], T], otherwise: T) -> T:
         """A field that may be left out."""
@@ -90,13 +95,13 @@ def _text(value: object) -> str:
     return value
 
 
-def _word(value: object) -> str:
+def _nonempty_text(value: object) -> str:
     if not _text(value):
         raise ValueError("must not be empty")
     return _text(value)
 
 
-def _absolute(value: object) -> str:
+def _absolute_path(value: object) -> str:
     if not _text(value).startswith("/"):
         raise ValueError("must be an absolute path")
     return _text(value)
@@ -123,25 +128,51 @@ def _environment(value: object) -> dict[str, str]:
     return {_text(name): _text(item) for name, item in value.items()}
 
 
-def seconds(value: object) -> float:
+def parse_seconds(value: object) -> float:
     """A length of time that timers can keep."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("must be a number of seconds")
-    if not 0 <= value <= LONGEST_SECONDS:
+    if not 0 <= value <= MAX_SECONDS:
         raise ValueError("must be between 0 and a year")
     return float(value)
 
 
-def _truth(value: object) -> bool:
+def _boolean(value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError("must be true or false")
     return value
 
 
-def _between(least: int, most: int) -> Callable[[object], int]:
+def _int_between(least: int, most: int) -> Callable[[object], int]:
     def form(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             raise ValueError(f"must be a whole number from {least} to {most}")
         return value
 
     return form
+
+
+class StopFile:
+    """A request to end the run."""
+
+    __slots__ = ("grace", "why")
+
+    def __init__(self, why: str, grace: float | None = None) -> None:
+        self.why = why[: run_files.MAX_TEXT_LENGTH]
+        self.grace = grace
+
+
+def read_stop_file(path: str = run_files.STOP_FILE) -> StopFile | None:
+    """The request in a file, if there is one; one that cannot be understood is one too."""
+    if not os.path.lexists(path):
+        return None
+    try:
+        asked = run_files.read_json(path) or {}
+    except run_files.UnreadableRunFile as error:
+        return StopFile(str(error))
+    why = asked.get("why")
+    try:
+        grace = parse_seconds(asked["grace_seconds"])
+    except (KeyError, ValueError):
+        grace = None
+    return StopFile(why if isinstance(why, str) else "", grace)

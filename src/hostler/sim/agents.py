@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from hostler.governor.overlay import Slot
+from hostler.governor.adaptive.model import LeaseSlot
 from hostler.sim.scenario import Scenario
 from hostler.sim.workload import Piece
 
@@ -27,7 +27,7 @@ class Agent:
     """One process on a task."""
 
     task: Task
-    slot: Slot
+    slot: LeaseSlot
     done: int = 0
     misses: int = 0
 

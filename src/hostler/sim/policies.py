@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from hostler.governor.controls import CONTROLS
-from hostler.governor.overlay import Control, Knobs
+from hostler.governor.adaptive.controller import POLICIES
+from hostler.governor.adaptive.model import AdaptivePolicy, PoolConfig
 from hostler.sim.rivals import Netflix, Oracle
 from hostler.sim.scenario import Scenario
 
@@ -18,23 +18,23 @@ Ceiling = Callable[[datetime], float]
 class Contestant:
     """A policy, what the operator told it, and what its world gives it beside refusals."""
 
-    control: Callable[[Ceiling], Control]
-    knobs: Callable[[Scenario], Knobs]
+    control: Callable[[Ceiling], AdaptivePolicy]
+    knobs: Callable[[Scenario], PoolConfig]
     headers: bool = False
     strict_shares: bool = False
 
 
-def _learning(scenario: Scenario) -> Knobs:
-    return Knobs(max_global=scenario.max_global, hard_max=scenario.hard_max, adaptive=True)
+def _learning(scenario: Scenario) -> PoolConfig:
+    return PoolConfig(max_global=scenario.max_global, hard_max=scenario.hard_max, adaptive=True)
 
 
 def _fixed(cap: int) -> Contestant:
-    knobs = Knobs(max_global=cap, hard_max=cap)
-    return Contestant(lambda _: CONTROLS["aimd"], lambda _: knobs)
+    knobs = PoolConfig(max_global=cap, hard_max=cap)
+    return Contestant(lambda _: POLICIES["aimd"], lambda _: knobs)
 
 
 def _real(name: str, *, headers: bool = False, strict_shares: bool = False) -> Contestant:
-    return Contestant(lambda _: CONTROLS[name], _learning, headers, strict_shares)
+    return Contestant(lambda _: POLICIES[name], _learning, headers, strict_shares)
 
 
 CONTESTANTS: Mapping[str, Contestant] = {

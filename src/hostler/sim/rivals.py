@@ -6,56 +6,70 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from hostler.governor.overlay import Announced, Knobs, Load, Overlay, Report, Shut, Slot
+from hostler.governor.adaptive.model import (
+    Announced,
+    ClosedGate,
+    LeaseSlot,
+    PoolConfig,
+    PoolLoad,
+    PoolState,
+    Report,
+)
 
 
 class Plain:
     """The operator's cap, and nothing learned."""
 
-    def cap(self, knobs: Knobs, overlay: Overlay) -> int:  # noqa: ARG002
+    def cap(self, knobs: PoolConfig, overlay: PoolState) -> int:
         return knobs.max_global
 
-    def passed(self, knobs: Knobs, overlay: Overlay, now: datetime, load: Load) -> Overlay:  # noqa: ARG002
+    def passed(
+        self, knobs: PoolConfig, overlay: PoolState, now: datetime, load: PoolLoad
+    ) -> PoolState:
         return overlay
 
-    def shut(self, knobs: Knobs, overlay: Overlay, now: datetime) -> Shut | None:  # noqa: ARG002
+    def shut(self, knobs: PoolConfig, overlay: PoolState, now: datetime) -> ClosedGate | None:
         return None
 
     def admitted(
         self,
-        knobs: Knobs,  # noqa: ARG002
-        overlay: Overlay,
-        now: datetime,  # noqa: ARG002
-        slot: Slot,  # noqa: ARG002
-        roll: float,  # noqa: ARG002
-    ) -> Overlay:
+        knobs: PoolConfig,
+        overlay: PoolState,
+        now: datetime,
+        slot: LeaseSlot,
+        roll: float,
+    ) -> PoolState:
         return overlay
 
-    def limited(self, knobs: Knobs, overlay: Overlay, now: datetime, report: Report) -> Overlay:  # noqa: ARG002
+    def limited(
+        self, knobs: PoolConfig, overlay: PoolState, now: datetime, report: Report
+    ) -> PoolState:
         return overlay
 
-    def announced(self, knobs: Knobs, overlay: Overlay, now: datetime, word: Announced) -> Overlay:  # noqa: ARG002
+    def announced(
+        self, knobs: PoolConfig, overlay: PoolState, now: datetime, word: Announced
+    ) -> PoolState:
         return overlay
 
     def answered(
         self,
-        knobs: Knobs,  # noqa: ARG002
-        overlay: Overlay,
-        now: datetime,  # noqa: ARG002
-        slot: Slot,  # noqa: ARG002
-        requests: int,  # noqa: ARG002
-    ) -> Overlay:
+        knobs: PoolConfig,
+        overlay: PoolState,
+        now: datetime,
+        slot: LeaseSlot,
+        requests: int,
+    ) -> PoolState:
         return overlay
 
     def released(
         self,
-        knobs: Knobs,  # noqa: ARG002
-        overlay: Overlay,
-        now: datetime,  # noqa: ARG002
-        slot: Slot,  # noqa: ARG002
+        knobs: PoolConfig,
+        overlay: PoolState,
+        now: datetime,
+        slot: LeaseSlot,
         *,
-        reached: bool,  # noqa: ARG002
-    ) -> Overlay:
+        reached: bool,
+    ) -> PoolState:
         return overlay
 
 
@@ -66,23 +80,27 @@ class Netflix(Plain):
 
     # What runs is kept where another policy keeps its agents' seconds.
 
-    def cap(self, knobs: Knobs, overlay: Overlay) -> int:
+    def cap(self, knobs: PoolConfig, overlay: PoolState) -> int:
         return max(1, min(overlay.dynamic_cap or knobs.max_global, knobs.hard_max))
 
-    def passed(self, knobs: Knobs, overlay: Overlay, now: datetime, load: Load) -> Overlay:  # noqa: ARG002
+    def passed(
+        self, knobs: PoolConfig, overlay: PoolState, now: datetime, load: PoolLoad
+    ) -> PoolState:
         return replace(overlay, agent_seconds=float(load.active))
 
-    def limited(self, knobs: Knobs, overlay: Overlay, now: datetime, report: Report) -> Overlay:  # noqa: ARG002
+    def limited(
+        self, knobs: PoolConfig, overlay: PoolState, now: datetime, report: Report
+    ) -> PoolState:
         return replace(overlay, dynamic_cap=max(1, int(self.cap(knobs, overlay) * self.BACKOFF)))
 
     def answered(
         self,
-        knobs: Knobs,
-        overlay: Overlay,
-        now: datetime,  # noqa: ARG002
-        slot: Slot,  # noqa: ARG002
+        knobs: PoolConfig,
+        overlay: PoolState,
+        now: datetime,
+        slot: LeaseSlot,
         requests: int,
-    ) -> Overlay:
+    ) -> PoolState:
         cap = self.cap(knobs, overlay)
         # One by one: the last answers of a look may find the limit too far above what runs.
         for _ in range(requests):
@@ -96,11 +114,13 @@ class Oracle(Plain):
     def __init__(self, ceiling: Callable[[datetime], float]) -> None:
         self._ceiling = ceiling
 
-    def cap(self, knobs: Knobs, overlay: Overlay) -> int:
+    def cap(self, knobs: PoolConfig, overlay: PoolState) -> int:
         return max(1, min(overlay.dynamic_cap, knobs.hard_max))
 
-    def passed(self, knobs: Knobs, overlay: Overlay, now: datetime, load: Load) -> Overlay:  # noqa: ARG002
+    def passed(
+        self, knobs: PoolConfig, overlay: PoolState, now: datetime, load: PoolLoad
+    ) -> PoolState:
         return replace(overlay, dynamic_cap=int(self._ceiling(now)))
 
-    def shut(self, knobs: Knobs, overlay: Overlay, now: datetime) -> Shut | None:  # noqa: ARG002
-        return Shut("limit", "there is an outage") if overlay.dynamic_cap < 1 else None
+    def shut(self, knobs: PoolConfig, overlay: PoolState, now: datetime) -> ClosedGate | None:
+        return ClosedGate("limit", "there is an outage") if overlay.dynamic_cap < 1 else None

@@ -7,8 +7,17 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from random import Random
 
-from hostler.governor.overlay import Announced, Load, Overlay, Reason, Report, Shut, Slot, Source
-from hostler.governor.shares import Wish, shares, turn_at
+from hostler.governor.adaptive.model import (
+    Announced,
+    ClosedGate,
+    LeaseSlot,
+    PoolLoad,
+    PoolState,
+    Reason,
+    Report,
+    Source,
+)
+from hostler.governor.gates import ProjectDemand, shares, turn_at
 from hostler.sim.agents import Agent, Task
 from hostler.sim.policies import Contestant
 from hostler.sim.provider import Provider
@@ -37,15 +46,15 @@ class Room:
         roll: Random,
     ) -> None:
         self.provider = provider
-        self.overlay = Overlay()
+        self.overlay = PoolState()
         self.active = dict.fromkeys(projects, 0)
         self.waiting: dict[str, deque[Task]] = {project: deque() for project in projects}
         self._projects = list(projects)
-        self._live: set[Slot] = set()
+        self._live: set[LeaseSlot] = set()
         self._roll = roll
         self._turn_of = 0
         self._answers: dict[bool, int] = {True: 0, False: 0}
-        self._last = Slot("")
+        self._last = LeaseSlot("")
         self._headers = contestant.headers
         self._tells = scenario.tells
         self._strict = contestant.strict_shares
@@ -68,10 +77,10 @@ class Room:
         """Whether anybody waits."""
         return any(self.waiting.values())
 
-    def wishes(self) -> list[Wish]:
+    def wishes(self) -> list[ProjectDemand]:
         """Who runs or wants something here."""
         return [
-            Wish(project, self.active[project], len(self.waiting[project]))
+            ProjectDemand(project, self.active[project], len(self.waiting[project]))
             for project in self._projects
             if self.active[project] or self.waiting[project]
         ]
@@ -79,10 +88,10 @@ class Room:
     def look(self, now: float) -> None:
         """What time changes, and what was heard since the last look."""
         self._tell(now)
-        load = Load(self.running, self.wanted(), frozenset(self._live))
+        load = PoolLoad(self.running, self.wanted(), frozenset(self._live))
         self.overlay = self._control.passed(self._knobs, self.overlay, moment(now), load)
 
-    def shut(self, now: float) -> Shut | None:
+    def shut(self, now: float) -> ClosedGate | None:
         """The gate that is closed for everybody."""
         return self._control.shut(self._knobs, self.overlay, moment(now))
 
@@ -100,7 +109,7 @@ class Room:
     def start(self, now: float, project: str) -> Agent:
         """A grant."""
         task = self.waiting[project].popleft()
-        agent = Agent(task, Slot(project, f"{task.piece.name}/{task.deaths}"))
+        agent = Agent(task, LeaseSlot(project, f"{task.piece.name}/{task.deaths}"))
         self._turn_of = (self._projects.index(project) + 1) % len(self._projects)
         self._live.add(agent.slot)
         self.active[project] += 1
@@ -134,10 +143,10 @@ class Room:
             self._knobs, self.overlay, moment(now), agent.slot, reached=agent.done > 0
         )
 
-    def _demand(self) -> list[Wish]:
+    def _demand(self) -> list[ProjectDemand]:
         """Who takes part in the shares: whoever wants more. Strict ones do not ask how much."""
         eager = [wish for wish in self.wishes() if wish.more]
-        return [Wish(wish.project) for wish in eager] if self._strict else eager
+        return [ProjectDemand(wish.project) for wish in eager] if self._strict else eager
 
     def _tell(self, now: float) -> None:
         """Answers are told together, but those of the probe: no policy asks whose the rest are."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from hostler.governor.shares import Wish, shares
+from hostler.governor.gates import ProjectDemand, shares
 from hostler.sim.scenario import Scenario
 
 # Who got less than its part is asked over such times: shorter ones are noise.
@@ -61,7 +61,7 @@ class Tally:
         self.served += 1
         self._got[int(now / SHARE_WINDOW), project] += worth
 
-    def looked(self, now: float, ceiling: float, wishes: list[Wish], turn: int) -> None:
+    def looked(self, now: float, ceiling: float, wishes: list[ProjectDemand], turn: int) -> None:
         """One pool, as it is until the next look."""
         span = self.scenario.look_seconds
         active = sum(wish.active for wish in wishes)

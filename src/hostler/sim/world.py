@@ -8,7 +8,7 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from hostler.governor.shares import turn_at
+from hostler.governor.gates import turn_at
 from hostler.sim import agents
 from hostler.sim.agents import Agent, Task
 from hostler.sim.policies import Contestant

@@ -7,9 +7,9 @@ import shutil
 import stat
 from collections.abc import Iterator
 
-from hostler.config import load
+from hostler.config.loader import load_settings
 from hostler.errors import ConfigError, StoreError, StoreMissing, StoreOutdated
-from hostler.health import Context, Finding, Status, check
+from hostler.health import CheckContext, CheckStatus, Finding, check
 from hostler.store.engine.backend import URL_VARIABLE, Place, SqlitePlace, find_place
 
 DATABASE, INTEGRITY, SPACE, WAL = (
@@ -24,12 +24,14 @@ NO_SPACE = 64 * MEGABYTE
 LARGE_WAL = 256 * MEGABYTE
 
 
-def _url(context: Context) -> str | None:
+def _url(context: CheckContext) -> str | None:
     """The address that the environment or the settings name."""
     if named := os.environ.get(URL_VARIABLE):
         return named
     try:
-        return load(context.home, context.config_path).settings.runtime.database_url or None
+        return (
+            load_settings(context.home, context.config_path).settings.runtime.database_url or None
+        )
     except ConfigError as error:
         raise StoreError(
             "The settings have mistakes, so where the database is cannot be known.",
@@ -37,12 +39,12 @@ def _url(context: Context) -> str | None:
         ) from error
 
 
-def _place(context: Context) -> Place:
+def _place(context: CheckContext) -> Place:
     return find_place(context.home, _url(context))
 
 
 @check(DATABASE)
-def database(context: Context) -> Iterator[Finding]:
+def database(context: CheckContext) -> Iterator[Finding]:
     """Is it there, and has it the layout of this program?"""
     from hostler.store.admin.backup import read_meta
     from hostler.store.store import open_store
@@ -50,7 +52,7 @@ def database(context: Context) -> Iterator[Finding]:
     try:
         store = open_store(context.home, _url(context), clock=context.clock)
     except (StoreMissing, StoreOutdated) as error:
-        yield Finding(DATABASE, Status.WARNING, error.what, error.remedy)
+        yield Finding(DATABASE, CheckStatus.WARNING, error.what, error.remedy)
         return
     try:
         with store.read() as tx:
@@ -59,9 +61,9 @@ def database(context: Context) -> Iterator[Finding]:
         store.close()
     if _others_may_read(store.place):
         evidence = f"{store.place} can be read by every user of this machine"
-        yield Finding(DATABASE, Status.WARNING, evidence, f"Run: chmod o= {store.place}")
+        yield Finding(DATABASE, CheckStatus.WARNING, evidence, f"Run: chmod o= {store.place}")
         return
-    yield Finding(DATABASE, Status.OK, f"{store.place}, made {made}")
+    yield Finding(DATABASE, CheckStatus.OK, f"{store.place}, made {made}")
 
 
 def _others_may_read(place: Place) -> bool:
@@ -72,7 +74,7 @@ def _others_may_read(place: Place) -> bool:
 
 
 @check(INTEGRITY, quick=False)
-def integrity(context: Context) -> Iterator[Finding]:
+def integrity(context: CheckContext) -> Iterator[Finding]:
     """Is its content sound?"""
     from hostler.store.admin.inspect import inspect_database
     from hostler.store.engine.sqlite import Patience
@@ -80,18 +82,18 @@ def integrity(context: Context) -> Iterator[Finding]:
     try:
         found = inspect_database(_place(context), context.clock, Patience())
     except StoreMissing as error:
-        yield Finding(INTEGRITY, Status.SKIPPED, error.what)
+        yield Finding(INTEGRITY, CheckStatus.SKIPPED, error.what)
         return
     if found.sound:
-        yield Finding(INTEGRITY, Status.OK, f"all pages read, layout {found.revision}")
+        yield Finding(INTEGRITY, CheckStatus.OK, f"all pages read, layout {found.revision}")
         return
     more = f" (and {len(found.problems) - 1} more)" if len(found.problems) > 1 else ""
     remedy = "See all with `hostler db check`; go back with `hostler db restore FILE`."
-    yield Finding(INTEGRITY, Status.FAILED, found.problems[0] + more, remedy)
+    yield Finding(INTEGRITY, CheckStatus.FAILED, found.problems[0] + more, remedy)
 
 
 @check(SPACE)
-def space(context: Context) -> Iterator[Finding]:
+def space(context: CheckContext) -> Iterator[Finding]:
     """Is there room in the home?"""
     folder = context.home
     while not folder.exists():
@@ -99,24 +101,24 @@ def space(context: Context) -> Iterator[Finding]:
     free = shutil.disk_usage(folder).free
     evidence = f"{free // MEGABYTE:,} MB free in {folder}"
     if free >= LITTLE_SPACE:
-        yield Finding(SPACE, Status.OK, evidence)
+        yield Finding(SPACE, CheckStatus.OK, evidence)
         return
-    status = Status.FAILED if free < NO_SPACE else Status.WARNING
+    status = CheckStatus.FAILED if free < NO_SPACE else CheckStatus.WARNING
     yield Finding(SPACE, status, evidence, "Free some space; old files in `backups` may go.")
 
 
 @check(WAL)
-def write_ahead_log(context: Context) -> Iterator[Finding]:
+def write_ahead_log(context: CheckContext) -> Iterator[Finding]:
     """Does the log of recent writes get moved into the file?"""
     place = _place(context)
     if not isinstance(place, SqlitePlace) or not place.wal.exists():
-        yield Finding(WAL, Status.SKIPPED, "there is no write-ahead log beside the database")
+        yield Finding(WAL, CheckStatus.SKIPPED, "there is no write-ahead log beside the database")
         return
     size = place.wal.stat().st_size
     evidence = f"{size // MEGABYTE:,} MB in {place.wal.name}"
     if size <= LARGE_WAL:
-        yield Finding(WAL, Status.OK, evidence)
+        yield Finding(WAL, CheckStatus.OK, evidence)
         return
     # It only shrinks when no reader is left in it.
     remedy = "Some process keeps a read open; end it, then run `hostler db vacuum`."
-    yield Finding(WAL, Status.WARNING, evidence, remedy)
+    yield Finding(WAL, CheckStatus.WARNING, evidence, remedy)

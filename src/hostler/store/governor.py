@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Row, RowMapping, delete, func, insert, select
 
-from hostler.model import stamp
+from hostler.model import format_timestamp
 from hostler.store.schema import demand, leases, limit_signals, pool_samples, turns
 from hostler.store.transaction import Transaction, insert_or_update
 
@@ -425,7 +425,11 @@ def add_signals(tx: Transaction, signals: Iterable[Signal]) -> None:
     for number, one in enumerate(found, start=int(known) + 1):
         further = {"number": number, "at": one.at or tx.stamp(), "source": one.source.value}
         tx.execute(insert(limit_signals).values(**(asdict(one) | further)))
-    tx.execute(delete(limit_signals).where(limit_signals.c.at < stamp(tx.now() - SIGNAL_RETENTION)))
+    tx.execute(
+        delete(limit_signals).where(
+            limit_signals.c.at < format_timestamp(tx.now() - SIGNAL_RETENTION)
+        )
+    )
 
 
 def signals_of_pool(tx: Transaction, pool: str, since: str = "") -> list[Signal]:
@@ -475,7 +479,11 @@ def add_samples(tx: Transaction, samples: Iterable[PoolSample]) -> None:
     """Keep samples; what is old is forgotten."""
     for one in samples:
         insert_or_update(tx, pool_samples, asdict(one) | {"parked": int(one.parked)})
-    tx.execute(delete(pool_samples).where(pool_samples.c.at < stamp(tx.now() - SAMPLE_RETENTION)))
+    tx.execute(
+        delete(pool_samples).where(
+            pool_samples.c.at < format_timestamp(tx.now() - SAMPLE_RETENTION)
+        )
+    )
 
 
 def samples_since(tx: Transaction, since: str) -> list[PoolSample]:

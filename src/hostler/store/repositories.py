@@ -10,7 +10,15 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, and_, delete, func, select, update
 
 from hostler.errors import StoreConflict
-from hostler.model import ActionToken, PollCursor, RepoName, ScopeKind, Surface, TokenStatus, stamp
+from hostler.model import (
+    ActionToken,
+    PollCursor,
+    RepoName,
+    ScopeKind,
+    Surface,
+    TokenStatus,
+    format_timestamp,
+)
 from hostler.store.dependencies import rename_dependencies
 from hostler.store.inbox import FeedbackScan, Stored, Watermark, add_inbox_row
 from hostler.store.outbox import TokenEvent, next_attempts, next_status
@@ -467,10 +475,10 @@ class Polls:
 
 def add_polls(tx: Transaction, project: str, more: Polls) -> None:
     """Add looks of a project to those of this hour; what is old is forgotten."""
-    hour = stamp(tx.now().replace(minute=0, second=0, microsecond=0))
+    hour = format_timestamp(tx.now().replace(minute=0, second=0, microsecond=0))
     known = polls_since(tx, hour).get(project, Polls())
     insert_or_update(tx, poll_hours, {"project": project, "hour": hour, **asdict(known + more)})
-    tx.execute(delete(poll_hours).where(poll_hours.c.hour < stamp(tx.now() - KEPT)))
+    tx.execute(delete(poll_hours).where(poll_hours.c.hour < format_timestamp(tx.now() - KEPT)))
 
 
 def polls_since(tx: Transaction, since: str) -> dict[str, Polls]:

@@ -203,6 +203,7 @@ tasks = Table(
     UniqueConstraint("repo_full_name", "issue_number", "flow"),
     Index("ix_tasks_state", "state", "order"),
     Index("ix_tasks_parent_task", "parent_task"),
+    Index("ix_tasks_updated_at", "updated_at"),
 )
 
 # Issues that tasks depend on, as they were last seen.

@@ -6,19 +6,21 @@ import json
 import re
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, exists, func, insert, or_, select, update
 
 from hostler.errors import StoreConflict
-from hostler.model import RepoName
+from hostler.model import RepoName, format_timestamp
 from hostler.store.schema import tasks
 from hostler.store.transaction import Transaction, batches
 
 # Whoever writes tasks names this scope.
 SCOPE = "tasks"
+# A transaction is stored at most this long after the time that it stamps its rows with.
+MAX_COMMIT_DELAY = timedelta(minutes=1)
 
 
 class Flow(StrEnum):
@@ -56,7 +58,7 @@ WAITING = frozenset({TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED})
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task. Which column means what: docs/flows.md."""
+    """One task. Which column means what: docs/workflows.md."""
 
     id: str
     project: str
@@ -279,22 +281,29 @@ UNFINISHED = tuple(state.value for state in TaskState if state not in OVER)
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Tasks by id, each with a mark that every change of it changes; `order`: the newest place."""
+    """Versions of tasks by id, read at one time.
+
+    Each version begins with the task's state and differs after every change. `order` is that of
+    the newest task.
+    """
 
     tasks: dict[str, tuple[str, ...]]
     order: int
+    read_at: datetime
 
 
-def marks_of(tx: Transaction, behind: int) -> Marks:
-    """All that is unfinished, and whatever came behind a place, finished or not."""
-    table = tasks.c
+def marks_of(tx: Transaction, behind: int, since: datetime) -> Marks:
+    """Read unfinished tasks, and finished ones that are newer or have changed since then."""
+    table, now = tasks.c, tx.now()
     columns = (table.id, table.order, table.state, table.updated_at, table.gate, table.gate_since)
     over = [state.value for state in OVER]
-    chosen = or_(table.state.in_(UNFINISHED), and_(table.state.in_(over), table.order > behind))
+    # On PostgreSQL a transaction that began earlier may be stored later, and clocks are set back.
+    changed = table.updated_at >= format_timestamp(min(since, now) - MAX_COMMIT_DELAY)
+    new = or_(table.order > behind, changed)
+    chosen = or_(table.state.in_(UNFINISHED), and_(table.state.in_(over), new))
     rows: list[Any] = list(tx.execute(select(*columns).where(chosen)).all())
     marks = {row[0]: tuple(str(part) for part in row[2:]) for row in rows}
-    # Whatever is newer than that place is among them.
-    return Marks(marks, max((behind, *(int(row[1]) for row in rows))))
+    return Marks(marks, max((behind, *(int(row[1]) for row in rows))), now)
 
 
 def newest_order(tx: Transaction) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sqlalchemy import Connection, CursorResult, Executable, Table
 from sqlalchemy.dialects import sqlite
 
-from hostler.model import parse_stamp, stamp
+from hostler.model import format_timestamp, parse_timestamp
 from hostler.store.engine.backend import Place, PostgresPlace
 from hostler.store.engine.errors import translated
 from hostler.telemetry.metrics import metrics
@@ -83,7 +83,7 @@ class Transaction:
 
     def stamp(self) -> str:
         """This transaction's moment as stored."""
-        return stamp(self.now())
+        return format_timestamp(self.now())
 
     def after_commit(self, act: Callable[[], None]) -> None:
         """Do this when all of it is stored, and not at all if it is undone. For counting."""
@@ -182,12 +182,12 @@ def age(stored: datetime, now: datetime) -> timedelta:
 
 def seconds_between(earlier: str, later: str) -> float:
     """How long it was from one stored moment to another; never negative."""
-    return max((parse_stamp(later) - parse_stamp(earlier)).total_seconds(), 0.0)
+    return max((parse_timestamp(later) - parse_timestamp(earlier)).total_seconds(), 0.0)
 
 
 def normal_stamp(text: str) -> str:
     """A received UTC timestamp in our form, so that text order is time order."""
-    return stamp(parse_stamp(text))
+    return format_timestamp(parse_timestamp(text))
 
 
 @contextmanager

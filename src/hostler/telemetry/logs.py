@@ -1,41 +1,159 @@
-"""Logging: JSON lines in a file per day, lines for people on a terminal, no secret in either."""
+"""Logging: JSON lines in one file per UTC day, readable lines on a terminal, secrets redacted."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
+import re
+import sys
+import threading
 import traceback
 from collections.abc import Callable, MutableMapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, TextIO
 
 import structlog
 
 from hostler.clock import Clock
-from hostler.model import stamp
-from hostler.telemetry.logfile import Caps, DailyFile
+from hostler.forks import reset_after_fork
+from hostler.model import format_timestamp
 from hostler.telemetry.metrics import metrics
-from hostler.telemetry.names import FOREIGN_LOG, LOG_LINES, LOG_LINES_DROPPED, Event, Level
-from hostler.telemetry.redact import clean, redact
+from hostler.telemetry.names import (
+    FOREIGN_LOG,
+    LOG_LINES,
+    LOG_LINES_DROPPED,
+    LOG_LINES_LOST,
+    LogEvent,
+    LogLevel,
+)
+from hostler.telemetry.redaction import redact, redact_value
 
-Fields = MutableMapping[str, Any]
-_COLOURS = {Level.DEBUG: "2", Level.INFO: "0", Level.WARNING: "33", Level.ERROR: "31"}
+_DAY_FILE = re.compile(r"^(\d{4}-\d{2}-\d{2})\.jsonl$")
 
 
-class Log:
+@dataclass(frozen=True, slots=True)
+class LogCaps:
+    """How many bytes the file of a day may hold, and all files together."""
+
+    day: int = sys.maxsize
+    total: int = sys.maxsize
+
+    @classmethod
+    def of_mb(cls, day: int, total: int) -> LogCaps:
+        """The same in MB; 0: no cap."""
+        return cls(day * 1024 * 1024 or sys.maxsize, total * 1024 * 1024 or sys.maxsize)
+
+
+class DailyLogFile:
+    """Appends lines to `<folder>/YYYY-MM-DD.jsonl`. Any number of processes may share a folder.
+
+    A line is one `write` on an append-only descriptor, so lines of several processes never mix.
+    A line that cannot be written is counted and dropped: logging never stops the work.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        clock: Clock,
+        retention_days: int,
+        caps: LogCaps | None = None,
+    ) -> None:
+        self._caps = caps or LogCaps()
+        self._folder = folder
+        self._clock = clock
+        self._retention = timedelta(days=retention_days)
+        self.after_fork()
+        reset_after_fork(self)
+        self._day: date | None = None
+        self._descriptor = -1
+        self.dropped = 0
+
+    def after_fork(self) -> None:
+        """Begin with a free lock; the append-only descriptor is safe to share."""
+        self._lock = threading.Lock()
+
+    def write(self, line: str) -> None:
+        """Append one line, or count it as lost."""
+        data = (line + "\n").encode("utf-8", "backslashreplace")
+        with self._lock:
+            try:
+                self._turn_to_today()
+                self._append(data)
+            except OSError:
+                self.dropped += 1
+                metrics.count(LOG_LINES_LOST)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            self._release()
+
+    def _append(self, data: bytes) -> None:
+        if os.fstat(self._descriptor).st_size + len(data) > self._caps.day:
+            raise OSError("the day's file is full")
+        written = os.write(self._descriptor, data)
+        if written < len(data):
+            # The disk filled up in the middle: take the torn piece back, so that the next
+            # line does not join it.
+            size = os.fstat(self._descriptor).st_size
+            os.ftruncate(self._descriptor, max(0, size - written))
+            raise OSError("short write")
+
+    def _turn_to_today(self) -> None:
+        today = self._clock.now().date()
+        if today == self._day and self._descriptor >= 0:
+            return
+        self._release()
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        self._descriptor = os.open(self._folder / f"{today.isoformat()}.jsonl", flags, 0o600)
+        self._day = today
+        self._remove_older_than(today - self._retention)
+        self._remove_oldest(today)
+
+    def _remove_older_than(self, oldest: date) -> None:
+        for path in self._folder.iterdir():
+            match = _DAY_FILE.match(path.name)
+            if match and match[1] < oldest.isoformat():
+                path.unlink(missing_ok=True)
+
+    def _remove_oldest(self, today: date) -> None:
+        """Until all days together are no more than they may be; today's file stays."""
+        days = sorted(path for path in self._folder.iterdir() if _DAY_FILE.match(path.name))
+        sizes = {path: path.stat().st_size for path in days}
+        for path in days:
+            if sum(sizes.values()) <= self._caps.total or path.stem >= today.isoformat():
+                return
+            path.unlink(missing_ok=True)
+            del sizes[path]
+
+    def _release(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+LogFields = MutableMapping[str, Any]
+_COLOURS = {LogLevel.DEBUG: "2", LogLevel.INFO: "0", LogLevel.WARNING: "33", LogLevel.ERROR: "31"}
+
+
+class EventLog:
     """A logger with bound fields. Only declared events can be logged."""
 
-    def __init__(self, bound: structlog.BoundLoggerBase, least: Level) -> None:
+    def __init__(self, bound: structlog.BoundLoggerBase, least: LogLevel) -> None:
         self._bound = bound
         self._least = least
 
-    def bind(self, **fields: object) -> Log:
+    def bind(self, **fields: object) -> EventLog:
         """The same log with these fields on every line."""
-        return Log(self._bound.bind(**fields), self._least)
+        return EventLog(self._bound.bind(**fields), self._least)
 
-    def event(self, event: Event, *, error: BaseException | None = None, **fields: object) -> None:
+    def event(
+        self, event: LogEvent, *, error: BaseException | None = None, **fields: object
+    ) -> None:
         """Log one event, at its own level."""
         if event.level.rank < self._least.rank:
             return
@@ -46,7 +164,7 @@ class Log:
         self._bound._proxy_to_logger("msg", event.name, level=event.level.value, **fields)
 
 
-class Logging:
+class LogDestinations:
     """The log's destinations. Close it to let go of the file."""
 
     def __init__(
@@ -55,18 +173,20 @@ class Logging:
         folder: Path | None,
         *,
         retention_days: int = 14,
-        caps: Caps | None = None,
-        least: Level = Level.INFO,
+        caps: LogCaps | None = None,
+        least: LogLevel = LogLevel.INFO,
         terminal: TextIO | None = None,
     ) -> None:
         self._clock = clock
-        self._file = DailyFile(folder, clock, retention_days, caps) if folder else None
+        self._file = DailyLogFile(folder, clock, retention_days, caps) if folder else None
         self._terminal = terminal
         bound = structlog.wrap_logger(
-            _Sink(self._write), processors=[self._stamped], wrapper_class=structlog.BoundLoggerBase
+            _LineSink(self._write),
+            processors=[self._stamped],
+            wrapper_class=structlog.BoundLoggerBase,
         )
-        self.log = Log(bound, least)
-        self._foreign = _ForeignHandler(self.log)
+        self.log = EventLog(bound, least)
+        self._foreign = _LibraryLogHandler(self.log)
 
     def capture_foreign(self) -> None:
         """Send what libraries log through here too, so that redaction covers them."""
@@ -85,49 +205,56 @@ class Logging:
         """Whether every line so far has reached the file."""
         return self._file is not None and self._file.dropped == 0
 
-    def _stamped(self, _logger: object, _method: str, fields: Fields) -> tuple[tuple[Fields], Any]:
-        event = {"at": stamp(self._clock.now()), "level": fields.pop("level")}
+    def _stamped(
+        self, _logger: object, _method: str, fields: LogFields
+    ) -> tuple[tuple[LogFields], Any]:
+        event = {"at": format_timestamp(self._clock.now()), "level": fields.pop("level")}
         return ({**event, "event": fields.pop("event"), **fields},), {}
 
-    def _write(self, raw: Fields) -> None:
-        fields = clean(raw)
+    def _write(self, raw: LogFields) -> None:
+        fields = redact_value(raw)
         if self._file:
             self._report_dropped(self._file)
-            self._file.write(redact(as_json(fields)))
+            self._file.write(redact(format_json_line(fields)))
         if self._terminal:
-            self._terminal.write(redact(for_people(fields, colours=wants_colours(self._terminal))))
+            self._terminal.write(
+                redact(format_terminal_line(fields, colours=supports_colours(self._terminal)))
+            )
             self._terminal.flush()
 
-    def _report_dropped(self, file: DailyFile) -> None:
+    def _report_dropped(self, file: DailyLogFile) -> None:
         count, file.dropped = file.dropped, 0
         if count:
-            first = {"at": stamp(self._clock.now()), "level": LOG_LINES_DROPPED.level.value}
+            first = {
+                "at": format_timestamp(self._clock.now()),
+                "level": LOG_LINES_DROPPED.level.value,
+            }
             gone = {"event": LOG_LINES_DROPPED.name, "count": count, "reason": "could not write"}
-            file.write(as_json({**first, **gone}))
+            file.write(format_json_line({**first, **gone}))
             # If even this line was dropped, the ones before it still count.
             file.dropped = file.dropped and file.dropped + count - 1
 
 
-class _Sink:
+class _LineSink:
     """The end of structlog's chain: hands each finished line to one function."""
 
-    def __init__(self, write: Callable[[Fields], None]) -> None:
+    def __init__(self, write: Callable[[LogFields], None]) -> None:
         self._write = write
 
-    def msg(self, fields: Fields) -> None:
+    def msg(self, fields: LogFields) -> None:
         """Take one line."""
         self._write(fields)
 
 
-class _ForeignHandler(logging.Handler):
+class _LibraryLogHandler(logging.Handler):
     """Brings the standard library's log records into our log."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: EventLog) -> None:
         super().__init__()
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        event = replace(FOREIGN_LOG, level=_level(record.levelno))
+        event = replace(FOREIGN_LOG, level=_level_from_stdlib(record.levelno))
         error = record.exc_info[1] if record.exc_info else None
         try:
             self._log.event(event, error=error, logger=record.name, message=record.getMessage())
@@ -135,38 +262,38 @@ class _ForeignHandler(logging.Handler):
             self.handleError(record)
 
 
-def _level(number: int) -> Level:
+def _level_from_stdlib(number: int) -> LogLevel:
     """Our level for one of the standard library's."""
     if number >= logging.ERROR:
-        return Level.ERROR
+        return LogLevel.ERROR
     if number >= logging.WARNING:
-        return Level.WARNING
-    return Level.INFO if number >= logging.INFO else Level.DEBUG
+        return LogLevel.WARNING
+    return LogLevel.INFO if number >= logging.INFO else LogLevel.DEBUG
 
 
-def as_json(fields: Fields) -> str:
+def format_json_line(fields: LogFields) -> str:
     """One line of JSON."""
     return json.dumps(fields, ensure_ascii=False)
 
 
-def for_people(fields: Fields, *, colours: bool) -> str:
+def format_terminal_line(fields: LogFields, *, colours: bool) -> str:
     """`21:03:57 warning  log_lines_dropped  count=3`, tracebacks indented below."""
     rest = {k: v for k, v in fields.items() if k not in {"at", "level", "event", "traceback"}}
-    pairs = " ".join(f"{key}={_shown(value)}" for key, value in rest.items())
+    pairs = " ".join(f"{key}={_format_value(value)}" for key, value in rest.items())
     line = f"{fields['at'][11:19]} {fields['level']:<7}  {fields['event']}  {pairs}".rstrip()
     if colours:
-        line = f"\x1b[{_COLOURS[Level(fields['level'])]}m{line}\x1b[0m"
+        line = f"\x1b[{_COLOURS[LogLevel(fields['level'])]}m{line}\x1b[0m"
     trace = "".join(f"    {row}\n" for row in str(fields.get("traceback", "")).splitlines())
     return f"{line}\n{trace}"
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     text = str(value)
     # Control characters could move the cursor or hide text on a person's terminal.
     plain = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
     return json.dumps(plain, ensure_ascii=False) if " " in plain or not plain else plain
 
 
-def wants_colours(stream: TextIO) -> bool:
+def supports_colours(stream: TextIO) -> bool:
     """Colours only on a terminal, and not where the person said no."""
     return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"

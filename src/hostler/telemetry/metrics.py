@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from hostler.forks import renew_after_fork
+from hostler.forks import reset_after_fork
 from hostler.telemetry.names import METRICS, Metric, MetricKind
 
 _MAKERS = {
@@ -19,7 +19,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.after_fork()
-        renew_after_fork(self)
+        reset_after_fork(self)
 
     def after_fork(self) -> None:
         """A process counts for itself: start with an empty registry and with free locks."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Level(StrEnum):
+class LogLevel(StrEnum):
     """How much an event matters."""
 
     DEBUG = "debug"
@@ -17,15 +17,15 @@ class Level(StrEnum):
     @property
     def rank(self) -> int:
         """Levels in order, as a number."""
-        return list(Level).index(self)
+        return list(LogLevel).index(self)
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class LogEvent:
     """Something that is logged: its name, how much it matters, and what it means."""
 
     name: str
-    level: Level
+    level: LogLevel
     meaning: str
     fields: tuple[str, ...] = ()
 
@@ -48,274 +48,281 @@ class Metric:
     labels: tuple[str, ...] = ()
 
 
-COMMAND_FAILED = Event(
-    "command_failed", Level.ERROR, "A command ended with an error.", ("command", "error")
+COMMAND_FAILED = LogEvent(
+    "command_failed", LogLevel.ERROR, "A command ended with an error.", ("command", "error")
 )
-FOREIGN_LOG = Event(
-    "foreign_log", Level.INFO, "A library we use logged something.", ("logger", "message")
+FOREIGN_LOG = LogEvent(
+    "foreign_log", LogLevel.INFO, "A library we use logged something.", ("logger", "message")
 )
-LOG_LINES_DROPPED = Event(
-    "log_lines_dropped", Level.WARNING, "Lines could not be written earlier.", ("count", "reason")
+LOG_LINES_DROPPED = LogEvent(
+    "log_lines_dropped",
+    LogLevel.WARNING,
+    "Lines could not be written earlier.",
+    ("count", "reason"),
 )
-STORE_UPGRADED = Event(
+STORE_UPGRADED = LogEvent(
     "store_upgraded",
-    Level.INFO,
+    LogLevel.INFO,
     "The database was brought to this program's layout.",
     ("from_revision", "to_revision", "backup"),
 )
-STORE_BACKED_UP = Event("store_backed_up", Level.INFO, "The database was copied.", ("backup",))
-STORE_RESTORED = Event(
-    "store_restored", Level.WARNING, "The database was replaced by a backup.", ("backup", "kept")
+STORE_BACKED_UP = LogEvent(
+    "store_backed_up", LogLevel.INFO, "The database was copied.", ("backup",)
+)
+STORE_RESTORED = LogEvent(
+    "store_restored", LogLevel.WARNING, "The database was replaced by a backup.", ("backup", "kept")
 )
 
-OPERATOR_COMMAND_SEEN = Event(
+OPERATOR_COMMAND_SEEN = LogEvent(
     "operator_command_seen",
-    Level.INFO,
+    LogLevel.INFO,
     "An operator gave a command.",
     ("repo", "number", "actor", "verb", "key"),
 )
-OPERATOR_COMMAND_APPLIED = Event(
+OPERATOR_COMMAND_APPLIED = LogEvent(
     "operator_command_applied",
-    Level.INFO,
+    LogLevel.INFO,
     "A command was carried out; a restart was asked for.",
     ("repo", "number", "actor", "verb", "key"),
 )
-OPERATOR_COMMAND_FAILED = Event(
+OPERATOR_COMMAND_FAILED = LogEvent(
     "operator_command_failed",
-    Level.WARNING,
+    LogLevel.WARNING,
     "A command could not be carried out.",
     ("repo", "number", "actor", "verb", "key", "why"),
 )
-OPERATOR_COMMAND_REFUSED = Event(
+OPERATOR_COMMAND_REFUSED = LogEvent(
     "operator_command_refused",
-    Level.INFO,
+    LogLevel.INFO,
     "A command was not understood, or not from an operator.",
     ("repo", "number", "actor", "key"),
 )
 
-BUDGET_LOW = Event(
+BUDGET_LOW = LogEvent(
     "budget_low",
-    Level.WARNING,
+    LogLevel.WARNING,
     "A budget runs low, or is used up.",
     ("task", "setting", "used_usd", "limit_usd"),
 )
 
-NOTICE_SENT = Event("notice_sent", Level.INFO, "Somebody was called.", ("occasion", "key"))
-NOTICE_FAILED = Event(
-    "notice_failed", Level.WARNING, "A call was given up.", ("occasion", "key", "why")
+NOTICE_SENT = LogEvent("notice_sent", LogLevel.INFO, "Somebody was called.", ("occasion", "key"))
+NOTICE_FAILED = LogEvent(
+    "notice_failed", LogLevel.WARNING, "A call was given up.", ("occasion", "key", "why")
 )
 
-SERVICE_STARTED = Event(
-    "service_started", Level.INFO, "A service works on a home.", ("home", "repos", "workers")
+SERVICE_STARTED = LogEvent(
+    "service_started", LogLevel.INFO, "A service works on a home.", ("home", "repos", "workers")
 )
-SERVICE_LEFT = Event(
-    "service_left", Level.INFO, "A service has left; so many agents go on.", ("agents",)
+SERVICE_LEFT = LogEvent(
+    "service_left", LogLevel.INFO, "A service has left; so many agents go on.", ("agents",)
 )
-SERVICE_REPO_POLLED = Event(
+SERVICE_REPO_POLLED = LogEvent(
     "service_repo_polled",
-    Level.INFO,
+    LogLevel.INFO,
     "A repository was looked at: events, tasks changed, requests, tasks by state.",
     ("repo", "new", "changed", "requests", "queued", "running", "waiting"),
 )
-SERVICE_GLOBAL_CAPACITY = Event(
+SERVICE_GLOBAL_CAPACITY = LogEvent(
     "service_global_capacity",
-    Level.INFO,
+    LogLevel.INFO,
     "How many workers are busy, of how many.",
     ("in_flight", "capacity"),
 )
 _DRAIN_FIELDS = ("pending", "seconds")
-SERVICE_RESTART_DRAIN_STARTED = Event(
+SERVICE_RESTART_DRAIN_STARTED = LogEvent(
     "service_restart_drain_started",
-    Level.INFO,
+    LogLevel.INFO,
     "A restart was asked for: nothing begins in any repository.",
     _DRAIN_FIELDS,
 )
-SERVICE_RESTART_DRAIN_PROGRESS = Event(
+SERVICE_RESTART_DRAIN_PROGRESS = LogEvent(
     "service_restart_drain_progress",
-    Level.INFO,
+    LogLevel.INFO,
     "Another number of futures is pending over all repositories.",
     _DRAIN_FIELDS,
 )
-SERVICE_RESTART_DRAIN_COMPLETED = Event(
+SERVICE_RESTART_DRAIN_COMPLETED = LogEvent(
     "service_restart_drain_completed",
-    Level.INFO,
+    LogLevel.INFO,
     "No future is pending: the restart begins.",
     _DRAIN_FIELDS,
 )
-SERVICE_RESTART_DRAIN_TIMEOUT = Event(
+SERVICE_RESTART_DRAIN_TIMEOUT = LogEvent(
     "service_restart_drain_timeout",
-    Level.WARNING,
+    LogLevel.WARNING,
     "Work went on for too long: there is no restart, and work begins again.",
     _DRAIN_FIELDS,
 )
-SERVICE_RESTARTED = Event(
+SERVICE_RESTARTED = LogEvent(
     "service_restarted",
-    Level.INFO,
+    LogLevel.INFO,
     "The service is back after a restart.",
     ("version", "requested_by"),
 )
-SERVICE_RESTART_FAILED = Event(
+SERVICE_RESTART_FAILED = LogEvent(
     "service_restart_failed",
-    Level.ERROR,
+    LogLevel.ERROR,
     "An update or its check failed; what the service is now is said.",
     ("why",),
 )
-SERVICE_UPDATE = Event(
+SERVICE_UPDATE = LogEvent(
     "service_update",
-    Level.INFO,
+    LogLevel.INFO,
     "A command of an update has ended; the end of what it printed.",
     ("step", "exit_code", "output"),
 )
-SERVICE_SETTINGS_CHANGED = Event(
+SERVICE_SETTINGS_CHANGED = LogEvent(
     "service_settings_changed",
-    Level.INFO,
+    LogLevel.INFO,
     "Other settings are in force; some wait for a restart.",
     ("taken", "waiting"),
 )
-SERVICE_SETTINGS_REFUSED = Event(
+SERVICE_SETTINGS_REFUSED = LogEvent(
     "service_settings_refused",
-    Level.WARNING,
+    LogLevel.WARNING,
     "The settings file has mistakes: those in force stay.",
     ("why",),
 )
-SERVICE_TROUBLED = Event(
+SERVICE_TROUBLED = LogEvent(
     "service_troubled",
-    Level.WARNING,
+    LogLevel.WARNING,
     "The service could not do something; it is tried again.",
     ("why",),
 )
-SERVICE_DEFECT = Event(
-    "service_defect", Level.ERROR, "Something broke that should not.", ("error", "traceback")
+SERVICE_DEFECT = LogEvent(
+    "service_defect", LogLevel.ERROR, "Something broke that should not.", ("error", "traceback")
 )
-REPO_POLL_FAILED = Event(
+REPO_POLL_FAILED = LogEvent(
     "repo_poll_failed",
-    Level.WARNING,
+    LogLevel.WARNING,
     "A repository could not be looked at; it is tried again, later each time.",
     ("repo", "why", "failures"),
 )
-REPO_POLL_HELD = Event(
+REPO_POLL_HELD = LogEvent(
     "repo_poll_held",
-    Level.WARNING,
+    LogLevel.WARNING,
     "A repository is looked at later, as our own GitHub budget is spent.",
     ("repo", "why"),
 )
-DISK_LOW = Event(
+DISK_LOW = LogEvent(
     "disk_low",
-    Level.WARNING,
+    LogLevel.WARNING,
     "A disk has too little room: nothing new starts.",
     ("why",),
 )
-DISK_FREE = Event("disk_free", Level.INFO, "The disk has room again: work begins as before.")
-TASK_ADMITTED = Event(
+DISK_FREE = LogEvent("disk_free", LogLevel.INFO, "The disk has room again: work begins as before.")
+TASK_ADMITTED = LogEvent(
     "task_admitted",
-    Level.INFO,
+    LogLevel.INFO,
     "A task got its place.",
     ("task", "run", "kind", "agent", "attempt"),
 )
-RUN_ADOPTED = Event(
+RUN_ADOPTED = LogEvent(
     "run_adopted",
-    Level.INFO,
+    LogLevel.INFO,
     "A run of an earlier service goes on here.",
     ("task", "run", "state", "action"),
 )
-RUN_STOP_ASKED = Event(
-    "run_stop_asked", Level.INFO, "An agent is asked to stop.", ("run", "task", "why")
+RUN_STOP_ASKED = LogEvent(
+    "run_stop_asked", LogLevel.INFO, "An agent is asked to stop.", ("run", "task", "why")
 )
-WORK_ENDED = Event("work_ended", Level.INFO, "A worker is through.", ("name", "project"))
-WORK_TROUBLED = Event(
+WORK_ENDED = LogEvent("work_ended", LogLevel.INFO, "A worker is through.", ("name", "project"))
+WORK_TROUBLED = LogEvent(
     "work_troubled",
-    Level.WARNING,
+    LogLevel.WARNING,
     "A worker could not go on; it is tried again.",
     ("name", "project", "why", "tries"),
 )
-CHECKOUT_CLEANED = Event(
-    "checkout_cleaned", Level.INFO, "The checkout of a finished task was removed.", ("task",)
+CHECKOUT_CLEANED = LogEvent(
+    "checkout_cleaned", LogLevel.INFO, "The checkout of a finished task was removed.", ("task",)
 )
-CHECKOUT_KEPT = Event(
-    "checkout_kept", Level.WARNING, "A checkout stays: work would be lost.", ("task", "why")
+CHECKOUT_KEPT = LogEvent(
+    "checkout_kept", LogLevel.WARNING, "A checkout stays: work would be lost.", ("task", "why")
 )
-PROMPT_REFUSED = Event(
+PROMPT_REFUSED = LogEvent(
     "prompt_refused",
-    Level.WARNING,
+    LogLevel.WARNING,
     "A repository's own prompt cannot be used; ours is.",
     ("repo", "why"),
 )
-TOKEN_RECONCILE_TIMEOUT = Event(
+TOKEN_RECONCILE_TIMEOUT = LogEvent(
     "token_reconcile_timeout",
-    Level.WARNING,
+    LogLevel.WARNING,
     "GitHub took a write of ours, and it cannot be found there.",
     ("repo", "token", "number", "looks"),
 )
-PROJECT_TOO_WIDE = Event(
+PROJECT_TOO_WIDE = LogEvent(
     "project_too_wide",
-    Level.WARNING,
+    LogLevel.WARNING,
     "A project's width exceeds its fair share of a pool: the rest is only what others leave.",
     ("pool", "project", "why"),
 )
-GOVERNOR_CAP_CHANGED = Event(
+GOVERNOR_CAP_CHANGED = LogEvent(
     "governor_cap_changed",
-    Level.INFO,
+    LogLevel.INFO,
     "What was learned of a pool changed how many agents it takes.",
     ("pool", "before", "cap", "rate_limit_events"),
 )
-GOVERNOR_BREAKER_CHANGED = Event(
+GOVERNOR_BREAKER_CHANGED = LogEvent(
     "governor_breaker_changed",
-    Level.WARNING,
+    LogLevel.WARNING,
     "A pool's breaker is open, half-open or closed.",
     ("pool", "state"),
 )
-GOVERNOR_DAMAGED = Event(
+GOVERNOR_DAMAGED = LogEvent(
     "governor_damaged",
-    Level.WARNING,
+    LogLevel.WARNING,
     "What was learned of a pool cannot be read: the most careful is taken for it.",
     ("pool",),
 )
-TASK_FOUND_LOST = Event(
+TASK_FOUND_LOST = LogEvent(
     "task_found_lost",
-    Level.WARNING,
+    LogLevel.WARNING,
     "A task was said to run, and nobody worked on it: it is seen to again.",
     ("task", "project"),
 )
-GC_SWEPT = Event("gc_swept", Level.INFO, "Old things were removed.", ("kind", "count", "bytes"))
-INCREMENTAL_SCAN_STARTED = Event(
-    "incremental_scan_started", Level.DEBUG, "A repository is asked what changed.", ("repo",)
+GC_SWEPT = LogEvent(
+    "gc_swept", LogLevel.INFO, "Old things were removed.", ("kind", "count", "bytes")
 )
-INCREMENTAL_SCAN_COMPLETED = Event(
+INCREMENTAL_SCAN_STARTED = LogEvent(
+    "incremental_scan_started", LogLevel.DEBUG, "A repository is asked what changed.", ("repo",)
+)
+INCREMENTAL_SCAN_COMPLETED = LogEvent(
     "incremental_scan_completed",
-    Level.DEBUG,
+    LogLevel.DEBUG,
     "What changed in a repository is stored.",
     ("repo", "new", "replayed", "requests"),
 )
-INCREMENTAL_SCAN_BACKFILL = Event(
+INCREMENTAL_SCAN_BACKFILL = LogEvent(
     "incremental_scan_backfill",
-    Level.INFO,
+    LogLevel.INFO,
     "A list is read from farther back: for the first time, anew, or after a pause.",
     ("repo", "surface", "number", "since"),
 )
-CURSOR_INVALID = Event(
+CURSOR_INVALID = LogEvent(
     "cursor_invalid",
-    Level.WARNING,
+    LogLevel.WARNING,
     "A cursor cannot be believed and is set back.",
     ("repo", "surface", "number", "found"),
 )
-TOKEN_OBSERVED = Event(
-    "token_observed", Level.INFO, "A write of ours was seen on GitHub.", ("repo", "token")
+TOKEN_OBSERVED = LogEvent(
+    "token_observed", LogLevel.INFO, "A write of ours was seen on GitHub.", ("repo", "token")
 )
-SHADOW_DIFFERENCE = Event(
+SHADOW_DIFFERENCE = LogEvent(
     "shadow_difference",
-    Level.ERROR,
+    LogLevel.ERROR,
     "A full scan shows something that the feeds have not found.",
     ("repo", "key", "number"),
 )
 
-WEB_LISTENING = Event(
-    "web_listening", Level.INFO, "The API listens; wide: to other machines too.", ("url", "wide")
+WEB_LISTENING = LogEvent(
+    "web_listening", LogLevel.INFO, "The API listens; wide: to other machines too.", ("url", "wide")
 )
-WEB_FAILED = Event(
-    "web_failed", Level.ERROR, "A request to the API met a defect.", ("method", "path")
+WEB_FAILED = LogEvent(
+    "web_failed", LogLevel.ERROR, "A request to the API met a defect.", ("method", "path")
 )
-LIVE_CLIENT_DROPPED = Event(
-    "live_client_dropped", Level.INFO, "A live client did not read, and was cut off.", ("path",)
+LIVE_CLIENT_DROPPED = LogEvent(
+    "live_client_dropped", LogLevel.INFO, "A live client did not read, and was cut off.", ("path",)
 )
 
 EVENTS = (

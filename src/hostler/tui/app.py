@@ -1,9 +1,11 @@
-"""The screen on a real terminal: keys in, lines out. What they mean is decided elsewhere."""
+"""The Textual application, and the log lines it shows."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -23,14 +25,43 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from hostler.clock import Clock
-from hostler.tui.browser import open_page
-from hostler.tui.drawing import Frame, draw
-from hostler.tui.keymap import BOUND
-from hostler.tui.keys import Effect, Leave, Open, Refresh, Stop, press
-from hostler.tui.logs import LogLines
-from hostler.tui.state import News, Page, Screen
-from hostler.tui.terminal import Terminal
-from hostler.tui.watching import Outlook, Watcher, words_of
+from hostler.tui.keys import Effect, OpenUrl, Quit, Refresh, StopTask, handle_key
+from hostler.tui.renderer import ScreenFrame, draw_screen
+from hostler.tui.snapshot_source import SnapshotSource, SnapshotWatcher, describe_error
+from hostler.tui.state import BOUND_KEYS, ScreenData, ScreenState, UrlDialog
+from hostler.tui.terminal import Terminal, open_page
+
+MAX_LOG_LINES = 500
+
+
+class LogLines:
+    """The newest lines; whoever follows is told of each."""
+
+    def __init__(self, most: int = MAX_LOG_LINES) -> None:
+        self._guard = threading.Lock()
+        self._lines: deque[str] = deque(maxlen=most)
+        self._count = 0
+        self._follower: Callable[[], object] | None = None
+
+    def add(self, line: str) -> None:
+        """One line, from whatever thread."""
+        with self._guard:
+            self._lines.append(line)
+            self._count += 1
+            follower = self._follower
+        if follower is not None:
+            follower()
+
+    def follow(self, follower: Callable[[], object] | None) -> None:
+        """Tell this one of each line; None: nobody any more."""
+        with self._guard:
+            self._follower = follower
+
+    def lines(self) -> tuple[tuple[str, ...], int]:
+        """The lines that are kept, and how many there were before them."""
+        with self._guard:
+            return tuple(self._lines), self._count - len(self._lines)
+
 
 _STYLES = {
     "title": Style(bold=True),
@@ -43,20 +74,20 @@ _STYLES = {
     "dim": Style(dim=True),
 }
 _PLAIN = Style()
-GONE_SECONDS = 5.0
+TERMINAL_CHECK_SECONDS = 5.0
 
 
-def _none(_task: str) -> str:
+def _stop_unavailable(_task: str) -> str:
     return "Nothing can be stopped from here."
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class ScreenDeps:
     """What a screen acts with. `stop` says what came of it."""
 
-    outlook: Outlook
+    outlook: SnapshotSource
     clock: Clock
-    stop: Callable[[str], str] = _none
+    stop: Callable[[str], str] = _stop_unavailable
     show: Callable[[str], bool] = open_page
     log: LogLines | None = None
     zone: tzinfo | None = None
@@ -65,7 +96,7 @@ class Means:
 class Canvas(Widget):
     """Shows a frame; only lines that changed are painted again."""
 
-    frame = Frame(())
+    frame = ScreenFrame(())
 
     def render_line(self, y: int) -> Strip:
         lines = self.frame.lines
@@ -73,7 +104,7 @@ class Canvas(Widget):
         parts = [Segment(span.text, _STYLES.get(span.tone, _PLAIN)) for span in spans]
         return Strip(parts).adjust_cell_length(self.size.width)
 
-    def paint(self, frame: Frame) -> None:
+    def paint(self, frame: ScreenFrame) -> None:
         """Show this one from now on."""
         before, self.frame = self.frame.lines, frame
         if len(before) != len(frame.lines):
@@ -85,7 +116,7 @@ class Canvas(Widget):
             self.refresh(*changed)
 
 
-class _Stream:
+class _SafeStream:
     """Where the screen is written to; one that was closed takes nothing."""
 
     def __init__(self, stream: Any) -> None:
@@ -106,15 +137,15 @@ class _Stream:
         return True
 
 
-class PatientDriver(LinuxDriver):
+class ResilientDriver(LinuxDriver):
     """Survives its terminal: a thread that writes must not die, as others wait for it."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._file = _Stream(sys.__stderr__)  # type: ignore[assignment]
+        self._file = _SafeStream(sys.__stderr__)  # type: ignore[assignment]
 
 
-class Told(Message):
+class SnapshotRead(Message):
     """A look is over."""
 
     def __init__(self, seen: Mapping[str, Any] | None, trouble: str) -> None:
@@ -123,7 +154,7 @@ class Told(Message):
         self.trouble = trouble
 
 
-class Said(Message):
+class StatusText(Message):
     """Something to be read at the foot of the screen."""
 
     def __init__(self, text: str) -> None:
@@ -131,7 +162,7 @@ class Said(Message):
         self.text = text
 
 
-class Unshown(Message):
+class NoBrowser(Message):
     """A page for which there is no browser."""
 
     def __init__(self, url: str) -> None:
@@ -139,7 +170,7 @@ class Unshown(Message):
         self.url = url
 
 
-class Logged(Message):
+class LogChanged(Message):
     """The service said something."""
 
 
@@ -149,13 +180,13 @@ class HostlerApp(App[None], inherit_bindings=False):
     ENABLE_COMMAND_PALETTE = False
     CSS = "Screen, Canvas { background: ansi_default; color: ansi_default; }"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(key, f"press('{key}')", show=False, priority=True) for key in BOUND
+        Binding(key, f"press('{key}')", show=False, priority=True) for key in BOUND_KEYS
     ]
 
-    def __init__(self, screen: Screen, means: Means) -> None:
-        super().__init__(driver_class=PatientDriver, ansi_color=True)
+    def __init__(self, screen: ScreenState, means: ScreenDeps) -> None:
+        super().__init__(driver_class=ResilientDriver, ansi_color=True)
         self.at = screen
-        self.news = News(zone=means.zone)
+        self.news = ScreenData(zone=means.zone)
         self.means = means
         self._terminal = Terminal()
         self.canvas = Canvas()
@@ -163,7 +194,7 @@ class HostlerApp(App[None], inherit_bindings=False):
         self._events: asyncio.AbstractEventLoop | None = None
         self._over_soon = False
         self._tick: Timer | None = None
-        self.watcher = Watcher(means.outlook, means.clock, self._hear)
+        self.watcher = SnapshotWatcher(means.outlook, means.clock, self._hear)
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -175,10 +206,10 @@ class HostlerApp(App[None], inherit_bindings=False):
         if self._over_soon:
             self.exit()
         self._tick = self.set_interval(1.0, self.pass_time, pause=True)
-        self.set_interval(GONE_SECONDS, self._mind_terminal)
+        self.set_interval(TERMINAL_CHECK_SECONDS, self._mind_terminal)
         if self.means.log is not None:
-            self.means.log.follow(lambda: self.post_message(Logged()))
-        self.on_logged()
+            self.means.log.follow(lambda: self.post_message(LogChanged()))
+        self.on_log_changed()
         self.watcher.start()
 
     def on_unmount(self) -> None:
@@ -204,24 +235,24 @@ class HostlerApp(App[None], inherit_bindings=False):
     # -- news ---------------------------------------------------------------------------------
 
     def _hear(self, seen: Mapping[str, Any] | None, trouble: str) -> None:
-        self.post_message(Told(seen, trouble))
+        self.post_message(SnapshotRead(seen, trouble))
 
-    def on_told(self, told: Told) -> None:
+    def on_snapshot_read(self, told: SnapshotRead) -> None:
         if told.seen is not None:
             self._seen_at = self.means.clock.monotonic()
             self.news = replace(self.news, seen=told.seen)
         self.news = replace(self.news, trouble=told.trouble)
         self.pass_time()
 
-    def on_said(self, said: Said) -> None:
+    def on_status_text(self, said: StatusText) -> None:
         self.at = replace(self.at, said=said.text)
         self.show()
 
-    def on_unshown(self, page: Unshown) -> None:
-        self.at = replace(self.at, over=Page(page.url))
+    def on_no_browser(self, page: NoBrowser) -> None:
+        self.at = replace(self.at, over=UrlDialog(page.url))
         self.show()
 
-    def on_logged(self) -> None:
+    def on_log_changed(self) -> None:
         if self.means.log is not None:
             lines, forgotten = self.means.log.lines()
             self.news = replace(self.news, log=lines, forgotten=forgotten)
@@ -236,7 +267,7 @@ class HostlerApp(App[None], inherit_bindings=False):
     # -- keys ---------------------------------------------------------------------------------
 
     def action_press(self, key: str) -> None:
-        self.at, effects = press(self.at, self.news, key, (self.size.width, self.size.height))
+        self.at, effects = handle_key(self.at, self.news, key, (self.size.width, self.size.height))
         for effect in effects:
             self._do(effect)
         self.show()
@@ -247,14 +278,14 @@ class HostlerApp(App[None], inherit_bindings=False):
 
     def _do(self, effect: Effect) -> None:
         match effect:
-            case Leave():
+            case Quit():
                 self.exit()
             case Refresh():
                 self._aside(self._look_again)
-            case Open(url=url):
+            case OpenUrl(url=url):
                 self.at = replace(self.at, said=f"Opening {url}")
                 self._aside(lambda: self._browse(url))
-            case Stop(task=task):
+            case StopTask(task=task):
                 self.at = replace(self.at, said=f"Stopping {task}")
                 self._aside(lambda: self._halt(task))
 
@@ -264,17 +295,17 @@ class HostlerApp(App[None], inherit_bindings=False):
 
     def _look_again(self) -> None:
         self.watcher.look_now()
-        self.post_message(Said(""))
+        self.post_message(StatusText(""))
 
     def _browse(self, url: str) -> None:
-        self.post_message(Said("") if self.means.show(url) else Unshown(url))
+        self.post_message(StatusText("") if self.means.show(url) else NoBrowser(url))
 
     def _halt(self, task: str) -> None:
         try:
             told = self.means.stop(task)
         except Exception as error:  # to be read at once: somebody waits for it
-            told = words_of(error)
-        self.post_message(Said(told))
+            told = describe_error(error)
+        self.post_message(StatusText(told))
 
     # -- the picture --------------------------------------------------------------------------
 
@@ -283,7 +314,7 @@ class HostlerApp(App[None], inherit_bindings=False):
 
     def show(self) -> None:
         """Draw what is known. Time is counted only while a time is on the screen."""
-        frame = draw(self.at, self.news, self.size.width, self.size.height)
+        frame = draw_screen(self.at, self.news, self.size.width, self.size.height)
         self.canvas.paint(frame)
         if self._tick is not None:
             self._tick.resume() if frame.ages else self._tick.pause()

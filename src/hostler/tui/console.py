@@ -1,4 +1,4 @@
-"""`hostler console`: the screen of the service that works in this process."""
+"""`hostler console`: run the service and show its screen in one process."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from hostler.clock import Clock, SystemClock
-from hostler.service import ServiceRunner
-from hostler.service.house import House
-from hostler.service.stopping import Stopper
-from hostler.tui.app import HostlerApp, Means, run_on_terminal
-from hostler.tui.logs import LogLines
-from hostler.tui.outlooks import HouseOutlook
-from hostler.tui.state import Screen
+from hostler.service.context import AppContext
+from hostler.service.runner import ServiceRunner
+from hostler.service.tasks.control import TaskStopper
+from hostler.tui.app import HostlerApp, LogLines, ScreenDeps, run_on_terminal
+from hostler.tui.snapshot_source import ServiceSnapshots
+from hostler.tui.state import ScreenState
 from hostler.tui.terminal import Terminal
 
 
@@ -51,7 +50,7 @@ class Console:
         self, runner: ServiceRunner, look: Callable[[], bool], leave: Callable[[], None]
     ) -> None:
         """The service on a thread, the screen here. Whichever ends first ends the other."""
-        app = self._app = HostlerApp(Screen(console=True), self._means(runner))
+        app = self._app = HostlerApp(ScreenState(console=True), self._means(runner))
         service = _Service(runner, look, self.close)
         service.start()
         try:
@@ -64,14 +63,16 @@ class Console:
         if service.error is not None:
             raise service.error
 
-    def _means(self, runner: ServiceRunner) -> Means:
+    def _means(self, runner: ServiceRunner) -> ScreenDeps:
         house = runner.house
-        outlook = HouseOutlook(house.home, house.store, lambda: runner.house.settings)
-        return Means(outlook, self.clock, lambda task: self._stop(runner.house, task), log=self.log)
+        outlook = ServiceSnapshots(house.home, house.store, lambda: runner.house.settings)
+        return ScreenDeps(
+            outlook, self.clock, lambda task: self._stop(runner.house, task), log=self.log
+        )
 
-    def _stop(self, house: House, task: str) -> str:
+    def _stop(self, house: AppContext, task: str) -> str:
         grace = float(house.settings.runtime.stop_grace_seconds)
-        stopper = Stopper(house.home, house.store, self.clock, grace, self.who)
+        stopper = TaskStopper(house.home, house.store, self.clock, grace, self.who)
         return ", ".join(f"{one.id}: {one.state.value}" for one in stopper.stop([task]))
 
 

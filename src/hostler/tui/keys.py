@@ -1,28 +1,28 @@
-"""What a key makes of a screen, and what is then to be done. Pure."""
+"""Map a key press to the next screen state and its effects. Pure functions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from hostler.tui.drawing import text_room
-from hostler.tui.keymap import STEPS
-from hostler.tui.rows import Row, place_of, rows_of, work_of
+from hostler.tui.dialogs import dialog_lines, find_detailed_row, list_choices
+from hostler.tui.renderer import dialog_height
+from hostler.tui.rows import PanelRow, build_rows, describe_work, find_selected
 from hostler.tui.state import (
-    WINDOWS,
-    Choice,
-    Details,
-    Help,
-    News,
-    Page,
+    HISTORY_WINDOWS,
+    KEY_STEPS,
+    DetailsDialog,
+    HelpDialog,
     Panel,
-    Pick,
-    Question,
-    Screen,
+    RepositoryDialog,
+    RowSelection,
+    ScreenData,
+    ScreenState,
+    StopDialog,
+    UrlDialog,
 )
-from hostler.tui.texts import choices, detailed, lines_of
 
-NOT_HERE = "Tasks are stopped from the console; from here: hostler task stop "
+STOP_UNAVAILABLE = "Tasks are stopped from the console; from here: hostler task stop "
 NO_PAGE = "It has no page on GitHub; more of it: hostler task show "
 NO_TASK = "This row is no task."
 
@@ -33,115 +33,119 @@ class Refresh:
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class Quit:
     """The screen is to close."""
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class OpenUrl:
     """A page is to be shown in a browser."""
 
     url: str
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopTask:
     """A task is to be stopped; a person has said yes."""
 
     task: str
 
 
-Effect = Refresh | Leave | Open | Stop
-Answer = tuple[Screen, list[Effect]]
+Effect = Refresh | Quit | OpenUrl | StopTask
+KeyResult = tuple[ScreenState, list[Effect]]
 
 
-def press(screen: Screen, news: News, key: str, size: tuple[int, int]) -> Answer:
+def handle_key(screen: ScreenState, news: ScreenData, key: str, size: tuple[int, int]) -> KeyResult:
     """One key, on a screen of so many columns and lines."""
     screen = replace(screen, said="")
     if key in ("q", "ctrl+c"):
-        return screen, [Leave()]
+        return screen, [Quit()]
     match screen.over:
-        case Question(task=task):
-            return replace(screen, over=None), [Stop(task)] if key == "y" else []
-        case Choice() as over:
-            return _choose(screen, news, over, key), []
-        case Details() | Page() | Help():
-            return _read(screen, news, key, size)
+        case StopDialog(task=task):
+            return replace(screen, over=None), [StopTask(task)] if key == "y" else []
+        case RepositoryDialog() as over:
+            return _handle_choice_key(screen, news, over, key), []
+        case DetailsDialog() | UrlDialog() | HelpDialog():
+            return _handle_dialog_key(screen, news, key, size)
         case _:
-            return _panels(screen, news, key)
+            return _handle_panel_key(screen, news, key)
 
 
-def current(screen: Screen, news: News) -> Row | None:
+def current_row(screen: ScreenState, news: ScreenData) -> PanelRow | None:
     """The row that a key is about."""
-    if isinstance(screen.over, Details):
-        return detailed(screen.over, screen, news)
-    rows = rows_of(screen.panel, screen, news)
-    return rows[place_of(screen.panel, rows, screen.picks.get(screen.panel))] if rows else None
+    if isinstance(screen.over, DetailsDialog):
+        return find_detailed_row(screen.over, screen, news)
+    rows = build_rows(screen.panel, screen, news)
+    return rows[find_selected(screen.panel, rows, screen.picks.get(screen.panel))] if rows else None
 
 
-def _panels(screen: Screen, news: News, key: str) -> Answer:
-    if key in STEPS:
-        return _move(screen, news, STEPS[key]), []
-    act = _ACTS.get(key)
+def _handle_panel_key(screen: ScreenState, news: ScreenData, key: str) -> KeyResult:
+    if key in KEY_STEPS:
+        return _move_selection(screen, news, KEY_STEPS[key]), []
+    act = _ACTIONS.get(key)
     return act(screen, news) if act else (screen, [])
 
 
-def _move(screen: Screen, news: News, step: int) -> Screen:
-    rows = rows_of(screen.panel, screen, news)
+def _move_selection(screen: ScreenState, news: ScreenData, step: int) -> ScreenState:
+    rows = build_rows(screen.panel, screen, news)
     if not rows:
         return screen
-    at = place_of(screen.panel, rows, screen.picks.get(screen.panel))
+    at = find_selected(screen.panel, rows, screen.picks.get(screen.panel))
     at = max(min(at + step, len(rows) - 1), 0)
-    picks = {**screen.picks, screen.panel: Pick(rows[at].key, at)}
+    picks = {**screen.picks, screen.panel: RowSelection(rows[at].key, at)}
     if screen.panel is Panel.LOG and at == len(rows) - 1:
         # At its end the log is followed again.
         del picks[Panel.LOG]
     return replace(screen, picks=picks)
 
 
-def _choose(screen: Screen, news: News, over: Choice, key: str) -> Screen:
-    names = choices(news)
-    if key in STEPS:
-        at = max(min(over.at + STEPS[key], len(names) - 1), 0)
-        return replace(screen, over=Choice(at))
+def _handle_choice_key(
+    screen: ScreenState, news: ScreenData, over: RepositoryDialog, key: str
+) -> ScreenState:
+    names = list_choices(news)
+    if key in KEY_STEPS:
+        at = max(min(over.at + KEY_STEPS[key], len(names) - 1), 0)
+        return replace(screen, over=RepositoryDialog(at))
     if key == "enter":
         return replace(screen, over=None, project=names[min(over.at, len(names) - 1)])
     return replace(screen, over=None) if key in ("escape", "f") else screen
 
 
-def _read(screen: Screen, news: News, key: str, size: tuple[int, int]) -> Answer:
+def _handle_dialog_key(
+    screen: ScreenState, news: ScreenData, key: str, size: tuple[int, int]
+) -> KeyResult:
     """A text: it is scrolled, left, or (details) acted on."""
     over = screen.over
-    assert isinstance(over, Details | Page | Help)
-    if key in STEPS:
-        many = len(lines_of(screen, news, size[0]))
-        last = max(many - text_room(screen, news, *size), 0)
-        scroll = max(min(over.scroll + STEPS[key], last), 0)
+    assert isinstance(over, DetailsDialog | UrlDialog | HelpDialog)
+    if key in KEY_STEPS:
+        many = len(dialog_lines(screen, news, size[0]))
+        last = max(many - dialog_height(screen, news, *size), 0)
+        scroll = max(min(over.scroll + KEY_STEPS[key], last), 0)
         return replace(screen, over=replace(over, scroll=scroll)), []
-    if isinstance(over, Details) and key in ("o", "s"):
-        return _ACTS[key](screen, news)
-    if isinstance(over, Details) and key not in ("escape", "enter"):
+    if isinstance(over, DetailsDialog) and key in ("o", "s"):
+        return _ACTIONS[key](screen, news)
+    if isinstance(over, DetailsDialog) and key not in ("escape", "enter"):
         return screen, []
     return replace(screen, over=None), []
 
 
-def _refresh(screen: Screen, _news: News) -> Answer:
+def _refresh(screen: ScreenState, _news: ScreenData) -> KeyResult:
     return replace(screen, said="Looking again."), [Refresh()]
 
 
-def _filter(screen: Screen, news: News) -> Answer:
-    names = choices(news)
+def _filter(screen: ScreenState, news: ScreenData) -> KeyResult:
+    names = list_choices(news)
     at = names.index(screen.project) if screen.project in names else 0
-    return replace(screen, over=Choice(at)), []
+    return replace(screen, over=RepositoryDialog(at)), []
 
 
-def _widen(screen: Screen, _news: News) -> Answer:
-    after = WINDOWS[(WINDOWS.index(screen.window) + 1) % len(WINDOWS)]
+def _next_window(screen: ScreenState, _news: ScreenData) -> KeyResult:
+    after = HISTORY_WINDOWS[(HISTORY_WINDOWS.index(screen.window) + 1) % len(HISTORY_WINDOWS)]
     return replace(screen, window=after, said=f"History of the last {after}."), []
 
 
-def _turn(step: int) -> Callable[[Screen, News], Answer]:
-    def turn(screen: Screen, _news: News) -> Answer:
+def _switch_panel(step: int) -> Callable[[ScreenState, ScreenData], KeyResult]:
+    def turn(screen: ScreenState, _news: ScreenData) -> KeyResult:
         panels = screen.panels
         after = panels[(panels.index(screen.panel) + step) % len(panels)]
         return replace(screen, panel=after), []
@@ -149,47 +153,47 @@ def _turn(step: int) -> Callable[[Screen, News], Answer]:
     return turn
 
 
-def _explain(screen: Screen, news: News) -> Answer:
-    row = current(screen, news)
+def _show_details(screen: ScreenState, news: ScreenData) -> KeyResult:
+    row = current_row(screen, news)
     if row is None:
         return screen, []
-    rows = rows_of(screen.panel, screen, news)
+    rows = build_rows(screen.panel, screen, news)
     # What is read stays chosen, whoever comes before it meanwhile.
-    picks = {**screen.picks, screen.panel: Pick(row.key, rows.index(row))}
-    return replace(screen, over=Details(screen.panel, row.key), picks=picks), []
+    picks = {**screen.picks, screen.panel: RowSelection(row.key, rows.index(row))}
+    return replace(screen, over=DetailsDialog(screen.panel, row.key), picks=picks), []
 
 
-def _open(screen: Screen, news: News) -> Answer:
-    row = current(screen, news)
+def _open(screen: ScreenState, news: ScreenData) -> KeyResult:
+    row = current_row(screen, news)
     if row is None or not (row.task or row.url):
         return replace(screen, said=NO_TASK), []
     if not row.url:
         return replace(screen, said=NO_PAGE + row.task), []
-    return screen, [Open(row.url)]
+    return screen, [OpenUrl(row.url)]
 
 
-def _stop(screen: Screen, news: News) -> Answer:
-    row = current(screen, news)
+def _stop(screen: ScreenState, news: ScreenData) -> KeyResult:
+    row = current_row(screen, news)
     if row is None or not row.task:
         return replace(screen, said=NO_TASK), []
     if not screen.console:
-        return replace(screen, said=NOT_HERE + row.task), []
+        return replace(screen, said=STOP_UNAVAILABLE + row.task), []
     item = row.item or {}
-    about = f"{work_of(item)} {item.get('title') or ''}".strip()
-    return replace(screen, over=Question(row.task, about)), []
+    about = f"{describe_work(item)} {item.get('title') or ''}".strip()
+    return replace(screen, over=StopDialog(row.task, about)), []
 
 
-def _help(screen: Screen, _news: News) -> Answer:
-    return replace(screen, over=Help()), []
+def _help(screen: ScreenState, _news: ScreenData) -> KeyResult:
+    return replace(screen, over=HelpDialog()), []
 
 
-_ACTS: Mapping[str, Callable[[Screen, News], Answer]] = {
+_ACTIONS: Mapping[str, Callable[[ScreenState, ScreenData], KeyResult]] = {
     "r": _refresh,
     "f": _filter,
-    "w": _widen,
-    "tab": _turn(1),
-    "shift+tab": _turn(-1),
-    "enter": _explain,
+    "w": _next_window,
+    "tab": _switch_panel(1),
+    "shift+tab": _switch_panel(-1),
+    "enter": _show_details,
     "o": _open,
     "s": _stop,
     "?": _help,

@@ -1,4 +1,4 @@
-"""The rows of every panel, from a snapshot as programs get it. Pure."""
+"""Build the rows of each panel from a snapshot. Pure functions."""
 
 from __future__ import annotations
 
@@ -6,19 +6,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hostler.tui.fitting import shown
-from hostler.tui.numbers import UNKNOWN, lasted, moment, money, passed, share, tokens
-from hostler.tui.state import News, Panel, Pick, Screen
-from hostler.tui.tables import Column
+from hostler.tui.layout import TableColumn
+from hostler.tui.state import Panel, RowSelection, ScreenData, ScreenState
+from hostler.tui.text_format import (
+    UNKNOWN,
+    format_age,
+    format_duration,
+    format_percent,
+    format_time,
+    format_tokens,
+    format_usd,
+    sanitize_text,
+)
 
 BAD, WARN, GOOD, DIM = "bad", "warn", "good", "dim"
-_STATES = {"needs_input": "asks"}
-_WIDE = 400
-BY_HAND = "by hand"
+_STATE_TEXTS = {"needs_input": "asks"}
+_MAX_WIDTH = 400
+MANUAL_TASK = "by hand"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PanelRow:
     """One row: what it is of, its cells, and how it is meant. `ages`: a time in it goes on."""
 
     key: str
@@ -30,57 +38,57 @@ class Row:
     ages: bool = False
 
 
-COLUMNS: Mapping[Panel, tuple[Column, ...]] = {
+COLUMNS: Mapping[Panel, tuple[TableColumn, ...]] = {
     Panel.AGENTS: (
-        Column("for", 1, numeric=True),
-        Column("repository", 3, least=8),
-        Column("work", 2),
-        Column("agent", 5, least=6, most=14),
-        Column("try", 9, numeric=True),
-        Column("silent", 6, numeric=True),
-        Column("tokens", 8, numeric=True),
-        Column("cost", 7, numeric=True),
-        Column("title", 4, least=10, most=_WIDE),
+        TableColumn("for", 1, numeric=True),
+        TableColumn("repository", 3, least=8),
+        TableColumn("work", 2),
+        TableColumn("agent", 5, least=6, most=14),
+        TableColumn("try", 9, numeric=True),
+        TableColumn("silent", 6, numeric=True),
+        TableColumn("tokens", 8, numeric=True),
+        TableColumn("cost", 7, numeric=True),
+        TableColumn("title", 4, least=10, most=_MAX_WIDTH),
     ),
     Panel.QUEUE: (
-        Column("#", 1, numeric=True),
-        Column("waits", 6, numeric=True),
-        Column("repository", 4, least=8),
-        Column("work", 2),
-        Column("gate", 3, most=14),
-        Column("since", 7),
-        Column("opens", 5),
-        Column("why", 8, least=16, most=60),
-        Column("title", 9, least=12, most=_WIDE),
+        TableColumn("#", 1, numeric=True),
+        TableColumn("waits", 6, numeric=True),
+        TableColumn("repository", 4, least=8),
+        TableColumn("work", 2),
+        TableColumn("gate", 3, most=14),
+        TableColumn("since", 7),
+        TableColumn("opens", 5),
+        TableColumn("why", 8, least=16, most=60),
+        TableColumn("title", 9, least=12, most=_MAX_WIDTH),
     ),
     Panel.BLOCKED: (
-        Column("for", 1, numeric=True),
-        Column("repository", 5, least=8),
-        Column("work", 2),
-        Column("state", 3),
-        Column("what", 4, least=14, most=90),
-        Column("title", 6, least=16, most=_WIDE),
+        TableColumn("for", 1, numeric=True),
+        TableColumn("repository", 5, least=8),
+        TableColumn("work", 2),
+        TableColumn("state", 3),
+        TableColumn("what", 4, least=14, most=90),
+        TableColumn("title", 6, least=16, most=_MAX_WIDTH),
     ),
     Panel.PRS: (
-        Column("repository", 2, least=8),
-        Column("PR", 1),
-        Column("issue", 4),
-        Column("status", 3, most=20),
-        Column("turns", 6, numeric=True),
-        Column("title", 5, least=8, most=_WIDE),
+        TableColumn("repository", 2, least=8),
+        TableColumn("PR", 1),
+        TableColumn("issue", 4),
+        TableColumn("status", 3, most=20),
+        TableColumn("turns", 6, numeric=True),
+        TableColumn("title", 5, least=8, most=_MAX_WIDTH),
     ),
     Panel.HISTORY: (
-        Column("repository", 1, least=8, most=40),
-        Column("runs", 5, numeric=True),
-        Column("failed", 6, numeric=True),
-        Column("fail rate", 2, numeric=True),
-        Column("mean", 3, numeric=True),
-        Column("std-dev", 4, numeric=True),
+        TableColumn("repository", 1, least=8, most=40),
+        TableColumn("runs", 5, numeric=True),
+        TableColumn("failed", 6, numeric=True),
+        TableColumn("fail rate", 2, numeric=True),
+        TableColumn("mean", 3, numeric=True),
+        TableColumn("std-dev", 4, numeric=True),
     ),
-    Panel.LOG: (Column("line", 1, least=1, most=_WIDE),),
+    Panel.LOG: (TableColumn("line", 1, least=1, most=_MAX_WIDTH),),
 }
-NOTHING_SEEN = "Not known yet."
-EMPTY = {
+NOT_LOADED = "Not known yet."
+EMPTY_TEXTS = {
     Panel.AGENTS: "No agent is at work.",
     Panel.QUEUE: "Nothing waits.",
     Panel.BLOCKED: "Nobody is needed.",
@@ -90,28 +98,31 @@ EMPTY = {
 }
 
 
-def rows_of(panel: Panel, screen: Screen, news: News) -> list[Row]:
+def build_rows(panel: Panel, screen: ScreenState, news: ScreenData) -> list[PanelRow]:
     """The rows of a panel, of the repository that is asked for."""
     if panel is Panel.LOG:
         return [
-            Row(str(at), (shown(line),)) for at, line in enumerate(news.log, start=news.forgotten)
+            PanelRow(str(at), (sanitize_text(line),))
+            for at, line in enumerate(news.log, start=news.forgotten)
         ]
     if news.seen is None:
         return []
     if panel is Panel.HISTORY:
-        return list(_history(news.seen, screen))
-    key, row = _PANELS[panel]
+        return list(_history_rows(news.seen, screen))
+    key, row = _ROW_BUILDERS[panel]
     return [row(one, news) for one in news.seen[key] if screen.project in ("", one["project"])]
 
 
-def total_of(panel: Panel, screen: Screen, news: News, rows: Sequence[Row]) -> int:
+def count_rows(
+    panel: Panel, screen: ScreenState, news: ScreenData, rows: Sequence[PanelRow]
+) -> int:
     """How many there are, also of those that a snapshot leaves out."""
-    if news.seen is None or screen.project or panel not in _PANELS:
+    if news.seen is None or screen.project or panel not in _ROW_BUILDERS:
         return len(rows)
-    return int(news.seen[f"{_PANELS[panel][0]}_total"])
+    return int(news.seen[f"{_ROW_BUILDERS[panel][0]}_total"])
 
 
-def place_of(panel: Panel, rows: Sequence[Row], pick: Pick | None) -> int:
+def find_selected(panel: Panel, rows: Sequence[PanelRow], pick: RowSelection | None) -> int:
     """Where the chosen row is now; where it was, if it is gone. The log is read from its end."""
     if pick is None:
         return max(len(rows) - 1, 0) if panel is Panel.LOG else 0
@@ -121,127 +132,127 @@ def place_of(panel: Panel, rows: Sequence[Row], pick: Pick | None) -> int:
     return max(min(pick.at, len(rows) - 1), 0)
 
 
-def projects_of(news: News) -> list[str]:
+def list_projects(news: ScreenData) -> list[str]:
     """All projects that can be asked for: those of the settings, and those of tasks by hand."""
     if news.seen is None:
         return []
     names = {one["project"]: None for one in news.seen["repositories"]}
-    for key, _ in _PANELS.values():
+    for key, _ in _ROW_BUILDERS.values():
         names |= {one["project"]: None for one in news.seen[key]}
     return list(names)
 
 
-def name_of(project: str, news: News) -> str:
+def repository_name(project: str, news: ScreenData) -> str:
     """A project as people know it: its repository, if it has one."""
     for one in news.seen["repositories"] if news.seen else ():
         if one["project"] == project:
-            return shown(one["repo"])
-    return shown(project)
+            return sanitize_text(one["repo"])
+    return sanitize_text(project)
 
 
-def work_of(item: Mapping[str, Any]) -> str:
+def describe_work(item: Mapping[str, Any]) -> str:
     """What it is about: an issue, a pull request, or a task by hand."""
     number = item.get("issue") or item.get("pull")
-    return f"#{number}" if number else BY_HAND
+    return f"#{number}" if number else MANUAL_TASK
 
 
-def url_of(item: Mapping[str, Any]) -> str:
+def get_url(item: Mapping[str, Any]) -> str:
     """Its page: the pull request's, or the issue's."""
     return str(item.get("pull_url") or item.get("issue_url") or "")
 
 
-def state_words(state: str) -> str:
-    return _STATES.get(state, state.replace("_", " "))
+def format_state(state: str) -> str:
+    return _STATE_TEXTS.get(state, state.replace("_", " "))
 
 
-def _agent(one: Mapping[str, Any], news: News) -> Row:
+def _agent_row(one: Mapping[str, Any], news: ScreenData) -> PanelRow:
     idle = one["idle_seconds"]
-    lends = "lent" if one["lent"] else passed(None if idle is None else idle + news.late)
+    lends = "lent" if one["lent"] else format_age(None if idle is None else idle + news.late)
     cells = (
-        passed(one["seconds"] + news.late),
-        name_of(one["project"], news),
-        work_of(one),
-        shown(one["agent"]),
+        format_age(one["seconds"] + news.late),
+        repository_name(one["project"], news),
+        describe_work(one),
+        sanitize_text(one["agent"]),
         str(one["attempt"]),
         "stops" if one["stopping"] else lends,
-        tokens(one["input_tokens"] + one["output_tokens"]),
-        money(one["usd"]),
-        shown(one.get("title") or ""),
+        format_tokens(one["input_tokens"] + one["output_tokens"]),
+        format_usd(one["usd"]),
+        sanitize_text(one.get("title") or ""),
     )
     tone = WARN if one["stopping"] else ""
-    return Row(one["run"], cells, tone, one["task"], url_of(one), one, ages=True)
+    return PanelRow(one["run"], cells, tone, one["task"], get_url(one), one, ages=True)
 
 
-def _queued(one: Mapping[str, Any], news: News) -> Row:
+def _queue_row(one: Mapping[str, Any], news: ScreenData) -> PanelRow:
     cells = (
         str(one["position"]),
-        passed(one["seconds"] + news.late),
-        name_of(one["project"], news),
-        work_of(one),
-        "next" if one["would_start"] else shown(one["gate"]),
-        moment(one["since"], news.now, news.zone),
-        moment(one["until"], news.now, news.zone),
-        shown(one["why"] or ""),
-        shown(one["title"]),
+        format_age(one["seconds"] + news.late),
+        repository_name(one["project"], news),
+        describe_work(one),
+        "next" if one["would_start"] else sanitize_text(one["gate"]),
+        format_time(one["since"], news.now, news.zone),
+        format_time(one["until"], news.now, news.zone),
+        sanitize_text(one["why"] or ""),
+        sanitize_text(one["title"]),
     )
     tone = GOOD if one["would_start"] else ""
-    return Row(one["task"], cells, tone, one["task"], url_of(one), one, ages=True)
+    return PanelRow(one["task"], cells, tone, one["task"], get_url(one), one, ages=True)
 
 
-def _needy(one: Mapping[str, Any], news: News) -> Row:
+def _blocked_row(one: Mapping[str, Any], news: ScreenData) -> PanelRow:
     cells = (
-        passed(one["seconds"] + news.late),
-        name_of(one["project"], news),
-        work_of(one),
-        state_words(one["state"]),
-        shown(one["question"] or one["what"]),
-        shown(one["title"]),
+        format_age(one["seconds"] + news.late),
+        repository_name(one["project"], news),
+        describe_work(one),
+        format_state(one["state"]),
+        sanitize_text(one["question"] or one["what"]),
+        sanitize_text(one["title"]),
     )
     tone = WARN if one["question"] else BAD
-    return Row(one["task"], cells, tone, one["task"], url_of(one), one, ages=True)
+    return PanelRow(one["task"], cells, tone, one["task"], get_url(one), one, ages=True)
 
 
-def _pull(one: Mapping[str, Any], news: News) -> Row:
+def _pull_request_row(one: Mapping[str, Any], news: ScreenData) -> PanelRow:
     status = str(one["status"])
     cells = (
-        name_of(one["project"], news),
+        repository_name(one["project"], news),
         f"#{one['pull']}",
         f"#{one['issue']}" if one["issue"] else UNKNOWN,
-        state_words(status),
+        format_state(status),
         str(one["turns_without_person"]),
-        shown(one["title"]),
+        sanitize_text(one["title"]),
     )
     tone = BAD if status == "blocked" else ""
-    return Row(f"{one['repo']}#{one['pull']}", cells, tone, one["task"], url_of(one), one)
+    return PanelRow(f"{one['repo']}#{one['pull']}", cells, tone, one["task"], get_url(one), one)
 
 
-def _history(seen: Mapping[str, Any], screen: Screen) -> Iterator[Row]:
+def _history_rows(seen: Mapping[str, Any], screen: ScreenState) -> Iterator[PanelRow]:
     window = seen["history"][screen.window]
     repos = {one["project"]: one["repo"] for one in seen["repositories"]}
     if not screen.project and window["all"]["count"]:
-        yield _record("", "all", window["all"])
+        yield _history_row("", "all", window["all"])
     names = [screen.project] if screen.project else window["projects"]
     for name in names:
         record = window["projects"].get(name)
         if record is not None:
-            yield _record(name, shown(repos.get(name, name)), record)
+            yield _history_row(name, sanitize_text(repos.get(name, name)), record)
 
 
-def _record(key: str, name: str, one: Mapping[str, Any]) -> Row:
+def _history_row(key: str, name: str, one: Mapping[str, Any]) -> PanelRow:
     cells = (
         name,
         str(one["count"]),
         str(one["failed"]),
-        share(one["failure_rate"]),
-        lasted(one["mean_seconds"]),
-        lasted(one["std_seconds"]),
+        format_percent(one["failure_rate"]),
+        format_duration(one["mean_seconds"]),
+        format_duration(one["std_seconds"]),
     )
-    return Row(f"project {key}", cells, item=one)
+    return PanelRow(f"project {key}", cells, item=one)
 
 
-_PANELS: Mapping[Panel, tuple[str, Callable[[Mapping[str, Any], News], Row]]] = {
-    Panel.AGENTS: ("at_work", _agent),
-    Panel.QUEUE: ("queue", _queued),
-    Panel.BLOCKED: ("needs_person", _needy),
-    Panel.PRS: ("pulls", _pull),
+_ROW_BUILDERS: Mapping[Panel, tuple[str, Callable[[Mapping[str, Any], ScreenData], PanelRow]]] = {
+    Panel.AGENTS: ("at_work", _agent_row),
+    Panel.QUEUE: ("queue", _queue_row),
+    Panel.BLOCKED: ("needs_person", _blocked_row),
+    Panel.PRS: ("pulls", _pull_request_row),
 }

@@ -1,4 +1,4 @@
-"""What a screen is: where a person stands in it, and what it knows. Values, nothing else."""
+"""The state of the screen, the data it shows, and the keys."""
 
 from __future__ import annotations
 
@@ -8,10 +8,45 @@ from datetime import datetime, tzinfo
 from enum import StrEnum
 from typing import Any
 
-from hostler.model import EPOCH, parse_stamp
+from hostler.model import EPOCH, parse_timestamp
+
+# What is pressed, and what it does. The first word of each is Textual's name of the key.
+KEY_HELP: tuple[tuple[str, str], ...] = (
+    ("r", "refresh now"),
+    ("f", "filter: one repository, or all"),
+    ("w", "window of the history: 1h, 24h, 7d, 30d"),
+    ("tab, shift+tab", "next panel, previous panel"),
+    ("up, down, k, j", "another row; in a text: scroll"),
+    ("pageup, pagedown, home, end", "the same, in larger steps"),
+    ("enter", "details, with full URLs"),
+    ("o", "open the page in the browser"),
+    ("s", "stop the task, after a yes (console only)"),
+    ("?", "this help"),
+    ("escape", "back"),
+    ("q, ctrl+c", "quit; agents at work go on"),
+)
+# How far a key moves; the ends are farther than any list.
+KEY_STEPS = {
+    "up": -1,
+    "k": -1,
+    "down": 1,
+    "j": 1,
+    "pageup": -10,
+    "pagedown": 10,
+    "home": -(10**9),
+    "end": 10**9,
+}
+# At the foot of the screen, as many as fit.
+KEY_HINTS = ("? help", "q quit", "tab panel", "enter details", "f filter", "o open", "w window")
+STOP_HINT = "s stop"
+# All of them, by Textual's names.
+BOUND_KEYS = tuple(
+    {"?": "question_mark"}.get(key, key) for keys, _ in KEY_HELP for key in keys.split(", ")
+)
+
 
 # The windows of the history, in the order of the key.
-WINDOWS = ("1h", "24h", "7d", "30d")
+HISTORY_WINDOWS = ("1h", "24h", "7d", "30d")
 
 
 class Panel(StrEnum):
@@ -26,7 +61,7 @@ class Panel(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class ScreenData:
     """What is known: a snapshot as programs get it, how old it is, and what keeps us from more."""
 
     seen: Mapping[str, Any] | None = None
@@ -40,11 +75,11 @@ class News:
     @property
     def now(self) -> datetime:
         """The moment of the snapshot."""
-        return parse_stamp(self.seen["now"]) if self.seen else EPOCH
+        return parse_timestamp(self.seen["now"]) if self.seen else EPOCH
 
 
 @dataclass(frozen=True, slots=True)
-class Pick:
+class RowSelection:
     """The row that was chosen, and its place, for when it is gone."""
 
     key: str
@@ -52,7 +87,7 @@ class Pick:
 
 
 @dataclass(frozen=True, slots=True)
-class Details:
+class DetailsDialog:
     """All about one row."""
 
     panel: Panel
@@ -61,14 +96,14 @@ class Details:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RepositoryDialog:
     """Which repository is to be shown: the one at this place."""
 
     at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class StopDialog:
     """Whether a task is to be stopped; `about`: what people know it by."""
 
     task: str
@@ -76,7 +111,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class UrlDialog:
     """An address, for whoever has no browser here."""
 
     url: str
@@ -84,25 +119,25 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Help:
+class HelpDialog:
     """What the keys do."""
 
     scroll: int = 0
 
 
-Over = Details | Choice | Question | Page | Help
+Dialog = DetailsDialog | RepositoryDialog | StopDialog | UrlDialog | HelpDialog
 
 
 @dataclass(frozen=True, slots=True)
-class Screen:
+class ScreenState:
     """Where a person stands. `console`: tasks can be stopped from here, and there is a log."""
 
     console: bool = False
     panel: Panel = Panel.AGENTS
     project: str = ""
     window: str = "24h"
-    picks: Mapping[Panel, Pick] = field(default_factory=dict)
-    over: Over | None = None
+    picks: Mapping[Panel, RowSelection] = field(default_factory=dict)
+    over: Dialog | None = None
     said: str = ""
 
     @property

@@ -1,4 +1,4 @@
-"""`hostler top`: a screen that only looks."""
+"""`hostler top`: show a home without changing it."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from typing import Any
 
 from hostler.clock import SystemClock
 from hostler.config.settings import Settings
-from hostler.tui.app import HostlerApp, Means, run_on_terminal
-from hostler.tui.drawing import plain_text
-from hostler.tui.outlooks import HomeOutlook
-from hostler.tui.state import News, Screen
+from hostler.tui.app import HostlerApp, ScreenDeps, run_on_terminal
+from hostler.tui.renderer import render_plain
+from hostler.tui.snapshot_source import HomeSnapshots
+from hostler.tui.state import ScreenData, ScreenState
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def watch(home: Path, settings: Callable[[], Settings]) -> int:
+def run_top(home: Path, settings: Callable[[], Settings]) -> int:
     """Show the house until somebody quits; the exit code."""
-    app = HostlerApp(Screen(), Means(HomeOutlook(home, settings), SystemClock()))
-    with _heard(app) as heard:
+    app = HostlerApp(ScreenState(), ScreenDeps(HomeSnapshots(home, settings), SystemClock()))
+    with _close_on_signals(app) as heard:
         run_on_terminal(app)
     return 128 + heard[0] if heard else 0
 
 
-def tell_once(home: Path, settings: Callable[[], Settings], columns: int) -> str:
+def render_once(home: Path, settings: Callable[[], Settings], columns: int) -> str:
     """The panels as text, for where nothing can be drawn."""
-    outlook = HomeOutlook(home, settings)
+    outlook = HomeSnapshots(home, settings)
     try:
-        return plain_text(Screen(), News(outlook.look()), columns)
+        return render_plain(ScreenState(), ScreenData(outlook.look()), columns)
     finally:
         outlook.forget()
 
 
 @contextmanager
-def _heard(app: HostlerApp) -> Iterator[list[int]]:
+def _close_on_signals(app: HostlerApp) -> Iterator[list[int]]:
     """Signals close the screen, so that the terminal is as it was."""
     heard: list[int] = []
 

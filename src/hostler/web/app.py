@@ -1,4 +1,4 @@
-"""The application: routes, one shape for errors, and the doors before all of it."""
+"""The FastAPI application: routers, error handlers and authentication."""
 
 from __future__ import annotations
 
@@ -13,103 +13,119 @@ from starlette.types import ASGIApp
 from hostler import __version__
 from hostler.errors import HostlerError
 from hostler.telemetry import names
-from hostler.web import dashboard, pages
-from hostler.web.desk import Desk
-from hostler.web.doors import Locks
-from hostler.web.guard import Guard
-from hostler.web.hiding import Answer
-from hostler.web.refusals import SAFE, ErrorBody, answer, refused
+from hostler.web import pages
+from hostler.web.auth import AuthPolicy, SessionStore
+from hostler.web.context import WebContext
+from hostler.web.errors import NOTHING_CHANGED, ErrorBody, build_error_response, build_response_for
+from hostler.web.middleware import AuthMiddleware
+from hostler.web.redaction import RedactedJSONResponse
 from hostler.web.routes import (
     bus,
-    events,
-    house,
     live,
-    named,
     pools,
-    records,
     repositories,
     runs,
+    system,
+    task_batches,
     tasks,
 )
-from hostler.web.sessions import Sessions
 
-PREFIX = "/api/v1"
-_REFUSALS: dict[int | str, dict[str, Any]] = {
+API_PREFIX = "/api/v1"
+_ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": ErrorBody, "description": "Refused; nothing was changed"},
     "5XX": {"model": ErrorBody, "description": "It could not be done now"},
     422: {"model": ErrorBody, "description": "The request cannot be understood"},
 }
-_KINDS = {400: "not_understood", 404: "not_found", 405: "not_allowed"}
+_KIND_BY_STATUS = {400: "not_understood", 404: "not_found", 405: "not_allowed"}
 
 
-def make_app(desk: Desk, locks: Locks, sessions: Sessions | None = None) -> ASGIApp:
+def build_app(
+    context: WebContext, policy: AuthPolicy, sessions: SessionStore | None = None
+) -> ASGIApp:
     """Everything behind the doors."""
-    return behind(make_api(), desk, locks, sessions or Sessions(desk.clock))
+    return add_authentication(build_api(), context, policy, sessions or SessionStore(context.clock))
 
 
-def behind(app: FastAPI, desk: Desk, locks: Locks, sessions: Sessions) -> ASGIApp:
+def add_authentication(
+    app: FastAPI, context: WebContext, policy: AuthPolicy, sessions: SessionStore
+) -> ASGIApp:
     """The doors, and behind them the routes, at this desk."""
-    app.state.desk, app.state.locks, app.state.sessions = desk, locks, sessions
-    return Guard(app, locks, sessions)
+    app.state.context, app.state.policy, app.state.sessions = context, policy, sessions
+    return AuthMiddleware(app, policy, sessions)
 
 
-def make_api() -> FastAPI:
+def build_api() -> FastAPI:
     """The routes alone. Pages about them would load scripts from elsewhere: there are none."""
     app = FastAPI(
         title="Hostler",
         version=__version__,
         description="What goes on in a home of Hostler, and commands for it.",
-        openapi_url=f"{PREFIX}/openapi.json",
+        openapi_url=f"{API_PREFIX}/openapi.json",
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        default_response_class=Answer,
+        default_response_class=RedactedJSONResponse,
         separate_input_output_schemas=False,
     )
-    whole = APIRouter(prefix=PREFIX, responses=_REFUSALS)
-    for part in (house, tasks, named, runs, bus, pools, records, repositories, events, live):
-        whole.include_router(part.router)
+    whole = APIRouter(prefix=API_PREFIX, responses=_ERROR_RESPONSES)
+    for router in (
+        system.router,
+        tasks.router,
+        task_batches.router,
+        runs.router,
+        bus.router,
+        pools.router,
+        pools.history_router,
+        repositories.router,
+        system.events_router,
+        live.router,
+    ):
+        whole.include_router(router)
     app.include_router(whole)
-    app.include_router(house.top, responses=_REFUSALS)
-    app.include_router(pages.router)
-    app.include_router(dashboard.router)
-    app.add_exception_handler(HostlerError, _refused)
-    app.add_exception_handler(RequestValidationError, _misunderstood)
-    app.add_exception_handler(HTTPException, _not_here)
-    app.add_exception_handler(Exception, _broken)
+    app.include_router(system.top, responses=_ERROR_RESPONSES)
+    app.include_router(pages.login_router)
+    app.include_router(pages.static_router)
+    app.add_exception_handler(HostlerError, _handle_hostler_error)
+    app.add_exception_handler(RequestValidationError, _handle_validation_error)
+    app.add_exception_handler(HTTPException, _handle_http_error)
+    app.add_exception_handler(Exception, _handle_unexpected_error)
     return app
 
 
-async def _refused(_request: Request, error: Exception) -> Response:
+async def _handle_hostler_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HostlerError)
-    return refused(error)
+    return build_response_for(error)
 
 
-async def _misunderstood(_request: Request, error: Exception) -> Response:
+async def _handle_validation_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     # What was sent may be long, or a secret in the wrong place: only where and why are told.
     place = ".".join(str(part) for part in first["loc"])
-    return answer(422, f"{place}: {first['msg']}.", SAFE, kind="not_understood")
+    return build_error_response(
+        422, f"{place}: {first['msg']}.", NOTHING_CHANGED, kind="not_understood"
+    )
 
 
-async def _not_here(request: Request, error: Exception) -> Response:
+async def _handle_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    kind = _KINDS.get(error.status_code, "refused")
+    kind = _KIND_BY_STATUS.get(error.status_code, "refused")
     said = {
         "not_understood": "The body cannot be read as JSON.",
         "not_found": "There is nothing at this address.",
         "not_allowed": f"{request.method} is not for this address.",
     }
     what = said.get(kind, error.detail)
-    return answer(error.status_code, what, SAFE, "See docs/api.md.", kind, error.headers)
+    return build_error_response(
+        error.status_code, what, NOTHING_CHANGED, "See docs/api.md.", kind, error.headers
+    )
 
 
-async def _broken(request: Request, error: Exception) -> Response:
-    log = request.app.state.desk.log
+async def _handle_unexpected_error(request: Request, error: Exception) -> Response:
+    log = request.app.state.context.log
     if log is not None:
         log.event(names.WEB_FAILED, error=error, method=request.method, path=request.url.path)
-    return answer(
+    return build_error_response(
         500,
         "Something is wrong in Hostler itself.",
         "What was stored is whole.",

@@ -1,44 +1,108 @@
-"""Pages for people without a session: the login."""
+"""The dashboard's static files and the login page."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
 from html import escape
+from pathlib import Path
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request, Response
+from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from hostler.web.dashboard import LOGIN as FILE
-from hostler.web.dashboard import files
-from hostler.web.doors import LOGIN, same
-from hostler.web.guard import COOKIE, session_id
+from hostler.web.auth import LOGIN_PATH, is_same_secret
+from hostler.web.middleware import SESSION_COOKIE, read_session_id
 
-router = APIRouter(include_in_schema=False)
-HOME = "/"
+STATIC_FOLDER = Path(__file__).parent / "static"
+INDEX_FILE = "index.html"
+LOGIN_FILE = "login.html"
+# What a file is, by its name; others are not served.
+CONTENT_TYPES: Mapping[str, str] = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+static_router = APIRouter(include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StaticFile:
+    """One file as a browser gets it."""
+
+    body: bytes
+    kind: str
+    etag: str
+
+
+@cache
+def read_static_files() -> Mapping[str, StaticFile]:
+    """All of them, by their names below the folder. Read once: no name ever reaches the disk."""
+    found = (path for path in sorted(STATIC_FOLDER.rglob("*")) if path.suffix in CONTENT_TYPES)
+    return {path.relative_to(STATIC_FOLDER).as_posix(): _read_static_file(path) for path in found}
+
+
+def _read_static_file(path: Path) -> StaticFile:
+    body = path.read_bytes()
+    return StaticFile(
+        body, CONTENT_TYPES[path.suffix], f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    )
+
+
+def serve_file(name: str, known: str = "") -> Response:
+    """A file, or that it has not changed since `known`."""
+    found = read_static_files().get(name)
+    if found is None:
+        raise HTTPException(404)
+    # Asked for each time: after an upgrade no page is half old.
+    headers = {"Cache-Control": "no-cache", "ETag": found.etag}
+    if known and found.etag in (one.strip() for one in known.split(",")):
+        return Response(status_code=304, headers=headers)
+    return Response(found.body, headers={**headers, "Content-Type": found.kind})
+
+
+@static_router.get("/")
+def index() -> Response:
+    """The dashboard."""
+    return serve_file(INDEX_FILE)
+
+
+@static_router.get("/static/{name:path}")
+def static(request: Request, name: str) -> Response:
+    """One of its files."""
+    return serve_file(name, request.headers.get("if-none-match", ""))
+
+
+login_router = APIRouter(include_in_schema=False)
+HOME_PATH = "/"
 # What the file says where nothing is known yet.
-_NEXT = 'name="next" type="hidden" value="/"'
-_NOT_REFUSED = 'role="alert" hidden></p>'
-_REFUSED = 'role="alert">This is not the token.</p>'
+_NEXT_FIELD = 'name="next" type="hidden" value="/"'
+_NO_ALERT = 'role="alert" hidden></p>'
+_WRONG_LOGIN_ALERT = 'role="alert">This is not the token.</p>'
 
 
-@router.get(LOGIN)
-def show(next: str = HOME) -> Response:
+@login_router.get(LOGIN_PATH)
+def show_login(next: str = HOME_PATH) -> Response:
     """Ask for the token."""
-    return HTMLResponse(page(next))
+    return HTMLResponse(render_login(next))
 
 
-@router.post(LOGIN)
+@login_router.post(LOGIN_PATH)
 async def log_in(request: Request) -> Response:
     """Open a session for whoever knows the token. It comes in the body, never in a URL."""
     body = (await request.body()).decode("utf-8", "replace")
     fields = parse_qs(body, max_num_fields=8) if body.count("&") < 8 else {}
     token, then = (fields.get(name, [""])[0] for name in ("token", "next"))
     state = request.app.state
-    if not same(token.strip(), state.locks.token):
-        return HTMLResponse(page(then, wrong=True), 401)
-    answer = RedirectResponse(local(then), 303)
+    if not is_same_secret(token.strip(), state.policy.token):
+        return HTMLResponse(render_login(then, wrong=True), 401)
+    answer = RedirectResponse(safe_redirect_path(then), 303)
     answer.set_cookie(
-        COOKIE,
+        SESSION_COOKIE,
         state.sessions.open(),
         path="/",
         httponly=True,
@@ -49,24 +113,26 @@ async def log_in(request: Request) -> Response:
     return answer
 
 
-@router.post("/logout")
+@login_router.post("/logout")
 def log_out(request: Request) -> Response:
     """End the session."""
-    request.app.state.sessions.close(session_id(request.headers))
-    answer = RedirectResponse(LOGIN, 303)
-    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    request.app.state.sessions.close(read_session_id(request.headers))
+    answer = RedirectResponse(LOGIN_PATH, 303)
+    answer.delete_cookie(SESSION_COOKIE, path="/", httponly=True, samesite="strict")
     return answer
 
 
-def page(then: str, *, wrong: bool = False) -> str:
+def render_login(then: str, *, wrong: bool = False) -> str:
     """The login, leading to a page of ours."""
-    text = files()[FILE].body.decode()
-    text = text.replace(_NEXT, _NEXT.replace('"/"', f'"{escape(local(then), quote=True)}"'))
-    return text.replace(_NOT_REFUSED, _REFUSED) if wrong else text
+    text = read_static_files()[LOGIN_FILE].body.decode()
+    text = text.replace(
+        _NEXT_FIELD, _NEXT_FIELD.replace('"/"', f'"{escape(safe_redirect_path(then), quote=True)}"')
+    )
+    return text.replace(_NO_ALERT, _WRONG_LOGIN_ALERT) if wrong else text
 
 
-def local(then: str) -> str:
+def safe_redirect_path(then: str) -> str:
     """A path on this server, whatever was asked for. Pure."""
     plain = then.isascii() and then.isprintable() and len(then) <= 200
-    inside = then.startswith("/") and not then.startswith(("//", "/\\", LOGIN))
-    return then if plain and inside and "\\" not in then else HOME
+    inside = then.startswith("/") and not then.startswith(("//", "/\\", LOGIN_PATH))
+    return then if plain and inside and "\\" not in then else HOME_PATH

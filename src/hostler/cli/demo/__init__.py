@@ -1,1 +1,1 @@
-"""`hostler demo`: the whole way of several issues, on this machine alone."""
+"""`hostler demo`: several issues on their way to merged pull requests, on this machine alone."""

@@ -1,4 +1,4 @@
-"""`hostler demo`: the whole way of several issues, on this machine alone."""
+"""`hostler demo`: options and output."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hostler.cli.output import note, say_json
+from hostler.cli.output import print_json, print_note
 
 if TYPE_CHECKING:
-    from hostler.cli.demo.cast import Plot
-    from hostler.cli.demo.plain import View
-    from hostler.cli.demo.stage import Stage
-    from hostler.cli.demo.summary import Summary
-
-LAST_LINES = 15
+    from hostler.cli.demo.display import DemoView
+    from hostler.cli.demo.environment import DemoPaths, DemoScenario
+    from hostler.cli.demo.verify import DemoSummary
 
 
-def register(app: typer.Typer) -> None:
+LOG_TAIL_LINES = 15
+
+
+def register_demo(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command()(demo)
 
@@ -49,59 +49,60 @@ def demo(
       hostler demo --plain
       hostler demo --keep
     """
-    from hostler.cli.demo.signals import Ending
-    from hostler.cli.demo.theatre import Wishes, perform
+    from hostler.cli.demo.runner import DemoOptions, StopRequest, run_demo
     from hostler.clock import SystemClock
 
-    show = _show_json if json else _show_text
-    with Ending() as ending:
-        wishes = Wishes(timeout, keep, show, _invite, _point_to)
-        code = perform(wishes, _view(plain=plain, silent=json), ending, SystemClock())
+    show = _print_summary_json if json else _print_summary_text
+    with StopRequest() as stop_request:
+        options = DemoOptions(timeout, keep, show, _print_hints, _print_folder)
+        code = run_demo(
+            options, _choose_view(plain=plain, silent=json), stop_request, SystemClock()
+        )
     if code > 128:
-        note("Stopped.")
+        print_note("Stopped.")
     raise typer.Exit(code)
 
 
-def _view(*, plain: bool, silent: bool) -> View:
-    from hostler.cli.demo.plain import Plain, Silence
+def _choose_view(*, plain: bool, silent: bool) -> DemoView:
+    from hostler.cli.demo.display import PlainView, SilentView
 
     if silent:
-        return Silence()
+        return SilentView()
     if plain or not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb":
-        return Plain()
-    from hostler.cli.demo.screen import Screen
+        return PlainView()
+    from hostler.cli.demo.screen import LiveView
 
-    return Screen()
+    return LiveView()
 
 
-def _show_text(summary: Summary) -> None:
-    from hostler.cli.demo.summary import show
+def _print_summary_text(summary: DemoSummary) -> None:
+    from hostler.cli.demo.verify import print_summary
 
-    show(summary)
+    print_summary(summary)
     sys.stdout.flush()
 
 
-def _show_json(summary: Summary) -> None:
-    from hostler.cli.demo.summary import as_data
+def _print_summary_json(summary: DemoSummary) -> None:
+    from hostler.cli.demo.verify import summary_json
 
-    say_json(as_data(summary))
+    print_json(summary_json(summary))
     sys.stdout.flush()
 
 
-def _invite(stage: Stage, url: str, plot: Plot) -> None:
+def _print_hints(paths: DemoPaths, url: str, scenario: DemoScenario) -> None:
     """Where everything is, and what to try."""
-    from hostler.cli.demo.invitation import invitation
+    from hostler.cli.demo.environment import render_hints
 
     # Not by way of the redactor: these tokens open nothing but this sandbox, and are to be shown.
-    sys.stderr.write("\n".join(invitation(stage, url, plot, sys.argv[0])) + "\n")
+    sys.stderr.write("\n".join(render_hints(paths, url, scenario, sys.argv[0])) + "\n")
     sys.stderr.flush()
 
 
-def _point_to(stage: Stage, good: bool) -> None:
+def _print_folder(paths: DemoPaths, good: bool) -> None:
     """Where to look after a failure, or after a look around."""
-    note(f"The demo's folder is kept: {stage.folder}")
-    if not good and stage.log.exists():
-        lines = stage.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        note(f"The service's last lines ({stage.log.name}):")
-        for line in lines[-LAST_LINES:]:
-            note(f"  {line}")
+    print_note(f"The demo's folder is kept: {paths.folder}")
+    if not good and paths.log.exists():
+        lines = paths.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        print_note(f"The service's last lines ({paths.log.name}):")
+        for line in lines[-LOG_TAIL_LINES:]:
+            print_note(f"  {line}")

@@ -1,20 +1,30 @@
-"""The people's hands: moves through GitHub's ordinary API, each with its owner's token."""
+"""What the demo's users do next, given what is visible on GitHub, and doing it through the API.
+
+An action is due until its effect is visible, so no state is kept.
+"""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 from urllib.parse import quote
 
-from hostler.cli.demo.cast import MAINTAINER, Plot
-from hostler.cli.demo.story import (
-    AnswerQuestion,
-    Approve,
-    CommentOnLine,
-    EditRemark,
-    FileIssue,
-    Merge,
-    Move,
+from hostler.cli.demo.environment import (
+    ALLOWED,
+    BOT,
+    MAINTAINER,
+    REVIEWER,
+    DemoScenario,
+    PlannedIssue,
+    PlannedReview,
+)
+from hostler.cli.demo.observe import (
+    DatabaseSnapshot,
+    DemoSnapshot,
+    GitHubSnapshot,
+    PullRequestSnapshot,
 )
 from hostler.errors import HostlerError
 
@@ -24,11 +34,155 @@ if TYPE_CHECKING:
     from hostler.sandbox.server import Running
 
 
+@dataclass(frozen=True, slots=True)
+class FileIssue:
+    """File an issue, with its label."""
+
+    filing: PlannedIssue
+
+    @property
+    def who(self) -> str:
+        return self.filing.author
+
+
+@dataclass(frozen=True, slots=True)
+class CommentOnLine:
+    """Comment on the first line of a file that holds a word."""
+
+    repo: str
+    pull: int
+    head: str
+    path: str
+    near: str
+    body: str
+    who: str = REVIEWER
+
+
+@dataclass(frozen=True, slots=True)
+class EditReviewComment:
+    """Put other words into a comment on a line."""
+
+    repo: str
+    remark: int
+    body: str
+    who: str = REVIEWER
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerQuestion:
+    """Answer a question on an issue."""
+
+    repo: str
+    issue: int
+    body: str
+    who: str = MAINTAINER
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovePull:
+    """Approve a pull request, without words."""
+
+    repo: str
+    pull: int
+    head: str
+    who: str = REVIEWER
+
+
+@dataclass(frozen=True, slots=True)
+class MergePull:
+    """Merge what was approved."""
+
+    repo: str
+    pull: int
+    head: str
+    who: str = REVIEWER
+
+
+UserAction = (
+    FileIssue | CommentOnLine | EditReviewComment | AnswerQuestion | ApprovePull | MergePull
+)
+
+
+def due_actions(scenario: DemoScenario, github: GitHubSnapshot) -> list[UserAction]:
+    """All moves that are due now."""
+    return [
+        *_issues_to_file(scenario, github),
+        *_answers_to_give(scenario, github),
+        *_pull_actions(scenario, github),
+    ]
+
+
+def is_settled(scenario: DemoScenario, snapshot: DemoSnapshot) -> bool:
+    """Whether nobody has anything left to do: no person, no agent, no sender."""
+    github, database = snapshot.github, snapshot.database
+    wanted = [issue for issue in github.issues if issue.author in ALLOWED]
+    return (
+        not due_actions(scenario, github)
+        and all(not issue.open and database.tasks_of(issue) for issue in wanted)
+        and not any(pull.open for pull in github.pulls)
+        and _is_idle(database)
+    )
+
+
+def _is_idle(database: DatabaseSnapshot) -> bool:
+    return not database.unsent and all(
+        task.state == "done" and task.live is None for task in database.tasks
+    )
+
+
+def _issues_to_file(scenario: DemoScenario, github: GitHubSnapshot) -> Iterator[UserAction]:
+    for filing in scenario.filings:
+        if github.titled(filing.title) is None:
+            yield FileIssue(filing)
+
+
+def _answers_to_give(scenario: DemoScenario, github: GitHubSnapshot) -> Iterator[UserAction]:
+    for answer in scenario.answers:
+        issue = github.titled(answer.issue)
+        if issue is not None and issue.open and issue.asks:
+            yield AnswerQuestion(issue.repo, issue.number, answer.text)
+
+
+def _pull_actions(scenario: DemoScenario, github: GitHubSnapshot) -> Iterator[UserAction]:
+    for pull in github.pulls:
+        if pull.open and pull.author == BOT:
+            yield from _next_pull_action(pull, _find_review(scenario, github, pull))
+
+
+def _find_review(
+    scenario: DemoScenario, github: GitHubSnapshot, pull: PullRequestSnapshot
+) -> PlannedReview | None:
+    issue = github.issue_of(pull)
+    return next((one for one in scenario.reviews if issue and one.issue == issue.title), None)
+
+
+def _next_pull_action(
+    pull: PullRequestSnapshot, review: PlannedReview | None
+) -> Iterator[UserAction]:
+    """The next word of the review, or the approval, or the merge; nothing while we wait."""
+    if review is not None:
+        thread = next((thread for thread in pull.threads() if thread[0].body in review.words), None)
+        if thread is None:
+            yield CommentOnLine(
+                pull.repo, pull.number, pull.head, review.path, review.near, review.words[0]
+            )
+            return
+        remark, replies = thread
+        said = review.words.index(remark.body) + 1
+        if len(replies) < said:
+            return
+        if said < len(review.words):
+            yield EditReviewComment(pull.repo, remark.id, review.words[said])
+            return
+    approved = REVIEWER in pull.approved_by
+    yield (MergePull if approved else ApprovePull)(pull.repo, pull.number, pull.head)
+
+
 class Refused(HostlerError):
     """GitHub did not let somebody do what they wanted."""
 
 
-class People:
+class DemoUsers:
     """Everybody, with a client each."""
 
     def __init__(self, sandbox: Running) -> None:
@@ -40,16 +194,16 @@ class People:
         for client in self._clients.values():
             client.close()
 
-    def fill(self, plot: Plot) -> None:
+    def fill(self, scenario: DemoScenario) -> None:
         """The maintainer puts the first files into the repositories."""
-        for project in plot.projects:
+        for project in scenario.projects:
             for path, text in project.files.items():
                 where = f"/repos/{project.name}/contents/{quote(path)}"
                 content = base64.b64encode(text.encode()).decode()
                 fields = {"message": f"Add {path}", "content": content}
                 self._call(MAINTAINER, "PUT", where, **fields)
 
-    def act(self, move: Move) -> None:
+    def act(self, move: UserAction) -> None:
         """Do a move. Raises `Refused`."""
         match move:
             case FileIssue(new):
@@ -57,14 +211,14 @@ class People:
                 self._call(move.who, "POST", f"/repos/{new.repo}/issues", **fields)
             case CommentOnLine():
                 self._comment_on_line(move)
-            case EditRemark(repo, remark, body, who):
+            case EditReviewComment(repo, remark, body, who):
                 self._call(who, "PATCH", f"/repos/{repo}/pulls/comments/{remark}", body=body)
             case AnswerQuestion(repo, issue, body, who):
                 self._call(who, "POST", f"/repos/{repo}/issues/{issue}/comments", body=body)
-            case Approve(repo, pull, head, who):
+            case ApprovePull(repo, pull, head, who):
                 fields = {"event": "APPROVE", "commit_id": head}
                 self._call(who, "POST", f"/repos/{repo}/pulls/{pull}/reviews", **fields)
-            case Merge(repo, pull, head, who):
+            case MergePull(repo, pull, head, who):
                 # With the sha that was approved: what came later has not been looked at.
                 self._call(who, "PUT", f"/repos/{repo}/pulls/{pull}/merge", sha=head)
             case _:

@@ -1,4 +1,4 @@
-"""The live view: a table of the work, and below it what happened last."""
+"""The live view: a table of the tasks, and the latest events below it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from hostler.cli.demo.news import AGENT, HOSTLER, Line
-from hostler.cli.demo.rows import LEFT_ALONE, NEW, Row, rows
-from hostler.cli.demo.sight import Sight
+from hostler.cli.demo.display import AGENT, HOSTLER, IGNORED, NEW, DemoEvent, TaskRow, build_rows
+from hostler.cli.demo.observe import DemoSnapshot
 
-_STATES = {
+_STATE_STYLES = {
     NEW: "dim",
-    LEFT_ALONE: "dim",
+    IGNORED: "dim",
     "queued": "cyan",
     "running": "yellow",
     "retrying": "red",
@@ -29,20 +28,20 @@ _STATES = {
     "asks": "magenta",
     "done": "green",
 }
-_WHO = {HOSTLER: "cyan", AGENT: "yellow", "github": "dim"}
+_AUTHOR_STYLES = {HOSTLER: "cyan", AGENT: "yellow", "github": "dim"}
 # Title, blank line, head of the table, rule, blank line before the ticker.
 _FRAME_LINES = 5
 # From these widths on there is room for a column.
 _WITH_HAPPENING, _WITH_FLOW, _WITH_TITLE = 48, 64, 110
 
 
-class Screen:
+class LiveView:
     """A view that is drawn anew each time; it leaves the terminal as it was."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
         self._live = Live(console=self._console, screen=True, auto_refresh=False)
-        self._lines: deque[tuple[float, Line]] = deque(maxlen=100)
+        self._lines: deque[tuple[float, DemoEvent]] = deque(maxlen=100)
 
     def __enter__(self) -> Self:
         self._live.__enter__()
@@ -56,27 +55,39 @@ class Screen:
     ) -> None:
         self._live.__exit__(kind, error, trace)
 
-    def tell(self, elapsed: float, line: Line) -> None:
+    def tell(self, elapsed: float, line: DemoEvent) -> None:
         """Remember a line for the ticker."""
         self._lines.append((elapsed, line))
 
-    def draw(self, elapsed: float, sight: Sight) -> None:
+    def draw(self, elapsed: float, snapshot: DemoSnapshot) -> None:
         """Show how things are."""
         size = self._console.size
-        picture = frame(elapsed, rows(sight), list(self._lines), size.width, size.height)
+        picture = render_frame(
+            elapsed, build_rows(snapshot), list(self._lines), size.width, size.height
+        )
         self._live.update(picture, refresh=True)
 
 
-def frame(
-    elapsed: float, table: list[Row], lines: list[tuple[float, Line]], width: int, height: int
+def render_frame(
+    elapsed: float,
+    table: list[TaskRow],
+    lines: list[tuple[float, DemoEvent]],
+    width: int,
+    height: int,
 ) -> RenderableType:
     """The whole picture; it never needs more lines than there are."""
     room = max(0, height - _FRAME_LINES - len(table) - 1)
     last = lines[len(lines) - min(room, len(lines)) :]
-    return Group(_title(elapsed, width), Text(), _table(table, width), Text(), _ticker(last, width))
+    return Group(
+        _render_title(elapsed, width),
+        Text(),
+        _render_table(table, width),
+        Text(),
+        _render_ticker(last, width),
+    )
 
 
-def _title(elapsed: float, width: int) -> Text:
+def _render_title(elapsed: float, width: int) -> Text:
     left = Text(" Hostler demo ", style="bold reverse")
     note = "  Ctrl-C ends it" if width >= 50 else ""
     right = f"{elapsed:4.0f} s "
@@ -85,15 +96,15 @@ def _title(elapsed: float, width: int) -> Text:
     return _one_line(title.append(" " * gap + right, style="not bold not reverse"))
 
 
-def _table(found: list[Row], width: int) -> Table:
+def _render_table(found: list[TaskRow], width: int) -> Table:
     """Columns have the same width all the time, so that nothing jumps."""
     table = Table(box=None, expand=True, pad_edge=True, header_style="dim")
     for name, least, from_width in _COLUMNS:
         if width >= from_width:
             ratio = None if least else 1
-            table.add_column(_HEADS[name], min_width=least or None, ratio=ratio, no_wrap=True)
+            table.add_column(_HEADINGS[name], min_width=least or None, ratio=ratio, no_wrap=True)
     for row in found:
-        table.add_row(*(_cell(row, name) for name, _, least in _COLUMNS if width >= least))
+        table.add_row(*(_render_cell(row, name) for name, _, least in _COLUMNS if width >= least))
     return table
 
 
@@ -106,7 +117,7 @@ _COLUMNS = (
     ("happening", 0, _WITH_HAPPENING),
     ("pull", 9, 0),
 )
-_HEADS = {
+_HEADINGS = {
     "issue": "issue",
     "title": "title",
     "flow": "flow",
@@ -116,23 +127,23 @@ _HEADS = {
 }
 
 
-def _cell(row: Row, name: str) -> Text:
+def _render_cell(row: TaskRow, name: str) -> Text:
     text = str(getattr(row, name))
     if name == "state":
-        return Text(text, style=_STATES.get(text, ""))
+        return Text(text, style=_STATE_STYLES.get(text, ""))
     return Text(text, style="green" if name == "pull" and text.endswith("merged") else "")
 
 
-def _ticker(lines: list[tuple[float, Line]], width: int) -> Group:
+def _render_ticker(lines: list[tuple[float, DemoEvent]], width: int) -> Group:
     places = max((len(line.place) for _, line in lines), default=0)
-    return Group(*(_tick(elapsed, line, places, width) for elapsed, line in lines))
+    return Group(*(_render_tick(elapsed, line, places, width) for elapsed, line in lines))
 
 
-def _tick(elapsed: float, line: Line, places: int, width: int) -> Text:
+def _render_tick(elapsed: float, line: DemoEvent, places: int, width: int) -> Text:
     text = Text(f"{elapsed:5.1f} ", style="dim")
     if width >= _WITH_HAPPENING:
         text.append(f"{line.place:<{places}} ", style="not dim")
-    text.append(f"{line.who:<7} ", style=f"not dim {_WHO.get(line.who, 'magenta')}")
+    text.append(f"{line.who:<7} ", style=f"not dim {_AUTHOR_STYLES.get(line.who, 'magenta')}")
     return _one_line(text.append(line.what, style="not dim"))
 
 

@@ -1,9 +1,5 @@
-"""Writes to GitHub: queued with their cause, made once."""
+"""Writes to the code host: queued in the transaction of their cause, sent exactly once.
 
-from hostler.forge.outbox.queue import enqueue, token_of
-from hostler.forge.outbox.reconciling import Reconciler
-from hostler.forge.outbox.rules import Pace
-from hostler.forge.outbox.sender import Sender
-from hostler.forge.outbox.settling import Settled
-
-__all__ = ["Pace", "Reconciler", "Sender", "Settled", "enqueue", "token_of"]
+`queue` adds rows and stores results, `rules` decides (pure functions), `sender` sends what is due,
+`reconciler` looks for writes that no poll has shown.
+"""

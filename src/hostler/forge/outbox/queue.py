@@ -1,28 +1,29 @@
-"""Queueing a deed, in the transaction of its cause."""
+"""Queue an action in the transaction of its cause, and store its result."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha256
 
 from hostler.errors import StoreConflict
-from hostler.forge.deeds import Deed, pack
-from hostler.forge.markers import check_token
+from hostler.forge.actions import Action, encode_action, require_token
+from hostler.forge.port import ActionResult
 from hostler.model import RepoName, ScopeKind
-from hostler.store.outbox import Lane, OutboxRow, WriteState, add_write, find_write
+from hostler.store.outbox import Lane, OutboxRow, WriteState, add_write, change_write, find_write
 from hostler.store.repositories import Repo
 from hostler.store.transaction import Transaction
 
 
-def token_of(purpose: str, *cause: object) -> str:
+def build_token(purpose: str, *cause: object) -> str:
     """A token that is the same for the same cause: `reply-1f3e…`."""
     digest = sha256("\0".join(str(part) for part in cause).encode()).hexdigest()[:24]
-    return check_token(f"{purpose}-{digest}")
+    return require_token(f"{purpose}-{digest}")
 
 
-def enqueue(
+def enqueue_action(
     tx: Transaction,
     repo: RepoName,
-    deed: Deed,
+    deed: Action,
     *,
     token: str,
     lane: Lane,
@@ -31,7 +32,7 @@ def enqueue(
     depends_on: str | None = None,
 ) -> OutboxRow:
     """Queue a deed. A token that was queued before stays as it is, whatever the deed."""
-    known = find_write(tx, repo, check_token(token))
+    known = find_write(tx, repo, require_token(token))
     if known is not None:
         return known
     if depends_on is not None and find_write(tx, repo, depends_on) is None:
@@ -47,7 +48,7 @@ def enqueue(
         scope_number=deed.number,
         lane=lane,
         kind=deed.kind,
-        payload=pack(deed),
+        payload=encode_action(deed),
         state=WriteState.QUEUED,
         not_before=tx.stamp(),
         depends_on=depends_on,
@@ -56,3 +57,36 @@ def enqueue(
     queued = find_write(tx, repo, token)
     assert queued is not None
     return queued
+
+
+# Called once for each write, in the transaction that stores its end: queue here what depends
+# on its result. The row is `sent` or `failed`.
+SettledWrite = Callable[[Transaction, OutboxRow], None]
+
+
+def ignore_settled(_tx: Transaction, _row: OutboxRow) -> None:
+    """Nothing follows."""
+
+
+def settle_write(
+    tx: Transaction,
+    before: OutboxRow,
+    after: OutboxRow,
+    settled: SettledWrite,
+    *,
+    seen: object = None,
+) -> None:
+    """Store a write's new state. `seen` is what was met on GitHub, rather than answered."""
+    change_write(tx, before, after)
+    if not after.settled:
+        return
+    repo = Repo(after.repo)
+    if after.state is WriteState.FAILED:
+        repo.record_action_token_failed(tx, after.token)
+    elif isinstance(seen, ActionResult) and seen.id and seen.updated_at:
+        repo.record_action_token_observed(
+            tx, after.token, comment_id=seen.id, updated_at=seen.updated_at
+        )
+    else:
+        repo.record_action_token_posted(tx, after.token)
+    settled(tx, after)

@@ -1,49 +1,51 @@
-"""The one sender: does what the rules choose, each step in a transaction of its own."""
+"""Send queued writes, each step in its own transaction, and wait until some are settled."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from pathlib import Path
 
 from hostler.clock import Clock
-from hostler.errors import ForgeError, Unclear
-from hostler.forge.deeds import Deed, unpack
+from hostler.errors import ForgeError, HomeLocked, Unclear
+from hostler.forge.actions import Action, decode_action
+from hostler.forge.outbox.queue import SettledWrite, ignore_settled, settle_write
 from hostler.forge.outbox.rules import (
-    Abandon,
-    Absent,
-    Look,
-    Outcome,
-    Pace,
-    Payer,
-    Send,
-    Wait,
-    abandoned,
-    after,
-    broken,
-    choose,
-    everybody,
-    is_limited,
-    look_since,
-    mark,
+    AbandonStep,
+    AccountOfRow,
+    LookupStep,
+    NotFoundOutcome,
+    OutboxPace,
+    SendOutcome,
+    SendStep,
+    WaitStep,
+    apply_outcome,
+    choose_step,
+    is_rate_limited,
+    lookup_since,
+    mark_abandoned,
+    mark_attempt,
+    mark_unreadable,
+    same_account,
 )
-from hostler.forge.outbox.settling import Settled, ignore, settle
 from hostler.forge.port import Forge
 from hostler.model import RepoName
+from hostler.store.engine.locks import home_lock
 from hostler.store.outbox import OutboxRow, WriteState, change_write, find_write, open_writes
 from hostler.store.store import Store
 
-SCOPE = "outbox"
+OUTBOX_SCOPE = "outbox"
 # Which forge speaks for a repository; None: nobody does now, its writes wait.
-Forges = Callable[[RepoName], Forge | None]
+ForgeLookup = Callable[[RepoName], Forge | None]
 # Which tokens a sender is for; the others wait for another one.
-Only = Callable[[str], bool]
+TokenFilter = Callable[[str], bool]
 # Which account writes to a repository. It may ask GitHub.
-Account = Callable[[RepoName], str]
+AccountLookup = Callable[[RepoName], str]
 
 
-class Act(StrEnum):
+class SendStage(StrEnum):
     """What has just been done with a write. For tests that kill in between."""
 
     MARKED = "marked"
@@ -51,45 +53,45 @@ class Act(StrEnum):
     STORED = "stored"
 
 
-Observer = Callable[[Act, str], None]
+StageObserver = Callable[[SendStage, str], None]
 
 
-def nobody(_act: Act, _token: str) -> None:
+def ignore_stages(_act: SendStage, _token: str) -> None:
     """Observes nothing."""
 
 
-def every_token(_token: str) -> bool:
+def accept_every_token(_token: str) -> bool:
     """A sender for everything."""
     return True
 
 
-def one_account(_repo: RepoName) -> str:
+def single_account(_repo: RepoName) -> str:
     """All writes are of one account."""
     return ""
 
 
-class Sender:
+class OutboxSender:
     """Sends what is due. One at a time per home; it needs no recovery of its own after a crash."""
 
     def __init__(
         self,
         store: Store,
-        forges: Forges,
+        forges: ForgeLookup,
         clock: Clock,
-        pace: Pace | None = None,
-        settled: Settled = ignore,
-        only: Only = every_token,
-        observe: Observer = nobody,
+        pace: OutboxPace | None = None,
+        settled: SettledWrite = ignore_settled,
+        only: TokenFilter = accept_every_token,
+        observe: StageObserver = ignore_stages,
         scopes: tuple[str, ...] = (),
-        account: Account = one_account,
+        account: AccountLookup = single_account,
     ) -> None:
         """`scopes`: what `settled` writes beside the outbox; `account`: who writes to where."""
         self._account = account
-        self._scopes = (SCOPE, *scopes)
+        self._scopes = (OUTBOX_SCOPE, *scopes)
         self._store = store
         self._forges = forges
         self._clock = clock
-        self._pace = pace or Pace()
+        self._pace = pace or OutboxPace()
         self._settled = settled
         self._only = only
         self._observe = observe
@@ -101,18 +103,18 @@ class Sender:
             with self._store.read() as tx:
                 rows = [row for row in open_writes(tx) if self._is_ours(row)]
             payer = self._payer(rows)
-            match choose(rows, self._clock.now(), self._last_write, self._pace, payer):
-                case Wait(until):
+            match choose_step(rows, self._clock.now(), self._last_write, self._pace, payer):
+                case WaitStep(until):
                     return until
-                case Abandon(row):
-                    self._end(abandoned(row))
-                case Send(row) | Look(row) as choice:
-                    self._act(row, looking=isinstance(choice, Look))
+                case AbandonStep(row):
+                    self._end(mark_abandoned(row))
+                case SendStep(row) | LookupStep(row) as choice:
+                    self._act(row, looking=isinstance(choice, LookupStep))
 
-    def _payer(self, rows: list[OutboxRow]) -> Payer:
+    def _payer(self, rows: list[OutboxRow]) -> AccountOfRow:
         """Whose limit each write would meet; asked for only where somebody has met one."""
-        if not any(is_limited(row) for row in rows):
-            return everybody
+        if not any(is_rate_limited(row) for row in rows):
+            return same_account
         accounts = {row.repo: self._account_of(row.repo) for row in rows}
         return lambda row: accounts[row.repo]
 
@@ -128,9 +130,9 @@ class Sender:
 
     def _act(self, row: OutboxRow, *, looking: bool) -> None:
         try:
-            deed = unpack(row.kind, row.payload)
+            deed = decode_action(row.kind, row.payload)
         except Exception as error:  # whatever it is, it is this row's alone
-            self._end(broken(row, f"{type(error).__name__}: {error}"))
+            self._end(mark_unreadable(row, f"{type(error).__name__}: {error}"))
             return
         if looking:
             # One that a crash left behind as sending is as unclear as the others.
@@ -139,7 +141,7 @@ class Sender:
         else:
             self._send(row, deed)
 
-    def _send(self, row: OutboxRow, deed: Deed) -> None:
+    def _send(self, row: OutboxRow, deed: Action) -> None:
         forge = self._forge(row)
         try:
             at = forge.now()
@@ -149,22 +151,22 @@ class Sender:
         marked = self._mark(row, at)
         if marked is None:
             return
-        self._observe(Act.MARKED, row.token)
+        self._observe(SendStage.MARKED, row.token)
         self._last_write = self._clock.now()
-        outcome = _outcome(row, lambda: forge.make(deed, key=row.token))
-        self._observe(Act.MADE, row.token)
+        outcome = _outcome_of(row, lambda: forge.make(deed, key=row.token))
+        self._observe(SendStage.MADE, row.token)
         self._settle(marked, outcome)
 
-    def _look(self, row: OutboxRow, deed: Deed) -> Outcome:
+    def _look(self, row: OutboxRow, deed: Action) -> SendOutcome:
         forge = self._forge(row)
 
-        def look() -> Outcome:
+        def look() -> SendOutcome:
             # The time first: what becomes visible while we look is not believed absent.
             at = forge.now()
-            found = forge.find(deed, key=row.token, since=look_since(row, self._pace))
-            return found or Absent(at)
+            found = forge.find(deed, key=row.token, since=lookup_since(row, self._pace))
+            return found or NotFoundOutcome(at)
 
-        return _outcome(row, look)
+        return _outcome_of(row, look)
 
     def _mark(self, row: OutboxRow, at: datetime) -> OutboxRow | None:
         """Store the intent; None if the write has moved on meanwhile (a feed showed it)."""
@@ -172,29 +174,29 @@ class Sender:
             present = find_write(tx, row.repo, row.token)
             if present is None or present.state is not WriteState.QUEUED:
                 return None
-            marked = mark(present, at, tx.now(), self._pace)
+            marked = mark_attempt(present, at, tx.now(), self._pace)
             change_write(tx, present, marked)
             return marked
 
-    def _settle(self, row: OutboxRow, outcome: Outcome) -> None:
+    def _settle(self, row: OutboxRow, outcome: SendOutcome) -> None:
         self._keep(row, outcome)
-        self._observe(Act.STORED, row.token)
+        self._observe(SendStage.STORED, row.token)
 
-    def _keep(self, row: OutboxRow, outcome: Outcome) -> None:
+    def _keep(self, row: OutboxRow, outcome: SendOutcome) -> None:
         """Store what became of a write, unless a feed has settled it meanwhile."""
         with self._store.write(*self._scopes) as tx:
             present = find_write(tx, row.repo, row.token)
             if present is None or present.settled:
                 return
-            done = after(replace(present, state=row.state), outcome, tx.now(), self._pace)
+            done = apply_outcome(replace(present, state=row.state), outcome, tx.now(), self._pace)
             seen = outcome if row.state is WriteState.UNCLEAR else None
-            settle(tx, present, done, self._settled, seen=seen)
+            settle_write(tx, present, done, self._settled, seen=seen)
 
     def _end(self, failed: OutboxRow) -> None:
         with self._store.write(*self._scopes) as tx:
             present = find_write(tx, failed.repo, failed.token)
             if present is not None and not present.settled:
-                settle(tx, present, failed, self._settled)
+                settle_write(tx, present, failed, self._settled)
 
     def _forge(self, row: OutboxRow) -> Forge:
         forge = self._forges(row.repo)
@@ -202,10 +204,91 @@ class Sender:
         return forge
 
 
-def _outcome(row: OutboxRow, act: Callable[[], Outcome]) -> Outcome:
+def _outcome_of(row: OutboxRow, act: Callable[[], SendOutcome]) -> SendOutcome:
     try:
         return act()
     except ForgeError as error:
         return error
     except Exception as error:  # a defect must neither repeat a write nor stop the others
         return Unclear(f"{row.kind} {row.token}", f"{type(error).__name__}: {error}")
+
+
+# A holder of the lock may leave without a commit, so we look again now and then.
+RECHECK_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryCallbacks:
+    """Whom to tell what happens meanwhile."""
+
+    settled: Callable[[OutboxRow], None]
+    # Once, with the process that holds the lock, if another one does.
+    left_to: Callable[[object | None], None]
+
+
+class WriteDelivery:
+    """Some writes of one repository, on their way."""
+
+    def __init__(
+        self,
+        home: Path,
+        store: Store,
+        forge: Forge,
+        repo: RepoName,
+        tokens: Collection[str],
+        clock: Clock,
+        pace: OutboxPace,
+        told: DeliveryCallbacks,
+    ) -> None:
+        self._home = home
+        self._store = store
+        self._repo = repo
+        self._tokens = list(tokens)
+        self._clock = clock
+        self._told = told
+        # Only these: what else waits there has consequences that are the service's to draw.
+        self._sender = OutboxSender(
+            store,
+            lambda name: forge if name == repo else None,
+            clock,
+            pace,
+            only=frozenset(tokens).__contains__,
+        )
+        self._reported: set[str] = set()
+        self._left = False
+
+    def see_through(self, seconds: float) -> list[OutboxRow]:
+        """The writes when all are settled, or when the time is over."""
+        end = self._clock.monotonic() + seconds
+        while True:
+            nap = self._send()
+            mark = self._store.change_mark()
+            rows = self._look()
+            left = end - self._clock.monotonic()
+            if left <= 0 or all(row.settled for row in rows):
+                return rows
+            self._store.wait_for_change(mark, min(left, nap))
+
+    def _send(self) -> float:
+        """Send what is due, if nobody else does; how long to wait then."""
+        try:
+            with home_lock(self._home, self._clock):
+                again = self._sender.send_due()
+        except HomeLocked as locked:
+            if not self._left:
+                self._left = True
+                self._told.left_to(locked.holder)
+            return RECHECK_SECONDS
+        if again is None:
+            return RECHECK_SECONDS
+        return max((again - self._clock.now()).total_seconds(), 0.0)
+
+    def _look(self) -> list[OutboxRow]:
+        with self._store.read() as tx:
+            found = [find_write(tx, self._repo, token) for token in self._tokens]
+        rows = [row for row in found if row is not None]
+        for row in rows:
+            if row.settled and row.token not in self._reported:
+                self._reported.add(row.token)
+                self._told.settled(row)
+        return rows

@@ -1,8 +1,5 @@
-"""Housekeeping: what is old and of no more use goes; what is live, dirty or young stays."""
+"""Garbage collection: remove what is old and unused, keep what is live, dirty or young.
 
-from hostler.service.gc.collecting import collect
-from hostler.service.gc.premises import Premises, premises
-from hostler.service.gc.report import Found, Kind, Swept
-from hostler.service.gc.rules import Why
-
-__all__ = ["Found", "Kind", "Premises", "Swept", "Why", "collect", "premises"]
+`collector` runs the collectors of `files` and `database`; `rules` decides by pure functions;
+`context` has inputs and results; `folders` removes folders safely.
+"""

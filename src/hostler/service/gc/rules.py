@@ -1,6 +1,6 @@
-"""Rules: what is old enough and safe to remove, and why the rest stays. Pure.
+"""Decide what is old enough and safe to remove, and why the rest is kept. Pure functions.
 
-Stamps are text of fixed width: text order is time order.
+Timestamps are text of fixed width: text order is time order.
 """
 
 from __future__ import annotations
@@ -10,23 +10,22 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 
-from hostler.forge.feeds.cursors import Window
+from hostler.forge.github.polling.cursors import PollWindow
 from hostler.forge.port import ItemKind
-from hostler.intake.effects import Begin, Known
-from hostler.intake.issues import on_issue
-from hostler.intake.people import Watch
-from hostler.intake.signals import IssueSeen
-from hostler.model import EPOCH, PollCursor, parse_stamp, stamp
+from hostler.intake.model import IssueEvent, StartTask, ThreadState
+from hostler.intake.repo_policy import RepoPolicy
+from hostler.intake.rules import decide_on_issue
+from hostler.model import EPOCH, PollCursor, format_timestamp, parse_timestamp
 from hostler.store.runs import RunState
 from hostler.store.tasks import OVER, TaskState
 
 # Before every stamp: nothing is older than this.
 NEVER = ""
 # Only pull requests that are watched show these; no feed has them.
-_ON_WATCHED_PULLS = frozenset({ItemKind.PULL.value, ItemKind.REVIEW.value})
+_WATCHED_PULL_KINDS = frozenset({ItemKind.PULL.value, ItemKind.REVIEW.value})
 
 
-class Why(StrEnum):
+class KeepReason(StrEnum):
     """Why something stays."""
 
     YOUNG = "it is not old enough"
@@ -58,9 +57,9 @@ class Why(StrEnum):
     REFUSED = "it could not be removed"
 
 
-def before(now: datetime, days: int) -> str:
+def age_limit(now: datetime, days: int) -> str:
     """What is older than so many days has a lower stamp."""
-    return stamp(max(now - timedelta(days=days), EPOCH))
+    return format_timestamp(max(now - timedelta(days=days), EPOCH))
 
 
 def is_old(stamps: Iterable[str | None], limit: str) -> bool:
@@ -80,15 +79,15 @@ class RunFacts:
     task: TaskState | None
 
 
-def judge_run(run: RunFacts, limit: str) -> Why | None:
+def judge_run(run: RunFacts, limit: str) -> KeepReason | None:
     """Why the folder of a run stays; None: it may go."""
     if run.locked or run.state is not RunState.ENDED:
-        return Why.LIVE
+        return KeepReason.LIVE
     if run.task is not None and run.task not in OVER:
-        return Why.UNFINISHED
+        return KeepReason.UNFINISHED
     if not is_old(run.stamps, limit):
-        return Why.YOUNG
-    return Why.NEWEST if run.newest else None
+        return KeepReason.YOUNG
+    return KeepReason.NEWEST if run.newest else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,26 +100,26 @@ class CheckoutFacts:
     lost: tuple[str, ...] | None = None
 
 
-def judge_checkout(checkout: CheckoutFacts, limit: str) -> Why | None:
+def judge_checkout(checkout: CheckoutFacts, limit: str) -> KeepReason | None:
     """Why a checkout stays. One that nobody has looked into may be dirty."""
     why = judge_owner(checkout, limit)
     if why is not None:
         return why
-    return None if checkout.lost == () else Why.DIRTY
+    return None if checkout.lost == () else KeepReason.DIRTY
 
 
-def judge_owner(checkout: CheckoutFacts, limit: str) -> Why | None:
+def judge_owner(checkout: CheckoutFacts, limit: str) -> KeepReason | None:
     """Whether a checkout stays for its task's sake: then nobody need look into it."""
     if checkout.task is None:
-        return Why.STRANGE
+        return KeepReason.STRANGE
     if checkout.open_run:
-        return Why.LIVE
+        return KeepReason.LIVE
     if checkout.task not in OVER:
-        return Why.UNFINISHED
-    return None if is_old(checkout.stamps, limit) else Why.YOUNG
+        return KeepReason.UNFINISHED
+    return None if is_old(checkout.stamps, limit) else KeepReason.YOUNG
 
 
-class Issue(StrEnum):
+class IssueStatus(StrEnum):
     """What is known of a task's issue."""
 
     NONE = "none"
@@ -141,51 +140,55 @@ class TaskFacts:
     unsent: bool = False
     words: bool = False
     named: bool = False
-    issue: Issue = Issue.NONE
+    issue: IssueStatus = IssueStatus.NONE
 
 
-def judge_task(task: TaskFacts, limit: str) -> Why | None:
+def judge_task(task: TaskFacts, limit: str) -> KeepReason | None:
     """Why a task stays, by itself alone."""
     if task.open_run:
-        return Why.LIVE
+        return KeepReason.LIVE
     if task.state not in OVER:
-        return Why.UNFINISHED
+        return KeepReason.UNFINISHED
     if not is_old(task.stamps, limit):
-        return Why.YOUNG
+        return KeepReason.YOUNG
     held = {
-        Why.CHECKOUT: task.checkout,
-        Why.PULL: task.open_pull,
-        Why.UNSENT: task.unsent,
+        KeepReason.CHECKOUT: task.checkout,
+        KeepReason.PULL: task.open_pull,
+        KeepReason.UNSENT: task.unsent,
         # Nothing leads out of done: nobody will answer them any more.
-        Why.WORDS: task.words and task.state is not TaskState.DONE,
-        Why.NAMED: task.named,
-        Why.OPEN_ISSUE: task.issue is Issue.OPEN,
-        Why.BEGUN_ANEW: task.issue is Issue.MAY_BEGIN,
+        KeepReason.WORDS: task.words and task.state is not TaskState.DONE,
+        KeepReason.NAMED: task.named,
+        KeepReason.OPEN_ISSUE: task.issue is IssueStatus.OPEN,
+        KeepReason.BEGUN_ANEW: task.issue is IssueStatus.MAY_BEGIN,
     }
     return next((why for why, holds in held.items() if holds), None)
 
 
-def judge_family(family: Iterable[TaskFacts], limit: str) -> list[Why | None]:
+def judge_family(family: Iterable[TaskFacts], limit: str) -> list[KeepReason | None]:
     """Why each of a family stays: all go, or none."""
     alone = [judge_task(task, limit) for task in family]
-    return [why or Why.FAMILY for why in alone] if any(alone) else alone
+    return [why or KeepReason.FAMILY for why in alone] if any(alone) else alone
 
 
-def issue_of(seen: IssueSeen | None, watch: Watch | None) -> Issue:
+def classify_issue(seen: IssueEvent | None, watch: RepoPolicy | None) -> IssueStatus:
     """Where an issue is, as last seen, and as intake would judge it if it was reopened now.
 
     Without a watch, nobody listens to its repository.
     """
     if seen is None:
-        return Issue.MAY_BEGIN if watch is not None else Issue.AT_REST
+        return IssueStatus.MAY_BEGIN if watch is not None else IssueStatus.AT_REST
     if seen.is_open:
-        return Issue.OPEN
-    return Issue.MAY_BEGIN if watch is not None and _would_begin(seen, watch) else Issue.AT_REST
+        return IssueStatus.OPEN
+    return (
+        IssueStatus.MAY_BEGIN
+        if watch is not None and _would_begin(seen, watch)
+        else IssueStatus.AT_REST
+    )
 
 
-def _would_begin(seen: IssueSeen, watch: Watch) -> bool:
-    decision = on_issue(replace(seen, is_open=True), Known(), watch)
-    return decision.waits or any(isinstance(effect, Begin) for effect in decision.effects)
+def _would_begin(seen: IssueEvent, watch: RepoPolicy) -> bool:
+    decision = decide_on_issue(replace(seen, is_open=True), ThreadState(), watch)
+    return decision.waits or any(isinstance(effect, StartTask) for effect in decision.effects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,16 +204,16 @@ class MirrorFacts:
     busy: bool = False
 
 
-def judge_mirror(mirror: MirrorFacts, limit: str) -> Why | None:
+def judge_mirror(mirror: MirrorFacts, limit: str) -> KeepReason | None:
     """Why a mirror stays."""
     held = {
-        Why.WATCHED: mirror.watched,
-        Why.YOUNG: not is_old((mirror.changed,), limit),
-        Why.UNFINISHED: mirror.unfinished,
-        Why.BORROWED: mirror.borrowed,
-        Why.KEPT_WORK: mirror.keeps,
-        Why.SERVICE: mirror.service,
-        Why.BUSY: mirror.busy,
+        KeepReason.WATCHED: mirror.watched,
+        KeepReason.YOUNG: not is_old((mirror.changed,), limit),
+        KeepReason.UNFINISHED: mirror.unfinished,
+        KeepReason.BORROWED: mirror.borrowed,
+        KeepReason.KEPT_WORK: mirror.keeps,
+        KeepReason.SERVICE: mirror.service,
+        KeepReason.BUSY: mirror.busy,
     }
     return next((why for why, holds in held.items() if holds), None)
 
@@ -235,30 +238,34 @@ class ThreadFacts:
     operations: bool = False
 
 
-def judge_thread(thread: ThreadFacts, limit: str, floors: Mapping[str, str]) -> Why | None:
+def judge_thread(thread: ThreadFacts, limit: str, floors: Mapping[str, str]) -> KeepReason | None:
     """Why a thread stays. `floors`: by kind, before which moment nothing is shown again."""
     undone = [state for state in thread.tasks if state is not TaskState.DONE]
     if not is_old(thread.stamps, limit):
-        return Why.YOUNG
+        return KeepReason.YOUNG
     held = {
-        Why.PENDING: thread.pending,
-        Why.COMMANDED: thread.commanded,
-        Why.OPERATIONS: thread.operations,
-        Why.UNFINISHED: any(state not in OVER for state in undone),
-        Why.AGAIN: bool(undone),
-        Why.WORDS: thread.words and not thread.tasks,
-        Why.PULL: thread.watched_pull,
-        Why.OPEN_THREAD: thread.open is True,
-        Why.SHOWN_AGAIN: any(not _is_past(*each, floors) for each in thread.shown.items()),
+        KeepReason.PENDING: thread.pending,
+        KeepReason.COMMANDED: thread.commanded,
+        KeepReason.OPERATIONS: thread.operations,
+        KeepReason.UNFINISHED: any(state not in OVER for state in undone),
+        KeepReason.AGAIN: bool(undone),
+        KeepReason.WORDS: thread.words and not thread.tasks,
+        KeepReason.PULL: thread.watched_pull,
+        KeepReason.OPEN_THREAD: thread.open is True,
+        KeepReason.SHOWN_AGAIN: any(
+            not _is_not_replayed(*each, floors) for each in thread.shown.items()
+        ),
     }
     return next((why for why, holds in held.items() if holds), None)
 
 
-def _is_past(kind: str, newest: str, floors: Mapping[str, str]) -> bool:
-    return kind in _ON_WATCHED_PULLS or newest < floors.get(kind, NEVER)
+def _is_not_replayed(kind: str, newest: str, floors: Mapping[str, str]) -> bool:
+    return kind in _WATCHED_PULL_KINDS or newest < floors.get(kind, NEVER)
 
 
-def floor(cursor: PollCursor | None, newest: str, now: datetime, window: Window) -> str:
+def earliest_replay(
+    cursor: PollCursor | None, newest: str, now: datetime, window: PollWindow
+) -> str:
     """Before which moment a feed shows nothing again, even if its cursor is set back.
 
     `newest`: the newest thing that the repository has shown, which is GitHub's own time; a
@@ -267,11 +274,11 @@ def floor(cursor: PollCursor | None, newest: str, now: datetime, window: Window)
     if cursor is None or not cursor.bootstrap_complete or not newest:
         return NEVER
     try:
-        at = min(parse_stamp(cursor.last_updated_at), parse_stamp(newest), now)
+        at = min(parse_timestamp(cursor.last_updated_at), parse_timestamp(newest), now)
     except ValueError:
         return NEVER
     reach = window.overlap + window.late_visibility + window.safe_backfill
-    return stamp(max(at - reach, EPOCH))
+    return format_timestamp(max(at - reach, EPOCH))
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,27 +298,27 @@ class WriteFacts:
     tasks: tuple[TaskState, ...] = field(default=())
 
 
-def judge_write(write: WriteFacts, limit: str) -> Why | None:
+def judge_write(write: WriteFacts, limit: str) -> KeepReason | None:
     """Why a write stays as it is; None: it may go, or its text may (`keeps_row`)."""
     held = {
-        Why.UNSENT: not write.settled or write.needed,
-        Why.UNFINISHED: any(state not in OVER for state in write.tasks),
-        Why.YOUNG: not is_old(write.stamps, limit),
-        Why.OURS: keeps_row(write) and write.bare,
+        KeepReason.UNSENT: not write.settled or write.needed,
+        KeepReason.UNFINISHED: any(state not in OVER for state in write.tasks),
+        KeepReason.YOUNG: not is_old(write.stamps, limit),
+        KeepReason.OURS: must_keep_row(write) and write.bare,
     }
     return next((why for why, holds in held.items() if holds), None)
 
 
-def keeps_row(write: WriteFacts) -> bool:
+def must_keep_row(write: WriteFacts) -> bool:
     """Whether the row itself must stay: it tells which comment is ours, and no later one does."""
     return write.speaks and not write.superseded
 
 
-def judge_bus(task: TaskState | None) -> Why | None:
+def judge_bus(task: TaskState | None) -> KeepReason | None:
     """Why old files of a bus stay; None stands for a project, or a task that is gone."""
-    return Why.UNFINISHED if task is not None and task not in OVER else None
+    return KeepReason.UNFINISHED if task is not None and task not in OVER else None
 
 
-def is_past_log(day: date, today: date, days: int, retention: int) -> bool:
+def is_expired_log(day: date, today: date, days: int, retention: int) -> bool:
     """Whether the log of a day may go: older than asked for, and than the settings keep."""
     return (today - day).days > max(days, retention)

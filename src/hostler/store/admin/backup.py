@@ -19,7 +19,7 @@ from sqlalchemy import Connection, insert, inspect, select, update
 from hostler import __version__
 from hostler.clock import Clock
 from hostler.errors import StoreBusy, StoreCorrupt, StoreError, StoreMissing, StoreNewer
-from hostler.model import stamp
+from hostler.model import format_timestamp
 from hostler.store.admin.revision import (
     READ_REVISION,
     REVISIONS,
@@ -164,9 +164,17 @@ def noted_tables(connection: Connection) -> set[str]:
 def note_upgrade(connection: Connection, now: datetime, tables: Iterable[str]) -> None:
     """Note who made the database, who changed it last, and which tables it has now."""
     known = {str(row[0]) for row in connection.execute(select(store_meta.c.key))}
-    facts = {UPGRADED_AT: stamp(now), UPGRADED_BY: __version__, TABLES: " ".join(sorted(tables))}
+    facts = {
+        UPGRADED_AT: format_timestamp(now),
+        UPGRADED_BY: __version__,
+        TABLES: " ".join(sorted(tables)),
+    }
     if STORE_ID not in known:
-        facts |= {STORE_ID: uuid.uuid4().hex, CREATED_AT: stamp(now), CREATED_BY: __version__}
+        facts |= {
+            STORE_ID: uuid.uuid4().hex,
+            CREATED_AT: format_timestamp(now),
+            CREATED_BY: __version__,
+        }
     for key, value in facts.items():
         if key in known:
             connection.execute(
@@ -224,7 +232,7 @@ def backup_path(home: Path, place: Place, revision: str, clock: Clock) -> Path:
     """A new name in the home's folder of backups."""
     folder = home / FOLDER
     ending = "db" if isinstance(place, SqlitePlace) else "dump"
-    moment = stamp(clock.now()).replace("-", "").replace(":", "").replace(".", "")
+    moment = format_timestamp(clock.now()).replace("-", "").replace(":", "").replace(".", "")
     path = folder / f"hostler-{revision}-{moment}.{ending}"
     tries = 1
     with written(path):
@@ -371,7 +379,7 @@ def _replace_file(
 
 def _keep(home: Path, place: SqlitePlace, clock: Clock, patience: Patience) -> Path:
     """Give the present database a second name, and leave nothing beside it that outlives it."""
-    moment = stamp(clock.now()).replace(":", "").replace(".", "")
+    moment = format_timestamp(clock.now()).replace(":", "").replace(".", "")
     kept = SqlitePlace(home / FOLDER / f"replaced-{moment}" / place.path.name)
     _link(place, kept)
     try:

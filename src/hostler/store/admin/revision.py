@@ -20,6 +20,7 @@ REVISIONS = (
     "0018",
     "0019",
     "0020",
+    "0021",
 )
 HEAD = REVISIONS[-1]
 # Alembic's own note of where a database stands.

@@ -16,7 +16,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from hostler.errors import StoreError
-from hostler.forks import renew_after_fork
+from hostler.forks import reset_after_fork
 
 FILE_NAME = "hostler.db"
 URL_VARIABLE = "HOSTLER_DATABASE_URL"
@@ -204,7 +204,7 @@ class PerProcess(Generic[T]):
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
         self.value = make()
-        renew_after_fork(self)
+        reset_after_fork(self)
 
     def after_fork(self) -> None:
         set_aside(self.value)

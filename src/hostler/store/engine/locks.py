@@ -19,8 +19,8 @@ from typing import BinaryIO
 from hostler import __version__
 from hostler.clock import Clock
 from hostler.errors import HomeLocked, StoreFull, StoreReadOnly
-from hostler.forks import renew_after_fork
-from hostler.model import stamp
+from hostler.forks import reset_after_fork
+from hostler.model import format_timestamp
 from hostler.store.engine.backend import set_aside
 
 UNKNOWN = "another process"
@@ -52,7 +52,9 @@ class Holder:
 def myself(now: datetime, purpose: str = "") -> Holder:
     """This process, holding something from now on."""
     program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
-    return Holder(os.getpid(), program, socket.gethostname(), stamp(now), purpose, __version__)
+    return Holder(
+        os.getpid(), program, socket.gethostname(), format_timestamp(now), purpose, __version__
+    )
 
 
 def write_holder(descriptor: int, holder: Holder) -> None:
@@ -231,7 +233,7 @@ class HomeLock:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
-        renew_after_fork(self)
+        reset_after_fork(self)
 
     @classmethod
     def take(cls, home: Path, clock: Clock, purpose: str = "") -> HomeLock:

@@ -20,7 +20,7 @@ from sqlalchemy import Connection, Engine, QueuePool, create_engine, event
 
 from hostler.clock import Clock
 from hostler.errors import StoreBusy, StoreError
-from hostler.forks import renew_after_fork
+from hostler.forks import reset_after_fork
 from hostler.store.engine import locks
 from hostler.store.engine.backend import PerProcess, SqlitePlace, connected
 from hostler.store.engine.errors import Kind, kind_of, translated
@@ -131,7 +131,7 @@ class WriterQueue:
     def __init__(self, side_file: Path) -> None:
         self._side_file = side_file
         self._begin()
-        renew_after_fork(self)
+        reset_after_fork(self)
 
     def after_fork(self) -> None:
         """Start anew: the lock and ticket of the parent's threads mean nothing here."""

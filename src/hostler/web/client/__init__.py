@@ -1,1 +1,1 @@
-"""The other end of the API: how commands speak to a service on this machine."""
+"""How commands call a service that runs on this machine."""

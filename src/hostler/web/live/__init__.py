@@ -1,1 +1,1 @@
-"""Live streams: one who watches for all, and each client at its own place."""
+"""Live streams: `hub` watches the database and folders once for all clients, `streams` sends."""

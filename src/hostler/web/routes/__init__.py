@@ -1,1 +1,1 @@
-"""Routes, by what they are about."""
+"""Routes of the API, one module per subject."""

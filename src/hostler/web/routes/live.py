@@ -1,4 +1,4 @@
-"""Live streams, as Server-Sent Events."""
+"""Routes of the live streams."""
 
 from __future__ import annotations
 
@@ -8,21 +8,25 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from hostler.agents.lines import Stream
-from hostler.bus.place import Place
-from hostler.service.readable import has_stream
+from hostler.agents.agent_files import OutputStream
+from hostler.bus.bus import BusLocation
+from hostler.service.run_output import has_event_stream
 from hostler.telemetry import names
-from hostler.web.desk import At, Desk
-from hostler.web.guard import lasts_of
-from hostler.web.live.sources import bus_messages, run_output, task_events
-from hostler.web.live.sse import EventStream
-from hostler.web.live.telling import told_output
-from hostler.web.refusals import TooMany, Unusable
-from hostler.web.routes.bus import checked_after, project_place, task_place
-from hostler.web.routes.runs import the_run
-from hostler.web.shapes import Name
+from hostler.web.context import ContextDep, WebContext
+from hostler.web.errors import TooMany, Unusable
+from hostler.web.live.streams import (
+    EventStream,
+    stream_bus_messages,
+    stream_readable_output,
+    stream_run_output,
+    stream_task_events,
+)
+from hostler.web.middleware import get_access_check
+from hostler.web.routes.bus import check_message_id, find_project_bus, find_task_bus
+from hostler.web.routes.runs import require_run
+from hostler.web.schemas import Name
 
-EVENTS: dict[int | str, dict[str, Any]] = {
+EVENT_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {}}, "description": "Server-Sent Events"}
 }
 router = APIRouter(prefix="/live", tags=["live"])
@@ -30,69 +34,81 @@ After = Annotated[str, Query(max_length=64)]
 LastId = Annotated[str, Header(alias="Last-Event-ID", max_length=64)]
 
 
-@router.get("/tasks", response_class=Response, responses=EVENTS)
-async def tasks(request: Request, desk: At, after: After = "", last: LastId = "") -> Response:
+@router.get("/tasks", response_class=Response, responses=EVENT_RESPONSES)
+async def tasks(
+    request: Request, context: ContextDep, after: After = "", last: LastId = ""
+) -> Response:
     """Tasks as they change."""
-    _require_room(desk)
-    return _stream(request, desk, task_events(desk.live, last or after))
+    _check_client_limit(context)
+    return _stream(request, context, stream_task_events(context.live, last or after))
 
 
-@router.get("/runs/{run}", response_class=Response, responses=EVENTS)
+@router.get("/runs/{run}", response_class=Response, responses=EVENT_RESPONSES)
 async def run(
     request: Request,
-    desk: At,
+    context: ContextDep,
     run: Name,
-    stream: Stream = Stream.STDOUT,
+    stream: OutputStream = OutputStream.STDOUT,
     told: bool = False,
     after: After = "",
     last: LastId = "",
 ) -> Response:
     """What a run's agent prints; `told`: in words, where it speaks in events."""
-    _require_room(desk)
-    found = await run_in_threadpool(the_run, desk, run)
-    offset = _offset(last or after)
-    if told and stream is Stream.STDOUT and has_stream(found.agent_kind):
-        return _stream(request, desk, told_output(desk.live, desk.store, desk.home, found, offset))
-    source = run_output(desk.live, desk.store, desk.home, found, stream, offset)
-    return _stream(request, desk, source)
+    _check_client_limit(context)
+    found = await run_in_threadpool(require_run, context, run)
+    offset = _parse_offset(last or after)
+    if told and stream is OutputStream.STDOUT and has_event_stream(found.agent_kind):
+        return _stream(
+            request,
+            context,
+            stream_readable_output(context.live, context.store, context.home, found, offset),
+        )
+    source = stream_run_output(context.live, context.store, context.home, found, stream, offset)
+    return _stream(request, context, source)
 
 
-@router.get("/tasks/{task}/bus", response_class=Response, responses=EVENTS)
+@router.get("/tasks/{task}/bus", response_class=Response, responses=EVENT_RESPONSES)
 async def task_bus(
-    request: Request, desk: At, task: Name, after: After = "", last: LastId = ""
+    request: Request, context: ContextDep, task: Name, after: After = "", last: LastId = ""
 ) -> Response:
     """Messages of a task's bus."""
-    return _bus(request, desk, await run_in_threadpool(task_place, desk, task), last or after)
+    return _stream_bus(
+        request, context, await run_in_threadpool(find_task_bus, context, task), last or after
+    )
 
 
-@router.get("/projects/{project}/bus", response_class=Response, responses=EVENTS)
+@router.get("/projects/{project}/bus", response_class=Response, responses=EVENT_RESPONSES)
 async def project_bus(
-    request: Request, desk: At, project: Name, after: After = "", last: LastId = ""
+    request: Request, context: ContextDep, project: Name, after: After = "", last: LastId = ""
 ) -> Response:
     """Messages of a project's bus."""
-    return _bus(request, desk, await run_in_threadpool(project_place, desk, project), last or after)
+    return _stream_bus(
+        request, context, await run_in_threadpool(find_project_bus, context, project), last or after
+    )
 
 
-def _bus(request: Request, desk: Desk, place: Place, after: str) -> Response:
-    _require_room(desk)
-    return _stream(request, desk, bus_messages(desk.live, place.path, checked_after(after)))
+def _stream_bus(request: Request, context: WebContext, place: BusLocation, after: str) -> Response:
+    _check_client_limit(context)
+    return _stream(
+        request, context, stream_bus_messages(context.live, place.path, check_message_id(after))
+    )
 
 
-def _stream(request: Request, desk: Desk, source: AsyncIterator[bytes]) -> Response:
+def _stream(request: Request, context: WebContext, source: AsyncIterator[bytes]) -> Response:
     def dropped() -> None:
-        if desk.log is not None:
-            desk.log.event(names.LIVE_CLIENT_DROPPED, path=request.url.path)
+        if context.log is not None:
+            context.log.event(names.LIVE_CLIENT_DROPPED, path=request.url.path)
 
-    return EventStream(source, dropped=dropped, lasts=lasts_of(request.scope))
+    return EventStream(source, dropped=dropped, lasts=get_access_check(request.scope))
 
 
-def _require_room(desk: Desk) -> None:
+def _check_client_limit(context: WebContext) -> None:
     """Before the answer begins: afterwards, no status can be told any more."""
-    if desk.live.full:
+    if context.live.full:
         raise TooMany("Too many clients follow already.", "Close some, and try again.")
 
 
-def _offset(text: str) -> int:
+def _parse_offset(text: str) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdigit() and len(text) < 16):

@@ -1,74 +1,77 @@
-"""Pools of the governor: as they are, and what an operator says of them."""
+"""Routes for the governor's pools and their history."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
 from hostler.errors import ConfigError
-from hostler.governor import pool_key, read_policy, status
-from hostler.model import parse_stamp
-from hostler.service.directing import one_line
-from hostler.service.pool_caps import StoredPools, change_pool, set_pool
-from hostler.web.desk import At, Desk
-from hostler.web.refusals import NotHere, Unusable
-from hostler.web.shapes import Caps, Closing, Object, PoolName, SomeCaps
+from hostler.governor.policy import pool_key, read_policy
+from hostler.governor.status import status
+from hostler.model import format_timestamp, parse_timestamp
+from hostler.service.pool_admin import LocalPoolControl, change_pool, set_pool
+from hostler.service.tasks.control import to_one_line
+from hostler.store.governor import met_since, samples_since
+from hostler.web.context import ContextDep, WebContext
+from hostler.web.errors import NotHere, Unusable
+from hostler.web.schemas import Caps, Closing, Object, PoolName, SomeCaps
 
 router = APIRouter(prefix="/pools", tags=["pools"])
 
 
 @router.get("")
-def show_all(desk: At) -> Object:
+def show_all(context: ContextDep) -> Object:
     """All pools, the machine and its memory."""
-    return _status(desk)
+    return _read_status(context)
 
 
 @router.get("/{pool}")
-def show(desk: At, pool: PoolName) -> Object:
+def show(context: ContextDep, pool: PoolName) -> Object:
     """One pool."""
-    return _one(desk, pool)
+    return _find_pool_status(context, pool)
 
 
 @router.put("/{pool}")
-def set_anew(desk: At, pool: PoolName, caps: Caps) -> Object:
+def set_anew(context: ContextDep, pool: PoolName, caps: Caps) -> Object:
     """Set it anew: what is not said goes back to its default. Agents at work go on."""
-    return _written(desk, pool, caps, set_pool)
+    return _write_caps(context, pool, caps, set_pool)
 
 
 @router.patch("/{pool}")
-def change(desk: At, pool: PoolName, caps: SomeCaps) -> Object:
+def change(context: ContextDep, pool: PoolName, caps: SomeCaps) -> Object:
     """Change some of it: what is not said stays. Agents at work go on."""
-    _one(desk, pool)  # a name that nobody knows is a slip of the pen
-    return _written(desk, pool, caps, change_pool)
+    _find_pool_status(context, pool)  # a name that nobody knows is a slip of the pen
+    return _write_caps(context, pool, caps, change_pool)
 
 
 @router.post("/{pool}/reset")
-def reset(desk: At, pool: PoolName) -> Object:
+def reset(context: ContextDep, pool: PoolName) -> Object:
     """Forget what was learned of it."""
-    return {"pool": pool_key(pool), "was_known": _pools(desk).reset(pool)}
+    return {"pool": pool_key(pool), "was_known": _build_pools(context).reset(pool)}
 
 
 @router.post("/{pool}/park")
-def park(desk: At, pool: PoolName, closing: Closing) -> Object:
+def park(context: ContextDep, pool: PoolName, closing: Closing) -> Object:
     """Close it for a while, or until it is resumed; agents at work go on."""
-    why = one_line(closing.why.replace("\0", " ")) or f"closed by {desk.by}"
-    _pools(desk).park(pool, _term(closing, desk.clock.now()), why)
-    return _one(desk, pool)
+    why = to_one_line(closing.why.replace("\0", " ")) or f"closed by {context.by}"
+    _build_pools(context).park(pool, _parse_term(closing, context.clock.now()), why)
+    return _find_pool_status(context, pool)
 
 
 @router.post("/{pool}/resume")
-def resume(desk: At, pool: PoolName) -> Object:
+def resume(context: ContextDep, pool: PoolName) -> Object:
     """Open it."""
-    return {"pool": pool_key(pool), "was_parked": _pools(desk).resume(pool)}
+    return {"pool": pool_key(pool), "was_parked": _build_pools(context).resume(pool)}
 
 
-def _pools(desk: Desk) -> StoredPools:
-    return StoredPools(desk.home, desk.settings, desk.store)
+def _build_pools(context: WebContext) -> LocalPoolControl:
+    return LocalPoolControl(context.home, context.settings, context.store)
 
 
-def _term(closing: Closing, now: datetime) -> datetime | timedelta | None:
+def _parse_term(closing: Closing, now: datetime) -> datetime | timedelta | None:
     """For how long or until when; None: until it is resumed."""
     if closing.minutes and closing.until:
         raise Unusable("`minutes` and `until` say different things.", "Say one of them.")
@@ -77,7 +80,7 @@ def _term(closing: Closing, now: datetime) -> datetime | timedelta | None:
     if not closing.until:
         return None
     try:
-        moment = parse_stamp(closing.until)
+        moment = parse_timestamp(closing.until)
     except (ValueError, OverflowError):
         raise Unusable("`until` is no moment.", "Write it like 2026-05-01T12:00Z.") from None
     if moment <= now:
@@ -85,25 +88,54 @@ def _term(closing: Closing, now: datetime) -> datetime | timedelta | None:
     return moment
 
 
-def _written(desk: Desk, pool: str, caps: Caps, write: Callable[..., None]) -> Object:
-    read_policy(desk.home, desk.settings)  # a file that is damaged already is no fault of theirs
+def _write_caps(context: WebContext, pool: str, caps: Caps, write: Callable[..., None]) -> Object:
+    read_policy(
+        context.home, context.settings
+    )  # a file that is damaged already is no fault of theirs
     try:
-        write(desk.home, desk.settings, desk.store, pool, caps.model_dump(exclude_unset=True))
+        write(
+            context.home, context.settings, context.store, pool, caps.model_dump(exclude_unset=True)
+        )
     except ConfigError as error:
         said = " ".join(problem.sentence() for problem in error.problems)
         raise Unusable(said, "Nothing of it was written.") from error
-    return _one(desk, pool)
+    return _find_pool_status(context, pool)
 
 
-def _status(desk: Desk) -> Object:
-    inquiry = desk.lookout.inquiry()
-    with desk.store.read() as tx:
+def _read_status(context: WebContext) -> Object:
+    inquiry = context.lookout.inquiry()
+    with context.store.read() as tx:
         return status(tx, inquiry.policy, inquiry.here).as_json()
 
 
-def _one(desk: Desk, pool: str) -> Object:
-    found: list[Object] = _status(desk)["pools"]
+def _find_pool_status(context: WebContext, pool: str) -> Object:
+    found: list[Object] = _read_status(context)["pools"]
     for one in found:
         if one["pool"] == pool_key(pool):
             return one
     raise NotHere(f"There is no pool {pool!r}.", "Nobody set its cap, uses it or wants it.")
+
+
+history_router = APIRouter(tags=["pools"])
+Hours = Annotated[int, Query(ge=1, le=24)]
+# Of limits that were met, so many of the newest.
+MAX_LIMITS = 1000
+
+
+@history_router.get("/pool-history")
+def pool_history(context: ContextDep, hours: Hours = 24) -> Object:
+    """Each pool as it was, when it changed and now and then; and limits that its agents met."""
+    with context.store.read() as tx:
+        now, since = tx.stamp(), format_timestamp(tx.now() - timedelta(hours=hours))
+        samples, limits = samples_since(tx, since), met_since(tx, since, MAX_LIMITS)
+    pools: dict[str, dict[str, list[Any]]] = {}
+    for sample in samples:
+        _pool_entry(pools, sample.pool)["samples"].append(sample.as_json())
+    for met in limits:
+        told = {"at": met.at, "count": met.times, "reason": met.reason}
+        _pool_entry(pools, met.pool)["limits"].append(told)
+    return {"since": since, "now": now, "pools": pools}
+
+
+def _pool_entry(pools: dict[str, dict[str, list[Any]]], name: str) -> dict[str, list[Any]]:
+    return pools.setdefault(name, {"samples": [], "limits": []})

@@ -1,57 +1,57 @@
-"""Repositories: those that are watched, and holding them back; or everything."""
+"""Routes to list repositories, and to pause or resume one or all."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 
 from hostler.store.operator import ALL, project_scope
-from hostler.web.desk import At, Desk
-from hostler.web.refusals import NotHere
-from hostler.web.shapes import Name, Object, Reason, why_of
+from hostler.web.context import ContextDep, WebContext
+from hostler.web.errors import NotHere
+from hostler.web.schemas import Name, Object, Reason, get_reason
 
 router = APIRouter(tags=["repositories"])
 
 
 @router.get("/repositories")
-def list_repositories(desk: At) -> Object:
+def list_repositories(context: ContextDep) -> Object:
     """Watched repositories: paused or not, and what goes on in each."""
-    return {"repositories": [one.as_json() for one in desk.lookout.look().repositories]}
+    return {"repositories": [one.as_json() for one in context.lookout.look().repositories]}
 
 
 @router.post("/repositories/{project}/pause")
-def pause(desk: At, project: Name, reason: Reason | None = None) -> Object:
+def pause(context: ContextDep, project: Name, reason: Reason | None = None) -> Object:
     """Start nothing new on it; agents at work go on."""
-    return _pause(desk, project_scope(_watched(desk, project)), reason)
+    return _pause(context, project_scope(_require_watched(context, project)), reason)
 
 
 @router.post("/repositories/{project}/resume")
-def resume(desk: At, project: Name) -> Object:
+def resume(context: ContextDep, project: Name) -> Object:
     """Let it go on; a pause in the settings stays."""
-    return _resume(desk, project_scope(_watched(desk, project)))
+    return _resume(context, project_scope(_require_watched(context, project)))
 
 
 @router.post("/pause")
-def pause_all(desk: At, reason: Reason | None = None) -> Object:
+def pause_all(context: ContextDep, reason: Reason | None = None) -> Object:
     """Start nothing new anywhere; agents at work go on."""
-    return _pause(desk, ALL, reason)
+    return _pause(context, ALL, reason)
 
 
 @router.post("/resume")
-def resume_all(desk: At) -> Object:
+def resume_all(context: ContextDep) -> Object:
     """Lift the pause of everything; pauses of single repositories stay."""
-    return _resume(desk, ALL)
+    return _resume(context, ALL)
 
 
-def _watched(desk: Desk, project: str) -> str:
-    if project not in desk.settings.repo:
+def _require_watched(context: WebContext, project: str) -> str:
+    if project not in context.settings.repo:
         raise NotHere(
             f"There is no repository {project!r}.", "`GET /api/v1/repositories` lists them."
         )
     return project
 
 
-def _pause(desk: Desk, scope: str, reason: Reason | None) -> Object:
-    found = desk.director.pause(scope, why_of(reason))
+def _pause(context: WebContext, scope: str, reason: Reason | None) -> Object:
+    found = context.director.pause(scope, get_reason(reason))
     held = found.held
     return {
         "scope": held.scope,
@@ -62,6 +62,6 @@ def _pause(desk: Desk, scope: str, reason: Reason | None) -> Object:
     }
 
 
-def _resume(desk: Desk, scope: str) -> Object:
-    changed, left = desk.director.unpause(scope)
+def _resume(context: WebContext, scope: str) -> Object:
+    changed, left = context.director.unpause(scope)
     return {"scope": scope, "changed": changed, "still_paused": left}

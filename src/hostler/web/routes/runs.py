@@ -1,4 +1,4 @@
-"""Runs: one of them, what its agent printed, and its end."""
+"""Routes to show a run, read its output and stop it."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query, Response
 from fastapi.encoders import jsonable_encoder
 
-from hostler.agents.lines import Stream
-from hostler.service.portrait import run_json
+from hostler.agents.agent_files import OutputStream
+from hostler.service.tasks.details import run_json
 from hostler.store.runs import LIVE, Run, RunState, find_run
-from hostler.web.desk import At, Desk
-from hostler.web.outputs import LARGEST, read_shown, size_of, span_of
-from hostler.web.refusals import NotHere, RunOver
-from hostler.web.shapes import ChangedTasks, Name, Object, Reason, changed_tasks, why_of
+from hostler.web.context import ContextDep, WebContext
+from hostler.web.errors import NotHere, RunOver
+from hostler.web.run_output import MAX_OUTPUT_BYTES, get_size, parse_range, read_masked
+from hostler.web.schemas import ChangedTasks, Name, Object, Reason, build_changed_tasks, get_reason
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
 
 @router.get("/{run}")
-def show(desk: At, run: Name) -> Object:
+def show(context: ContextDep, run: Name) -> Object:
     """One run: how far it is, what it used, how it ended."""
-    found = the_run(desk, run)
-    with desk.store.read() as tx:
-        shown = run_json(found, desk.home, tx.now())
-    sizes = {name.value: size_of(desk.home / found.folder / name) for name in Stream}
+    found = require_run(context, run)
+    with context.store.read() as tx:
+        shown = run_json(found, context.home, tx.now())
+    sizes = {name.value: get_size(context.home / found.folder / name) for name in OutputStream}
     whole: Object = jsonable_encoder(
         {**shown, "task": found.task_id, "project": found.project, "pool": found.pool}
         | {"output_bytes": sizes}
@@ -38,20 +38,20 @@ def show(desk: At, run: Name) -> Object:
     responses={200: {"content": {"text/plain": {}}}, 206: {"content": {"text/plain": {}}}},
 )
 def output(
-    desk: At,
+    context: ContextDep,
     run: Name,
-    stream: Stream = Stream.STDOUT,
+    stream: OutputStream = OutputStream.STDOUT,
     offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
-    limit: Annotated[int, Query(ge=1, le=LARGEST)] = LARGEST,
+    limit: Annotated[int, Query(ge=1, le=MAX_OUTPUT_BYTES)] = MAX_OUTPUT_BYTES,
     asked: Annotated[str, Header(alias="Range", max_length=100)] = "",
 ) -> Response:
     """What its agent printed, by bytes: from `offset` on, or by `Range`; secrets are covered."""
-    found = the_run(desk, run)
-    path = desk.home / found.folder / stream
-    size = size_of(path)
-    span = span_of(size, asked, offset, limit)
+    found = require_run(context, run)
+    path = context.home / found.folder / stream
+    size = get_size(path)
+    span = parse_range(size, asked, offset, limit)
     over = found.state not in LIVE
-    data = read_shown(path, span, over=over)
+    data = read_masked(path, span, over=over)
     headers = {
         "X-Hostler-Offset": str(span.start),
         "X-Hostler-End": str(span.start + len(data)),
@@ -66,18 +66,18 @@ def output(
 
 
 @router.post("/{run}/stop")
-def stop(desk: At, run: Name, reason: Reason | None = None) -> ChangedTasks:
+def stop(context: ContextDep, run: Name, reason: Reason | None = None) -> ChangedTasks:
     """End its agent, and stop its task: nothing starts again by itself."""
-    found = the_run(desk, run)
+    found = require_run(context, run)
     if found.state is RunState.ENDED:
         raise RunOver(f"The run {run} has ended.", "Stop its task, if it is to go on no more.")
-    changed = desk.director.stop([found.task_id], why_of(reason))
-    return changed_tasks(changed)
+    changed = context.director.stop([found.task_id], get_reason(reason))
+    return build_changed_tasks(changed)
 
 
-def the_run(desk: Desk, name: str) -> Run:
+def require_run(context: WebContext, name: str) -> Run:
     """A run by its name."""
-    with desk.store.read() as tx:
+    with context.store.read() as tx:
         found = find_run(tx, name)
     if found is None:
         raise NotHere(f"There is no run {name!r}.", "`GET /api/v1/tasks/{task}` lists its runs.")

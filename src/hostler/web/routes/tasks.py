@@ -1,4 +1,4 @@
-"""Tasks: submit, list, show, why, and what people do with them."""
+"""Routes to submit, list, show, explain and control tasks."""
 
 from __future__ import annotations
 
@@ -9,17 +9,14 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.encoders import jsonable_encoder
 
-from hostler.flows.submitting import NotSubmitted
-from hostler.service.naming import task_meant
-from hostler.service.ordering import Wish
-from hostler.service.portrait import brief, portrait
-from hostler.service.presence import presence
-from hostler.service.submission import Context, HandQueue
-from hostler.service.why import why
+from hostler.service.context import read_presence
+from hostler.service.scheduling.explain import explain_task
+from hostler.service.tasks.details import brief_json, read_task_details, resolve_task
+from hostler.service.tasks.submission import LocalTaskQueue, SubmissionContext, TaskRequest
 from hostler.store.tasks import task_page
-from hostler.web.desk import At
-from hostler.web.shapes import (
-    NAME,
+from hostler.web.context import ContextDep
+from hostler.web.schemas import (
+    NAME_PATTERN,
     Answer,
     ChangedTasks,
     Filter,
@@ -30,45 +27,46 @@ from hostler.web.shapes import (
     States,
     Submission,
     TaskPage,
-    changed_tasks,
-    why_of,
+    build_changed_tasks,
+    get_reason,
 )
+from hostler.workflows.manual_tasks import NotSubmitted
 
 router = APIRouter(prefix="/tasks", tags=["tasks"])
 
 
 @router.get("")
 def list_tasks(
-    desk: At,
+    context: ContextDep,
     state: States = [],  # noqa: B006
     project: Filter = "",
     parent: Filter = "",
-    before: Annotated[str, Query(max_length=100, pattern=f"^$|{NAME}")] = "",
+    before: Annotated[str, Query(max_length=100, pattern=f"^$|{NAME_PATTERN}")] = "",
     limit: Limit = 50,
 ) -> TaskPage:
     """Tasks, newest first, a page at a time."""
-    with desk.store.read() as tx:
+    with context.store.read() as tx:
         found = task_page(
             tx, limit + 1, before=before, states=state, project=project, parent=parent
         )
     shown = found[:limit]
     return TaskPage.model_validate(
         {
-            "tasks": [brief(task) for task in shown],
+            "tasks": [brief_json(task) for task in shown],
             "next": shown[-1].id if len(found) > limit else None,
         }
     )
 
 
 @router.post("", status_code=201)
-def submit(desk: At, asked: Submission) -> Object:
+def submit(context: ContextDep, asked: Submission) -> Object:
     """Queue a task by hand, on a repository or in a folder."""
-    wish = Wish(
+    wish = TaskRequest(
         prompt=asked.prompt,
-        author=desk.by,
+        author=context.by,
         here="",
         project=asked.project,
-        cwd=_folder(asked),
+        cwd=_check_folder(asked),
         repo=asked.repo,
         agent=asked.agent,
         env=tuple(asked.env),
@@ -76,58 +74,58 @@ def submit(desk: At, asked: Submission) -> Object:
         max_restarts=asked.max_restarts,
         title=asked.title,
     )
-    at = Context(desk.home, desk.settings, presence=presence(desk.home))
-    return asdict(HandQueue(desk.store, at).submit(wish, asked.depends_on))
+    at = SubmissionContext(context.home, context.settings, presence=read_presence(context.home))
+    return asdict(LocalTaskQueue(context.store, at).submit(wish, asked.depends_on))
 
 
 @router.get("/{task}")
-def show(desk: At, task: Name) -> Object:
+def show(context: ContextDep, task: Name) -> Object:
     """Everything about one task."""
-    with desk.store.read() as tx:
-        found = portrait(tx, desk.home, desk.settings, task_meant(tx, task))
+    with context.store.read() as tx:
+        found = read_task_details(tx, context.home, context.settings, resolve_task(tx, task))
     shown: Object = jsonable_encoder(found.as_json())
     return shown
 
 
 @router.get("/{task}/why")
-def explain(desk: At, task: Name) -> Object:
+def explain(context: ContextDep, task: Name) -> Object:
     """Which gate holds it, since when, and what to do."""
-    inquiry = desk.lookout.inquiry()
-    with desk.store.read() as tx:
-        return why(tx, inquiry, task_meant(tx, task)).as_json()
+    inquiry = context.lookout.inquiry()
+    with context.store.read() as tx:
+        return explain_task(tx, inquiry, resolve_task(tx, task)).as_json()
 
 
 @router.post("/{task}/stop")
-def stop(desk: At, task: Name, reason: Reason | None = None) -> ChangedTasks:
+def stop(context: ContextDep, task: Name, reason: Reason | None = None) -> ChangedTasks:
     """Stop it and what came from it; agents are ended."""
-    return changed_tasks(desk.director.stop([task], why_of(reason)))
+    return build_changed_tasks(context.director.stop([task], get_reason(reason)))
 
 
 @router.post("/{task}/cancel")
-def cancel(desk: At, task: Name, reason: Reason | None = None) -> ChangedTasks:
+def cancel(context: ContextDep, task: Name, reason: Reason | None = None) -> ChangedTasks:
     """Stop it for good: only a retry brings it back."""
-    return changed_tasks(desk.director.cancel([task], why_of(reason)))
+    return build_changed_tasks(context.director.cancel([task], get_reason(reason)))
 
 
 @router.post("/{task}/resume")
-def resume(desk: At, task: Name, reason: Reason | None = None) -> ChangedTasks:
+def resume(context: ContextDep, task: Name, reason: Reason | None = None) -> ChangedTasks:
     """Let it go on where it was."""
-    return changed_tasks(desk.director.resume([task], why_of(reason)))
+    return build_changed_tasks(context.director.resume([task], get_reason(reason)))
 
 
 @router.post("/{task}/retry")
-def retry(desk: At, task: Name, reason: Reason | None = None) -> ChangedTasks:
+def retry(context: ContextDep, task: Name, reason: Reason | None = None) -> ChangedTasks:
     """Begin anew."""
-    return changed_tasks(desk.director.retry([task], why_of(reason)))
+    return build_changed_tasks(context.director.retry([task], get_reason(reason)))
 
 
 @router.post("/{task}/answer")
-def answer(desk: At, task: Name, said: Answer) -> ChangedTasks:
+def answer(context: ContextDep, task: Name, said: Answer) -> ChangedTasks:
     """Answer the question of a task by hand."""
-    return changed_tasks([desk.director.answer(task, said.text)])
+    return build_changed_tasks([context.director.answer(task, said.text)])
 
 
-def _folder(asked: Submission) -> str:
+def _check_folder(asked: Submission) -> str:
     """A folder that there is, by its whole name; empty where a repository is named."""
     if not asked.cwd:
         if not asked.repo:

@@ -1,0 +1,241 @@
+"""The interface of agent kinds, and what adapters share: programs, prompts, JSON streams."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from hostler.agents.adapters.json_access import get_text, parse_object
+from hostler.agents.agent_files import OutputLine, OutputStream
+from hostler.agents.assignment import Assignment, Launch
+from hostler.agents.events import Event, Noise, SessionEvent, StreamTally
+from hostler.agents.outcomes import Outcome
+from hostler.agents.verdict import DecidedBy, RunVerdict, judge_exit_code
+from hostler.config.settings import Agent
+from hostler.errors import Problem
+from hostler.text import format_code
+
+# How most of them name their sessions.
+UUID_PATTERN = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+
+
+@dataclass(frozen=True, slots=True)
+class LoginQuery:
+    """A question that a program answers without asking a model: is somebody logged in?
+
+    `answer` reads its exit code, output and errors: yes, no, or None where that cannot be told.
+    """
+
+    arguments: tuple[str, ...]
+    answer: Callable[[int, str, str], bool | None]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentProgram:
+    """One program.
+
+    variables  of ours that it sees without being listed: its own provider's key and addresses
+    settings   variables that it always gets
+    keys       those of them that hold a key with which it needs no login
+    known      the version whose output was recorded; of a newer one, some may not be understood
+    version    arguments that print a version, and do nothing else
+    login      how it is asked whether somebody is logged in; None: it cannot be asked
+    session    the form of its sessions' names: what is of another one was not said by it
+    apart      whether it starts each tool in a session of its own
+    carried    what it goes on counting when a session is taken up again: `usage`, `usd`
+    """
+
+    name: str
+    known: str
+    variables: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    version: tuple[str, ...] = ("--version",)
+    login: LoginQuery | None = None
+    session: str = UUID_PATTERN
+    carried: frozenset[str] = frozenset()
+    # So it was seen of all that are known.
+    apart: bool = True
+
+    def argv(self, agent: Agent) -> tuple[str, ...]:
+        """How it is called: by its name, or as the settings say."""
+        return tuple(agent.command) or (self.name,)
+
+    def names_session(self, name: str) -> bool:
+        """Whether a session of its can have this name. An agent may print any other."""
+        return re.fullmatch(self.session, name) is not None
+
+    def resumed(self, work: Assignment) -> str:
+        """The session to go on with, as an argument; empty: a new one."""
+        return work.session if self.names_session(work.session) else ""
+
+    def mistakes(self, agent: Agent, path: str) -> Sequence[Problem]:
+        """Whether it is there."""
+        return check_program_exists(self.argv(agent)[0], path)
+
+
+def find_program(program: str, path: str) -> str | None:
+    """Where a program is; None where it is not, or where that cannot be known yet."""
+    return None if _is_in_checkout(program) else shutil.which(program, path=path)
+
+
+def check_program_exists(program: str, path: str) -> list[Problem]:
+    """A mistake if there is no such program. One named from the checkout cannot be known yet."""
+    if _is_in_checkout(program) or find_program(program, path):
+        return []
+    hint = "Install it, or write its whole path."
+    return [Problem("command", f'"{program}"', "a program on PATH", hint)]
+
+
+def _is_in_checkout(program: str) -> bool:
+    return "/" in program and not program.startswith("/")
+
+
+class AgentKind(Protocol):
+    """One kind of agent. All but `mistakes` are pure and keep no state between calls.
+
+    `program`: what is known of the one program behind it; None where it may be any.
+    """
+
+    @property
+    def program(self) -> AgentProgram | None: ...
+
+    def mistakes(self, agent: Agent, path: str) -> Sequence[Problem]:
+        """What in its settings or on this machine would keep it from starting."""
+        ...
+
+    def launch(self, agent: Agent, work: Assignment, env: Mapping[str, str]) -> Launch:
+        """How to start its process for this work in this environment, limits aside."""
+        ...
+
+    def events(self, line: OutputLine) -> Sequence[Event]:
+        """What one line of its output says."""
+        ...
+
+    def program_verdict(self, exit_code: int | None, tally: StreamTally, /) -> RunVerdict:
+        """What its program says about its end, before files and our own doing are looked at."""
+        ...
+
+
+PROMPT_PLACEHOLDER = "{prompt_file}"
+
+
+def fill_prompt(argv: Sequence[str], how: str, path: Path) -> tuple[tuple[str, ...], str]:
+    """The arguments and the file for standard input.
+
+    A placeholder is filled wherever it stands. A prompt that shall come as a file, where no
+    placeholder says where to, is the last argument.
+    """
+    filled = tuple(word.replace(PROMPT_PLACEHOLDER, str(path)) for word in argv)
+    if how == "stdin":
+        return filled, str(path)
+    return (filled if filled != tuple(argv) else (*filled, str(path))), ""
+
+
+# Of a program's own words, this much stands in ours. They may go to where everybody reads.
+MAX_QUOTE_LENGTH = 300
+# From here on, an exit code says which signal ended the program.
+FIRST_SIGNAL_CODE = 128
+UNKNOWN_HINT = (
+    "Its version may be newer than those that are known: see `hostler agents check`, and try "
+    "`hostler agents classify` on the kept stream."
+)
+
+
+def judge_stream_end(exit_code: int | None, tally: StreamTally) -> RunVerdict:
+    """What its program says about its end."""
+    ended = tally.finished
+    if ended is not None and ended.ok and exit_code == 0:
+        return RunVerdict(Outcome.SUCCESS, DecidedBy.STREAM, "Its last event says that it is done.")
+    if ended is not None and not ended.ok:
+        return _judge_failed(tally, ended.outcome, ended.text)
+    if not tally.said and exit_code is not None and 0 < exit_code < FIRST_SIGNAL_CODE:
+        return _judge_not_begun(exit_code, tally)
+    if exit_code == 0:
+        why = f"It exited with 0, but without its last event. {UNKNOWN_HINT}"
+        return RunVerdict(Outcome.CRASH, DecidedBy.STREAM, why)
+    found = judge_exit_code(exit_code)
+    if ended is not None:
+        return replace(found, why=f"{found.why} It had said it was done.")
+    return (
+        replace(found, why=f"{found.why} {UNKNOWN_HINT}")
+        if tally.said and (exit_code or 0) > 0
+        else found
+    )
+
+
+def _judge_failed(tally: StreamTally, outcome: Outcome | None, text: str) -> RunVerdict:
+    """A wall that its failing request named comes before the number that the request ended with."""
+    fault = tally.fault.reason if tally.fault else None
+    found = fault if fault is Outcome.QUOTA or outcome is None else outcome
+    said = format_code(text, MAX_QUOTE_LENGTH)
+    if found is None:
+        told = f"It says that it failed, in words that are not known: {said}. {UNKNOWN_HINT}"
+        return RunVerdict(Outcome.CRASH, DecidedBy.STREAM, told)
+    return RunVerdict(found, DecidedBy.STREAM, quote_failure(text, found))
+
+
+def quote_failure(text: str, outcome: Outcome) -> str:
+    """Why a program failed, as it says itself; else only how."""
+    if not text.strip():
+        return f"It says that it ended with {outcome}."
+    return f"It says: {format_code(text, MAX_QUOTE_LENGTH)}"
+
+
+def _judge_not_begun(exit_code: int, tally: StreamTally) -> RunVerdict:
+    why = f"It ended with {exit_code} before it began"
+    said = f": {format_code(tally.aside, MAX_QUOTE_LENGTH)}" if tally.aside.strip() else "."
+    return RunVerdict(Outcome.CONFIG, DecidedBy.EXIT_CODE, f"{why}{said}")
+
+
+# What the lines of one type say.
+LineParser = Callable[[Mapping[str, Any]], Iterator[Event]]
+
+
+def ignore_line(_raw: Mapping[str, Any]) -> Iterator[Event]:
+    """Of lines that are known, and say nothing that matters."""
+    return iter(())
+
+
+class StreamAdapter:
+    """One kind: its program, and what lines of each `type` mean. Other lines are noise."""
+
+    PROGRAM: ClassVar[AgentProgram]
+    READ: ClassVar[Mapping[str, LineParser]]
+
+    @property
+    def program(self) -> AgentProgram:
+        return self.PROGRAM
+
+    def mistakes(self, agent: Agent, path: str) -> Sequence[Problem]:
+        return self.PROGRAM.mistakes(agent, path)
+
+    def events(self, line: OutputLine) -> Sequence[Event]:
+        if line.stream is OutputStream.STDERR:
+            return [*self.aside(line.text), Noise(line.text, aside=True)]
+        raw = parse_object(line.text)
+        read = self.READ.get(get_text(raw, "type")) if raw is not None else None
+        if raw is None or read is None:
+            return [Noise(line.text)]
+        return [self._check_session(event, line) for event in read(raw)]
+
+    def _check_session(self, event: Event, line: OutputLine) -> Event:
+        """A session's name becomes an argument one day; what has not its form is noise."""
+        if (
+            not isinstance(event, SessionEvent)
+            or not event.id
+            or self.PROGRAM.names_session(event.id)
+        ):
+            return event
+        return Noise(line.text)
+
+    def aside(self, _text: str) -> Iterator[Event]:
+        """What a line beside the stream says."""
+        return iter(())
+
+    def program_verdict(self, exit_code: int | None, tally: StreamTally, /) -> RunVerdict:
+        return judge_stream_end(exit_code, tally)

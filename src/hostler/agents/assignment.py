@@ -1,0 +1,122 @@
+"""A run as data: what an agent is asked to do, and how its process is started."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+PROMPT_FILE, CONTEXT_FILE, RESULT_FILE, DONE_FILE = (
+    "prompt.md",
+    "context.json",
+    "result.json",
+    "DONE",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """How long a run may take, be silent, and linger after it was asked to stop; 0: no limit."""
+
+    wall_seconds: float = 0.0
+    silence_seconds: float = 0.0
+    grace_seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One run, as its agent is told of it.
+
+    `session` is the conversation to go on with, where the kind knows such a thing. `context` is
+    what a flow hands over for programs, beside the prompt: the issue, the comments to answer.
+    `shared` is what its checkout needs of the rest of the house, to read; `private` are files that
+    no agent reads where that can be prevented.
+    """
+
+    run: str
+    task: str
+    project: str
+    attempt: int
+    home: Path
+    task_dir: Path
+    run_dir: Path
+    checkout: Path
+    prompt: str
+    limits: RunLimits = field(default_factory=RunLimits)
+    session: str = ""
+    context: Mapping[str, Any] = field(default_factory=dict)
+    shared: tuple[Path, ...] = ()
+    private: tuple[Path, ...] = ()
+
+    @property
+    def prompt_file(self) -> Path:
+        return self.run_dir / PROMPT_FILE
+
+    @property
+    def context_file(self) -> Path:
+        return self.run_dir / CONTEXT_FILE
+
+    @property
+    def result_file(self) -> Path:
+        return self.run_dir / RESULT_FILE
+
+    @property
+    def done_file(self) -> Path:
+        return self.task_dir / DONE_FILE
+
+    def words(self) -> dict[str, str]:
+        """The variables that tell an agent, and the programs it starts, where they are."""
+        return {
+            "HOSTLER_RUN": self.run,
+            "HOSTLER_TASK": self.task,
+            "HOSTLER_PROJECT": self.project,
+            "HOSTLER_ATTEMPT": str(self.attempt),
+            "HOSTLER_HOME": str(self.home),
+            "HOSTLER_TASK_DIR": str(self.task_dir),
+            "HOSTLER_RUN_DIR": str(self.run_dir),
+            "HOSTLER_CHECKOUT": str(self.checkout),
+            "HOSTLER_PROMPT": str(self.prompt_file),
+            "HOSTLER_CONTEXT": str(self.context_file),
+            "HOSTLER_RESULT": str(self.result_file),
+            "HOSTLER_DONE": str(self.done_file),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How the agent's process is started. An empty `stdin` is the empty device.
+
+    `inherit` names variables that the supervisor hands on from its own environment: what an
+    agent is let see of ours may be its provider's key, and a key belongs in no file. `wrappers`:
+    so many processes of a sandbox stand above the program. `tools_apart`: its tools run in sessions
+    of their own, and what runs in its own is part of it.
+    """
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+    stdin: str = ""
+    inherit: tuple[str, ...] = ()
+    nice: int = 0
+    memory_mb: int = 0
+    wrappers: int = 0
+    tools_apart: bool = False
+    wall_seconds: float = 0.0
+    silence_seconds: float = 0.0
+    grace_seconds: float = 10.0
+
+    def spec(self, run: str) -> dict[str, Any]:
+        """As the supervisor of this run reads it from its file."""
+        spec = {"run": run, **asdict(self), "argv": list(self.argv), "inherit": list(self.inherit)}
+        return spec if self.stdin else {**spec, "stdin": None}
+
+    def with_inherited(self, names: Collection[str]) -> Launch:
+        """The same, with these variables handed on instead of written down."""
+        kept = {name: value for name, value in self.env.items() if name not in names}
+        handed = tuple(sorted(name for name in names if name in self.env))
+        return replace(self, env=kept, inherit=handed)
+
+    def limited(self, limits: RunLimits, nice: int, memory_mb: int) -> Launch:
+        """The same, under these limits."""
+        return replace(self, nice=nice, memory_mb=memory_mb, **asdict(limits))

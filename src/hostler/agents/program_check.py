@@ -1,0 +1,172 @@
+"""Check an agent's program: is it installed, is its version known, can it call its provider?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from hostler.agents.adapters.base import AgentProgram, find_program
+from hostler.agents.adapters.registry import find_kind
+from hostler.agents.prepare import has_own_home
+from hostler.agents.program_query import ProgramOutput, query_program
+from hostler.config.settings import Agent
+from hostler.health import CheckStatus, Finding
+
+INSTALLED_FINDING, VERSION_FINDING, MEMORY_FINDING = "installed", "version", "memory"
+# Of the programs that are known, some end at once with less.
+MIN_MEMORY_MB = 1024
+# No version has more digits in one place; larger numbers are something else.
+_VERSION_PATTERN = re.compile(r"(?<![\d.])\d{1,9}(?:\.\d{1,9}){1,3}")
+
+
+def parse_version(text: str) -> str:
+    """The first version in what a program prints; empty where there is none. Pure."""
+    found = _VERSION_PATTERN.search(text)
+    return found[0] if found else ""
+
+
+def is_newer(version: str, known: str) -> bool:
+    """Whether a version comes after one that we know. Pure."""
+    return _version_numbers(version) > _version_numbers(known)
+
+
+def _version_numbers(version: str) -> tuple[int, ...]:
+    numbers = [int(part) for part in version.split(".")]
+    while numbers and not numbers[-1]:
+        numbers.pop()  # 1.2 and 1.2.0 are the same
+    return tuple(numbers)
+
+
+def program_name(agent: Agent) -> str:
+    """The name by which an agent's program is called; empty: it is a part of Hostler."""
+    known = find_kind(agent).program
+    argv = known.argv(agent) if known else tuple(agent.command)
+    return argv[0] if argv and agent.kind != "scripted" else ""
+
+
+def find_program_path(agent: Agent, path: str) -> str | None:
+    """Where it is on this PATH; None where it is not."""
+    return find_program(program_name(agent), path) if program_name(agent) else None
+
+
+def read_version(agent: Agent, env: Mapping[str, str], folder: Path) -> str:
+    """What its program says of its version; empty where it says none. Starts the program."""
+    known = find_kind(agent).program
+    if known is None or find_program_path(agent, env["PATH"]) is None:
+        return ""
+    return parse_version(query_program([*known.argv(agent), *known.version], env, folder).out)
+
+
+def check_installed(agent: Agent, path: str) -> list[Finding]:
+    """Whether it can be started: what is wrong, or where it is."""
+    wrong = [problem.sentence() for problem in find_kind(agent).mistakes(agent, path)]
+    if wrong:
+        remedy = "Install it, or mend its settings."
+        return [
+            Finding(INSTALLED_FINDING, CheckStatus.FAILED, sentence, remedy) for sentence in wrong
+        ]
+    program = program_name(agent)
+    where = find_program_path(agent, path) or f"{program} (looked for in the checkout)"
+    return [
+        Finding(
+            INSTALLED_FINDING, CheckStatus.OK, where if program else f"{agent.script} is in order"
+        )
+    ]
+
+
+def check_version(agent: Agent, found: str) -> list[Finding]:
+    """What its version means to us. Pure."""
+    known = find_kind(agent).program
+    if known is None:
+        return []
+    if not found:
+        remedy = f"Run `{' '.join([*known.argv(agent), *known.version])}` to see why."
+        return [
+            Finding(VERSION_FINDING, CheckStatus.WARNING, "it does not say its version", remedy)
+        ]
+    return [_compare_version(known, found)]
+
+
+def check_memory(agent: Agent) -> list[Finding]:
+    """Whether its limit of memory lets its program start. Pure."""
+    if find_kind(agent).program is None or not 0 < agent.memory_limit_mb < MIN_MEMORY_MB:
+        return []
+    told = f"{agent.memory_limit_mb} MB may be too little to start"
+    remedy = f"Give it {MIN_MEMORY_MB} or more, or 0 for no limit."
+    return [Finding(MEMORY_FINDING, CheckStatus.WARNING, told, remedy)]
+
+
+def _compare_version(known: AgentProgram, found: str) -> Finding:
+    if not is_newer(found, known.known):
+        return Finding(VERSION_FINDING, CheckStatus.OK, found)
+    return Finding(
+        VERSION_FINDING,
+        CheckStatus.WARNING,
+        f"{found} is newer than {known.known}, which was recorded: some output may not be "
+        "understood",
+        "If an end is judged wrongly, `hostler agents classify` shows why.",
+    )
+
+
+LOGIN_FINDING = "login"
+
+
+def check_login(agent: Agent, env: Mapping[str, str], folder: Path) -> list[Finding]:
+    """A key in its environment, else what its program says of itself. May start the program."""
+    program = find_kind(agent).program
+    if program is None:
+        return []
+    if keys := [name for name in program.keys if env.get(name)]:
+        told = f"{keys[0]} is set; whether the provider takes it, only a trial shows"
+        return [Finding(LOGIN_FINDING, CheckStatus.OK, told)]
+    if program.login is None:
+        found = _login_unknown(program, "it cannot be asked")
+    else:
+        argv = [*program.argv(agent), *program.login.arguments]
+        found = judge_login_output(program, query_program(argv, env, folder))
+    if found.status is not CheckStatus.OK and has_own_home(agent):
+        found = replace(found, remedy=_own_home_remedy(program))
+    return [found]
+
+
+def judge_login_output(program: AgentProgram, answer: ProgramOutput) -> Finding:
+    """What its answer says. Pure."""
+    asked = program.login
+    if asked is None or answer.code is None:
+        return _login_unknown(program, answer.problem)
+    told = asked.answer(answer.code, answer.out, answer.err)
+    if told is None:
+        return _login_unknown(program, f"`{_login_command(program)}` does not say")
+    if told:
+        return Finding(LOGIN_FINDING, CheckStatus.OK, f"`{_login_command(program)}` says yes")
+    return Finding(
+        LOGIN_FINDING,
+        CheckStatus.FAILED,
+        "nobody is logged in, and there is no key",
+        _login_remedy(program),
+    )
+
+
+def _login_unknown(program: AgentProgram, why: str) -> Finding:
+    return Finding(LOGIN_FINDING, CheckStatus.SKIPPED, f"not known: {why}", _login_remedy(program))
+
+
+def _login_command(program: AgentProgram) -> str:
+    return " ".join([program.name, *(program.login.arguments if program.login else ())])
+
+
+def _login_remedy(program: AgentProgram) -> str:
+    way = f"Log in with {program.name} as the user that runs agents."
+    return f"{way[:-1]}, or set {_key_names(program)}." if program.keys else way
+
+
+def _own_home_remedy(program: AgentProgram) -> str:
+    """For one whose HOME is its task's."""
+    way = f"Set {_key_names(program)}" if program.keys else "Name its provider's key in `env`"
+    return f"{way}: its HOME is its own, so a login elsewhere is not seen."
+
+
+def _key_names(program: AgentProgram) -> str:
+    return " or ".join(program.keys)

@@ -1,0 +1,229 @@
+"""python -I -m hostler.agents.scripted.player SCRIPT: play a script in the current folder.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hostler import __version__
+from hostler.agents.errors import ScriptError
+from hostler.agents.events import (
+    CostEvent,
+    Finished,
+    LimitSignal,
+    Retrying,
+    SessionEvent,
+    Started,
+    Text,
+    ToolUse,
+    Usage,
+)
+from hostler.agents.outcomes import Outcome
+from hostler.agents.scripted import steps
+from hostler.agents.scripted.script import Script, ScriptScene, ScriptStep, load_script
+from hostler.agents.scripted.steps import (
+    ScriptContext,
+    StepFailed,
+    build_script_context,
+    emit,
+    write_raw,
+)
+
+_COUNTS_FILE = "scripted.json"
+_BLOCK_BYTES = 1 << 20
+
+
+class ScriptEnded(Exception):
+    """The script ends here, with this exit code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def choose_scene(script: Script, stage: ScriptContext) -> ScriptScene:
+    """The first scene whose circumstances hold."""
+    for scene in script.scenes:
+        if all(CONDITIONS[name](stage, wanted) for name, wanted in scene.when.items()):
+            return scene
+    raise StepFailed("no scene fits this run")
+
+
+def play_scene(scene: ScriptScene, stage: ScriptContext) -> int:
+    """Play to the end, or to the step that ends it; the exit code."""
+    try:
+        for step in scene.steps:
+            if step.verb == "fail":
+                _fail(stage, step)
+            else:
+                STEP_ACTIONS[step.verb](stage, step.value)
+    except ScriptEnded as curtain:
+        return curtain.code
+    emit(Finished(ok=True, outcome=Outcome.SUCCESS))
+    return 0
+
+
+def _issue_field(stage: ScriptContext, name: str) -> Any:
+    issue = stage.context.get("issue")
+    return issue.get(name) if isinstance(issue, Mapping) else None
+
+
+CONDITIONS: dict[str, Callable[[ScriptContext, Any], bool]] = {
+    "flow": lambda stage, wanted: stage.context.get("flow") == wanted,
+    "attempt": lambda stage, wanted: stage.attempt == wanted,
+    "issue": lambda stage, wanted: _issue_field(stage, "number") == wanted,
+    "title_has": lambda stage, wanted: wanted in str(_issue_field(stage, "title") or ""),
+    "prompt_has": lambda stage, wanted: wanted in stage.prompt,
+    "comments": lambda stage, wanted: bool(stage.comments) == wanted,
+}
+
+
+def _fail(stage: ScriptContext, step: ScriptStep) -> None:
+    """Fail in the first so many attempts of the task, and pass ever after."""
+    failed = _failed_before(stage, step.place)
+    if stage.attempt not in failed and len(failed) >= step.value["times"]:
+        return
+    _store_failed(stage, step.place, [*failed, stage.attempt])
+    emit(Text(stage.filled(step.value.get("say", "This attempt fails."))))
+    raise ScriptEnded(step.value.get("code", 1))
+
+
+def _counts_file(stage: ScriptContext) -> Path:
+    if stage.task_dir is None:
+        raise StepFailed("HOSTLER_TASK_DIR is not set")
+    return stage.task_dir / _COUNTS_FILE
+
+
+def _read_counts(stage: ScriptContext) -> dict[str, list[int]]:
+    try:
+        value = json.loads(_counts_file(stage).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _failed_before(stage: ScriptContext, place: str) -> list[int]:
+    return sorted(set(_read_counts(stage).get(place, [])))
+
+
+def _store_failed(stage: ScriptContext, place: str, failed: list[int]) -> None:
+    counts = {**_read_counts(stage), place: sorted(set(failed))}
+    path = _counts_file(stage)
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.write_text(json.dumps(counts), encoding="utf-8")
+    temporary.replace(path)
+
+
+def _limit(_: ScriptContext, what: Mapping[str, Any]) -> None:
+    emit(LimitSignal(**{**what, "reason": Outcome(what["reason"])}))
+
+
+def _retrying(_: ScriptContext, what: Mapping[str, Any]) -> None:
+    emit(Retrying(Outcome(what["reason"]), what.get("seconds", 0.0)))
+
+
+def _usage(_: ScriptContext, what: Mapping[str, Any]) -> None:
+    emit(Usage(what.get("input", 0), what.get("output", 0), what.get("cached", 0)))
+
+
+def _tool(stage: ScriptContext, what: Mapping[str, Any]) -> None:
+    emit(ToolUse(what["name"], stage.filled(what.get("detail", ""))))
+
+
+def _print(stage: ScriptContext, what: Mapping[str, Any]) -> None:
+    data = stage.filled(what["text"]).encode()
+    left = what.get("repeat", 1)
+    at_once = max(1, _BLOCK_BYTES // max(1, len(data)))
+    while left > 0:
+        write_raw(data * min(left, at_once), 2 if what.get("to") == "stderr" else 1)
+        left -= at_once
+
+
+def _garbage(_: ScriptContext, size: int) -> None:
+    """Bytes without sense, the same ones every time."""
+    source = random.Random(size)  # noqa: S311 - nothing here is secret
+    while size > 0:
+        write_raw(source.randbytes(min(size, _BLOCK_BYTES)))
+        size -= _BLOCK_BYTES
+
+
+def _end(stage: ScriptContext, what: Mapping[str, Any]) -> None:
+    outcome = Outcome(what["outcome"])
+    ok = outcome is Outcome.SUCCESS
+    emit(Finished(ok, outcome, stage.filled(what.get("text", ""))))
+    raise ScriptEnded(what.get("code", 0 if ok else 1))
+
+
+def _exit(_: ScriptContext, code: int) -> None:
+    if code == 0:
+        emit(Finished(ok=True, outcome=Outcome.SUCCESS))
+    raise ScriptEnded(code)
+
+
+STEP_ACTIONS: dict[str, Callable[[ScriptContext, Any], None]] = {
+    "say": lambda stage, text: emit(Text(stage.filled(text))),
+    "tool": _tool,
+    "session": lambda stage, name: emit(SessionEvent(stage.filled(name))),
+    "usage": _usage,
+    "cost": lambda _, usd: emit(CostEvent(float(usd))),
+    "retrying": _retrying,
+    "limit": _limit,
+    "print": _print,
+    "garbage": _garbage,
+    "write": steps.write_file,
+    "append": steps.append_file,
+    "delete": steps.delete_path,
+    "run": steps.run_program,
+    "commit": steps.commit_all,
+    "delay": steps.wait_seconds,
+    "child": steps.start_child,
+    "ignore_sigterm": steps.ignore_sigterm,
+    "hang": steps.hang,
+    "ask": steps.write_question,
+    "block": steps.write_blocked,
+    "result": steps.write_result_step,
+    "bad_result": steps.write_bad_result,
+    "mark_done": steps.mark_done,
+    "end": _end,
+    "exit": _exit,
+    "die": steps.kill_self,
+}
+
+
+EXIT_USAGE = 2
+
+
+def main(arguments: list[str]) -> int:
+    """Play one script; the exit code."""
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python -I -m hostler.agents.scripted.player SCRIPT\n")
+        return EXIT_USAGE
+    emit(Started("scripted", __version__))
+    try:
+        script = load_script(Path(arguments[0]))
+        stage = build_script_context(os.environ)
+        return play_scene(choose_scene(script, stage), stage)
+    except ScriptError as error:
+        return _report_failure(error.lines())
+    except StepFailed as error:
+        return _report_failure([str(error)])
+    except OSError as error:
+        return _report_failure([str(error)], Outcome.CRASH)
+
+
+def _report_failure(lines: list[str], outcome: Outcome = Outcome.CONFIG) -> int:
+    sys.stderr.write("\n".join(lines) + "\n")
+    emit(Finished(ok=False, outcome=outcome, text=" ".join(lines)))
+    return EXIT_USAGE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,323 @@
+"""The inputs of a script, and the steps that change files, start processes or write results.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hostler.agents.agent_files import NotRegularFile, read_regular_file
+from hostler.agents.events import Event, Text, ToolUse, encode_event
+
+MAX_INPUT_BYTES = 16 * 1024 * 1024
+_PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z0-9_.]+)\s*\}\}")
+
+
+class StepFailed(Exception):
+    """The script asks for something that is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptContext:
+    """What a script can know. Paths are None where the player runs by hand, outside of a run."""
+
+    checkout: Path
+    attempt: int
+    context: Mapping[str, Any]
+    prompt: str
+    result_file: Path | None
+    done_file: Path | None
+    task_dir: Path | None
+
+    @property
+    def comments(self) -> list[Mapping[str, Any]]:
+        """The comments that the context asks to answer."""
+        found = self.context.get("comments")
+        items = found if isinstance(found, list) else []
+        return [item for item in items if isinstance(item, dict)]
+
+    def filled(self, text: str, **more: Any) -> str:
+        """The text with every `{{ name }}` replaced by what the context says."""
+        known = {**self.context, "attempt": self.attempt, **more}
+        return _PLACEHOLDER.sub(lambda found: str(_look_up(known, found[1])), text)
+
+
+def _look_up(known: Mapping[str, Any], dotted: str) -> Any:
+    value: Any = known
+    for part in dotted.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            raise StepFailed(f"nothing here is called {dotted}")
+        value = value[part]
+    return value
+
+
+def emit(event: Event) -> None:
+    """An event on standard output, at once."""
+    write_raw(encode_event(event).encode() + b"\n")
+
+
+def write_raw(data: bytes, to: int = 1) -> None:
+    """Bytes as they are, past every buffer."""
+    sys.stdout.flush()
+    view = memoryview(data)
+    while view:
+        view = view[os.write(to, view) :]
+
+
+def build_script_context(variables: Mapping[str, str]) -> ScriptContext:
+    """The stage of this process."""
+    attempt = variables.get("HOSTLER_ATTEMPT", "1")
+    return ScriptContext(
+        checkout=Path.cwd(),
+        attempt=int(attempt) if attempt.isdigit() else 1,
+        context=_read_context(variables.get("HOSTLER_CONTEXT", "")),
+        prompt=_read_text(variables.get("HOSTLER_PROMPT", "")),
+        result_file=_optional_path(variables.get("HOSTLER_RESULT", "")),
+        done_file=_optional_path(variables.get("HOSTLER_DONE", "")),
+        task_dir=_optional_path(variables.get("HOSTLER_TASK_DIR", "")),
+    )
+
+
+def _optional_path(text: str) -> Path | None:
+    return Path(text) if text else None
+
+
+def _read_text(path: str) -> str:
+    try:
+        return (
+            read_regular_file(Path(path), MAX_INPUT_BYTES).decode("utf-8", "replace")
+            if path
+            else ""
+        )
+    except NotRegularFile as error:
+        raise StepFailed(f"{path}: {error.found}") from None
+
+
+def _read_context(path: str) -> Mapping[str, Any]:
+    text = _read_text(path)
+    try:
+        value = json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        raise StepFailed(f"{path} is not JSON") from None
+    if not isinstance(value, dict):
+        raise StepFailed(f"{path} holds no object")
+    return value
+
+
+_GIT_IDENTITY = ("-c", "user.name=Scripted agent", "-c", "user.email=scripted@agents.invalid")
+_BLOCK_BYTES = 1 << 20
+
+
+def write_file(stage: ScriptContext, what: Mapping[str, Any]) -> None:
+    _write_text(stage, what, "wb")
+
+
+def append_file(stage: ScriptContext, what: Mapping[str, Any]) -> None:
+    _write_text(stage, what, "ab")
+
+
+def _write_text(stage: ScriptContext, what: Mapping[str, Any], mode: str) -> None:
+    path = stage.checkout / stage.filled(what["path"])
+    emit(ToolUse("edit", str(path.relative_to(stage.checkout))))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = stage.filled(what["text"]).encode()
+    left = what.get("repeat", 1)
+    at_once = max(1, _BLOCK_BYTES // max(1, len(data)))
+    with path.open(mode) as file:
+        while left > 0:
+            file.write(data * min(left, at_once))
+            left -= at_once
+
+
+def delete_path(stage: ScriptContext, name: str) -> None:
+    path = stage.checkout / stage.filled(name)
+    emit(ToolUse("delete", name))
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def run_program(stage: ScriptContext, argv: list[str]) -> None:
+    """Run a program to its end; what it prints is not part of our stream."""
+    words = [stage.filled(word) for word in argv]
+    emit(ToolUse("run", " ".join(words)))
+    try:
+        done = subprocess.run(
+            words, cwd=stage.checkout, stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False
+        )
+    except OSError as error:
+        raise StepFailed(f"{words[0]}: {error.strerror}") from None
+    if done.returncode:
+        raise StepFailed(f"{words[0]} exited with {done.returncode}")
+
+
+def commit_all(stage: ScriptContext, message: str) -> None:
+    """Commit everything. Nothing to commit is no failure: an attempt may come a second time."""
+    _git(stage, "add", "--all")
+    if _git(stage, "diff", "--cached", "--quiet", may_fail=True) == 0:
+        emit(Text("Nothing to commit."))
+        return
+    known = _git(stage, "config", "user.email", may_fail=True) == 0
+    identity = () if known else _GIT_IDENTITY
+    _git(stage, *identity, "commit", "--quiet", "--message", stage.filled(message))
+    emit(ToolUse("commit", stage.filled(message)))
+
+
+def _git(stage: ScriptContext, *arguments: str, may_fail: bool = False) -> int:
+    try:
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=stage.checkout,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            check=False,
+        )
+    except OSError as error:
+        raise StepFailed(f"git: {error.strerror}") from None
+    if done.returncode and not may_fail:
+        raise StepFailed(f"git {arguments[0]} exited with {done.returncode}")
+    return done.returncode
+
+
+def wait_seconds(_: ScriptContext, seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
+hang = wait_seconds
+
+
+def ignore_sigterm(_: ScriptContext, __: bool) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def kill_self(_: ScriptContext, name: str) -> None:
+    """End by a signal, as a crash does."""
+    number = signal.Signals[name]
+    if number != signal.SIGKILL:
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+_CHILD_PROGRAM = """
+import os, signal, sys, time
+seconds, session, detached, stubborn = float(sys.argv[1]), *(flag == "1" for flag in sys.argv[2:])
+if session:
+    os.setsid()
+if detached and os.fork():
+    os._exit(0)
+if stubborn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+os.write(1, b"%d\\n" % os.getpid())
+os.close(1)
+time.sleep(seconds)
+"""
+
+
+def start_child(_: ScriptContext, what: Mapping[str, Any]) -> None:
+    """Leave a process behind; our stream says its number once it is ready."""
+    flags = [str(int(what.get(name, False))) for name in ("session", "detached", "ignore_sigterm")]
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _CHILD_PROGRAM, str(what["seconds"]), *flags],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        cwd=Path("/"),
+    )
+    assert process.stdout is not None
+    with process.stdout as said:
+        emit(ToolUse("child", said.readline().decode().strip()))
+    if what.get("detached"):
+        process.wait()
+
+
+_HUGE_BYTES = 1 << 30
+_TEXT_KEYS = ("summary", "pr_title", "pr_body", "commit_message", "question")
+
+
+def write_result_step(stage: ScriptContext, said: Mapping[str, Any]) -> None:
+    """Write result.json; `reply_each` answers every comment of the context."""
+    texts = {name: stage.filled(said[name]) for name in _TEXT_KEYS if name in said}
+    replies = [
+        {"comment_id": one["comment_id"], "body": stage.filled(one["body"])}
+        for one in said.get("replies", ())
+    ]
+    if "reply_each" in said:
+        replies += [_build_reply(stage, said["reply_each"], comment) for comment in stage.comments]
+    _write_json(stage, {"version": 1, "status": said["status"], **texts, "replies": replies})
+
+
+def write_question(stage: ScriptContext, question: str) -> None:
+    _write_json(stage, {"version": 1, "status": "needs_input", "question": stage.filled(question)})
+
+
+def write_blocked(stage: ScriptContext, why: str) -> None:
+    _write_json(stage, {"version": 1, "status": "blocked", "question": stage.filled(why)})
+
+
+def mark_done(stage: ScriptContext, _: bool) -> None:
+    if stage.done_file is None:
+        raise StepFailed("HOSTLER_DONE is not set")
+    stage.done_file.touch()
+
+
+def _write_json(stage: ScriptContext, value: Mapping[str, Any]) -> None:
+    """Whole or not at all, as the contract asks."""
+    path = _result_path(stage)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    temporary.replace(path)
+
+
+def write_bad_result(stage: ScriptContext, how: str) -> None:
+    """Leave something in the result's place that no reader may trust."""
+    path = _result_path(stage)
+    if how in _BAD_RESULTS:
+        path.write_bytes(_BAD_RESULTS[how])
+    elif how == "fifo":
+        os.mkfifo(path)
+    elif how == "directory":
+        path.mkdir()
+    elif how == "symlink":
+        path.symlink_to("/etc/passwd")
+    elif how == "huge":
+        _make_huge(path)
+
+
+_BAD_RESULTS = {
+    "deep": b'{"status":' + b"[" * 100_000,
+    "empty": b"",
+    "half": b'{"version": 1, "status": "done", "summary": "I was about to',
+    "nan": b'{"status": "done", "summary": NaN}',
+    "no_question": b'{"status": "needs_input"}',
+    "not_json": b"I am done!\n",
+    "not_utf8": b'{"status": "done", "summary": "\xff\xfe"}',
+    "wrong_types": b'{"status": 1, "summary": [], "replies": {"5": "yes"}}',
+}
+
+
+def _make_huge(path: Path) -> None:
+    """A gigabyte by its size, almost nothing on the disk."""
+    with path.open("wb") as file:
+        file.truncate(_HUGE_BYTES)
+
+
+def _build_reply(stage: ScriptContext, text: str, comment: Mapping[str, Any]) -> dict[str, Any]:
+    return {"comment_id": comment.get("id"), "body": stage.filled(text, comment=comment)}
+
+
+def _result_path(stage: ScriptContext) -> Path:
+    if stage.result_file is None:
+        raise StepFailed("HOSTLER_RESULT is not set")
+    return stage.result_file

@@ -1,0 +1,283 @@
+"""`hostler config` and `hostler init`: write, show, check and describe the settings."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from hostler.cli.context import JsonOption, global_options, load_settings
+from hostler.cli.output import print_error, print_json, print_line, write_atomically
+from hostler.errors import ConfigError, HostlerError
+
+if TYPE_CHECKING:
+    from hostler.config.template import DetectedEnvironment, InitAnswers
+    from hostler.model import RepoName
+
+
+commands = typer.Typer(
+    name="config",
+    help="Show, check and describe the settings.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def register_config(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.add_typer(commands)
+
+
+@commands.command()
+def show(context: typer.Context, json: JsonOption = False) -> None:
+    """Print the settings in force, defaults included.
+
+    \b
+    Example:
+      hostler config show
+      hostler config show --json | jq .runtime.worker_count
+    """
+    from hostler.config.reference import format_toml
+
+    loaded = load_settings(global_options(context))
+    if json:
+        print_json(loaded.settings.model_dump())
+        return
+    print_line(f"# from {loaded.path or 'defaults alone: there is no settings file'}\n")
+    print_line(format_toml(loaded.settings, loaded.given))
+
+
+@commands.command()
+def check(context: typer.Context, json: JsonOption = False) -> None:
+    """Report every mistake in the settings at once.
+
+    Both files are read: hostler.toml and the home's governor.json.
+
+    \b
+    Example:
+      hostler config check
+      hostler --config ./hostler.toml config check --json
+    """
+    from hostler.config.loader import check_files
+
+    given = global_options(context)
+    found = check_files(given.home_folder, given.config)
+    if json:
+        print_json(found.as_json())
+    elif not found.errors:
+        print_line(found.sentence())
+    else:
+        for error in found.errors:
+            print_error(error)
+    if found.errors:
+        raise typer.Exit(2)
+
+
+@commands.command()
+def schema() -> None:
+    """Print a JSON Schema of the settings file.
+
+    \b
+    Example:
+      hostler config schema > hostler.schema.json
+    """
+    from hostler.config.reference import build_json_schema
+
+    print_json(build_json_schema())
+
+
+@commands.command()
+def reference(
+    output: Annotated[
+        Path | None, typer.Option(help="File to write instead of standard output.")
+    ] = None,
+) -> None:
+    """Write the reference page of all keys, in Markdown.
+
+    \b
+    Example:
+      hostler config reference --output docs/configuration.md
+    """
+    from hostler.cli.output import write_atomically
+    from hostler.config.reference import render_reference as page
+
+    if output is None:
+        print_line(page())
+    else:
+        write_atomically(output, page())
+
+
+T = TypeVar("T")
+
+
+def register_init(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command()(init)
+
+
+def init(
+    context: typer.Context,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Take the proposals, ask nothing.")
+    ] = False,
+    repo: Annotated[str, typer.Option(help="Repository to watch, as owner/name.")] = "",
+    allowed_user: Annotated[
+        list[str] | None, typer.Option(help="Whose issues cause work (repeatable).")
+    ] = None,
+    agent: Annotated[
+        str, typer.Option(help="claude, codex, gemini or opencode; `none` to decide later.")
+    ] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Write a commented settings file and check it.
+
+    It proposes what is found on this machine: agents, the repository of this folder, the login of
+    `gh`. The file goes to the path of --config, or to hostler.toml in the home.
+
+    \b
+    Example:
+      hostler init
+      hostler init --yes --repo octo/hello --allowed-user octocat --agent claude
+    """
+    from hostler.config import template
+
+    given = global_options(context)
+    path = (given.config or given.home_folder / "hostler.toml").absolute()
+    _refuse_to_overwrite(path, force)
+    found = template.detect_environment(Path.cwd(), os.environ)
+    start = _apply_options(template.propose_answers(found), repo, allowed_user or [], agent)
+    answers = start if yes else _ask_questions(start, found)
+    _write_checked(path, answers)
+    _print_result(path, answers, found, json)
+
+
+def _refuse_to_overwrite(path: Path, force: bool) -> None:
+    from hostler.config.loader import path_exists
+
+    if path_exists(path) and not force:
+        raise HostlerError(
+            f"{path} is there already.",
+            safe="It was not changed.",
+            remedy="Edit it, name another place with --config, or replace it with --force.",
+        )
+
+
+def _apply_options(start: InitAnswers, repo: str, users: list[str], agent: str) -> InitAnswers:
+    if repo:
+        name = _parse_repo(repo)
+        start = replace(start, repo=name, allowed_users=(name.owner,))
+    if users:
+        start = replace(start, allowed_users=tuple(users))
+    return replace(start, agent=_parse_agent(agent) if agent else start.agent)
+
+
+def _parse_repo(text: str) -> RepoName:
+    from hostler.model import RepoName
+
+    try:
+        return RepoName.parse(text.strip())
+    except ValueError as error:
+        raise HostlerError(f"{text!r}: {error}.", remedy="Write it as owner/name.") from error
+
+
+def _ask_questions(start: InitAnswers, found: DetectedEnvironment) -> InitAnswers:
+    if not sys.stdin.isatty():
+        raise HostlerError(
+            "There is no terminal to ask questions on.", remedy="Use `hostler init --yes`."
+        )
+    named = _ask_until_valid(
+        _parse_repo, "Repository to watch (owner/name, empty for none)", start.repo
+    )
+    users = _ask_until_valid(
+        _parse_logins, "Whose issues may cause work (logins, comma)", start.allowed_users
+    )
+    agent = _ask_until_valid(_parse_agent, f"Agent ({_agents_hint(found)})", start.agent or "none")
+    auth = start.auth
+    if found.gh_has_token:
+        use_gh = typer.confirm("Take the token from `gh auth token` when needed?", default=True)
+        auth = "gh" if use_gh else "auto"
+    return replace(start, auth=auth, repo=named, allowed_users=users or (), agent=agent or "")
+
+
+def _ask_until_valid(read: Callable[[str], T], question: str, default: object) -> T | None:
+    """Ask until the answer can be read; nothing for an empty one."""
+    shown = ",".join(default) if isinstance(default, tuple) else str(default or "")
+    while True:
+        answer: str = typer.prompt(question, default=shown, show_default=bool(shown)).strip()
+        try:
+            return read(answer) if answer else None
+        except HostlerError as error:
+            print_line(f"  {error.what} {error.remedy}")
+
+
+def _parse_logins(text: str) -> tuple[str, ...]:
+    from hostler.model import RepoName
+
+    logins = tuple(login.strip() for login in text.split(",") if login.strip())
+    for login in logins:
+        try:
+            RepoName(login, "any")
+        except ValueError as error:
+            raise HostlerError(f"{login!r} is not a GitHub login.") from error
+    return logins
+
+
+def _parse_agent(name: str) -> str:
+    from hostler.config.template import KNOWN_AGENTS
+
+    if name not in (*KNOWN_AGENTS, "none"):
+        raise HostlerError(
+            f"There is no agent called {name!r}.",
+            remedy=f"Choose one of {', '.join(KNOWN_AGENTS)}, none.",
+        )
+    return "" if name == "none" else name
+
+
+def _agents_hint(found: DetectedEnvironment) -> str:
+    return "found here: " + ", ".join(found.agents) if found.agents else "none found on PATH"
+
+
+def _write_checked(path: Path, answers: InitAnswers) -> None:
+    """Check the new text in a file of its own first: what is written is always valid."""
+    from tempfile import TemporaryDirectory
+
+    from hostler.config.loader import read_settings
+    from hostler.config.template import build_choices, render_template
+
+    text = render_template(build_choices(answers))
+    with TemporaryDirectory() as folder:
+        draft = Path(folder) / "hostler.toml"
+        draft.write_text(text, encoding="utf-8")
+        try:
+            read_settings(draft)
+        except ConfigError as error:
+            raise ConfigError(path, error.problems) from None
+    write_atomically(path, text)
+
+
+def _print_result(path: Path, answers: InitAnswers, found: DetectedEnvironment, json: bool) -> None:
+    missing = list(_list_missing(answers, found))
+    if json:
+        print_json({"path": str(path), "auth": answers.auth, "still_missing": missing})
+        return
+    print_line(f"Wrote {path} and checked it: no mistakes.")
+    for line in missing:
+        print_line(f"  Still missing: {line}")
+    print_line("Next: hostler doctor")
+
+
+def _list_missing(answers: InitAnswers, found: DetectedEnvironment) -> Iterator[str]:
+    if not answers.repo:
+        yield "a repository: fill in a [repo.<id>] table."
+    elif not answers.allowed_users:
+        yield "people whose issues cause work: allowed_users."
+    if not answers.agent:
+        yield "an agent: fill in an [agent.<name>] table."
+    if not found.has_token and answers.auth != "gh":
+        yield "a GitHub token: set GITHUB_TOKEN, or log in with `gh auth login`."

@@ -1,0 +1,229 @@
+"""`hostler sandbox`, a local GitHub, and `hostler sim`, a simulation of the governor."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hostler.cli.output import format_json, print_json, print_note, print_raw
+from hostler.errors import HostlerError
+
+if TYPE_CHECKING:
+    from hostler.sandbox.hosting import Welcome
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from hostler.sim.scenario import Scenario
+    from hostler.sim.tournament import Standing
+
+
+def register_sandbox(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command()(sandbox)
+
+
+def sandbox(
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0 takes a free one.")
+    ] = 0,
+    state: Annotated[
+        Path | None,
+        typer.Option(help="File that keeps everything: read at start, written at the end."),
+    ] = None,
+    seed: Annotated[
+        Path | None,
+        typer.Option(help="JSON file of users and repositories to begin with (docs/sandbox.md)."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Serve a strict local GitHub: API, webhooks and git, on this machine only.
+
+    It keeps GitHub's rules and limits, and makes faults on demand. Stop it with Ctrl-C.
+    A state file that exists already wins over a seed.
+
+    \b
+    Examples:
+      hostler sandbox
+      hostler sandbox --port 8080 --state work.json
+      hostler sandbox --seed team.json --json
+    """
+    from hostler.sandbox.hosting import host
+
+    host(port, state, seed, _print_sandbox_json if json else _print_sandbox_text)
+    if state is not None:
+        print_note(f"Saved to {state}.")
+
+
+def _print_sandbox_json(welcome: Welcome) -> None:
+    from dataclasses import asdict
+
+    print_raw(format_json(asdict(welcome)))
+    _flush()
+
+
+# Its tokens open nothing but this sandbox, and are there to be shown.
+
+
+def _print_sandbox_text(welcome: Welcome) -> None:
+    print_raw(f"A GitHub of your own listens at {welcome.url} (Ctrl-C ends it)\n")
+    print_raw("Users and their tokens:")
+    width = max(map(len, welcome.tokens), default=0)
+    for login, token in welcome.tokens.items():
+        print_raw(f"  {login:<{width}}  {token}")
+    if welcome.tokens and welcome.repos:
+        _print_hints(welcome)
+    _flush()
+
+
+def _print_hints(welcome: Welcome) -> None:
+    login, token = next(iter(welcome.tokens.items()))
+    repo = welcome.repos[0]
+    where = welcome.url.removeprefix("http://")
+    print_raw("\nTry:")
+    print_raw(f"  git clone http://{login}:{token}@{where}/{repo}.git")
+    print_raw(f"  curl -H 'Authorization: Bearer {token}' {welcome.url}/repos/{repo}/issues")
+
+
+def _flush() -> None:
+    import sys
+
+    sys.stdout.flush()
+
+
+commands = typer.Typer(
+    help="Try rules in a made-up world, on this machine alone.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+class PolicyOption(StrEnum):
+    """The policies by name; the simulator, which knows them, is not loaded for this."""
+
+    FIXED_8 = "fixed_8"
+    FIXED_24 = "fixed_24"
+    AIMD_STRICT = "aimd_strict"
+    AIMD = "aimd"
+    SERVED = "served"
+    SERVED_HEADERS = "served_headers"
+    NETFLIX = "netflix"
+    ORACLE = "oracle"
+
+
+def register_sim(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.add_typer(commands, name="sim")
+
+
+@commands.callback()
+def _sim() -> None:
+    """Try rules in a made-up world, on this machine alone."""
+
+
+@commands.command()
+def governor(
+    scenario: Annotated[
+        str,
+        typer.Option(metavar="NAME|FILE", help="A scenario of docs/sim.md, or a TOML file."),
+    ] = "main",
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many days to try.")] = 5,
+    policy: Annotated[
+        list[PolicyOption] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only fixed_8, fixed_24, aimd_strict, aimd, served, served_headers, netflix or "
+            "oracle (repeatable).",
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Draw the first day of each policy there, as SVG and PNG."
+        ),
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=0, max=256, help="Processes to use; 0: one for each core.")
+    ] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Let policies for caps that learn run against a provider whose ceiling they cannot see.
+
+    The rules are the real ones; provider, agents, work and clock are made up. The same seed gives
+    the same numbers, and the same work to every policy. Nothing is started, called or stored.
+
+    \b
+    Example:
+      hostler sim governor
+      hostler sim governor --policy aimd --policy served --seeds 20
+      hostler sim governor --scenario slow_drift --plot plots
+      hostler sim governor --scenario mine.toml --json
+    """
+    from hostler.sim.report import as_json, parameters, table
+    from hostler.sim.scenario import find_scenario
+    from hostler.sim.tournament import tournament
+
+    told = find_scenario(scenario)
+    if plot is not None:
+        _make_folder(plot)
+    names = list(dict.fromkeys(one.value for one in policy or tuple(PolicyOption)))
+    standings = tournament(
+        told, names, seeds, jobs=jobs or os.cpu_count() or 1, progress=_build_progress()
+    )
+    if plot is not None:
+        _draw_plots(plot, told, standings)
+    if json:
+        print_json(as_json(told, seeds, standings))
+        return
+    averages = f"Averages of {seeds} seeds" if seeds != 1 else "One seed"
+    print_raw(f"{table(standings)}\n\n{averages}. The model:\n\n{parameters(told)}")
+
+
+def _build_progress() -> Callable[[int, int], None]:
+    """A note on every tenth of the work."""
+    shown = 0
+
+    def tell(done: int, total: int) -> None:
+        nonlocal shown
+        tenths = done * 10 // total
+        if tenths > shown and total > 1:
+            shown = tenths
+            print_note(f"Simulated {done} of {total} days ...")
+
+    return tell
+
+
+def _make_folder(folder: Path) -> None:
+    """Before anything is computed for it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable_error(folder, error) from error
+
+
+def _draw_plots(folder: Path, scenario: Scenario, standings: Sequence[Standing]) -> None:
+    from hostler.sim.figure import drawn
+    from hostler.sim.png import png
+    from hostler.sim.svg import svg
+
+    for standing in standings:
+        first = standing.entries[0]
+        shapes = drawn(f"{scenario.name}: {standing.policy}, seed {first.seed}", first.moments)
+        name = folder / f"governor-{standing.policy}"
+        try:
+            name.with_suffix(".svg").write_text(svg(shapes), encoding="utf-8")
+            name.with_suffix(".png").write_bytes(png(shapes))
+        except OSError as error:
+            raise _unwritable_error(folder, error) from error
+        print_note(f"Drew {name}.svg and .png.")
+
+
+def _unwritable_error(folder: Path, error: OSError) -> HostlerError:
+    return HostlerError(
+        f"{folder} cannot hold drawings: {error.strerror}.",
+        safe="Nothing that was there before is changed.",
+        remedy="Name another folder with --plot.",
+    )

@@ -1,0 +1,379 @@
+"""`hostler feedback`: resume pull requests that were closed, stopped or blocked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hostler.cli.context import JsonOption, OpenHome, current_actor, open_home
+from hostler.cli.output import (
+    format_labelled,
+    print_json,
+    print_line,
+    print_note,
+    require_confirmation,
+)
+from hostler.errors import HostlerError
+from hostler.model import parse_timestamp
+from hostler.text import format_age
+
+if TYPE_CHECKING:
+    from hostler.forge.github.hub import GitHubHub
+    from hostler.intake.repo_policy import RepoPolicy
+    from hostler.model import RepoName
+    from hostler.workflows.resume import ResumedPull, ResumeRequest
+if TYPE_CHECKING:
+    from hostler.workflows.resume import BlockedTask, ResetResult, ResumeRequest
+
+
+# No repository has that many.
+MAX_PULL_NUMBER = 9_999_999_999
+RepoOption = Annotated[
+    str, typer.Option(metavar="OWNER/NAME", help="Its repository, if several have that number.")
+]
+HeadShaOption = Annotated[
+    str, typer.Option(metavar="SHA", help="Refuse unless this is its head on GitHub.")
+]
+
+commands = typer.Typer(
+    name="feedback",
+    help="Let pull requests go on that were closed, stopped or blocked.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+class BadRequest(HostlerError):
+    """What was asked for makes no sense."""
+
+    exit_code = 2
+
+
+def register_feedback(app: typer.Typer) -> None:
+    """Add the commands of this group."""
+
+    commands.add_typer(blocked_commands)
+    app.add_typer(commands)
+
+
+@commands.command()
+def resume(
+    context: typer.Context,
+    pr: Annotated[
+        int, typer.Option("--pr", min=1, max=MAX_PULL_NUMBER, help="Number of the pull request.")
+    ],
+    repo: RepoOption = "",
+    head_sha: HeadShaOption = "",
+    json: JsonOption = False,
+) -> None:
+    """Listen to a pull request again that was closed and reopened, or whose task was stopped.
+
+    Closing a pull request stops its task for good; reopening it on GitHub starts nothing. This
+    asks GitHub whether it is open, notes its head, and has its task await feedback. What
+    allowed people said on it during the last day is taken up, and what they say from now on.
+    One that was merged stays so.
+
+    \b
+    Example:
+      hostler feedback resume --pr 12
+      hostler feedback resume --pr 12 --repo octo/stable --json
+    """
+    from hostler.workflows.resume import find_own_pull, resume_pull
+
+    sha, wanted = _parse_sha(head_sha), _parse_repo(repo)
+    with open_home(context) as opened:
+        with opened.store.read() as tx:
+            meant = find_own_pull(tx, pr, wanted)
+        watch = _require_watched(opened, meant.repo_full_name)
+        with _open_github(opened) as hub:
+            done = resume_pull(
+                opened.store, hub.repo(watch.repo), watch, pr, _build_request(opened, sha)
+            )
+        _print_resumed(done, json=json)
+        _note_if_not_running(opened)
+
+
+def _print_resumed(done: ResumedPull, *, json: bool) -> None:
+    pull, task = done.pull, done.task
+    if json:
+        print_json(
+            {
+                "repo": pull.repo_full_name,
+                "pr": pull.pr_number,
+                "status": pull.status.value,
+                "head_sha": pull.last_seen_head_sha,
+                "task": task.id,
+                "state": task.state.value,
+                "changed": done.changed,
+            }
+        )
+        return
+    name, state = f"{pull.repo_full_name}#{pull.pr_number}", task.state.value.replace("_", " ")
+    if not done.changed:
+        print_line(f"{name} is listened to already; its task is {state}.")
+        return
+    print_line(
+        f"{name} awaits feedback again, at {pull.last_seen_head_sha[:12]}; its task is {state}."
+    )
+
+
+def _build_request(opened: OpenHome, head_sha: str) -> ResumeRequest:
+    """What is asked for, by whom."""
+    from datetime import timedelta
+
+    from hostler.workflows.resume import ResumeRequest
+
+    back = opened.settings.runtime.comment_fetch_safe_backfill_seconds
+    return ResumeRequest(current_actor(), head_sha, timedelta(seconds=back))
+
+
+def _parse_sha(text: str) -> str:
+    """A whole name of a commit, or nothing."""
+    sha = text.strip().lower()
+    if sha and (len(sha) not in (40, 64) or set(sha) - set("0123456789abcdef")):
+        raise BadRequest(
+            f"{text[:80]!r} is no commit.",
+            safe="Nothing was changed.",
+            remedy="Give all 40 digits of its name, as `git rev-parse` prints them.",
+        )
+    return sha
+
+
+def _parse_repo(text: str) -> str:
+    """A repository's name, or nothing."""
+    if not text:
+        return ""
+    from hostler.config.repositories import parse_repo_name
+
+    return str(parse_repo_name(text))
+
+
+def _list_watched(opened: OpenHome) -> dict[RepoName, RepoPolicy]:
+    """The watched repositories."""
+    from hostler.intake.repo_policy import build_repo_policy
+
+    found = [
+        build_repo_policy(project, repo, opened.settings.tasks)
+        for project, repo in opened.settings.repo.items()
+    ]
+    return {one.repo: one for one in found}
+
+
+def _require_watched(opened: OpenHome, name: str) -> RepoPolicy:
+    """A watched repository by its name."""
+    for repo, found in _list_watched(opened).items():
+        if str(repo).lower() == name.lower():
+            return found
+    raise BadRequest(
+        f"{name} is not watched.",
+        safe="Nothing was changed.",
+        remedy=f"Add it first: hostler repo add {name}",
+    )
+
+
+@contextmanager
+def _open_github(opened: OpenHome) -> Iterator[GitHubHub]:
+    """GitHub, for the length of a block."""
+    from hostler.forge.github.hub import open_github
+
+    hub = open_github(opened.settings.github, opened.clock)
+    try:
+        yield hub
+    finally:
+        hub.close()
+
+
+def _note_if_not_running(opened: OpenHome) -> None:
+    """Say so where nobody will take up the work."""
+    from hostler.service.context import read_presence
+
+    found = read_presence(opened.home)
+    if not found.takes_tasks:
+        print_note(found.sentence())
+
+
+blocked_commands = typer.Typer(
+    name="blocked",
+    help="Pull requests and issues that are blocked, and letting them go on.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@blocked_commands.command("list")
+def list_blocked(context: typer.Context, json: JsonOption = False) -> None:
+    """What is blocked: since when, why, how many words wait for it, and what to do.
+
+    \b
+    Example:
+      hostler feedback blocked list
+    """
+    from hostler.workflows.resume import list_blocked as blocked
+
+    with open_home(context) as opened, opened.store.read() as tx:
+        now, found = tx.now(), blocked(tx)
+    if json:
+        print_json([_blocked_json(one) for one in found])
+        return
+    for one in found:
+        for line in _format_blocked(one, now):
+            print_line(line)
+    if not found:
+        print_note("Nothing is blocked.")
+
+
+@blocked_commands.command()
+def reset(
+    context: typer.Context,
+    pr: Annotated[
+        int | None,
+        typer.Option(
+            "--pr",
+            min=1,
+            max=MAX_PULL_NUMBER,
+            help="Number of the pull request [default: all that is blocked].",
+        ),
+    ] = None,
+    repo: RepoOption = "",
+    head_sha: HeadShaOption = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Ask GitHub and say what would be done.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Let what is blocked go on, when its cause is mended.
+
+    A pull request awaits feedback again, and what was said meanwhile is taken up, once; an
+    issue without one is started again. What is closed or merged on GitHub stays as it is.
+    Exit code 1: something that is open could not go on.
+
+    \b
+    Example:
+      hostler feedback blocked reset --pr 12
+      hostler feedback blocked reset --dry-run
+      hostler feedback blocked reset --repo octo/stable --yes
+    """
+    if head_sha and pr is None:
+        raise BadRequest(
+            "A head belongs to one pull request.", remedy="Name it: --pr N --head-sha SHA"
+        )
+    sha, wanted = _parse_sha(head_sha), _parse_repo(repo)
+    with open_home(context) as opened:
+        chosen = _select_blocked(opened, pr, wanted)
+        if chosen and pr is None and not yes and not dry_run:
+            _confirm_reset(chosen)
+        done, error = _reset_tasks(opened, chosen, _build_request(opened, sha), dry=dry_run)
+        _print_reset(done, dry=dry_run, json=json)
+        if error is not None:
+            raise error
+        if not dry_run and any(one.task for one in done):
+            _note_if_not_running(opened)
+    if any(one.task is None and (pr is not None or not one.over) for one in done):
+        raise typer.Exit(1)
+
+
+def _select_blocked(opened: OpenHome, pr: int | None, repo: str) -> list[BlockedTask]:
+    from hostler.workflows.resume import NotResumed, find_own_pull
+    from hostler.workflows.resume import list_blocked as blocked
+
+    with opened.store.read() as tx:
+        everything = blocked(tx)
+        if pr is None:
+            return _filter_by_repo(opened, everything, repo)
+        meant = find_own_pull(tx, pr, repo)
+        name = meant.repo_full_name
+        found = [b for b in everything if b.task.id == meant.task and b.task.pr_number == pr]
+    if not found:
+        raise NotResumed(
+            f"{name}#{pr} is not blocked: it is {meant.status.value.replace('_', ' ')}.",
+            f"If it was closed or stopped: hostler feedback resume --pr {pr} --repo {name}",
+        )
+    return found
+
+
+def _filter_by_repo(opened: OpenHome, found: list[BlockedTask], repo: str) -> list[BlockedTask]:
+    chosen = [one for one in found if not repo or str(one.task.repo).lower() == repo.lower()]
+    if not chosen and repo:
+        _require_watched(opened, repo)
+    return chosen
+
+
+def _reset_tasks(
+    opened: OpenHome, chosen: list[BlockedTask], order: ResumeRequest, *, dry: bool
+) -> tuple[list[ResetResult], HostlerError | None]:
+    """What became of each, and what kept us from the rest, if anything."""
+    from hostler.workflows.resume import BlockedTaskResetter
+
+    done: list[ResetResult] = []
+    if not chosen:
+        return done, None
+    with _open_github(opened) as hub:
+        resetter = BlockedTaskResetter(opened.store, hub.repo, _list_watched(opened), order, dry)
+        try:
+            for one in chosen:
+                done.append(resetter.reset(one))
+        except HostlerError as error:
+            return done, error
+    return done, None
+
+
+def _confirm_reset(chosen: list[BlockedTask]) -> None:
+    for one in chosen:
+        print_note(f"{one.name}  {' '.join(one.task.reason.split())}")
+    require_confirmation(f"Let {len(chosen)} go on?")
+
+
+def _print_reset(done: list[ResetResult], *, dry: bool, json: bool) -> None:
+    if json:
+        print_json([_reset_json(one, dry=dry) for one in done])
+        return
+    for one in done:
+        if one.task is None:
+            print_line(f"{one.blocked.name} stays as it is. {one.why}")
+        elif dry:
+            print_line(f"{one.blocked.name} would go on; {one.blocked.waiting} words wait for it.")
+        else:
+            print_line(f"{one.blocked.name} goes on: {one.task.state.value.replace('_', ' ')}.")
+    if not done:
+        print_note("Nothing is blocked.")
+
+
+def _reset_json(one: ResetResult, *, dry: bool) -> dict[str, object]:
+    state = one.task.state.value if one.task else one.blocked.task.state.value
+    went = one.task is not None
+    return {
+        **_blocked_json(one.blocked),
+        "state": state,
+        "reset": went and not dry,
+        "why_not": one.why,
+    }
+
+
+def _blocked_json(one: BlockedTask) -> dict[str, object]:
+    task = one.task
+    return {
+        "repo": task.repo_full_name,
+        "pr": task.pr_number,
+        "issue": task.issue_number,
+        "task": task.id,
+        "since": task.state_since,
+        "why": task.reason,
+        "waiting": one.waiting,
+        "do": one.remedy,
+    }
+
+
+def _format_blocked(one: BlockedTask, now: datetime) -> Iterator[str]:
+    seconds = (now - parse_timestamp(one.task.state_since)).total_seconds()
+    kind = "issue" if one.task.pr_number is None else "pull"
+    yield from format_labelled(kind, one.name)
+    yield from format_labelled("since", f"{one.task.state_since} ({format_age(seconds)})")
+    yield from format_labelled("why", one.task.reason or "It does not say.")
+    yield from format_labelled("words wait", str(one.waiting))
+    yield from format_labelled("do", one.remedy)
+    yield ""

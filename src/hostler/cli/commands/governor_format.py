@@ -1,0 +1,123 @@
+"""Format the governor's status for the terminal, one block per pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from hostler.cli.output import YELLOW, colourise
+
+if TYPE_CHECKING:
+    from hostler.governor.adaptive.controller import AdaptivePool
+    from hostler.governor.status import PoolStatus, Status
+    from hostler.store.governor import Lease
+
+
+def format_pools(found: Status) -> list[str]:
+    """All pools, and what is given back at the next start."""
+    said = [line for pool in found.pools for line in _format_pool(pool, found)]
+    if found.ended:
+        names = ", ".join(lease.lease for lease in found.ended)
+        said.append(f"given back at the next start, as their holders are dead: {names}")
+    return said
+
+
+def format_caps(found: Status) -> Iterator[str]:
+    """What the operator said of each pool, and no more."""
+    for pool in found.pools:
+        knobs = pool.knobs
+        learns = f"on ({knobs.policy}), hard max {knobs.hard_max}" if knobs.adaptive else "off"
+        yield f"{pool.pool}: operator cap {knobs.max_global}, adaptive {learns}"
+
+
+def format_machine(found: Status) -> str:
+    """This machine; how much memory is free is never the same twice."""
+    ceiling = f" of {found.machine_max_agents}" if found.machine_max_agents else ""
+    free = "unknown" if found.free_mb is None else f"{found.free_mb:,} MB"
+    floor = f"{found.memory_floor_mb:,} MB" if found.memory_floor_mb else "nothing"
+    return f"machine: {found.on_machine}{ceiling} agents; memory free: {free}, kept: {floor}"
+
+
+def _format_pool(pool: PoolStatus, found: Status) -> Iterator[str]:
+    yield f"{pool.pool}: {pool.active} of {pool.cap} agents, {pool.free} free"
+    knobs = pool.knobs
+    if pool.learned is None:
+        yield f"  operator cap {knobs.max_global}, adaptive off"
+    else:
+        yield from _format_adaptive(pool.learned)
+    if pool.parked:
+        why = f" ({pool.parked.why})" if pool.parked.why else ""
+        yield "  " + colourise(f"closed {pool.parked.in_words}{why}", YELLOW)
+    for lease in pool.leases:
+        yield f"  {_format_lease(lease, found)}"
+    for project in pool.shares:
+        yield from _format_project(project, pool)
+
+
+def _format_adaptive(known: AdaptivePool) -> Iterator[str]:
+    from hostler.governor.status import settles_until
+
+    knobs, overlay = known.knobs, known.overlay
+    yield (
+        f"  operator cap {knobs.max_global}, adaptive on ({knobs.policy}), "
+        f"dynamic cap {known.cap}, hard max {knobs.hard_max}"
+    )
+    settles = settles_until(known)
+    yield (
+        f"  last decrease {_format_time(overlay.last_decrease_at)}, "
+        f"{overlay.rate_limit_events} rate-limit events, "
+        + (f"settles until {_format_time(settles)}" if settles else "settled")
+    )
+    apart = knobs.min_dispatch_interval_seconds
+    yield f"  breaker {_format_breaker(known)}; starts about {apart:g} s apart"
+    if overlay.gate_until is not None and overlay.gate_until > known.now:
+        yield "  " + colourise(f"held back until {_format_time(overlay.gate_until)}", YELLOW)
+    if overlay.damaged_at is not None:
+        found = f"what was learned before {_format_time(overlay.damaged_at)} was damaged"
+        yield "  " + colourise(f"{found}: the most careful was taken for it", YELLOW)
+
+
+def _format_breaker(known: AdaptivePool) -> str:
+    from hostler.governor.adaptive.model import Breaker
+    from hostler.governor.status import breaker_until
+
+    overlay = known.overlay
+    if overlay.breaker_state is Breaker.CLOSED:
+        return "closed"
+    again = f", opened {overlay.breaker_reopen_count + 1} times in a row"
+    again = again if overlay.breaker_reopen_count else ""
+    if overlay.breaker_state is Breaker.OPEN:
+        return colourise(f"open until {_format_time(breaker_until(overlay))}{again}", YELLOW)
+    probe = overlay.probe
+    if probe is None:
+        return colourise(f"half-open, the next agent tries{again}", YELLOW)
+    since = _format_time(overlay.probe_admitted_at)
+    return colourise(f"half-open, {probe.project} {probe.task} tries since {since}{again}", YELLOW)
+
+
+def _format_project(project: str, pool: PoolStatus) -> Iterator[str]:
+    wants = pool.wanted_by(project)
+    more = "some" if wants is None else str(wants)
+    holds, share = pool.held_by(project), pool.shares[project]
+    yield f"  {project} holds {holds} and wants {more} more; its share is {share}"
+    no = pool.waits.get(project)
+    if no is not None:
+        until = f" It opens at {_format_time(no.opens_at)}." if no.opens_at else ""
+        yield f"    its next waits ({no.gate.value}): {no.what}{until}"
+
+
+def _format_lease(lease: Lease, found: Status) -> str:
+    from hostler.governor.parking import age_of
+
+    minutes = int(age_of(lease.acquired_at, found.now).total_seconds()) // 60
+    who = lease.task_id or lease.program
+    unseen = lease.lease in found.unseen
+    marks = [word for word, true in (("lent", lease.lent), ("unseen", unseen)) if true]
+    return "  ".join(
+        [lease.project, who, lease.lease, f"pid {lease.holder.pid}", f"{minutes} min", *marks]
+    )
+
+
+def _format_time(moment: datetime | None) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment else "never"

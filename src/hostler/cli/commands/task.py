@@ -1,0 +1,296 @@
+"""`hostler task`: the group, and stop, resume, cancel, retry, answer, delete and wait."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from hostler.cli.context import (
+    JsonOption,
+    OpenHome,
+    ReasonOption,
+    TaskArgument,
+    TasksArgument,
+    control_tasks,
+    global_options,
+    open_home,
+)
+from hostler.cli.output import print_json, print_line, print_note, require_confirmation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hostler.service.tasks.control import ChangedTask
+if TYPE_CHECKING:
+    from hostler.service.scheduling.task_waits import SettledTask
+
+
+commands = typer.Typer(
+    name="task",
+    help="Submit tasks, look at them, wait for them, stop them and start them again.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def register_task(app: typer.Typer) -> None:
+    """Add the commands of this group."""
+    from hostler.cli.commands.task_output import register_output
+    from hostler.cli.commands.task_submit import register_submit
+    from hostler.cli.commands.task_views import register_list, register_show
+
+    register_submit(commands)
+    register_list(commands)
+    register_show(commands)
+    register_wait(commands)
+    register_output(commands)
+    register_answer(commands)
+    register_states(commands)
+    register_delete(commands)
+    app.add_typer(commands)
+
+
+def register_states(commands: typer.Typer) -> None:
+    """Add the commands of this file."""
+    for command in (stop, resume, cancel, retry):
+        commands.command()(command)
+
+
+def stop(
+    context: typer.Context, tasks: TasksArgument, why: ReasonOption = "", json: JsonOption = False
+) -> None:
+    """Stop tasks and all that came from them; their agents are ended.
+
+    Nothing starts again by itself; `resume` goes on, `retry` begins anew. Several tasks are
+    stopped together, or none is.
+
+    \b
+    Example:
+      hostler task stop 20260301-101500-stable-tidy-up --why "wrong branch"
+    """
+    print_changed(control_tasks(context, lambda to: to.stop(tasks, why)), json=json)
+
+
+def cancel(
+    context: typer.Context, tasks: TasksArgument, why: ReasonOption = "", json: JsonOption = False
+) -> None:
+    """Stop tasks for good: only `retry` brings them back.
+
+    \b
+    Example:
+      hostler task cancel octo/stable#12 --why "no longer needed"
+    """
+    print_changed(control_tasks(context, lambda to: to.cancel(tasks, why)), json=json)
+
+
+def resume(
+    context: typer.Context, tasks: TasksArgument, why: ReasonOption = "", json: JsonOption = False
+) -> None:
+    """Let tasks go on that were stopped, are blocked, or wait; in their sessions.
+
+    \b
+    Example:
+      hostler task resume 20260301-101500-stable-tidy-up
+    """
+    changed = control_tasks(context, lambda to: to.resume(tasks, why))
+    _note_if_not_running(context)
+    print_changed(changed, json=json)
+
+
+def retry(
+    context: typer.Context, tasks: TasksArgument, why: ReasonOption = "", json: JsonOption = False
+) -> None:
+    """Begin tasks anew, with all counters at zero; their checkouts and branches stay.
+
+    \b
+    Example:
+      hostler task retry 20260301-101500-stable-tidy-up
+    """
+    changed = control_tasks(context, lambda to: to.retry(tasks, why))
+    _note_if_not_running(context)
+    print_changed(changed, json=json)
+
+
+def print_changed(changed: Sequence[ChangedTask], *, json: bool) -> None:
+    """What became of each."""
+    if json:
+        words = ("id", "project", "reason")
+        print_json(
+            [
+                {**{name: getattr(task, name) for name in words}, "state": task.state.value}
+                for task in changed
+            ]
+        )
+        return
+    for task in changed:
+        print_line(f"{task.id}  {task.state.value}. {task.reason}")
+
+
+def _note_if_not_running(context: typer.Context) -> None:
+    """Nobody may be there to take what was queued."""
+    from hostler.service.context import read_presence
+
+    found = read_presence(global_options(context).home_folder)
+    if not found.takes_tasks:
+        print_note(found.sentence())
+
+
+def register_answer(commands: typer.Typer) -> None:
+    """Add the command of this file."""
+    commands.command()(answer)
+
+
+def answer(
+    context: typer.Context,
+    task: TaskArgument,
+    text: Annotated[str | None, typer.Argument(help="The answer; - reads standard input.")] = None,
+    file: Annotated[Path | None, typer.Option(help="File with the answer.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Answer the question of a task by hand; it goes on in its session.
+
+    Questions of tasks from GitHub are answered there, with a comment.
+
+    \b
+    Example:
+      hostler task answer 20260301-101500-stable-tidy-up "Leave the tests as they are."
+    """
+    from hostler.cli.output import read_text_argument
+    from hostler.workflows.commands import MAX_ANSWER_LENGTH
+
+    said = read_text_argument(text, file, sys.stdin, MAX_ANSWER_LENGTH, "the answer")
+    queued = control_tasks(context, lambda to: to.answer(task, said))
+    if json:
+        print_json({"id": queued.id, "state": queued.state.value, "reason": queued.reason})
+    else:
+        print_line(f"{queued.id} is queued again, with your answer.")
+
+
+def register_delete(commands: typer.Typer) -> None:
+    """Add the command of this file."""
+    commands.command()(delete)
+
+
+def delete(
+    context: typer.Context,
+    tasks: TasksArgument,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Delete tasks that are over, with their runs, their children and their folders.
+
+    A checkout goes only if nothing is lost with it; otherwise it stays, and is named.
+
+    \b
+    Example:
+      hostler task delete 20260301-101500-stable-tidy-up
+    """
+    from hostler.service.tasks.control import delete_tasks, select_for_deletion
+    from hostler.service.tasks.details import resolve_tasks
+
+    with open_home(context) as opened:
+        with opened.store.read() as tx:
+            names = [task.id for task in resolve_tasks(tx, tasks)]
+            found = select_for_deletion(tx, names)
+        if not yes:
+            for task in found:
+                print_note(f"{task.id}  {task.state.value}  {task.title}")
+            require_confirmation(
+                f"Delete {len(found)} task{'s' if len(found) != 1 else ''} and their output?"
+            )
+        done = delete_tasks(opened.home, opened.store, names)
+    if json:
+        kept = [{"path": path, "why": why} for path, why in done.kept.items()]
+        print_json({"deleted": [task.id for task in done.tasks], "kept": kept})
+        return
+    for task in done.tasks:
+        print_line(f"Deleted {task.id}.")
+    for path, why in done.kept.items():
+        print_line(f"Kept {path}: {why}")
+
+
+def register_wait(commands: typer.Typer) -> None:
+    """Add the command of this file."""
+    commands.command()(wait)
+
+
+def wait(
+    context: typer.Context,
+    tasks: TasksArgument,
+    timeout: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", min=0, help="Wait no longer than this [default: no end]."),
+    ] = None,
+    any_: Annotated[bool, typer.Option("--any", help="Until one of them is at rest.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Wait until tasks are at rest: done, in review, over, or in need of a person.
+
+    Inside a run, the run's place is lent while it waits, and had again before this returns: no
+    cap can keep those that it waits for from starting. Exit code 0: all are done or await their
+    review; 1: one failed or was stopped; 3: a person is needed; 75: the time is over.
+
+    \b
+    Example:
+      hostler task wait 20260301-101500-stable-tidy-up
+      hostler task wait "$FIRST" "$SECOND" --any --timeout 600
+    """
+    from hostler.service.tasks.details import resolve_tasks
+
+    with open_home(context) as opened:
+        with opened.store.read() as tx:
+            names = [task.id for task in resolve_tasks(tx, tasks)]
+        wait_for_end(opened, names, seconds=timeout, one=any_, json=json)
+
+
+def wait_for_end(
+    opened: OpenHome,
+    names: list[str],
+    *,
+    seconds: float | None = None,
+    one: bool = False,
+    json: bool,
+) -> NoReturn:
+    """Wait, say what they came to, and end with its code."""
+    from hostler.governor.policy import read_policy
+    from hostler.service.context import read_presence
+    from hostler.service.scheduling.task_waits import exit_code_of, wait_for_tasks
+
+    found = read_presence(opened.home)
+    if not found.takes_tasks:
+        print_note(found.sentence())
+    run = os.environ.get("HOSTLER_RUN", "")
+    enough = any if one else all
+    policy = read_policy(opened.home, opened.settings)
+    rested = wait_for_tasks(
+        opened.store, opened.clock, names, run, seconds, print_note, enough, policy
+    )
+    _print_settled(rested, json=json)
+    raise typer.Exit(exit_code_of(rested))
+
+
+def _print_settled(found: list[SettledTask], *, json: bool) -> None:
+    from hostler.service.tasks.summary import describe_task
+
+    if json:
+        print_json(
+            [
+                {
+                    "id": one.task.id,
+                    "state": one.task.state.value,
+                    "reason": one.task.reason,
+                    "question": one.task.question or None,
+                    "stuck": [blocker.sentence for blocker in one.stuck],
+                }
+                for one in found
+            ]
+        )
+        return
+    for one in found:
+        print_line(describe_task(one.task))
+        for blocker in one.stuck:
+            print_line(f"  It can never start: {blocker.sentence} {blocker.remedy}".rstrip())

@@ -1,0 +1,249 @@
+"""`hostler task submit`: queue a manual task, or run it in the foreground."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from hostler.cli.context import (
+    GlobalOptions,
+    JsonOption,
+    OpenHome,
+    call_service_or_local,
+    current_actor,
+    export_config_path,
+    global_options,
+    load_settings,
+    open_command_log,
+    open_home,
+)
+from hostler.cli.foreground import exit_now, run_task_to_end
+from hostler.cli.output import print_json, print_line, print_note
+
+if TYPE_CHECKING:
+    from hostler.service.tasks.submission import SubmissionContext, SubmissionReceipt, TaskRequest
+    from hostler.store.tasks import Task
+    from hostler.web.client.connection import ServiceConnection
+
+
+def register_submit(commands: typer.Typer) -> None:
+    """Add the command of this file."""
+    commands.command()(submit)
+
+
+def submit(
+    context: typer.Context,
+    text: Annotated[str | None, typer.Argument(help="The prompt; - reads standard input.")] = None,
+    file: Annotated[Path | None, typer.Option(help="File with the prompt.")] = None,
+    project: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Whose share it uses [default: the run's we are in, the repository's, the "
+            "folder's name].",
+        ),
+    ] = "",
+    cwd: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder to work in, as it is [default: the parent's place; else this folder].",
+        ),
+    ] = None,
+    repo: Annotated[
+        str, typer.Option(metavar="REPO", help="Watched repository: its id, or owner/name.")
+    ] = "",
+    agent: Annotated[
+        str, typer.Option(metavar="NAME", help="Who works [default: the repository's, the only].")
+    ] = "",
+    depends_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TASK", help="What must be ready first: a task or owner/repo#12; repeatable."
+        ),
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Variable that the agent may see; repeatable."),
+    ] = None,
+    wall_limit_minutes: Annotated[
+        int | None, typer.Option(metavar="N", min=1, max=10_080, help="Longest run of an agent.")
+    ] = None,
+    max_restarts: Annotated[
+        int | None, typer.Option(metavar="N", min=0, max=100_000, help="Attempts at most.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="For lists [default: the prompt's first line].")] = "",
+    foreground: Annotated[
+        bool, typer.Option("--foreground", help="Do it here and now if no service works.")
+    ] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Stay until it is at rest.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Queue a task by hand; its id is all that standard output gets.
+
+    Inside a run it becomes a child of the task at work, in the same place; with --wait the run
+    lends its own place meanwhile. Exit codes with --wait are those of `hostler task wait`, with
+    --foreground those of `hostler run`.
+
+    \b
+    Example:
+      hostler task submit "Tidy up the imports"
+      hostler task submit --repo stable --file job.md --depends-on octo/stable#12
+      make report | hostler task submit --title "Explain the report" --foreground -
+    """
+    from hostler.service.tasks.submission import TaskRequest
+
+    wish = TaskRequest(
+        prompt=_read_prompt(text, file),
+        author=current_actor(),
+        here=_current_folder(),
+        project=project,
+        cwd=_resolve_work_folder(cwd),
+        repo=repo,
+        agent=agent,
+        env=tuple(env or ()),
+        wall_limit_minutes=wall_limit_minutes or 0,
+        max_restarts=max_restarts,
+        title=title,
+    )
+    if foreground:
+        _run_in_foreground(global_options(context), wish, depends_on or [], json=json)
+    received = _queue_task(context, wish, depends_on or [], waits=wait)
+    _print_received(global_options(context).home_folder, received, json=json and not wait)
+    if wait:
+        from hostler.cli.commands.task import wait_for_end
+
+        with open_home(context) as opened:
+            wait_for_end(opened, [received.id], json=json)
+
+
+def _queue_task(
+    context: typer.Context, wish: TaskRequest, depends_on: list[str], *, waits: bool
+) -> SubmissionReceipt:
+    def there(line: ServiceConnection) -> SubmissionReceipt:
+        from hostler.web.client.commands import RemoteQueue
+
+        return RemoteQueue(line).submit(wish, depends_on)
+
+    def here() -> SubmissionReceipt:
+        from hostler.service.tasks.submission import LocalTaskQueue
+
+        with open_home(context, make=True) as opened:
+            return LocalTaskQueue(opened.store, _submission_context(opened, waits=waits)).submit(
+                wish, depends_on
+            )
+
+    return call_service_or_local(context, there, here)
+
+
+def _submission_context(opened: OpenHome, *, waits: bool) -> SubmissionContext:
+    from hostler.service.context import read_presence
+    from hostler.service.tasks.submission import SubmissionContext
+
+    return SubmissionContext(
+        home=opened.home,
+        settings=opened.settings,
+        parent=os.environ.get("HOSTLER_TASK", ""),
+        waits=waits,
+        presence=read_presence(opened.home),
+    )
+
+
+def _run_in_foreground(
+    given: GlobalOptions, wish: TaskRequest, depends_on: list[str], *, json: bool
+) -> NoReturn:
+    """Queue it, and see it through; ends the process."""
+    from hostler.clock import SystemClock
+    from hostler.errors import HostlerError
+    from hostler.service.context import open_context as open_house
+    from hostler.service.tasks.foreground import exit_code_for
+    from hostler.service.tasks.submission import queue_task
+
+    if os.environ.get("HOSTLER_RUN"):
+        raise HostlerError(
+            "Inside a run, --foreground would hold the run's own place for nothing.",
+            safe="Nothing was queued.",
+            remedy="Use --wait: the place is lent meanwhile.",
+        )
+    loaded, clock = load_settings(given), SystemClock()
+    export_config_path(loaded)
+    with (
+        open_command_log(given, loaded.settings, "task submit") as log,
+        open_house(given.home_folder, loaded.settings, clock) as opened,
+    ):
+        here = OpenHome(given.home_folder, loaded, opened.store, clock)
+        taken = queue_task(opened.store, _submission_context(here, waits=False), wish, depends_on)
+        if not json:
+            print_line(taken.task.id)
+            sys.stdout.flush()
+        for blocker in taken.blockers:
+            print_note(f"It waits: {blocker.sentence} {blocker.remedy}".rstrip())
+        task = run_task_to_end(opened, clock, log, taken.task)
+    _print_end(task, json=json)
+    exit_now(exit_code_for(task))
+
+
+def _print_end(task: Task, *, json: bool) -> None:
+    from hostler.service.tasks.summary import describe_task
+
+    if json:
+        print_json({"id": task.id, "state": task.state.value, "reason": task.reason})
+    else:
+        print_line(describe_task(task))
+
+
+def _print_received(home: Path, received: SubmissionReceipt, *, json: bool) -> None:
+    """The id for programs, and for people where it stands."""
+    from dataclasses import asdict
+
+    from hostler.service.context import read_presence
+
+    found = read_presence(home)
+    if json:
+        print_json({**asdict(received), "service": found.as_json()})
+        return
+    print_line(received.id)
+    sys.stdout.flush()
+    print_note(_describe_received(received))
+    for blocker in received.blockers:
+        print_note(f"It waits: {blocker['why']} {blocker['remedy']}".rstrip())
+    if not found.takes_tasks:
+        print_note(f"{found.sentence()} With --foreground it is done here and now.")
+
+
+def _describe_received(received: SubmissionReceipt) -> str:
+    """Where it stands, and which gate holds it; what it depends on is said for itself."""
+    place = f", position {received.queue_position}" if received.queue_position else ""
+    why = f": {received.why}" if received.why is not None and not received.blockers else "."
+    return f"{received.status.capitalize()}{place}{why}"
+
+
+def _read_prompt(text: str | None, file: Path | None) -> str:
+    from hostler.cli.output import read_text_argument
+    from hostler.workflows.manual_tasks import MAX_PROMPT_LENGTH
+
+    return read_text_argument(text, file, sys.stdin, MAX_PROMPT_LENGTH, "the prompt")
+
+
+def _current_folder() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:  # it was removed
+        return ""
+
+
+def _resolve_work_folder(cwd: Path | None) -> str:
+    """A folder that there is, by its whole name."""
+    from hostler.cli.context import resolve_folder
+    from hostler.workflows.manual_tasks import NotSubmitted
+
+    if cwd is None:
+        return ""
+    found = resolve_folder(cwd)
+    if not found.is_dir():
+        raise NotSubmitted(f"There is no folder {found}.", "Make it first, or name another one.")
+    return os.path.normpath(found)

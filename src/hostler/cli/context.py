@@ -1,0 +1,288 @@
+"""Global options, settings, the open home, the command's log, and access to a running service."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from hostler.errors import HostlerError
+
+if TYPE_CHECKING:
+    from hostler.clock import SystemClock
+    from hostler.config.loader import LoadedSettings
+    from hostler.config.settings import Settings
+    from hostler.store import Store
+if TYPE_CHECKING:
+    from hostler.config.settings import Settings
+    from hostler.telemetry.logs import EventLog
+if TYPE_CHECKING:
+    from hostler.service.tasks.control import PauseControl, TaskControl, TaskController
+    from hostler.web.client.connection import ServiceConnection
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalOptions:
+    """The global options as given."""
+
+    home: Path | None
+    config: Path | None
+    debug: bool
+
+    @property
+    def home_folder(self) -> Path:
+        """Where our state lives: `--home`, `HOSTLER_HOME`, or `~/.hostler`."""
+        return resolve_folder(self.home) if self.home else find_default_home()
+
+
+def find_default_home() -> Path:
+    """The home where no option names one."""
+    return resolve_folder(Path(os.environ.get("HOSTLER_HOME") or "~/.hostler"))
+
+
+def resolve_folder(path: Path) -> Path:
+    """A path that a person named, absolute and with its `~` resolved."""
+    try:
+        return path.expanduser().absolute()
+    except (RuntimeError, OSError) as error:
+        raise HostlerError(
+            f"Where {path} is cannot be found out: {str(error).rstrip('.')}.",
+            remedy="Name the home with its full path: --home or HOSTLER_HOME.",
+        ) from error
+
+
+def load_settings(given: GlobalOptions) -> LoadedSettings:
+    """The settings; from here on, the secrets they name are hidden in all we write."""
+    from hostler.config.loader import load_settings as load
+
+    if given.config is None and os.environ.get("HOSTLER_RUN"):
+        loaded = _load_settings_in_run(given.home_folder)
+    else:
+        loaded = load(given.home_folder, given.config)
+    _register_secrets(loaded.settings)
+    return loaded
+
+
+def reload_settings(path: Path) -> Settings:
+    """The settings of a file that has changed; the secrets they name are hidden too."""
+    from hostler.config.loader import read_settings
+
+    settings = read_settings(path).settings
+    _register_secrets(settings)
+    return settings
+
+
+def _register_secrets(settings: Settings) -> None:
+    from hostler.config.settings import read_named_secrets
+    from hostler.telemetry.redaction import register_secret
+
+    for secret in read_named_secrets(settings, os.environ):
+        register_secret(secret)
+
+
+def _load_settings_in_run(home: Path) -> LoadedSettings:
+    """The operator's settings. An agent stands in a checkout: a file in there is not his."""
+    from hostler.config.loader import SETTINGS_FILE_NAME, LoadedSettings, path_exists, read_settings
+    from hostler.config.settings import Settings
+
+    ours = home / SETTINGS_FILE_NAME
+    return (
+        read_settings(ours) if path_exists(ours) else LoadedSettings(Settings(), None, frozenset())
+    )
+
+
+def export_config_path(loaded: LoadedSettings) -> None:
+    """Have agents that we start find the same settings, when they call us."""
+    if loaded.path is not None:
+        os.environ["HOSTLER_CONFIG"] = str(loaded.path.absolute())
+
+
+def global_options(context: typer.Context) -> GlobalOptions:
+    """The global options of this call."""
+    found = context.find_root().obj
+    assert isinstance(found, GlobalOptions)
+    return found
+
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+TaskArgument = Annotated[
+    str,
+    typer.Argument(metavar="TASK", help="Its id, the beginning of it, or owner/repo#12."),
+]
+
+
+TasksArgument = Annotated[
+    list[str],
+    typer.Argument(metavar="TASK...", help="Ids, beginnings of ids, or issues as owner/repo#12."),
+]
+
+
+ReasonOption = Annotated[str, typer.Option(help="Why, for those who wonder later.")]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenHome:
+    """A home whose database is open."""
+
+    home: Path
+    loaded: LoadedSettings
+    store: Store
+    clock: SystemClock
+
+    @property
+    def settings(self) -> Settings:
+        return self.loaded.settings
+
+
+@contextmanager
+def open_home(context: typer.Context, *, make: bool = False) -> Iterator[OpenHome]:
+    """The home that is meant; `make`: with a database, even if it has none yet."""
+    from hostler.clock import SystemClock
+    from hostler.service.context import open_or_create_store
+    from hostler.store import open_store
+
+    given, clock = global_options(context), SystemClock()
+    loaded = load_settings(given)
+    home, url = given.home_folder, loaded.settings.runtime.database_url or None
+    store = open_or_create_store(home, url, clock) if make else open_store(home, url, clock=clock)
+    try:
+        yield OpenHome(home, loaded, store, clock)
+    finally:
+        store.close()
+
+
+def current_actor() -> str:
+    """A name for rows that say who did something."""
+    task = os.environ.get("HOSTLER_TASK", "")
+    return f"the agent of {task}" if task and os.environ.get("HOSTLER_RUN") else current_user()
+
+
+def current_user() -> str:
+    """The person at this machine."""
+    from hostler.service.tasks.control import current_user as found
+
+    return found()
+
+
+@contextmanager
+def open_command_log(given: GlobalOptions, settings: Settings, command: str) -> Iterator[EventLog]:
+    """The log of one command, with `--debug` on the terminal too; and its trace."""
+    from hostler.clock import SystemClock
+    from hostler.telemetry import tracing
+    from hostler.telemetry.logs import LogCaps, LogDestinations
+    from hostler.telemetry.names import LogLevel
+
+    runtime = settings.runtime
+    if runtime.otel:
+        tracing.start_tracing()
+    logging = LogDestinations(
+        SystemClock(),
+        given.home_folder / "logs",
+        retention_days=runtime.log_retention_days,
+        caps=LogCaps.of_mb(runtime.log_max_mb_per_day, runtime.log_max_mb),
+        least=LogLevel(runtime.log_level),
+        terminal=sys.stderr if given.debug else None,
+    )
+    logging.capture_foreign()
+    try:
+        with tracing.span(f"hostler {command}"):
+            yield logging.log
+    finally:
+        logging.close()
+        tracing.stop_tracing()
+
+
+def log_traceback(error: Exception) -> Path | None:
+    """Write a defect's traceback to the home's log; None where that cannot be done."""
+    from hostler.clock import SystemClock
+    from hostler.telemetry.logs import LogDestinations
+    from hostler.telemetry.names import COMMAND_FAILED
+
+    try:
+        folder, clock = find_default_home() / "logs", SystemClock()
+        logging = LogDestinations(clock, folder)
+        logging.log.event(COMMAND_FAILED, error=error, command=" ".join(sys.argv[1:3]))
+        logging.close()
+    except Exception:  # we are telling of a defect already
+        return None
+    return folder / f"{clock.now().date().isoformat()}.jsonl" if logging.complete else None
+
+
+T = TypeVar("T")
+# The file in which a running service publishes its address: see `web/discovery.py`.
+ADDRESS_FILE = "web.json"
+
+
+def call_service_or_local(
+    context: typer.Context,
+    there: Callable[[ServiceConnection], T],
+    here: Callable[[], T],
+    by: str = "",
+) -> T:
+    """Have the service do something if it would do just what we would; otherwise do it here."""
+    home = global_options(context).home_folder
+    # First what costs nothing: whatever speaks to a service takes time to load.
+    if is_inside_run(os.environ) or not (home / ADDRESS_FILE).exists():
+        return here()
+    from hostler.web.client.connection import NotExecuted
+    from hostler.web.discovery import connect_to_service
+
+    settings = load_settings(global_options(context)).settings
+    line = connect_to_service(home, settings, os.environ, by or current_actor())
+    if line is not None:
+        with closing(line), suppress(NotExecuted):
+            return there(line)
+    return here()
+
+
+def is_inside_run(environment: Mapping[str, str]) -> bool:
+    """Whether an agent calls: it has no business with its operator's token."""
+    return bool(environment.get("HOSTLER_RUN") or environment.get("HOSTLER_TASK"))
+
+
+def control_tasks(context: typer.Context, act: Callable[[TaskControl], T]) -> T:
+    """Do something with tasks."""
+
+    def there(line: ServiceConnection) -> T:
+        from hostler.web.client.commands import RemoteTasks
+
+        return act(RemoteTasks(line))
+
+    def here() -> T:
+        with open_home(context) as opened:
+            return act(_build_controller(opened))
+
+    return call_service_or_local(context, there, here)
+
+
+def control_pauses(
+    context: typer.Context, act: Callable[[PauseControl], T], *, make: bool = False
+) -> T:
+    """Hold something back, or let it go on; `make`: also where there is no database yet."""
+
+    def there(line: ServiceConnection) -> T:
+        from hostler.web.client.commands import RemotePauses
+
+        return act(RemotePauses(line))
+
+    def here() -> T:
+        with open_home(context, make=make) as opened:
+            return act(_build_controller(opened))
+
+    return call_service_or_local(context, there, here)
+
+
+def _build_controller(opened: OpenHome) -> TaskController:
+    """Whoever gives a command here."""
+    from hostler.service.tasks.control import TaskController
+
+    grace = float(opened.settings.runtime.stop_grace_seconds)
+    return TaskController(opened.home, opened.store, opened.clock, grace, current_actor())

@@ -1,0 +1,230 @@
+"""The demo's service, run under a guard process that kills everything below it.
+
+python -P -m hostler.cli.demo.service_process FOLDER LOG -- PROGRAM ARGUMENT…
+
+The guard reads commands from standard input (docs/demo.md). End of file, however the demo died,
+makes it stop everything and remove the folder.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from hostler.shim import processes
+from hostler.shim.agent import PR_SET_PDEATHSIG, become_subreaper
+
+# The service gets 20 s, strays 6 s; after that the guard itself must be broken.
+GUARD_TIMEOUT_SECONDS = 40.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceExit:
+    """How the service ended, and what was still alive below it then."""
+
+    code: int | None
+    left: tuple[str, ...] = ()
+
+
+class GuardedService:
+    """A service under its guard."""
+
+    def __init__(
+        self, folder: Path, log: Path, argv: Sequence[str], env: Mapping[str, str]
+    ) -> None:
+        guard = [sys.executable, "-P", "-m", "hostler.cli.demo.service_process"]
+        self._process = subprocess.Popen(
+            [*guard, str(folder), str(log), "--", *argv],
+            cwd=folder,
+            env=dict(env),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._ear, self._mouth = self._process.stdin, self._process.stdout
+        self._report: ServiceExit | None = None
+
+    @property
+    def pid(self) -> int:
+        """The guard's number."""
+        return self._process.pid
+
+    def has_ended(self) -> bool:
+        """Whether the service has left, or the guard was killed."""
+        return self._report is not None or self._says_something(0)
+
+    def stop(self) -> ServiceExit:
+        """End the service and everything below it; the same report however often."""
+        if self._report is None:
+            self._tell("stop")
+            self._report = self._read()
+        return self._report
+
+    def close(self, *, keep: bool = False) -> None:
+        """End everything; the folder goes too, unless it is kept."""
+        if keep:
+            self._tell("keep")
+        with suppress(OSError):
+            self._ear.close()
+        try:
+            self._process.wait(GUARD_TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._mouth.close()
+
+    def _tell(self, word: str) -> None:
+        with suppress(OSError):  # A guard that was killed hears nothing; its end is seen.
+            os.write(self._ear.fileno(), f"{word}\n".encode())
+
+    def _says_something(self, seconds: float) -> bool:
+        return bool(select.select([self._mouth], [], [], seconds)[0])
+
+    def _read(self) -> ServiceExit:
+        line = self._mouth.readline() if self._says_something(GUARD_TIMEOUT_SECONDS) else b""
+        if not line:
+            return ServiceExit(None)
+        said = json.loads(line)
+        return ServiceExit(said["code"], tuple(said["left"]))
+
+
+SERVICE_SECONDS = 20.0
+ORPHAN_SECONDS = 3.0
+_CHECK_SECONDS = 0.05
+
+
+class GuardCommands:
+    """What the demo says on the pipe."""
+
+    def __init__(self, source: int) -> None:
+        self._source = source
+        self._heard = b""
+        self.over = False
+
+    @property
+    def stop(self) -> bool:
+        return self.over or b"stop\n" in self._heard
+
+    @property
+    def keep(self) -> bool:
+        return b"keep\n" in self._heard
+
+    def listen(self, ended: int | None = None) -> bool:
+        """Wait for a word, or for the process behind a descriptor; whether the latter came."""
+        watched = [self._source] if ended is None else [self._source, ended]
+        ready, _, _ = select.select(watched, [], [])
+        if self._source in ready:
+            data = os.read(self._source, 4096)
+            self._heard += data
+            self.over = not data
+        return ended in ready
+
+
+def main(arguments: list[str]) -> int:
+    """Keep one service."""
+    folder, log, _, *argv = arguments
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # The pipe is the one way to talk to us.
+    become_subreaper()
+    orders = GuardCommands(sys.stdin.fileno())
+    service = _start(argv, folder, log)
+    ended = os.pidfd_open(service.pid)
+    while not orders.stop and not orders.listen(ended):
+        pass
+    code = _end_service(service)
+    _write_report(code, kill_orphans())
+    while not orders.over:
+        orders.listen()
+    if not orders.keep:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+def _start(argv: list[str], folder: str, log: str) -> subprocess.Popen[bytes]:
+    us = os.getpid()
+
+    def follow() -> None:
+        """Be told to end when the guard is killed."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != us:
+            os._exit(1)
+
+    with Path(log).open("ab") as output:
+        return subprocess.Popen(
+            argv,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            preexec_fn=follow,
+        )
+
+
+def _end_service(service: subprocess.Popen[bytes]) -> int:
+    """Ask it to leave, with its agents; its exit code."""
+    service.terminate()
+    try:
+        return service.wait(SERVICE_SECONDS)
+    except subprocess.TimeoutExpired:
+        service.kill()
+        return service.wait()
+
+
+def kill_orphans() -> list[str]:
+    """End whatever is still below us; what it was."""
+    found = [f"{one.pid} {one.name}" for one in _living_orphans()]
+    _until_gone(lambda: _signal_all(signal.SIGTERM, once=True), ORPHAN_SECONDS)
+    _until_gone(lambda: _signal_all(signal.SIGKILL), ORPHAN_SECONDS)
+    return found
+
+
+_signalled: set[tuple[int, int]] = set()
+
+
+def _signal_all(number: int, once: bool = False) -> None:
+    for stray in _living_orphans():
+        if not (once and stray.key in _signalled):
+            _signalled.add(stray.key)
+            processes.send_signal(stray, number)
+
+
+def _until_gone(act: Callable[[], None], seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while _living_orphans() and time.monotonic() < until:
+        act()
+        time.sleep(_CHECK_SECONDS)
+
+
+def _living_orphans() -> list[processes.Process]:
+    """Everything alive below us; those that ended are buried."""
+    while True:
+        try:
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                break
+        except ChildProcessError:
+            break
+    return processes.list_living_descendants(os.getpid())
+
+
+def _write_report(code: int, left: list[str]) -> None:
+    with suppress(OSError):  # A demo that was killed does not listen.
+        os.write(sys.stdout.fileno(), json.dumps({"code": code, "left": left}).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,270 @@
+"""Estimate the requests that polling needs, and advise if they exceed the limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import TYPE_CHECKING
+
+from hostler.forge.github.rate_limit.limits import (
+    HOUR,
+    MINUTE,
+    TARGET_PERCENT,
+    RequestCaps,
+    RequestKind,
+)
+from hostler.model import RepoName
+from hostler.store.pull_requests import pulls_in
+
+if TYPE_CHECKING:
+    from hostler.config.settings import Settings
+    from hostler.store.transaction import Transaction
+
+
+# Requests of one poll. `docs/budget.md` has the table; a test counts them on the sandbox.
+TRIPWIRE, REST, RUNS, SWEEP = 1, 2, 1, 1
+# For a pull request in which something happened: itself, its reviews, the word that is checked.
+CHANGED_REQUESTS = 3
+# With `feeds = "threads"`: a pull request, its reviews, two kinds of comments, its issue.
+THREAD_REQUESTS = 5
+# What GitHub gives a token, or an App at least, where nobody asked.
+USUAL_HOURLY_LIMIT = 5000
+MAX_POLL_INTERVAL = 86_400
+MAX_IDLE_POLLS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedRepository:
+    """One repository: pull requests that are followed, and whether their runs are."""
+
+    followed: int = 0
+    runs: bool = False
+
+    @property
+    def active(self) -> bool:
+        """Whether all of it is read at each poll."""
+        return self.followed > 0
+
+
+@dataclass(frozen=True, slots=True)
+class PollingSetup:
+    """What the settings say that matters here."""
+
+    interval: float = 30.0
+    idle_every: int = 5
+    # One repository per interval, instead of each.
+    in_turn: bool = False
+    threads: bool = False
+    # Tokens that change every hour, and with them every tag.
+    app: bool = False
+    between_writes: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class PollingCost:
+    """What is asked, on average."""
+
+    requests_per_hour: float = 0.0
+    primary_per_hour: float = 0.0
+    points_per_minute: float = 0.0
+
+    def __add__(self, other: PollingCost) -> PollingCost:
+        return PollingCost(
+            self.requests_per_hour + other.requests_per_hour,
+            self.primary_per_hour + other.primary_per_hour,
+            self.points_per_minute + other.points_per_minute,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimitRoom:
+    """What may be used, and what of it polls aim at."""
+
+    primary_per_hour: int
+    points_per_minute: int
+
+    def stretch(self, polls: PollingCost, writes: PollingCost) -> float:
+        """How much too much polls are, at least 1; beside what is written."""
+        hour = _cost_part(self.primary_per_hour, writes.primary_per_hour)
+        minute = _cost_part(self.points_per_minute, writes.points_per_minute)
+        return max(polls.primary_per_hour / hour, polls.points_per_minute / minute, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class CostCase:
+    """One way that things can be."""
+
+    polls: PollingCost
+    writes: PollingCost
+    stretch: float
+
+    @property
+    def total(self) -> PollingCost:
+        """Polls and writes."""
+        return self.polls + self.writes
+
+    @property
+    def fits(self) -> bool:
+        """Whether polls need not be stretched."""
+        return self.stretch <= 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class CostPlan:
+    """What watching costs now and at worst, of what may be used."""
+
+    now: CostCase
+    worst: CostCase
+    room: RateLimitRoom
+    advice: tuple[str, ...]
+
+
+def plan_costs(
+    repos: Sequence[WatchedRepository],
+    setup: PollingSetup,
+    caps: RequestCaps,
+    limit: int = USUAL_HOURLY_LIMIT,
+) -> CostPlan:
+    """Now: as stored, and nothing changes. At worst: all are active, and everything changes."""
+    room = RateLimitRoom(caps.share(limit), caps.share(caps.points_per_minute))
+
+    def now(repos: Sequence[WatchedRepository], setup: PollingSetup) -> CostCase:
+        return _build_case(room, cost_of_quiet_polls(repos, setup), PollingCost())
+
+    at_worst = cost_of_busy_polls(repos, setup)
+    worst = _build_case(room, at_worst, cost_of_writes(setup, caps) if repos else PollingCost())
+    found = now(repos, setup)
+    return CostPlan(found, worst, room, tuple(advise(repos, setup, found, now)))
+
+
+def cost_of_quiet_polls(repos: Sequence[WatchedRepository], setup: PollingSetup) -> PollingCost:
+    """What polls cost while nothing changes: pages that are unchanged, but for new tokens."""
+    requests = sum(requests_of_quiet_poll(repo, setup) for repo in repos) * _polls_per_hour(
+        repos, setup
+    )
+    renewed = sum(_count_addresses(repo, setup) for repo in repos) if setup.app else 0
+    return PollingCost(requests, min(renewed, requests), requests * MINUTE / HOUR)
+
+
+def requests_of_quiet_poll(repo: WatchedRepository, setup: PollingSetup) -> float:
+    """The requests of one poll in which nothing changed, on average."""
+    if setup.threads:
+        return TRIPWIRE + THREAD_REQUESTS * repo.followed
+    if repo.active:
+        return TRIPWIRE + REST + SWEEP + RUNS * repo.runs
+    return TRIPWIRE + REST / setup.idle_every
+
+
+def cost_of_busy_polls(repos: Sequence[WatchedRepository], setup: PollingSetup) -> PollingCost:
+    """What polls cost while all are active and everything changes at every poll."""
+    each = [replace(repo, followed=max(repo.followed, 1)) for repo in repos]
+    per_poll = sum(
+        requests_of_quiet_poll(repo, setup) + CHANGED_REQUESTS * repo.followed for repo in each
+    )
+    requests = per_poll * _polls_per_hour(repos, setup)
+    return PollingCost(requests, requests, requests * MINUTE / HOUR)
+
+
+def cost_of_writes(setup: PollingSetup, caps: RequestCaps) -> PollingCost:
+    """What it costs to write as fast as we may."""
+    in_hour = min(HOUR / setup.between_writes, caps.share(caps.creations_per_hour))
+    in_minute = min(MINUTE / setup.between_writes, caps.share(caps.creations_per_minute))
+    return PollingCost(in_hour, in_hour, in_minute * RequestKind.CREATION.points)
+
+
+def advise(
+    repos: Sequence[WatchedRepository],
+    setup: PollingSetup,
+    found: CostCase,
+    now: Callable[[Sequence[WatchedRepository], PollingSetup], CostCase],
+) -> list[str]:
+    """What would make it fit: each line alone would do."""
+    if found.fits:
+        return []
+    # An App's new tokens cost the same however seldom polls are.
+    interval = ceil(setup.interval * found.stretch)
+    said = []
+    if interval <= MAX_POLL_INTERVAL and now(repos, replace(setup, interval=interval)).fits:
+        said.append(f"Set runtime.poll_interval_seconds to {interval} or more.")
+    every = _first_that_fits(
+        range(setup.idle_every + 1, MAX_IDLE_POLLS + 1),
+        lambda polls: now(repos, replace(setup, idle_every=polls)).fits,
+    )
+    if every is not None:
+        said.append(f"Set github.idle_feed_every_polls to {every} or more.")
+    if setup.threads and now(repos, replace(setup, threads=False)).fits:
+        said.append('Set runtime.feeds to "repository".')
+    fewer = _first_that_fits(range(len(repos) - 1, 0, -1), lambda n: now(repos[:n], setup).fits)
+    if fewer is not None:
+        said.append(f"Watch {fewer} repositories or fewer with this account.")
+    if not setup.app:
+        said.append("Use a GitHub App: each of its installations has limits of its own.")
+    return said
+
+
+def _build_case(room: RateLimitRoom, polls: PollingCost, writes: PollingCost) -> CostCase:
+    return CostCase(polls, writes, room.stretch(polls, writes))
+
+
+def _cost_part(share: int, written: float) -> float:
+    """What polls aim at, beside what is written; a little at least, to divide by."""
+    return max(min(share * TARGET_PERCENT / 100, share - written), 1.0)
+
+
+def _polls_per_hour(repos: Sequence[WatchedRepository], setup: PollingSetup) -> float:
+    """How often one repository is polled."""
+    return HOUR / setup.interval / (max(len(repos), 1) if setup.in_turn else 1)
+
+
+def _count_addresses(repo: WatchedRepository, setup: PollingSetup) -> int:
+    """How many pages of a quiet repository are asked for again and again."""
+    if setup.threads:
+        return TRIPWIRE + THREAD_REQUESTS * repo.followed
+    # The sweep goes over each pull request and its reviews.
+    return TRIPWIRE + REST + (RUNS * repo.runs if repo.active else 0) + 2 * repo.followed
+
+
+def _first_that_fits(numbers: range, fits: Callable[[int], bool]) -> int | None:
+    """The first number that fits, where all behind it do too."""
+    if not numbers or not fits(numbers[-1]):
+        return None
+    low, high = 0, len(numbers) - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(numbers[middle]) else (middle + 1, high)
+    return numbers[low]
+
+
+def plan_setup(
+    settings: Settings, tx: Transaction | None, limit: int = USUAL_HOURLY_LIMIT
+) -> CostPlan:
+    """What these settings cost; without a database, every repository is idle."""
+    caps = RequestCaps(percent=settings.github.budget_percent)
+    return plan_costs(list_watched_repositories(settings, tx), build_setup(settings), caps, limit)
+
+
+def list_watched_repositories(
+    settings: Settings, tx: Transaction | None
+) -> list[WatchedRepository]:
+    """The repositories, and how many pull requests of each are followed."""
+    found = []
+    for repo in settings.repo.values():
+        followed = pulls_in(tx, RepoName(repo.owner, repo.name)) if tx else []
+        runs = repo.pr_actions_feedback_policy != "never"
+        found.append(WatchedRepository(len(followed), runs))
+    return found
+
+
+def build_setup(settings: Settings) -> PollingSetup:
+    """What of the settings matters to the cost."""
+    runtime, github = settings.runtime, settings.github
+    return PollingSetup(
+        interval=float(runtime.poll_interval_seconds),
+        idle_every=github.idle_feed_every_polls,
+        in_turn=runtime.poll_cadence == "turn",
+        threads=runtime.feeds == "threads",
+        app=github.auth == "app" or (github.auth == "auto" and github.app_id > 0),
+        # Tests may set it to nothing; a pause of ours is never shorter.
+        between_writes=max(github.seconds_between_writes, 1.0),
+    )

@@ -1,0 +1,166 @@
+"""Look for writes that were answered and that no poll has shown.
+
+They are never sent again. A comment that was deleted, or that GitHub lost, is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from hostler.clock import Clock
+from hostler.errors import ForgeError, RateLimited, Refused, Unauthorized
+from hostler.forge.actions import decode_action
+from hostler.forge.outbox.rules import MAX_WAIT, OutboxPace, lookup_since
+from hostler.forge.outbox.sender import OUTBOX_SCOPE, ForgeLookup
+from hostler.forge.port import ActionResult, Forge
+from hostler.model import TokenStatus, format_timestamp, parse_timestamp
+from hostler.store.outbox import OutboxRow, Unobserved, unobserved_write, unobserved_writes
+from hostler.store.repositories import Repo
+from hostler.store.store import Store
+from hostler.telemetry.metrics import metrics
+from hostler.telemetry.names import ACTION_TOKEN_UNOBSERVED_AGE
+
+# Deeds that leave something with our marker in it; feeds show nothing of the others.
+MARKED_KINDS = ("comment", "reply", "open_issue", "open_pull")
+# After so many looks nobody expects it any more: somebody has deleted it.
+MAX_LOOKUPS = 5
+# What was answered longer ago is left alone, whatever became of it.
+MAX_LOOKUP_AGE = timedelta(days=1)
+# How many are considered, and asked for, at once.
+MOST_ROWS, MOST_ASKED = 100, 10
+
+LookupKey = tuple[str, str]
+LookupTimedOut = Callable[[OutboxRow, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LookupRound:
+    """How often a write was looked for, and when it is next."""
+
+    looks: int
+    again_at: datetime
+
+
+def first_lookup_time(posted_at: datetime, now: datetime, patience: timedelta) -> datetime:
+    """When a write is first looked for; one answered in the future was so by a wrong clock."""
+    return min(posted_at, now) + patience
+
+
+def next_lookup_time(looks: int, now: datetime, patience: timedelta) -> datetime | None:
+    """When it is looked for again, later each time; None: not any more."""
+    return None if looks >= MAX_LOOKUPS else now + patience * 2**looks
+
+
+def list_unobserved_writes(_row: OutboxRow, _looks: int) -> None:
+    """Tells nobody."""
+
+
+class WriteReconciler:
+    """Looks for what is overdue. What it remembers is only how often it has looked."""
+
+    def __init__(
+        self,
+        store: Store,
+        forges: ForgeLookup,
+        clock: Clock,
+        patience: timedelta,
+        timed_out: LookupTimedOut = list_unobserved_writes,
+        pace: OutboxPace | None = None,
+    ) -> None:
+        self._store = store
+        self._forges = forges
+        self._clock = clock
+        self._patience = patience
+        self._timed_out = timed_out
+        self._pace = pace or OutboxPace()
+        self._looked: dict[LookupKey, LookupRound] = {}
+        self._paused_until: datetime | None = None
+
+    def look_due(self) -> datetime | None:
+        """Look for everything that is due; when to call again, None if nothing is missing."""
+        now = self._clock.now()
+        if self._paused_until is not None and now < self._paused_until <= now + MAX_WAIT:
+            return self._paused_until
+        self._paused_until = None
+        missing = self._missing(now)
+        for found in [one for one in missing if self._due(one, now) <= now][:MOST_ASKED]:
+            try:
+                self._look(found)
+            except ForgeError as error:
+                self._paused_until = self._pause(error, now)
+                return self._paused_until
+        return min((self._due(one, now) for one in self._missing(now)), default=None)
+
+    def _missing(self, now: datetime) -> list[Unobserved]:
+        """What nobody has seen, as far as it is still looked for."""
+        with self._store.read() as tx:
+            rows = unobserved_writes(
+                tx, MARKED_KINDS, format_timestamp(now - MAX_LOOKUP_AGE), MOST_ROWS
+            )
+        ages = [(now - parse_timestamp(row.posted_at)).total_seconds() for row in rows]
+        metrics.set(ACTION_TOKEN_UNOBSERVED_AGE, max([*ages, 0.0]))
+        keys = {_lookup_key(row) for row in rows}
+        self._looked = {key: one for key, one in self._looked.items() if key in keys}
+        return [row for row in rows if self._wanted(row)]
+
+    def _wanted(self, row: Unobserved) -> bool:
+        looked = self._looked.get(_lookup_key(row))
+        given_up = looked is not None and looked.looks >= MAX_LOOKUPS
+        return not given_up and self._forges(row.repo) is not None
+
+    def _due(self, row: Unobserved, now: datetime) -> datetime:
+        looked = self._looked.get(_lookup_key(row))
+        if looked is not None:
+            return looked.again_at
+        return first_lookup_time(parse_timestamp(row.posted_at), now, self._patience)
+
+    def _look(self, found: Unobserved) -> None:
+        with self._store.read() as tx:
+            row = unobserved_write(tx, found)
+        forge = self._forges(found.repo)
+        if row is None or forge is None:
+            return
+        made = _find_write(forge, row, self._pace)
+        if made is not None:
+            self._observed(row, made)
+            return
+        looks = (
+            self._looked[_lookup_key(found)].looks + 1 if _lookup_key(found) in self._looked else 1
+        )
+        now = self._clock.now()
+        self._looked[_lookup_key(found)] = LookupRound(
+            looks, next_lookup_time(looks, now, self._patience) or now
+        )
+        self._timed_out(row, looks)
+
+    def _observed(self, row: OutboxRow, made: ActionResult) -> None:
+        with self._store.write(OUTBOX_SCOPE) as tx:
+            repo = Repo(row.repo)
+            token = repo.get_action_token(tx, row.token)
+            if token is None or token.status is not TokenStatus.POSTED:
+                return
+            seen_at = made.updated_at or tx.stamp()
+            repo.record_action_token_observed(
+                tx, row.token, comment_id=made.id or made.number, updated_at=seen_at
+            )
+
+    def _pause(self, error: ForgeError, now: datetime) -> datetime:
+        """GitHub does not answer: nobody is asked about before it may do so."""
+        until = error.until if isinstance(error, RateLimited) else now + self._patience
+        return min(max(until, now + self._pace.first_wait), now + MAX_WAIT)
+
+
+def _find_write(forge: Forge, row: OutboxRow, pace: OutboxPace) -> ActionResult | None:
+    deed = decode_action(row.kind, row.payload)
+    try:
+        return forge.find(deed, key=row.token, since=lookup_since(row, pace))
+    except (RateLimited, Unauthorized):
+        raise  # this says nothing about the write
+    except Refused:
+        return None  # its thread is gone, or closed to us
+
+
+def _lookup_key(row: Unobserved) -> LookupKey:
+    return str(row.repo), row.token

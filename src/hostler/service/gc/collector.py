@@ -1,0 +1,58 @@
+"""Run all collectors, kind after kind, page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from hostler.service.gc.context import Collector, GcContext, GcKind, GcResult
+from hostler.service.gc.database import InboxCollector, OutboxCollector, TaskCollector
+from hostler.service.gc.files import (
+    BusCollector,
+    CheckoutCollector,
+    LogCollector,
+    MirrorCollector,
+    RunCollector,
+)
+from hostler.service.gc.folders import clear_trash
+
+COLLECTORS = (
+    CheckoutCollector,
+    TaskCollector,
+    RunCollector,
+    MirrorCollector,
+    OutboxCollector,
+    InboxCollector,
+    BusCollector,
+    LogCollector,
+)
+# Where folders are renamed away before they are deleted.
+_TRASH_FOLDERS = ("checkouts/*", "projects/*/tasks", "projects/*/tasks/*/runs", "mirrors/*")
+
+
+def collect_garbage(
+    at: GcContext, kinds: Collection[GcKind] = tuple(GcKind), *, dry_run: bool = False
+) -> Iterator[GcResult]:
+    """What went of each kind, or would go, as soon as it is through."""
+    if not dry_run:
+        _clear_leftover_trash(at.home)
+    for broom in (make(at) for make in COLLECTORS):
+        if broom.kind in kinds:
+            swept = _collect_kind(broom, dry_run=dry_run)
+            at.going.add(swept)
+            yield swept
+
+
+def _collect_kind(broom: Collector, *, dry_run: bool) -> GcResult:
+    """Look over one kind, and remove page by page what may go."""
+    swept = GcResult(broom.kind)
+    for page in broom.look():
+        going = [one for one in page if one.goes]
+        swept.add([one for one in page if not one.goes])
+        swept.add(broom.remove(going) if going and not dry_run else going)
+    return swept
+
+
+def _clear_leftover_trash(home: Path) -> None:
+    """Delete what a round that was killed had renamed away."""
+    clear_trash(home, (folder for pattern in _TRASH_FOLDERS for folder in home.glob(pattern)))

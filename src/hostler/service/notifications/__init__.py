@@ -1,0 +1,1 @@
+"""Notifications to people, once per cause: `notifier` decides and queues, `delivery` sends."""

@@ -1,0 +1,238 @@
+"""Read the address of `[notify]`, build a signed request, and send it.
+
+The address is a secret: redirects are not followed, and no error names it.
+"""
+
+from __future__ import annotations
+
+import hmac
+import http.client
+import ipaddress
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from hostler import __version__
+from hostler.config.settings import Notify
+from hostler.errors import HostlerError
+from hostler.store.operator import Notice
+from hostler.telemetry.redaction import redact, register_secret
+
+MAX_FILE_LENGTH = 8192
+NOTHING_SENT = "Nothing was sent."
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyAddress:
+    """Where to call. Neither part is ever shown."""
+
+    url: str = field(repr=False)
+    secret: str = field(default="", repr=False)
+
+
+def read_address(notify: Notify, environment: Mapping[str, str]) -> NotifyAddress | None:
+    """The address that the settings name; None where they name none."""
+    if not notify.url_env and not notify.url_file:
+        return None
+    url = _read_value("url", notify.url_env, notify.url_file, environment)
+    validate_address(url)
+    register_secret(url)
+    secret = ""
+    if notify.secret_env or notify.secret_file:
+        secret = _read_value("secret", notify.secret_env, notify.secret_file, environment)
+        register_secret(secret)
+    return NotifyAddress(url, secret)
+
+
+def validate_address(url: str) -> None:
+    """Refuse what cannot be called, or only in the clear on a network, without showing it."""
+    try:
+        parts = urlsplit(url)
+        host, _port = parts.hostname or "", parts.port
+    except ValueError:
+        host, parts = "", urlsplit("")
+    plain = parts.scheme == "http" and _is_loopback(host)
+    if not host or not (parts.scheme == "https" or plain) or not url.isascii() or " " in url:
+        raise HostlerError(
+            "The address of `[notify]` is not one that can be called.",
+            safe=NOTHING_SENT,
+            remedy="Use an https address (http only for this machine).",
+        )
+
+
+def _read_value(what: str, name: str, file: str, environment: Mapping[str, str]) -> str:
+    found = _read_file(file) if file else environment.get(name, "").strip()
+    if found:
+        return found
+    where = f"The file of `notify.{what}_file` is empty." if file else f"${name} is not set."
+    raise HostlerError(
+        where, safe=NOTHING_SENT, remedy=f"Set `notify.{what}_env` or `{what}_file`."
+    )
+
+
+def _read_file(name: str) -> str:
+    path = Path(name).expanduser()
+    try:
+        with path.open(encoding="utf-8") as file:
+            return file.read(MAX_FILE_LENGTH).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise HostlerError(
+            f"{path} cannot be read: {reason}.",
+            safe=NOTHING_SENT,
+            remedy="Mend the file of `[notify]`.",
+        ) from None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+MessageFormat = Literal["generic", "slack", "ntfy"]
+SIGNATURE_HEADER = "X-Hostler-Signature-256"
+_NTFY_PRIORITIES = {"restart_failed": "high", "blocked": "high", "parked": "low"}
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationRequest:
+    """One request: its body and its headers."""
+
+    body: bytes
+    headers: Mapping[str, str]
+
+
+def build_request(notice: Notice, shape: MessageFormat, secret: str = "") -> NotificationRequest:
+    """A notice in one of the shapes; signed, if there is a secret."""
+    call = {"generic": _build_generic, "slack": _build_slack, "ntfy": _build_ntfy}[shape](notice)
+    if not secret:
+        return call
+    signed = {SIGNATURE_HEADER: sign_body(call.body, secret)}
+    return NotificationRequest(call.body, {**call.headers, **signed})
+
+
+def sign_body(body: bytes, secret: str) -> str:
+    """The HMAC of a body, as GitHub's webhooks write theirs."""
+    return f"sha256={hmac.new(secret.encode(), body, sha256).hexdigest()}"
+
+
+def _delivery_id(notice: Notice) -> str:
+    """The same for each attempt of one call, so that the other side can tell repetitions."""
+    return sha256(notice.key.encode()).hexdigest()[:32]
+
+
+def _build_generic(notice: Notice) -> NotificationRequest:
+    fields = {
+        "version": 1,
+        "occasion": notice.occasion,
+        "title": redact(notice.title),
+        "body": redact(notice.body),
+        "url": notice.url,
+        "delivery": _delivery_id(notice),
+        "at": notice.created_at,
+    }
+    headers = {
+        "Content-Type": "application/json",
+        "X-Hostler-Event": notice.occasion,
+        "X-Hostler-Delivery": _delivery_id(notice),
+    }
+    return NotificationRequest(_encode_json(fields), headers)
+
+
+def _build_slack(notice: Notice) -> NotificationRequest:
+    title = f"*{_escape_slack(notice.title)}*"
+    where = f"\n<{notice.url}>" if notice.url else ""
+    said = f"\n{_escape_slack(notice.body)}" if notice.body else ""
+    return NotificationRequest(
+        _encode_json({"text": f"{title}{said}{where}"}), {"Content-Type": "application/json"}
+    )
+
+
+def _escape_slack(text: str) -> str:
+    """Text that Slack shows as it is: no links, no mentions."""
+    plain = redact(text).replace("&", "&amp;")
+    return plain.replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _build_ntfy(notice: Notice) -> NotificationRequest:
+    headers = {
+        "Content-Type": "text/plain; charset=utf-8",
+        "Title": to_header_text(redact(notice.title)),
+        "Priority": _NTFY_PRIORITIES.get(notice.occasion, "default"),
+        "Tags": to_header_text(notice.occasion),
+    }
+    if notice.url:
+        headers["Click"] = to_header_text(notice.url)
+    body = redact(notice.body) or redact(notice.title)
+    return NotificationRequest(body.encode("utf-8", "replace"), headers)
+
+
+def to_header_text(text: str) -> str:
+    """Text that fits into a header: one line of ASCII."""
+    line = " ".join(text.split())
+    return "".join(c if " " <= c <= "~" else "?" for c in line)[:200]
+
+
+def _encode_json(fields: Mapping[str, object]) -> bytes:
+    return json.dumps(fields, ensure_ascii=True).encode()
+
+
+TIMEOUT_SECONDS = 10.0
+
+
+class Refused(HostlerError):
+    """A call that was not taken; `again`: it may be, later. `after`: the other side says when."""
+
+    def __init__(self, why: str, *, again: bool, after: float = 0.0) -> None:
+        super().__init__(
+            f"The call was not taken: {why}.", remedy="Look at the address of `[notify]`."
+        )
+        self.why = why
+        self.again = again
+        self.after = after
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A signed call is for the one who was named."""
+
+    def redirect_request(self, *_args: Any, **_kwargs: Any) -> None:
+        return None
+
+
+def post_notification(
+    address: NotifyAddress, call: NotificationRequest, seconds: float = TIMEOUT_SECONDS
+) -> int:
+    """Make a call; the status of the answer. Raises `Refused`."""
+    headers = {"User-Agent": f"hostler/{__version__}", **call.headers}
+    request = urllib.request.Request(address.url, call.body, headers, method="POST")  # noqa: S310 - its scheme was looked at
+    try:
+        with _build_opener(address).open(request, timeout=seconds) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            raise _refusal_for(error.code, error.headers.get("Retry-After", "")) from None
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        cause = getattr(error, "reason", error)
+        raise Refused(f"no connection ({type(cause).__name__})", again=True) from None
+
+
+def _build_opener(address: NotifyAddress) -> urllib.request.OpenerDirector:
+    handlers: list[urllib.request.BaseHandler] = [_NoRedirects()]
+    if address.url.startswith("http:"):
+        # No proxy stands between us and this machine.
+        handlers.append(urllib.request.ProxyHandler({}))
+    return urllib.request.build_opener(*handlers)
+
+
+def _refusal_for(status: int, after: str) -> Refused:
+    again = status == 429 or status == 408 or status >= 500
+    wait = float(after) if after.isascii() and after.isdigit() else 0.0
+    return Refused(f"HTTP {status}", again=again, after=wait)

@@ -1,0 +1,189 @@
+"""Caps of pools: re-read the caps file, change pools for operators, report adaptive changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from hostler.config.pools import POOLS_FILE_NAME, PoolCaps, load_pools
+from hostler.config.settings import Settings
+from hostler.errors import ConfigError, HostlerError
+from hostler.governor.adaptive.controller import policy_for, reseed
+from hostler.governor.adaptive.controller import reset as forget
+from hostler.governor.adaptive.model import Breaker, PoolConfig, PoolState
+from hostler.governor.adaptive.state import load_state
+from hostler.governor.caps_file import move_state, set_caps
+from hostler.governor.gates import UNTIL_RESUMED, ParkedPool
+from hostler.governor.parking import closed
+from hostler.governor.parking import park as close_pool
+from hostler.governor.parking import resume as open_pool
+from hostler.governor.policy import Policy, pool_key, read_policy
+from hostler.service.service_log import ServiceLog
+from hostler.store import Store
+from hostler.store.governor import all_overlays, parked_pool
+from hostler.telemetry import names
+from hostler.telemetry.metrics import metrics
+
+_FileVersion = tuple[int, int, int]
+
+
+class PolicyCache:
+    """The newest policy that could be read. A damaged file changes nothing, and is told once."""
+
+    def __init__(
+        self,
+        home: Path,
+        settings: Settings,
+        troubled: Callable[[BaseException], None],
+        store: Store | None = None,
+    ) -> None:
+        """`store`: where state goes that an older program kept in the file."""
+        self._home = home
+        self._settings = settings
+        self._troubled = troubled
+        self._store = store
+        self.tidy()
+        # A service does not start on a damaged file: it would not know its caps.
+        self._mark = self._look()
+        self._policy = read_policy(home, settings)
+
+    def current(self) -> Policy:
+        """The policy in force."""
+        mark = self._look()
+        if mark != self._mark:
+            self._mark = mark
+            try:
+                self._policy = read_policy(self._home, self._settings)
+            except ConfigError as error:
+                self._troubled(error)
+        return self._policy
+
+    def tidy(self) -> None:
+        """Move state out of the file. To be called outside of transactions.
+
+        What cannot be moved stays where it is, and nobody heeds it there.
+        """
+        if self._store is None:
+            return
+        try:
+            move_state(self._home, self._store)
+        except ConfigError:
+            return  # whoever reads the caps says so
+        except HostlerError as error:
+            self._troubled(error)
+
+    def _look(self) -> _FileVersion | None:
+        try:
+            found = (self._home / POOLS_FILE_NAME).stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPoolControl:
+    """The pools of a home, for an operator."""
+
+    home: Path
+    settings: Settings
+    store: Store
+
+    def set(self, pool: str, caps: Mapping[str, Any]) -> None:
+        """Set a pool anew."""
+        set_pool(self.home, self.settings, self.store, pool, caps)
+
+    def reset(self, pool: str) -> bool:
+        """Forget what was learned of it; whether there was anything."""
+        with self.store.write("admission") as tx:
+            return forget(tx, pool_key(pool))
+
+    def park(self, pool: str, term: datetime | timedelta | None, why: str) -> ParkedPool | None:
+        """Close it for a while, until a moment, or until it is resumed; how it is closed then."""
+        with self.store.write("admission") as tx:
+            ends = tx.now() + term if isinstance(term, timedelta) else term or UNTIL_RESUMED
+            close_pool(tx, pool_key(pool), ends, why)
+            return closed(parked_pool(tx, pool_key(pool)), tx.now())
+
+    def resume(self, pool: str) -> bool:
+        """Open it; whether it was closed."""
+        with self.store.write("admission") as tx:
+            return open_pool(tx, pool_key(pool))
+
+
+def change_pool(
+    home: Path, settings: Settings, store: Store, pool: str, caps: Mapping[str, Any]
+) -> None:
+    """Change some of what a pool is set to. Agents at work go on."""
+    _write_caps(home, settings, store, pool, lambda: {**_configured_caps(home, pool), **caps})
+
+
+def set_pool(
+    home: Path, settings: Settings, store: Store, pool: str, caps: Mapping[str, Any]
+) -> None:
+    """Set a pool anew: what is not named goes back to its default. Agents at work go on."""
+    _write_caps(home, settings, store, pool, lambda: caps)
+
+
+def _write_caps(
+    home: Path, settings: Settings, store: Store, pool: str, caps: Callable[[], Mapping[str, Any]]
+) -> None:
+    read_policy(home, settings)  # a damaged file is said before anything else
+    move_state(home, store)
+    with store.write("admission") as tx:
+        # What is set already is read here: others may change it until now, and not from now on.
+        set_caps(home, pool, caps())
+        reseed(tx, read_policy(home, settings), pool)
+
+
+def _configured_caps(home: Path, pool: str) -> dict[str, Any]:
+    known = load_pools(home / POOLS_FILE_NAME).get(pool_key(pool), PoolCaps())
+    return known.model_dump(include=set(PoolCaps.model_fields), exclude_unset=True)
+
+
+# As a number for charts: how much it holds back.
+_BREAKER_LEVELS = {Breaker.CLOSED: 0, Breaker.HALF_OPEN: 1, Breaker.OPEN: 2}
+
+
+class AdaptivePoolReporter:
+    """Looks at what is stored; costs nothing where nothing is learned."""
+
+    def __init__(self, store: Store, policies: PolicyCache, journal: ServiceLog) -> None:
+        self._store = store
+        self._policies = policies
+        self._journal = journal
+        self._caps: dict[str, int] = {}
+        self._breakers: dict[str, Breaker] = {}
+        self._damaged: set[str] = set()
+
+    def look(self) -> None:
+        """Tell what has changed since the last look. The first one only counts."""
+        policy = self._policies.current()
+        if not policy.adapts:
+            return
+        with self._store.read() as tx:
+            found = all_overlays(tx)
+        for pool, text in found.items():
+            if policy.is_adaptive(pool):
+                self._tell(pool, policy.knobs(pool), load_state(text))
+
+    def _tell(self, pool: str, knobs: PoolConfig, overlay: PoolState) -> None:
+        cap, state = policy_for(knobs).cap(knobs, overlay), overlay.breaker_state
+        metrics.set(names.GOVERNOR_CAP, cap, pool=pool)
+        metrics.set(names.GOVERNOR_BREAKER, _BREAKER_LEVELS[state], pool=pool)
+        metrics.set(names.GOVERNOR_RATE_LIMIT_EVENTS, overlay.rate_limit_events, pool=pool)
+        before = self._caps.get(pool, cap)
+        if cap != before:
+            self._journal.cap_changed(pool, before, cap, overlay.rate_limit_events)
+        if state is not self._breakers.get(pool, state):
+            self._journal.breaker_changed(pool, state.value or "closed")
+        self._caps[pool], self._breakers[pool] = cap, state
+        self._tell_damage(pool, damaged=overlay.damaged_at is not None)
+
+    def _tell_damage(self, pool: str, *, damaged: bool) -> None:
+        """Once, also of what was damaged when this began: nobody may have heard of it."""
+        if damaged and pool not in self._damaged:
+            self._journal.damaged(pool)
+        (self._damaged.add if damaged else self._damaged.discard)(pool)

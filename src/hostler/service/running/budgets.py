@@ -1,0 +1,166 @@
+"""Compare spending with budget limits, and report once when a budget is low or used up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from hostler.config.settings import Budget
+from hostler.forge.actions import CreateComment
+from hostler.forge.outbox.queue import build_token, enqueue_action
+from hostler.model import format_timestamp
+from hostler.service.context import AppContext
+from hostler.service.running.bus_messages import BusNotifier
+from hostler.store import Transaction
+from hostler.store.operator import first_time
+from hostler.store.outbox import Lane
+from hostler.store.runs import Spent, spent_by_tasks, spent_since
+from hostler.store.tasks import Task
+
+
+class BudgetLevel(StrEnum):
+    """How far a budget is used."""
+
+    FINE = "fine"
+    LOW = "low"
+    USED_UP = "used_up"
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetUsage:
+    """One budget, as far as it is used. `until`: when it is full again by itself."""
+
+    setting: str
+    whose: str
+    limit: float
+    spent: Spent
+    until: datetime | None = None
+
+    @property
+    def sentence(self) -> str:
+        """How much is used, and what cannot be told."""
+        used = f"{self.whose} has used {self.spent.usd:.2f} of {self.limit:.2f} USD"
+        count = self.spent.unpriced
+        runs = "1 run" if count == 1 else f"{count} runs"
+        more = f"; {runs} named no cost, and count as nothing" if count else ""
+        return f"{used} (`[budget] {self.setting}`{more})."
+
+    @property
+    def remedy(self) -> str:
+        """What a person can do."""
+        raised = f"Raise `[budget] {self.setting}`"
+        return f"{raised}, or wait until midnight UTC." if self.until else f"{raised}, or stop it."
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What was spent: by task, and today by project."""
+
+    tasks: Mapping[str, Spent] = field(default_factory=dict)
+    today: Mapping[str, Spent] = field(default_factory=dict)
+
+
+def budgets_of_task(
+    task: str, project: str, budget: Budget, spent: Spending, now: datetime
+) -> tuple[BudgetUsage, ...]:
+    """The budgets that a task draws on; those without a limit are none."""
+    tomorrow = day_start(now) + timedelta(days=1)
+    everything = sum(spent.today.values(), Spent())
+    found = (
+        BudgetUsage(
+            "per_task_usd", "This task", budget.per_task_usd, spent.tasks.get(task, Spent())
+        ),
+        BudgetUsage(
+            "per_repo_daily_usd",
+            f"Today, {project}",
+            budget.per_repo_daily_usd,
+            spent.today.get(project, Spent()),
+            tomorrow,
+        ),
+        BudgetUsage("per_day_usd", "Today, everything", budget.per_day_usd, everything, tomorrow),
+    )
+    return tuple(purse for purse in found if purse.limit > 0)
+
+
+def budget_level(purse: BudgetUsage, warn_at_percent: int) -> BudgetLevel:
+    """How far a budget is used."""
+    if purse.spent.usd >= purse.limit:
+        return BudgetLevel.USED_UP
+    low = purse.spent.usd * 100 >= purse.limit * warn_at_percent
+    return BudgetLevel.LOW if low else BudgetLevel.FINE
+
+
+def find_used_up(found: Iterable[BudgetUsage]) -> BudgetUsage | None:
+    """The budget that holds a task: of several, the one that takes longest to be full again."""
+    used = [purse for purse in found if budget_level(purse, 100) is BudgetLevel.USED_UP]
+    return next((purse for purse in used if purse.until is None), next(iter(used), None))
+
+
+def day_start(now: datetime) -> datetime:
+    """When this day began, in UTC."""
+    return now.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+_BUDGET_SCOPES = ("outbox", "tasks")
+_OCCASION = "budget"
+
+
+def read_spending(tx: Transaction, budget: Budget, tasks: Collection[str]) -> Spending:
+    """What was spent, as far as any budget asks for it."""
+    daily = budget.per_repo_daily_usd > 0 or budget.per_day_usd > 0
+    return Spending(
+        spent_by_tasks(tx, tasks) if budget.per_task_usd > 0 else {},
+        spent_since(tx, format_timestamp(day_start(tx.now()))) if daily else {},
+    )
+
+
+class BudgetReporter:
+    """Looks at the budgets after each run."""
+
+    def __init__(
+        self, house: AppContext, bulletin: BusNotifier, told: Callable[[str, BudgetUsage], None]
+    ) -> None:
+        """`told`: hears of each budget that people are told of."""
+        self._house = house
+        self._bulletin = bulletin
+        self._told = told
+
+    def look(self, task: Task) -> None:
+        """Tell of budgets that are low or used up, each once."""
+        budget = self._house.settings.budget
+        with self._house.store.read() as tx:
+            found = budgets_of_task(
+                task.id, task.project, budget, read_spending(tx, budget, [task.id]), tx.now()
+            )
+        for purse in found:
+            how = budget_level(purse, budget.warn_at_percent)
+            if how is not BudgetLevel.FINE:
+                self._tell(task, purse, how)
+
+    def _tell(self, task: Task, purse: BudgetUsage, how: BudgetLevel) -> None:
+        with self._house.store.write(*_BUDGET_SCOPES) as tx:
+            if not first_time(tx, budget_cause_key(task, purse, how), _OCCASION):
+                return
+            # A day that runs low is for the log; one that is used up holds people's work.
+            asks = purse.until is None or how is not BudgetLevel.LOW
+            if asks and task.repo_full_name and (task.pr_number or task.number):
+                token = build_token("budget", budget_cause_key(task, purse, how))
+                deed = CreateComment(task.pr_number or task.number, budget_text(purse, how))
+                enqueue_action(tx, task.repo, deed, token=token, lane=Lane.STATUS, source="budget")
+        self._bulletin.warning(task, budget_text(purse, how))
+        self._told(task.id, purse)
+
+
+def budget_cause_key(task: Task, purse: BudgetUsage, how: BudgetLevel) -> str:
+    """What is told once: of this limit, for this task or day."""
+    whose = task.id if purse.until is None else f"{purse.whose}:{format_timestamp(purse.until)}"
+    return f"budget:{how}:{purse.setting}:{purse.limit:g}:{whose}"
+
+
+def budget_text(purse: BudgetUsage, how: BudgetLevel) -> str:
+    """What people are told."""
+    if how is BudgetLevel.LOW:
+        return f"{purse.sentence} Work goes on until all of it is used."
+    return f"{purse.sentence} Nothing more starts for it. Shall it go on? {purse.remedy}"

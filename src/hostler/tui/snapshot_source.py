@@ -1,0 +1,214 @@
+"""Read snapshots of a home or of the running service, and watch them for changes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from hostler.clock import Clock
+from hostler.config.settings import Settings
+from hostler.errors import HostlerError
+from hostler.service.snapshot.snapshot import SnapshotReader
+from hostler.store import Store, open_store
+from hostler.store.engine.backend import Place, SqlitePlace
+
+# For signs of life of agents, and for who holds the home: these are no commits.
+BUSY_POLL_SECONDS, IDLE_POLL_SECONDS = 5.0, 15.0
+# Many commits in a moment are one piece of news.
+MIN_POLL_SECONDS = 0.25
+# How long it may take to notice that the screen has closed.
+CLOSE_CHECK_SECONDS = 1.0
+MAX_RETRY_SECONDS = 5.0
+
+
+class SnapshotSource(Protocol):
+    """What is looked with. `mark` comes before `look`: what is committed between is not missed."""
+
+    def mark(self) -> int: ...
+    def look(self) -> Mapping[str, Any]: ...
+    def wait(self, mark: int, seconds: float) -> bool:
+        """Whether somebody has committed since, within this time."""
+        ...
+
+    def forget(self) -> None:
+        """Begin anew with the next look."""
+        ...
+
+
+# What was seen, or why nothing was.
+OnSnapshot = Callable[[Mapping[str, Any] | None, str], None]
+
+
+def retry_delay(failures: int) -> float:
+    """How long to wait after so many failures in a row: 1, 2, 4, then 5 seconds."""
+    return min(float(1 << min(failures - 1, 10)), MAX_RETRY_SECONDS)
+
+
+def poll_interval(seen: Mapping[str, Any]) -> float:
+    """How long a look is good for though nobody commits."""
+    return BUSY_POLL_SECONDS if seen["at_work"] else IDLE_POLL_SECONDS
+
+
+class SnapshotWatcher:
+    """A thread that looks, and tells what it saw."""
+
+    def __init__(self, outlook: SnapshotSource, clock: Clock, tell: OnSnapshot) -> None:
+        self._outlook = outlook
+        self._clock = clock
+        self._tell = tell
+        self._ended = threading.Event()
+        self._pause = clock.wakeup()
+        self._one = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Look no more, soon: nobody who quits waits for it."""
+        self._ended.set()
+        self._pause.set()
+
+    def join(self) -> None:
+        """Wait for its end."""
+        self._thread.join()
+
+    def look_now(self) -> None:
+        """One more look, from the beginning and from whatever thread."""
+        if not self._ended.is_set():
+            self._outlook.forget()
+            self._look()
+
+    def _run(self) -> None:
+        try:
+            self._watch()
+        finally:
+            self._outlook.forget()
+
+    def _watch(self) -> None:
+        failures = 0
+        while not self._ended.is_set():
+            found = self._look()
+            if found is None:
+                failures += 1
+                self._pause.wait(retry_delay(failures))
+                continue
+            failures = 0
+            self._rest(*found)
+
+    def _look(self) -> tuple[int, float] | None:
+        """A mark, and how long this look is good for; None: it failed."""
+        with self._one:
+            try:
+                mark = self._outlook.mark()
+                seen = self._outlook.look()
+            except Exception as error:
+                # Whatever it is: a screen that stands still and says nothing would be worse.
+                self._outlook.forget()
+                self._tell(None, describe_error(error))
+                return None
+            self._tell(seen, "")
+            return mark, poll_interval(seen)
+
+    def _rest(self, mark: int, seconds: float) -> None:
+        end = self._clock.monotonic() + seconds
+        self._pause.wait(MIN_POLL_SECONDS)
+        while not self._ended.is_set():
+            left = end - self._clock.monotonic()
+            try:
+                if left <= 0 or self._outlook.wait(mark, min(left, CLOSE_CHECK_SECONDS)):
+                    return
+            except Exception:
+                return  # the next look says what it is
+
+
+def describe_error(error: Exception) -> str:
+    """Why nothing was seen."""
+    if isinstance(error, HostlerError):
+        return " ".join(error.lines())
+    if isinstance(error, OSError) and error.strerror:
+        return f"The system refused: {error.strerror}."
+    return f"Hostler has a defect: {type(error).__name__}: {error}"
+
+
+class HomeSnapshots:
+    """A home, opened when it can be; settings are read anew with each opening."""
+
+    def __init__(self, home: Path, settings: Callable[[], Settings]) -> None:
+        self._home = home
+        self._settings = settings
+        self._guard = threading.Lock()
+        self._lookout: SnapshotReader | None = None
+        self._file: tuple[int, int] | None = None
+
+    def mark(self) -> int:
+        return self._open().store.change_mark()
+
+    def look(self) -> Mapping[str, Any]:
+        return self._open().look().as_json()
+
+    def wait(self, mark: int, seconds: float) -> bool:
+        return self._open().store.wait_for_change(mark, seconds) != mark
+
+    def forget(self) -> None:
+        with self._guard:
+            self._close()
+
+    def _open(self) -> SnapshotReader:
+        with self._guard:
+            if (
+                self._lookout is not None
+                and database_file_id(self._lookout.store.place) != self._file
+            ):
+                # Another database lies there now, or none: the old one is nobody's any more.
+                self._close()
+            if self._lookout is None:
+                settings = self._settings()
+                store = open_store(self._home, settings.runtime.database_url or None)
+                self._file = database_file_id(store.place)
+                self._lookout = SnapshotReader(self._home, settings, store)
+            return self._lookout
+
+    def _close(self) -> None:
+        if self._lookout is not None:
+            self._lookout.store.close()
+        self._lookout = None
+
+
+def database_file_id(place: Place) -> tuple[int, int] | None:
+    """Which file is the database; None for a server, or if there is none."""
+    if not isinstance(place, SqlitePlace):
+        return None
+    try:
+        found = place.path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+class ServiceSnapshots:
+    """The house of the service in this process, with the settings that are in force."""
+
+    def __init__(self, home: Path, store: Store, settings: Callable[[], Settings]) -> None:
+        self._home = home
+        self._store = store
+        self._settings = settings
+        self._lookout = SnapshotReader(home, settings(), store)
+
+    def mark(self) -> int:
+        return self._store.change_mark()
+
+    def look(self) -> Mapping[str, Any]:
+        settings = self._settings()
+        if settings is not self._lookout.settings:
+            self._lookout = SnapshotReader(self._home, settings, self._store)
+        return self._lookout.look().as_json()
+
+    def wait(self, mark: int, seconds: float) -> bool:
+        return self._store.wait_for_change(mark, seconds) != mark
+
+    def forget(self) -> None:
+        """It is the service's: nothing is closed."""
