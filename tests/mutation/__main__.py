@@ -130,12 +130,10 @@ def _be_group(group: Group, given: argparse.Namespace, pipe: int) -> int:
 
 def chooser(group: Group, sample: int, seed: int) -> Callable[[list[Mutant]], list[Mutant]]:
     """Return what selects the mutants of a group: its rules, and a sample of them if wanted."""
-    only = {one.module: one.only for one in group.targets}
+    targets = {one.module: one for one in group.targets}
 
     def choose(mutants: list[Mutant]) -> list[Mutant]:
-        wanted = [
-            one for one in mutants if not only[one.module] or one.place.qualname in only[one.module]
-        ]
+        wanted = [one for one in mutants if targets[one.module].includes(one.place.qualname)]
         if not sample or sample >= len(wanted):
             return wanted
         chosen = {id(one) for one in random.Random(f"{seed} {group.name}").sample(wanted, sample)}

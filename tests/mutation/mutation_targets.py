@@ -11,10 +11,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A module; `only`: qualified names of the functions that are rules, empty for all."""
+    """A module; `only`: the functions, classes and constants that are rules, empty for all."""
 
     module: str
     only: tuple[str, ...] = ()
+
+    def includes(self, qualname: str) -> bool:
+        """Return whether what has this qualified name is mutated: it, or its class, is listed."""
+        return not self.only or any(f"{qualname}.".startswith(f"{one}.") for one in self.only)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +48,74 @@ GROUPS = (
         (
             *_all(
                 "governor",
-                "aimd believed breaker gates learned learning leasing measured moments"
-                " parking policy pools pruning served shares spacing switched waiting wishing",
+                "adaptive.aimd adaptive.breaker adaptive.controller adaptive.served"
+                " adaptive.spacing gates parking policy",
             ),
-            Target("hostler.governor.caps", ("changed", "_refuse_nonsense")),
+            Target(
+                "hostler.governor.adaptive.state",
+                (
+                    "MAX_BREAK_SECONDS",
+                    "MAX_SPACING_FACTOR",
+                    "MAX_GATE",
+                    "sanitize",
+                    "max_break",
+                    "max_gate",
+                    "max_spacing",
+                    "_whole_number",
+                    "_is_off",
+                    "_past_moments",
+                    "_is_ahead",
+                    "_past",
+                    "_deadline",
+                ),
+            ),
+            Target(
+                "hostler.governor.holders",
+                (
+                    "survey",
+                    "prune",
+                    "apply_survey",
+                    "silent_ends",
+                    "judge_holders",
+                    "_lives",
+                    "lease_ended",
+                    "demand_ended",
+                    "is_stale",
+                    "_to_be_noted",
+                    "_ttl",
+                ),
+            ),
+            Target(
+                "hostler.governor.leases",
+                (
+                    "COUNTING",
+                    "RETRY_SECONDS",
+                    "demand",
+                    "drop_demand",
+                    "acquire",
+                    "preview",
+                    "attach",
+                    "release",
+                    "release_lease",
+                    "hold_lease",
+                    "release_temporarily",
+                    "recount",
+                    "reacquire",
+                    "width_warning",
+                    "_note_start",
+                    "_hear_of",
+                    "_named",
+                    "_answer",
+                    "closed_since",
+                    "_lease",
+                    "_shim",
+                    "LeaseWaiter.place",
+                    "LeaseWaiter.now",
+                    "LeaseWaiter._until_it_looks_open",
+                    "LeaseWaiter._nap",
+                ),
+            ),
+            Target("hostler.governor.caps_file", ("changed_caps", "_refuse_nonsense")),
         ),
         _tests(
             "governor",
@@ -60,12 +128,12 @@ GROUPS = (
     ),
     Group(
         "planner",
-        _all("planner", "chains dependencies queue readiness standing"),
+        _all("planner", "dependencies queue"),
         _tests("planner", "planner_rules planner_standing dependency_examples standing_reads"),
     ),
     Group(
         "outbox",
-        _all("forge.outbox", "rules queue reconciling settling"),
+        _all("forge.outbox", "rules queue reconciler"),
         _tests(
             "forge",
             "forge_outbox forge_outbox_rules outbox_reconciling outbox_checks outbox_borders",
@@ -73,7 +141,31 @@ GROUPS = (
     ),
     Group(
         "feeds",
-        _all("forge.feeds", "cadence chains cursors keys ours standing"),
+        (
+            *_all("forge.github.polling", "cursors schedule"),
+            Target(
+                "hostler.forge.github.polling.ingest",
+                (
+                    "event_key",
+                    "_content_digest",
+                    "ACTIONS_BY_KIND",
+                    "_ALWAYS_NEW_KINDS",
+                    "judge_own_write",
+                    "_is_result_of",
+                    "_is_empty_review",
+                ),
+            ),
+            Target(
+                "hostler.forge.github.polling.poller",
+                (
+                    "_UNFINISHED",
+                    "PollState",
+                    "read_poll_state",
+                    "_read_surface_states",
+                    "list_issue_threads",
+                ),
+            ),
+        ),
         _tests(
             "forge",
             "feeds_rules feeds_chains feeds_operations feeds_threads forge_scan forge_scan_ours"
@@ -85,7 +177,16 @@ GROUPS = (
         (
             Target(
                 "hostler.runs.states",
-                ("after", "run_id", "run_folder_path", "decide", "_of_a_live_row"),
+                (
+                    "BARRED_BY_STOP",
+                    "Evidence",
+                    "Decision",
+                    "after",
+                    "run_id",
+                    "run_folder_path",
+                    "decide",
+                    "_of_a_live_row",
+                ),
             ),
             Target(
                 "hostler.runs.run_folder",
@@ -103,7 +204,8 @@ GROUPS = (
             Target(
                 "hostler.runs.outcome",
                 (
-                    "ProviderSignals.__bool__",
+                    "Limit",
+                    "ProviderSignals",
                     "is_answer",
                     "_speaks",
                     "limit_in",
@@ -124,13 +226,41 @@ GROUPS = (
     Group(
         "service",
         (
-            *_all("service", "admission candidates limiter lending ordering orchestrator cadence"),
-            *_all("service", "forest needs"),
-            Target("hostler.service.demanding", ("wanted_by", "Demander.say")),
-            Target("hostler.service.draining", ("step", "verdict")),
+            *_all("service", "scheduling.admission scheduling.gates polling.orchestrator"),
+            Target("hostler.service.scheduling.workers", ("GlobalWorkLimiter",)),
+            Target(
+                "hostler.service.scheduling.task_waits",
+                (
+                    "MAX_STANDSTILL_SECONDS",
+                    "WaitOver",
+                    "ReleasedSlot",
+                    "wait_for_tasks",
+                    "find_enough_settled",
+                    "_require_no_self_wait",
+                    "_wait_until",
+                ),
+            ),
+            Target(
+                "hostler.service.tasks.submission",
+                (
+                    "_VARIABLE_NAME",
+                    "TaskRequest",
+                    "TaskLocation",
+                    "build_submission",
+                    "_resolve_location",
+                    "_repo_location",
+                    "_require_project_name",
+                    "_require_agent",
+                    "_require_env",
+                    "_require_visible_to_parent",
+                ),
+            ),
+            Target("hostler.service.tasks.summary", ("order_as_tree", "_walk_tree")),
+            Target("hostler.service.scheduling.dispatch", ("count_demand", "DemandReporter.say")),
+            Target("hostler.service.restart", ("next_drain_state", "judge_restart")),
             Target("hostler.service.runner", ("ServiceRunner._poll", "ServiceRunner._draining")),
-            Target("hostler.service.hand", ("children_first",)),
-            Target("hostler.service.journal", ("Journal.never_seen",)),
+            Target("hostler.service.running.folder_runs", ("wait_for_children_first",)),
+            Target("hostler.service.service_log", ("ServiceLog.never_seen",)),
         ),
         (
             *_tests(
@@ -138,7 +268,7 @@ GROUPS = (
                 "service_admission_rules service_cadence service_draining service_fairness"
                 " service_limiter service_ordering service_submission service_why"
                 " poll_once runner_poll children_first unseen_writes_alarm admission_borders"
-                " lending_rules orders",
+                " lending_rules orders space",
             ),
             # The others of this file start agents.
             *(
@@ -155,5 +285,6 @@ GROUPS = (
                 )
             ),
         ),
+        ("tests/service/test_space.py::test_status_says_that_a_disk_is_full_and_nothing_is_lost",),
     ),
 )
