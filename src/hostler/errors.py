@@ -88,7 +88,7 @@ class ConfigError(HostlerError):
         count = len(self.problems)
         super().__init__(
             f"{path} has {count} mistake{'s' if count != 1 else ''}:",
-            remedy="`hostler config schema` and docs/configuration.md list every key.",
+            remedy="`hostler config schema` and docs/reference/configuration.md list every key.",
         )
 
     def lines(self) -> list[str]:

@@ -25,17 +25,18 @@ from hostler.telemetry.names import EVENTS, METRICS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+REFERENCE = DOCS / "reference"
 PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md"])
 
 
 def test_the_reference_page_is_the_one_the_program_writes():
-    assert (DOCS / "configuration.md").read_text() == render_reference(), (
-        "run: hostler config reference --output docs/configuration.md"
+    assert (REFERENCE / "configuration.md").read_text() == render_reference(), (
+        "run: hostler config reference --output docs/reference/configuration.md"
     )
 
 
 def test_every_setting_is_documented():
-    page = (DOCS / "configuration.md").read_text()
+    page = (REFERENCE / "configuration.md").read_text()
     for key in list_keys():
         assert f"{key.name}`" in page
 
@@ -44,16 +45,16 @@ COMMANDS = dict(walk_commands(typer.main.get_command(app)))
 
 
 def test_the_page_of_commands_is_the_one_the_program_writes():
-    assert (DOCS / "commands.md").read_text() == commands_page(), (
-        "run: python -m hostler.cli.reference > docs/commands.md"
+    assert (REFERENCE / "commands.md").read_text() == commands_page(), (
+        "run: python -m hostler.cli.reference > docs/reference/commands.md"
     )
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
 def test_every_command_and_option_is_documented(path):
-    page = (DOCS / "commands.md").read_text()
+    page = (REFERENCE / "commands.md").read_text()
     _, _, section = page.partition(f"\n## `hostler {' '.join(path)}`\n")
-    assert section, f"docs/commands.md has no section for hostler {' '.join(path)}"
+    assert section, f"docs/reference/commands.md has no section for hostler {' '.join(path)}"
     section = section.partition("\n## ")[0]
     for parameter in COMMANDS[path].params:
         for flag in parameter.opts:
@@ -62,13 +63,13 @@ def test_every_command_and_option_is_documented(path):
 
 
 def test_no_command_is_documented_that_does_not_exist():
-    page = (DOCS / "commands.md").read_text()
+    page = (REFERENCE / "commands.md").read_text()
     documented = set(re.findall(r"^## `hostler ([^`]+)`$", page, re.MULTILINE))
     assert documented == {" ".join(path) for path in COMMANDS}
 
 
 def test_exactly_the_declared_events_and_metrics_are_documented():
-    page = (DOCS / "telemetry.md").read_text()
+    page = (REFERENCE / "events-and-metrics.md").read_text()
     documented = set(re.findall(r"^\| `([a-z_0-9]+)` \|", page, re.MULTILINE))
     assert documented == {item.name for item in (*EVENTS, *METRICS)}
     for item in (*EVENTS, *METRICS):
@@ -84,12 +85,12 @@ def test_links_between_pages_lead_somewhere(page):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_every_room_has_a_page_and_a_list_of_its_files():
-    rooms = [path.parent.name for path in (ROOT / "src/hostler").glob("*/__init__.py")]
-    pages = {"config": "base", "telemetry": "base", "tui": "terminal"}
-    for room in rooms:
-        page = pages.get(room, room)
-        assert (DOCS / f"{page}.md").exists(), f"docs/{page}.md is missing"
+def test_every_package_has_a_page():
+    packages = [path.parent.name for path in (ROOT / "src/hostler").glob("*/__init__.py")]
+    pages = {"config": "base", "telemetry": "base"}
+    for package in packages:
+        page = DOCS / "internals" / f"{pages.get(package, package)}.md"
+        assert page.exists(), f"{page.relative_to(ROOT)} is missing"
 
 
 def test_every_page_is_reachable_from_the_index():
@@ -110,16 +111,16 @@ def test_every_page_is_reachable_from_the_index():
         ("A write to GitHub", WriteState),
     ],
 )
-def test_the_handbook_explains_every_state(heading, states):
-    page = (DOCS / "handbook.md").read_text()
+def test_the_page_of_states_explains_every_state(heading, states):
+    page = (REFERENCE / "states.md").read_text()
     _, _, section = page.partition(f"# {heading}\n")
     rows = [line for line in section.partition("\n#")[0].splitlines() if line.startswith("| `")]
     named = [name for row in rows for name in re.findall(r"`([a-z_]+)`", row.split("|")[1])]
     assert sorted(named) == sorted(state.value for state in states)
 
 
-def test_the_handbook_explains_every_state_of_pools_and_breakers():
-    page = (DOCS / "handbook.md").read_text()
+def test_the_page_of_states_explains_every_state_of_pools_and_breakers():
+    page = (REFERENCE / "states.md").read_text()
 
     def explained(heading):
         section = page.partition(f"# {heading}\n")[2].partition("\n#")[0]
@@ -134,7 +135,16 @@ def test_the_handbook_explains_every_state_of_pools_and_breakers():
 
 
 def test_the_how_to_explains_every_gate():
-    page = (DOCS / "howto" / "find-out-why-it-waits.md").read_text()
+    page = (DOCS / "how-to" / "find-out-why-it-waits.md").read_text()
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| ")]
     named = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
     assert {gate.value for gate in (*HomeGate, *GovernorGate)} <= named
+
+
+def test_files_named_for_contributors_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    table = [line.split("|")[2] for line in text.splitlines() if line.startswith("| ")]
+    named = re.findall(r"`([a-z_]+/[a-z_/]*(?:\.py|\.md)?)`", " ".join(table))
+    assert len(named) > 25
+    roots = (ROOT / "src" / "hostler", ROOT)
+    assert [path for path in named if not any((root / path).exists() for root in roots)] == []

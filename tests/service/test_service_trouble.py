@@ -40,7 +40,7 @@ ENDS = {
     "empty": (PARKED, "it has no commits yet", "push a first commit"),
     "baseless": (PARKED, "has no branch nowhere (it has main)", "Set `base_branch`"),
     "uninstalled": (PARKED, "No such file or directory", "install it, or mend"),
-    "unscripted": (PARKED, "wrong.toml has 1 mistake: ", "docs/agents.md"),
+    "unscripted": (PARKED, "wrong.toml has 1 mistake: ", "docs/internals/agents.md"),
     "unprepared": (PARKED, "The setup command", "no compiler", "Mend `setup_command`"),
     "readonly": (PARKED, "denied to hostler-bot", "Give the token read and write access"),
     "untested": (BLOCKED, "failed", "boom", "sent back once", "agent/checkpoint/1-notes-"),

@@ -1,7 +1,7 @@
 """Random streams on a host that is late and askew, and a service that is killed at any statement.
 
 What is handled is what the host's own history demands, and no effect happens twice
-(docs/feeds.md, "Streams").
+(docs/internals/polling.md, "Streams").
 """
 
 from __future__ import annotations

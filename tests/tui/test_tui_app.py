@@ -223,7 +223,7 @@ def test_only_lines_that_changed_are_painted_again():
 
 
 def test_the_page_lists_exactly_these_keys():
-    page = Path(__file__).parents[2].joinpath("docs/terminal.md").read_text()
+    page = Path(__file__).parents[2].joinpath("docs/internals/tui.md").read_text()
     table = page.partition("| key | what it does |")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
     documented = {key for row in rows for key in re.findall(r"`([^`]+)`", row)}

@@ -99,7 +99,7 @@ class ScriptError(AgentError):
         count = len(self.problems)
         super().__init__(
             f"{path} has {count} mistake{'s' if count != 1 else ''}:",
-            remedy="docs/agents.md lists every step of a script.",
+            remedy="docs/internals/agents.md lists every step of a script.",
         )
 
     def lines(self) -> list[str]:

@@ -1,6 +1,6 @@
 """Generate the reference page of all commands.
 
-python -m hostler.cli.reference > docs/commands.md
+python -m hostler.cli.reference > docs/reference/commands.md
 """
 
 from __future__ import annotations

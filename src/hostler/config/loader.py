@@ -105,7 +105,7 @@ def _parse_toml(path: Path, text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         line = re.search(r"at line (\d+)", str(error))
         problem = Problem(
-            "the file", str(error) or "too deep", "TOML, as docs/configuration.md shows"
+            "the file", str(error) or "too deep", "TOML, as docs/reference/configuration.md shows"
         )
         raise ConfigError(path, [replace(problem, line=int(line[1]) if line else 0)]) from error
 

@@ -21,7 +21,7 @@ from hostler.model import RepoName
 
 _TEMPLATE_HEAD = """\
 # Settings of Hostler. Keys that are commented out show their defaults.
-# Check this file with `hostler config check`; docs/configuration.md explains every key.
+# Check this file with `hostler config check`; docs/reference/configuration.md explains every key.
 # Secrets do not belong here: name a variable (…_env) or a file (…_file).
 """
 

@@ -5,5 +5,5 @@ releases in an open transaction, `holders` knows the processes that hold leases,
 pools until a given time, `adaptive` lets caps follow what providers answer, `caps_file` is what
 operators change at run time, `status` shows it all.
 
-It starts no process, and knows neither tasks nor repositories. Promises: docs/governor.md.
+It starts no process and knows no tasks or repositories. Guarantees: docs/internals/governor.md.
 """

@@ -5,7 +5,7 @@ them, `supervisor` leads one run through them, `dispatcher` starts its shim and 
 waits for it, `outcome` reads its stream and judges it, `run_folder` is its folder on disk.
 `interfaces` is what callers provide.
 
-What a result means for a task is decided by the callers. Promises and recovery: docs/runs.md.
+Callers decide what a result means for a task. Guarantees and recovery: docs/internals/runs.md.
 """
 
 from hostler.runs.dispatcher import LocalDispatcher

@@ -89,7 +89,7 @@ class Decision:
 
 
 def decide(state: RunState, seen: Evidence, *, stopped: bool) -> Decision:
-    """The table of docs/runs.md, row by row."""
+    """The table of docs/internals/runs.md, row by row."""
     if state is RunState.ENDED:
         return Decision(Action.NOTHING)
     if state in {RunState.EXITED, RunState.FINISHING}:

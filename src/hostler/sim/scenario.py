@@ -116,7 +116,7 @@ class Scenario(BaseModel):
 
 MAIN = Scenario()
 
-# Held back while constants were chosen on the main one; the exceptions stand in docs/sim.md.
+# Not used while constants were chosen. Exceptions: docs/internals/sim.md.
 HELD_OUT = {
     "two_pools": Scenario(
         name="two_pools",
@@ -175,7 +175,7 @@ def _refused(path: Path, why: str) -> HostlerError:
     refused = HostlerError(
         f"{path} is no scenario: {why}.",
         safe="Nothing was simulated.",
-        remedy=f"Name a file as docs/sim.md says, or one of {', '.join(SCENARIOS)}.",
+        remedy=f"Name a file as docs/internals/sim.md says, or one of {', '.join(SCENARIOS)}.",
     )
     refused.exit_code = 2
     return refused

@@ -7,7 +7,7 @@ tables. Rows, one module per subject: `repositories`, `inbox`, `outbox`, `tasks`
 
 No other package touches tables, and this one knows no rules of its callers. A new migration goes
 into `migrations/versions`, its number into `admin/revision.py` and its tables into `schema.py`; a
-test compares the three. Promises, states and traps: docs/store.md.
+test compares the three. Promises, states and traps: docs/internals/store.md.
 """
 
 from hostler.store.engine.sqlite import Patience

@@ -58,7 +58,7 @@ WAITING = frozenset({TaskState.QUEUED, TaskState.RETRYING, TaskState.PARKED})
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task. Which column means what: docs/workflows.md."""
+    """One task. Which column means what: docs/internals/workflows.md."""
 
     id: str
     project: str

@@ -1,4 +1,4 @@
-"""Every log event and every metric, declared once. docs/telemetry.md lists them all."""
+"""Every log event and metric, declared once. docs/reference/events-and-metrics.md lists them."""
 
 from __future__ import annotations
 

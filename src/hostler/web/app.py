@@ -117,7 +117,7 @@ async def _handle_http_error(request: Request, error: Exception) -> Response:
     }
     what = said.get(kind, error.detail)
     return build_error_response(
-        error.status_code, what, NOTHING_CHANGED, "See docs/api.md.", kind, error.headers
+        error.status_code, what, NOTHING_CHANGED, "See docs/reference/api.md.", kind, error.headers
     )
 
 

@@ -101,7 +101,7 @@ def reference(
 
     \b
     Example:
-      hostler config reference --output docs/configuration.md
+      hostler config reference --output docs/reference/configuration.md
     """
     from hostler.cli.output import write_atomically
     from hostler.config.reference import render_reference as page

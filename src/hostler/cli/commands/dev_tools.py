@@ -36,7 +36,7 @@ def sandbox(
     ] = None,
     seed: Annotated[
         Path | None,
-        typer.Option(help="JSON file of users and repositories to begin with (docs/sandbox.md)."),
+        typer.Option(help="JSON file with users and repositories (docs/internals/sandbox.md)."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
@@ -128,7 +128,7 @@ def _sim() -> None:
 def governor(
     scenario: Annotated[
         str,
-        typer.Option(metavar="NAME|FILE", help="A scenario of docs/sim.md, or a TOML file."),
+        typer.Option(metavar="NAME|FILE", help="Scenario (docs/internals/sim.md) or TOML file."),
     ] = "main",
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many days to try.")] = 5,
     policy: Annotated[

@@ -2,8 +2,8 @@
 
 python -P -m hostler.cli.demo.service_process FOLDER LOG -- PROGRAM ARGUMENT…
 
-The guard reads commands from standard input (docs/demo.md). End of file, however the demo died,
-makes it stop everything and remove the folder.
+The guard reads commands from standard input (docs/internals/demo.md). At end of file, which a
+killed demo causes too, it stops everything and removes the folder.
 """
 
 from __future__ import annotations

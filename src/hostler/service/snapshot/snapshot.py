@@ -85,7 +85,7 @@ class Snapshot:
         return by_state + sum(one.task.state not in NEEDS_PERSON_STATES for one in self.needy)
 
     def as_json(self) -> dict[str, Any]:
-        """For programs. What is what, and what stays so: docs/snapshot.md."""
+        """For programs. What is what, and what stays so: docs/internals/snapshot.md."""
         web = self.settings.github.web_url
         return {
             "now": format_timestamp(self.now),

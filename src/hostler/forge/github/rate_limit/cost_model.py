@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hostler.store.transaction import Transaction
 
 
-# Requests of one poll. `docs/budget.md` has the table; a test counts them on the sandbox.
+# Requests of one poll (table in docs/internals/rate-limits.md). A test counts them on the sandbox.
 TRIPWIRE, REST, RUNS, SWEEP = 1, 2, 1, 1
 # For a pull request in which something happened: itself, its reviews, the word that is checked.
 CHANGED_REQUESTS = 3
