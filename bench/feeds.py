@@ -332,7 +332,7 @@ class Host:
 class Known:
     """Credentials that need not be asked for."""
 
-    def bearer(self, repo: RepoName) -> str:  # noqa: ARG002
+    def get_secret(self, repo: RepoName) -> str:  # noqa: ARG002
         return token_for(US)
 
     def renew(self, stale: str) -> bool:  # noqa: ARG002

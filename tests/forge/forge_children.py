@@ -77,16 +77,16 @@ class Watched:
         self._steps.reach("ask the time")
         return self._forge.now()
 
-    def make(self, deed: Action, *, key: str) -> ActionResult:
+    def perform(self, deed: Action, *, token: str) -> ActionResult:
         self._steps.reach("marked")
         try:
-            return self._forge.make(deed, key=key)
+            return self._forge.perform(deed, token=token)
         finally:
             self._steps.reach("posted")
 
-    def find(self, deed: Action, *, key: str, since: datetime) -> ActionResult | None:
+    def find_performed(self, deed: Action, *, token: str, since: datetime) -> ActionResult | None:
         self._steps.reach("looking")
-        found = self._forge.find(deed, key=key, since=since)
+        found = self._forge.find_performed(deed, token=token, since=since)
         self._steps.reach("looked")
         return found
 

@@ -46,7 +46,7 @@ def street(*, git: bool) -> Iterator[Running]:
 class Known:
     """Credentials that need not be asked for."""
 
-    def bearer(self, repo: RepoName) -> str:
+    def get_secret(self, repo: RepoName) -> str:
         return token_for(US)
 
     def renew(self, stale: str) -> bool:

@@ -45,7 +45,7 @@ def ours(house, **query):
 
 
 def known(hub, account="known"):
-    return next(one for one in hub.budget.standings() if one.account == account)
+    return next(one for one in hub.budget.list_statuses() if one.account == account)
 
 
 def test_the_points_of_the_minute_are_kept_and_the_host_never_has_to_refuse(house, strict):
@@ -69,7 +69,7 @@ def test_writes_go_out_while_polls_are_held(house, strict):
     with pytest.raises(RateLimited):
         for _ in range(100):
             strict.repo(house.name).repository()
-    assert strict.repo(house.name).make(CreateComment(number, "still"), key="t1").id
+    assert strict.repo(house.name).perform(CreateComment(number, "still"), token="t1").id
     with pytest.raises(RateLimited):
         strict.repo(house.name).issue(number)
     house.pass_time(60)
@@ -81,7 +81,7 @@ def test_creations_are_kept_by_the_minute_and_by_the_hour(house, strict):
     waits = []
     while made < 24:
         try:
-            forge.make(CreateComment(number, "x"), key=f"t{made}")
+            forge.perform(CreateComment(number, "x"), token=f"t{made}")
             made += 1
         except RateLimited as error:
             waits.append((error.until - house.clock.now()).total_seconds())
@@ -102,7 +102,7 @@ def test_the_share_of_the_hour_is_kept_and_its_reset_gives_it_back(house):
     assert known(hub).remaining == 28
     assert hub.budget.stretch(active=False) > hub.budget.stretch(active=True) > 1.0
     number = house.issue()
-    assert forge.make(CreateComment(number, "a write"), key="t1").id
+    assert forge.perform(CreateComment(number, "a write"), token="t1").id
     house.pass_time((caught.value.until - house.clock.now()).total_seconds())
     forge.repository()
     assert known(hub).remaining == 99
@@ -114,7 +114,7 @@ def test_the_share_of_the_hour_is_kept_and_its_reset_gives_it_back(house):
 def test_unchanged_pages_leave_the_hour_alone_and_stretch_nothing(house):
     house.tune(primary_limit=100)
     hub = hub_of(house, RequestCaps())
-    client = hub.repo(house.name).client
+    client = hub.repo(house.name).session
     first = client.read(client.path("issues"))
     for _ in range(300):
         assert client.read(client.path("issues"), etag=first.etag).unchanged
@@ -158,9 +158,9 @@ def test_while_github_refuses_nobody_asks(house, limit):
     house.pass_time(70 if limit == "primary" else 50)
     for ask in (
         forge.repository,
-        lambda: forge.make(CreateComment(number, "x"), key="t1"),
+        lambda: forge.perform(CreateComment(number, "x"), token="t1"),
         lambda: house.hub.urgent(house.name).issue(number),
-        house.hub.wire.now if limit == "primary" else forge.repository,
+        house.hub.transport.now if limit == "primary" else forge.repository,
     ):
         with pytest.raises(RateLimited) as again:
             ask()
@@ -199,7 +199,9 @@ def test_many_threads_on_a_strict_host_are_never_refused_by_it(house, strict):
                 if number % 5:
                     strict.repo(house.name).repository()
                 else:
-                    strict.repo(house.name).make(CreateComment(issue, "x"), key=f"{number}-{turn}")
+                    strict.repo(house.name).perform(
+                        CreateComment(issue, "x"), token=f"{number}-{turn}"
+                    )
             except RateLimited as error:
                 assert error.status == 0
 
@@ -226,7 +228,7 @@ def test_redirects_and_retries_are_counted_each(house):
 
 def test_what_never_reaches_the_host_is_not_counted(house):
     hub = hub_of(house, RequestCaps())
-    hub.wire.base_url = "http://127.0.0.1:9"
+    hub.transport.base_url = "http://127.0.0.1:9"
     with pytest.raises(ForgeError):
         hub.repo(house.name).repository()
     assert known(hub).points == 0
@@ -248,9 +250,9 @@ def test_an_app_is_one_account_however_often_its_token_is_renewed(house, app_hub
     house.pass_time(3500)
     forge.repository()
     assert bought(house) == 2
-    names = {one.account.split()[0] for one in app_hub.budget.standings()}
+    names = {one.account.split()[0] for one in app_hub.budget.list_statuses()}
     assert names == {"app", "installation"}
-    assert len(app_hub.budget.standings()) == 2
+    assert len(app_hub.budget.list_statuses()) == 2
     installation = app_hub.credentials.account(house.name)
     assert app_hub.budget.stretch(True, house.name) == 1.0
     assert known(app_hub, installation).points == 1
@@ -258,8 +260,8 @@ def test_an_app_is_one_account_however_often_its_token_is_renewed(house, app_hub
 
 def test_another_token_is_another_account(house):
     secrets = [token_for("bot"), token_for("bob")]
-    token = StaticToken(house.hub.wire, lambda: secrets[0])
-    hub = GitHubHub(house.hub.wire, token, house.clock, pauses=())
+    token = StaticToken(house.hub.transport, lambda: secrets[0])
+    hub = GitHubHub(house.hub.transport, token, house.clock, pauses=())
     hub.repo(house.name).repository()
     assert not token.renew(secrets[0])
     assert token.account(house.name) == "token"
@@ -267,7 +269,7 @@ def test_another_token_is_another_account(house):
     house.fault("status", status=401)
     hub.repo(house.name).repository()
     assert token.account(house.name) == "token 2"
-    accounts = [one.account for one in hub.budget.standings()]
+    accounts = [one.account for one in hub.budget.list_statuses()]
     assert accounts == ["token", "token 2"]
     assert not any(secret in str(accounts) for secret in (token_for("bot"), token_for("bob")))
 

@@ -118,7 +118,7 @@ def test_the_numbers_of_300_repositories():
     assert found.now.total.points_per_minute == pytest.approx(30 * 4 + 270 * 1.4)
     assert found.now.total.requests_per_hour == pytest.approx(60 * 498)
     assert found.now.total.primary_per_hour == 0
-    assert (found.room.primary_per_hour, found.room.points_per_minute) == (4000, 720)
+    assert (found.allowance.primary_per_hour, found.allowance.points_per_minute) == (4000, 720)
     assert not found.worst.fits
     assert found.advice == ()
 

@@ -60,12 +60,12 @@ class AccountMachine(RuleBasedStateMachine):
     @rule(kind=KINDS, count=st.integers(1, 20))
     def ask(self, kind, count):
         for _ in range(count):
-            hold = self.account.hold(kind, self.now)
+            hold = self.account.find_hold(kind, self.now)
             if hold is not None:
                 assert hold.seconds is None or hold.seconds > 0
                 assert hold.seconds is not None or self.flying, "nobody would wake it"
                 self.account.held(kind, self.now)
-                self.account.turn_away(kind, hold, self.now)
+                self.account.record_refused_poll(kind, hold, self.now)
                 return
             assert self.now >= self.refused_until
             self.flying.append(Flight(kind, self.account.enter(kind, self.now)))
@@ -89,7 +89,7 @@ class AccountMachine(RuleBasedStateMachine):
         known = self.account.primary(self.now) is not None
         said = flight.said if told or not known else None
         self.account.answer(flight.kind, flight.status, said, self.now)
-        self.account.leave(flight.kind, self.now, sent=True)
+        self.account.end_request(flight.kind, self.now, sent=True)
 
     @rule(count=st.integers(1, 12), lost=st.integers(0, 3))
     def a_flock(self, count, lost):
@@ -109,18 +109,18 @@ class AccountMachine(RuleBasedStateMachine):
             return  # what is lost before the first answer of all, nobody can know of
         flight = self.flying.pop(which % len(self.flying))
         sent = flight.said is not None
-        self.account.leave(flight.kind, self.now, sent=sent)
+        self.account.end_request(flight.kind, self.now, sent=sent)
         if sent:
             self.account.lost(self.now)
 
     @precondition(lambda self: self.flying)
     @rule(which=WHICH, seconds=st.floats(1, 300))
-    def refuse(self, which, seconds):
+    def record_refusal(self, which, seconds):
         flight = self.flying.pop(which % len(self.flying))
         said = flight.said or self.host.arrive(flight.kind, changed=False)
         self.account.answer(flight.kind, 403, said, self.now)
-        self.account.refuse("secondary", seconds, flight.episodes, self.now)
-        self.account.leave(flight.kind, self.now, sent=True)
+        self.account.record_refusal("secondary", seconds, flight.episodes, self.now)
+        self.account.end_request(flight.kind, self.now, sent=True)
         self.refused_until = max(self.refused_until, self.now + seconds)
 
     @rule(seconds=st.sampled_from([0.1, 1.0, 7.0, 30.0, 59.0, 61.0, 600.0, 3601.0]))
@@ -136,11 +136,11 @@ class AccountMachine(RuleBasedStateMachine):
     def wait_for_our_turn(self, kind):
         """Whoever waits as long as it is told, alone, gets through: no limit holds it for ever."""
         for _ in range(4):
-            hold = self.account.hold(kind, self.now)
+            hold = self.account.find_hold(kind, self.now)
             if hold is None:
                 return
             self.host.now += hold.seconds + 1e-6
-        assert self.account.hold(kind, self.now) is None
+        assert self.account.find_hold(kind, self.now) is None
 
     @invariant()
     def never_above_the_share(self):

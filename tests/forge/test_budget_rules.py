@@ -43,7 +43,7 @@ def test_polls_leave_room_for_a_write_everywhere(percent):
     assert caps.points(RequestKind.READ) + RequestKind.WRITE.points <= caps.points(
         RequestKind.WRITE
     )
-    assert caps.places(RequestKind.READ) <= caps.places(RequestKind.WRITE)
+    assert caps.concurrency(RequestKind.READ) <= caps.concurrency(RequestKind.WRITE)
     assert caps.hourly(RequestKind.READ, 5000) < caps.hourly(RequestKind.WRITE, 5000)
 
 
@@ -54,7 +54,7 @@ def test_the_numbers_of_the_page():
         4000,
         3600,
     )
-    assert (caps.places(RequestKind.WRITE), caps.places(RequestKind.READ)) == (80, 76)
+    assert (caps.concurrency(RequestKind.WRITE), caps.concurrency(RequestKind.READ)) == (80, 76)
     assert (caps.share(80), caps.share(500)) == (64, 400)
 
 
@@ -203,7 +203,7 @@ def answered(
 ):
     account.enter(kind, now)
     account.answer(kind, status, remaining and ReportedLimit(limit, remaining, ahead), now)
-    account.leave(kind, now, sent=True)
+    account.end_request(kind, now, sent=True)
 
 
 def test_a_stranger_s_budget_is_not_taken_for_ours():
@@ -226,64 +226,64 @@ def test_a_host_without_a_limit_of_the_hour_holds_nobody():
     answered(account, 1.0)
     assert account.primary(1.0) is None
     account.lost(1.0)
-    assert account.hold(RequestKind.READ, 1.0) is None
+    assert account.find_hold(RequestKind.READ, 1.0) is None
 
 
 def test_the_first_asks_alone_and_the_others_wait_for_its_answer():
     account = RateLimitAccount(RequestCaps())
     account.enter(RequestKind.READ, 0.0)
-    assert account.hold(RequestKind.READ, 0.0).seconds is None
-    assert account.hold(RequestKind.CREATION, 0.0).seconds is None
+    assert account.find_hold(RequestKind.READ, 0.0).seconds is None
+    assert account.find_hold(RequestKind.CREATION, 0.0).seconds is None
     account.answer(RequestKind.READ, 200, ReportedLimit(100, 90, 600.0), 1.0)
-    assert account.hold(RequestKind.READ, 1.0) is None
+    assert account.find_hold(RequestKind.READ, 1.0) is None
 
 
 def test_polls_stop_before_writes_and_writes_at_the_share():
     account = RateLimitAccount(RequestCaps())
     answered(account, 0.0, remaining=30)
-    assert account.hold(RequestKind.READ, 0.0) is None
+    assert account.find_hold(RequestKind.READ, 0.0) is None
     answered(account, 0.0, remaining=28)
-    assert account.hold(RequestKind.READ, 0.0).seconds == 600.0
+    assert account.find_hold(RequestKind.READ, 0.0).seconds == 600.0
     for kind in (RequestKind.WRITE, RequestKind.CREATION, RequestKind.URGENT):
-        assert account.hold(kind, 0.0) is None
+        assert account.find_hold(kind, 0.0) is None
     answered(account, 0.0, remaining=20)
-    assert account.hold(RequestKind.WRITE, 0.0).limit == "primary"
-    assert account.hold(RequestKind.WRITE, 601.0) is None
+    assert account.find_hold(RequestKind.WRITE, 0.0).limit == "primary"
+    assert account.find_hold(RequestKind.WRITE, 601.0) is None
 
 
 def test_whoever_might_go_if_the_others_cost_nothing_waits_for_them():
     account = RateLimitAccount(RequestCaps())
     answered(account, 0.0, remaining=29)
     account.enter(RequestKind.READ, 0.0)
-    assert account.hold(RequestKind.READ, 0.0).seconds is None
+    assert account.find_hold(RequestKind.READ, 0.0).seconds is None
     account.answer(RequestKind.READ, 304, ReportedLimit(100, 29, 600.0), 1.0)
-    account.leave(RequestKind.READ, 1.0, sent=True)
-    assert account.hold(RequestKind.READ, 1.0) is None
+    account.end_request(RequestKind.READ, 1.0, sent=True)
+    assert account.find_hold(RequestKind.READ, 1.0) is None
 
 
 def test_nobody_asks_while_we_are_refused_and_together_is_once():
     account = RateLimitAccount(RequestCaps())
     episodes = [account.enter(RequestKind.READ, 0.0) for _ in range(3)]
     for episode in episodes:
-        assert account.refusals(episode) == 0
-        account.refuse("secondary", 60.0, episode, 1.0)
+        assert account.count_refusals(episode) == 0
+        account.record_refusal("secondary", 60.0, episode, 1.0)
     for kind in RequestKind:
-        assert account.hold(kind, 30.0).seconds == 31.0
-    assert account.refused(61.0) is None
+        assert account.find_hold(kind, 30.0).seconds == 31.0
+    assert account.current_refusal(61.0) is None
     later = account.enter(RequestKind.READ, 61.0)
-    assert account.refusals(later) == 1
-    account.refuse("secondary", 120.0, later, 62.0)
-    assert account.refusals(account.enter(RequestKind.READ, 200.0)) == 2
+    assert account.count_refusals(later) == 1
+    account.record_refusal("secondary", 120.0, later, 62.0)
+    assert account.count_refusals(account.enter(RequestKind.READ, 200.0)) == 2
     account.answer(RequestKind.READ, 200, None, 201.0)
-    assert account.refusals(account.enter(RequestKind.READ, 202.0)) == 0
+    assert account.count_refusals(account.enter(RequestKind.READ, 202.0)) == 0
 
 
 def test_a_shorter_refusal_does_not_end_a_longer_one():
     account = RateLimitAccount(RequestCaps())
     first, second = account.enter(RequestKind.READ, 0.0), account.enter(RequestKind.READ, 0.0)
-    account.refuse("primary", 600.0, first, 0.0)
-    account.refuse("secondary", 60.0, second, 1.0)
-    assert account.refused(599.0) is not None
+    account.record_refusal("primary", 600.0, first, 0.0)
+    account.record_refusal("secondary", 60.0, second, 1.0)
+    assert account.current_refusal(599.0) is not None
 
 
 def test_an_answer_that_was_minutes_on_its_way_opens_no_new_window():

@@ -99,7 +99,7 @@ def spending(requests, *, seconds=600.0, status=200, remaining=5000):
         account.answer(
             RequestKind.READ, status, ReportedLimit(5000, max(remaining, 0), 3600.0 - now), now
         )
-        account.leave(RequestKind.READ, now, sent=True)
+        account.end_request(RequestKind.READ, now, sent=True)
     return account
 
 
@@ -134,6 +134,6 @@ def test_writes_press_on_polls():
     for _ in range(120):
         account.enter(RequestKind.WRITE, 600.0)
         account.answer(RequestKind.WRITE, 200, ReportedLimit(5000, 5000, 3000.0), 600.0)
-        account.leave(RequestKind.WRITE, 600.0, sent=True)
+        account.end_request(RequestKind.WRITE, 600.0, sent=True)
     assert before == 1.0 < account.stretch(600.0)
     assert account.stretch(661.0) == 1.0

@@ -187,15 +187,15 @@ def test_an_exchange_that_breaks_leaves_nothing_behind(clock):
         with pytest.raises(ZeroDivisionError), accounts.turn("ours", RequestKind.READ, "GET /x"):
             raise ZeroDivisionError
     with accounts.turn("ours", RequestKind.READ, "GET /x") as turn:
-        turn.never_left()
-    assert accounts.standings()[0].points == 5
+        turn.mark_not_sent()
+    assert accounts.list_statuses()[0].points == 5
 
 
 def test_nobody_pays_for_what_is_asked_in_nobodys_name(clock):
     accounts = RateLimitAccounts(clock)
     with accounts.turn("", RequestKind.READ, "GET /rate_limit") as turn:
         turn.answer(200, parse_budget({"x-ratelimit-limit": "60", "x-ratelimit-remaining": "0"}))
-    assert accounts.standings() == []
+    assert accounts.list_statuses() == []
     assert accounts.stretch(active=True) == 1.0
 
 
@@ -203,7 +203,7 @@ def refuse(accounts, name, seconds, clock):
     refusal = parse_refusal(403, {"retry-after": str(seconds)}, "", clock.now(), 0)
     with accounts.turn(name, RequestKind.READ, "GET /x") as turn:
         turn.answer(403, parse_budget({}))
-        turn.refuse(refusal)
+        turn.record_refusal(refusal)
 
 
 def test_a_refusal_holds_its_account_alone(clock):
@@ -224,8 +224,8 @@ def test_a_refusal_holds_its_account_alone(clock):
 def test_each_repository_stretches_by_its_own_account(clock):
     accounts = RateLimitAccounts(clock, RequestCaps(points_per_minute=50))
     poor, rich = RepoName("a", "poor"), RepoName("a", "rich")
-    accounts.pays("one", poor)
-    accounts.pays("two", rich)
+    accounts.set_payer("one", poor)
+    accounts.set_payer("two", rich)
     host = Counting(accounts, clock)
     for _ in range(30):
         for _ in range(30):
@@ -246,7 +246,7 @@ def test_what_is_known_can_be_read_and_measured(clock):
     before = metrics.value(GITHUB_REFUSALS, account="metered", limit="primary", by="us")
     while host.ask(name="metered") == "answered":
         pass
-    (known,) = host.accounts.standings()
+    (known,) = host.accounts.list_statuses()
     assert (known.account, known.limit, known.remaining) == ("metered", 100, 28)
     assert known.points == 72
     assert abs((known.resets_at - clock.now()).total_seconds() - 3600) <= 1
@@ -265,10 +265,10 @@ def test_those_who_are_turned_away_are_told_to_come_one_after_another():
     for number in range(75):
         account.enter(RequestKind.READ, float(number) / 10)
         account.answer(RequestKind.READ, 304, None, float(number) / 10)
-        account.leave(RequestKind.READ, float(number) / 10, sent=True)
+        account.end_request(RequestKind.READ, float(number) / 10, sent=True)
     for _ in range(200):
-        hold = account.hold(RequestKind.READ, 8.0)
-        account.turn_away(RequestKind.READ, hold, 8.0)
+        hold = account.find_hold(RequestKind.READ, 8.0)
+        account.record_refused_poll(RequestKind.READ, hold, 8.0)
         told.append(hold.seconds)
     assert told == sorted(told)
     assert told[0] == pytest.approx(52.0)

@@ -58,12 +58,12 @@ WINDOW = PollWindow()
 def test_a_new_repository_owes_everything_and_then_goes_by_its_rhythm():
     assert PollCount() == PollCount(0, True, 0)
     rested = after_poll(PollCount(polls=3, phase=2))
-    assert rested == PollCount(4, owed=False, phase=2)
+    assert rested == PollCount(4, is_due=False, phase=2)
 
     def due(pulse, **more):
         return is_full_poll_due(pulse, **{"active": False, "touched": False, "every": 6, **more})
 
-    assert due(PollCount(1)) and not due(rested.__class__(3, owed=False, phase=2))
+    assert due(PollCount(1)) and not due(rested.__class__(3, is_due=False, phase=2))
     assert due(rested) and not due(replace(rested, polls=5))
     assert due(replace(rested, polls=5), active=True) and due(
         replace(rested, polls=5), touched=True
@@ -395,22 +395,22 @@ def test_words_of_another_account_are_news_whatever_they_contain():
     found = verdict(
         ItemKind.ISSUE_COMMENT, row("comment"), me="bob", recorded=[(ItemKind.ISSUE_COMMENT, 5)]
     )
-    assert found.news and found.write is None
+    assert found.is_new and found.write is None
 
 
 def test_a_marked_comment_of_our_account_is_our_write():
     mine = row("comment")
     found = verdict(ItemKind.ISSUE_COMMENT, mine)
-    assert not found.news and found.write is mine
-    assert verdict(ItemKind.ISSUE_COMMENT).news
-    assert verdict(ItemKind.ISSUE_COMMENT, mine, body="no marker").news
+    assert not found.is_new and found.write is mine
+    assert verdict(ItemKind.ISSUE_COMMENT).is_new
+    assert verdict(ItemKind.ISSUE_COMMENT, mine, body="no marker").is_new
 
 
 def test_a_pasted_marker_proves_nothing():
-    assert verdict(ItemKind.ISSUE_COMMENT, row("reply")).news
-    assert verdict(ItemKind.ISSUE_COMMENT, row("comment", number=8)).news
-    assert verdict(ItemKind.ISSUE_COMMENT, row("comment", result_id=6)).news
-    assert not verdict(ItemKind.ISSUE_COMMENT, row("comment", result_id=5)).news
+    assert verdict(ItemKind.ISSUE_COMMENT, row("reply")).is_new
+    assert verdict(ItemKind.ISSUE_COMMENT, row("comment", number=8)).is_new
+    assert verdict(ItemKind.ISSUE_COMMENT, row("comment", result_id=6)).is_new
+    assert not verdict(ItemKind.ISSUE_COMMENT, row("comment", result_id=5)).is_new
 
 
 def test_the_first_marker_of_ours_counts():
@@ -422,8 +422,8 @@ def test_the_first_marker_of_ours_counts():
 def test_what_was_recorded_is_ours_without_a_marker():
     assert not verdict(
         ItemKind.ISSUE_COMMENT, body="x", recorded=[(ItemKind.ISSUE_COMMENT, 5)]
-    ).news
-    assert verdict(ItemKind.ISSUE_COMMENT, body="x", recorded=[(ItemKind.REVIEW, 5)]).news
+    ).is_new
+    assert verdict(ItemKind.ISSUE_COMMENT, body="x", recorded=[(ItemKind.REVIEW, 5)]).is_new
 
 
 @pytest.mark.parametrize(
@@ -432,7 +432,7 @@ def test_what_was_recorded_is_ours_without_a_marker():
 def test_issues_and_pulls_that_we_made_are_ours_and_news_all_the_same(kind, deed):
     for write in (row(deed, number=0), row(deed, number=0, result_number=7)):
         found = verdict(kind, write)
-        assert found.news and found.write is write
+        assert found.is_new and found.write is write
     assert verdict(kind, row(deed, number=7, result_number=8)).write is None
 
 
@@ -448,10 +448,10 @@ def test_which_deed_makes_which_kind_of_event():
 
 
 def test_a_hollow_review_of_ours_is_no_news():
-    assert not verdict(ItemKind.REVIEW, body=" ", state="COMMENTED").news
-    assert verdict(ItemKind.REVIEW, body="words", state="COMMENTED").news
-    assert verdict(ItemKind.REVIEW, body=" ", state="APPROVED").news
-    assert verdict(ItemKind.ISSUE_COMMENT, body=" ", state="COMMENTED").news
+    assert not verdict(ItemKind.REVIEW, body=" ", state="COMMENTED").is_new
+    assert verdict(ItemKind.REVIEW, body="words", state="COMMENTED").is_new
+    assert verdict(ItemKind.REVIEW, body=" ", state="APPROVED").is_new
+    assert verdict(ItemKind.ISSUE_COMMENT, body=" ", state="COMMENTED").is_new
 
 
 # -- who is followed -------------------------------------------------------------------------------
@@ -461,7 +461,7 @@ def test_whom_a_poll_follows():
     found = PollState(awaiting=frozenset({5, 3}), blocked=frozenset({4}), in_step=frozenset({3, 9}))
     assert found.followed == [3, 4, 5] and found.active is True
     assert found.unscanned == [5] and found.lapsed == {9}
-    assert PollState().active is False and not PollState().owed
+    assert PollState().active is False and not PollState().is_due
     assert PollState(blocked=frozenset({4})).active is True
     many = PollState(awaiting=frozenset({64, 1, 33}))
     assert many.followed == [1, 33, 64] == many.unscanned
@@ -496,7 +496,7 @@ def test_a_repository_stands_as_its_rows_say(monkeypatch):
     found = poller.read_poll_state("tx", SimpleNamespace(repo="octo/stable"))
     assert found.awaiting == {2, 3, 9} and found.blocked == {4} and found.in_step == {3}
     # Of equal heads the newest pull request counts.
-    assert found.heads == {"same": 9, "other": 4} and found.owed is True
+    assert found.heads == {"same": 9, "other": 4} and found.is_due is True
     assert {one.value for one in found.places} == {
         Surface.REPO_ISSUES,
         Surface.REPO_ISSUE_COMMENTS,
@@ -507,7 +507,7 @@ def test_a_repository_stands_as_its_rows_say(monkeypatch):
     assert (issues.number, issues.cursor, issues.chain) == (0, place, pages(2))
     assert found.places[Surface.REPO_WORKFLOW_RUNS].chain == ()
     monkeypatch.setattr(poller, "pulls_moved", lambda *_: [])
-    assert poller.read_poll_state("tx", SimpleNamespace(repo="octo/stable")).owed is False
+    assert poller.read_poll_state("tx", SimpleNamespace(repo="octo/stable")).is_due is False
 
 
 def test_conversations_of_unfinished_tasks_are_read_by_whether_they_have_a_pull_request(

@@ -63,7 +63,7 @@ class Host:
     def cut(self, rows, number):
         return rows[(number - 1) * SMALL : number * SMALL]
 
-    def ascending(self, since, known):
+    def read_by_change(self, since, known):
         etags = page_tags(known)
 
         def page(anchor, number):
@@ -72,7 +72,7 @@ class Host:
 
         return read_ascending(page, since, known)
 
-    def numbered(self, known, **how):
+    def read_by_number(self, known, **how):
         etags = page_tags(known)
         rows = sorted(self.rows(), key=lambda row: row[1])
 
@@ -111,7 +111,7 @@ def test_what_is_not_in_the_answer_was_in_an_earlier_one(when, history, since):
             for act in acts_now:
                 host.act(*act)
             before = {(k, moment(s)) for s, k in host.rows(since or "")}
-            found = host.ascending(since, chain)
+            found = host.read_by_change(since, chain)
             assert found.complete
             seen |= versions(found)
             assert before <= seen
@@ -125,8 +125,8 @@ def test_what_is_not_in_the_answer_was_in_an_earlier_one(when, history, since):
 def test_a_list_that_is_as_it_was_costs_no_content(when, since):
     host = Host(when)
     with patch.object(pagination, "PAGE_SIZE", SMALL):
-        first = host.ascending(since, ())
-        again = host.ascending(since, chain_of(first))
+        first = host.read_by_change(since, ())
+        again = host.read_by_change(since, chain_of(first))
     assert again.unchanged and again.asked == first.asked and again.pages == 0
     assert again.chain == first.chain
 
@@ -136,13 +136,13 @@ def test_a_list_that_is_as_it_was_costs_no_content(when, since):
 def test_what_is_added_behind_full_pages_is_found(count, additions):
     host, seen = Host(list(range(count))), set()
     with patch.object(pagination, "PAGE_SIZE", SMALL):
-        found = host.numbered(())
+        found = host.read_by_number(())
         seen |= versions(found)
         chain = found.chain
         for more in additions:
             for _ in range(more):
                 host.act("add", 0, 1)
-            found = host.numbered(chain[-1:])
+            found = host.read_by_number(chain[-1:])
             seen |= versions(found)
             assert seen == {(k, moment(s)) for s, k in host.rows()}
             assert found.unchanged == (more == 0)
@@ -153,8 +153,8 @@ def test_what_is_added_behind_full_pages_is_found(count, additions):
 def test_one_page_is_one_request():
     host = Host(list(range(9)))
     with patch.object(pagination, "PAGE_SIZE", SMALL):
-        chain = host.numbered(()).chain
-        again = host.numbered(chain[1:2], one_page=True)
+        chain = host.read_by_number(()).chain
+        again = host.read_by_number(chain[1:2], one_page=True)
     assert (again.asked, again.unchanged) == (1, True)
 
 

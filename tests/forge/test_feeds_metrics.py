@@ -114,7 +114,7 @@ def test_a_watermark_tells_its_age_by_githubs_time(house, yard):
 def test_the_objectives_have_gauges(house, store):
     repo = {"repo": str(house.name)}
     meter = PollMetrics(str(house.name), 30.0)
-    poller = Poller(PollContext(store, house.forge, house.name, meter=meter), PollPlan())
+    poller = Poller(PollContext(store, house.forge, house.name, poll_metrics=meter), PollPlan())
     number = house.issue()
     for _ in range(3):
         poller.poll()

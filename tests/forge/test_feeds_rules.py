@@ -130,7 +130,7 @@ def test_the_rest_is_read_at_least_every_so_many_polls(polls, every):
 
 def test_a_rest_that_is_owed_is_read_by_the_next_poll():
     assert schedule.is_full_poll_due(
-        PollCount(0, owed=True), active=False, touched=False, every=1000
+        PollCount(0, is_due=True), active=False, touched=False, every=1000
     )
 
 
@@ -183,22 +183,22 @@ def test_a_round_of_the_sweep_meets_everything_once(pages_of):
 def test_the_sweep_never_asks_for_what_is_not_followed(followed):
     sweeper = SweepSchedule()
     for place, numbers in enumerate(followed):
-        sweeper.moved(place % 7, NOW + timedelta(seconds=place))
-        spot = sweeper.next(sorted(numbers), NOW)
+        sweeper.note_move(place % 7, NOW + timedelta(seconds=place))
+        spot = sweeper.next_target(sorted(numbers), NOW)
         assert (spot is None) == (not numbers)
         if spot is not None:
             assert spot.number in numbers
-            sweeper.swept(spot, 1)
+            sweeper.note_sweep(spot, 1)
 
 
 def test_who_has_moved_is_asked_for_in_every_second_turn_until_it_is_too_late():
     sweeper = SweepSchedule()
-    sweeper.moved(3, NOW + timedelta(seconds=300))
-    turns = [sweeper.next([1, 2, 3], NOW) for _ in range(4)]
+    sweeper.note_move(3, NOW + timedelta(seconds=300))
+    turns = [sweeper.next_target([1, 2, 3], NOW) for _ in range(4)]
     assert turns.count(SweepTarget(3, NEWEST_REVIEW_PAGE)) == 2
     later = NOW + timedelta(seconds=301)
     assert SweepTarget(3, NEWEST_REVIEW_PAGE) not in [
-        sweeper.next([1, 2, 3], later) for _ in range(4)
+        sweeper.next_target([1, 2, 3], later) for _ in range(4)
     ]
 
 

@@ -73,29 +73,29 @@ def test_failed_jobs_run_once_more_and_only_once(git_place):
     run = git_place.run(head, "failure")
     deed = RerunFailedJobs(1, run, 1)
     since = git_place.forge.now()
-    assert git_place.forge.find(deed, key="k1", since=since) is None
-    made = git_place.forge.make(deed, key="k1")
+    assert git_place.forge.find_performed(deed, token="k1", since=since) is None
+    made = git_place.forge.perform(deed, token="k1")
     assert made.id == run
-    assert git_place.forge.find(deed, key="k1", since=since) == made
+    assert git_place.forge.find_performed(deed, token="k1", since=since) == made
     # A second try of the same deed finds that it was done.
-    assert git_place.forge.make(deed, key="k1") == made
+    assert git_place.forge.perform(deed, token="k1") == made
     assert parse_run(git_place.forge.workflow_run(run).payload).attempt == 2
     git_place.end(run, "success")
     assert parse_run(git_place.forge.workflow_run(run).payload).passed
     with pytest.raises(NotFound):
-        git_place.forge.make(RerunFailedJobs(1, 999_999, 1), key="k2")
+        git_place.forge.perform(RerunFailedJobs(1, 999_999, 1), token="k2")
 
 
 def test_the_runs_of_a_head_are_asked_for_conditionally(git_place):
     head = git_place.head(git_place.pull())
     first = git_place.run(head)
-    found = git_place.forge.runs_of(head)
+    found = git_place.forge.list_commit_runs(head)
     assert [(one.id, parse_run(one.payload).over) for one in found.items] == [(first, False)]
-    assert git_place.forge.runs_of(head, known=found.chain).unchanged
+    assert git_place.forge.list_commit_runs(head, known=found.chain).unchanged
     git_place.end(first, "failure")
-    (ended,) = git_place.forge.runs_of(head, known=found.chain).items
+    (ended,) = git_place.forge.list_commit_runs(head, known=found.chain).items
     assert parse_run(ended.payload).failed
-    assert git_place.forge.runs_of("e" * 40).items == ()
+    assert git_place.forge.list_commit_runs("e" * 40).items == ()
 
 
 def test_a_log_is_fetched_without_our_token_and_without_naming_its_address(git_house, house):

@@ -20,7 +20,7 @@ from hostler.forge.port import ItemKind
 
 @pytest.fixture
 def client(house):
-    return house.forge.client
+    return house.forge.session
 
 
 @pytest.fixture
@@ -94,8 +94,8 @@ def test_a_renamed_repository_is_read_and_written_and_the_rename_is_a_fact(house
     house.do("PATCH", f"/repos/{house.name}", name=new)
     answer = client.read(client.path(f"issues/{number}"))
     assert (answer.status, answer.repository_id) == (200, identity)
-    assert house.forge.renamed()
-    made = house.forge.make(CreateComment(number, "still here"), key="t1")
+    assert house.forge.was_renamed()
+    made = house.forge.perform(CreateComment(number, "still here"), token="t1")
     assert house.get_raw(f"/repos/alice/{new}/issues/comments/{made.id}").status_code == 200
     found = house.forge.repository()
     assert (found.id, found.name.name) == (identity, new)
@@ -106,8 +106,8 @@ def test_a_renamed_repository_is_read_and_written_and_the_rename_is_a_fact(house
 def test_a_rename_is_followed_by_a_client_that_never_knew_the_number(house):
     number = house.issue()
     house.do("PATCH", f"/repos/{house.name}", name=f"{house.name.name}-new")
-    assert house.forge.make(CreateComment(number, "x"), key="t1").id
-    assert house.forge.renamed()
+    assert house.forge.perform(CreateComment(number, "x"), token="t1").id
+    assert house.forge.was_renamed()
 
 
 def test_a_transferred_issue_is_not_followed(house, client):
@@ -118,7 +118,7 @@ def test_a_transferred_issue_is_not_followed(house, client):
     with pytest.raises(Moved) as caught:
         house.forge.issue(number)
     assert caught.value.repository_id not in (0, client.repository_id)
-    assert not house.forge.renamed()
+    assert not house.forge.was_renamed()
 
 
 def test_no_redirect_takes_our_secret_to_another_host(scripted, clock, house):
@@ -131,7 +131,7 @@ def test_no_redirect_takes_our_secret_to_another_host(scripted, clock, house):
     with pytest.raises(Moved):
         client.read(path)
     assert house.ledger() == []
-    client.wire.close()
+    client.transport.close()
 
 
 def test_a_link_to_another_host_is_refused(scripted, clock, house):
@@ -143,7 +143,7 @@ def test_a_link_to_another_host_is_refused(scripted, clock, house):
     answer = client.read("/list")
     with pytest.raises(ValueError):
         client.read(answer.next_url)
-    client.wire.close()
+    client.transport.close()
 
 
 def test_redirects_in_a_circle_end(scripted, clock, house):
@@ -153,8 +153,8 @@ def test_redirects_in_a_circle_end(scripted, clock, house):
         HttpTransport(scripted.url, clock), Known(), house.name, clock, pauses=()
     )
     with pytest.raises(Moved):
-        client.learn()
-    client.wire.close()
+        client.read_repository()
+    client.transport.close()
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"\xff\xfe", b'{"a":'])
@@ -184,7 +184,7 @@ def test_an_answer_of_unknown_shape_is_a_failing_server(scripted, clock, house, 
         forge.repository,
         lambda: forge.issue(1),
         lambda: forge.pull(1),
-        lambda: forge.remark(ItemKind.ISSUE_COMMENT, 1),
+        lambda: forge.get_comment(ItemKind.ISSUE_COMMENT, 1),
         lambda: forge.labellers(1),
     )
     for ask in asked:
@@ -200,8 +200,8 @@ def test_a_written_answer_of_unknown_shape_is_unclear_not_repeated(scripted, clo
         GitHubSession(HttpTransport(scripted.url, clock), Known(), house.name, clock, pauses=())
     )
     with pytest.raises(Unclear):
-        forge.make(CreateComment(1, "x"), key="t1")
-    forge.client.wire.close()
+        forge.perform(CreateComment(1, "x"), token="t1")
+    forge.session.transport.close()
 
 
 @pytest.mark.parametrize("status", [404, 410])
@@ -215,7 +215,7 @@ def test_a_host_that_knows_no_dependencies_has_none(scripted, clock, house, stat
     scripted.answers[path] = (503, {}, b"{}")
     with pytest.raises(ServerFailed):
         forge.blocked_by(1)
-    forge.client.wire.close()
+    forge.session.transport.close()
 
 
 def test_dependencies_are_read_over_all_pages(house, monkeypatch):
@@ -229,7 +229,7 @@ def test_dependencies_are_read_over_all_pages(house, monkeypatch):
 
 
 def test_githubs_time_is_asked_for_when_it_was_not_heard_for_long(house):
-    wire = house.hub.wire
+    wire = house.hub.transport
     first = wire.now()
     assert first.timestamp() == int(house.github_now())
     house.pass_time(30)
@@ -241,7 +241,7 @@ def test_githubs_time_is_asked_for_when_it_was_not_heard_for_long(house):
 
 
 def test_a_machine_that_slept_asks_for_the_time_again(house):
-    wire = house.hub.wire
+    wire = house.hub.transport
     wire.now()
     house.clock.jump(3600)
     assert wire.now().timestamp() == int(house.github_now())

@@ -143,7 +143,7 @@ def git_place(request, place):
 
 def look(place, deed, key="k1"):
     since = place.forge.now() - timedelta(seconds=5)
-    return place.forge.find(deed, key=key, since=since)
+    return place.forge.find_performed(deed, token=key, since=since)
 
 
 def bodies(place, number):
@@ -151,17 +151,17 @@ def bodies(place, number):
 
 
 def test_we_have_a_name_and_a_repository(place):
-    assert place.forge.myself() == US
+    assert place.forge.own_login() == US
     found = place.forge.repository()
     assert (found.default_branch, found.can_push, found.private) == ("main", True, False)
-    assert not place.forge.renamed()
+    assert not place.forge.was_renamed()
 
 
 def test_a_comment_is_made_marked_and_found(place):
     number = place.issue()
     deed = CreateComment(number, "On it.")
     assert look(place, deed) is None
-    made = place.forge.make(deed, key="k1")
+    made = place.forge.perform(deed, token="k1")
     assert made.id and made.url and made.updated_at
     assert bodies(place, number) == [f"On it.\n\n{format_marker('k1')}"]
     assert look(place, deed) == made
@@ -176,14 +176,14 @@ def test_a_marker_pasted_by_somebody_else_is_not_found(place):
 
 def test_what_was_written_before_since_is_not_found(place):
     number = place.issue()
-    place.forge.make(CreateComment(number, "x"), key="k1")
+    place.forge.perform(CreateComment(number, "x"), token="k1")
     place.pass_time(60)
     assert look(place, CreateComment(number, "x")) is None
 
 
 def test_nothing_can_be_done_on_an_issue_that_is_not_there(place):
     with pytest.raises(NotFound):
-        place.forge.make(CreateComment(999, "x"), key="k1")
+        place.forge.perform(CreateComment(999, "x"), token="k1")
     with pytest.raises(NotFound):
         place.forge.issue(999)
     with pytest.raises(NotFound):
@@ -192,10 +192,10 @@ def test_nothing_can_be_done_on_an_issue_that_is_not_there(place):
 
 def test_a_comment_is_edited_and_the_edit_is_found(place):
     number = place.issue()
-    made = place.forge.make(CreateComment(number, "one"), key="k1")
+    made = place.forge.perform(CreateComment(number, "one"), token="k1")
     edit = EditComment(number, made.id, "two")
     assert look(place, edit, "k2") is None
-    place.forge.make(edit, key="k2")
+    place.forge.perform(edit, token="k2")
     assert bodies(place, number) == [f"two\n\n{format_marker('k2')}"]
     assert look(place, edit, "k2").id == made.id
 
@@ -205,9 +205,9 @@ def test_a_reply_joins_the_thread_of_a_remark(git_place):
     remark = git_place.remark(number)
     deed = ReplyToReviewComment(number, remark, "Mended.")
     assert look(git_place, deed) is None
-    made = git_place.forge.make(deed, key="k1")
+    made = git_place.forge.perform(deed, token="k1")
     assert look(git_place, deed) == made
-    found = git_place.forge.remark(ItemKind.REVIEW_COMMENT, made.id)
+    found = git_place.forge.get_comment(ItemKind.REVIEW_COMMENT, made.id)
     assert (found.payload["in_reply_to_id"], found.number) == (remark, number)
 
 
@@ -215,18 +215,18 @@ def test_a_pull_request_is_opened_once_for_a_branch(git_place):
     number = git_place.issue()
     deed = OpenPull(number, git_place.branch(), "main", "Add it", "Fixes it.")
     assert look(git_place, deed) is None
-    made = git_place.forge.make(deed, key="k1")
+    made = git_place.forge.perform(deed, token="k1")
     assert made.number != number
     assert look(git_place, deed).number == made.number
-    assert git_place.forge.make(deed, key="k1").number == made.number
-    assert git_place.forge.make(deed, key="other").number == made.number
+    assert git_place.forge.perform(deed, token="k1").number == made.number
+    assert git_place.forge.perform(deed, token="other").number == made.number
     pull = parse_pull(git_place.forge.pull(made.number).payload)
     assert (pull.head, pull.base, pull.state, pull.author) == ("topic", "main", "open", US)
 
 
 def test_our_merged_pull_request_is_still_found_by_its_marker(git_place):
     deed = OpenPull(git_place.issue(), git_place.branch(), "main", "Add it", "x")
-    made = git_place.forge.make(deed, key="k1")
+    made = git_place.forge.perform(deed, token="k1")
     git_place.merge(made.number)
     assert look(git_place, deed).number == made.number
     assert look(git_place, deed, "k2") is None
@@ -235,7 +235,9 @@ def test_our_merged_pull_request_is_still_found_by_its_marker(git_place):
 
 def test_a_pull_request_without_a_branch_is_invalid(git_place):
     with pytest.raises(Invalid) as caught:
-        git_place.forge.make(OpenPull(git_place.issue(), "nowhere", "main", "t", "b"), key="k1")
+        git_place.forge.perform(
+            OpenPull(git_place.issue(), "nowhere", "main", "t", "b"), token="k1"
+        )
     assert caught.value.fields[0][0] == "head"
 
 
@@ -247,7 +249,7 @@ def test_a_pull_request_is_changed_and_the_change_is_found(git_place):
         UpdatePull(number, state="closed"),
     ):
         assert look(git_place, deed) is None
-        git_place.forge.make(deed, key="k1")
+        git_place.forge.perform(deed, token="k1")
         assert look(git_place, deed) is not None
     pull = parse_pull(git_place.forge.pull(number).payload)
     assert (pull.title, pull.state) == ("Better", "closed")
@@ -256,7 +258,7 @@ def test_a_pull_request_is_changed_and_the_change_is_found(git_place):
 def test_an_issue_is_opened_and_found(place):
     deed = OpenIssue("Follow-up", "Later.", ("later",))
     assert look(place, deed) is None
-    made = place.forge.make(deed, key="k1")
+    made = place.forge.perform(deed, token="k1")
     assert look(place, deed).number == made.number
     assert place.forge.issue(made.number).labels == {"later"}
 
@@ -264,7 +266,7 @@ def test_an_issue_is_opened_and_found(place):
 def test_an_issue_is_closed_and_found_closed(place):
     deed = CloseIssue(place.issue())
     assert look(place, deed) is None
-    place.forge.make(deed, key="k1")
+    place.forge.perform(deed, token="k1")
     assert look(place, deed) is not None
     assert place.forge.issue(deed.number).state == "closed"
 
@@ -272,15 +274,15 @@ def test_an_issue_is_closed_and_found_closed(place):
 def test_labels_come_and_go_and_twice_is_once(place):
     number = place.issue()
     for _ in range(2):
-        place.forge.make(CreateLabel("agent:design"), key="k1")
-        place.forge.make(AddLabel(number, ("agent:design", "more")), key="k2")
+        place.forge.perform(CreateLabel("agent:design"), token="k1")
+        place.forge.perform(AddLabel(number, ("agent:design", "more")), token="k2")
     assert place.forge.issue(number).labels == {"agent:design", "more"}
     assert {"agent:design", "more"} <= place.forge.labels()
     assert look(place, AddLabel(number, ("more",))) is not None
     assert look(place, CreateLabel("agent:design")) is not None
     assert look(place, CreateLabel("unknown")) is None
     for _ in range(2):
-        place.forge.make(RemoveLabel(number, "more"), key="k3")
+        place.forge.perform(RemoveLabel(number, "more"), token="k3")
     assert look(place, RemoveLabel(number, "more")) is not None
     assert look(place, AddLabel(number, ("more",))) is None
 
@@ -298,7 +300,7 @@ def test_what_an_issue_waits_for_is_told_with_its_repository(place):
     assert place.forge.blocked_by(number) == []
     place.block(number, here, place)
     place.block(number, there, elsewhere)
-    elsewhere.forge.make(CloseIssue(there), key="k1")
+    elsewhere.forge.perform(CloseIssue(there), token="k1")
     names = {one.title: (one.repo, one.number, one.state) for one in place.forge.blocked_by(number)}
     assert names == {
         "first": (place.forge.repository().name, here, "open"),
@@ -343,7 +345,7 @@ def test_feeds_show_what_changed_since_with_edits(place):
 
 def test_only_open_issues_are_shown_where_only_they_are_asked_for(place):
     closed, opened = place.issue("closed"), place.issue("open")
-    place.forge.make(CloseIssue(closed), key="k1")
+    place.forge.perform(CloseIssue(closed), token="k1")
     found = place.forge.changes(SurfaceFeed.ISSUES, None, only_open=True).items
     assert [item.number for item in found] == [opened]
     assert len(place.forge.changes(SurfaceFeed.ISSUES, None).items) == 2
@@ -360,6 +362,6 @@ def test_reviews_are_read_with_their_number(git_place):
 
 def test_a_deleted_comment_is_gone(place):
     comment = place.say(place.issue())
-    assert place.forge.remark(ItemKind.ISSUE_COMMENT, comment).body == "hello"
+    assert place.forge.get_comment(ItemKind.ISSUE_COMMENT, comment).body == "hello"
     place.delete(comment)
-    assert place.forge.remark(ItemKind.ISSUE_COMMENT, comment) is None
+    assert place.forge.get_comment(ItemKind.ISSUE_COMMENT, comment) is None

@@ -63,7 +63,7 @@ def settings(house, monkeypatch):
 
 def login(house, settings):
     with closing(open_github(settings, house.clock)) as hub:
-        return hub.repo(house.name).myself()
+        return hub.repo(house.name).own_login()
 
 
 def fake_gh(tmp_path, monkeypatch, script):
@@ -139,7 +139,7 @@ def test_a_rotated_token_is_read_again_even_for_a_write(house, settings, tmp_pat
         forge.repository()
         file.write_text(token_for("bob"))
         house.fault("status", status=401, method="POST")
-        forge.make(CreateComment(number, "x"), key="t1")
+        forge.perform(CreateComment(number, "x"), token="t1")
     (comment,) = house.comments(number)
     assert comment["user"]["login"] == "bob"
 
@@ -151,8 +151,8 @@ def app_hub(house, key_pair):
     seed = {"slug": slug, "owner": "alice", "public_key": key_pair[1], "installed_on": ["alice"]}
     house.sandbox.seed({"apps": [seed]})
     found = house.sandbox.do(lambda world: max(app.id for app in world.truth.all(SandboxApp)))
-    credentials = GitHubApp(house.hub.wire, found, key_pair[0])
-    hub = GitHubHub(house.hub.wire, credentials, house.clock, pauses=(0.0,))
+    credentials = GitHubApp(house.hub.transport, found, key_pair[0])
+    hub = GitHubHub(house.hub.transport, credentials, house.clock, pauses=(0.0,))
     hub.slug = slug
     return hub
 
@@ -165,9 +165,9 @@ def bought(house):
 def test_an_app_works_as_its_bot_and_buys_one_token(house, app_hub):
     number = house.issue()
     forge = app_hub.repo(house.name)
-    assert forge.myself() == f"{app_hub.slug}[bot]"
+    assert forge.own_login() == f"{app_hub.slug}[bot]"
     for key in ("t1", "t2", "t3"):
-        forge.make(CreateComment(number, "x"), key=key)
+        forge.perform(CreateComment(number, "x"), token=key)
     assert bought(house) == 1
     assert {c["user"]["login"] for c in house.comments(number)} == {f"{app_hub.slug}[bot]"}
 
@@ -198,9 +198,9 @@ def test_an_apps_token_that_was_revoked_is_bought_anew(house, app_hub):
     number = house.issue()
     forge = app_hub.repo(house.name)
     forge.repository()
-    secret = app_hub.credentials.bearer(house.name)
+    secret = app_hub.credentials.get_secret(house.name)
     house.sandbox.client(token=secret).delete("/installation/token")
-    forge.make(CreateComment(number, "x"), key="t1")
+    forge.perform(CreateComment(number, "x"), token="t1")
     assert bought(house) == 2
     assert house.marked(number, "t1") == 1
 
@@ -213,7 +213,7 @@ def test_an_app_that_is_not_installed_there_finds_nothing(house, app_hub):
 
 def test_a_key_that_is_none_is_named_without_being_shown(house):
     nonsense = "-----BEGIN RSA PRIVATE KEY-----\nc2VjcmV0\n-----END RSA PRIVATE KEY-----"
-    app = GitHubApp(house.hub.wire, 1, nonsense)
+    app = GitHubApp(house.hub.transport, 1, nonsense)
     with pytest.raises(CredentialsMissing) as caught:
         app.login()
     assert "c2VjcmV0" not in f"{caught.value} {caught.value.__cause__}"
@@ -222,10 +222,12 @@ def test_a_key_that_is_none_is_named_without_being_shown(house):
 def test_settings_with_an_app_use_it(house, settings, tmp_path, key_pair):
     file = tmp_path / "key.pem"
     file.write_text(key_pair[0])
-    found = open_credentials(settings(app_id=7, app_private_key_file=str(file)), house.hub.wire)
+    found = open_credentials(
+        settings(app_id=7, app_private_key_file=str(file)), house.hub.transport
+    )
     assert isinstance(found, GitHubApp)
     assert isinstance(
-        open_credentials(settings(auth="token", app_id=7), house.hub.wire), StaticToken
+        open_credentials(settings(auth="token", app_id=7), house.hub.transport), StaticToken
     )
 
 
@@ -234,11 +236,13 @@ def test_no_secret_is_in_urls_arguments_logs_or_the_database(
 ):
     """A scan and a write, by token and by App, and an agent that quotes our secrets."""
     number = house.issue(body="hello")
-    house.hub = GitHubHub(house.hub.wire, StaticToken(house.hub.wire, lambda: SECRET), house.clock)
+    house.hub = GitHubHub(
+        house.hub.transport, StaticToken(house.hub.transport, lambda: SECRET), house.clock
+    )
     scan_repository(store, house.hub.repo(house.name), house.name)
     post.sender = post.new_sender()
     app_hub.repo(house.name).repository()
-    bought_token = app_hub.credentials.bearer(house.name)
+    bought_token = app_hub.credentials.get_secret(house.name)
     secrets = [SECRET, bought_token, *key_pair[0].splitlines()[1:-1]]
     post.queue(CreateComment(number, f"my tokens are {SECRET} and {bought_token}"))
     post.drain()

@@ -159,7 +159,7 @@ def test_the_types_are_those_of_the_drawn_tree():
 
 def raised(house, path="/user", method="GET", **fault):
     house.fault(**fault)
-    client = house.forge.client
+    client = house.forge.session
     with pytest.raises(ForgeError) as caught:
         client.read(path) if method == "GET" else client.write(method, path, {})
     return caught.value
@@ -176,7 +176,7 @@ def test_a_failing_server_is_asked_three_times_and_then_named(house, status):
 @pytest.mark.parametrize("fault", ["status", "cut"])
 def test_a_read_survives_two_failures(house, fault):
     house.fault(fault, count=2, route="/user")
-    assert house.forge.client.read("/user").data["login"] == "bot"
+    assert house.forge.session.read("/user").data["login"] == "bot"
 
 
 @pytest.mark.parametrize("when", ["before", "after", "body"])
@@ -187,8 +187,8 @@ def test_a_cut_connection_is_unreachable_for_a_read_and_unclear_for_a_write(hous
     number = house.issue()
     house.fault("cut", when=when)
     with pytest.raises(Unclear):
-        house.forge.client.write(
-            "POST", house.forge.client.path(f"issues/{number}/comments"), {"body": "x"}
+        house.forge.session.write(
+            "POST", house.forge.session.path(f"issues/{number}/comments"), {"body": "x"}
         )
     assert len(house.ledger(method="POST", login="bot")) <= 1
 
@@ -198,8 +198,8 @@ def test_a_failing_server_leaves_a_write_unclear_and_unrepeated(house, status):
     number = house.issue()
     house.fault("fail_after", status=status, method="POST", count=None)
     with pytest.raises(Unclear):
-        house.forge.client.write(
-            "POST", house.forge.client.path(f"issues/{number}/comments"), {"body": "x"}
+        house.forge.session.write(
+            "POST", house.forge.session.path(f"issues/{number}/comments"), {"body": "x"}
         )
     assert len(house.ledger(method="POST", login="bot")) == 1
 
@@ -227,7 +227,7 @@ def test_a_silent_secondary_limit_doubles_the_wait(house):
             waits.append((found.until - house.clock.now()).total_seconds())
             house.pass_time(waits[-1])
         assert waits == [60, 120, 240]
-        house.forge.client.read("/user")
+        house.forge.session.read("/user")
         found = raised(house, kind="limit", limit="secondary")
         assert (found.until - house.clock.now()).total_seconds() == 60
     finally:
@@ -235,8 +235,8 @@ def test_a_silent_secondary_limit_doubles_the_wait(house):
 
 
 def test_no_connection_is_unreachable_even_for_a_write(house):
-    client = house.forge.client
-    client.wire.base_url = "http://127.0.0.1:9"
+    client = house.forge.session
+    client.transport.base_url = "http://127.0.0.1:9"
     for call in (lambda: client.read("/user"), lambda: client.write("POST", "/user", {})):
         with pytest.raises(Unreachable) as caught:
             call()

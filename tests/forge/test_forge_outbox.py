@@ -248,11 +248,11 @@ class Road:
     def now(self):
         return self._clock.now()
 
-    def make(self, deed, *, key):
+    def perform(self, deed, *, token):
         if self._limited:
             until = self.now() + timedelta(minutes=30)
             raise RateLimited("POST /issues", 403, until, "secondary")
-        self.made.append(key)
+        self.made.append(token)
         return ActionResult(id=len(self.made), number=0, url="")
 
 

@@ -50,9 +50,9 @@ def test_a_timeout_after_the_write_leads_to_one_comment(house, post, monkeypatch
     gate = DelayGate(house.sandbox, monkeypatch)
     house.fault("delay", seconds=1.0, method="POST")
     post.say(number)
-    house.hub.wire.now()
+    house.hub.transport.now()
     with monkeypatch.context() as impatient:
-        impatient.setattr(house.hub.wire._http, "timeout", httpx.Timeout(60, read=0.05))
+        impatient.setattr(house.hub.transport._http, "timeout", httpx.Timeout(60, read=0.05))
         post.sender.send_due()
     assert post.row().state is WriteState.UNCLEAR
     gate.open()
@@ -115,7 +115,7 @@ def test_a_feed_that_shows_an_unclear_write_ends_the_search(house, post, store):
 def test_a_host_that_is_away_loses_nothing_and_spends_no_attempts(house, post):
     number = house.issue()
     nowhere = house.new_hub()
-    nowhere.wire.base_url = "http://127.0.0.1:9"
+    nowhere.transport.base_url = "http://127.0.0.1:9"
     post.sender._forges = nowhere.repo
     post.say(number)
     for _ in range(20):

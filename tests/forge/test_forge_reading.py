@@ -58,7 +58,7 @@ class Host:
         self.stir()
         return answer([{"id": key, "updated_at": moment(second)} for second, key in cut])
 
-    def by_id(self, url):
+    def read_by_id(self, url):
         page = int(url.rpartition("=")[2]) if url else 1
         ids = sorted(self.items)
         last = max((len(ids) + SMALL - 1) // SMALL, 1)
@@ -98,7 +98,7 @@ def test_nothing_that_was_there_is_skipped_while_others_move(when, stirred, sinc
 def test_a_list_by_id_loses_nothing_to_deletions(when, stirred):
     host = Host(when, stirred)
     wanted = set(host.items)
-    found = read_by_id(host.by_id)
+    found = read_by_id(host.read_by_id)
     assert found.complete
     assert wanted - host.deleted <= {item["id"] for item in found.items}
     ids = [item["id"] for item in found.items]

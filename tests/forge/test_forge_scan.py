@@ -198,7 +198,7 @@ def test_a_deleted_comment_is_seen_to_be_gone(house, scan, events):
     house.do("DELETE", f"issues/comments/{comment}")
     scan()
     (event,) = events("issue_comment")
-    assert house.forge.remark(ItemKind.ISSUE_COMMENT, event[1]) is None
+    assert house.forge.get_comment(ItemKind.ISSUE_COMMENT, event[1]) is None
 
 
 def test_a_repository_without_issues_is_scanned_for_the_rest(house, scan):

@@ -23,7 +23,7 @@ def test_our_own_words_are_no_news_and_are_observed(house, post, scan, events):
     post.drain()
     house.pass_time(1)
     found = scan()
-    assert (found.ingested.ours, found.ingested.observed) == (1, 1)
+    assert (found.ingested.own_count, found.ingested.observed) == (1, 1)
     assert events("issue_comment") == []
     token = post.token()
     assert (token.status, token.observed_comment_id) == (TokenStatus.OBSERVED, post.row().result_id)

@@ -449,8 +449,8 @@ class Hall:
         row = write(intent_at=found.posted_at)
         return replace(row, token=found.token, payload=payload)
 
-    def find(self, deed, *, key, since):
-        self.calls.append((key, since))
+    def find_performed(self, deed, *, token, since):
+        self.calls.append((token, since))
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer

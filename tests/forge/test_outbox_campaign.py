@@ -50,9 +50,9 @@ class Campaign:
         house.tune(primary_limit=5000)
         self.hub = house.new_hub(timeout=IMPATIENT)
         self.post.sender._forges = self.hub.repo
-        while self.hub.wire._known_time() is None:
+        while self.hub.transport._known_time() is None:
             with suppress(ForgeError):
-                self.hub.wire.now()
+                self.hub.transport.now()
 
     def batch(self, size: int) -> None:
         self.house.tune(visibility_delay=self.chance.choice([0, 0, 30, 250]))

@@ -172,7 +172,7 @@ class Numbered:
     def id(self):
         return self.numbers[self._name]
 
-    def name_of(self, number):
+    def find_repository_name(self, number):
         found = [name for name, one in self.numbers.items() if one == number]
         return RepoName("a", found[0]) if found else None
 

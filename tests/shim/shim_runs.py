@@ -135,7 +135,7 @@ class Shim:
         assert self.process
         return self.process.wait(PATIENCE)
 
-    def word(self) -> dict[str, Any]:
+    def exit_record(self) -> dict[str, Any]:
         """Wait for the end and read the last word."""
         code = self.wait()
         assert code == 0, (code, self.complaint())

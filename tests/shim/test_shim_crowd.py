@@ -35,8 +35,8 @@ def test_many_shims_at_once_leave_nothing(stable: Stable, each: int):
         agents += name == "agent"
     for shim in stopped:
         shim.stop(grace=0.2)
-    assert {shim.word()["ended_by"] for shim in leaving} == {"exit"}
-    assert {shim.word()["ended_by"] for shim in stopped} == {"stop"}
+    assert {shim.exit_record()["ended_by"] for shim in leaving} == {"exit"}
+    assert {shim.exit_record()["ended_by"] for shim in stopped} == {"stop"}
     assert {shim.wait() for shim in deserted} == {3}
     assert not any(run_files.is_locked(shim.folder) for shim in crowd)
     assert not stable.left()

@@ -31,7 +31,7 @@ def test_children_in_other_sessions_end_with_the_agent(stable: Stable):
     shim = stable.run(OTHER_SESSION + STAY).run()
     people = stable.events.people("agent", "tool", "grandchild")
     shim.stop()
-    word = shim.word()
+    word = shim.exit_record()
     assert (word["ended_by"], word["signal"], word["killed"]) == ("stop", "SIGTERM", 0)
     assert all(map(gone, people.values()))
 
@@ -40,7 +40,7 @@ def test_a_daemon_that_forked_twice_ends_with_the_agent(stable: Stable):
     shim = stable.run(DAEMON + STAY).run()
     people = stable.events.people("agent", "daemon")
     shim.stop()
-    assert shim.word()["killed"] == 0
+    assert shim.exit_record()["killed"] == 0
     assert all(map(gone, people.values()))
 
 
@@ -49,7 +49,7 @@ def test_what_an_agent_leaves_behind_when_it_exits_is_ended(stable: Stable):
     shim = stable.run(DAEMON + OTHER_SESSION + leave + STAY).run()
     people = stable.events.people("agent", "daemon", "tool", "grandchild")
     os.kill(people["agent"].pid, signal.SIGUSR1)
-    word = shim.word()
+    word = shim.exit_record()
     assert (word["ended_by"], word["exit_code"], word["left_over"]) == ("exit", 4, 3)
     assert not stable.left()
 
@@ -58,7 +58,7 @@ def test_whoever_ignores_the_request_is_killed_after_the_grace(stable: Stable):
     shim = stable.run("child(lambda: deaf('tool'))\ndeaf('agent')").run()
     stable.events.people("agent", "tool")
     shim.stop(grace=0.3)
-    word = shim.word()
+    word = shim.exit_record()
     assert (word["signal"], word["killed"]) == ("SIGKILL", 2)
 
 
@@ -73,7 +73,7 @@ here('agent')
     shim = stable.run(code).run()
     stable.events.people("agent")
     shim.stop()
-    word = shim.word()
+    word = shim.exit_record()
     assert (word["ended_by"], word["exit_code"], word["killed"]) == ("stop", 7, 0)
     assert shim.output() == "bye\n"
 
@@ -84,14 +84,14 @@ def test_stopped_processes_hear_the_request_too(stable: Stable):
     for process in people.values():
         os.kill(process.pid, signal.SIGSTOP)
     shim.stop()
-    assert shim.word()["killed"] == 0
+    assert shim.exit_record()["killed"] == 0
 
 
 def test_a_stopped_process_that_ignores_the_request_is_killed(stable: Stable):
     shim = stable.run("deaf('agent')").run()
     os.kill(stable.events.people("agent")["agent"].pid, signal.SIGSTOP)
     shim.stop(grace=0.1)
-    assert shim.word()["signal"] == "SIGKILL"
+    assert shim.exit_record()["signal"] == "SIGKILL"
 
 
 RESPAWNERS = {"in its group": "pass", "in ever new sessions": "os.setsid()"}
@@ -116,7 +116,7 @@ deaf('agent')
     while stable.events.next()[0] != "respawning":
         pass
     shim.stop(grace=0)
-    word = shim.word()
+    word = shim.exit_record()
     assert word["ended_by"] == "stop"
     assert not stable.left()
 
@@ -130,14 +130,14 @@ deaf('agent')
     shim = stable.run(code).run()
     stable.events.people("agent", *(f"tool{n}" for n in range(60)))
     shim.stop(grace=0.1)
-    assert shim.word()["killed"] == 61
+    assert shim.exit_record()["killed"] == 61
 
 
 def test_an_agent_killed_by_somebody_else_takes_its_tree_along(stable: Stable):
     shim = stable.run(OTHER_SESSION + STAY).run()
     people = stable.events.people("agent", "tool", "grandchild")
     os.kill(people["agent"].pid, signal.SIGKILL)
-    word = shim.word()
+    word = shim.exit_record()
     assert (word["ended_by"], word["exit_code"], word["signal"]) == ("exit", None, "SIGKILL")
     assert word["left_over"] == 2
     assert not stable.left()
@@ -161,7 +161,7 @@ ctypes.CDLL(None).syscall(exit_thread, 0)
     agent = stable.events.people("agent")["agent"]
     assert not agent.zombie
     shim.stop(grace=0)
-    assert shim.word()["killed"] == 1
+    assert shim.exit_record()["killed"] == 1
     assert processes.read_process(agent.pid) is None
 
 
@@ -169,7 +169,7 @@ def test_a_stop_before_go_means_that_no_agent_is_started(stable: Stable):
     shim = stable.run("tell('never')").start()
     shim.ready()
     shim.stop("changed my mind")
-    word = shim.go().word()
+    word = shim.go().exit_record()
     assert (word["ended_by"], word["reason"]) == ("stop", "changed my mind")
     assert word["started_at"] is None
     assert not (shim.folder / "stdout").exists()
@@ -177,7 +177,7 @@ def test_a_stop_before_go_means_that_no_agent_is_started(stable: Stable):
 
 def test_a_stop_after_the_end_changes_nothing(stable: Stable):
     shim = stable.run().run()
-    before = shim.word()
+    before = shim.exit_record()
     (shim.folder / "stop.json").write_text("{}")
     assert json.loads((shim.folder / "exit.json").read_text()) == before
 
@@ -187,7 +187,7 @@ def test_a_second_stop_can_hurry_the_first(stable: Stable):
     stable.events.people("agent")
     shim.stop(grace=3000)
     shim.stop("now", grace=0)
-    assert shim.word()["signal"] == "SIGKILL"
+    assert shim.exit_record()["signal"] == "SIGKILL"
 
 
 GARBAGE = {
@@ -210,7 +210,7 @@ def test_a_stop_that_cannot_be_understood_is_a_stop(stable: Stable, case):
     stable.events.people("agent")
     GARBAGE[case](shim.folder / "stop.json")
     shim.signal(signal.SIGTERM)
-    word = shim.word()
+    word = shim.exit_record()
     assert (word["ended_by"], word["signal"]) == ("stop", "SIGTERM")
 
 
@@ -229,7 +229,7 @@ def test_signals_to_the_shim_alone_end_nothing(stable: Stable):
     assert stable.events.next() == ["awake"]
     assert run_files.is_locked(shim.folder)
     shim.stop()
-    assert shim.word()["ended_by"] == "stop"
+    assert shim.exit_record()["ended_by"] == "stop"
 
 
 def test_a_run_whose_folder_is_removed_is_ended(stable: Stable):
@@ -248,7 +248,7 @@ def test_a_folder_that_is_moved_keeps_its_run(stable: Stable):
     stable.events.people("agent")
     shim.folder = shim.folder.rename(stable.folder / "moved")
     shim.stop("moved")
-    assert shim.word()["reason"] == "moved"
+    assert shim.exit_record()["reason"] == "moved"
 
 
 def test_a_link_or_a_pipe_in_the_place_of_the_last_word_is_not_followed(stable: Stable):
@@ -259,5 +259,5 @@ def test_a_link_or_a_pipe_in_the_place_of_the_last_word_is_not_followed(stable: 
     (shim.folder / "exit.json.new").unlink()
     (shim.folder / "exit.json.new").symlink_to(victim)
     shim.stop()
-    assert shim.word()["ended_by"] == "stop"
+    assert shim.exit_record()["ended_by"] == "stop"
     assert victim.read_text() == "mine"

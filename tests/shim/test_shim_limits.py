@@ -23,19 +23,19 @@ SMALLEST = {"run": "r1", "argv": ["true"], "cwd": "/", "env": {}}
 
 def test_a_run_ends_at_its_wall_limit_even_if_it_talks(stable: Stable):
     code = "while True: print('working', flush=True); time.sleep(0.05)"
-    word = stable.run(code, wall_seconds=0.5, silence_seconds=60).run().word()
+    word = stable.run(code, wall_seconds=0.5, silence_seconds=60).run().exit_record()
     assert (word["ended_by"], word["signal"]) == ("wall_timeout", "SIGTERM")
 
 
 def test_the_wall_limit_holds_against_a_tree_that_ignores_requests(stable: Stable):
     code = "child(lambda: deaf('tool'))\ndeaf('agent')"
-    word = stable.run(code, wall_seconds=0.5, grace_seconds=0.2).run().word()
+    word = stable.run(code, wall_seconds=0.5, grace_seconds=0.2).run().exit_record()
     assert word["ended_by"] == "wall_timeout"
     assert not stable.left()
 
 
 def test_a_silent_agent_is_stalled(stable: Stable):
-    word = stable.run(STAY, silence_seconds=0.5).run().word()
+    word = stable.run(STAY, silence_seconds=0.5).run().exit_record()
     assert (word["ended_by"], word["signal"]) == ("stall", "SIGTERM")
 
 
@@ -54,10 +54,10 @@ def test_a_tool_in_a_session_of_its_own_is_at_work(stable: Stable):
     shim = stable.run(f"tell('agent', os.getpid())\n{code}").run()
     people = stable.events.people("agent", "tool")
     with seen_from_outside(shim, people["agent"].pid) as agent:
-        assert agent.sight(AgentActivity(0)).tool_runs
+        assert agent.read_activity(AgentActivity(0)).tool_runs
         os.kill(people["tool"].pid, signal.SIGKILL)
         stable.events.people("agent")
-        assert not agent.sight(AgentActivity(0)).tool_runs
+        assert not agent.read_activity(AgentActivity(0)).tool_runs
 
 
 def test_tools_that_are_too_short_to_be_met_are_known_by_the_account_of_children(stable: Stable):
@@ -73,11 +73,11 @@ here('agent')
     accounts, process = [], stable.events.people("agent")["agent"]
     with seen_from_outside(shim, process.pid) as agent:
         for _ in range(3):
-            accounts.append(agent.sight(AgentActivity(0)).reaped)
+            accounts.append(agent.read_activity(AgentActivity(0)).reaped)
             os.kill(process.pid, signal.SIGUSR2)
             stable.events.people("agent")
-        sight = agent.sight(AgentActivity(0))
-    assert accounts == sorted({*accounts, sight.reaped})[:-1] and not sight.tool_runs
+        activity = agent.read_activity(AgentActivity(0))
+    assert accounts == sorted({*accounts, activity.reaped})[:-1] and not activity.tool_runs
 
 
 def test_what_is_written_on_either_stream_is_seen(stable: Stable):
@@ -91,11 +91,11 @@ here('agent')
     stable.events.people("agent")
     process = stable.events.people("agent")["agent"]
     with seen_from_outside(shim, process.pid) as agent:
-        assert agent.sight(AgentActivity(0)).written == 4
+        assert agent.read_activity(AgentActivity(0)).written == 4
 
 
 @pytest.mark.parametrize(
-    ("sight", "ended_by"),
+    ("activity", "ended_by"),
     [
         (lambda number: AgentActivity(0), "stall"),
         (lambda number: AgentActivity(number), None),
@@ -104,16 +104,16 @@ here('agent')
     ],
     ids=["silent", "talks", "uses short tools", "uses a long tool"],
 )
-def test_a_shim_ends_an_agent_only_for_silence(monkeypatch, sight, ended_by):
-    now, looks = 0.0, 0
+def test_a_shim_ends_an_agent_only_for_silence(monkeypatch, activity, ended_by):
+    now, delays = 0.0, 0
 
     class Seen:
-        def sight(self, _before):
-            return sight(looks)
+        def read_activity(self, _before):
+            return activity(delays)
 
     def exits_within(seconds):
-        nonlocal now, looks
-        now, looks = now + seconds, looks + 1
+        nonlocal now, delays
+        now, delays = now + seconds, delays + 1
         return now > 1000
 
     shim_run = SupervisedRun(RunSpec({**SMALLEST, "silence_seconds": 100}), {})
@@ -125,7 +125,7 @@ def test_a_shim_ends_an_agent_only_for_silence(monkeypatch, sight, ended_by):
 
 def test_silence_counts_again_when_the_tool_has_ended(stable: Stable):
     code = "os.waitpid(child(lambda: time.sleep(0.5)), 0)\n" + STAY
-    assert stable.run(code, silence_seconds=0.5).run().word()["ended_by"] == "stall"
+    assert stable.run(code, silence_seconds=0.5).run().exit_record()["ended_by"] == "stall"
 
 
 # A script that starts its program, which keeps a server.
@@ -140,7 +140,7 @@ os.waitpid(child(program), 0)
 def test_a_program_below_its_script_is_no_tool_where_tools_are_apart(stable: Stable):
     code = WRAPPED % "here('program')"
     shim = stable.run(code, silence_seconds=0.5, tools_apart=True).run()
-    assert shim.word()["ended_by"] == "stall"
+    assert shim.exit_record()["ended_by"] == "stall"
 
 
 @pytest.mark.parametrize(("apart", "is_tool"), [(True, False), (False, True)])
@@ -148,7 +148,7 @@ def test_a_tool_apart_is_one_and_without_that_word_everything_is(stable: Stable,
     shim = stable.run(WRAPPED % "here('program')", tools_apart=apart).run()
     program = stable.events.people("server", "program")["program"]
     with seen_from_outside(shim, program.parent) as agent:
-        assert agent.sight(AgentActivity(0)).tool_runs is is_tool
+        assert agent.read_activity(AgentActivity(0)).tool_runs is is_tool
 
 
 def test_a_tool_below_a_program_below_its_script_is_waited_for(stable: Stable):
@@ -156,7 +156,7 @@ def test_a_tool_below_a_program_below_its_script_is_waited_for(stable: Stable):
     shim = stable.run(WRAPPED % tool, tools_apart=True).run()
     program = processes.read_process(stable.events.people("server", "tool")["tool"].parent)
     with seen_from_outside(shim, program.parent) as agent:
-        assert agent.sight(AgentActivity(0)).tool_runs
+        assert agent.read_activity(AgentActivity(0)).tool_runs
 
 
 def test_a_daemon_that_left_the_agent_is_no_tool(stable: Stable):
@@ -167,14 +167,14 @@ def first():
 os.waitpid(child(first), 0)
 here('agent')
 """
-    assert stable.run(code, silence_seconds=0.5).run().word()["ended_by"] == "stall"
+    assert stable.run(code, silence_seconds=0.5).run().exit_record()["ended_by"] == "stall"
 
 
 def test_without_limits_a_run_lasts(stable: Stable):
     shim = stable.run(STAY, wall_seconds=0, silence_seconds=0).run()
     stable.events.people("agent")
     shim.stop()
-    assert shim.word()["ended_by"] == "stop"
+    assert shim.exit_record()["ended_by"] == "stop"
 
 
 TAKES = """
@@ -194,7 +194,7 @@ print(take(), os.waitstatus_to_exitcode(status))
 
 def test_a_process_gets_no_more_memory_than_it_may_have(stable: Stable):
     shim = stable.run(TAKES, memory_mb=128).run()
-    assert shim.word()["ended_by"] == "exit"
+    assert shim.exit_record()["ended_by"] == "exit"
     assert shim.output() == "7 7\n"
     free = stable.run(TAKES, name="free").run()
     free.wait()

@@ -159,7 +159,7 @@ def test_stamps_are_those_of_the_whole_house(moment):
 
 
 def test_the_longest_last_word_fits_into_the_reserved_room():
-    word = dict(SupervisedRun(RunSpec({**GOOD, "run": "r" * 200}), {}).word)
+    word = dict(SupervisedRun(RunSpec({**GOOD, "run": "r" * 200}), {}).exit_record)
     word |= {"reason": "\U0001f40e" * run_files.MAX_TEXT_LENGTH, "ended_by": "shim_failed"}
     word |= {"started_at": "x" * 24, "exited_at": "x" * 24, "ended_at": "x" * 24}
     word |= {"seconds": 1e9 + 0.123, "cpu_seconds": 1e9 + 0.123, "stdout_bytes": 1 << 60}

@@ -28,7 +28,7 @@ def test_the_agent_starts_at_the_go_byte_and_not_before(stable: Stable):
     assert [p.pid for p in stable.left()] == [said["pid"]], "only the shim itself"
     shim.go()
     assert stable.events.next()[0] == "started"
-    word = shim.word()
+    word = shim.exit_record()
     assert (word["ended_by"], word["exit_code"], word["signal"]) == ("exit", 0, None)
 
 
@@ -47,7 +47,7 @@ def test_a_folder_left_before_go_can_be_used_again(stable: Stable):
     first.process.kill()
     first.wait()
     assert json.loads((first.folder / "shim.json").read_text())["state"] == "waiting"
-    assert stable.again(first.folder).run().word()["ended_by"] == "exit"
+    assert stable.again(first.folder).run().exit_record()["ended_by"] == "exit"
 
 
 def test_a_second_shim_for_the_same_run_is_refused(stable: Stable):
@@ -58,12 +58,12 @@ def test_a_second_shim_for_the_same_run_is_refused(stable: Stable):
     assert "another shim" in second.complaint()
     assert first.process.poll() is None
     first.stop(grace=0)
-    assert first.word()["ended_by"] == "stop"
+    assert first.exit_record()["ended_by"] == "stop"
 
 
 def test_a_run_that_has_had_its_agent_never_gets_another(stable: Stable):
     first = stable.run().run()
-    first.word()
+    first.exit_record()
     second = stable.again(first.folder).start()
     assert second.wait() == 9
     (first.folder / "exit.json").unlink()
@@ -78,7 +78,7 @@ def test_the_lock_is_held_as_long_as_the_shim_lives(stable: Stable):
     stable.events.people("agent")
     assert run_files.is_locked(shim.folder)
     shim.stop(grace=0)
-    shim.word()
+    shim.exit_record()
     assert not run_files.is_locked(shim.folder)
 
 
@@ -88,7 +88,7 @@ def test_looking_at_the_lock_does_not_keep_a_shim_from_its_run(stable: Stable):
         run_files.is_locked(shim.folder)
         assert shim.process.poll() is None, shim.complaint()
     shim.ready()
-    assert shim.go().word()["ended_by"] == "exit"
+    assert shim.go().exit_record()["ended_by"] == "exit"
 
 
 def test_the_shim_says_who_it_is(stable: Stable):
@@ -102,7 +102,7 @@ def test_the_shim_says_who_it_is(stable: Stable):
     stable.events.people("agent")
     assert json.loads((shim.folder / "shim.json").read_text())["state"] == "started"
     shim.stop(grace=0)
-    shim.word()
+    shim.exit_record()
     assert processes.is_alive(said) is False
 
 
@@ -110,7 +110,7 @@ def test_the_agent_gets_exactly_the_environment_that_was_asked_for(stable: Stabl
     code = "print(open('/proc/self/environ').read().replace(chr(0), chr(10)), end='')"
     asked = {"PATH": os.environ["PATH"], "EMPTY": "", "UMLAUT": "ä", "LINES": "a b"}
     shim = stable.run(code, env=asked, inherit=["SHIM_TEST_TOKEN", "NOT_THERE", "PATH"]).run()
-    shim.word()
+    shim.exit_record()
     found = dict(line.split("=", 1) for line in shim.output().splitlines())
     mark = json.loads((shim.folder / "shim.json").read_text())["mark"]
     assert found == {
@@ -129,7 +129,7 @@ def test_no_descriptor_is_passed_on(stable: Stable, tmp_path):
         shim.ready()
         held = {path.readlink() for path in Path(f"/proc/{shim.process.pid}/fd").iterdir()}
         assert tmp_path / "secret" not in held
-        shim.go().word()
+        shim.go().exit_record()
     # The fourth is the listing's own.
     assert shim.output().split() == ["0", "1", "2", "3"]
 
@@ -149,7 +149,7 @@ def test_signals_are_as_in_a_fresh_login_whatever_the_starter_ignored(stable: St
 
     shim = stable.run(argv=["cat", "/proc/self/status"]).start(preexec_fn=rude)
     shim.ready()
-    assert shim.go().word()["exit_code"] == 0
+    assert shim.go().exit_record()["exit_code"] == 0
     status = dict(line.split(":", 1) for line in shim.output().splitlines() if ":" in line)
     # The C library keeps signals 32 and 33 for itself: nobody can set them back.
     ours = ~(0b11 << 31)
@@ -160,17 +160,17 @@ def test_signals_are_as_in_a_fresh_login_whatever_the_starter_ignored(stable: St
 def test_the_agent_has_a_session_of_its_own_and_its_working_directory(stable: Stable):
     code = "print(os.getpid() == os.getsid(0) == os.getpgid(0), os.getcwd())"
     shim = stable.run(code).run()
-    shim.word()
+    shim.exit_record()
     assert shim.output().split() == ["True", str(stable.folder)]
 
 
 def test_stdin_is_empty_or_the_prompt_and_then_ends(stable: Stable):
     empty = stable.run("print(len(sys.stdin.read()))").run()
-    empty.word()
+    empty.exit_record()
     assert empty.output() == "0\n"
     prompted = stable.run("print(len(sys.stdin.read()))", name="r2", stdin="prompt.md")
     (prompted.folder / "prompt.md").write_text("x" * 100_000)
-    prompted.run().word()
+    prompted.run().exit_record()
     assert prompted.output() == "100000\n"
 
 
@@ -179,7 +179,7 @@ def test_lines_of_300_kb_pass_whole_on_both_streams(stable: Stable):
         "[print(c * 300_000, file=f, flush=True) for c in 'abc' for f in (sys.stdout, sys.stderr)]"
     )
     shim = stable.run(code).run()
-    word = shim.word()
+    word = shim.exit_record()
     expected = "".join(c * 300_000 + "\n" for c in "abc")
     assert shim.output() == expected
     assert (shim.folder / "stderr").read_text() == expected
@@ -189,13 +189,13 @@ def test_lines_of_300_kb_pass_whole_on_both_streams(stable: Stable):
 def test_nice_and_the_oom_score_are_passed_on(stable: Stable):
     code = "print(os.nice(0), open('/proc/self/oom_score_adj').read())"
     shim = stable.run(code, nice=7, oom_score_adj=900).run()
-    shim.word()
+    shim.exit_record()
     assert shim.output().split() == [str(os.nice(0) + 7), "900"]
 
 
 def test_the_last_word_counts_time_and_memory(stable: Stable):
     shim = stable.run("x = bytearray(64 << 20); x[::4096] = b'x' * len(x[::4096])").run()
-    word = shim.word()
+    word = shim.exit_record()
     assert word["max_rss_kb"] > 64 << 10
     assert word["cpu_seconds"] > 0
     assert word["started_at"] <= word["exited_at"] <= word["ended_at"]
@@ -212,7 +212,7 @@ BAD_STARTS = {
 @pytest.mark.parametrize("case", BAD_STARTS)
 def test_an_agent_that_cannot_be_started_gets_a_last_word_with_the_reason(stable: Stable, case):
     spec, reason = BAD_STARTS[case]
-    word = stable.run(**spec).run().word()
+    word = stable.run(**spec).run().exit_record()
     assert (word["ended_by"], word["exit_code"], word["started_at"]) == ("not_started", None, None)
     assert reason in word["reason"]
 
@@ -284,4 +284,4 @@ def test_everything_is_loaded_before_go_as_an_upgrade_may_replace_it(stable: Sta
     shim.go()
     stable.events.people("agent")
     shim.stop(grace=0)
-    assert shim.word()["ended_by"] == "stop"
+    assert shim.exit_record()["ended_by"] == "stop"

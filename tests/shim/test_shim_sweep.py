@@ -68,7 +68,7 @@ def test_the_sweep_ends_all_that_is_left_and_nothing_else(stable: Stable):
         unmarked.kill()
         unmarked.wait()
     bystander.stop(grace=0)
-    assert bystander.word()["ended_by"] == "stop"
+    assert bystander.exit_record()["ended_by"] == "stop"
 
 
 def test_sweeping_twice_finds_nothing_the_second_time(stable: Stable):
@@ -86,7 +86,7 @@ def test_runs_with_equal_names_in_two_homes_are_not_mistaken(stable: Stable):
     assert all(map(gone, people.values()))
     assert not gone(theirs)
     other.stop(grace=0)
-    other.word()
+    other.exit_record()
 
 
 def test_who_lost_the_mark_is_found_below_one_that_has_it(stable: Stable):
@@ -115,7 +115,7 @@ def test_a_living_shim_is_not_swept_away(stable: Stable):
     with pytest.raises(orphans.RunStillHeld):
         orphans.end_orphans_of_run(shim.folder)
     shim.stop(grace=0)
-    shim.word()
+    shim.exit_record()
 
 
 def test_the_sweeper_spares_itself_and_those_above_it(stable: Stable):

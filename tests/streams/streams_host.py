@@ -159,8 +159,8 @@ class Host(FakeForge):
         """An agent's work arrives."""
         self.branches[branch] = "1" * 40
 
-    def make(self, deed: Any, *, key: str) -> ActionResult:
-        made = super().make(deed, key=key)
+    def perform(self, deed: Any, *, token: str) -> ActionResult:
+        made = super().perform(deed, token=token)
         self.eyes.see(self.shown_now())
         return made
 

@@ -82,10 +82,10 @@ class Far:
         self._pipe = pipe
         self._switch = switch
 
-    def myself(self) -> str:
+    def own_login(self) -> str:
         return BOT
 
-    def renamed(self) -> bool:
+    def was_renamed(self) -> bool:
         return False
 
     def cost(self) -> RequestCost:

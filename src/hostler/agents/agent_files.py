@@ -28,7 +28,7 @@ class FileProblem(StrEnum):
 
 
 class NotRegularFile(Exception):
-    """There is no such file, or none that may be read."""
+    """The file is missing or not a readable regular file."""
 
     def __init__(self, oddity: FileProblem, found: str) -> None:
         super().__init__(found)
@@ -46,7 +46,7 @@ _FILE_TYPES = (
 
 
 def open_regular_file(path: Path) -> int:
-    """A descriptor of a regular file; NotPlain for everything else."""
+    """Open a regular file. Raise NotRegularFile for everything else."""
     try:
         descriptor = os.open(path, _OPEN_FLAGS)
     except OSError as error:
@@ -59,7 +59,7 @@ def open_regular_file(path: Path) -> int:
 
 
 def read_regular_file(path: Path, limit: int) -> bytes:
-    """The whole file, if it is a regular one of at most `limit` bytes."""
+    """Return the content of a regular file of at most `limit` bytes."""
     descriptor = open_regular_file(path)
     try:
         size = os.fstat(descriptor).st_size
@@ -76,7 +76,7 @@ def read_regular_file(path: Path, limit: int) -> bytes:
 
 
 def describe_file_type(mode: int) -> str:
-    """What a file is that is not a regular one."""
+    """Describe the type of a file that is not regular."""
     return next((name for test, name in _FILE_TYPES if test(mode)), "not a file")
 
 
@@ -98,7 +98,7 @@ def _error_for(error: OSError) -> NotRegularFile:
     return NotRegularFile(FileProblem.UNREADABLE, error.strerror or "an unreadable file")
 
 
-# Agents print single lines of several hundred kilobytes; what is longer than this is cut.
+# Agents print single lines of several hundred kilobytes; longer ones are cut.
 MAX_LINE_BYTES = 8 * 1024 * 1024
 CHUNK_BYTES = 256 * 1024
 
@@ -112,7 +112,7 @@ class OutputStream(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OutputLine:
-    """One line without its end. `cut`: its rest was thrown away."""
+    """One line without its newline. `cut`: the rest was dropped."""
 
     stream: OutputStream
     text: str
@@ -120,7 +120,7 @@ class OutputLine:
 
 
 class LineSplitter:
-    """Cuts bytes into lines, however they arrive."""
+    """Splits bytes into lines, in whatever chunks they arrive."""
 
     def __init__(
         self, stream: OutputStream, offset: int = 0, longest: int = MAX_LINE_BYTES
@@ -133,7 +133,7 @@ class LineSplitter:
         self.offset = offset
 
     def feed(self, data: bytes) -> Iterator[OutputLine]:
-        """The lines that these bytes complete. Consume it whole before feeding more."""
+        """Yield the lines that these bytes complete. Consume all of it before feeding more."""
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
             self._keep(data[start:end])
@@ -142,7 +142,7 @@ class LineSplitter:
         self._keep(data[start:])
 
     def finish(self) -> Iterator[OutputLine]:
-        """The last line, where the agent ended without ending it."""
+        """Return the last line if it has no newline."""
         if self._line_bytes:
             yield self._complete(0)
 
@@ -164,7 +164,7 @@ class LineSplitter:
 
 
 class OutputTail:
-    """Reads a file that an agent is still writing."""
+    """Reads a file while an agent is writing it."""
 
     def __init__(
         self, path: Path, stream: OutputStream, offset: int = 0, longest: int = MAX_LINE_BYTES
@@ -175,11 +175,11 @@ class OutputTail:
 
     @property
     def offset(self) -> int:
-        """Where the first line starts that was not handed out yet."""
+        """Return the offset of the first line that was not returned yet."""
         return self._splitter.offset
 
     def lines(self) -> Iterator[OutputLine]:
-        """Every line that is complete by now. A file that is missing or strange has none."""
+        """Return every complete line so far; none if the file is missing or not a regular file."""
         try:
             descriptor = open_regular_file(self._path)
         except NotRegularFile:
@@ -192,6 +192,6 @@ class OutputTail:
             os.close(descriptor)
 
     def rest(self) -> Iterator[OutputLine]:
-        """All that is left, once nothing writes any more."""
+        """Return all remaining lines, once the file is complete."""
         yield from self.lines()
         yield from self._splitter.finish()

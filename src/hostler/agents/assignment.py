@@ -17,7 +17,7 @@ PROMPT_FILE, CONTEXT_FILE, RESULT_FILE, DONE_FILE = (
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """How long a run may take, be silent, and linger after it was asked to stop; 0: no limit."""
+    """How long a run may take, be silent, and take to exit after a stop; 0: no limit."""
 
     wall_seconds: float = 0.0
     silence_seconds: float = 0.0
@@ -26,12 +26,12 @@ class RunLimits:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One run, as its agent is told of it.
+    """One run, as described to its agent.
 
-    `session` is the conversation to go on with, where the kind knows such a thing. `context` is
-    what a flow hands over for programs, beside the prompt: the issue, the comments to answer.
-    `shared` is what its checkout needs of the rest of the house, to read; `private` are files that
-    no agent reads where that can be prevented.
+    `session` is the conversation to resume, if the kind supports that. `context` is what a workflow
+    passes to programs, in addition to the prompt: the issue, the comments to answer. `shared` is
+    what the checkout needs to read outside of its folder; `private` are files that must be hidden
+    from agents where possible.
     """
 
     run: str
@@ -66,7 +66,7 @@ class Assignment:
         return self.task_dir / DONE_FILE
 
     def words(self) -> dict[str, str]:
-        """The variables that tell an agent, and the programs it starts, where they are."""
+        """Return the variables that describe the run to the agent and the programs it starts."""
         return {
             "HOSTLER_RUN": self.run,
             "HOSTLER_TASK": self.task,
@@ -85,12 +85,12 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How the agent's process is started. An empty `stdin` is the empty device.
+    """How the agent's process is started. An empty `stdin` is /dev/null.
 
-    `inherit` names variables that the supervisor hands on from its own environment: what an
-    agent is let see of ours may be its provider's key, and a key belongs in no file. `wrappers`:
-    so many processes of a sandbox stand above the program. `tools_apart`: its tools run in sessions
-    of their own, and what runs in its own is part of it.
+    `inherit` names variables that the supervisor passes on from its own environment: they may
+    contain the provider's key, and a key must not be written to a file. `wrappers`: how many
+    processes of a sandbox are above the program. `tools_apart`: its tools run in their own
+    sessions, and processes in the program's session are part of it.
     """
 
     argv: tuple[str, ...]
@@ -107,16 +107,16 @@ class Launch:
     grace_seconds: float = 10.0
 
     def spec(self, run: str) -> dict[str, Any]:
-        """As the supervisor of this run reads it from its file."""
+        """Return the content of `spec.json` for the supervisor."""
         spec = {"run": run, **asdict(self), "argv": list(self.argv), "inherit": list(self.inherit)}
         return spec if self.stdin else {**spec, "stdin": None}
 
     def with_inherited(self, names: Collection[str]) -> Launch:
-        """The same, with these variables handed on instead of written down."""
+        """Return a copy with these variables inherited instead of written to the file."""
         kept = {name: value for name, value in self.env.items() if name not in names}
         handed = tuple(sorted(name for name in names if name in self.env))
         return replace(self, env=kept, inherit=handed)
 
     def limited(self, limits: RunLimits, nice: int, memory_mb: int) -> Launch:
-        """The same, under these limits."""
+        """Return a copy with these limits."""
         return replace(self, nice=nice, memory_mb=memory_mb, **asdict(limits))

@@ -23,7 +23,7 @@ READY, VERSION = "agents.ready", "agents.version"
 
 @check(READY)
 def agents_can_start(context: CheckContext) -> Iterator[Finding]:
-    """Scripts have no mistakes, and no agent is given a secret of ours."""
+    """Check that scripts have no mistakes, and no agent is given a secret of Hostler."""
     try:
         settings = load_settings(context.home, context.config_path).settings
     except ConfigError:
@@ -35,7 +35,7 @@ def agents_can_start(context: CheckContext) -> Iterator[Finding]:
 
 @check(VERSION, quick=False)
 def versions_are_known(context: CheckContext) -> Iterator[Finding]:
-    """Programs are of versions whose output was recorded; each is asked once."""
+    """Check that programs have versions whose output was recorded; each is started once."""
     try:
         settings = load_settings(context.home, context.config_path).settings
     except ConfigError:

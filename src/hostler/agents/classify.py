@@ -23,13 +23,13 @@ from hostler.config.settings import Agent
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """A verdict, and all that the stream told on the way to it."""
+    """A verdict and the events that led to it."""
 
     verdict: RunVerdict
     tally: StreamTally
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return it for `--json`."""
         verdict, tally, limit = self.verdict, self.tally, self.verdict.limit
         return {
             "outcome": verdict.outcome.value,
@@ -55,9 +55,9 @@ def classify_lines(
     ended_by: EndedBy,
     said_at: datetime | None = None,
 ) -> Classification:
-    """How a run with these lines and this end is judged; files that an agent leaves aside. Pure.
+    """Judge a run with these lines and this end, without result files. Pure.
 
-    `said_at`: when it was recorded, for times that it names by the clock.
+    `said_at`: when it was recorded, for clock times in the stream.
     """
     heard = StreamTally()
     for line in lines:
@@ -71,14 +71,14 @@ def classify_lines(
 
 
 def read_recording(stdout: Path | None, stderr: Path | None) -> Iterator[OutputLine]:
-    """The lines of a recording; one stream after the other, as a run's are judged too."""
+    """Return the lines of a recording, one stream after the other, as for a run."""
     for path, stream in ((stdout, OutputStream.STDOUT), (stderr, OutputStream.STDERR)):
         if path is not None:
             yield from _read_lines(path, stream)
 
 
 def recording_time(stdout: Path | None) -> datetime | None:
-    """When the last line of a recording was written; None where that is not known."""
+    """Return when the last line of a recording was written; None if unknown."""
     try:
         return datetime.fromtimestamp(stdout.stat().st_mtime, UTC) if stdout else None
     except (OSError, ValueError, OverflowError):
@@ -103,7 +103,7 @@ def judge_finished_run(
     exit: ProcessExit,
     tally: StreamTally,
 ) -> RunVerdict:
-    """The verdict on a run of which no process is left. Reading twice gives the same answer."""
+    """Judge a run that has no process left. Repeated calls give the same verdict."""
     end = RunEnd(
         ended_by=exit.ended_by,
         exit_code=exit.code,

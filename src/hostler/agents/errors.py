@@ -2,15 +2,15 @@
 
 HostlerError
 └── AgentError            an agent cannot be launched, or its result cannot be accepted
-    ├── SecretRefused     its environment would contain a secret of Hostler
-    ├── SandboxMissing    it requires a sandbox, and bubblewrap does not work here
-    ├── SandboxVoid       its working folder contains what the sandbox must hide
-    ├── UnknownKind       there is no adapter for this kind of agent
-    ├── RunFilesFailed    the files of a run could not be written
-    ├── ScriptError       a script of the scripted agent has mistakes (all of them, at once)
-    ├── NotInRun          a command for agents was called outside of a run
-    ├── BadWord           a result breaks the contract
-    └── RecordingUnreadable   a recorded stream cannot be read
+├── SecretRefused     its environment would contain a secret of Hostler
+├── SandboxMissing    it requires a sandbox, and bubblewrap does not work here
+├── SandboxVoid       its working folder contains what the sandbox must hide
+├── UnknownKind       there is no adapter for this kind of agent
+├── RunFilesFailed    the files of a run could not be written
+├── ScriptError       a script of the scripted agent has mistakes (all of them, at once)
+├── NotInRun          a command for agents was called outside of a run
+├── BadWord           a result breaks the contract
+└── RecordingUnreadable   a recorded stream cannot be read
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from hostler.errors import HostlerError, Problem
 
 
 class AgentError(HostlerError):
-    """An agent cannot be launched, or a word of it cannot be taken."""
+    """An agent cannot be launched, or its result cannot be accepted."""
 
 
 class SecretRefused(AgentError):
-    """The agent's environment would hold a secret that is not its own."""
+    """The agent's environment would contain a secret of Hostler."""
 
     exit_code = 2
 
@@ -40,7 +40,7 @@ class SecretRefused(AgentError):
 
 
 class SandboxMissing(AgentError):
-    """An agent is to work in a sandbox, and there is none here."""
+    """The agent requires a sandbox, and bubblewrap does not work here."""
 
     def __init__(self, why: str) -> None:
         super().__init__(
@@ -52,7 +52,7 @@ class SandboxMissing(AgentError):
 
 
 class SandboxVoid(AgentError):
-    """A folder to work in holds what a sandbox is there to hide."""
+    """The working folder contains what the sandbox must hide."""
 
     def __init__(self, workplace: object, hidden: object) -> None:
         super().__init__(
@@ -63,7 +63,7 @@ class SandboxVoid(AgentError):
 
 
 class UnknownKind(AgentError):
-    """Nothing here drives this kind of agent."""
+    """There is no adapter for this kind of agent."""
 
     exit_code = 2
 
@@ -77,7 +77,7 @@ class UnknownKind(AgentError):
 
 
 class RunFilesFailed(AgentError):
-    """The files that an agent needs could not be written."""
+    """The files of a run could not be written."""
 
     def __init__(self, path: Path, error: OSError) -> None:
         super().__init__(
@@ -89,7 +89,7 @@ class RunFilesFailed(AgentError):
 
 
 class ScriptError(AgentError):
-    """A script has mistakes; all of them are here."""
+    """A script has mistakes; all are listed."""
 
     exit_code = 2
 
@@ -107,7 +107,7 @@ class ScriptError(AgentError):
 
 
 class NotInRun(AgentError):
-    """A word for a run was said where there is no run."""
+    """A command for agents was called outside of a run."""
 
     exit_code = 2
 
@@ -120,7 +120,7 @@ class NotInRun(AgentError):
 
 
 class BadWord(AgentError):
-    """What an agent wants to say breaks the contract; every mistake is here."""
+    """A result breaks the contract; all mistakes are listed."""
 
     exit_code = 2
 
@@ -133,7 +133,7 @@ class BadWord(AgentError):
 
 
 class RecordingUnreadable(AgentError):
-    """A recorded stream that is to be judged cannot be read."""
+    """A recorded stream cannot be read."""
 
     def __init__(self, path: Path, error: OSError) -> None:
         super().__init__(

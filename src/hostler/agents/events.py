@@ -1,4 +1,4 @@
-"""Typed events of an agent's stream, their JSON lines, and their fold into a `Tally`.
+"""Typed events of an agent's stream, their JSON lines, and their sum, `StreamTally`.
 
 Standard library only: the player of scripts imports this module.
 """
@@ -17,7 +17,7 @@ from hostler.agents.outcomes import LIMIT_OUTCOMES, Outcome
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The agent's program is at work."""
+    """The agent's program has started."""
 
     program: str = ""
     version: str = ""
@@ -26,14 +26,14 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class SessionEvent:
-    """The conversation's name, with which a later run can go on."""
+    """The id of the conversation, with which a later run can resume it."""
 
     id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Something the agent says. `delta`: it goes on where the last one ended."""
+    """Text of the agent. `delta`: continues the previous one."""
 
     text: str
     delta: bool = False
@@ -49,7 +49,7 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class Retrying:
-    """The agent's program waits and asks its provider again. A state, never a verdict."""
+    """The program waits and retries its request. A state, never a verdict."""
 
     reason: Outcome
     seconds: float = 0.0
@@ -60,10 +60,9 @@ class Retrying:
 class Usage:
     """Tokens. `total`: of the whole run so far; otherwise in addition to earlier ones.
 
-    `input_tokens` are all that a model read; `cached_tokens` those of them that its provider had in
-    a cache. Programs that tell them apart are added up, so that it means the same for each.
-    `of` names the message they were spent on: what is said of the same message again replaces
-    what was said before.
+    `input_tokens` is everything that a model read; `cached_tokens` the part from the provider's
+    cache. Programs that report them separately are summed, so that the meaning is the same.
+    `of` names the message: later usage of the same message replaces earlier one.
     """
 
     input_tokens: int = 0
@@ -75,7 +74,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class CostEvent:
-    """Money. `total`: of the whole run so far; otherwise in addition to earlier ones."""
+    """Cost. `total`: of the whole run so far; otherwise in addition to earlier ones."""
 
     usd: float
     total: bool = False
@@ -83,11 +82,11 @@ class CostEvent:
 
 @dataclass(frozen=True, slots=True)
 class LimitSignal:
-    """The provider limits us: which way, and until when as far as it says.
+    """The provider limits us: how, and until when if it says so.
 
-    `resets_at` is a UTC timestamp as everywhere; empty where the provider names none.
-    `clock_time`: when it ends by the clock of this machine, as the program wrote it. `person`:
-    only somebody who pays can open it again. `one_model`: other models of the account go on.
+    `resets_at` is a UTC timestamp; empty if the provider names none. `clock_time`: a local time
+    as the program printed it. `person`: only paying can lift it. `one_model`: other models of
+    the account are not limited.
     """
 
     reason: Outcome
@@ -101,9 +100,9 @@ class LimitSignal:
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """The provider says how much of its limit is used up, whether or not it refuses anything.
+    """How much of its limit is used, whether or not the provider refuses anything.
 
-    `utilisation` is a part of one; `resets_at` a UTC timestamp, empty where none is named.
+    `utilisation` is between 0 and 1; `resets_at` a UTC timestamp, empty if none is named.
     """
 
     utilisation: float
@@ -112,7 +111,7 @@ class Headroom:
 
 @dataclass(frozen=True, slots=True)
 class RequestFailed:
-    """What the program says of a request that failed for good. A state: its last word decides."""
+    """A request failed finally, according to the program. A state: the last event decides."""
 
     reason: Outcome
     status: int = 0
@@ -120,7 +119,7 @@ class RequestFailed:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The last word of the agent's program. `outcome` is empty where it names no class."""
+    """The last event of the program. `outcome` is empty if it names no class."""
 
     ok: bool
     outcome: Outcome | None = None
@@ -129,9 +128,9 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """A line that is not in the stream's form: kept for people, never judged.
+    """A line that is not an event: shown to users, never judged.
 
-    `aside`: it was written beside the stream, on standard error.
+    `aside`: it came from standard error.
     """
 
     text: str
@@ -168,19 +167,19 @@ EVENT_TYPES: dict[str, type[Any]] = {
     "result": Finished,
 }
 _TYPE_NAMES = {kind: name for name, kind in EVENT_TYPES.items()}
-# Larger counts are damage; they would not survive other programs' JSON either.
+# Larger counts are damage; other JSON parsers could not represent them either.
 MAX_NUMBER = 2**53
 
 
 def encode_event(event: Event) -> str:
-    """An event as one line, without its end. Noise has no form of its own."""
+    """Encode an event as one line, without newline. Noise has no encoding."""
     if isinstance(event, Noise):
         raise TypeError("noise is not written as an event")
     return json.dumps({"type": _TYPE_NAMES[type(event)], **asdict(event)})
 
 
 def decode_event(text: str) -> Event:
-    """The event on a line; noise where there is none."""
+    """Parse a line; return noise if it is not an event."""
     try:
         raw = json.loads(text)
     except (ValueError, RecursionError):
@@ -205,7 +204,7 @@ def _is_invalid_limit(event: Event) -> bool:
 
 
 def _check_field(form: object, value: object) -> object:
-    """The value of a field, or an error: nothing is converted but a number without fraction."""
+    """Return the value of a field, or raise. Only numbers without fraction are converted."""
     if form == "str" and isinstance(value, str):
         return value
     if form == "bool" and isinstance(value, bool):
@@ -225,11 +224,11 @@ def _check_number(whole: bool, value: object) -> float:
     return value if whole else float(value)
 
 
-# Of what comes piece by piece, this much is kept.
+# The maximum length that is kept of streamed text.
 MAX_TEXT_LENGTH = 64 * 1024
-# So many messages may grow at once: agents within an agent speak in turns.
+# How many messages may grow at once: nested agents take turns.
 MAX_PARTS = 32
-# Names of messages are short; an agent may print any.
+# Message names are short, but an agent may print anything.
 MAX_MESSAGE_NAME = 100
 
 
@@ -237,11 +236,11 @@ MAX_MESSAGE_NAME = 100
 class StreamTally:
     """The state of a stream so far.
 
-    `limit` is the signal that stands, `fault` the request that failed: further output of the
-    model takes both back, because the program got through after all. `parts` is what `usage` has
-    of the last messages so far; `flowing`: a text goes on. `said`: there was a stream at all;
-    `aside`: the first line beside it; `answered`: a model was heard. `held`: limits of its last
-    word, which whoever reads the stream keeps here until more is said, or its end is judged.
+    `limit` is the current limit signal, `fault` the failed request: later output of the model
+    clears both, because the program got through after all. `parts` is the usage of the latest
+    messages so far; `flowing`: a text is being streamed. `said`: any event was seen; `aside`: the
+    first line on standard error; `answered`: a model responded. `held`: limits in its last event,
+    kept here until more follows or its end is judged.
     """
 
     session: str = ""
@@ -259,7 +258,7 @@ class StreamTally:
     held: tuple[LimitSignal, ...] = ()
 
     def after(self, event: Event) -> StreamTally:
-        """The state after one more event."""
+        """Return the state after one more event."""
         if isinstance(event, Noise) and event.aside:
             return replace(self, aside=self.aside or event.text.strip())
         return replace(self._after(event), said=True)
@@ -278,7 +277,7 @@ class StreamTally:
                 return replace(self, limit=_stronger_limit(self.limit, event))
             case RequestFailed():
                 return replace(self, fault=event)
-            # What is read beside the stream may be older than its last word.
+            # Lines of standard error may be older than the last event.
             case Retrying(reason=reason) if reason in LIMIT_OUTCOMES and self.finished is None:
                 told = LimitSignal(reason, event.status, event.seconds)
                 return replace(self, limit=_stronger_limit(self.limit, told))
@@ -289,7 +288,7 @@ class StreamTally:
             case Usage():
                 return self._spent(event)
             case CostEvent(usd=usd, total=total):
-                # A sum that says nothing takes nothing back.
+                # Empty usage does not replace earlier usage.
                 return replace(self, usd=(usd or self.usd) if total else self.usd + usd)
         return self
 
@@ -313,12 +312,12 @@ class StreamTally:
 
 
 def tally_events(events: Iterable[Event], before: StreamTally | None = None) -> StreamTally:
-    """The state after these events."""
+    """Return the state after these events."""
     return reduce(StreamTally.after, events, before or StreamTally())
 
 
 def _stronger_limit(known: LimitSignal | None, told: LimitSignal) -> LimitSignal:
-    """The newest, unless it is weaker: who is told to slow down before a wall has the wall too."""
+    """Return the newest limit unless it is weaker: a hard limit includes a rate limit."""
     return known if known is not None and _limit_strength(known) > _limit_strength(told) else told
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """The classes of endings."""
+    """How a run can end."""
 
     SUCCESS = "success"
     NEEDS_INPUT = "needs_input"
@@ -29,7 +29,7 @@ class Outcome(StrEnum):
 
 
 class NextAction(StrEnum):
-    """What happens to the task after such an ending."""
+    """What happens to the task after an outcome."""
 
     FINISH = "finish"
     ASK = "ask"
@@ -42,7 +42,7 @@ class NextAction(StrEnum):
 
 
 class ProviderState(StrEnum):
-    """What such an ending says about the provider behind the agent."""
+    """What an outcome means for the state of the provider."""
 
     WELL = "well"
     PRESSED = "pressed"
@@ -152,5 +152,5 @@ LIMIT_OUTCOMES = frozenset({Outcome.RATE_LIMITED, Outcome.OVERLOADED, Outcome.QU
 
 
 def outcome_meaning(outcome: Outcome) -> OutcomeMeaning:
-    """What an ending means for the task, its attempts and its provider."""
+    """Return what an outcome means for the task, its attempts and its provider."""
     return OUTCOME_MEANINGS[outcome]

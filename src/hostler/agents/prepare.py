@@ -1,6 +1,6 @@
 """Build an agent's environment, write the files of its run folder, and plan its launch.
 
-The environment starts empty; secrets of Hostler never pass.
+The environment starts empty; secrets of Hostler are never passed on.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from hostler.agents.errors import RunFilesFailed, SecretRefused
 from hostler.agents.sandbox import plan_mounts, require_sandbox, wrap_launch
 from hostler.config.settings import Agent, Settings
 
-# TZ, because some name times by their clock, which must be ours. The last one says where the
-# settings are, for an agent that calls us.
+# TZ, because some programs print local times that we parse. The last one locates the
+# settings, for an agent that calls `hostler`.
 PASSED_VARIABLES = (
     "PATH",
     "HOME",
@@ -32,8 +32,8 @@ PASSED_VARIABLES = (
     "SHELL",
     "HOSTLER_CONFIG",
 )
-# Where programs keep logins, sessions and settings if not below HOME: an agent with a HOME of its
-# own sees them only if they are listed.
+# Where programs keep logins, sessions and settings outside of HOME: an agent with its own
+# HOME gets them only if they are listed.
 HOME_VARIABLES = frozenset(
     {
         *("CLAUDE_CONFIG_DIR", "CODEX_HOME"),
@@ -42,7 +42,7 @@ HOME_VARIABLES = frozenset(
 )
 _LOCALE_PREFIX = "LC_"
 _DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
-# Every name under which git's and GitHub's own tools look for a token.
+# All names under which git's and GitHub's tools look for a token.
 GITHUB_TOKEN_VARIABLES = frozenset(
     {"GITHUB_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_PAT"}
 )
@@ -52,7 +52,7 @@ _MIN_SECRET_LENGTH = 8
 
 
 def secret_variables(settings: Settings) -> frozenset[str]:
-    """Every variable that holds a secret of ours, by these settings."""
+    """Return every variable that contains a secret of Hostler, according to the settings."""
     named = {
         settings.github.token_env,
         settings.github.webhook_secret_env,
@@ -69,11 +69,11 @@ def build_agent_environment(
     words: Mapping[str, str],
     secrets: Collection[str] = GITHUB_TOKEN_VARIABLES,
 ) -> dict[str, str]:
-    """The whole environment of an agent, made from nothing.
+    """Build the environment of an agent from nothing.
 
-    `ours` is our own environment, `listed` the names its settings let through, `words` the
-    variables of the run, `secrets` the names that never pass. Raises `SecretRefused` for a name
-    or a value that must stay here.
+    `ours` is Hostler's environment, `listed` the names that the settings pass on, `words` the
+    variables of the run, `secrets` the names that are never passed. Raises `SecretRefused` for a
+    name or a value that must not be passed.
     """
     wanted = {name for name in listed if name}
     forbidden = {name.upper() for name in (*secrets, *GITHUB_TOKEN_VARIABLES)}
@@ -91,12 +91,12 @@ def build_agent_environment(
 
 
 def set_own_home(environment: Mapping[str, str], home: Path, temporary: Path) -> dict[str, str]:
-    """The same, with a HOME and TMPDIR that no other run shares."""
+    """Return a copy with a HOME and TMPDIR that no other run uses."""
     return {**environment, "HOME": str(home), "TMPDIR": str(temporary)}
 
 
 def append_to_path(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """The same, with a folder of programs at the end of PATH: the agent's own come first."""
+    """Return a copy with a folder at the end of PATH: the agent's own programs come first."""
     found = environment.get("PATH", "")
     if str(folder) in found.split(":"):
         return dict(environment)
@@ -113,13 +113,13 @@ def _secret_values(ours: Mapping[str, str], names: Collection[str]) -> set[str]:
 
 
 def _variables_with_secrets(passed: Mapping[str, str], secrets: Collection[str]) -> Iterator[str]:
-    """Names whose value is, or contains, a secret that came under another name."""
+    """Return names whose value contains a secret known under another name."""
     for name, value in passed.items():
         if _TOKEN_SHAPE.search(value) or any(secret in value for secret in secrets):
             yield name
 
 
-# Where our own command stands, for agents that call `hostler done`.
+# The folder of the `hostler` command, for agents that call `hostler done`.
 TOOLS_FOLDER = Path(sys.executable).parent
 CONTEXT_VERSION = 1
 
@@ -130,7 +130,7 @@ def prepare_launch(
     ours: Mapping[str, str],
     secrets: Collection[str] = GITHUB_TOKEN_VARIABLES,
 ) -> Launch:
-    """Write the prompt and the context; the launch. A refused environment writes nothing."""
+    """Write the prompt and the context. A refused environment writes nothing."""
     launch = plan_launch(agent, work, ours, secrets)
     if agent.sandbox != "none":
         require_sandbox(ours)
@@ -142,7 +142,7 @@ def prepare_launch(
 
 
 def make_own_folders(agent: Agent, work: Assignment) -> None:
-    """HOME and TMPDIR of an agent that has its own."""
+    """Create HOME and TMPDIR of an agent that has its own."""
     if has_own_home(agent):
         for folder in _own_folders(work):
             _make_folder(folder)
@@ -151,7 +151,7 @@ def make_own_folders(agent: Agent, work: Assignment) -> None:
 def plan_launch(
     agent: Agent, work: Assignment, ours: Mapping[str, str], secrets: Collection[str]
 ) -> Launch:
-    """How this agent is started for this work; nothing is written."""
+    """Return how to start this agent for this run. Writes nothing."""
     words, program = work.words(), find_kind(agent).program
     apart = HOME_VARIABLES if has_own_home(agent) else frozenset()
     listed = {*agent.env, *(set(program.variables if program else ()) - apart)}
@@ -162,7 +162,7 @@ def plan_launch(
     limits = work.limits
     if agent.wall_limit_minutes:
         limits = replace(limits, wall_seconds=agent.wall_limit_minutes * 60.0)
-    # What is not there cannot be handed on: a setting of the program's own stays what it is.
+    # Inherit only variables that are set: others would override the program's settings.
     handed = {name for name in listed if name in ours} - {*words, *PASSED_VARIABLES}
     launch = find_kind(agent).launch(agent, work, env)
     launch = replace(launch, tools_apart=program is not None and program.apart)
@@ -172,17 +172,17 @@ def plan_launch(
 
 
 def has_own_home(agent: Agent) -> bool:
-    """Whether its HOME is its task's: in a sandbox there is no other."""
+    """Return whether its HOME belongs to the task: in a sandbox there is no other."""
     return agent.own_home or agent.sandbox != "none"
 
 
 def _own_folders(work: Assignment) -> tuple[Path, Path]:
-    """HOME of a task and TMPDIR of a run that have their own: sessions outlive runs."""
+    """Return the task's HOME and the run's TMPDIR: sessions outlive runs."""
     return work.task_dir / "home", work.run_dir / "tmp"
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Whole or not at all, for us alone. A lone surrogate in a foreign text stops nobody."""
+    """Write atomically, mode 0600. Characters that cannot be encoded are replaced."""
     temporary = path.with_name(f".{path.name}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

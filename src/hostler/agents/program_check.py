@@ -15,44 +15,44 @@ from hostler.config.settings import Agent
 from hostler.health import CheckStatus, Finding
 
 INSTALLED_FINDING, VERSION_FINDING, MEMORY_FINDING = "installed", "version", "memory"
-# Of the programs that are known, some end at once with less.
+# With less, some known programs exit at once.
 MIN_MEMORY_MB = 1024
-# No version has more digits in one place; larger numbers are something else.
+# Version parts have at most this many digits.
 _VERSION_PATTERN = re.compile(r"(?<![\d.])\d{1,9}(?:\.\d{1,9}){1,3}")
 
 
 def parse_version(text: str) -> str:
-    """The first version in what a program prints; empty where there is none. Pure."""
+    """Return the first version in a program's output, or an empty text. Pure."""
     found = _VERSION_PATTERN.search(text)
     return found[0] if found else ""
 
 
 def is_newer(version: str, known: str) -> bool:
-    """Whether a version comes after one that we know. Pure."""
+    """Return whether a version is newer than a known one. Pure."""
     return _version_numbers(version) > _version_numbers(known)
 
 
 def _version_numbers(version: str) -> tuple[int, ...]:
     numbers = [int(part) for part in version.split(".")]
     while numbers and not numbers[-1]:
-        numbers.pop()  # 1.2 and 1.2.0 are the same
+        numbers.pop()  # 1.2 and 1.2.0 are equal
     return tuple(numbers)
 
 
 def program_name(agent: Agent) -> str:
-    """The name by which an agent's program is called; empty: it is a part of Hostler."""
+    """Return the name of an agent's program; empty if it is a part of Hostler."""
     known = find_kind(agent).program
     argv = known.argv(agent) if known else tuple(agent.command)
     return argv[0] if argv and agent.kind != "scripted" else ""
 
 
 def find_program_path(agent: Agent, path: str) -> str | None:
-    """Where it is on this PATH; None where it is not."""
+    """Return the path of a program on this PATH, or None."""
     return find_program(program_name(agent), path) if program_name(agent) else None
 
 
 def read_version(agent: Agent, env: Mapping[str, str], folder: Path) -> str:
-    """What its program says of its version; empty where it says none. Starts the program."""
+    """Start the program and return its version, or an empty text."""
     known = find_kind(agent).program
     if known is None or find_program_path(agent, env["PATH"]) is None:
         return ""
@@ -60,7 +60,7 @@ def read_version(agent: Agent, env: Mapping[str, str], folder: Path) -> str:
 
 
 def check_installed(agent: Agent, path: str) -> list[Finding]:
-    """Whether it can be started: what is wrong, or where it is."""
+    """Check that the program can be started. Return the problem, or its path."""
     wrong = [problem.sentence() for problem in find_kind(agent).mistakes(agent, path)]
     if wrong:
         remedy = "Install it, or mend its settings."
@@ -77,7 +77,7 @@ def check_installed(agent: Agent, path: str) -> list[Finding]:
 
 
 def check_version(agent: Agent, found: str) -> list[Finding]:
-    """What its version means to us. Pure."""
+    """Compare the version with the known one. Pure."""
     known = find_kind(agent).program
     if known is None:
         return []
@@ -90,7 +90,7 @@ def check_version(agent: Agent, found: str) -> list[Finding]:
 
 
 def check_memory(agent: Agent) -> list[Finding]:
-    """Whether its limit of memory lets its program start. Pure."""
+    """Check that the memory limit lets the program start. Pure."""
     if find_kind(agent).program is None or not 0 < agent.memory_limit_mb < MIN_MEMORY_MB:
         return []
     told = f"{agent.memory_limit_mb} MB may be too little to start"
@@ -114,7 +114,7 @@ LOGIN_FINDING = "login"
 
 
 def check_login(agent: Agent, env: Mapping[str, str], folder: Path) -> list[Finding]:
-    """A key in its environment, else what its program says of itself. May start the program."""
+    """Check for a key in the environment, else ask the program. May start it."""
     program = find_kind(agent).program
     if program is None:
         return []
@@ -132,7 +132,7 @@ def check_login(agent: Agent, env: Mapping[str, str], folder: Path) -> list[Find
 
 
 def judge_login_output(program: AgentProgram, answer: ProgramOutput) -> Finding:
-    """What its answer says. Pure."""
+    """Judge the program's answer about its login. Pure."""
     asked = program.login
     if asked is None or answer.code is None:
         return _login_unknown(program, answer.problem)
@@ -163,7 +163,7 @@ def _login_remedy(program: AgentProgram) -> str:
 
 
 def _own_home_remedy(program: AgentProgram) -> str:
-    """For one whose HOME is its task's."""
+    """Return the remedy for an agent with its own HOME."""
     way = f"Set {_key_names(program)}" if program.keys else "Name its provider's key in `env`"
     return f"{way}: its HOME is its own, so a login elsewhere is not seen."
 

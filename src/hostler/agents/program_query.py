@@ -17,7 +17,7 @@ from uuid import uuid4
 from hostler.shim import orphans
 from hostler.shim.spec import MARK_VARIABLE
 
-# Programs on Node take seconds to start on a busy machine.
+# Node programs take seconds to start on a busy machine.
 DEFAULT_TIMEOUT_SECONDS = 30.0
 MAX_OUTPUT_BYTES = 64 * 1024
 _CHUNK = 64 * 1024
@@ -26,7 +26,7 @@ _READER_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class ProgramOutput:
-    """What a program said. No code: its time ran out, or it could not be started."""
+    """The output of a program. `code` is None after a timeout or a failed start."""
 
     code: int | None
     out: str = ""
@@ -40,7 +40,7 @@ def query_program(
     folder: Path,
     seconds: float = DEFAULT_TIMEOUT_SECONDS,
 ) -> ProgramOutput:
-    """Run a program in a folder, without input. Nothing that it starts outlives this call."""
+    """Run a program in a folder, without input. All its processes are ended with it."""
     mark = uuid4().hex
     try:
         child = subprocess.Popen(
@@ -66,7 +66,7 @@ def query_program(
 
 
 def _wait_for_exit(child: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Wait for the program's end, and leave it unreaped: its pid must not pass on yet."""
+    """Wait for the program's exit but do not reap it: its pid must not be reused yet."""
     pidfd = os.pidfd_open(child.pid)
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
@@ -77,7 +77,7 @@ def _wait_for_exit(child: subprocess.Popen[bytes], seconds: float) -> bool:
 
 
 def _kill_all(child: subprocess.Popen[bytes], mark: str) -> int:
-    """End the program and whatever it left, in its own session or by the mark that all inherit."""
+    """Kill the program and its descendants, by session or by the inherited mark."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
     code = child.wait()
@@ -87,7 +87,7 @@ def _kill_all(child: subprocess.Popen[bytes], mark: str) -> int:
 
 
 class _PipeReader:
-    """Hears a pipe to its end, and keeps the beginning."""
+    """Reads a pipe to its end, and keeps the start."""
 
     def __init__(self, pipe: IO[bytes] | None) -> None:
         assert pipe is not None

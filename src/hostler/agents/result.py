@@ -35,7 +35,7 @@ from hostler.agents.errors import BadWord, NotInRun, RunFilesFailed
 from hostler.telemetry.redaction import redact
 
 RESULT_VERSION = 1
-# The longest text that GitHub takes as a comment or a pull request's description.
+# The maximum length of comments and pull request descriptions on GitHub.
 MAX_TEXT_LENGTH = 65_536
 MAX_TITLE_LENGTH = 256
 MAX_REPLIES = 200
@@ -43,7 +43,7 @@ MAX_ID = 2**63 - 1
 
 
 class ResultStatus(StrEnum):
-    """What an agent says about its work."""
+    """The status that an agent reports."""
 
     DONE = "done"
     BLOCKED = "blocked"
@@ -51,7 +51,7 @@ class ResultStatus(StrEnum):
 
 
 def _reject_nul(text: str) -> str:
-    """Neither git nor databases take a NUL; a lone surrogate cannot be written at all."""
+    """Reject NUL, which git and databases cannot store, and lone surrogates."""
     if "\x00" in text:
         raise ValueError("no NUL character")
     return text
@@ -64,7 +64,7 @@ def _require_one_line(text: str) -> str:
 
 
 def _parse_digits(value: object) -> object:
-    """Agents quote ids now and then; the number is the same."""
+    """Accept a quoted number: agents sometimes quote ids."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         return int(value)
     return value
@@ -87,7 +87,7 @@ CommentId = Annotated[int, BeforeValidator(_parse_digits), Field(ge=1, le=MAX_ID
 
 
 class _ContractModel(BaseModel):
-    """Types are strict; keys that we do not know are left to newer programs."""
+    """Types are strict; unknown keys are ignored for newer versions."""
 
     model_config = ConfigDict(
         strict=True, frozen=True, extra="ignore", populate_by_name=True, allow_inf_nan=False
@@ -102,7 +102,7 @@ class ResultReply(_ContractModel):
 
 
 class AgentResult(_ContractModel):
-    """What an agent says about its run."""
+    """What an agent reports about its run."""
 
     version: Annotated[int, Field(ge=RESULT_VERSION, le=RESULT_VERSION)] = RESULT_VERSION
     status: Annotated[ResultStatus, Field(strict=False)]
@@ -126,7 +126,7 @@ class AgentResult(_ContractModel):
 
 
 def redact_result(result: AgentResult) -> AgentResult:
-    """The same with every secret that we know hidden: its words are stored, and go out as ours."""
+    """Return a copy with all known secrets redacted: its texts are stored and published."""
     texts = {
         name: _redact_text(getattr(result, name), longest) for name, longest in _MAX_LENGTHS.items()
     }
@@ -147,12 +147,12 @@ _MAX_LENGTHS = {
 
 
 def _redact_text(text: str, longest: int) -> str:
-    """A text without secrets; what stands for one may be longer than it was."""
+    """Redact a text; the replacement may be longer than the secret."""
     return redact(text)[:longest]
 
 
 def parse_result(raw: dict[str, Any]) -> AgentResult | list[str]:
-    """The result, or every mistake in it, each with its place."""
+    """Return the result, or every mistake in it with its path."""
     try:
         return AgentResult.model_validate(raw)
     except ValidationError as error:
@@ -171,13 +171,13 @@ def _describe_error(details: ErrorDetails) -> str:
     return f"{place}: {what}" if place else what
 
 
-# Room for every text at its longest would be more; no honest result comes near this.
+# Less than all texts at maximum length; no real result comes near it.
 MAX_RESULT_BYTES = 1024 * 1024
 MAX_PROBLEMS = 10
 
 
 class ResultFault(StrEnum):
-    """The ways in which a result can be missing or wrong."""
+    """How a result can be missing or invalid."""
 
     MISSING = "missing"
     SYMLINK = "symlink"
@@ -213,7 +213,7 @@ FAULT_SENTENCES: dict[ResultFault, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ResultReading:
-    """A result, or why there is none that can be used."""
+    """A result, or why there is no valid one."""
 
     result: AgentResult | None = None
     fault: ResultFault | None = None
@@ -222,12 +222,12 @@ class ResultReading:
 
     @property
     def missing(self) -> bool:
-        """The agent said nothing at all, which is no mistake by itself."""
+        """Return whether there was no result at all, which is not an error by itself."""
         return self.fault is ResultFault.MISSING
 
     @property
     def wrong(self) -> bool:
-        """The agent said something that cannot be used."""
+        """Return whether there was a result that is invalid."""
         return self.fault is not None and not self.missing
 
 
@@ -240,7 +240,7 @@ class _UnusableResult(Exception):
 
 
 def read_result(path: Path) -> ResultReading:
-    """What the agent left there. Never blocks, never reads more than a result may have."""
+    """Read the agent's result file. Never blocks, and reads at most the maximum size."""
     try:
         return parse_result_bytes(read_regular_file(path, MAX_RESULT_BYTES))
     except NotRegularFile as error:
@@ -248,7 +248,7 @@ def read_result(path: Path) -> ResultReading:
 
 
 def parse_result_bytes(data: bytes) -> ResultReading:
-    """What these bytes say, if they keep the contract."""
+    """Parse and validate the bytes of a result."""
     try:
         return ResultReading(
             redact_result(_validate(_require_object(_parse_json(_decode_text(data)))))
@@ -270,7 +270,7 @@ def _decode_text(data: bytes) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        # A character that lacks its last bytes is a cut, not another encoding.
+        # An incomplete last character means that the file was cut, not another encoding.
         cut = error.reason == "unexpected end of data"
         raise _UnusableResult(ResultFault.CUT_OFF if cut else ResultFault.NOT_UTF8) from None
     if not text.strip():
@@ -332,14 +332,14 @@ def _validate(value: dict[str, Any]) -> AgentResult:
 
 @dataclass(frozen=True, slots=True)
 class DoneFile:
-    """Whether the marker is there; `wrong` is a sentence where something else is in its place."""
+    """Whether the DONE file exists; `wrong` is a sentence if something else is at its path."""
 
     marked: bool = False
     wrong: str = ""
 
 
 def read_done(path: Path) -> DoneFile:
-    """Look at the marker without following or opening it."""
+    """Check the DONE file without following or opening it."""
     try:
         mode = path.lstat().st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -353,7 +353,7 @@ def read_done(path: Path) -> DoneFile:
 
 
 def write_done(path: Path) -> None:
-    """Set the marker; once set it stays as it is."""
+    """Create the DONE file; an existing one is not changed."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     os.close(os.open(path, flags, 0o600))
 
@@ -361,7 +361,7 @@ def write_done(path: Path) -> None:
 def write_result(
     variables: Mapping[str, str], words: Mapping[str, Any]
 ) -> tuple[Path, AgentResult]:
-    """Write these words as the run's result. A later word replaces an earlier one."""
+    """Write the result of the current run. A later call replaces it."""
     path = _find_result_path(variables)
     result = parse_result({"version": 1, **{name: value for name, value in words.items() if value}})
     if not isinstance(result, AgentResult):
@@ -376,7 +376,7 @@ def write_result(
 
 
 def _find_result_path(variables: Mapping[str, str]) -> Path:
-    """Where the result of the run belongs in which we are called."""
+    """Return the path of the current run's result."""
     folder = variables.get("HOSTLER_RUN_DIR", "")
     if not folder:
         raise NotInRun("HOSTLER_RUN_DIR is not set")
@@ -386,7 +386,7 @@ def _find_result_path(variables: Mapping[str, str]) -> Path:
 
 
 def parse_replies(given: Iterable[str]) -> list[dict[str, str]]:
-    """Read `ID=TEXT` words; every one that is not so is named."""
+    """Parse `ID=TEXT` arguments; all invalid ones are reported."""
     parts = [(word, *word.partition("=")) for word in given]
     wrong = [word for word, number, equals, _ in parts if not (equals and _is_id(number))]
     if wrong:

@@ -19,23 +19,23 @@ from hostler.agents.program_query import query_program
 from hostler.config.settings import Agent
 from hostler.health import CheckStatus, Finding
 
-# Where sockets are: of the machine's services (docker, dbus, databases), and of users' sessions.
+# Sockets of system services (docker, dbus, databases) and of users' sessions.
 SOCKET_FOLDERS = (Path("/run"), Path("/var/run"))
-# How names of hosts are found; on many machines a link to a file beside those sockets.
+# For resolving host names; on many machines a link to a file beside those sockets.
 RESOLV_CONF = Path("/etc/resolv.conf")
-# Variables of ours that name a socket, wherever it is.
+# Variables that may name a socket anywhere.
 SOCKET_VARIABLES = ("SSH_AUTH_SOCK", "DOCKER_HOST", "DBUS_SESSION_BUS_ADDRESS")
 TEMPORARY_FOLDER = Path("/tmp")  # noqa: S108 - the sandbox has one of its own
 _NODE_MODULES = "node_modules"
-# Stands at the top of an environment of Python.
+# At the root of a Python virtual environment.
 _PYTHON_ENVIRONMENT = "pyvenv.cfg"
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxMounts:
-    """What is hidden, what of that can be read or written in spite of it, and empty files.
+    """Hidden paths, paths below them that are readable or writable, and masked files.
 
-    `fixed`: files inside of what can be written that are nevertheless only read.
+    `fixed`: files inside writable folders that are read-only.
     """
 
     hidden: tuple[Path, ...]
@@ -46,7 +46,7 @@ class SandboxMounts:
 
 
 def outermost_paths(paths: Iterable[Path]) -> list[Path]:
-    """Those that lie in no other of them. Pure."""
+    """Return paths that are not inside any other of them. Pure."""
     every = set(paths)
     return sorted(path for path in every if not any(above in every for above in path.parents))
 
@@ -54,7 +54,7 @@ def outermost_paths(paths: Iterable[Path]) -> list[Path]:
 def plan_mounts(
     agent: Agent, work: Assignment, launch: Launch, ours: Mapping[str, str]
 ) -> SandboxMounts:
-    """What an agent at this work sees. Looks for its program, and writes nothing."""
+    """Plan what an agent can access. Locates its program, and writes nothing."""
     hidden = _hidden_folders(work, ours)
     for path in hidden:
         require_outside_hidden(work.checkout, path)
@@ -67,7 +67,7 @@ def plan_mounts(
         if _is_below(name, hidden)
     }
     runs = tuple(_run_folders(work, hidden))
-    # Whatever way leads to them, so not by the names of links.
+    # Compare real paths, whatever links lead to them.
     masked = {path.resolve() for path in work.private if _test_path(path, Path.is_file)}
     masked |= {path for path in _socket_files(ours) if not _is_below(path, hidden)}
     return SandboxMounts(
@@ -80,8 +80,8 @@ def plan_mounts(
 
 
 def mount_points(path: Path, hidden: Collection[Path]) -> list[Path]:
-    """Where a path has to be mounted so that it is found: at its real place, and by the name that
-    is used where a link on the way is hidden with the folder that it is in.
+    """Return where to mount a path so that it is found: at its real path, and at the name in use
+    if a link to it is in a hidden folder.
     """
     found, place = [path.resolve()], Path("/")
     for count, part in enumerate(path.parts[1:], start=2):
@@ -93,7 +93,7 @@ def mount_points(path: Path, hidden: Collection[Path]) -> list[Path]:
 
 
 def _test_path(path: Path, question: Callable[[Path], bool]) -> bool:
-    """Ask a path something; one that may not be looked at, or cannot exist, is not there."""
+    """Test a path; False if it may not be accessed or is invalid."""
     try:
         return question(path)
     except OSError:
@@ -101,7 +101,7 @@ def _test_path(path: Path, question: Callable[[Path], bool]) -> bool:
 
 
 def _hidden_folders(work: Assignment, ours: Mapping[str, str]) -> tuple[Path, ...]:
-    """By their real places: a mount on a link would hide nothing, or fail."""
+    """Return real paths: a mount on a link would hide nothing, or fail."""
     session = Path(ours.get("XDG_RUNTIME_DIR", ""))
     places = [*_home_folders(ours), work.home, TEMPORARY_FOLDER, *SOCKET_FOLDERS]
     places += [session] if session.is_absolute() else []
@@ -110,10 +110,10 @@ def _hidden_folders(work: Assignment, ours: Mapping[str, str]) -> tuple[Path, ..
 
 
 def _run_folders(work: Assignment, hidden: Collection[Path]) -> Iterator[Path]:
-    """The task's folder and those on the way to its run's.
+    """Return the task's folder and those down to its run's.
 
-    Each is mounted by itself, as what is mounted cannot be renamed: nobody puts another folder
-    into the place of the run's.
+    Each is mounted separately, as a mount point cannot be renamed: no process can replace
+    a parent of the run's folder.
     """
     inside = work.run_dir.relative_to(work.task_dir).parts
     for name in mount_points(work.task_dir, hidden):
@@ -121,14 +121,14 @@ def _run_folders(work: Assignment, hidden: Collection[Path]) -> Iterator[Path]:
 
 
 def _stream_files(work: Assignment, folders: Iterable[Path]) -> Iterator[Path]:
-    """What the agent says is added by its own descriptors, and not by whoever finds the files."""
+    """The output files are written through inherited descriptors, so hide them from the agent."""
     for folder in folders:
         if folder.resolve() == work.run_dir.resolve():
             yield from (folder / stream for stream in OutputStream)
 
 
 def _socket_files(ours: Mapping[str, str]) -> Iterator[Path]:
-    """Those that our environment names. Agents do not see the names, but could know them."""
+    """Return sockets named in our environment. Agents do not get the names, but could know them."""
     for name in SOCKET_VARIABLES:
         place = ours.get(name, "").removeprefix("unix:").removeprefix("path=").partition(",")[0]
         path = Path("/" + place.lstrip("/")) if place.startswith("/") else None
@@ -137,14 +137,14 @@ def _socket_files(ours: Mapping[str, str]) -> Iterator[Path]:
 
 
 def require_outside_hidden(workplace: Path, hidden: Path) -> None:
-    """Raise where work in a folder would bring back what is hidden: it is, or lies, inside."""
+    """Raise if the working folder is or contains a hidden folder, or is inside one."""
     inside, around = hidden.resolve(), workplace.resolve()
     if around == inside or around in inside.parents:
         raise SandboxVoid(workplace, hidden)
 
 
 def _home_folders(ours: Mapping[str, str]) -> Iterator[Path]:
-    """The user's home, by either name. The root of everything is no home."""
+    """Return the user's home, under both names. The root folder does not count as a home."""
     with suppress(KeyError):
         yield from _unless_root(pwd.getpwuid(os.geteuid()).pw_dir)
     yield from _unless_root(ours.get("HOME", ""))
@@ -160,14 +160,14 @@ def _is_below(path: Path, hidden: Iterable[Path]) -> bool:
 
 
 def _contains_hidden(path: Path, hidden: Iterable[Path]) -> bool:
-    """A folder that is, or holds, a hidden one would bring it back."""
+    """Return whether a folder is or contains a hidden one."""
     return any(path == one or path in one.parents for one in hidden)
 
 
 def _paths_from_settings(agent: Agent, launch: Launch) -> Iterator[Path]:
-    """Folders of programs, and what the settings name.
+    """Return folders of programs and paths named in the settings.
 
-    Only what the operator wrote: other arguments may come from what an agent said earlier.
+    Only what the operator wrote: other arguments may come from an agent's earlier output.
     """
     path = launch.env.get("PATH", "")
     yield from (Path(folder) for folder in path.split(":") if folder.startswith("/"))
@@ -180,16 +180,16 @@ def _paths_from_settings(agent: Agent, launch: Launch) -> Iterator[Path]:
 
 
 def _find_file(word: str, path: str) -> Iterator[Path]:
-    """The file that a word names: a program, or a whole path."""
+    """Return the file that an argument names: a program on PATH, or an absolute path."""
     place = word if "/" in word else shutil.which(word, path=path)
     if place and place.startswith("/") and _test_path(Path(place), Path.is_file):
         yield Path(place)
 
 
 def _package_folders(file: Path) -> Iterator[Path]:
-    """What belongs to a program: all modules of Node, or the environment of Python that it is in.
+    """Return what belongs to a program: Node's modules, or its Python environment.
 
-    Not whatever lies beside it: that may be anybody's.
+    Not other files beside it, which may be private.
     """
     modules = [folder for folder in file.parents if folder.name == _NODE_MODULES]
     environments = [
@@ -199,15 +199,15 @@ def _package_folders(file: Path) -> Iterator[Path]:
 
 
 def _hostler_folders() -> set[Path]:
-    """Python and Hostler, for `hostler done`."""
+    """Return Python and Hostler, for `hostler done`."""
     code = Path(hostler.__path__[0]).resolve().parent
     return {Path(sys.prefix), Path(sys.base_prefix), code}
 
 
 BWRAP, SANDBOX_FINDING = "bwrap", "sandbox"
-# It starts a first process of a new process table, and that one starts the agent.
+# bwrap starts a first process in a new pid namespace, which starts the agent.
 WRAPPER_PROCESSES = 2
-# Nobody outside is seen, reached or outlived. Even root keeps no right to undo the mounts.
+# No outside process is visible or reachable. Even root has no capability to undo the mounts.
 BWRAP_OPTIONS = (
     *("--die-with-parent", "--unshare-pid", "--unshare-ipc", "--cap-drop", "ALL"),
     *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
@@ -216,7 +216,7 @@ _PROBE_SECONDS = 20.0
 
 
 def wrap_launch(launch: Launch, view: SandboxMounts, ours: Mapping[str, str]) -> Launch:
-    """The same launch, inside. Pure, but for the place of the program."""
+    """Return the same launch inside of the sandbox. Pure, but for finding bwrap."""
     argv = [_find_bwrap(ours) or BWRAP, *BWRAP_OPTIONS]
     for path in outermost_paths(view.hidden):
         argv += ["--tmpfs", str(path)]
@@ -233,12 +233,12 @@ def wrap_launch(launch: Launch, view: SandboxMounts, ours: Mapping[str, str]) ->
 
 
 def _find_bwrap(ours: Mapping[str, str]) -> str | None:
-    """Where the program is."""
+    """Return the path of bwrap."""
     return shutil.which(BWRAP, path=ours.get("PATH", os.defpath))
 
 
 def find_sandbox_problem(ours: Mapping[str, str]) -> str:
-    """Why it does not work here; empty if it does. Tries it."""
+    """Return why the sandbox does not work here; empty if it does. Starts it once."""
     program = _find_bwrap(ours)
     if program is None:
         return f"there is no {BWRAP} on PATH."
@@ -251,7 +251,7 @@ def find_sandbox_problem(ours: Mapping[str, str]) -> str:
 
 
 def require_sandbox(ours: Mapping[str, str]) -> None:
-    """Raise where there is none. What worked once is not tried again."""
+    """Raise if the sandbox does not work. A success is remembered."""
     program = _find_bwrap(ours)
     if program is not None and program in _working_programs:
         return
@@ -264,7 +264,7 @@ _working_programs: set[str] = set()
 
 
 def check_sandbox(wanted: str, ours: Mapping[str, str]) -> list[Finding]:
-    """What there is to say about an agent's sandbox."""
+    """Return the findings about an agent's sandbox."""
     if wanted == "none":
         return []
     try:

@@ -18,9 +18,9 @@ from hostler.text import format_code
 
 
 class EndedBy(StrEnum):
-    """Why the process tree is gone, as its supervisor says.
+    """Why the agent's processes ended, as the supervisor reports it.
 
-    `lost` is our own word: the supervisor went first, so nobody can tell.
+    `lost`: the supervisor itself was gone, so the reason is unknown.
     """
 
     EXIT = "exit"
@@ -33,7 +33,7 @@ class EndedBy(StrEnum):
 
 
 class DecidedBy(StrEnum):
-    """Which fact the verdict rests on."""
+    """Which fact decided the verdict."""
 
     STOP = "stop"
     WALL_TIMEOUT = "wall_timeout"
@@ -52,9 +52,9 @@ NO_RESULT = ResultReading(None, ResultFault.MISSING)
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """What is known when nothing of an agent's processes is left.
+    """What is known when no process of an agent is left.
 
-    The exit code of a signal is negative; `reason` is the supervisor's sentence, if it has one.
+    The exit code of a signal is negative; `reason` is the supervisor's message, if any.
     """
 
     ended_by: EndedBy
@@ -67,9 +67,9 @@ class RunEnd:
 
 @dataclass(frozen=True, slots=True)
 class RunVerdict:
-    """The outcome, the fact it rests on, and a sentence for a person.
+    """The outcome, the fact that decided it, and a sentence for users.
 
-    `result` is the agent's valid result whatever decided; `limit` the signal that stood at the end.
+    `result` is the agent's valid result, whatever decided; `limit` the last limit signal.
     """
 
     outcome: Outcome
@@ -80,7 +80,7 @@ class RunVerdict:
 
     @property
     def declared(self) -> bool:
-        """The agent itself said how it ended; an exit code alone is only a claim."""
+        """Return whether the agent declared how it ended; an exit code alone does not count."""
         return self.decided_by in {DecidedBy.DONE, DecidedBy.RESULT}
 
 
@@ -88,7 +88,7 @@ ProgramVerdict = Callable[[int | None, StreamTally], RunVerdict]
 
 
 def judge_run(end: RunEnd, program_verdict: ProgramVerdict) -> RunVerdict:
-    """The verdict on a run. `own_word`: what its kind reads from the exit code and the stream."""
+    """Decide the outcome of a run. `program_verdict`: from the exit code and the stream."""
     verdict = (
         _judge_ended_by_hostler(end)
         or _judge_done_file(end)
@@ -120,7 +120,7 @@ def _judge_ended_by_hostler(end: RunEnd) -> RunVerdict | None:
 
 
 def _with_reason(verdict: RunVerdict, reason: str) -> RunVerdict:
-    # It stands in a file that the agent can write to, and may come to be read on GitHub.
+    # The agent can write to this file, and its text may be published on GitHub.
     said = f" ({format_code(reason, MAX_REASON_LENGTH)})" if reason.strip() else ""
     return replace(verdict, why=f"{verdict.why}{said}")
 
@@ -148,7 +148,7 @@ def _judge_result(end: RunEnd) -> RunVerdict | None:
 
 
 def _judge_program(end: RunEnd, program_verdict: ProgramVerdict) -> RunVerdict:
-    """A result that cannot be used spoils a success; a failure stays what it is and says so too."""
+    """Judge by the program. An invalid result makes success a failure, and is noted otherwise."""
     seen = end.ended_by is EndedBy.EXIT
     own = (
         program_verdict(end.exit_code, end.tally)
@@ -179,12 +179,12 @@ class ProcessExit:
     reason: str = ""
 
 
-# There is no last word: the supervisor itself is gone.
+# There is no exit record: the supervisor itself is gone.
 LOST_EXIT = ProcessExit(EndedBy.LOST)
 
 
 def parse_exit(word: Mapping[str, object]) -> ProcessExit:
-    """What exit.json says. A word that newer supervisors may use and we do not know is `lost`."""
+    """Parse exit.json. An unknown value of a newer supervisor counts as `lost`."""
     ended_by, reason = word.get("ended_by"), word.get("reason")
     known = isinstance(ended_by, str) and ended_by in set(EndedBy)
     said = " ".join(reason.split())[:_MAX_EXIT_REASON] if isinstance(reason, str) else ""
@@ -200,13 +200,13 @@ def _parse_code(word: Mapping[str, object]) -> int | None:
     return None
 
 
-# As shells have it, and as our supervisor says it where a program cannot be started.
+# Shells use these codes, and the supervisor does if a program cannot be started.
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 _SHELL_SIGNAL_BASE = 128
 
 
 def judge_exit_code(code: int | None) -> RunVerdict:
-    """The verdict of a program of which nothing else is known."""
+    """Judge a program by its exit code alone."""
     if code == 0:
         return _exit_code_verdict(Outcome.SUCCESS, "It exited with 0.")
     if code == NOT_FOUND:

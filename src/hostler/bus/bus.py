@@ -1,4 +1,4 @@
-"""The bus of a task or project: find, post, read, and record what an agent was shown."""
+"""Find a bus, post to it, read it, and record which messages an agent was shown."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ BUS_FILE_NAME = "bus.jsonl"
 
 
 def project_bus_path(home: Path, project: str) -> Path:
-    """The file of a project's bus."""
+    """Return the path of a project's bus."""
     return home / "projects" / _require_name(project, "project") / BUS_FILE_NAME
 
 
 def task_bus_path(home: Path, project: str, task: str) -> Path:
-    """The file of a task's bus."""
+    """Return the path of a task's bus."""
     folder = project_bus_path(home, project).parent
     return folder / "tasks" / _require_name(task, "task") / BUS_FILE_NAME
 
 
 def find_projects(home: Path, task: str) -> list[str]:
-    """The projects that have a task of this name."""
+    """Return the projects that have a task with this name."""
     name = _require_name(task, "task")
     found = (home / "projects").glob(f"*/tasks/{name}")
     return sorted(folder.parents[1].name for folder in found if folder.is_dir())
@@ -60,7 +60,7 @@ def find_projects(home: Path, task: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class BusLocation:
-    """A bus by its names; without a task it is the project's."""
+    """The names that identify a bus; without a task it is the bus of the project."""
 
     home: Path
     project: str
@@ -68,14 +68,14 @@ class BusLocation:
 
     @property
     def path(self) -> Path:
-        """Its file."""
+        """Return the path of its file."""
         if self.task:
             return task_bus_path(self.home, self.project, self.task)
         return project_bus_path(self.home, self.project)
 
     @property
     def exists(self) -> bool:
-        """Whether there is such a task or project."""
+        """Return whether the task or project exists."""
         return self.path.parent.is_dir()
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ class BusLocation:
 def resolve_location(
     home: Path, variables: Mapping[str, str], project: str, task: str
 ) -> BusLocation:
-    """The bus that these names mean, here; what is not named comes from the run we are in."""
+    """Return the bus with these names; missing names are taken from the current run."""
     ours = variables.get("HOSTLER_PROJECT", "")
     if project:
         return BusLocation(home, project, task)
@@ -114,7 +114,7 @@ def _resolve_project(home: Path, task: str, ours: str) -> str:
 
 
 def current_sender(variables: Mapping[str, str]) -> MessageSender:
-    """Whoever calls us: the agent of a run, or else the person at the machine."""
+    """Return the sender for this process: the agent of the current run, else the OS user."""
     run = variables.get("HOSTLER_RUN", "")
     if not run:
         return MessageSender.person(_user_name())
@@ -129,7 +129,7 @@ def current_sender(variables: Mapping[str, str]) -> MessageSender:
 
 
 def _user_name() -> str:
-    # Not from $USER, which anybody can set.
+    # Not from $USER: anyone can set that.
     try:
         name = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -147,7 +147,7 @@ def _require_name(name: str, what: str) -> str:
 
 
 class Bus:
-    """A file of messages. Threads and processes may share it without further ado."""
+    """A file of messages. Threads and processes may share it."""
 
     def __init__(
         self, path: Path, clock: Clock | None = None, terms: BusOptions | None = None
@@ -158,30 +158,30 @@ class Bus:
         self._writer = BusWriter(path, self._clock, self._terms)
 
     def create(self) -> Bus:
-        """Make the folder, if it is missing. `post` never does: it would revive removed tasks."""
+        """Create the folder if it is missing. `post` does not: it would recreate a removed task."""
         make_folder(self.path, sync=self._terms.sync)
         return self
 
     def post(
         self, type_: MessageType, body: str, sender: MessageSender, *, thread: str = BEGINNING
     ) -> Message:
-        """Append a message; it is in the file when this returns."""
+        """Append a message. It is in the file when this returns."""
         root = self._root(thread) if thread else BEGINNING
         return self._writer.append(MessageDraft(type_, body, sender, root))
 
     def tail(self, count: int, wanted: MessageFilter = accept_all) -> MessagePage:
-        """The last messages that are wanted."""
+        """Return the last messages that match."""
         with BusSnapshot(self.path) as look:
             return MessagePage(tuple(look.last(count, wanted)), look.skipped)
 
     def since(self, after: str = BEGINNING, wanted: MessageFilter = accept_all) -> MessagePage:
-        """All messages after an id that are wanted."""
+        """Return all messages after an id that match."""
         with BusSnapshot(self.path) as look:
             found = tuple(message for message in look.read(after) if wanted(message))
             return MessagePage(found, look.skipped)
 
     def get(self, message_id: str) -> Message | None:
-        """One message, if it is on the bus."""
+        """Return one message, or None if it is not on the bus."""
         if not is_id(message_id):
             return None
         with BusSnapshot(self.path) as look:
@@ -189,20 +189,20 @@ class Bus:
         return found if found is not None and found.id == message_id else None
 
     def last_id(self) -> str:
-        """The id of the last message; `BEGINNING` where there is none."""
+        """Return the id of the last message, or `BEGINNING` if there is none."""
         return next((message.id for message in self.tail(1)), BEGINNING)
 
     def follower(self, after: str | None = None) -> BusFollower:
-        """A reader of whatever comes after an id; None: from now on."""
+        """Return a follower that reads messages after an id; None: from now on."""
         return BusFollower(self.path, self.last_id() if after is None else after)
 
     def watch(self) -> BusWatch:
-        """Something to wait with until a message may have come."""
+        """Return a watch that waits for changes of this bus."""
         return open_watch(self._clock, [self.path.parent])
 
     def follow(self, after: str | None = None, using: BusWatch | None = None) -> Iterator[Message]:
-        """Messages after an id (None: from now on) as they come, until the watch is stopped."""
-        # Settled here and not at the first step: "now" is when we were called.
+        """Yield messages after an id (None: from now on) until the watch is stopped."""
+        # Resolved here and not at the first step: "now" is the time of the call.
         return self._follow(self.last_id() if after is None else after, using)
 
     def _follow(self, after: str, using: BusWatch | None) -> Iterator[Message]:
@@ -219,16 +219,16 @@ class Bus:
 
     @property
     def contention_stats(self) -> ContentionStats:
-        """How often this object tried for the lock."""
+        """Return how often this object tried to take the lock."""
         return self._writer.contention_stats
 
     def stats(self) -> BusStats:
-        """Numbers over everything on the bus; reads all of it."""
+        """Return statistics over all messages. Reads the whole bus."""
         return read_stats(self.path)
 
     def forget(self, before: datetime) -> int:
-        """Remove old files that were set aside before a moment; how many."""
-        # The newest one stays: where the present file is empty, it alone says which id is next.
+        """Delete rotated files older than a time. Return how many."""
+        # Keep the newest one: if the current file is empty, only its name says which id is next.
         old = [
             file for file in list_rotated_files(self.path)[:-1] if file.id < id_from_time(before)
         ]
@@ -250,25 +250,25 @@ class Bus:
 def open_task_bus(
     home: Path, project: str, task: str, clock: Clock | None = None, terms: BusOptions | None = None
 ) -> Bus:
-    """The bus of a task."""
+    """Return the bus of a task."""
     return Bus(task_bus_path(home, project, task), clock, terms)
 
 
 def open_project_bus(
     home: Path, project: str, clock: Clock | None = None, terms: BusOptions | None = None
 ) -> Bus:
-    """The bus of a project."""
+    """Return the bus of a project."""
     return Bus(project_bus_path(home, project), clock, terms)
 
 
 SHOWN_FILE_NAME = "heard"
-# The agent can write the file as well: no more of it is read than it could need.
+# The agent can write to this file as well, so limit how much is read.
 MAX_SHOWN_BYTES = 65_536
 _SHOWN_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def record_shown(folder: Path, message: Message) -> None:
-    """Called before it is shown: what comes after may be cut off. A missing note harms nobody."""
+    """Record that messages are about to be shown. A missing record does no harm."""
     if message.type is not MessageType.USER:
         return
     with suppress(OSError):
@@ -280,7 +280,7 @@ def record_shown(folder: Path, message: Message) -> None:
 
 
 def read_shown_messages(folder: Path, bus: Bus) -> list[Message]:
-    """Words of people on a bus that the agent of a run was shown, each once."""
+    """Return messages of users that the agent of a run was shown, each once."""
     found = (bus.get(name) for name in _read_shown_ids(folder / SHOWN_FILE_NAME))
     return [one for one in found if one is not None and one.type is MessageType.USER]
 

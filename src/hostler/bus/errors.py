@@ -1,15 +1,15 @@
-"""What this room refuses.
+"""Errors of the message bus.
 
 HostlerError
 └── BusError              a message could not be posted or read
-    ├── BadRequest        it is not clear which bus, message or type is meant
-    │   └── BadMessage    what was to be posted cannot be
-    ├── BusMissing        the task or project has no folder
-    ├── BusLocked         another process holds the lock for too long
-    ├── BusFull           no space is left
-    ├── BusUnusable       its file is no plain file, or may not be touched
-    ├── BusUnsynced       posted, but a power cut may lose it
-    └── IdsExhausted      the last id leaves no room for another
+├── BadRequest        the bus, message or type is ambiguous or unknown
+│   └── BadMessage    the message is invalid
+├── BusMissing        the task or project has no folder
+├── BusLocked         another process holds the lock for too long
+├── BusFull           no space is left
+├── BusUnusable       the file is not a regular file, or access is denied
+├── BusUnsynced       posted, but the disk did not confirm it
+└── IdsExhausted      no id is left after the last one
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class BusError(HostlerError):
 
 
 class BadRequest(BusError):
-    """It is not clear which bus, message or type is meant."""
+    """The bus, message or type is ambiguous or unknown."""
 
     exit_code = 2
 
@@ -35,14 +35,14 @@ class BadRequest(BusError):
 
 
 class BadMessage(BadRequest):
-    """What was to be posted cannot be."""
+    """The message is invalid and was not posted."""
 
     def __init__(self, what: str, remedy: str = "") -> None:
         super().__init__(what, remedy, _NOTHING_POSTED)
 
 
 class BusMissing(BusError):
-    """There is no folder for this bus."""
+    """The bus has no folder."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
@@ -54,7 +54,7 @@ class BusMissing(BusError):
 
 
 class BusLocked(BusError):
-    """Another process kept the lock for longer than we wait."""
+    """Another process held the lock for longer than the timeout."""
 
     def __init__(self, path: Path, holder: str, attempts: int, waited_seconds: float) -> None:
         super().__init__(
@@ -70,7 +70,7 @@ class BusLocked(BusError):
 
 
 class BusFull(BusError):
-    """No space is left for the message."""
+    """The disk has no space for the message."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
@@ -80,7 +80,7 @@ class BusFull(BusError):
 
 
 class BusUnusable(BusError):
-    """The bus's file is not a plain file, or may not be touched."""
+    """The file of the bus is not a regular file, or access is denied."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
@@ -104,7 +104,7 @@ class BusUnsynced(BusError):
 
 
 class IdsExhausted(BusError):
-    """The last id of the file leaves no room for another."""
+    """No id is left after the last id in the file."""
 
     def __init__(self, path: Path, last: str) -> None:
         super().__init__(

@@ -14,7 +14,7 @@ from typing import BinaryIO
 from hostler.bus.errors import BusError, BusFull, BusMissing, BusUnusable
 from hostler.bus.message import MAX_LINE_SIZE, is_id
 
-# Links are not followed: an agent could point one at a file of the user's. A pipe must not block.
+# Do not follow links: an agent could point one at a file of the user. Do not block on a pipe.
 _SAFE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _APPEND_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | _SAFE_FLAGS
 _READ_FLAGS = os.O_RDONLY | _SAFE_FLAGS
@@ -23,16 +23,16 @@ _OVERWRITE_FLAGS = os.O_WRONLY | _SAFE_FLAGS
 
 @dataclass(frozen=True, slots=True)
 class RotatedFile:
-    """A file that was set aside: `id` is higher than all in it, lower than all after it."""
+    """A rotated file: `id` is greater than all ids in it and less than all ids after it."""
 
     path: Path
     id: str
 
 
 def open_for_append(path: str) -> int:
-    """A descriptor of the present file, which is made if need be; its folder is not.
+    """Open the current file to append, creating it if needed, but not its folder.
 
-    Whether it is a plain file is for the caller to see, who has to look at it anyway.
+    The caller checks that it is a regular file.
     """
     try:
         return os.open(path, _APPEND_FLAGS, 0o600)
@@ -42,7 +42,7 @@ def open_for_append(path: str) -> int:
 
 @contextmanager
 def open_for_overwrite(path: Path) -> Iterator[int]:
-    """A descriptor that writes where it is told to: with O_APPEND everything goes to the end."""
+    """Open a file to write at an offset: with O_APPEND all writes go to the end."""
     descriptor = _open_regular_file(path, _OVERWRITE_FLAGS)
     try:
         yield descriptor
@@ -51,7 +51,7 @@ def open_for_overwrite(path: Path) -> Iterator[int]:
 
 
 def open_for_read(path: Path) -> BinaryIO | None:
-    """A file for reading; None where there is none."""
+    """Open a file to read. Return None if there is none."""
     try:
         return os.fdopen(_open_regular_file(path, _READ_FLAGS), "rb", buffering=0)
     except BusMissing:
@@ -59,13 +59,13 @@ def open_for_read(path: Path) -> BinaryIO | None:
 
 
 def require_regular_file(path: Path, found: os.stat_result) -> None:
-    """Refuse what is no file in the common sense."""
+    """Raise `BusUnusable` if this is not a regular file."""
     if not stat.S_ISREG(found.st_mode):
         raise BusUnusable(path, "it is not a plain file")
 
 
 def is_same_file(path: Path | str, found: os.stat_result) -> bool:
-    """Whether an opened file still has this name."""
+    """Return whether an open file still has this name."""
     try:
         named = os.lstat(path)
     except OSError:
@@ -74,12 +74,12 @@ def is_same_file(path: Path | str, found: os.stat_result) -> bool:
 
 
 def rotated_path(path: Path, message_id: str) -> Path:
-    """What the present file is called once it is set aside."""
+    """Return the name of the current file once it is rotated."""
     return path.with_name(f"{path.stem}.{message_id}{path.suffix}")
 
 
 def list_rotated_files(path: Path) -> list[RotatedFile]:
-    """All files that were set aside, oldest first."""
+    """Return all rotated files, oldest first."""
     start, end = f"{path.stem}.", path.suffix
     try:
         names = os.listdir(path.parent)  # noqa: PTH208
@@ -92,7 +92,7 @@ def list_rotated_files(path: Path) -> list[RotatedFile]:
 
 
 def make_folder(path: Path, *, sync: bool) -> None:
-    """Make the folder of a bus, and those above it that are missing, for ourselves alone."""
+    """Create the folder of a bus and its missing parents, mode 0700."""
     missing = [folder for folder in path.parents if not folder.is_dir()]
     try:
         for folder in reversed(missing):
@@ -104,7 +104,7 @@ def make_folder(path: Path, *, sync: bool) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a power cut."""
+    """Make the names in a folder survive a power failure."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -113,7 +113,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def error_from_os(path: Path, error: OSError) -> BusError:
-    """What an error of the system means for a bus."""
+    """Translate an operating system error into a bus error."""
     if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
         return BusFull(path)
     if error.errno in {errno.ENOENT, errno.ENOTDIR}:
@@ -137,17 +137,17 @@ def _open_regular_file(path: Path, flags: int) -> int:
 
 
 BLOCK_BYTES = 64 * 1024
-# A message is short as a rule; whoever wants the last one should not read much more.
+# Messages are usually short, so the last one needs only a small read.
 FIRST_BLOCK_BYTES = 4 * 1024
 
-# A line without its end; None for one that is longer than any message.
+# A line without its newline; None if it is longer than any message.
 Line = bytes | None
 
 
 def read_lines(
     descriptor: int, start: int, end: int, block: int = BLOCK_BYTES
 ) -> Iterator[tuple[int, Line]]:
-    """The lines from `start` on that end before `end`, each with the place behind it."""
+    """Yield the lines from `start` that end before `end`, each with the offset after it."""
     place = position = start
     held, dropped = b"", 0
     while data := os.pread(descriptor, max(0, min(block, end - position)), position):
@@ -163,7 +163,7 @@ def read_lines(
 def read_lines_backward(
     descriptor: int, end: int, block: int = FIRST_BLOCK_BYTES
 ) -> Iterator[Line]:
-    """The lines before `end`, the last one first; `end` stands behind a newline, or at 0."""
+    """Yield the lines before `end`, last one first; `end` is after a newline, or 0."""
     position = end - 1
     held, dropped = b"", 0
     while position > 0:
@@ -180,7 +180,7 @@ def read_lines_backward(
 
 
 def read_last_line(descriptor: int, size: int, block: int = FIRST_BLOCK_BYTES) -> Line:
-    """The last line, where one short look finds it whole."""
+    """Return the last line if one small read contains all of it."""
     start = max(0, size - block)
     data = os.pread(descriptor, block, start)
     begin = data.rfind(b"\n", 0, -1) + 1
@@ -189,7 +189,7 @@ def read_last_line(descriptor: int, size: int, block: int = FIRST_BLOCK_BYTES) -
 
 
 def end_of_last_line(descriptor: int, size: int, block: int = FIRST_BLOCK_BYTES) -> int:
-    """The place behind the last newline before `size`; 0 where there is none."""
+    """Return the offset after the last newline before `size`; 0 if there is none."""
     while size > 0:
         start = max(0, size - block)
         found = os.pread(descriptor, size - start, start).rfind(b"\n")
@@ -204,6 +204,6 @@ def _line_or_none(line: bytes, dropped: int) -> Line:
 
 
 def _drop_if_too_long(held: bytes, dropped: int) -> tuple[bytes, int]:
-    """Let go of the beginning of a line that is too long already; remember its length."""
+    """Drop the start of a line that is already too long; keep its length."""
     longer = dropped + len(held)
     return (b"", longer) if longer > MAX_LINE_SIZE else (held, dropped)

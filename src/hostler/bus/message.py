@@ -14,19 +14,19 @@ from typing import Any
 from hostler.bus.errors import BadMessage
 from hostler.model import parse_timestamp
 
-# Comes before every id.
+# Sorts before every id.
 BEGINNING = ""
 _ID_PATTERN = re.compile(r"(\d{4})(\d\d)(\d\d)-(\d\d)(\d\d)(\d\d)-(\d{6})", re.ASCII)
 _ONE_MICROSECOND = timedelta(microseconds=1)
 
 
 def id_from_time(moment: datetime) -> str:
-    """A moment as an id: `20260301-120000-123456`."""
+    """Return a timestamp as an id: `20260301-120000-123456`."""
     return id_and_timestamp(moment)[0]
 
 
 def id_and_timestamp(moment: datetime) -> tuple[str, str]:
-    """A moment as an id and as it is stamped everywhere: at the price of one, under a lock."""
+    """Return a timestamp as an id and as text, formatted once: this runs under the lock."""
     # 2026-03-01T12:00:00.123456+00:00
     text = moment.astimezone(UTC).isoformat(timespec="microseconds")
     day, time = text[:4] + text[5:7] + text[8:10], text[11:13] + text[14:16] + text[17:19]
@@ -34,7 +34,7 @@ def id_and_timestamp(moment: datetime) -> tuple[str, str]:
 
 
 def time_from_id(message_id: str) -> datetime:
-    """The moment behind an id; ValueError for what is none."""
+    """Return the timestamp of an id. Raise ValueError if it is not an id."""
     found = _ID_PATTERN.fullmatch(message_id)
     if found is None:
         raise ValueError(f"not the id of a message: {message_id[:40]!r}")
@@ -42,7 +42,7 @@ def time_from_id(message_id: str) -> datetime:
 
 
 def is_id(text: str) -> bool:
-    """Whether a text is an id."""
+    """Return whether a text is an id."""
     try:
         time_from_id(text)
     except ValueError:
@@ -51,17 +51,17 @@ def is_id(text: str) -> bool:
 
 
 def next_id(last: str, now: datetime) -> str:
-    """The id of a message that is written now, after `last`; OverflowError where none is left."""
+    """Return an id for now that comes after `last`. Raise OverflowError if none is left."""
     return id_after(last, id_from_time(now))
 
 
 def id_after(last: str, new: str) -> str:
-    """The new id, unless it does not come after the last one; then the next after that."""
+    """Return `new`, or the id after `last` if `new` does not come after it."""
     return new if new > last else id_from_time(time_from_id(last) + _ONE_MICROSECOND)
 
 
 def previous_id(message_id: str) -> str:
-    """What comes right before an id."""
+    """Return the largest id before an id."""
     try:
         return id_from_time(time_from_id(message_id) - _ONE_MICROSECOND)
     except OverflowError:
@@ -90,7 +90,7 @@ class MessageType(StrEnum):
 
 
 class SenderKind(StrEnum):
-    """What kind of being sent a message."""
+    """What kind of sender posted a message."""
 
     AGENT = "agent"
     PERSON = "person"
@@ -106,28 +106,28 @@ _REQUIRED_SENDER = {
 
 
 def may_post(kind: SenderKind, type_: MessageType) -> bool:
-    """Agents do not speak as people, and only the service tells of runs."""
+    """Return whether a kind of sender may use a type: only the service reports run events."""
     return _REQUIRED_SENDER.get(type_, kind) is kind
 
 
 def allowed_types(kind: SenderKind) -> list[MessageType]:
-    """All that such a sender may say."""
+    """Return the message types that a kind of sender may use."""
     return [type_ for type_ in MessageType if may_post(kind, type_)]
 
 
 def is_valid_name(text: str) -> bool:
-    """Whether a text can name a project, task or run, and thus a folder."""
+    """Return whether a text is valid as the name of a project, task or run, and so of a folder."""
     return bool(_NAME.fullmatch(text)) and ".." not in text and not text.endswith((".", ".lock"))
 
 
 def is_valid_person(text: str) -> bool:
-    """Whether a text can name a person: short, and nothing that a terminal would obey."""
+    """Return whether a text is valid as a user name: short, without control characters."""
     return 0 < len(text) <= _MAX_PERSON_LENGTH and text.isprintable()
 
 
 @dataclass(frozen=True, slots=True)
 class MessageSender:
-    """Who sent a message. Made by one of the three constructors."""
+    """Who sent a message. Use one of the three constructors."""
 
     kind: SenderKind
     name: str = ""
@@ -137,26 +137,26 @@ class MessageSender:
 
     @classmethod
     def agent(cls, run: str, task: str = "", project: str = "") -> MessageSender:
-        """The agent of a run."""
+        """Return the sender for the agent of a run."""
         if not run:
             raise ValueError("an agent speaks for a run")
         return cls(SenderKind.AGENT, "", *_require_names(run, task, project))
 
     @classmethod
     def person(cls, name: str) -> MessageSender:
-        """A person: a user of this machine (`ada`), or of another place (`github:ada`)."""
+        """Return the sender for a user: of this machine (`ada`) or elsewhere (`github:ada`)."""
         if not is_valid_person(name):
             raise ValueError(f"not the name of a person: {name[:60]!r}")
         return cls(SenderKind.PERSON, name=name)
 
     @classmethod
     def service(cls, run: str = "", task: str = "", project: str = "") -> MessageSender:
-        """Hostler itself, about this run or task."""
+        """Return the sender for Hostler itself, about this run or task."""
         return cls(SenderKind.SERVICE, "", *_require_names(run, task, project))
 
     @classmethod
     def of(cls, value: object) -> MessageSender:
-        """From the stored form; ValueError for what is none."""
+        """Parse the stored form. Raise ValueError if it is invalid."""
         if not isinstance(value, dict):
             raise ValueError("a sender is an object")
         said = [value.get(key, "") for key in ("name", "run", "task", "project")]
@@ -165,7 +165,7 @@ class MessageSender:
         return _cached_sender(SenderKind(value["kind"]), *said)
 
     def stored(self) -> dict[str, str]:
-        """As it stands in the file."""
+        """Return the form that is written to the file."""
         said = {"name": self.name, "run": self.run, "task": self.task, "project": self.project}
         return {"kind": self.kind.value, **{key: word for key, word in said.items() if word}}
 
@@ -177,7 +177,7 @@ class MessageSender:
 
 @lru_cache(maxsize=256)
 def _cached_sender(kind: SenderKind, name: str, run: str, task: str, project: str) -> MessageSender:
-    """The same few senders stand in thousands of lines."""
+    """Return one shared object per sender: thousands of lines have the same few senders."""
     if kind is SenderKind.PERSON:
         return MessageSender.person(name)
     if kind is SenderKind.AGENT:
@@ -194,7 +194,7 @@ def _require_names(*names: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message as it stands on a bus."""
+    """One message of a bus."""
 
     id: str
     at: str
@@ -206,11 +206,11 @@ class Message:
 
     @property
     def thread_id(self) -> str:
-        """The thread it belongs to; its own where it begins one."""
+        """Return the id of its thread: its own id if it starts one."""
         return self.thread or self.id
 
     def stored(self) -> Mapping[str, Any]:
-        """As it stands in the file."""
+        """Return the form that is written to the file."""
         words: dict[str, Any] = {"id": self.id, "at": self.at, "type": self.type.value}
         words["sender"] = self.sender.stored()
         if self.thread:
@@ -221,23 +221,23 @@ class Message:
 
 
 MAX_BODY_SIZE = 64 * 1024
-# An escaped character takes six times its bytes at most; the rest has names of bounded length.
+# JSON escapes take at most six bytes per character; the other fields have a maximum length.
 MAX_LINE_SIZE = 6 * MAX_BODY_SIZE + 4096
-# What a torn line is covered with: an object that says nothing.
+# Overwrites a torn line: a JSON object without content.
 REPAIRED_LINE = b"{}"
 _LINE_START = '{"id":"'
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 
 
 def replace_lone_surrogates(text: str) -> str:
-    """The text without halves of surrogate pairs, which no file and no terminal can hold."""
+    """Replace lone surrogates, which cannot be encoded or printed."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def require_body(body: str) -> str:
-    """The text as it can be posted; `BadMessage` where it is too large."""
+    """Return the text if it can be posted. Raise `BadMessage` if it is too large."""
     body = replace_lone_surrogates(body)
     if _is_too_large(body):
         raise BadMessage(
@@ -248,12 +248,12 @@ def require_body(body: str) -> str:
 
 
 def _is_too_large(body: str) -> bool:
-    # A character has four bytes at most, so that few texts need to be encoded to know.
+    # A character has at most four bytes, so most texts need not be encoded to know their size.
     return len(body) * 4 > MAX_BODY_SIZE and len(body.encode()) > MAX_BODY_SIZE
 
 
 def require_type(type_: MessageType, sender: MessageSender) -> MessageType:
-    """The type; `BadMessage` where this sender may not use it."""
+    """Return the type. Raise `BadMessage` if this sender may not use it."""
     if not may_post(sender.kind, type_):
         allowed = ", ".join(allowed_types(sender.kind))
         who = "An agent" if sender.kind is SenderKind.AGENT else f"A {sender.kind}"
@@ -267,7 +267,7 @@ def _encode_sender(sender: MessageSender) -> str:
 
 
 class MessageDraft:
-    """A message without its id: encoded before the lock is taken, so that it is held shortly."""
+    """A message without an id, encoded before the lock is taken to keep the lock time short."""
 
     __slots__ = ("_rest", "body", "sender", "thread", "type")
 
@@ -283,24 +283,24 @@ class MessageDraft:
         self._rest = f'{who},{answers}"body":{json.dumps(self.body)}}}\n'
 
     def line(self, message_id: str, at: str, attempts: int = 1) -> bytes:
-        """The line of this message, with its end."""
+        """Return the encoded line with its newline."""
         tried = f'"attempts":{attempts},' if attempts > 1 else ""
         return f'{_LINE_START}{message_id}","at":"{at}",{tried}{self._rest}'.encode("ascii")
 
     def message(self, message_id: str, at: str, attempts: int = 1) -> Message:
-        """The message itself."""
+        """Return the message with this id."""
         return Message(message_id, at, self.type, self.sender, self.body, self.thread, attempts)
 
 
 def read_line_id(line: bytes | None) -> str:
-    """The id of a line that begins as ours do, or nothing. The rest of it is not looked at."""
+    """Return the id at the start of a line, or None. The rest of the line is not parsed."""
     text = line[: len(_LINE_START) + 22].decode("ascii", "replace") if line else ""
     found = text.removeprefix(_LINE_START)
     return found if text != found and is_id(found) else ""
 
 
 def parse_line(line: bytes) -> Message | None:
-    """The message that a line holds, or None: lines may be anything."""
+    """Return the message in a line, or None if the line is not a valid message."""
     try:
         found = json.loads(line.decode())
         return _build_message(found) if isinstance(found, dict) else None
@@ -330,7 +330,7 @@ def _build_message(found: dict[str, Any]) -> Message:
 def _is_valid(message: Message) -> bool:
     parse_timestamp(message.at)
     return (
-        # Python takes many forms for a moment, some of which a terminal would obey.
+        # Python accepts many timestamp formats, some with control characters.
         bool(_TIMESTAMP.fullmatch(message.at))
         and is_id(message.id)
         and (not message.thread or is_id(message.thread))

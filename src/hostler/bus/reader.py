@@ -26,12 +26,12 @@ from hostler.bus.files import (
 )
 from hostler.bus.message import BEGINNING, REPAIRED_LINE, Message, parse_line
 
-# Comes after every id.
+# Sorts after every id.
 _AFTER_ALL_IDS = "~"
 
 
 def find_offset_after(descriptor: int, size: int, after: str, block: int = BLOCK_BYTES) -> int:
-    """The start of a line before which no message comes after `after`, found by bisection."""
+    """Return the start of a line before which no message comes after `after`, by bisection."""
     if after == BEGINNING:
         return 0
 
@@ -43,15 +43,15 @@ def find_offset_after(descriptor: int, size: int, after: str, block: int = BLOCK
 
 
 def _line_start(descriptor: int, position: int, size: int) -> int:
-    """Where the first line begins that does not begin before the position."""
+    """Return where the first line starts at or after the position."""
     if position == 0:
         return 0
     return next((place for place, _ in _read_few_lines(descriptor, position - 1, size)), size)
 
 
 def _first_id(descriptor: int, position: int, size: int) -> str:
-    """The id of the first message that does not begin before the position."""
-    # One back, and past what begins there: a line that begins right here is one of them.
+    """Return the id of the first message that starts at or after the position."""
+    # One byte back, then past the newline: a line that starts exactly here counts.
     lines = _read_few_lines(descriptor, max(0, position - 1), size)
     for _, line in islice(lines, min(position, 1), None):
         message = parse_line(line) if line else None
@@ -61,7 +61,7 @@ def _first_id(descriptor: int, position: int, size: int) -> str:
 
 
 def _read_few_lines(descriptor: int, start: int, size: int) -> Iterator[tuple[int, Line]]:
-    # As a rule the first one is enough.
+    # Usually the first line is enough.
     return read_lines(descriptor, start, size, FIRST_BLOCK_BYTES)
 
 
@@ -69,13 +69,13 @@ MessageFilter = Callable[[Message], bool]
 
 
 def accept_all(_message: Message) -> bool:
-    """Wants all messages."""
+    """Accept all messages."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class MessagePage:
-    """Messages in their order, and how many lines among them were none."""
+    """Messages in order, and how many lines were not valid messages."""
 
     messages: tuple[Message, ...] = ()
     skipped: int = 0
@@ -88,11 +88,11 @@ class MessagePage:
 
 
 class BusSnapshot:
-    """The files of a bus as they were at one moment, and how far they were read."""
+    """The files of a bus at one time, and how far they were read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        # In this order: what is set aside between both is then seen twice, and not never.
+        # In this order: a file that is rotated in between is then seen twice, and not missed.
         self._present = open_for_read(path)
         files = list_rotated_files(path)
         self._newest = files[-1:]
@@ -107,12 +107,12 @@ class BusSnapshot:
         self.close()
 
     def close(self) -> None:
-        """Let go of the present file."""
+        """Close the current file."""
         if self._present is not None:
             self._present.close()
 
     def is_current(self) -> bool:
-        """Whether there is no other file to be read by now."""
+        """Return whether the current file is still the same."""
         if self._present is None:
             return (
                 not os.path.lexists(self._path)
@@ -122,15 +122,15 @@ class BusSnapshot:
         return is_same_file(self._path, found) and found.st_size >= (self._place or 0)
 
     def read(self, after: str) -> Iterator[Message]:
-        """The messages after an id; called again, those that came since."""
+        """Return the messages after an id; when called again, those added since."""
         for message in self._all(after):
-            # A file may have been set aside while we looked; and a line may lie about its id.
+            # A file may have been rotated meanwhile, and a line may have a wrong id.
             if message.id > after:
                 after = message.id
                 yield message
 
     def last(self, count: int, wanted: MessageFilter = accept_all) -> list[Message]:
-        """The last messages that are wanted, in their order."""
+        """Return the last messages that match, in order."""
         found = list(islice(filter(wanted, self._backward()), count))
         return _drop_out_of_order(reversed(found))
 
@@ -175,7 +175,7 @@ class BusSnapshot:
             yield from self._taken(line)
 
     def _opened(self, file: RotatedFile, opened: ExitStack) -> int | None:
-        """An old file, if it is still there and one."""
+        """Open a rotated file if it still exists and is a regular file."""
         found: BinaryIO | None = None
         with suppress(BusUnusable):
             found = open_for_read(file.path)
@@ -195,7 +195,7 @@ class BusSnapshot:
 
 
 class BusFollower:
-    """Reads on where it stopped. `after` is all that must be kept to go on elsewhere."""
+    """Continues where it stopped. Store `after` to continue elsewhere."""
 
     def __init__(self, path: Path, after: str) -> None:
         self._path = path
@@ -205,18 +205,18 @@ class BusFollower:
 
     @property
     def skipped(self) -> int:
-        """How many lines were no messages."""
+        """Return how many lines were not valid messages."""
         return self._skipped + self._snapshot.skipped
 
     def new(self) -> Iterator[Message]:
-        """All that has come since."""
+        """Return all messages added since the last call."""
         yield from self._read()
         if not self._snapshot.is_current():
             self._renew()
             yield from self._read()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._snapshot.close()
 
     def _read(self) -> Iterator[Message]:
@@ -231,7 +231,7 @@ class BusFollower:
 
 
 def _drop_out_of_order(messages: Iterator[Message]) -> list[Message]:
-    """Without those whose id is not higher than the one before."""
+    """Drop messages whose id is not greater than the one before."""
     found: list[Message] = []
     for message in messages:
         if not found or message.id > found[-1].id:
@@ -251,8 +251,8 @@ class BusStats:
     retries: int = 0
     files: int = 0
     bytes: int = 0
-    # Lines that are no messages, messages whose id goes back, lines that were torn and mended,
-    # and bytes at the end that are no line yet.
+    # Lines that are not messages, messages whose id is out of order, torn lines that were repaired,
+    # and bytes at the end that are not a full line yet.
     skipped: int = 0
     out_of_order: int = 0
     mended: int = 0

@@ -20,7 +20,7 @@ _MODIFY, _MOVED_TO, _CREATE = 0x2, 0x80, 0x100
 _DELETE_SELF, _MOVE_SELF, _IGNORED = 0x400, 0x800, 0x8000
 _ONLY_FOLDERS = 0x01000000
 _MASK = _MODIFY | _MOVED_TO | _CREATE | _DELETE_SELF | _MOVE_SELF | _ONLY_FOLDERS
-# Beside what is watched there already: names that appear.
+# Events in addition to those of a folder: created and moved names.
 _PARENT_MASK = _MOVED_TO | _CREATE | _ONLY_FOLDERS | 0x20000000
 _REMOVED = _DELETE_SELF | _MOVE_SELF | _IGNORED
 _EVENT = struct.Struct("iIII")
@@ -28,7 +28,7 @@ _BUFFER_BYTES = 64 * 1024
 
 
 class Inotify:
-    """One queue of events for any number of folders. OSError where there is no such thing."""
+    """One inotify queue for any number of folders. Raises OSError if inotify is not available."""
 
     def __init__(self) -> None:
         try:
@@ -42,19 +42,19 @@ class Inotify:
         self._folders: dict[int, Path] = {}
 
     def fileno(self) -> int:
-        """What to wait for."""
+        """Return the descriptor to wait for."""
         return self._file.fileno()
 
     def close(self) -> None:
-        """Let go of all folders."""
+        """Close the queue and stop watching."""
         self._file.close()
 
     def add(self, folder: Path) -> None:
-        """Tell of changes in this folder from now on."""
+        """Report changes in this folder from now on."""
         self._folders[self._added(folder, _MASK)] = folder
 
     def add_above(self, folder: Path) -> None:
-        """Tell of names that appear in this folder; that it goes is no news."""
+        """Report names that are created in this folder, but not its removal."""
         self._added(folder, _PARENT_MASK)
 
     def _added(self, folder: Path, mask: int) -> int:
@@ -64,7 +64,7 @@ class Inotify:
         return watched
 
     def gone(self) -> list[Path]:
-        """Empty the queue; the folders that cannot be watched any more, as they went or moved."""
+        """Empty the queue. Return folders that can no longer be watched: removed or moved."""
         try:
             data = self._file.read(_BUFFER_BYTES) or b""
         except OSError:
@@ -83,19 +83,19 @@ def _os_error() -> OSError:
     return OSError(number, os.strerror(number))
 
 
-# Where nobody tells us: often enough to seem immediate, seldom enough to cost nothing.
+# Without inotify: often enough to seem immediate, rarely enough to be cheap.
 POLL_SECONDS = 0.04
-# Where the kernel tells us: some file systems never say a word, and some words are lost.
+# With inotify: some file systems report nothing, and events can be lost.
 FALLBACK_POLL_SECONDS = 5.0
 _WAKE = (1).to_bytes(8, sys.byteorder)
 
 
 class BusWatch(Protocol):
-    """Something that waits for changes in folders. One may serve many buses."""
+    """Waits for changes in folders. One watch may serve many buses."""
 
     @property
     def stopped(self) -> bool:
-        """Whether nobody wants to wait any more."""
+        """Return whether waiting was stopped."""
         ...
 
     def add(self, folder: Path) -> None:
@@ -103,7 +103,7 @@ class BusWatch(Protocol):
         ...
 
     def wait(self) -> None:
-        """Return after a change, after a while, or when stopped."""
+        """Wait for a change, a timeout or `stop`."""
         ...
 
     def stop(self) -> None:
@@ -111,7 +111,7 @@ class BusWatch(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -124,7 +124,7 @@ class BusWatch(Protocol):
 
 
 class _CloseOnExit:
-    """Closes at the end of a block."""
+    """A context manager that closes at the end of its block."""
 
     def __enter__(self) -> Self:
         return self
@@ -133,11 +133,11 @@ class _CloseOnExit:
         self.close()
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
 
 
 class PollingWatch(_CloseOnExit):
-    """Lets its user look every few milliseconds, by our clock."""
+    """Waits a few milliseconds at a time, by the injected clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._stop = clock.wakeup()
@@ -147,7 +147,7 @@ class PollingWatch(_CloseOnExit):
         return self._stop.is_set()
 
     def add(self, folder: Path) -> None:
-        """Nothing to be done: whoever waits looks for himself."""
+        """Do nothing: the caller checks the files itself."""
 
     def wait(self) -> None:
         self._stop.wait(POLL_SECONDS)
@@ -157,16 +157,16 @@ class PollingWatch(_CloseOnExit):
 
 
 class InotifyWatch(_CloseOnExit):
-    """Is woken by the kernel. Its pauses are counted by the kernel too, not by our clock."""
+    """Waits for inotify events. The kernel measures the timeout, not the injected clock."""
 
     def __init__(self) -> None:
         self._inotify = Inotify()
         bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        # Held to write to the bell or to close it: a closed descriptor's number may be reused.
+        # Held to write to the wakeup pipe or to close it: a closed descriptor may be reused.
         self._bell_lock = threading.Lock()
         self._bell = os.fdopen(bell, "wb", buffering=0)
         self._unwatched: set[Path] = set()
-        # Those of them that are not there yet, and are heard of when they come.
+        # Folders that do not exist yet; their creation is reported.
         self._awaited: set[Path] = set()
         self._poll = select.poll()
         self._poll.register(self._inotify, select.POLLIN)
@@ -181,7 +181,7 @@ class InotifyWatch(_CloseOnExit):
         if self.stopped:
             return
         if self._unwatched and self._watch_all():
-            return  # something may have come before we watched
+            return  # a change may have happened before the watch was added
         pause = FALLBACK_POLL_SECONDS if self._is_fully_watched() else POLL_SECONDS
         self._poll.poll(pause * 1000)
         self._unwatched.update(self._inotify.gone())
@@ -198,22 +198,22 @@ class InotifyWatch(_CloseOnExit):
             self._bell.close()
 
     def _watch_all(self) -> bool:
-        """Watch what is not watched yet; whether anything could be."""
+        """Watch all folders that are not watched yet. Return whether any watch was added."""
         before = len(self._unwatched)
         for folder in sorted(self._unwatched):
-            # Once more after watching above it: it may have come in between.
+            # Try again after the parent is watched: the folder may have been created in between.
             if self._added(folder) or (self._watch_above(folder) and self._added(folder)):
                 self._unwatched.discard(folder)
         return len(self._unwatched) < before
 
     def _added(self, folder: Path) -> bool:
-        with suppress(OSError):  # not there yet, or no more may be watched
+        with suppress(OSError):  # does not exist yet, or the limit of watches is reached
             self._inotify.add(folder)
             return True
         return False
 
     def _watch_above(self, folder: Path) -> bool:
-        """Hear of a folder that is not there yet by the nearest one above it that is."""
+        """Watch the nearest existing parent of a missing folder."""
         self._awaited.discard(folder)
         above = next((one for one in folder.parents if one.is_dir()), None)
         if above is None or folder.exists():
@@ -224,12 +224,12 @@ class InotifyWatch(_CloseOnExit):
         return True
 
     def _is_fully_watched(self) -> bool:
-        """Whether the kernel tells of everything: of folders, and of those that are to come."""
+        """Return whether inotify reports every change, also for folders that do not exist yet."""
         return self._unwatched <= self._awaited
 
 
 def open_watch(clock: Clock, folders: Iterable[Path] = ()) -> BusWatch:
-    """The best way of waiting that this system has."""
+    """Return the best watch that this system supports."""
     found: BusWatch
     try:
         found = InotifyWatch()

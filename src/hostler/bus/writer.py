@@ -49,7 +49,7 @@ _MEGABYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class BusOptions:
-    """The keys `bus_*` of `[tasks]`."""
+    """The settings `bus_*` of `[tasks]`."""
 
     sync: bool = False
     lock_timeout_seconds: float = 10.0
@@ -59,7 +59,7 @@ class BusOptions:
 
     @classmethod
     def of(cls, tasks: Tasks) -> BusOptions:
-        """From the settings."""
+        """Read them from the settings."""
         return cls(
             sync=tasks.bus_sync,
             lock_timeout_seconds=tasks.bus_lock_timeout_seconds,
@@ -69,7 +69,7 @@ class BusOptions:
         )
 
     def pause_after(self, attempt: int) -> float:
-        """Seconds between an attempt in vain and the next one."""
+        """Return the pause in seconds before the next attempt."""
         return float(self.retry_backoff_seconds * 2 ** (attempt - 1))
 
 
@@ -79,7 +79,7 @@ _STOPPED = {"T", "t"}
 
 
 def acquire_lock(descriptor: int, deadline: float, clock: Clock) -> bool:
-    """Take the lock, trying until the deadline; False when that has passed."""
+    """Take the lock, retrying until the deadline. Return False on timeout."""
     if _try_lock(descriptor):
         return True
     pause = clock.wakeup()
@@ -91,7 +91,7 @@ def acquire_lock(descriptor: int, deadline: float, clock: Clock) -> bool:
 
 
 def release_lock(descriptor: int) -> None:
-    """Let go. Closing would not be enough where a child has inherited the descriptor."""
+    """Release the lock. Closing is not enough if a child has inherited the descriptor."""
     fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
@@ -104,7 +104,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def find_holder(descriptor: int) -> str:
-    """Who has the lock on this file, from the kernel's list (Linux only)."""
+    """Return the pid that holds the lock, from /proc/locks (Linux only)."""
     try:
         inode = str(os.fstat(descriptor).st_ino)
         lines = Path("/proc/locks").read_text().splitlines()
@@ -115,7 +115,7 @@ def find_holder(descriptor: int) -> str:
 
 
 def _parse_holder(fields: list[str], inode: str) -> str:
-    # 12: FLOCK  ADVISORY  WRITE 4711 fe:00:131 0 EOF; waiters have an arrow as second field.
+    # 12: FLOCK  ADVISORY  WRITE 4711 fe:00:131 0 EOF; waiting processes have "->" as second field.
     if len(fields) != 8 or fields[1] != "FLOCK" or fields[5].rpartition(":")[2] != inode:
         return ""
     return fields[4]
@@ -126,14 +126,14 @@ def _describe_process(pid: str) -> str:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return f"a process that has ended, or one that inherited from it (pid {pid})"
-    # The program's name stands in parentheses and may hold some itself.
+    # The program's name is in parentheses and may contain parentheses itself.
     name = stat.partition("(")[2].rpartition(")")[0]
     state = stat.rpartition(")")[2].split()[0]
     return f"{name} (pid {pid}, stopped)" if state in _STOPPED else f"{name} (pid {pid})"
 
 
 def build_filler_line(torn: bytes) -> bytes:
-    """What is written over a torn line: an object that says nothing, at least as long."""
+    """Return the text that overwrites a torn line: an empty object, at least as long."""
     return REPAIRED_LINE.ljust(len(torn)) + b"\n"
 
 
@@ -150,9 +150,9 @@ def repair_end(path: Path, descriptor: int, size: int) -> None:
 
 
 def overwrite_torn_line(path: Path, torn: bytes, start: int) -> None:
-    """Make a line that says nothing of torn bytes at the end. The caller holds the lock."""
-    # Overwritten, never cut off: a reader that stands in these bytes would else join them
-    # with those of the next message, and make of two halves a third one.
+    """Overwrite torn bytes at the end with an empty object. The caller holds the lock."""
+    # Overwritten, never truncated: a reader that has read part of these bytes would join them
+    # with the bytes of the next message.
     with open_for_overwrite(path) as over:
         line = build_filler_line(torn)
         if os.pwrite(over, line, start) < len(line):
@@ -161,18 +161,18 @@ def overwrite_torn_line(path: Path, torn: bytes, start: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ContentionStats:
-    """How often the lock was tried for, and how often again."""
+    """How often the lock was tried, and how often it was retried."""
 
     attempts: int = 0
     retries: int = 0
 
 
 class _LockTimeout(Exception):
-    """The lock could not be had in time."""
+    """The lock was not acquired in time."""
 
 
 class _FileEnd(NamedTuple):
-    """Where a file ends, behind a newline, and the last id on the bus."""
+    """Where a file ends, after a newline, and the last id on the bus."""
 
     inode: int
     size: int
@@ -180,11 +180,11 @@ class _FileEnd(NamedTuple):
 
 
 class BusWriter:
-    """Appends to one bus. Threads may share it: each message is written through its own opening."""
+    """Appends to one bus. Thread-safe: each message is written through its own descriptor."""
 
     def __init__(self, path: Path, clock: Clock, terms: BusOptions) -> None:
         self._path = path
-        # A text is opened and looked up faster than a path.
+        # A string is opened and looked up faster than a Path.
         self._name = str(path)
         self._clock = clock
         self._terms = terms
@@ -195,17 +195,17 @@ class BusWriter:
         reset_after_fork(self)
 
     def after_fork(self) -> None:
-        """Begin with a free lock, whoever held it in the parent."""
+        """Start with a free lock, even if it was held in the parent."""
         self._counting = threading.Lock()
 
     @property
     def contention_stats(self) -> ContentionStats:
-        """The attempts and retries of this writer."""
+        """Return the attempts and retries of this writer."""
         with self._counting:
             return ContentionStats(self._attempts, self._retries)
 
     def append(self, draft: MessageDraft) -> Message:
-        """Write the message; only a lock that could not be had is tried for again."""
+        """Write the message. Only a lock timeout is retried."""
         began, holder = self._clock.monotonic(), ""
         for attempt in range(1, self._terms.max_retries + 1):
             if attempt > 1:
@@ -248,7 +248,7 @@ class BusWriter:
             release_lock(file)
 
     def _write(self, file: int, draft: MessageDraft, attempt: int) -> Message | None:
-        """The message as written; None where another file must be opened first."""
+        """Write and return the message; None if the file was rotated and must be opened again."""
         end = self._read_end(file)
         if end is None:
             return None
@@ -266,7 +266,7 @@ class BusWriter:
         return draft.message(message_id, at, attempt)
 
     def _read_end(self, file: int) -> _FileEnd | None:
-        """The mended end of the file; None where the name belongs to another by now."""
+        """Return the repaired end of the file; None if the name now belongs to another file."""
         found = os.fstat(file)
         require_regular_file(self._path, found)
         if not is_same_file(self._name, found):
@@ -280,9 +280,9 @@ class BusWriter:
         return self._scan_end(file, found)
 
     def _scan_end(self, file: int, found: os.stat_result) -> _FileEnd:
-        """Mend the end, and look for the last message wherever it is."""
+        """Repair the end, and find the last message in any of the files."""
         if found.st_size > self._terms.max_bytes + MAX_LINE_SIZE:
-            # None of us made it so large, and reading it could take hours: it is set aside unread.
+            # Hostler never writes so much, and reading it could take hours: rotate it unread.
             return _FileEnd(found.st_ino, found.st_size, self._last_id_aside())
         repair_end(self._path, file, found.st_size)
         size = os.fstat(file).st_size
@@ -299,13 +299,13 @@ class BusWriter:
     def _put(self, file: int, line: bytes, size: int) -> None:
         written = os.write(file, line)
         if written < len(line):
-            # Whoever comes next would mend it, but might find that only the newline is missing.
+            # The next writer would repair it, but might see only that the newline is missing.
             with suppress(OSError, BusError):
                 overwrite_torn_line(self._path, line[:written], size)
             raise BusFull(self._path)
 
     def _set_aside(self, message_id: str) -> None:
-        """Give the file the name of an id that nobody has, and never will."""
+        """Rename the file to an id that was never used and never will be."""
         target = rotated_path(self._path, message_id)
         while os.path.lexists(target):
             message_id = next_id(message_id, self._clock.now())
@@ -323,7 +323,7 @@ class BusWriter:
             raise BusUnsynced(self._path, message.id, why) from error
 
     def _sync_name(self, file: int) -> None:
-        """A new file's name survives with its folder alone."""
+        """Sync the folder: a new file's name survives a power failure only with it."""
         inode = os.fstat(file).st_ino
         if inode != self._named:
             sync_folder(self._path.parent)

@@ -28,7 +28,7 @@ _DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 @contextlib.contextmanager
 def translate_disk_full(place: Path) -> Iterator[None]:
-    """Say `DiskFull` where the system says that nothing more can be written."""
+    """Raise `DiskFull` for operating system errors about a full disk."""
     try:
         yield
     except OSError as error:
@@ -38,7 +38,7 @@ def translate_disk_full(place: Path) -> Iterator[None]:
 
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Not to wait for a writer, should the file be a FIFO.
+# Do not block if the file is a FIFO.
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _REFUSED_KINDS = {
@@ -51,7 +51,7 @@ _REFUSED_KINDS = {
 
 @contextlib.contextmanager
 def _refuse_links(root: Path, parts: Sequence[str]) -> Iterator[None]:
-    """Turn what the system says about links and wrong kinds into our error."""
+    """Translate operating system errors about links and file types into `CheckoutTampered`."""
     try:
         yield
     except OSError as error:
@@ -63,7 +63,7 @@ def _refuse_links(root: Path, parts: Sequence[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def open_folder(root: Path, parts: Sequence[str], *, create: bool = False) -> Iterator[int]:
-    """A descriptor of a folder, reached step by step without links."""
+    """Open a folder, following no links at any level."""
     with contextlib.ExitStack() as opened:
         with _refuse_links(root, parts):
             here = os.open(root, _FOLDER_FLAGS)
@@ -78,7 +78,7 @@ def open_folder(root: Path, parts: Sequence[str], *, create: bool = False) -> It
 
 
 def read_file(root: Path, *parts: str, limit: int) -> bytes | None:
-    """A small plain file's content; None if there is no such file."""
+    """Return the content of a small regular file, or None if it does not exist."""
     with contextlib.suppress(FileNotFoundError), open_folder(root, parts[:-1]) as here:
         with _refuse_links(root, parts):
             opened = os.open(parts[-1], _FILE_FLAGS, dir_fd=here)
@@ -93,7 +93,7 @@ def read_file(root: Path, *parts: str, limit: int) -> bytes | None:
 
 
 def write_file(root: Path, *parts: str, data: bytes) -> None:
-    """Put a plain file in its place, whole or not at all; a link there is replaced."""
+    """Write a regular file atomically; a link at its path is replaced."""
     temporary = f".hostler-{uuid4().hex}"
     with (
         translate_disk_full(root),
@@ -111,13 +111,13 @@ def write_file(root: Path, *parts: str, data: bytes) -> None:
 
 
 def remove_file(root: Path, *parts: str) -> None:
-    """Remove a file, if it is there."""
+    """Remove a file if it exists."""
     with contextlib.suppress(FileNotFoundError), open_folder(root, parts[:-1]) as here:
         os.unlink(parts[-1], dir_fd=here)
 
 
 def has_entry(root: Path, *parts: str) -> bool:
-    """Whether something, of whatever kind, has this name."""
+    """Return whether an entry of any type has this name."""
     with contextlib.suppress(FileNotFoundError), open_folder(root, parts[:-1]) as here:
         os.lstat(parts[-1], dir_fd=here)
         return True
@@ -125,7 +125,7 @@ def has_entry(root: Path, *parts: str) -> bool:
 
 
 def list_files(root: Path, *parts: str) -> Iterator[tuple[tuple[str, ...], os.stat_result]]:
-    """Every entry below a folder that is not a folder itself, with its path from there."""
+    """Return the relative paths of all entries below a folder that are not folders."""
     with contextlib.suppress(FileNotFoundError), open_folder(root, parts) as here:
         for path, folders, names, place in os.fwalk(".", dir_fd=here, follow_symlinks=False):
             # A link to a folder is listed among the folders.
@@ -136,7 +136,7 @@ def list_files(root: Path, *parts: str) -> Iterator[tuple[tuple[str, ...], os.st
 
 
 def remove_folder(path: Path) -> None:
-    """Rename it away, then delete it: cut off in between, its name is free already."""
+    """Rename a folder away, then delete it, so that its name is free even after a crash."""
     if not os.path.lexists(path):
         return
     trash = path.with_name(f".{path.name.lstrip('.')}.{uuid4().hex}.trash")
@@ -145,7 +145,7 @@ def remove_folder(path: Path) -> None:
 
 
 def empty_trash(folder: Path) -> None:
-    """Delete what was renamed away, also by a process that was killed."""
+    """Delete folders that were renamed away, also by a killed process."""
     for trash in folder.glob(".*.trash"):
         if trash.is_symlink() or not trash.is_dir():
             trash.unlink(missing_ok=True)
@@ -155,7 +155,7 @@ def empty_trash(folder: Path) -> None:
 
 
 def _make_writable(folder: Path) -> None:
-    """Tools leave folders that nobody may write; links are not followed."""
+    """Make folders writable that tools left read-only; links are not followed."""
     for _, folders, _, here in os.fwalk(folder, follow_symlinks=False):
         os.fchmod(here, stat.S_IRWXU)
         for name in folders:
@@ -167,7 +167,7 @@ def _make_writable(folder: Path) -> None:
 MAX_SMALL_FILE_BYTES = 4096
 MAX_PACKED_REFS_BYTES = 64 * 1024 * 1024
 MAX_STASH_LOG_BYTES = 1024 * 1024
-# Far above what a task adds; a pack that fills the disk is refused before it is read.
+# Far more than a task adds; a pack that fills the disk is rejected before it is read.
 MAX_OBJECTS_BYTES = 4 * 1024 * 1024 * 1024
 _OPERATIONS = {
     "MERGE_HEAD": "merge",
@@ -180,14 +180,14 @@ _OPERATIONS = {
 
 @dataclass(frozen=True, slots=True)
 class CheckoutHead:
-    """Where HEAD is: on a branch (perhaps one without a commit), or on a commit alone."""
+    """Where HEAD is: on a branch (possibly without a commit), or on a detached commit."""
 
     branch: str | None
     commit: Sha | None
 
 
 def require_checkout(path: Path) -> None:
-    """There must be a folder with a `.git` folder, neither of them a link."""
+    """Raise unless there is a folder with a `.git` folder, and neither is a link."""
     if not path.exists() and not path.is_symlink():
         raise CheckoutMissing(
             f"There is no checkout at {path}.",
@@ -200,7 +200,7 @@ def require_checkout(path: Path) -> None:
 
 
 def read_head(path: Path) -> CheckoutHead:
-    """HEAD of a checkout."""
+    """Return the HEAD of a checkout."""
     text = _read_git_file(path, "HEAD")
     if text is None:
         raise CheckoutTampered(path, ".git/HEAD is gone")
@@ -213,7 +213,7 @@ def read_head(path: Path) -> CheckoutHead:
 
 
 def read_ref(path: Path, ref: str) -> Sha | None:
-    """The commit of one ref; None if there is no such ref."""
+    """Return the commit of one ref, or None."""
     text = _read_git_file(path, *ref.split("/"))
     return (
         _read_packed_refs(path, ".git").get(ref) if text is None else _parse_commit(path, ref, text)
@@ -221,7 +221,7 @@ def read_ref(path: Path, ref: str) -> Sha | None:
 
 
 def read_local_refs(path: Path) -> dict[str, Sha]:
-    """Every branch, tag and stash of a checkout."""
+    """Return every branch, tag and stash of a checkout."""
     refs = {
         ref: commit
         for ref, commit in _read_packed_refs(path, ".git").items()
@@ -248,7 +248,7 @@ def _read_stashes(path: Path) -> dict[str, Sha]:
 
 
 def read_remote_commits(path: Path, *git_dir: str) -> set[Sha]:
-    """The commits that a repository below a checkout has seen on its remotes."""
+    """Return the commits that a nested repository has seen on its remotes."""
     commits = {
         commit
         for ref, commit in _read_packed_refs(path, *git_dir).items()
@@ -266,7 +266,7 @@ def read_remote_commits(path: Path, *git_dir: str) -> set[Sha]:
 
 
 def require_on_branch(found: CheckoutHead, branch: str) -> Sha:
-    """The head's commit, if HEAD is on the task's branch."""
+    """Return the head's commit. Raise unless HEAD is on the task's branch."""
     if found.branch is None:
         raise DetachedHead(branch, found.commit or "")
     if found.branch != branch:
@@ -277,14 +277,14 @@ def require_on_branch(found: CheckoutHead, branch: str) -> Sha:
 
 
 def require_no_merge(path: Path) -> None:
-    """No merge or the like may be half done."""
+    """Raise if a merge or similar is unfinished."""
     for name, operation in _OPERATIONS.items():
         if has_entry(path, ".git", name):
             raise UnfinishedMerge(operation)
 
 
 def require_objects(path: Path, mirror_objects: Path) -> Path:
-    """The folder of a checkout's objects, if it holds plain files and borrows from us alone."""
+    """Return the objects folder. Raise unless it has only regular files and our mirror."""
     total = 0
     for parts, found in list_files(path, ".git", "objects"):
         if not stat.S_ISREG(found.st_mode):

@@ -43,17 +43,17 @@ class CheckoutLocation:
         return self.checkouts / self.project / self.task
 
     def ref(self, kind: str) -> str:
-        """One of the task's own refs in the mirror."""
+        """Return one of the task's refs in the mirror."""
         return f"refs/hostler/{kind}/{self.project}/{self.task}"
 
     def kept_ref(self, commit: Sha) -> str:
-        """The ref that keeps one piece of work after its checkout is gone."""
+        """Return the ref that keeps work after its checkout is removed."""
         return f"{self.ref('kept')}/{commit[:12]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A task's checkout, its mirror and the branch that it works on."""
+    """A task's checkout, its mirror and its branch."""
 
     place: CheckoutLocation
     mirror: Mirror
@@ -72,7 +72,7 @@ class Checkout:
 
 @dataclass(frozen=True, slots=True)
 class CommitIdentity:
-    """Who commits."""
+    """The author of commits."""
 
     name: str
     email: str
@@ -91,7 +91,7 @@ class CommitIdentity:
 
 
 _LOCAL_ACCESS = RemoteAccess(protocols=frozenset({"file"}))
-# What is fetched from an agent is checked object by object.
+# Check every object that is fetched from an agent.
 _STRICT_FETCH = (("fetch.fsckObjects", "true"), ("fetch.unpackLimit", "1"))
 
 
@@ -109,12 +109,12 @@ class CheckoutView:
 
     @property
     def git(self) -> Git:
-        """Git with the agent's objects, but without its files."""
+        """Return git with the agent's objects, but without its files."""
         return Git(self.path, self.path)
 
     @property
     def tree(self) -> Git:
-        """Git with the agent's objects and files, and an index of ours."""
+        """Return git with the agent's objects and files, and a separate index."""
         return self.git.over(self.checkout.path, self.index)
 
     def is_ancestor(self, older: Sha, newer: Sha) -> bool:
@@ -123,7 +123,7 @@ class CheckoutView:
 
 @contextlib.contextmanager
 def open_view(checkout: Checkout, ignore: Sequence[str] = ()) -> Iterator[CheckoutView]:
-    """Look at a checkout; `ignore` are patterns of files that are no work."""
+    """Open a view of a checkout; `ignore` are patterns of files to leave out."""
     agent_folder.require_checkout(checkout.path)
     head = agent_folder.read_head(checkout.path)
     own = agent_folder.require_objects(checkout.path, checkout.mirror.objects)
@@ -136,7 +136,7 @@ def open_view(checkout: Checkout, ignore: Sequence[str] = ()) -> Iterator[Checko
 def open_bare_repo(
     objects: Sequence[Path], views: Path, ignore: Sequence[str] = ()
 ) -> Iterator[Path]:
-    """A bare repository of ours that borrows these objects; gone after the block."""
+    """Yield a temporary bare repository that borrows these objects."""
     views.mkdir(exist_ok=True)
     remove_stale_views(views)
     path = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=views)) / "view.git"
@@ -154,7 +154,7 @@ def open_bare_repo(
 
 
 def fetch_into_mirror(view: CheckoutView, commits: Mapping[str, Sha]) -> None:
-    """Fetch commits from a view into refs of the mirror, every object checked."""
+    """Fetch commits from a view into refs of the mirror; check every object."""
     (view.path / "refs" / "take").mkdir(exist_ok=True)
     specs = []
     for number, (ref, commit) in enumerate(commits.items()):
@@ -166,7 +166,7 @@ def fetch_into_mirror(view: CheckoutView, commits: Mapping[str, Sha]) -> None:
 
 
 def fetch_task_head(checkout: Checkout) -> Sha:
-    """Bring the head of the task's branch into the mirror; nothing uncommitted comes along."""
+    """Fetch the head of the task's branch into the mirror, without uncommitted changes."""
     with open_view(checkout) as view:
         head = agent_folder.require_on_branch(view.head, checkout.branch)
         agent_folder.require_no_merge(checkout.path)
@@ -175,7 +175,7 @@ def fetch_task_head(checkout: Checkout) -> Sha:
 
 
 def remove_stale_views(views: Path) -> None:
-    """Remove views of processes that were killed."""
+    """Remove views of killed processes."""
     for old in views.iterdir():
         owner = old.name.partition("-")[0]
         if not owner.isdecimal() or not psutil.pid_exists(int(owner)):

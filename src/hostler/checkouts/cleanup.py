@@ -26,7 +26,7 @@ from hostler.checkouts.push import PushResult, push_commit
 
 
 def find_dirty_submodules(view: CheckoutView) -> tuple[str, ...]:
-    """Submodules that are filled and differ from what the index records."""
+    """Return submodules that are checked out and differ from what the index records."""
     listed = view.tree("ls-files", "-s", "-z").items
     links = [entry.split("\t", 1) for entry in listed if entry.startswith(GITLINK_MODE)]
     return tuple(
@@ -35,7 +35,7 @@ def find_dirty_submodules(view: CheckoutView) -> tuple[str, ...]:
 
 
 def _is_unchanged(view: CheckoutView, link: str, recorded: Sha) -> bool:
-    """An empty folder, or files that equal a recorded commit which the submodule's remote has."""
+    """Return whether it is empty, or equals a recorded commit that the submodule's remote has."""
     root = view.checkout.path
     folder = root / link
     if folder.is_symlink():
@@ -63,7 +63,7 @@ _SAFE_REFS = ("refs/heads/", "refs/tags/", PUSHED_REFS, KEPT_REFS)
 
 @dataclass(frozen=True, slots=True)
 class WorkLoss:
-    """What would be gone with a checkout: nothing, if all four are empty."""
+    """What would be lost with a checkout; nothing if all four are empty."""
 
     dirty: tuple[str, ...] = ()
     unpushed: tuple[str, ...] = ()
@@ -79,21 +79,21 @@ class WorkLoss:
 
     @property
     def beyond_reach(self) -> tuple[str, ...]:
-        """Work in other repositories, which we cannot keep."""
+        """Return work in nested repositories, which Hostler cannot save."""
         return (*self.nested, *self.submodules)
 
 
 def push_checkpoint(
     checkout: Checkout, remote: Remote, identity: CommitIdentity, *, issue: int, title: str
 ) -> PushResult:
-    """Push everything to a branch of its own, whatever state the checkout is in."""
+    """Push everything to a separate branch, whatever state the checkout is in."""
     commit = save_snapshot(checkout, f"Checkpoint of #{issue}: {title}", identity)
     name = build_checkpoint_name(issue, title, commit)
     return push_commit(checkout.mirror, remote, name, commit, expected=None)
 
 
 def find_loss(checkout: Checkout, ignore: Sequence[str] = ()) -> WorkLoss:
-    """What removing a checkout would lose. Touches nothing."""
+    """Return what would be lost if the checkout were removed. Read only."""
     with open_view(checkout, ignore) as view:
         start = view.head.commit or read_mirror_ref(checkout.mirror, checkout.ref("base"))
         if start is None:
@@ -108,7 +108,7 @@ def find_loss(checkout: Checkout, ignore: Sequence[str] = ()) -> WorkLoss:
 
 
 def remove_checkout(checkout: Checkout, ignore: Sequence[str] = ()) -> None:
-    """Remove a checkout, if nothing is lost with it."""
+    """Remove a checkout if nothing would be lost."""
     if not checkout.path.exists():
         return
     loss = find_loss(checkout, ignore)
@@ -120,7 +120,7 @@ def remove_checkout(checkout: Checkout, ignore: Sequence[str] = ()) -> None:
 def save_and_remove(
     checkout: Checkout, identity: CommitIdentity, ignore: Sequence[str] = ()
 ) -> None:
-    """Keep uncommitted and unpushed work in the mirror, then remove the checkout."""
+    """Save uncommitted and unpushed work in the mirror, then remove the checkout."""
     if not checkout.path.exists():
         return
     loss = find_loss(checkout, ignore)
@@ -144,7 +144,7 @@ def _keep_refs(checkout: Checkout) -> None:
 
 
 def _unpushed_refs(view: CheckoutView) -> tuple[str, ...]:
-    """Branches, tags and stashes with commits that neither the remote nor we have kept."""
+    """Return branches, tags and stashes whose commits are neither on the remote nor saved."""
     listed = view.checkout.mirror.git()("for-each-ref", "--format=%(objectname)", *_SAFE_REFS).lines
     safe = "".join(f"^{known}\n" for known in listed)
     return tuple(
@@ -155,7 +155,7 @@ def _unpushed_refs(view: CheckoutView) -> tuple[str, ...]:
 
 
 def _ref_commits(view: CheckoutView) -> dict[str, Sha]:
-    """Everything that an agent's refs lead to; tags of other things than commits are skipped."""
+    """Return all commits that the agent's refs point to; tags of other objects are skipped."""
     refs = agent_folder.read_local_refs(view.checkout.path)
     if view.head.commit is not None:
         refs["HEAD"] = view.head.commit

@@ -27,7 +27,7 @@ class CommandEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """One command, how it ended, and the end of what it said, without secrets that we know."""
+    """One command, how it ended, and the end of its output with secrets redacted."""
 
     command: str
     ending: CommandEnd
@@ -42,9 +42,9 @@ class CommandResult:
 def run_command(
     command: str, cwd: Path, env: Mapping[str, str], *, seconds: float
 ) -> CommandResult:
-    """Run one shell command with this environment and nothing of ours.
+    """Run one shell command with this environment only.
 
-    Whatever it starts ends with it, also in sessions of its own.
+    All processes that it starts are ended with it, also in sessions of their own.
     """
     said = process.TailBuffer(MAX_OUTPUT_TAIL_BYTES)
     argv = ("/bin/sh", "-c", command)
@@ -56,7 +56,7 @@ def run_command(
 def run_tests(
     commands: Sequence[str], cwd: Path, env: Mapping[str, str], *, seconds: float
 ) -> tuple[CommandResult, ...]:
-    """Run the required tests in order, up to the first that does not pass."""
+    """Run the required tests in order, up to the first that fails."""
     results: list[CommandResult] = []
     for command in commands:
         results.append(run_command(command, cwd, env, seconds=seconds))
@@ -68,7 +68,7 @@ def run_tests(
 def run_setup(
     path: Path, command: str, env: Mapping[str, str], *, seconds: float
 ) -> CommandResult | None:
-    """Prepare a fresh checkout; None if this command has prepared it already."""
+    """Set up a fresh checkout; None if this command has been run there before."""
     require_checkout(path)
     digest = hashlib.sha256(command.encode()).hexdigest().encode()
     if agent_folder.read_file(path, ".git", _SETUP_FILE, limit=256) == digest:

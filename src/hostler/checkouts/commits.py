@@ -28,17 +28,17 @@ GITLINK_MODE = "160000 "
 
 @dataclass(frozen=True, slots=True)
 class WorkTreeChanges:
-    """Files that differ from the head, and repositories inside the checkout, left alone."""
+    """Files that differ from the head, and nested repositories, which are not changed."""
 
     files: tuple[str, ...]
     nested: tuple[str, ...]
 
 
 def find_changes(git: Git, head: Sha) -> WorkTreeChanges:
-    """Compare the files with a commit, through an index of ours.
+    """Compare the files with a commit, through a separate index.
 
-    The plumbing is used on purpose: `git status` and `git add` start another git inside
-    submodules, and that one would read the submodule's settings.
+    `git status` and `git add` are not used: they start another git inside submodules, which
+    would read the submodule's settings.
     """
     git("read-tree", head)
     git("update-index", "-q", "--refresh", accept=(0, 1))
@@ -48,7 +48,7 @@ def find_changes(git: Git, head: Sha) -> WorkTreeChanges:
 
 
 def _replaced_by_repo(git: Git, listed: Sequence[str]) -> set[str]:
-    """Files whose place was taken by a repository: git would record those as submodules."""
+    """Return files that were replaced by a repository: git would record those as submodules."""
     taken = {path for path in listed if _is_repository(git.place / path)}
     if not taken:
         return taken
@@ -57,7 +57,7 @@ def _replaced_by_repo(git: Git, listed: Sequence[str]) -> set[str]:
 
 
 def write_tree(git: Git, changes: WorkTreeChanges) -> Sha:
-    """Write the changed files into the index; the tree that results."""
+    """Write the changed files into the index. Return the resulting tree."""
     here = {path for path in changes.files if _is_recordable(git.place, path)}
     gone = [path for path in changes.files if path not in here]
     if gone:
@@ -67,7 +67,7 @@ def write_tree(git: Git, changes: WorkTreeChanges) -> Sha:
 
 
 def require_sizes(root: Path, files: Sequence[str]) -> None:
-    """Nothing larger than a code host takes may be committed."""
+    """Raise if a file is larger than code hosts accept."""
     large = [file for file in files if _file_size(root / file) > MAX_FILE_BYTES]
     if large:
         raise FilesTooLarge(large, MAX_FILE_BYTES)
@@ -76,10 +76,10 @@ def require_sizes(root: Path, files: Sequence[str]) -> None:
 def commit_changes(
     view: CheckoutView, parent: Sha, message: str, identity: CommitIdentity, *, earlier: str
 ) -> tuple[Sha, WorkTreeChanges]:
-    """A commit in the view with everything that changed; the parent if nothing did.
+    """Commit all changes in the view. Return the parent if nothing changed.
 
     `earlier` names refs of the mirror: a commit there with the same parent and tree was made
-    by a run of this step that was cut off, and is used again.
+    by an interrupted run of this step and is used again.
     """
     changes = find_changes(view.tree, parent)
     require_sizes(view.checkout.path, changes.files)
@@ -114,7 +114,7 @@ def _join_paths(paths: Sequence[str]) -> bytes:
 
 
 def _is_recordable(root: Path, path: str) -> bool:
-    """Whether a file can be recorded: it exists, not beyond a link, and is no mere folder."""
+    """Return whether a file can be committed: it exists, not behind a link, and is not a folder."""
     folders = PurePosixPath(path).parents
     if any((root / folder).is_symlink() for folder in folders if folder.name):
         return False
@@ -137,7 +137,7 @@ def _file_size(path: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CommitDistance:
-    """Commits that only the checkout has, and commits that only the remote branch has."""
+    """How many commits only the checkout has, and how many only the remote branch has."""
 
     ahead: int
     behind: int
@@ -145,7 +145,7 @@ class CommitDistance:
 
 @dataclass(frozen=True, slots=True)
 class CheckoutStatus:
-    """One look at a checkout. A distance is None where one of the two ends is missing."""
+    """The state of a checkout. A distance is None if one of the two ends is missing."""
 
     head: CheckoutHead
     dirty: tuple[str, ...]
@@ -155,7 +155,7 @@ class CheckoutStatus:
 
 
 def read_status(checkout: Checkout, base_branch: str, ignore: Sequence[str] = ()) -> CheckoutStatus:
-    """Look at a checkout; the remote's branches count as of the mirror's last update."""
+    """Read the state of a checkout; the remote's branches are those of the last fetch."""
     with open_view(checkout, ignore) as view:
         start = view.head.commit or read_mirror_ref(checkout.mirror, checkout.ref("base"))
         changes = find_changes(view.tree, start) if start else None
@@ -207,7 +207,7 @@ def commit_all(
 def save_snapshot(
     checkout: Checkout, message: str, identity: CommitIdentity, ignore: Sequence[str] = ()
 ) -> Sha:
-    """Keep everything in the mirror, wherever HEAD is; the checkout stays as it is."""
+    """Save everything in the mirror, wherever HEAD is. The checkout is not changed."""
     with open_view(checkout, ignore) as view:
         parent = view.head.commit or _last_known_commit(view)
         kept = checkout.ref("kept")
@@ -217,10 +217,10 @@ def save_snapshot(
 
 
 def set_branch_head(view: CheckoutView, commit: Sha) -> None:
-    """Move the checkout's branch and index to a commit that its files already show.
+    """Move the checkout's branch and index to a commit that its files already match.
 
-    The index comes first: cut off between the two, the checkout shows the same changes as
-    staged, and the next try finds the same commit.
+    The index first: after a crash between the two, the checkout shows the same changes as
+    staged, and the next attempt finds the same commit.
     """
     path, branch = view.checkout.path, view.checkout.branch
     agent_folder.write_file(path, ".git", "index", data=view.index.read_bytes())
@@ -234,7 +234,7 @@ def write_ref(checkout: Checkout, ref: str, commit: Sha) -> None:
 
 
 def _last_known_commit(view: CheckoutView) -> Sha:
-    """Where the branch was when it was still there."""
+    """Return the last known commit of a deleted branch."""
     listed = view.checkout.mirror.git()(
         *("for-each-ref", "--format=%(objectname)"),
         *(view.checkout.ref(kind) for kind in ("heads", "base")),

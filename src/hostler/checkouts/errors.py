@@ -1,28 +1,28 @@
-"""What can go wrong with git and with what agents leave in their checkouts.
+"""Errors of git, and of what agents leave in their checkouts.
 
 CheckoutError             git, and what agents leave in their checkouts
 ├── GitMissing            git is not installed
-├── GitTooOld             git lacks what we need
-├── GitFailed             a git command did not succeed
-├── GitTimeout            a git command took too long
-├── DiskFull              no space is left for git
+├── GitTooOld             the version of git is too old
+├── GitFailed             a git command failed
+├── GitTimeout            a git command timed out
+├── DiskFull              no disk space is left for git
 ├── RemoteError           the repository on the code host
 │   ├── RemoteUnreachable the host does not answer
-│   ├── RemoteDenied      the host does not accept our credentials
-│   ├── RemoteMissing     there is no such repository, or not for us
-│   └── RemoteMoved       the repository has another address now
-├── BranchMissing         the branch to work from is not there
-├── CheckoutMissing       there is no checkout
-├── CheckoutTampered      its `.git` is not as we made it
-├── FilesTooLarge         files that no code host would take
-├── HistoryRefused        commits that we do not push
-│   ├── HistoryRewritten  something that must stay is no longer in the history
+│   ├── RemoteDenied      the host rejected the credentials
+│   ├── RemoteMissing     the repository does not exist, or access is denied
+│   └── RemoteMoved       the repository has a new address
+├── BranchMissing         the base branch does not exist
+├── CheckoutMissing       the checkout does not exist
+├── CheckoutTampered      its `.git` was changed
+├── FilesTooLarge         files are larger than code hosts accept
+├── HistoryRefused        commits that Hostler does not push
+│   ├── HistoryRewritten  a required commit is no longer in the history
 │   ├── WrongBranch       HEAD is on another branch
 │   ├── DetachedHead      HEAD is on no branch
-│   ├── BranchDeleted     the branch is gone
-│   └── UnfinishedMerge   a merge, rebase or the like is half done
-├── PushRaced             the remote branch is not as expected
-├── PushRefused           the host would not take the push
+│   ├── BranchDeleted     the branch was deleted
+│   └── UnfinishedMerge   a merge, rebase or similar is unfinished
+├── PushRaced             the remote branch has changed
+├── PushRefused           the host rejected the push
 ├── PushUnverified        the push succeeded, but the remote does not show it
 └── WorkWouldBeLost       removing the checkout would lose work
 """
@@ -44,7 +44,7 @@ class GitMissing(CheckoutError):
 
 
 class GitTooOld(CheckoutError):
-    """Git lacks what we need."""
+    """The version of git is too old."""
 
     def __init__(self, found: str) -> None:
         super().__init__(f"git {found} is too old.", remedy="Install git 2.32 or newer.")
@@ -52,7 +52,7 @@ class GitTooOld(CheckoutError):
 
 
 class GitFailed(CheckoutError):
-    """A git command did not succeed."""
+    """A git command failed."""
 
     def __init__(self, verb: str, code: int, said: str) -> None:
         super().__init__(f"git {verb} failed (exit {code}): {said or 'it said nothing'}")
@@ -62,7 +62,7 @@ class GitFailed(CheckoutError):
 
 
 class GitTimeout(CheckoutError):
-    """A git command took too long and was ended."""
+    """A git command timed out and was killed."""
 
     def __init__(self, verb: str, seconds: float) -> None:
         super().__init__(
@@ -75,7 +75,7 @@ class GitTimeout(CheckoutError):
 
 
 class DiskFull(CheckoutError):
-    """No space is left for git."""
+    """No disk space is left for git."""
 
     def __init__(self, place: object) -> None:
         super().__init__(
@@ -91,7 +91,7 @@ class RemoteError(CheckoutError):
     because = "cannot be used"
     remedy = "Look at the address and the token."
 
-    # Whether the host's own words say more than ours.
+    # Whether the host's message is more useful than ours.
     quotes_host = False
 
     def __init__(self, url: str, said: str = "") -> None:
@@ -111,7 +111,7 @@ class RemoteUnreachable(RemoteError):
 
 
 class RemoteDenied(RemoteError):
-    """The host does not accept our credentials for this."""
+    """The host rejected the credentials."""
 
     because = "refuses our credentials"
     remedy = "Give the token read and write access to the contents of this repository."
@@ -119,21 +119,21 @@ class RemoteDenied(RemoteError):
 
 
 class RemoteMissing(RemoteError):
-    """There is no such repository, or the token may not see it."""
+    """The repository does not exist, or the token has no access."""
 
     because = "does not exist, or the token may not see it"
     remedy = "Check the repository's name and the token's access."
 
 
 class RemoteMoved(RemoteError):
-    """The repository has another address now."""
+    """The repository has a new address."""
 
     because = "has moved"
     remedy = "Write the repository's new name into the settings."
 
 
 class BranchMissing(CheckoutError):
-    """The branch to work from is not on the remote."""
+    """The base branch does not exist on the remote."""
 
     def __init__(self, branch: str, known: Iterable[str]) -> None:
         self.branch = branch
@@ -147,11 +147,11 @@ class BranchMissing(CheckoutError):
 
 
 class CheckoutMissing(CheckoutError):
-    """There is no checkout at this place."""
+    """The checkout does not exist."""
 
 
 class CheckoutTampered(CheckoutError):
-    """The `.git` of a checkout is not as we made it."""
+    """The `.git` folder of a checkout was changed."""
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(
@@ -164,7 +164,7 @@ class CheckoutTampered(CheckoutError):
 
 
 class FilesTooLarge(CheckoutError):
-    """Changed files are larger than any code host takes."""
+    """Changed files are larger than code hosts accept."""
 
     def __init__(self, files: Iterable[str], limit: int) -> None:
         self.files = tuple(files)
@@ -176,11 +176,11 @@ class FilesTooLarge(CheckoutError):
 
 
 class HistoryRefused(CheckoutError):
-    """Commits that we do not push."""
+    """Commits that Hostler does not push."""
 
 
 class HistoryRewritten(HistoryRefused):
-    """Something that must stay is no longer in the history."""
+    """A required commit is no longer in the history."""
 
     def __init__(self, role: str, missing: str, head: str) -> None:
         super().__init__(
@@ -220,7 +220,7 @@ class DetachedHead(HistoryRefused):
 
 
 class BranchDeleted(HistoryRefused):
-    """The task's branch is gone from the checkout."""
+    """The task's branch was deleted in the checkout."""
 
     def __init__(self, branch: str) -> None:
         super().__init__(
@@ -232,7 +232,7 @@ class BranchDeleted(HistoryRefused):
 
 
 class UnfinishedMerge(HistoryRefused):
-    """A merge, rebase or the like is half done."""
+    """A merge, rebase or similar is unfinished."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
@@ -244,7 +244,7 @@ class UnfinishedMerge(HistoryRefused):
 
 
 class PushRaced(CheckoutError):
-    """The remote branch is not as expected: somebody moved, made or removed it."""
+    """The remote branch has changed: it was moved, created or deleted by someone else."""
 
     def __init__(self, branch: str, expected: str | None, found: str | None) -> None:
         before = expected[:12] if expected else "nothing"
@@ -260,7 +260,7 @@ class PushRaced(CheckoutError):
 
 
 class PushRefused(CheckoutError):
-    """The host would not take the push."""
+    """The host rejected the push."""
 
     def __init__(self, branch: str, reason: str) -> None:
         super().__init__(

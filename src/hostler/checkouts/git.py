@@ -42,7 +42,7 @@ NO_SPACE_PATTERN = re.compile(r"No space left on device|Disk quota exceeded")
 
 
 def error_from_output(verb: str, code: int, said: str, url: str, place: Path) -> CheckoutError:
-    """The error behind a command that failed."""
+    """Return the error for a failed command."""
     if NO_SPACE_PATTERN.search(said):
         return DiskFull(place)
     if url:
@@ -58,7 +58,7 @@ NETWORK_TIMEOUT_SECONDS = 1800.0
 MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 MAX_STDERR_BYTES = 8 * 1024
 
-# Stronger than any configuration file: git reads these from the environment, last.
+# Override every configuration file: git reads these from the environment, last.
 CONFIG_OVERRIDES: tuple[tuple[str, str], ...] = (
     ("core.hooksPath", os.devnull),
     ("core.fsmonitor", "false"),
@@ -90,7 +90,7 @@ CONFIG_OVERRIDES: tuple[tuple[str, str], ...] = (
     ("safe.bareRepository", "explicit"),
     ("advice.detachedHead", "false"),
 )
-# How the operator's machine reaches the network is not for an agent to say, but it is needed.
+# The operator's network settings: they are needed, and an agent cannot change them.
 _INHERITED_VARIABLES = (
     *("PATH", "http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "TMPDIR"),
@@ -101,7 +101,7 @@ _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True)
 class GitOutput:
-    """What a command that succeeded said."""
+    """The output of a successful command."""
 
     code: int
     out: bytes
@@ -117,13 +117,13 @@ class GitOutput:
 
     @property
     def items(self) -> list[str]:
-        """The parts of output that NUL bytes divide."""
+        """Return the parts of NUL-separated output."""
         return [part.decode("utf-8", "surrogateescape") for part in self.out.split(b"\0") if part]
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteAccess:
-    """What one remote needs: protocols that may be spoken, and settings that may be secret."""
+    """What one remote needs: allowed protocols, and settings that may be secret."""
 
     url: str = ""
     protocols: frozenset[str] = frozenset()
@@ -133,7 +133,7 @@ class RemoteAccess:
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """Git bound to one repository, or to none (`folder` is None: to a place)."""
+    """Git bound to one repository, or to none (`folder` is None)."""
 
     folder: Path | None
     place: Path
@@ -147,7 +147,7 @@ class Git:
     def __call__(
         self, *args: str, stdin: bytes = b"", accept: Sequence[int] = (0,), seconds: float = 0
     ) -> GitOutput:
-        """Run `git args…`; an exit code outside `accept` is an error."""
+        """Run `git args…`. Raise if the exit code is not in `accept`."""
         limit = seconds or (NETWORK_TIMEOUT_SECONDS if self.access.url else LOCAL_TIMEOUT_SECONDS)
         child = process.ChildProcess(
             ("git", *args), self.place, self._environment(), limit, stdin, self.keep_open
@@ -159,11 +159,11 @@ class Git:
         return replace(done, err=said)
 
     def using(self, access: RemoteAccess) -> Git:
-        """The same repository, with a way to a remote."""
+        """Return the same repository with access to a remote."""
         return replace(self, access=access)
 
     def over(self, work_tree: Path, index: Path) -> Git:
-        """The same repository, with files and an index."""
+        """Return the same repository with files and an index."""
         return replace(self, work_tree=work_tree, index=index, place=work_tree)
 
     def _environment(self) -> dict[str, str]:
@@ -189,7 +189,7 @@ def _no_proxy_hosts(environment: Mapping[str, str]) -> str:
 
 
 def build_base_environment() -> dict[str, str]:
-    """Nothing of the user's: no configuration, no home, no prompts."""
+    """Return an environment without the user's configuration, home or prompts."""
     passed = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
     return passed | {
         "no_proxy": _no_proxy_hosts(os.environ),
@@ -207,7 +207,7 @@ def build_base_environment() -> dict[str, str]:
 
 
 def config_variables(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Settings as git reads them from its environment."""
+    """Return settings in the form that git reads from its environment."""
     variables = {"GIT_CONFIG_COUNT": str(len(settings))}
     for number, (key, value) in enumerate(settings):
         variables[f"GIT_CONFIG_KEY_{number}"] = key
@@ -216,7 +216,7 @@ def config_variables(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def run_git(child: process.ChildProcess) -> GitOutput:
-    """Run one git child within its bounds."""
+    """Run one git child within its limits."""
     out, err = process.HeadBuffer(MAX_OUTPUT_BYTES), process.TailBuffer(MAX_STDERR_BYTES)
     verb = child.argv[1]
     try:
@@ -233,14 +233,14 @@ def run_git(child: process.ChildProcess) -> GitOutput:
 
 
 def mask_secrets(text: str, secrets: Sequence[str]) -> str:
-    """A text without the secrets in it."""
+    """Return a text with the secrets replaced."""
     for secret in secrets:
         text = text.replace(secret, "***")
     return text
 
 
 def require_version() -> tuple[int, ...]:
-    """Git's version, if it is one that we can work with."""
+    """Return git's version. Raise `GitTooOld` if it is not supported."""
     said = Git(None, Path("/"))("version").text
     found = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", said)
     numbers = tuple(int(part) for part in found.groups() if part) if found else ()

@@ -28,7 +28,7 @@ _PRINTABLE_ASCII = re.compile(r"[!-~]+")
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """Where to fetch and push. The token is asked for anew for each command."""
+    """Where to fetch and push. The token is read again for each command."""
 
     url: str
     token: Callable[[], str] | None = field(default=None, repr=False)
@@ -49,29 +49,29 @@ class Remote:
         return urlsplit(self.url).scheme
 
     def access(self) -> RemoteAccess:
-        """What one command needs to reach it."""
+        """Return what one command needs to reach the remote."""
         protocols = frozenset({self.scheme})
         if self.token is None or self.scheme == "file":
             return RemoteAccess(self.url, protocols)
         token = self.token()
         basic = base64.b64encode(f"x-access-token:{token}".encode()).decode()
-        # Bound to this repository's address: no other one gets the header.
+        # Bound to this repository's URL: no other one gets the header.
         header = (f"http.{self.url}.extraHeader", f"Authorization: Basic {basic}")
         return RemoteAccess(self.url, protocols, (header,), (token, basic))
 
 
 def read_remote_head(git: Git, remote: Remote, branch: str) -> Sha | None:
-    """The commit that the remote's branch is at now."""
+    """Return the current commit of the remote's branch."""
     ref = f"refs/heads/{require_branch_name(branch)}"
     listed = git.using(remote.access())("ls-remote", remote.url, ref).lines
-    # A pattern also matches the tails of longer names.
+    # A pattern also matches the end of longer names.
     return next(
         (parse_sha(line.split("\t")[0]) for line in listed if line.endswith(f"\t{ref}")), None
     )
 
 
 def read_default_branch(git: Git, remote: Remote) -> str | None:
-    """The branch that the remote's HEAD names, if it names one."""
+    """Return the remote's default branch, or None."""
     listed = git.using(remote.access())("ls-remote", "--symref", remote.url, "HEAD").lines
     for line in listed:
         if line.startswith("ref: refs/heads/") and line.endswith("\tHEAD"):
@@ -91,7 +91,7 @@ MIRROR_CONFIG = """\
 [maintenance]
 \tauto = false
 """
-# Whatever could make git read settings, objects or history from elsewhere.
+# Files that could make git read settings, objects or history from elsewhere.
 _UNWANTED_ENTRIES = (
     *("commondir", "config.worktree", "shallow", "info", "hooks", "remotes", "branches"),
     *("modules", "worktrees", "objects/info", "refs/replace"),
@@ -101,7 +101,7 @@ _BRANCH_PREFIX = "refs/heads/"
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """One mirror, on disk."""
+    """One local mirror."""
 
     path: Path
     repo: RepoName
@@ -115,18 +115,18 @@ class Mirror:
         return self.path / "views"
 
     def git(self) -> Git:
-        """Git on this mirror, after undoing whatever anybody wrote into its settings."""
+        """Return git for this mirror, after resetting its config."""
         reset_config(self.path)
         return Git(self.path, self.path)
 
 
 def mirror_path(mirrors: Path, repo: RepoName) -> Path:
-    """Where the mirror of a repository is, or would be."""
+    """Return the path of a repository's mirror, whether it exists or not."""
     return mirrors / repo.owner / f"{repo.name}.git"
 
 
 def open_mirror(mirrors: Path, repo: RepoName) -> Mirror:
-    """The mirror of a repository; an empty one is made where there is none."""
+    """Return the mirror of a repository; create an empty one if needed."""
     mirror = Mirror(mirror_path(mirrors, repo), repo)
     if not mirror.path.is_dir():
         new = mirror.path.with_name(f".{repo.name}.{uuid4().hex}")
@@ -135,7 +135,7 @@ def open_mirror(mirrors: Path, repo: RepoName) -> Mirror:
         try:
             new.rename(mirror.path)
         except OSError:
-            # Somebody else made it at the same moment.
+            # Another process created it at the same time.
             shutil.rmtree(new)
             if not mirror.path.is_dir():
                 raise
@@ -143,7 +143,7 @@ def open_mirror(mirrors: Path, repo: RepoName) -> Mirror:
 
 
 def create_bare_repo(path: Path) -> None:
-    """An empty bare repository, without git's templates."""
+    """Create an empty bare repository without git's templates."""
     for folder in ("objects/pack", "refs/heads", "refs/tags"):
         (path / folder).mkdir(parents=True)
     (path / "HEAD").write_text("ref: refs/heads/none\n")
@@ -151,7 +151,7 @@ def create_bare_repo(path: Path) -> None:
 
 
 def reset_config(path: Path) -> None:
-    """Make the config the constant again and remove what else could steer git."""
+    """Rewrite the config and remove other files that could change what git does."""
     for name in _UNWANTED_ENTRIES:
         _delete(path / name)
     config = path / "config"
@@ -171,10 +171,10 @@ def reset_config(path: Path) -> None:
 
 @contextlib.contextmanager
 def lock_mirror(mirror: Mirror) -> Iterator[Git]:
-    """Git on a mirror that nobody else writes meanwhile.
+    """Yield git for a mirror while holding its write lock.
 
-    The lock's descriptor goes to every git child: should we be killed, the lock is held until
-    that child has ended too, and lock files found later are certain to be nobody's.
+    Each git child inherits the lock's descriptor: if this process is killed, the lock is held
+    until that child has ended too, so lock files found later are certain to be stale.
     """
     with (mirror.path / "hostler.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -183,7 +183,7 @@ def lock_mirror(mirror: Mirror) -> Iterator[Git]:
 
 
 def fetch_mirror(mirror: Mirror, remote: Remote) -> None:
-    """Bring branches and tags to where the remote has them."""
+    """Update branches and tags from the remote."""
     with lock_mirror(mirror) as git:
         git.using(remote.access())(
             *("fetch", "--quiet", "--prune", "--no-write-fetch-head", "--no-tags", remote.url),
@@ -192,18 +192,18 @@ def fetch_mirror(mirror: Mirror, remote: Remote) -> None:
 
 
 def read_mirror_ref(mirror: Mirror, ref: str) -> Sha | None:
-    """The commit of one of the mirror's refs."""
+    """Return the commit of one of the mirror's refs."""
     found = mirror.git()("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}", accept=(0, 1))
     return parse_sha(found.text) if found.code == 0 else None
 
 
 def list_branches(mirror: Mirror) -> list[str]:
-    """The remote's branches, as of the last update."""
+    """Return the remote's branches as of the last fetch."""
     return mirror.git()("for-each-ref", "--format=%(refname:lstrip=2)", _BRANCH_PREFIX).lines
 
 
 def resolve_base(mirror: Mirror, remote: Remote, base_branch: str) -> tuple[str, Sha]:
-    """The branch to work from, with its commit; without a name, the remote's default branch."""
+    """Return the base branch and its commit; without a name, the remote's default branch."""
     name = base_branch or read_default_branch(mirror.git(), remote) or ""
     found = read_mirror_ref(mirror, _BRANCH_PREFIX + name) if name else None
     if found is None:
@@ -212,17 +212,17 @@ def resolve_base(mirror: Mirror, remote: Remote, base_branch: str) -> tuple[str,
 
 
 def is_ancestor(mirror: Mirror, older: Sha, newer: Sha) -> bool:
-    """Whether `older` is `newer` or one of its ancestors."""
+    """Return whether `older` is `newer` or one of its ancestors."""
     return mirror.git()("merge-base", "--is-ancestor", older, newer, accept=(0, 1)).code == 0
 
 
 def set_ref(git: Git, ref: str, commit: Sha) -> None:
-    """Point one of our own refs at a commit."""
+    """Set one of Hostler's refs to a commit."""
     git("update-ref", "--no-deref", ref, commit)
 
 
 def _remove_stale_locks(path: Path) -> None:
-    """Lock files and half-written packs of a git that was killed."""
+    """Remove lock files and partial packs of a killed git."""
     stale = [path / "packed-refs.lock", path / "HEAD.lock", path / "config.lock"]
     stale += (path / "refs").rglob("*.lock")
     stale += (path / "objects" / "pack").glob("tmp_*")
@@ -231,7 +231,7 @@ def _remove_stale_locks(path: Path) -> None:
 
 
 def _delete(path: Path) -> None:
-    # Another thread may remove the same thing at this moment.
+    # Another thread may remove the same file at the same time.
     with contextlib.suppress(FileNotFoundError):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -244,9 +244,9 @@ _MAX_ALTERNATES_BYTES = 16_384
 
 
 def move_mirror(mirrors: Path, checkouts: Path, old: RepoName, new: RepoName) -> None:
-    """Move a mirror, if there is one, and lead its checkouts on. Cut off, it can be repeated.
+    """Move a mirror if it exists, and update its checkouts. Safe to repeat after a crash.
 
-    While it moves, checkouts name both places: an agent at work misses no object.
+    During the move, checkouts list both paths, so a running agent misses no object.
     """
     source, target = mirror_path(mirrors, old), mirror_path(mirrors, new)
     if source == target:
@@ -254,7 +254,7 @@ def move_mirror(mirrors: Path, checkouts: Path, old: RepoName, new: RepoName) ->
     borrowers = list(_find_borrowers(checkouts, source))
     if source.is_dir():
         if target.exists():
-            # Whatever was called so before gives way.
+            # Rename an existing mirror at the new path.
             move_mirror(mirrors, checkouts, new, _free_name(mirrors, new))
         for checkout in borrowers:
             _write_alternates(checkout, source, target)
@@ -265,14 +265,14 @@ def move_mirror(mirrors: Path, checkouts: Path, old: RepoName, new: RepoName) ->
 
 
 def _find_borrowers(checkouts: Path, mirror: Path) -> Iterator[Path]:
-    """Checkouts that take objects from a mirror."""
+    """Return checkouts that borrow objects from a mirror."""
     for checkout in sorted(checkouts.glob("*/*")):
         try:
             found = (
                 agent_folder.read_file(checkout, *_ALTERNATES, limit=_MAX_ALTERNATES_BYTES) or b""
             )
         except (CheckoutTampered, OSError):
-            continue  # it is refused when somebody wants to work with it
+            continue  # reported when the checkout is used
         if os.fsencode(mirror / "objects") in found.splitlines():
             yield checkout
 

@@ -16,40 +16,40 @@ _FORBIDDEN_IN_BRANCH = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
 
 
 def parse_sha(text: str) -> Sha:
-    """A commit's full name; anything shorter or else is refused."""
+    """Return a full commit id. Raise for anything else."""
     if not _SHA.fullmatch(text):
         raise ValueError(f"not a commit: {text[:80]!r}")
     return Sha(text)
 
 
 def slugify(title: str) -> str:
-    """A title as part of a branch name: short, plain, never empty."""
+    """Return a title as part of a branch name: short, plain, never empty."""
     plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode().lower()
     words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
     return words[:MAX_SLUG_LENGTH].rstrip("-") or "task"
 
 
 def build_branch_name(flow: str, issue: int, title: str) -> str:
-    """The branch of one task."""
+    """Return the branch name of a task."""
     if not _FLOW.fullmatch(flow) or flow == "checkpoint":
         raise ValueError(f"not a flow: {flow!r}")
     return f"agent/{flow}/{_require_issue_number(issue)}-{slugify(title)}"
 
 
 def build_checkpoint_name(issue: int, title: str, commit: Sha) -> str:
-    """The branch that keeps blocked work; the same work always gets the same branch."""
+    """Return the branch name that keeps blocked work; the same for the same work."""
     return f"agent/checkpoint/{_require_issue_number(issue)}-{slugify(title)}-{commit[:12]}"
 
 
 def require_path_component(text: str) -> str:
-    """One part of a path or ref, checked."""
+    """Return one component of a path or ref. Raise if it is invalid."""
     if not _COMPONENT.fullmatch(text) or ".." in text or text.endswith((".", ".lock")):
         raise ValueError(f"not usable as a folder name: {text!r}")
     return text
 
 
 def is_branch_name(name: str) -> bool:
-    """Whether git accepts this as a branch's name."""
+    """Return whether git accepts this branch name."""
     if not name or name in {"@", "HEAD"} or name.startswith(("-", "/")):
         return False
     if _FORBIDDEN_IN_BRANCH.search(name) or name.endswith(("/", ".")):
@@ -58,7 +58,7 @@ def is_branch_name(name: str) -> bool:
 
 
 def require_branch_name(name: str) -> str:
-    """A branch's name, or an error."""
+    """Return a branch name. Raise if it is invalid."""
     if not is_branch_name(name):
         raise ValueError(f"not a branch name: {name!r}")
     return name

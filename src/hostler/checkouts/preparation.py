@@ -30,9 +30,9 @@ MAX_SUBMODULE_DEPTH = 3
 
 
 def fetch_submodules(path: Path, remote: Remote, level: int = 1) -> tuple[str, ...]:
-    """Fetch submodules without credentials; the ones that could not be had.
+    """Fetch submodules without credentials. Return those that could not be fetched.
 
-    The remote's own scheme and https are spoken, nothing else: no `ext::`, no ssh, and no
+    Only https and the remote's own scheme are allowed: no `ext::`, no ssh, and no
     local folder unless the remote is one.
     """
     links = _list_submodules(path)
@@ -48,7 +48,7 @@ def fetch_submodules(path: Path, remote: Remote, level: int = 1) -> tuple[str, .
 
 
 def _list_submodules(path: Path) -> list[str]:
-    """The submodules that a repository records."""
+    """Return the submodules that a repository records."""
     if not (path / ".gitmodules").is_file():
         return []
     listed = _git_in(path, RemoteAccess())("ls-files", "-s", "-z").items
@@ -65,17 +65,17 @@ def _fetch_submodule(path: Path, link: str, remote: Remote) -> bool:
 
 
 def _git_in(path: Path, access: RemoteAccess) -> Git:
-    """Git that finds its repository itself, in this folder and nowhere above it."""
+    """Return git that finds the repository in this folder, and never in a parent."""
     return Git(None, path, access=access, env={"GIT_CEILING_DIRECTORIES": str(path.parent)})
 
 
-# An agent that pushes by itself gets an error that says why.
+# An agent that tries to push gets an error that says why.
 NO_PUSH_URL = "hostler-pushes-for-you::this-branch"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckoutPlan:
-    """What a task's checkout shall be."""
+    """The intended properties of a task's checkout."""
 
     branch: str
     base_branch: str
@@ -89,9 +89,9 @@ class CheckoutPlan:
 
 @dataclass(frozen=True, slots=True)
 class PreparedCheckout:
-    """A checkout that is ready, and where its branch left the base branch.
+    """A checkout that is ready, and where its branch forked from the base branch.
 
-    `pushed` is the commit that the remote's branch had at that time: None for a new branch.
+    `pushed` is the commit of the remote's branch at that time: None for a new branch.
     """
 
     checkout: Checkout
@@ -104,9 +104,9 @@ class PreparedCheckout:
 def ensure_checkout(
     place: CheckoutLocation, mirror: Mirror, remote: Remote, plan: CheckoutPlan
 ) -> PreparedCheckout:
-    """The task's checkout, made from the mirror if it is not there yet.
+    """Return the task's checkout; create it from the mirror if it does not exist.
 
-    A branch that the remote has already is continued; otherwise it starts at the base branch.
+    An existing branch of the remote is continued; otherwise it starts at the base branch.
     """
     checkout = Checkout(place, mirror, plan.branch)
     pushed = read_mirror_ref(mirror, f"refs/heads/{plan.branch}")
@@ -145,7 +145,7 @@ def _clone(mirror: Mirror, new: Path, remote: Remote, identity: CommitIdentity) 
 
 @contextmanager
 def _create_atomically(path: Path) -> Iterator[Path]:
-    """A folder to fill, which gets its name when the block has ended well."""
+    """Yield a temporary folder that gets its name when the block succeeds."""
     new = path.with_name(f".{path.name}.new")
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_folder(new)
@@ -159,7 +159,7 @@ def _create_atomically(path: Path) -> Iterator[Path]:
 
 
 def _fork_point(mirror: Mirror, start: Sha, tip: Sha) -> Sha:
-    """Where the branch left its base; its own start if the two have nothing in common."""
+    """Return where the branch forked from its base; its root if they have no common commit."""
     found = mirror.git()("merge-base", start, tip, accept=(0, 1))
     return parse_sha(found.lines[0]) if found.code == 0 else start
 
@@ -176,7 +176,7 @@ def _recorded_base(checkout: Checkout) -> Sha:
 
 
 class Freshness(StrEnum):
-    """How a checkout's branch stands to the remote's after a refresh."""
+    """How a checkout's branch compares with the remote's after a refresh."""
 
     CURRENT = "current"
     FORWARDED = "forwarded"
@@ -185,7 +185,7 @@ class Freshness(StrEnum):
 
 
 def refresh_checkout(checkout: Checkout, base_branch: str, ignore: Sequence[str] = ()) -> Freshness:
-    """Show the remote's branches as `origin/…`, and follow commits added to ours.
+    """Update `origin/…` refs, and fast-forward to commits added to our branch.
 
     Only a clean checkout whose head is part of the remote's branch is moved. Anything else is
     for the agent to merge: the objects are there already, it needs no network.
@@ -207,7 +207,7 @@ def refresh_checkout(checkout: Checkout, base_branch: str, ignore: Sequence[str]
 
 
 def write_remote_refs(checkout: Checkout, branches: Sequence[str]) -> None:
-    """Show branches of the mirror in the checkout, as a fetch would."""
+    """Write branches of the mirror into the checkout, as a fetch would."""
     agent_folder.require_checkout(checkout.path)
     for branch in branches:
         commit = read_mirror_ref(checkout.mirror, f"refs/heads/{branch}")

@@ -17,10 +17,10 @@ from typing import IO, Protocol
 import psutil  # type: ignore[import-untyped]
 
 GRACE_SECONDS = 3.0
-# In the environment of a marked child and of all that it starts.
+# In the environment of a marked child and of all its descendants.
 CHILD_VARIABLE = "HOSTLER_CHILD"
 _CHUNK_BYTES = 65_536
-# Looks at the process table until nothing went meanwhile; bounded, as machines are busy.
+# Repeat until no process ended during a scan; limited, as machines are busy.
 _MAX_SCANS = 20
 
 
@@ -28,13 +28,13 @@ _owner = ""
 
 
 def set_child_owner(owner: str) -> None:
-    """Say for whom children work from now on, so that a later process finds what we left."""
+    """Set the owner of children from now on, so that a later process can find orphans."""
     global _owner
     _owner = owner
 
 
 def kill_orphaned_children(owner: str) -> int:
-    """End what an owner that was killed left behind of marked children; how many there were."""
+    """Kill marked children of a killed owner. Return how many there were."""
     found = [other for other in psutil.process_iter() if _has_owner(other, f"{owner}|")]
     for other in found:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -51,25 +51,25 @@ def _has_owner(other: psutil.Process, prefix: str) -> bool:
 
 
 class Halted(BaseException):
-    """We are leaving. No error of the work: whoever handles those must not take it for one."""
+    """The process is shutting down. Not an `Exception`: handlers of failures must not catch it."""
 
 
 class _HaltSignal:
-    """Closing the writing end of a pipe wakes every thread that waits for a child.
+    """Closing the write end of a pipe wakes every thread that waits for a child.
 
-    The pipe is made when the first child is waited for: one made at import would be shared with
-    forked processes, where closing one copy wakes nothing.
+    The pipe is created for the first child: one created at import would be shared with
+    forked processes, where closing one copy wakes no thread.
     """
 
     def __init__(self) -> None:
         self.asked = False
         self._lock = threading.Lock()
         self._reader: int | None = None
-        # Popping is atomic, so of two threads only one closes it. A signal handler may ask.
+        # Popping is atomic, so only one thread closes it. Signal handlers may call this.
         self._writers: list[int] = []
 
     def descriptor(self) -> int:
-        """Return what can be read from as soon as a halt is asked for."""
+        """Return a descriptor that becomes readable when a halt is requested."""
         with self._lock:
             if self._reader is None:
                 self._reader, writer = os.pipe()
@@ -96,12 +96,12 @@ _halt = _HaltSignal()
 
 
 def halt_children() -> None:
-    """End all children now, and start none any more: each `run` raises `Halted`."""
+    """End all children now and start no more: each `run_child` raises `Halted`."""
     _halt.ask()
 
 
 def allow_children() -> None:
-    """Children may be started again."""
+    """Allow starting children again."""
     global _halt
     if _halt.asked:
         _halt.close()
@@ -109,13 +109,13 @@ def allow_children() -> None:
 
 
 class OutputSink(Protocol):
-    """Takes what a child says, and keeps a bounded part of it."""
+    """Receives a child's output and keeps a limited part of it."""
 
     def feed(self, chunk: bytes) -> None: ...
 
 
 class HeadBuffer:
-    """Keeps the beginning, and knows whether that was all."""
+    """Keeps the start, and knows whether it was complete."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -148,8 +148,8 @@ class TailBuffer:
 class ChildProcess:
     """What to run, where, with which environment and for how long.
 
-    A `mark` is for programs that we do not know: what they start in sessions of its own is
-    found by it. Without one, only the child's own session is looked at.
+    A `mark` is for unknown programs: processes that they start in other sessions are
+    found by it. Without one, only the child's own session is searched.
     """
 
     argv: Sequence[str]
@@ -162,9 +162,9 @@ class ChildProcess:
 
 
 def run_child(child: ChildProcess, out: OutputSink, err: OutputSink | None = None) -> int | None:
-    """Run to the end; the exit code, or None if its time ran out.
+    """Run to the end. Return the exit code, or None on timeout.
 
-    Without `err` both streams go to `out`. Nothing of the child's tree outlives this call.
+    Without `err` both streams go to `out`. No process of the child's tree outlives this call.
     """
     halt, mark = _halt, f"{_owner}|{child.mark}" if child.mark else ""
     if halt.asked:
@@ -188,14 +188,14 @@ def run_child(child: ChildProcess, out: OutputSink, err: OutputSink | None = Non
         for reader in filter(None, readers):
             reader.join(GRACE_SECONDS)
     if halt.asked:
-        # What it came to may be our own doing.
+        # The exit code may be the result of our own signal.
         raise Halted
     return code
 
 
 @contextlib.contextmanager
 def _open_stdin(data: bytes) -> Iterator[IO[bytes] | int]:
-    """What the child reads: a file, because a pipe could fill and hold us up."""
+    """Return the child's input as a file: a pipe could fill and block us."""
     if not data:
         yield subprocess.DEVNULL
         return
@@ -220,9 +220,9 @@ def _start_reader(pipe: IO[bytes] | None, sink: OutputSink | None) -> threading.
 
 
 def _wait_for_exit(process: subprocess.Popen[bytes], seconds: float, halt: int) -> int | None:
-    """The exit code, or None when time is up or we are leaving."""
+    """Return the exit code, or None on timeout or shutdown."""
     if hasattr(os, "pidfd_open"):
-        # `Popen.wait` with a limit sleeps and looks; a descriptor wakes us at once.
+        # `Popen.wait` with a timeout polls; a descriptor wakes us at once.
         descriptor = os.pidfd_open(process.pid)
         try:
             watch = select.poll()
@@ -238,7 +238,7 @@ def _wait_for_exit(process: subprocess.Popen[bytes], seconds: float, halt: int) 
 
 
 def _end_tree(process: subprocess.Popen[bytes], mark: str) -> None:
-    """End what is left: ask first, because git removes its lock files on SIGTERM."""
+    """End remaining processes: SIGTERM first, because git then removes its lock files."""
     for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGKILL):
         left = _tree_members(process, mark)
         if not left:
@@ -251,7 +251,7 @@ def _end_tree(process: subprocess.Popen[bytes], mark: str) -> None:
 
 
 def _tree_members(process: subprocess.Popen[bytes], mark: str) -> list[psutil.Process]:
-    """The live processes of a child's tree, also those in sessions of their own."""
+    """Return the living processes of a child's tree, also those in other sessions."""
     if not mark and not _has_group(process.pid):
         return []
     strangers: set[psutil.Process] = set()
@@ -259,16 +259,16 @@ def _tree_members(process: subprocess.Popen[bytes], mark: str) -> list[psutil.Pr
         others = [other for other in psutil.process_iter() if other not in strangers]
         verdicts = {other: _is_member(other, process.pid, mark) for other in others}
         found = [other for other, belongs in verdicts.items() if belongs]
-        # Who forks and goes while we look leaves a child that the list does not have yet.
+        # A process that forks and exits during the scan leaves a child that is not in the list.
         if found or None not in verdicts.values():
             return found
-        # On a busy machine somebody always goes. A stranger stays one: look at the others only.
+        # On a busy machine some process always exits. Skip those known to be unrelated.
         strangers.update(other for other, belongs in verdicts.items() if belongs is False)
     return []
 
 
 def _is_member(other: psutil.Process, leader: int, mark: str) -> bool | None:
-    """Whether a process is of the tree; None if it went while we looked at it."""
+    """Return whether a process belongs to the tree; None if it exited meanwhile."""
     try:
         if other.pid == os.getpid() or other.status() == psutil.STATUS_ZOMBIE:
             return False

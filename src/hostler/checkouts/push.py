@@ -27,12 +27,12 @@ from hostler.checkouts.mirror import (
 )
 from hostler.checkouts.names import Sha, require_branch_name
 
-# Whether the first commit is the second, or one of its ancestors.
+# Return whether the first commit is the second, or one of its ancestors.
 IsAncestor = Callable[[Sha, Sha], bool]
 
 
 class HistoryVerdict(StrEnum):
-    """What became of the history."""
+    """How the history has changed."""
 
     GROWN = "grown"
     UNCHANGED = "unchanged"
@@ -43,7 +43,7 @@ class HistoryVerdict(StrEnum):
 def judge_history(
     is_ancestor: IsAncestor, head: Sha, *, base: Sha, pushed: Sha | None
 ) -> HistoryVerdict:
-    """The base and what was pushed before must be part of the head's history."""
+    """Check that the base and the last pushed commit are part of the head's history."""
     if pushed is not None and not is_ancestor(pushed, head):
         return HistoryVerdict.PUSHED_LOST
     if not is_ancestor(base, head):
@@ -54,7 +54,7 @@ def judge_history(
 def require_history(
     is_ancestor: IsAncestor, head: Sha, *, base: Sha, pushed: Sha | None
 ) -> HistoryVerdict:
-    """The verdict, where it allows a push."""
+    """Return the verdict if it permits a push. Raise otherwise."""
     verdict = judge_history(is_ancestor, head, base=base, pushed=pushed)
     if verdict is HistoryVerdict.PUSHED_LOST and pushed is not None:
         raise HistoryRewritten("head that was pushed before,", pushed, head)
@@ -73,7 +73,7 @@ class PushMove(StrEnum):
 
 
 def plan_push(found: Sha | None, expected: Sha | None, new: Sha) -> PushMove:
-    """Decide by what the remote has now and what we expected there."""
+    """Decide by the remote's current commit and the expected one."""
     if found == new:
         return PushMove.ALREADY
     if found != expected:
@@ -82,13 +82,13 @@ def plan_push(found: Sha | None, expected: Sha | None, new: Sha) -> PushMove:
 
 
 def has_arrived(is_ancestor: IsAncestor, found: Sha | None, new: Sha) -> bool:
-    """Whether the remote has the new commit, perhaps with somebody's commits on top."""
+    """Return whether the remote has the new commit, possibly with other commits on top."""
     return found is not None and (found == new or is_ancestor(new, found))
 
 
 @dataclass(frozen=True, slots=True)
 class PushResult:
-    """A branch that is on the remote; `move` says what it took."""
+    """A branch that is on the remote; `move` says what was needed."""
 
     branch: str
     commit: Sha
@@ -96,16 +96,16 @@ class PushResult:
 
 
 def check_history(mirror: Mirror, head: Sha, *, base: Sha, pushed: Sha | None) -> HistoryVerdict:
-    """Whether this head may be pushed, by the mirror's history; raises `HistoryRewritten`."""
+    """Check by the mirror's history that this head may be pushed. Raises `HistoryRewritten`."""
     return require_history(partial(is_ancestor, mirror), head, base=base, pushed=pushed)
 
 
 def push_commit(
     mirror: Mirror, remote: Remote, branch: str, new: Sha, expected: Sha | None
 ) -> PushResult:
-    """Bring a commit that the mirror has to a branch of the remote. Nothing is ever forced.
+    """Push a commit of the mirror to a branch of the remote. Never force-pushes.
 
-    `expected` is what the branch was at when we last saw it; None: it was not there.
+    `expected` is the last known commit of the branch; None: it did not exist.
     """
     require_branch_name(branch)
     found = read_remote_head(mirror.git(), remote, branch)
@@ -113,7 +113,7 @@ def push_commit(
     if move is PushMove.RACED:
         raise PushRaced(branch, expected, found)
     if move is not PushMove.ALREADY:
-        # The lease lets git skip its own check, so the proof has to be ours.
+        # The lease makes git skip its own fast-forward check, so check here.
         if expected is not None and not is_ancestor(mirror, expected, new):
             raise HistoryRewritten("head that was pushed before,", expected, new)
         _run_git_push(mirror, remote, branch, new, expected)
@@ -122,7 +122,7 @@ def push_commit(
 
 
 def verify_push(mirror: Mirror, remote: Remote, branch: str, new: Sha) -> None:
-    """The remote must show the commit, perhaps with others on top; then we note it."""
+    """Check that the remote shows the commit, possibly with others on top, and record it."""
     found = read_remote_head(mirror.git(), remote, branch)
     if found is not None and found != new:
         fetch_mirror(mirror, remote)
@@ -155,10 +155,10 @@ def _handle_push_error(
     expected: Sha | None,
     error: GitFailed | RemoteUnreachable,
 ) -> None:
-    """A push that failed is judged by what the remote has, not by what git said."""
+    """Judge a failed push by the remote's refs, not by git's message."""
     found = read_remote_head(mirror.git(), remote, branch)
     if found == new:
-        return  # It went through, and only the answer was lost.
+        return  # The push succeeded, and only the answer was lost.
     if found != expected:
         raise PushRaced(branch, expected, found) from None
     if isinstance(error, RemoteUnreachable):

@@ -1,4 +1,4 @@
-"""The border to code hosts: what is read from them, and what is written to them.
+"""The interface to code hosts: what is read from them, and what is written to them.
 
 In reading order: `port` has the interface `Forge` and its values, `actions` the writes as data,
 `outbox` sends them once, `labels` queues missing labels, `checks` is for `hostler doctor`.

@@ -1,7 +1,7 @@
-"""Writes to a code host as data, and the markers by which they are recognised.
+"""Writes to a code host as data, and the markers that identify them.
 
-Repeating an action is harmless or detectable: texts carry a marker with their action token, a pull
-request is known by its head branch, the others set a state.
+Repeating an action is harmless or detectable: texts contain a marker with their action token, a
+pull request is identified by its head branch, the others set a state.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _FENCE_PATTERN = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.MULTILINE)
 
 
 def require_token(token: str) -> str:
-    """A token that can stand in a marker; raises for others."""
+    """Return the token if it can be put into a marker. Raise ValueError otherwise."""
     if not _TOKEN_PATTERN.fullmatch(token) or token.endswith("-"):
         raise ValueError(f"not a token: {token!r}")
     return token
 
 
 def format_marker(token: str) -> str:
-    """The hidden line by which we know our own writes."""
+    """Return the hidden line that identifies our own writes."""
     return f"<!-- hostler:action={require_token(token)} -->"
 
 
 def find_tokens(body: str) -> list[str]:
-    """The tokens of all markers in a text."""
+    """Return the tokens of all markers in a text."""
     return _MARKER_PATTERN.findall(body)
 
 
 def add_marker(body: str, token: str) -> str:
-    """A body ready to be sent: cleaned, cut to GitHub's limit, its marker on the last line."""
+    """Return a body ready to send: sanitized, shortened, with the marker on its last line."""
     text = _MARKER_PREFIX.sub(r"<!--\1hostler:quoted=", sanitize_text(body)).rstrip()
     tail = f"\n\n{format_marker(token)}"
     if len(text) + len(tail) > MAX_BODY_LENGTH:
@@ -51,20 +51,20 @@ def add_marker(body: str, token: str) -> str:
 
 
 def format_title(title: str) -> str:
-    """A title ready to be sent: one line, not too long."""
+    """Return a title ready to send: one line, not too long."""
     line = " ".join(sanitize_text(title).split()) or "(no title)"
     return line if len(line) <= MAX_TITLE_LENGTH else line[: MAX_TITLE_LENGTH - 1] + "…"
 
 
 def sanitize_text(text: str) -> str:
-    """A text without secrets, and without characters that cannot be sent or stored."""
+    """Return a text without secrets, and without characters that cannot be sent or stored."""
     whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return redact(whole.replace("\0", ""))
 
 
 def _cut_body(text: str, room: int) -> str:
-    """The beginning of a text and a note, in `room` characters, outside code and comments."""
-    # The longest closing that may become necessary: a comment's end and a fence.
+    """Shorten a text to `room` characters with a note, outside of code blocks and comments."""
+    # Reserve space for the longest closing: a comment's end and a fence.
     kept = text[: room - len(SHORTENED_NOTE) - 80]
     line_end = kept.rfind("\n")
     if line_end > len(kept) // 2:
@@ -85,7 +85,7 @@ def _closing_fence(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CreateComment:
-    """Say something in the conversation of an issue or pull request."""
+    """Comment on an issue or pull request."""
 
     kind: ClassVar[str] = "comment"
     scope_kind: ClassVar[ScopeKind] = ScopeKind.ISSUE
@@ -95,7 +95,7 @@ class CreateComment:
 
 @dataclass(frozen=True, slots=True)
 class ReplyToReviewComment:
-    """Answer a review comment; `to_comment` is the one that started its thread."""
+    """Reply to a review comment; `to_comment` is the first one of its thread."""
 
     kind: ClassVar[str] = "reply"
     scope_kind: ClassVar[ScopeKind] = ScopeKind.PR
@@ -106,7 +106,7 @@ class ReplyToReviewComment:
 
 @dataclass(frozen=True, slots=True)
 class EditComment:
-    """Say it differently, in a conversation."""
+    """Replace the text of a comment."""
 
     kind: ClassVar[str] = "edit_comment"
     scope_kind: ClassVar[ScopeKind] = ScopeKind.ISSUE
@@ -117,7 +117,7 @@ class EditComment:
 
 @dataclass(frozen=True, slots=True)
 class OpenIssue:
-    """A new issue."""
+    """Open an issue."""
 
     kind: ClassVar[str] = "open_issue"
     scope_kind: ClassVar[ScopeKind] = ScopeKind.ISSUE
@@ -129,7 +129,7 @@ class OpenIssue:
 
 @dataclass(frozen=True, slots=True)
 class OpenPull:
-    """Ask for a branch to be merged; `number` is the issue it is for, whose thread it joins."""
+    """Open a pull request; `number` is the issue it belongs to, whose thread it uses."""
 
     kind: ClassVar[str] = "open_pull"
     scope_kind: ClassVar[ScopeKind] = ScopeKind.ISSUE
@@ -143,7 +143,7 @@ class OpenPull:
 
 @dataclass(frozen=True, slots=True)
 class UpdatePull:
-    """Change a pull request; None leaves a part as it is."""
+    """Change a pull request; None leaves a field unchanged."""
 
     kind: ClassVar[str] = "update_pull"
     scope_kind: ClassVar[ScopeKind] = ScopeKind.PR
@@ -165,7 +165,7 @@ class CloseIssue:
 
 @dataclass(frozen=True, slots=True)
 class AddLabel:
-    """Put labels on an issue or pull request."""
+    """Add labels to an issue or pull request."""
 
     kind: ClassVar[str] = "label"
     scope_kind: ClassVar[ScopeKind] = ScopeKind.ISSUE
@@ -175,7 +175,7 @@ class AddLabel:
 
 @dataclass(frozen=True, slots=True)
 class RemoveLabel:
-    """Take a label off."""
+    """Remove a label."""
 
     kind: ClassVar[str] = "unlabel"
     scope_kind: ClassVar[ScopeKind] = ScopeKind.ISSUE
@@ -185,7 +185,7 @@ class RemoveLabel:
 
 @dataclass(frozen=True, slots=True)
 class CreateLabel:
-    """Make a label known to the repository."""
+    """Create a label in the repository."""
 
     kind: ClassVar[str] = "create_label"
     scope_kind: ClassVar[ScopeKind] = ScopeKind.ISSUE
@@ -197,7 +197,7 @@ class CreateLabel:
 
 @dataclass(frozen=True, slots=True)
 class RerunFailedJobs:
-    """Run what failed in a workflow run once more; `attempt` is the one that failed."""
+    """Rerun the failed jobs of a workflow run; `attempt` is the one that failed."""
 
     kind: ClassVar[str] = "rerun_failed_jobs"
     scope_kind: ClassVar[ScopeKind] = ScopeKind.PR
@@ -220,8 +220,8 @@ Action = (
     | RerunFailedJobs
 )
 ACTION_KINDS: dict[str, type[Action]] = {
-    deed.kind: deed
-    for deed in (
+    action.kind: action
+    for action in (
         CreateComment,
         ReplyToReviewComment,
         EditComment,
@@ -235,22 +235,22 @@ ACTION_KINDS: dict[str, type[Action]] = {
         RerunFailedJobs,
     )
 }
-# GitHub refuses to do these a second time, so one that was not seen may be sent again at once.
+# GitHub rejects a second one, so one that was not found may be sent again at once.
 UNIQUE_ACTION_KINDS = frozenset({CreateLabel.kind})
 
 
-def encode_action(deed: Action) -> str:
-    """A deed as stored: no secret in its texts."""
+def encode_action(action: Action) -> str:
+    """Encode an action for storage, without secrets in its texts."""
     changed: dict[str, Any] = {}
-    if (title := getattr(deed, "title", None)) is not None:
+    if (title := getattr(action, "title", None)) is not None:
         changed["title"] = format_title(title)
-    if (body := getattr(deed, "body", None)) is not None:
+    if (body := getattr(action, "body", None)) is not None:
         changed["body"] = sanitize_text(body)
-    return json.dumps(asdict(replace(deed, **changed)), ensure_ascii=False)
+    return json.dumps(asdict(replace(action, **changed)), ensure_ascii=False)
 
 
 def decode_action(kind: str, payload: str) -> Action:
-    """A stored deed."""
+    """Decode a stored action."""
     values = json.loads(payload)
     if "labels" in values:
         values["labels"] = tuple(values["labels"])

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 OUTBOX_CHECK = "outbox"
-# How long a failure is told of.
+# How long a failure is reported.
 RECENT_WRITES_PERIOD = timedelta(days=7)
-# A write that is not through after this waits for something that a person should know of.
+# A write that is not sent after this time needs attention.
 SLOW_WRITE_AGE = timedelta(minutes=15)
 MAX_SHOWN_WRITES = 3
 
@@ -88,9 +88,9 @@ def _check_outbox(context: CheckContext) -> tuple[datetime, StandingWrites] | No
 
 
 GITHUB_CHECK, COST = "github", "github.cost"
-# Less than this of our share of the hour is worth a word.
+# Less than this percentage of our share is reported.
 LOW_REMAINING_PERCENT = 10
-# More than this between our clock and GitHub's puzzles people who read logs.
+# A larger difference between our clock and GitHub's makes logs confusing.
 MAX_CLOCK_SKEW = 30.0
 
 
@@ -129,7 +129,7 @@ def _check_hub(hub: GitHubHub, settings: Settings, context: CheckContext) -> Ite
     yield Finding(
         GITHUB_CHECK, CheckStatus.OK, f"{settings.github.api_url} knows us as {_check_login(hub)}"
     )
-    skew = (context.clock.now() - hub.wire.now()).total_seconds()
+    skew = (context.clock.now() - hub.transport.now()).total_seconds()
     if abs(skew) > MAX_CLOCK_SKEW:
         evidence = f"this machine's clock differs from GitHub's by {skew:.0f} s"
         yield Finding(GITHUB_CHECK, CheckStatus.WARNING, evidence, "Set the clock (NTP).")
@@ -140,7 +140,7 @@ def _check_hub(hub: GitHubHub, settings: Settings, context: CheckContext) -> Ite
             *_check_repository(hub, name),
             *_check_operations_issue(hub, name, repo.operations_issue_number),
         ]
-    for standing in hub.budget.standings():
+    for standing in hub.budget.list_statuses():
         yield from _check_rate_limit(hub, standing)
     yield from found
 
@@ -150,7 +150,7 @@ def _check_login(hub: GitHubHub) -> str:
 
 
 def _check_repository(hub: GitHubHub, name: RepoName) -> Iterator[Finding]:
-    # Urgent: where polls have to wait, a person still wants to know why.
+    # Urgent: it must work even while polls have to wait.
     forge = hub.urgent(name)
     try:
         found = forge.repository()
@@ -173,7 +173,7 @@ def _check_repository(hub: GitHubHub, name: RepoName) -> Iterator[Finding]:
 
 
 def _check_operations_issue(hub: GitHubHub, name: RepoName, number: int) -> Iterator[Finding]:
-    """The issue that takes commands is there, and open."""
+    """Check that the issue for commands exists and is open."""
     if not number:
         return
     remedy = "Set operations_issue_number to an open issue, or to 0."
@@ -223,7 +223,7 @@ def polls_fit(context: CheckContext) -> Iterator[Finding]:
         yield Finding(COST, CheckStatus.SKIPPED, "no repository is configured")
         return
     plan = _plan_polls(context, settings)
-    quiet, may = plan.now.total, plan.room
+    quiet, may = plan.now.total, plan.allowance
     evidence = (
         f"{quiet.points_per_minute:,.0f} of {may.points_per_minute:,} points a minute, "
         f"{quiet.primary_per_hour:,.0f} of {may.primary_per_hour:,} requests an hour "
@@ -240,7 +240,7 @@ def polls_fit(context: CheckContext) -> Iterator[Finding]:
 
 
 def _plan_polls(context: CheckContext, settings: Settings) -> CostPlan:
-    """By the stored state where it can be read; else as if every repository were idle."""
+    """Plan by the stored state if it can be read; else as if every repository were idle."""
     from hostler.forge.github.rate_limit.cost_model import plan_setup
     from hostler.store import open_store
     from hostler.store.engine.backend import URL_VARIABLE

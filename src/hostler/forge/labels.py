@@ -1,4 +1,4 @@
-"""Queue the labels that the settings name and a repository lacks."""
+"""Queue the labels of the settings that a repository lacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LABEL_COLOURS = {"design": "1d76db", "bugfix": "d73a4a", "small_job": "0e8a16",
 
 
 def wanted_labels(labels: Labels) -> list[CreateLabel]:
-    """The labels that the settings name, as deeds; what they mean is told on GitHub too."""
+    """Return the labels of the settings as actions, with their descriptions."""
     fields = Labels.model_fields
     return [
         CreateLabel(getattr(labels, name), _LABEL_COLOURS[name], fields[name].description or "")
@@ -25,30 +25,30 @@ def wanted_labels(labels: Labels) -> list[CreateLabel]:
 
 
 def missing_labels(labels: Labels, there: Iterable[str]) -> list[CreateLabel]:
-    """Those that a repository lacks. GitHub reads names of labels without regard to case."""
+    """Return those that a repository lacks. GitHub ignores case in label names."""
     known = {name.lower() for name in there}
-    return [deed for deed in wanted_labels(labels) if deed.name.lower() not in known]
+    return [action for action in wanted_labels(labels) if action.name.lower() not in known]
 
 
 def queue_labels(tx: Transaction, repo: RepoName, deeds: Iterable[CreateLabel]) -> list[str]:
-    """Queue labels that are missing, each once however often this is asked; their tokens."""
+    """Queue missing labels, each once in spite of repeated calls. Return their tokens."""
     return [
         enqueue_action(
             tx,
             repo,
-            deed,
-            token=_label_token(tx, repo, deed),
+            action,
+            token=_label_token(tx, repo, action),
             lane=Lane.OPERATOR,
             source="repo add",
         ).token
-        for deed in deeds
+        for action in deeds
     ]
 
 
-def _label_token(tx: Transaction, repo: RepoName, deed: CreateLabel) -> str:
-    """The token that is under way, else the next one: a label that was made may be removed."""
+def _label_token(tx: Transaction, repo: RepoName, action: CreateLabel) -> str:
+    """Return the token of the pending write, else the next one: a label may have been removed."""
     for turn in count():
-        token = build_token("label", deed.name.lower(), turn)
+        token = build_token("label", action.name.lower(), turn)
         known = find_write(tx, repo, token)
         if known is None or not known.settled:
             return token

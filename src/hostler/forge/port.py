@@ -12,16 +12,16 @@ from hostler.forge.actions import Action
 from hostler.forge.github.rate_limit.limits import RateLimitBudget
 from hostler.model import RepoName
 
-# What asks for mending. One that was cancelled, or waits for an approval, needs a person.
+# Conclusions to fix. A cancelled run, or one that needs approval, needs a person.
 FAILED_CONCLUSIONS = frozenset({"failure", "timed_out", "startup_failure"})
 COMPLETED_STATUS = "completed"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkflowRun:
-    """One attempt of a workflow run; `conclusion` is empty until it is over.
+    """One attempt of a workflow run; `conclusion` is empty until it is completed.
 
-    `foreign`: the commit was offered by a fork.
+    `foreign`: the commit comes from a fork.
     """
 
     id: int
@@ -37,7 +37,7 @@ class WorkflowRun:
 
     @property
     def check(self) -> str:
-        """What tells the checks of a commit apart: the workflow, and what set it off."""
+        """Return what identifies a check of a commit: the workflow and its trigger."""
         return f"{self.name} ({self.event})" if self.event else self.name
 
     @property
@@ -55,7 +55,7 @@ class WorkflowRun:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowJob:
-    """One job of a run's present attempt."""
+    """One job of the current attempt of a run."""
 
     id: int
     name: str
@@ -68,11 +68,11 @@ class WorkflowJob:
 
 
 def last_lines(log: str, lines: int, longest: int) -> str:
-    """The end of a log: at most so many lines, and so many characters of them."""
+    """Return the end of a log: at most so many lines, and so many characters of them."""
     whole = log.rstrip()
     kept = whole[-longest:].splitlines()
     if len(whole) > longest and len(kept) > 1:
-        # The first of them is cut.
+        # The first line is incomplete.
         kept = kept[1:]
     return "\n".join(kept[-lines:])
 
@@ -89,13 +89,13 @@ class ItemKind(StrEnum):
 
 
 class SurfaceFeed(StrEnum):
-    """What can be asked for changes: lists of the repository, and those of one thread."""
+    """What can be read for changes: lists of the repository, and lists of one thread."""
 
     ISSUES = "issues"
     ISSUE_COMMENTS = "issue_comments"
     REVIEW_COMMENTS = "review_comments"
     WORKFLOW_RUNS = "workflow_runs"
-    # Of one issue or pull request; the last three know no `since`.
+    # Of one issue or pull request; the last three have no `since`.
     THREAD_COMMENTS = "thread_comments"
     THREAD_REVIEW_COMMENTS = "thread_review_comments"
     ISSUE = "issue"
@@ -105,7 +105,7 @@ class SurfaceFeed(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One version of something on the host, with everything it said about it."""
+    """One version of an object on the host."""
 
     kind: ItemKind
     id: int
@@ -118,7 +118,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class KnownPage:
-    """One page as it was read: from when, its number, its ETag; whether full; its newest moment."""
+    """A page as it was read: start, number, ETag, whether it is full, its newest timestamp."""
 
     anchor: str
     number: int
@@ -133,10 +133,10 @@ PageChain = tuple[KnownPage, ...]
 
 @dataclass(frozen=True, slots=True)
 class ListReading:
-    """What a feed gave. Incomplete, it is everything up to its newest item.
+    """The result of reading a feed. If incomplete, it is everything up to its newest item.
 
-    `unchanged`: it is all as it was when `known` was read, and there are no items. `chain` is
-    what to give as `known` next time. `asked` pages were asked for, `pages` came with content.
+    `unchanged`: nothing has changed since `known`, and there are no items. `chain` is what to pass
+    as `known` next time. `asked` pages were requested, `pages` came with content.
     """
 
     items: tuple[Item, ...]
@@ -149,7 +149,7 @@ class ListReading:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryInfo:
-    """The repository itself, under its present name."""
+    """The repository under its current name."""
 
     id: int
     name: RepoName
@@ -175,7 +175,7 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class Blocking:
-    """An issue that another one waits for, in whatever repository it is."""
+    """An issue that another one is blocked by, possibly in another repository."""
 
     repo: RepoName
     number: int
@@ -185,7 +185,7 @@ class Blocking:
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """A pull request; `mergeable` is None while the host does not know."""
+    """A pull request; `mergeable` is None while the host has not computed it."""
 
     number: int
     title: str
@@ -204,7 +204,7 @@ class Pull:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """What a deed made or found. Zero and empty where there is nothing to name."""
+    """What an action created or found. Zero and empty if there is nothing to name."""
 
     id: int = 0
     number: int = 0
@@ -214,7 +214,7 @@ class ActionResult:
 
 @dataclass(frozen=True, slots=True)
 class RequestCost:
-    """What was asked since the client was made, and the last word on the budget."""
+    """The requests sent so far, and the last known rate limit."""
 
     requests: int
     budget: RateLimitBudget | None
@@ -223,60 +223,60 @@ class RequestCost:
 class Forge(Protocol):
     """One repository on a code host. Every call may raise a `ForgeError`."""
 
-    def myself(self) -> str:
-        """The account that our writes appear under."""
+    def own_login(self) -> str:
+        """Return the account that our writes appear under."""
         ...
 
     def now(self) -> datetime:
-        """The host's time."""
+        """Return the host's time."""
         ...
 
     def cost(self) -> RequestCost:
-        """What this client has asked so far."""
+        """Return what this client has requested so far."""
         ...
 
-    def renamed(self) -> bool:
-        """Whether the repository answered under another name; `repository` tells which."""
+    def was_renamed(self) -> bool:
+        """Return whether the repository was renamed; `repository` has the new name."""
         ...
 
     def repository(self) -> RepositoryInfo:
-        """The repository itself."""
+        """Return the repository itself."""
         ...
 
-    def name_of(self, number: int) -> RepoName | None:
-        """What the repository of a number is called now; None if we cannot see any such."""
+    def find_repository_name(self, number: int) -> RepoName | None:
+        """Return the current name of a repository by its id; None if it is not visible."""
         ...
 
     def issue(self, number: int) -> Issue:
-        """One issue as it is now."""
+        """Return the current version of an issue."""
         ...
 
     def pull(self, number: int) -> Item:
-        """One pull request as it is now, as an event; `pull_of` reads it."""
+        """Return the current version of a pull request as an event."""
         ...
 
     def reviews(self, number: int) -> list[Item]:
-        """All submitted reviews of a pull request."""
+        """Return all submitted reviews of a pull request."""
         ...
 
-    def remark(self, kind: ItemKind, comment_id: int) -> Item | None:
-        """A comment or review comment as it is now; None if it is gone."""
+    def get_comment(self, kind: ItemKind, comment_id: int) -> Item | None:
+        """Return the current version of a comment or review comment; None if it was deleted."""
         ...
 
     def thread(self, number: int) -> list[Item]:
-        """The whole conversation of an issue or pull request, oldest first."""
+        """Return all comments of an issue or pull request, oldest first."""
         ...
 
     def labellers(self, number: int) -> dict[str, str]:
-        """Who last put each label on an issue."""
+        """Return who last added each label of an issue."""
         ...
 
     def blocked_by(self, number: int) -> list[Blocking]:
-        """What the host says that an issue waits for; nothing where it knows no such thing."""
+        """Return the issues that block an issue; none if the host does not support this."""
         ...
 
     def labels(self) -> frozenset[str]:
-        """The labels that the repository knows."""
+        """Return the labels of the repository."""
         ...
 
     def changes(
@@ -289,34 +289,34 @@ class Forge(Protocol):
         known: PageChain = (),
         one_page: bool = False,
     ) -> ListReading:
-        """What changed at or after a moment of the host's time, oldest change first.
+        """Return what changed at or after a time of the host, oldest change first.
 
-        `number`: the thread. `known`: pages of an earlier reading, asked for conditionally; the
-        items of those that are as they were are left out. Reviews are read from the first known
-        page on; `one_page`: that one alone.
+        `number`: the thread. `known`: pages of an earlier reading, requested conditionally; the
+        items of unchanged pages are left out. Reviews are read from the first known page on;
+        `one_page`: only that page.
         """
         ...
 
     def workflow_run(self, run_id: int) -> Item | None:
-        """One workflow run as it is now, as an event; None if it is gone."""
+        """Return the current version of a workflow run as an event; None if it was deleted."""
         ...
 
-    def runs_of(self, head_sha: str, *, known: PageChain = ()) -> ListReading:
-        """The newest workflow runs of a commit, over or not; `known`: as with `changes`."""
+    def list_commit_runs(self, head_sha: str, *, known: PageChain = ()) -> ListReading:
+        """Return the newest workflow runs of a commit; `known`: as with `changes`."""
         ...
 
     def failed_jobs(self, run_id: int) -> list[WorkflowJob]:
-        """The jobs that failed in a run's present attempt."""
+        """Return the failed jobs of the current attempt of a run."""
         ...
 
     def job_log(self, job_id: int) -> str:
-        """The end of a job's log; empty if the host has none any more."""
+        """Return the end of a job's log; empty if the host has none any more."""
         ...
 
-    def make(self, deed: Action, *, key: str) -> ActionResult:
-        """Do it. `Unclear` means that it must be looked for before it is done again."""
+    def perform(self, action: Action, *, token: str) -> ActionResult:
+        """Perform an action. After `Unclear`, look for its result before repeating it."""
         ...
 
-    def find(self, deed: Action, *, key: str, since: datetime) -> ActionResult | None:
-        """What an earlier `make` of this deed and key has made, if it can be seen."""
+    def find_performed(self, action: Action, *, token: str, since: datetime) -> ActionResult | None:
+        """Return the result of an earlier `perform` with this token, if it can be found."""
         ...

@@ -223,7 +223,7 @@ def fetch_unfinished_runs(forge: Forge, heads: Iterable[str]) -> dict[str, tuple
     found: dict[str, tuple[WorkflowRun, ...]] = {}
     for head in heads:
         try:
-            runs = [parse_run(item.payload) for item in forge.runs_of(head).items]
+            runs = [parse_run(item.payload) for item in forge.list_commit_runs(head).items]
         except ForgeError:
             continue
         found[head] = tuple(run for run in runs if not run.over)

@@ -102,7 +102,7 @@ class RepositoryNames:
         other = known.github_id if known is not None else None
         if other is None or other == number:
             return name
-        present = self.hub.repo(name).name_of(other)
+        present = self.hub.repo(name).find_repository_name(other)
         with self.store.read() as tx:
             free = present is not None and find_repository(tx, present) is None
         if present is not None and free and present in self._watched():
@@ -218,7 +218,7 @@ def _settings_fields(house: AppContext, project: str) -> dict[str, Any]:
 def _build_remote(house: AppContext, name: RepoName) -> Remote:
     """Where a repository is fetched from and pushed to, as us."""
     web = house.settings.github.web_url.rstrip("/")
-    return Remote(f"{web}/{name}.git", token=lambda: house.hub.credentials.bearer(name))
+    return Remote(f"{web}/{name}.git", token=lambda: house.hub.credentials.get_secret(name))
 
 
 def _build_identity(login: str, web_url: str) -> CommitIdentity:

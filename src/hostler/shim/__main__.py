@@ -10,8 +10,8 @@ import sys
 
 def _run_shim(package: str | None) -> int:
     if not package:
-        # Run as a folder. Our siblings become a package of their own, found through the parent
-        # folder, which stands last: nothing in it can hide a standard module.
+        # Run as a folder. Import the sibling modules as a package through the parent
+        # folder, which comes last in sys.path so that it cannot hide a standard module.
         parent, _, package = os.path.abspath(sys.path.pop(0)).rpartition("/")
         sys.path.append(parent)
     supervisor = __import__(f"{package}.supervisor", fromlist=["main"])

@@ -25,12 +25,12 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def become_subreaper() -> None:
-    """From now on, whoever below us loses its parent becomes our child."""
+    """Make orphaned descendants our children."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent(parent: int) -> None:
-    """Be killed when the parent dies; raises if it has died already."""
+    """Be killed when the parent dies. Raise if it has died already."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         raise ProcessLookupError("the shim is gone")
@@ -43,13 +43,13 @@ def _prctl(option: int, value: int) -> None:
 
 
 WAKE_SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
-# A fault of the program itself must stay visible, and cannot be put off.
+# Signals for faults of the program itself cannot be blocked.
 FAULT_SIGNALS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT}
 UNBLOCKABLE_SIGNALS = {signal.SIGKILL, signal.SIGSTOP}
 
 
 def block_signals() -> None:
-    """Block all signals, and undo what whoever started us chose to ignore."""
+    """Block all signals, and reset ignored ones to their default."""
     signals = signal.valid_signals() - UNBLOCKABLE_SIGNALS
     signal.pthread_sigmask(signal.SIG_BLOCK, signals - FAULT_SIGNALS)
     for number in signals:
@@ -57,25 +57,25 @@ def block_signals() -> None:
 
 
 def wait_for_signal(seconds: float) -> int:
-    """Until a signal wakes us, which is returned, or the time is over."""
+    """Wait for a signal and return it, or return None on timeout."""
     info = signal.sigtimedwait(WAKE_SIGNALS, max(0.0, seconds))
     return info.si_signo if info else 0
 
 
 def unblock_signals() -> None:
-    """Let all signals through: for the agent."""
+    """Unblock all signals, for the agent."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 ENDED_BY_STOP, ENDED_BY_WALL_TIMEOUT, ENDED_BY_STALL = "stop", "wall_timeout", "stall"
-# Without a signal, a request to stop is noticed this late at most.
+# Without a signal, a stop request is noticed after this time at most.
 MAX_CHECK_SECONDS = 60.0
 MAX_SILENT_CHECK_SECONDS = 30.0
 MIN_CHECK_SECONDS = 0.01
 
 
 class ShimLimits:
-    """How long a run may last, and how long it may be silent; 0 is without end."""
+    """How long a run may last, and how long it may be silent; 0: no limit."""
 
     __slots__ = ("silence", "wall")
 
@@ -85,7 +85,7 @@ class ShimLimits:
 
 
 class AgentActivity:
-    """What was seen of the agent: bytes written, its account of ended children, a tool at work."""
+    """Bytes written, CPU of ended children, and whether a tool is running."""
 
     __slots__ = ("reaped", "tool_runs", "written")
 
@@ -96,35 +96,35 @@ class AgentActivity:
 
 
 class SupervisionState:
-    """When the run began, and since when the agent has been silent."""
+    """When the run started, and since when the agent has been silent."""
 
-    __slots__ = ("began", "quiet_since", "sight")
+    __slots__ = ("activity", "began", "quiet_since")
 
-    def __init__(self, began: float, quiet_since: float, sight: AgentActivity) -> None:
+    def __init__(self, began: float, quiet_since: float, activity: AgentActivity) -> None:
         self.began = began
         self.quiet_since = quiet_since
-        self.sight = sight
+        self.activity = activity
 
 
 def start_supervision(now: float) -> SupervisionState:
-    """The watch over an agent that starts now."""
+    """Return the state for an agent that starts now."""
     return SupervisionState(now, now, AgentActivity(0))
 
 
 def update_supervision(
-    watch: SupervisionState, sight: AgentActivity, now: float
+    watch: SupervisionState, activity: AgentActivity, now: float
 ) -> SupervisionState:
-    """After a look: output, a tool at work or one that has ended break the silence."""
-    before = watch.sight
-    same = sight.written == before.written and sight.reaped == before.reaped
-    quiet = same and not sight.tool_runs
-    return SupervisionState(watch.began, watch.quiet_since if quiet else now, sight)
+    """Update the state: output, a running tool or one that has ended ends the silence."""
+    before = watch.activity
+    same = activity.written == before.written and activity.reaped == before.reaped
+    quiet = same and not activity.tool_runs
+    return SupervisionState(watch.began, watch.quiet_since if quiet else now, activity)
 
 
 def find_end_reason(
     watch: SupervisionState, limits: ShimLimits, now: float, *, stop_asked: bool
 ) -> str | None:
-    """Why the run has to end now, if it has to."""
+    """Return why the run must end now, or None."""
     if stop_asked:
         return ENDED_BY_STOP
     if limits.wall and now - watch.began >= limits.wall:
@@ -135,15 +135,15 @@ def find_end_reason(
 
 
 def next_check_seconds(watch: SupervisionState, limits: ShimLimits, now: float) -> float:
-    """Seconds until the next look at the agent."""
-    looks = [MAX_CHECK_SECONDS]
+    """Return the seconds until the next check of the agent."""
+    delays = [MAX_CHECK_SECONDS]
     if limits.wall:
-        looks.append(watch.began + limits.wall - now)
+        delays.append(watch.began + limits.wall - now)
     if limits.silence:
-        # Ten looks per limit: late by a tenth at most, as silence counts from look to look.
-        looks.append(min(limits.silence / 10, MAX_SILENT_CHECK_SECONDS))
-        looks.append(watch.quiet_since + limits.silence - now)
-    return max(MIN_CHECK_SECONDS, min(looks))
+        # Ten checks per limit: at most a tenth late, as silence is counted from check to check.
+        delays.append(min(limits.silence / 10, MAX_SILENT_CHECK_SECONDS))
+        delays.append(watch.quiet_since + limits.silence - now)
+    return max(MIN_CHECK_SECONDS, min(delays))
 
 
 STDOUT_FILE, STDERR_FILE = "stdout", "stderr"
@@ -154,9 +154,9 @@ class AgentNotStarted(Exception):
 
 
 class AgentProcess:
-    """The agent's process, and the files that it writes.
+    """The agent's process and its output files.
 
-    Its program may stand below `wrappers` processes of a sandbox, each the first child of the last.
+    Its program may run below `wrappers` sandbox processes, each the first child of the one above.
     """
 
     def __init__(self, pid: int, outputs: tuple[int, int], spec: RunSpec) -> None:
@@ -167,12 +167,12 @@ class AgentProcess:
         self._program = pid
 
     def written(self) -> tuple[int, int]:
-        """Bytes on stdout and stderr so far; also after somebody removed the files."""
+        """Return the bytes on stdout and stderr so far, even if the files were deleted."""
         stdout, stderr = (os.fstat(descriptor).st_size for descriptor in self._outputs)
         return stdout, stderr
 
-    def sight(self, before: AgentActivity) -> AgentActivity:
-        """Look at the agent; who writes is not searched for tools."""
+    def read_activity(self, before: AgentActivity) -> AgentActivity:
+        """Return the agent's activity. Tools are searched only if nothing was written."""
         written = sum(self.written())
         self._find_program()
         process = processes.read_process(self._program)
@@ -181,14 +181,14 @@ class AgentProcess:
         return AgentActivity(written, reaped, tool_runs=silent and self._tool_runs(process))
 
     def _tool_runs(self, program: processes.Process | None) -> bool:
-        """Whether anything below the program is no part of it."""
+        """Return whether a process below the program is a tool and not part of it."""
         own = program.session if program and self._tools_apart else None
         return any(
             process.session != own for process in processes.list_living_descendants(self._program)
         )
 
     def _find_program(self) -> None:
-        """Once it is there, it stays the same."""
+        """Return the pid of the program. Once found, it does not change."""
         while self._wrappers:
             child = processes.find_first_child(self._program)
             if child is None:
@@ -211,7 +211,7 @@ def start_agent(spec: RunSpec, environment: Mapping[str, str]) -> AgentProcess:
         _run_child(spec, environment, (stdin, *outputs), said, parent)
     os.close(stdin)
     os.close(said)
-    # The pipe closes by itself when the agent's program takes over.
+    # The pipe closes by itself when the program is executed.
     with os.fdopen(heard, "rb") as file:
         problem = file.read().decode("utf-8", "replace")
     if problem:
@@ -234,9 +234,9 @@ def _open_file(path: str, flags: int) -> int:
 def _run_child(
     spec: RunSpec, environment: Mapping[str, str], files: tuple[int, ...], said: int, parent: int
 ) -> None:
-    """The way from our fork to the agent's program. Never returns."""
+    """Run in the forked child until the program is executed. Never returns."""
     try:
-        # First of all: a child that outlives the shim here would carry no mark.
+        # First of all: a child that outlives the shim would carry no mark.
         die_with_parent(parent)
         os.setsid()
         for descriptor, standard in zip(files, (0, 1, 2), strict=True):
@@ -268,7 +268,7 @@ def _exec_program(argv: list[str], environment: Mapping[str, str]) -> None:
 
 
 def _limit_memory(size: int) -> None:
-    """What each process may write to of its own; addresses that are only reserved do not count."""
+    """Limit the writable private memory of each process; reserved address space does not count."""
     if size:
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         most = size if hard == resource.RLIM_INFINITY else min(size, hard)
@@ -281,4 +281,4 @@ def _prefer_for_oom(score: int) -> None:
             with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
                 file.write(str(score))
         except OSError:
-            return  # a wish: a container may forbid it
+            return  # best effort: a container may forbid it

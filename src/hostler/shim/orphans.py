@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 
 GRACE_SECONDS = 10.0
-# On a machine where processes come and go all the time, so many looks in vain are enough.
+# On a machine where processes start and end all the time, this many uncertain scans are enough.
 MAX_UNCERTAIN_SCANS = 20
-# How long each of these looks waits for those who are about to be gone: one may be of the run.
+# How long each scan waits for exiting processes: one may belong to the run.
 EXITING_WAIT_SECONDS = 0.5
 _MARK_PREFIX = f"{MARK_VARIABLE}=".encode()
 
 
 class RunStillHeld(Exception):
-    """The run's shim lives: it ends its tree itself, ask it with stop.json."""
+    """The run's shim is alive: it ends its processes itself; request that with stop.json."""
 
 
 class RunUnreachable(Exception):
-    """Nobody can tell from here what is left of the run; the message says why."""
+    """The processes of the run cannot be seen from here; the message says why."""
 
 
 class OrphanResult:
-    """What was found of a run, and how many did not leave when asked."""
+    """How many processes of a run were found, and how many did not exit when asked."""
 
     __slots__ = ("found", "killed")
 
@@ -46,7 +46,7 @@ class OrphanResult:
 def end_orphans_of_run(
     folder: str | os.PathLike[str], grace: float = GRACE_SECONDS
 ) -> OrphanResult:
-    """End what is left of the run in `folder`, whose shim is gone."""
+    """End remaining processes of the run in `folder`, whose shim is gone."""
     if run_files.is_locked(folder):
         raise RunStillHeld(f"the shim of {os.fspath(folder)} lives")
     try:
@@ -67,36 +67,36 @@ def end_orphans_of_run(
 
 
 def end_marked_processes(mark: str, grace: float = GRACE_SECONDS) -> OrphanResult:
-    """End all processes with this mark and everything below them; returns when they are gone."""
+    """End all processes with this mark and their descendants. Return when they are gone."""
     ending = Termination(time.monotonic(), grace)
     scan = ProcessScan(mark)
     doubts = 0
     while doubts < MAX_UNCERTAIN_SCANS:
         scan = ProcessScan(mark, before=scan)
         for process in scan.carriers():
-            # At once: who forks and goes is somebody else by the time the table is read.
-            ending.strike([process], time.monotonic())
-        # Nobody can see any more whose they are: those that we have struck are ours.
-        if alive := scan.alive() + ending.among(scan.leaving):
+            # Signal while scanning: a process that forks and exits has a new pid in the next scan.
+            ending.signal_next([process], time.monotonic())
+        # Their marks can no longer be read: those already signalled belong to the run.
+        if alive := scan.alive() + ending.only_known(scan.leaving):
             doubts = 0
-            _wait_for_exit(alive, ending.strike(alive, time.monotonic()))
+            _wait_for_exit(alive, ending.signal_next(alive, time.monotonic()))
         elif scan.is_certain():
             break
         else:
             doubts += 1
             _wait_for_exit(scan.leaving, EXITING_WAIT_SECONDS)
-    return OrphanResult(ending.met, ending.killed)
+    return OrphanResult(ending.found_count, ending.killed)
 
 
 def find_marked_processes(mark: str) -> list[processes.Process]:
-    """Living processes of our user that carry the mark, and all below them."""
+    """Return living processes of this user that carry the mark, and their descendants."""
     scan = ProcessScan(mark)
     list(scan.carriers())
     return scan.alive()
 
 
 def count_marks() -> dict[str, int]:
-    """The marks that living processes of our user carry, and how many carry each."""
+    """Return the marks of living processes of this user, with the number of processes for each."""
     found: dict[str, int] = {}
     spared = _own_ancestors()
     for pid in processes.list_pids():
@@ -124,9 +124,9 @@ class ProcessScan:
         self.leaving: list[processes.Process] = []
 
     def carriers(self) -> Iterator[processes.Process]:
-        """Those that carry the mark, each as soon as it is seen."""
+        """Yield processes that carry the mark as soon as they are found."""
         for pid in sorted(processes.list_pids(), reverse=True):
-            # Before the mark is read: the same row at the strike proves that the mark was its own.
+            # Before the mark is read: the same identity at the signal proves whose mark it was.
             process = processes.read_process(pid)
             if process is None:
                 self._missed = True
@@ -141,7 +141,7 @@ class ProcessScan:
                 yield process
 
     def alive(self) -> list[processes.Process]:
-        """Those found, and all below them."""
+        """Return the processes found and their descendants."""
         if os.getpid() not in self._table:
             raise RunUnreachable(
                 "the process table cannot be read: out of descriptors, or no /proc"
@@ -150,13 +150,13 @@ class ProcessScan:
         return self._found + [p for p in below if not p.zombie and p.pid not in self._spared]
 
     def is_certain(self) -> bool:
-        """Whether nobody ended during the pass, who might have left a child behind unseen."""
+        """Return whether no process ended during the pass: it could have left an unseen child."""
         known = self._before._zombies if self._before else set()
         return not (self._missed or self.leaving) and self._zombies <= known
 
 
 def _own_ancestors() -> set[int]:
-    """We and those above us, who may carry the mark of a run that we are part of."""
+    """Return this process and its ancestors, which may carry the mark of an outer run."""
     line = {os.getpid()}
     above = processes.read_process(os.getpid())
     while above and above.parent not in line:
@@ -170,7 +170,7 @@ def _has_mark(pid: int, wanted: bytes) -> bool:
 
 
 def _read_environment(pid: int) -> list[bytes]:
-    """What a process of our user was started with; nothing of anybody else."""
+    """Return the environment of a process of this user; empty for others."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             ours = os.fstat(file.fileno()).st_uid == os.geteuid()
@@ -180,7 +180,7 @@ def _read_environment(pid: int) -> list[bytes]:
 
 
 def _wait_for_exit(alive: list[processes.Process], seconds: float) -> None:
-    """Until all of them have ended, or the time is over."""
+    """Wait until all of them have ended, or until the timeout."""
     until = time.monotonic() + seconds
     poll = select.poll()
     waited = set()

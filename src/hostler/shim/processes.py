@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Key = tuple[int, int]
 
 
-# The kernel's own name for a process that is past its last instruction.
+# PF_EXITING of the kernel: the process is ending.
 PF_EXITING = 0x4
 
 
@@ -34,7 +34,7 @@ class Process:
     )
 
     def __init__(self, pid: int, stat: bytes) -> None:
-        # The name stands in brackets and may itself contain brackets and spaces.
+        # The name is in parentheses and may contain parentheses and spaces.
         head, _, tail = stat.rpartition(b")")
         fields = tail.split()
         self.pid = pid
@@ -42,22 +42,22 @@ class Process:
         self.parent = int(fields[1])
         self.group = int(fields[2])
         self.session = int(fields[3])
-        # Page faults of children that were waited for: grows whenever one has ended.
+        # Page faults of reaped children: grows whenever one has ended.
         self.reaped = int(fields[8]) + int(fields[10])
         # A process whose first thread has ended looks like a zombie while others still run.
         self.zombie = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
-        # It has no memory any more, so no environment; its files and locks it may still have.
+        # It has no memory and no environment any more, but may still hold files and locks.
         self.leaving = bool(int(fields[6]) & PF_EXITING) and fields[0] not in (b"Z", b"X")
         self.ticks = int(fields[19])
 
     @property
     def key(self) -> tuple[int, int]:
-        """Pid and start, in ticks since boot: together they never come again on this boot."""
+        """Return pid and start time in ticks since boot: unique within one boot."""
         return self.pid, self.ticks
 
 
 def read_process(pid: int) -> Process | None:
-    """The process that has this pid now."""
+    """Return the process with this pid."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return Process(pid, file.read())
@@ -66,12 +66,12 @@ def read_process(pid: int) -> Process | None:
 
 
 def read_process_table() -> dict[int, Process]:
-    """All processes, zombies included."""
+    """Return all processes, including zombies."""
     return {process.pid: process for process in map(read_process, list_pids()) if process}
 
 
 def list_pids() -> list[int]:
-    """All pids; none when the system is short of descriptors."""
+    """Return all pids; empty when no descriptor is available."""
     try:
         return [int(name) for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
@@ -79,14 +79,14 @@ def list_pids() -> list[int]:
 
 
 def find_descendants(processes: Mapping[int, Process], roots: Iterable[int]) -> list[Process]:
-    """Everything below the roots, without them; parents come before their children."""
+    """Return all descendants of the roots, without the roots; parents before children."""
     children: dict[int, list[Process]] = {}
     for process in processes.values():
         children.setdefault(process.parent, []).append(process)
     wanted = list(roots)
     seen = set(wanted)
     found: list[Process] = []
-    for pid in wanted:  # grows while we go
+    for pid in wanted:  # grows during the loop
         for child in children.get(pid, ()):
             if child.pid not in seen:
                 seen.add(child.pid)
@@ -96,27 +96,27 @@ def find_descendants(processes: Mapping[int, Process], roots: Iterable[int]) -> 
 
 
 def find_first_child(pid: int) -> Process | None:
-    """The child that was started first, of those that are there."""
+    """Return the child that was started first."""
     children = [process for process in read_process_table().values() if process.parent == pid]
     return min(children, key=lambda process: (process.ticks, process.pid), default=None)
 
 
 def list_living_descendants(root: int) -> list[Process]:
-    """Everything below `root` that is alive now."""
+    """Return all living descendants of `root`."""
     return [
         process for process in find_descendants(read_process_table(), [root]) if not process.zombie
     ]
 
 
 def send_signal(process: Process, number: int) -> bool:
-    """Signal a process, unless its pid has passed to somebody else."""
+    """Signal a process unless its pid was reused."""
     return _with_pidfd(process, lambda pidfd, _: signal.pidfd_send_signal(pidfd, number))
 
 
 def send_group_signal(process: Process, number: int) -> bool:
-    """Signal all members of a process's group at once: none can fork its way out.
+    """Signal all members of a process's group at once, so that none can fork away.
 
-    The tree has sessions of its own, so its groups hold nobody else. Our own group is spared.
+    The tree has its own sessions, so its groups contain no other process. Spare our own group.
     """
 
     def strike(_: int, now: Process) -> None:
@@ -127,7 +127,7 @@ def send_group_signal(process: Process, number: int) -> bool:
 
 
 def _with_pidfd(process: Process, act: Callable[[int, Process], None]) -> bool:
-    """Do something to a process while a descriptor keeps its pid from passing on."""
+    """Run an action while a pidfd keeps the pid from being reused."""
     try:
         pidfd = os.pidfd_open(process.pid)
     except OSError:
@@ -145,7 +145,7 @@ def _with_pidfd(process: Process, act: Callable[[int, Process], None]) -> bool:
 
 
 def current_identity() -> dict[str, object]:
-    """This process's identity."""
+    """Return this process's identity."""
     me = read_process(os.getpid())
     if me is None:
         raise OSError("/proc does not know this process")
@@ -153,7 +153,7 @@ def current_identity() -> dict[str, object]:
 
 
 def is_alive(identity: Mapping[str, object]) -> bool | None:
-    """Whether that very process lives; None where it cannot be known from here."""
+    """Return whether exactly that process is alive; None if it cannot be known from here."""
     reach = is_visible_here(identity)
     if not reach:
         return reach
@@ -163,12 +163,12 @@ def is_alive(identity: Mapping[str, object]) -> bool | None:
 
 
 def is_same_process(identity: Mapping[str, object], process: Process) -> bool:
-    """Whether a row of our own process table is that process."""
+    """Return whether an entry of the process table is that process."""
     return (identity.get("pid"), identity.get("start_ticks")) == process.key
 
 
 def is_visible_here(identity: Mapping[str, object]) -> bool | None:
-    """Whether our process table could show it; False: its machine has been started anew."""
+    """Return whether our process table can show it; False if its machine was rebooted."""
     here = _host_identity()
     if identity.get("boot_id") != here["boot_id"]:
         return False if identity.get("host") == here["host"] else None
@@ -185,14 +185,14 @@ def _host_identity() -> dict[str, object]:
     }
 
 
-# A process that starts during the grace is asked to leave this late at most.
+# A process that starts during the grace period gets SIGTERM this late at most.
 MAX_GRACE_WAIT_SECONDS = 0.5
 MIN_PAUSE_SECONDS = 0.01
 MAX_PAUSE_SECONDS = 1.0
 
 
 class TerminationStep:
-    """What to do now: whom to ask, whom to kill, how long to wait then."""
+    """Whom to ask to exit, whom to kill, and how long to wait then."""
 
     __slots__ = ("ask", "kill", "pause")
 
@@ -205,11 +205,11 @@ class TerminationStep:
 def plan_termination(
     alive: Set[Key], asked: Set[Key], killed: Set[Key], left: float, pause: float
 ) -> TerminationStep:
-    """The rule. `left` is what remains of the grace, `pause` how long we waited last."""
+    """Return the next step. `left` is the remaining grace, `pause` the last wait."""
     if left > 0:
         return TerminationStep(alive - asked, frozenset(), min(left, MAX_GRACE_WAIT_SECONDS))
     if alive - killed:
-        # Somebody forks while being killed: faster than we are, if we pause.
+        # A process forks while it is being killed: without a pause we catch up.
         return TerminationStep(frozenset(), alive, 0.0)
     return TerminationStep(
         frozenset(), alive, min(max(pause * 2, MIN_PAUSE_SECONDS), MAX_PAUSE_SECONDS)
@@ -217,10 +217,10 @@ def plan_termination(
 
 
 class Termination:
-    """The end of one tree, over as many looks as it takes."""
+    """Terminates one process tree, in as many scans as needed."""
 
     def __init__(self, now: float, grace: float, spared: int = 0) -> None:
-        """`spared`: the pid of one whose end would take the others' grace; only killed."""
+        """`spared`: a pid whose exit would end the others' grace; it is only killed."""
         self._spared = spared
         self._began = now
         self._deadline = now + grace
@@ -229,26 +229,26 @@ class Termination:
         self._pause = 0.0
 
     @property
-    def met(self) -> int:
-        """How many processes were found alive."""
+    def found_count(self) -> int:
+        """Return how many processes were found alive."""
         return len(self._asked | self._killed)
 
     @property
     def killed(self) -> int:
-        """How many processes did not leave when asked."""
+        """Return how many processes did not exit when asked."""
         return len(self._killed)
 
-    def among(self, processes: Iterable[Process]) -> list[Process]:
-        """Those that were met before."""
+    def only_known(self, processes: Iterable[Process]) -> list[Process]:
+        """Return those that were found before."""
         met = self._asked | self._killed
         return [process for process in processes if process.key in met]
 
-    def hurry(self, grace: float) -> None:
-        """Shorten the grace, counted from the beginning; it is never made longer."""
+    def shorten_grace(self, grace: float) -> None:
+        """Shorten the grace period, counted from the start; it is never extended."""
         self._deadline = min(self._deadline, self._began + grace)
 
-    def strike(self, alive: Iterable[Process], now: float) -> float:
-        """Signal whom the rule names; the seconds to wait before the next look."""
+    def signal_next(self, alive: Iterable[Process], now: float) -> float:
+        """Signal the processes of the next step. Return the seconds until the next scan."""
         by_key = {process.key: process for process in alive}
         what = plan_termination(
             by_key.keys(), self._asked, self._killed, self._deadline - now, self._pause
@@ -256,7 +256,7 @@ class Termination:
         for key in what.ask:
             if key[0] != self._spared:
                 send_signal(by_key[key], signal.SIGTERM)
-            # One that is stopped hears SIGTERM only when it goes on.
+            # A stopped process receives SIGTERM only when it continues.
             send_signal(by_key[key], signal.SIGCONT)
         for key in what.kill:
             send_group_signal(by_key[key], signal.SIGKILL)

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 FILE_VERSION = 1
 SPEC_FILE, SHIM_FILE, STOP_FILE, EXIT_FILE = "spec.json", "shim.json", "stop.json", "exit.json"
 MAX_FILE_BYTES = 8 << 20
-# Room for the last word, whose free texts are cut to LONGEST_TEXT.
+# Reserved for `exit.json`, whose free texts are cut to MAX_TEXT_LENGTH.
 RESERVED_BYTES = 16384
 MAX_TEXT_LENGTH = 500
 
 
 class UnreadableRunFile(Exception):
-    """A file is there, but it is not a JSON object of a version that we know."""
+    """A file exists, but it is not a JSON object of a known version."""
 
 
 def read_json(path: str) -> dict[str, object] | None:
-    """The JSON object in a file; None where there is no file."""
+    """Return the JSON object in a file, or None if there is no file."""
     try:
         text = _read_bytes(path)
     except FileNotFoundError:
@@ -48,7 +48,7 @@ def read_json(path: str) -> dict[str, object] | None:
 
 
 def _read_bytes(path: str) -> bytes:
-    # An agent may have put anything in this place: a FIFO must not make us wait.
+    # An agent may have replaced the file with a FIFO, which must not block the shim.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
@@ -60,12 +60,12 @@ def _read_bytes(path: str) -> bytes:
 
 
 def format_json(value: Mapping[str, object]) -> str:
-    """One line of JSON with our version."""
+    """Return one line of JSON with the format version."""
     return json.dumps({"version": FILE_VERSION, **value}) + "\n"
 
 
 def write_json(path: str, value: Mapping[str, object]) -> None:
-    """Replace a file as a whole, durably."""
+    """Replace a file atomically and durably."""
     data = format_json(value).encode()
     descriptor = _open_scratch(path)
     try:
@@ -81,7 +81,7 @@ def write_json(path: str, value: Mapping[str, object]) -> None:
 
 
 def reserve_space(path: str) -> None:
-    """Set room aside for a file that will be written at the very end."""
+    """Reserve disk space for a file that is written at the very end."""
     descriptor = _open_scratch(path)
     try:
         os.posix_fallocate(descriptor, 0, RESERVED_BYTES)
@@ -90,7 +90,7 @@ def reserve_space(path: str) -> None:
 
 
 def remove_files(*paths: str) -> None:
-    """Take files away, as far as that can be done."""
+    """Delete files; ignore errors."""
     for path in paths:
         try:
             os.unlink(path)
@@ -99,7 +99,7 @@ def remove_files(*paths: str) -> None:
 
 
 def _open_scratch(path: str) -> int:
-    """Where a file is prepared; with the room that was set aside, if it was."""
+    """Open the temporary file for an atomic write, using the reserved space if there is any."""
     name = f"{path}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW
     try:
@@ -109,7 +109,7 @@ def _open_scratch(path: str) -> int:
         os.close(descriptor)
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
-            raise  # not in our way, but no room or no rights
+            raise  # not in the way, but no space or no permission
     os.unlink(name)
     return os.open(name, flags | os.O_EXCL, 0o600)
 
@@ -123,23 +123,23 @@ def _sync_folder(path: str) -> None:
 
 
 def format_timestamp(seconds: float) -> str:
-    """A moment as stored everywhere: UTC, milliseconds, fixed width."""
+    """Return a timestamp in the common format: UTC, milliseconds, fixed width."""
     milliseconds = int(seconds * 1000)
     moment = time.gmtime(milliseconds // 1000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", moment) + f".{milliseconds % 1000:03d}Z"
 
 
 LOCK_FILE = "run.lock"
-# Somebody who tests the lock holds it for a moment: that is no other shim.
+# `is_locked` holds the lock for a moment: that is not another shim.
 LOCK_TIMEOUT_SECONDS = 0.25
 
 
 class RunTaken(Exception):
-    """Another shim has this run."""
+    """Another shim owns this run."""
 
 
 def acquire_lock() -> int:
-    """Take the run in this folder for life: the descriptor is never closed."""
+    """Take the run in this folder until the process ends: the descriptor is never closed."""
     descriptor = os.open(LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     until = time.monotonic() + LOCK_TIMEOUT_SECONDS
     while not _try_lock(descriptor, fcntl.LOCK_EX):
@@ -151,7 +151,7 @@ def acquire_lock() -> int:
 
 
 def is_locked(folder: str | os.PathLike[str]) -> bool:
-    """Whether a shim lives for the run in `folder`."""
+    """Return whether a shim is running for the run in `folder`."""
     try:
         descriptor = os.open(f"{os.fspath(folder)}/{LOCK_FILE}", os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 
-# Longer than any run: beyond it the kernel's own timers overflow.
+# Longer than any run: larger values overflow the kernel's timers.
 MAX_SECONDS = 366 * 86400.0
 MAX_MEMORY_MB = 1 << 24
 MAX_WRAPPERS = 8
@@ -24,11 +24,11 @@ _NO_NAMES: list[str] = []
 
 
 class InvalidSpec(Exception):
-    """The spec cannot be followed; the message names the field and what was found."""
+    """The spec is invalid; the message names the field and the value."""
 
 
 class RunSpec:
-    """One run, as asked for."""
+    """One run as requested."""
 
     __slots__ = (
         "argv",
@@ -65,7 +65,7 @@ class RunSpec:
         self.oom_score_adj = field.get("oom_score_adj", _int_between(0, 1000), 0)
 
     def environment(self, own: Mapping[str, str], mark: str) -> dict[str, str]:
-        """The agent's environment: what was asked for, and what we recognise it by."""
+        """Return the requested environment plus the mark that identifies the run."""
         inherited = {name: own[name] for name in self.inherit if name in own}
         return {**inherited, **self.env, RUN_VARIABLE: self.run, MARK_VARIABLE: mark}
 
@@ -75,7 +75,7 @@ class _Fields:
         self._asked = asked
 
     def need(self, name: str, form: Callable[[object], T]) -> T:
-        """A field that must be there."""
+        """Return a required field."""
         value = self._asked.get(name)
         if value is None:
             raise InvalidSpec(f"{name} is missing")
@@ -85,7 +85,7 @@ class _Fields:
             raise InvalidSpec(f"{name}: {error}, found {repr(value)[:80]}") from None
 
     def get(self, name: str, form: Callable[[object], T], otherwise: T) -> T:
-        """A field that may be left out."""
+        """Return an optional field."""
         return otherwise if self._asked.get(name) is None else self.need(name, form)
 
 
@@ -129,7 +129,7 @@ def _environment(value: object) -> dict[str, str]:
 
 
 def parse_seconds(value: object) -> float:
-    """A length of time that timers can keep."""
+    """Parse a duration that fits into a timer."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("must be a number of seconds")
     if not 0 <= value <= MAX_SECONDS:
@@ -163,7 +163,7 @@ class StopFile:
 
 
 def read_stop_file(path: str = run_files.STOP_FILE) -> StopFile | None:
-    """The request in a file, if there is one; one that cannot be understood is one too."""
+    """Return the stop request in a file, or None. An unreadable file counts as a request."""
     if not os.path.lexists(path):
         return None
     try:

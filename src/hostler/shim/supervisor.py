@@ -22,7 +22,7 @@ ENDED_BY_EXIT, ENDED_BY_FAILED_START, ENDED_BY_SHIM_FAILURE = "exit", "not_start
 
 
 class SupervisedRun:
-    """One run after go. `word` collects what there is to say about it."""
+    """One run after the go signal. `exit_record` collects the content of `exit.json`."""
 
     def __init__(self, spec: RunSpec, environment: dict[str, str]) -> None:
         self._spec = spec
@@ -31,7 +31,7 @@ class SupervisedRun:
         self._began = time.monotonic()
         self._cpu = 0.0
         self._rss = 0
-        self.word: dict[str, object] = {
+        self.exit_record: dict[str, object] = {
             "run": spec.run,
             "ended_by": None,
             "exit_code": None,
@@ -50,23 +50,23 @@ class SupervisedRun:
         }
 
     def live(self) -> dict[str, object]:
-        """All of it, whatever happens; returns when nothing of the tree is left."""
+        """Run the agent to its end; return when no process of its tree is left."""
         try:
             self._live()
         except agent.AgentNotStarted as error:
             self._because(ENDED_BY_FAILED_START, str(error))
         except Exception as error:
-            # Whatever we did wrong: no tree stays behind, and somebody reads why.
+            # Even after a defect of the shim: leave no process behind, and record the reason.
             self._because(ENDED_BY_SHIM_FAILURE, f"{type(error).__name__}: {error}")
             self._end_tree(grace=0.0)
         self._sum_up()
-        return self.word
+        return self.exit_record
 
     def without_agent(self, reason: str) -> dict[str, object]:
-        """The word about a run whose agent cannot be started."""
+        """Return the exit record of a run whose agent could not be started."""
         self._because(ENDED_BY_FAILED_START, reason)
         self._sum_up()
-        return self.word
+        return self.exit_record
 
     def _live(self) -> None:
         stop = read_stop_file()
@@ -74,54 +74,56 @@ class SupervisedRun:
             self._because(agent.ENDED_BY_STOP, stop.why)
             return
         self._agent = agent.start_agent(self._spec, self._environment)
-        self.word["started_at"] = run_files.format_timestamp(time.time())
+        self.exit_record["started_at"] = run_files.format_timestamp(time.time())
         self._because(self._until_over(self._agent), None)
         stop = read_stop_file()
-        if self.word["ended_by"] == agent.ENDED_BY_STOP:
-            self.word["reason"] = stop.why if stop else "the run's folder is gone"
+        if self.exit_record["ended_by"] == agent.ENDED_BY_STOP:
+            self.exit_record["reason"] = stop.why if stop else "the run's folder is gone"
         self._end_tree(_effective_grace(self._spec.grace, stop))
 
-    def _until_over(self, looked_after: agent.AgentProcess) -> str:
+    def _until_over(self, agent_process: agent.AgentProcess) -> str:
         limits = agent.ShimLimits(self._spec.wall, self._spec.silence)
         now = time.monotonic()
         state = agent.start_supervision(now)
         while not self._exits_within(agent.next_check_seconds(state, limits, now)):
-            sight = looked_after.sight(state.sight) if limits.silence else state.sight
+            activity = (
+                agent_process.read_activity(state.activity) if limits.silence else state.activity
+            )
             now = time.monotonic()
-            state = agent.update_supervision(state, sight, now)
+            state = agent.update_supervision(state, activity, now)
             why = agent.find_end_reason(state, limits, now, stop_asked=_is_stop_requested())
             if why:
                 return why
         return ENDED_BY_EXIT
 
     def _exits_within(self, seconds: float) -> bool:
-        """Wait for the agent's end; less if a signal asks us to look.
+        """Wait for the agent to exit, or until a signal requires a check.
 
-        The end of others is no reason to look: a tree may be full of short lives.
+        Exits of other processes do not end the wait: a tree may have many short-lived ones.
         """
         until = time.monotonic() + seconds
         self._reap()
-        while not self.word["exited_at"]:
+        while not self.exit_record["exited_at"]:
             left = until - time.monotonic()
             if left <= 0 or agent.wait_for_signal(left) != signal.SIGCHLD:
                 break
             self._reap()
-        return self.word["exited_at"] is not None
+        return self.exit_record["exited_at"] is not None
 
     def _end_tree(self, grace: float) -> None:
-        # With the outermost process of a sandbox, everything in it would be killed at once.
+        # Killing the outermost process of a sandbox would kill everything in it at once.
         wrapper = self._agent.pid if self._agent and self._spec.wrappers else 0
         ending = Termination(time.monotonic(), grace, spared=wrapper)
         while self._reap():
             alive = processes.list_living_descendants(os.getpid())
-            agent.wait_for_signal(ending.strike(alive, time.monotonic()))
-            ending.hurry(_effective_grace(grace, read_stop_file()))
-        self.word["killed"] = ending.killed
-        if self.word["ended_by"] == ENDED_BY_EXIT:
-            self.word["left_over"] = ending.met
+            agent.wait_for_signal(ending.signal_next(alive, time.monotonic()))
+            ending.shorten_grace(_effective_grace(grace, read_stop_file()))
+        self.exit_record["killed"] = ending.killed
+        if self.exit_record["ended_by"] == ENDED_BY_EXIT:
+            self.exit_record["left_over"] = ending.found_count
 
     def _reap(self) -> bool:
-        """Take note of those that ended; whether anybody is left below us."""
+        """Reap ended children. Return whether any child is left."""
         while True:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
@@ -131,31 +133,33 @@ class SupervisedRun:
                 return True
             self._cpu += usage.ru_utime + usage.ru_stime
             self._rss = max(self._rss, usage.ru_maxrss)
-            if self._agent and pid == self._agent.pid and not self.word["exited_at"]:
+            if self._agent and pid == self._agent.pid and not self.exit_record["exited_at"]:
                 self._exited(os.waitstatus_to_exitcode(status))
 
     def _exited(self, code: int) -> None:
-        self.word["exited_at"] = run_files.format_timestamp(time.time())
+        self.exit_record["exited_at"] = run_files.format_timestamp(time.time())
         if code >= 0:
-            self.word["exit_code"] = code
+            self.exit_record["exit_code"] = code
         else:
-            self.word["signal"] = _signal_name(-code)
+            self.exit_record["signal"] = _signal_name(-code)
 
     def _because(self, ended_by: str, reason: str | None) -> None:
-        self.word["ended_by"] = ended_by
-        self.word["reason"] = reason[: run_files.MAX_TEXT_LENGTH] if reason else None
+        self.exit_record["ended_by"] = ended_by
+        self.exit_record["reason"] = reason[: run_files.MAX_TEXT_LENGTH] if reason else None
 
     def _sum_up(self) -> None:
-        self.word["ended_at"] = run_files.format_timestamp(time.time())
-        self.word["seconds"] = round(time.monotonic() - self._began, 3)
-        self.word["cpu_seconds"] = round(self._cpu, 3)
-        self.word["max_rss_kb"] = self._rss
+        self.exit_record["ended_at"] = run_files.format_timestamp(time.time())
+        self.exit_record["seconds"] = round(time.monotonic() - self._began, 3)
+        self.exit_record["cpu_seconds"] = round(self._cpu, 3)
+        self.exit_record["max_rss_kb"] = self._rss
         if self._agent:
-            self.word["stdout_bytes"], self.word["stderr_bytes"] = self._agent.written()
+            self.exit_record["stdout_bytes"], self.exit_record["stderr_bytes"] = (
+                self._agent.written()
+            )
 
 
 def _is_stop_requested() -> bool:
-    # A folder without a name is out of everybody's reach: nobody could ask any more.
+    # A deleted folder cannot receive a stop request any more.
     return os.path.lexists(run_files.STOP_FILE) or os.stat(".").st_nlink == 0
 
 
@@ -181,12 +185,12 @@ def _signal_name(number: int) -> str:
     EXIT_USED,
 ) = 0, 3, 4, 5, 6, 7, 8, 9
 STATE_WAITING, STATE_STARTED = "waiting", "started"
-# The last word is tried for this long on a disk that refuses it, in spite of the reserved room.
+# Retry `exit.json` for this long on a full disk, in spite of the reserved space.
 EXIT_FILE_TIMEOUT_SECONDS = 60.0
 
 
 class ShimRefused(Exception):
-    """No agent is started: the exit code and a sentence for people."""
+    """The agent is not started: the exit code and a sentence for the user."""
 
     def __init__(self, code: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -194,7 +198,7 @@ class ShimRefused(Exception):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """One run; the shim's exit code."""
+    """Run one agent; return the shim's exit code."""
     try:
         shim = _prepare(arguments)
     except ShimRefused as refused:
@@ -208,7 +212,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class Shim:
-    """A shim that has its run and waits for go."""
+    """A shim that owns its run and waits for go."""
 
     def __init__(self, spec: RunSpec) -> None:
         self._spec = spec
@@ -216,20 +220,20 @@ class Shim:
         self._state = {"run": spec.run, "mark": self._mark, **processes.current_identity()}
 
     def note(self, state: str) -> None:
-        """Tell in shim.json how far we are."""
+        """Write the state to shim.json."""
         self._state |= {"state": state, "at": run_files.format_timestamp(time.time())}
         run_files.write_json(run_files.SHIM_FILE, self._state)
 
     def announce(self) -> None:
-        """Tell whoever started us that the run is ours; nobody has to listen."""
+        """Report to the starter that this shim owns the run; ignore a closed pipe."""
         _write_message(1, run_files.format_json(self._state))
         _close_standard(1)
 
     def live(self) -> dict[str, object]:
-        """Run the agent; the last word about it."""
+        """Run the agent and return its exit record."""
         run = SupervisedRun(self._spec, self._spec.environment(os.environ, self._mark))
         try:
-            # Before the agent is started, so that "waiting" proves that there never was one.
+            # Before the agent is started: "waiting" then proves that no agent was started.
             self.note(STATE_STARTED)
         except OSError as error:
             return run.without_agent(f"cannot write {run_files.SHIM_FILE}: {error.strerror}")
@@ -262,7 +266,7 @@ def _prepare(arguments: Sequence[str]) -> Shim:
 
 def _read_spec(folder: str) -> RunSpec:
     try:
-        # All paths are relative from here on: the folder may be moved.
+        # Paths are relative from here on: the folder may be moved.
         os.chdir(folder)
         asked = run_files.read_json(run_files.SPEC_FILE)
         if asked is None:
@@ -275,7 +279,7 @@ def _read_spec(folder: str) -> RunSpec:
 
 
 def _claim_run() -> None:
-    """Take the run, if it is free and has never had an agent."""
+    """Take the run if it is free and never had an agent."""
     try:
         run_files.acquire_lock()
     except run_files.RunTaken:
@@ -292,7 +296,7 @@ def _claim_run() -> None:
 
 
 def _wait_for_go() -> bool:
-    """One byte means go; the end of the pipe means that whoever started us is gone."""
+    """Wait for go: one byte means go, end of the pipe means that the starter is gone."""
     try:
         return os.read(0, 1) != b""
     except OSError:
@@ -300,7 +304,7 @@ def _wait_for_go() -> bool:
 
 
 def _write_exit_file(word: dict[str, object]) -> bool:
-    """Write the last word: whoever waits for this run waits for this file."""
+    """Write `exit.json`, which the service waits for."""
     until = time.monotonic() + EXIT_FILE_TIMEOUT_SECONDS
     while True:
         try:
@@ -316,7 +320,7 @@ def _write_message(descriptor: int, text: str) -> None:
     try:
         os.write(descriptor, text.encode("utf-8", "replace"))
     except OSError:
-        return  # nobody listens
+        return  # the reader is gone
 
 
 def _close_extra_descriptors() -> None:
@@ -325,7 +329,7 @@ def _close_extra_descriptors() -> None:
             try:
                 os.close(int(name))
             except OSError:
-                continue  # the listing's own
+                continue  # the descriptor of the listing itself
     # A missing one would be given to the next file that is opened.
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
@@ -333,7 +337,7 @@ def _close_extra_descriptors() -> None:
 
 
 def _close_standard(*standard: int) -> None:
-    """Whoever started us may wait for the ends of its pipes."""
+    """Close the standard streams: the starter may wait for the ends of its pipes."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in standard:
         os.dup2(nothing, descriptor)

@@ -195,7 +195,7 @@ def _exists(forge: Forge, said: CommentEvent) -> bool:
     kind = ItemKind(said.row.kind)
     if kind is ItemKind.REVIEW:
         return True  # A submitted review cannot be taken back.
-    return forge.remark(kind, said.row.object_id) is not None
+    return forge.get_comment(kind, said.row.object_id) is not None
 
 
 # From these a turn can begin; a parked or retrying one when its time has come.

@@ -19,15 +19,15 @@ from hostler.config.settings import Agent
 from hostler.errors import Problem
 from hostler.text import format_code
 
-# How most of them name their sessions.
+# The form of session ids that most programs use.
 UUID_PATTERN = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 
 @dataclass(frozen=True, slots=True)
 class LoginQuery:
-    """A question that a program answers without asking a model: is somebody logged in?
+    """A command that tells whether the program is logged in, without asking a model.
 
-    `answer` reads its exit code, output and errors: yes, no, or None where that cannot be told.
+    `answer` reads its exit code, output and errors: yes, no, or None if unknown.
     """
 
     arguments: tuple[str, ...]
@@ -38,15 +38,15 @@ class LoginQuery:
 class AgentProgram:
     """One program.
 
-    variables  of ours that it sees without being listed: its own provider's key and addresses
+    variables  of our environment that it gets without being listed: its provider's key and URLs
     settings   variables that it always gets
-    keys       those of them that hold a key with which it needs no login
-    known      the version whose output was recorded; of a newer one, some may not be understood
-    version    arguments that print a version, and do nothing else
-    login      how it is asked whether somebody is logged in; None: it cannot be asked
-    session    the form of its sessions' names: what is of another one was not said by it
-    apart      whether it starts each tool in a session of its own
-    carried    what it goes on counting when a session is taken up again: `usage`, `usd`
+    keys       those of them that contain a key with which it needs no login
+    known      the version whose output was recorded; newer output may not be understood
+    version    arguments that print the version and do nothing else
+    login      how to check its login; None: it cannot be checked
+    session    the form of its session ids; other ids are rejected
+    apart      whether it starts each tool in its own session
+    carried    what it keeps counting when a session is resumed: `usage`, `usd`
     """
 
     name: str
@@ -58,33 +58,33 @@ class AgentProgram:
     login: LoginQuery | None = None
     session: str = UUID_PATTERN
     carried: frozenset[str] = frozenset()
-    # So it was seen of all that are known.
+    # As observed for all known programs.
     apart: bool = True
 
     def argv(self, agent: Agent) -> tuple[str, ...]:
-        """How it is called: by its name, or as the settings say."""
+        """Return its command: its name, or as in the settings."""
         return tuple(agent.command) or (self.name,)
 
     def names_session(self, name: str) -> bool:
-        """Whether a session of its can have this name. An agent may print any other."""
+        """Return whether a session id has this form. An agent may print any other."""
         return re.fullmatch(self.session, name) is not None
 
     def resumed(self, work: Assignment) -> str:
-        """The session to go on with, as an argument; empty: a new one."""
+        """Return the session to resume as an argument; empty: a new one."""
         return work.session if self.names_session(work.session) else ""
 
     def mistakes(self, agent: Agent, path: str) -> Sequence[Problem]:
-        """Whether it is there."""
+        """Return a mistake if the program is missing."""
         return check_program_exists(self.argv(agent)[0], path)
 
 
 def find_program(program: str, path: str) -> str | None:
-    """Where a program is; None where it is not, or where that cannot be known yet."""
+    """Return the path of a program; None if it is missing or unknown yet."""
     return None if _is_in_checkout(program) else shutil.which(program, path=path)
 
 
 def check_program_exists(program: str, path: str) -> list[Problem]:
-    """A mistake if there is no such program. One named from the checkout cannot be known yet."""
+    """Return a mistake if the program is missing. One inside the checkout is not known yet."""
     if _is_in_checkout(program) or find_program(program, path):
         return []
     hint = "Install it, or write its whole path."
@@ -98,26 +98,26 @@ def _is_in_checkout(program: str) -> bool:
 class AgentKind(Protocol):
     """One kind of agent. All but `mistakes` are pure and keep no state between calls.
 
-    `program`: what is known of the one program behind it; None where it may be any.
+    `program`: what is known of its program; None if it may be any.
     """
 
     @property
     def program(self) -> AgentProgram | None: ...
 
     def mistakes(self, agent: Agent, path: str) -> Sequence[Problem]:
-        """What in its settings or on this machine would keep it from starting."""
+        """Return what in its settings or on this machine prevents a start."""
         ...
 
     def launch(self, agent: Agent, work: Assignment, env: Mapping[str, str]) -> Launch:
-        """How to start its process for this work in this environment, limits aside."""
+        """Return how to start its process for this run in this environment, without limits."""
         ...
 
     def events(self, line: OutputLine) -> Sequence[Event]:
-        """What one line of its output says."""
+        """Parse one line of its output."""
         ...
 
     def program_verdict(self, exit_code: int | None, tally: StreamTally, /) -> RunVerdict:
-        """What its program says about its end, before files and our own doing are looked at."""
+        """Judge the end by the program's exit code and stream, before files and our own actions."""
         ...
 
 
@@ -125,10 +125,10 @@ PROMPT_PLACEHOLDER = "{prompt_file}"
 
 
 def fill_prompt(argv: Sequence[str], how: str, path: Path) -> tuple[tuple[str, ...], str]:
-    """The arguments and the file for standard input.
+    """Return the arguments and the file for standard input.
 
-    A placeholder is filled wherever it stands. A prompt that shall come as a file, where no
-    placeholder says where to, is the last argument.
+    A placeholder is replaced wherever it occurs. A prompt that is passed as a file is the last
+    argument if no placeholder names its position.
     """
     filled = tuple(word.replace(PROMPT_PLACEHOLDER, str(path)) for word in argv)
     if how == "stdin":
@@ -136,9 +136,9 @@ def fill_prompt(argv: Sequence[str], how: str, path: Path) -> tuple[tuple[str, .
     return (filled if filled != tuple(argv) else (*filled, str(path))), ""
 
 
-# Of a program's own words, this much stands in ours. They may go to where everybody reads.
+# Quote at most this much of a program's message. It may be published.
 MAX_QUOTE_LENGTH = 300
-# From here on, an exit code says which signal ended the program.
+# From here on, an exit code means a signal.
 FIRST_SIGNAL_CODE = 128
 UNKNOWN_HINT = (
     "Its version may be newer than those that are known: see `hostler agents check`, and try "
@@ -147,7 +147,7 @@ UNKNOWN_HINT = (
 
 
 def judge_stream_end(exit_code: int | None, tally: StreamTally) -> RunVerdict:
-    """What its program says about its end."""
+    """Judge the end of a program by its stream."""
     ended = tally.finished
     if ended is not None and ended.ok and exit_code == 0:
         return RunVerdict(Outcome.SUCCESS, DecidedBy.STREAM, "Its last event says that it is done.")
@@ -169,7 +169,7 @@ def judge_stream_end(exit_code: int | None, tally: StreamTally) -> RunVerdict:
 
 
 def _judge_failed(tally: StreamTally, outcome: Outcome | None, text: str) -> RunVerdict:
-    """A wall that its failing request named comes before the number that the request ended with."""
+    """A limit named by its failing request comes before the status of the request."""
     fault = tally.fault.reason if tally.fault else None
     found = fault if fault is Outcome.QUOTA or outcome is None else outcome
     said = format_code(text, MAX_QUOTE_LENGTH)
@@ -180,7 +180,7 @@ def _judge_failed(tally: StreamTally, outcome: Outcome | None, text: str) -> Run
 
 
 def quote_failure(text: str, outcome: Outcome) -> str:
-    """Why a program failed, as it says itself; else only how."""
+    """Return the program's own message about its failure, or how it exited."""
     if not text.strip():
         return f"It says that it ended with {outcome}."
     return f"It says: {format_code(text, MAX_QUOTE_LENGTH)}"
@@ -192,17 +192,17 @@ def _judge_not_begun(exit_code: int, tally: StreamTally) -> RunVerdict:
     return RunVerdict(Outcome.CONFIG, DecidedBy.EXIT_CODE, f"{why}{said}")
 
 
-# What the lines of one type say.
+# What lines of one type mean.
 LineParser = Callable[[Mapping[str, Any]], Iterator[Event]]
 
 
 def ignore_line(_raw: Mapping[str, Any]) -> Iterator[Event]:
-    """Of lines that are known, and say nothing that matters."""
+    """Ignore known lines without a meaning for us."""
     return iter(())
 
 
 class StreamAdapter:
-    """One kind: its program, and what lines of each `type` mean. Other lines are noise."""
+    """Base class: a program, and parsers by the `type` of a line. Other lines are noise."""
 
     PROGRAM: ClassVar[AgentProgram]
     READ: ClassVar[Mapping[str, LineParser]]
@@ -224,7 +224,7 @@ class StreamAdapter:
         return [self._check_session(event, line) for event in read(raw)]
 
     def _check_session(self, event: Event, line: OutputLine) -> Event:
-        """A session's name becomes an argument one day; what has not its form is noise."""
+        """Reject session ids of an unknown form: they are used as an argument later."""
         if (
             not isinstance(event, SessionEvent)
             or not event.id
@@ -234,7 +234,7 @@ class StreamAdapter:
         return Noise(line.text)
 
     def aside(self, _text: str) -> Iterator[Event]:
-        """What a line beside the stream says."""
+        """Parse a line of standard error."""
         return iter(())
 
     def program_verdict(self, exit_code: int | None, tally: StreamTally, /) -> RunVerdict:

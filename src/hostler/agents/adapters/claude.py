@@ -62,19 +62,19 @@ PROGRAM = AgentProgram(
         "CLAUDE_CONFIG_DIR",
     ),
     keys=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
-    # A program that replaces itself under a running agent would be another than was tried.
+    # An update during a run would run a version that was not checked.
     settings={"DISABLE_AUTOUPDATER": "1"},
     login=LoginQuery(("auth", "status"), _is_logged_in),
     carried=frozenset({"usd"}),
 )
 STREAM_OPTIONS = ("-p", "--output-format", "stream-json", "--verbose")
-# As root it refuses to skip permissions; there, what work needs is allowed one by one.
+# As root it refuses to skip permissions; then each needed permission is granted.
 SKIP_PERMISSIONS = ("--dangerously-skip-permissions",)
 ALLOWED_TOOLS = (
     "Bash Edit Write NotebookEdit Read Glob Grep WebFetch WebSearch Task TodoWrite Skill"
 )
 ALLOW_TOOLS_AS_ROOT = ("--permission-mode", "acceptEdits", "--allowed-tools", ALLOWED_TOOLS)
-# What its messages about itself are by: they are no model's.
+# The model name of messages that the program itself writes.
 SYNTHETIC_MODEL = "<synthetic>"
 _LIMIT_SUBTYPES = frozenset({"error_max_turns", "error_max_budget_usd"})
 # Windows of the whole account are called `five_hour` and `seven_day`; a model's name follows.
@@ -85,7 +85,7 @@ _API_ERRORS = {
     "connection_failed": Outcome.NETWORK,
     "stream_idle_timeout": Outcome.TIMEOUT,
 }
-# The one failure that it names by nothing but its whole sentence.
+# The only failure that it identifies by its full message alone.
 _TIMED_OUT = "Request timed out"
 
 
@@ -107,13 +107,13 @@ def _parse_system(raw: Mapping[str, Any]) -> Iterator[Event]:
 def _parse_assistant(raw: Mapping[str, Any]) -> Iterator[Event]:
     message = get_object(raw, "message")
     if get_text(message, "model") == SYNTHETIC_MODEL:
-        # Its own words about a request that failed: no output of a model.
+        # A message of the program about a failed request, not model output.
         word = get_text(raw, "error")
         reason = classify_error_code(word)
         if reason is not None:
             yield RequestFailed(reason, get_count(raw, "api_error_status"))
         if needs_payment(0, word):
-            # By a word of its own, and not by a window: somebody has to pay.
+            # By its own code, and not by a window: someone has to pay.
             yield LimitSignal(Outcome.QUOTA, get_count(raw, "api_error_status"), person=True)
         return
     content = message.get("content")
@@ -128,7 +128,7 @@ def _parse_assistant(raw: Mapping[str, Any]) -> Iterator[Event]:
 
 
 def _parse_rate_limit(raw: Mapping[str, Any]) -> Iterator[Event]:
-    """A subscription's window. A warning, or one that is paid beyond, limits nobody."""
+    """A subscription's window. A warning, or paid overage, is not a limit."""
     info = get_object(raw, "rate_limit_info")
     yield from _parse_headroom(info)
     if get_text(info, "status") == "rejected" and get_text(info, "overageStatus") != "allowed":
@@ -138,10 +138,10 @@ def _parse_rate_limit(raw: Mapping[str, Any]) -> Iterator[Event]:
 
 
 def _parse_headroom(info: Mapping[str, Any]) -> Iterator[Event]:
-    """How much of the fullest window is used up, where anything says so.
+    """Return how much of the fullest window is used, if it is reported.
 
-    Never all of it: who is refused says so with a word of its own, and who pays beyond goes on. A
-    window of one model alone says nothing of the others.
+    Less than all of it: a refusal has its own event, and paid overage continues. A window of
+    one model alone does not count for the others.
     """
     windows = get_object(info, "unifiedWindows")
     shared = [
@@ -176,18 +176,18 @@ def _parse_result(raw: Mapping[str, Any]) -> Iterator[Event]:
 
 
 def _classify_result(raw: Mapping[str, Any]) -> Outcome | None:
-    """What kind of failure its last event names, by words and numbers made for programs."""
+    """Classify the failure in its last event by its codes and numbers."""
     if get_text(raw, "subtype") in _LIMIT_SUBTYPES:
         return Outcome.LIMIT
     told = classify_error_code(get_text(raw, "api_error_type"))
-    # A wall may come with any number.
+    # A hard limit may come with any status.
     found = _API_ERRORS.get(get_text(raw, "api_error")) or (told if told is Outcome.QUOTA else None)
     found = found or classify_status(get_count(raw, "api_error_status")) or told
     if found is not None:
         return found
     if get_text(raw, "terminal_reason") == "api_error" and raw.get("result") == _TIMED_OUT:
         return Outcome.TIMEOUT
-    # It ended before its first turn: the session to go on with is not there.
+    # It ended before its first turn: the session to resume does not exist.
     never_began = get_text(raw, "subtype") == "error_during_execution" and raw.get("num_turns") == 0
     return Outcome.CONFIG if never_began else None
 
@@ -203,13 +203,13 @@ def _parse_usage(raw: Mapping[str, Any], *, total: bool = False, of: str = "") -
         get_count(raw, "cache_read_input_tokens"),
         get_count(raw, "cache_creation_input_tokens"),
     )
-    # What it calls input is only what no cache was asked for.
+    # Its input count is only what was not cached.
     every = get_count(raw, "input_tokens") + written + read
     return Usage(every, get_count(raw, "output_tokens"), read, total, of)
 
 
 class ClaudeAdapter(StreamAdapter):
-    """Its flags, and what its lines mean."""
+    """Starts Claude Code and parses its stream."""
 
     PROGRAM = PROGRAM
     READ: ClassVar[Mapping[str, LineParser]] = {
@@ -217,7 +217,7 @@ class ClaudeAdapter(StreamAdapter):
         "assistant": _parse_assistant,
         "rate_limit_event": _parse_rate_limit,
         "result": _parse_result,
-        # What tools answered, and pieces of what comes whole afterwards.
+        # Tool results, and partial messages that are repeated in full later.
         "user": ignore_line,
         "stream_event": ignore_line,
     }

@@ -54,24 +54,24 @@ PROGRAM = AgentProgram(
     name="codex",
     known="0.166.0",
     variables=("OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME"),
-    # It reads the other one only where its own settings name it.
+    # It reads the other one only if its settings name it.
     keys=("CODEX_API_KEY",),
     login=LoginQuery(("login", "status"), _is_logged_in),
     carried=frozenset({"usage"}),
 )
-# Plugins fetch from a git repository of their own, and take their time for it.
+# Plugins are fetched from a git repository, which takes time.
 STREAM_OPTIONS = ("--json", "--disable", "plugins", "--skip-git-repo-check")
-# A login shell would find its PATH anew, and neither `hostler` nor the programs of the operator.
+# A login shell would reset PATH and lose `hostler` and the operator's programs.
 SHELL_OPTIONS = ("-c", "allow_login_shell=false")
 SKIP_PERMISSIONS = ("--dangerously-bypass-approvals-and-sandbox",)
 _STATUS = re.compile(r"(?:exceeded retry limit, last status:|unexpected status) (\d{3})\b")
-# What its provider answered stands behind the status and its name.
+# The provider's answer follows the status and its name.
 _ANSWER = re.compile(r"unexpected status \d{3} [A-Za-z -]{0,60}: (?=\{)")
 _RECONNECTING = re.compile(r"Reconnecting\.\.\. \d+/\d+ \((.*)\)\s*", re.DOTALL)
-# Only somebody who pays can end these.
+# Only paying can lift these.
 _BILLING = ("Quota exceeded", "Your workspace is out of credits", "You hit your spend cap")
 _DISCONNECTED = "stream disconnected before completion"
-# The beginnings of its last error, in this order. Nothing else in its stream is ever read so.
+# Prefixes of its last error, in this order. No other text in its stream is matched this way.
 _OUTCOMES_BY_PREFIX = (
     *((beginning, Outcome.QUOTA) for beginning in _BILLING),
     ("You\u2019ve hit your usage limit", Outcome.QUOTA),
@@ -89,7 +89,7 @@ _TOOLS = frozenset({"command_execution", "mcp_tool_call", "web_search", "collab_
 
 
 def classify_error(message: str) -> Outcome | None:
-    """What an error of its own says, by its beginning or as the provider's error object. Pure."""
+    """Classify its error, by its prefix or as the provider's error object. Pure."""
     code, kind = _error_codes(message)
     told = classify_error_code(code) or classify_error_code(kind)
     if found := _STATUS.match(message):
@@ -101,7 +101,7 @@ def classify_error(message: str) -> Outcome | None:
 
 
 def _error_codes(message: str) -> tuple[str, str]:
-    """The words of the provider's error object: the whole message, or what follows its status."""
+    """Return the codes of the provider's error object: the message, or what follows its status."""
     answer = _ANSWER.match(message)
     error = get_object(
         parse_leading_object(message[answer.end() :] if answer else message) or {}, "error"
@@ -124,7 +124,7 @@ def _parse_item(raw: Mapping[str, Any]) -> Iterator[Event]:
     elif kind == "agent_message" and not begun:
         yield Text(get_text(item, "text"))
     elif kind == "error":
-        # A warning, whatever it is called.
+        # A warning, in spite of its name.
         yield Noise(get_text(item, "message"))
 
 
@@ -164,7 +164,7 @@ def _needs_payment(message: str) -> bool:
 
 
 def _parse_error(raw: Mapping[str, Any]) -> Iterator[Event]:
-    """It tries again; what it says before it gives up comes once more as the end of its turn."""
+    """It retries; an error before it gives up is repeated at the end of its turn."""
     found = _RECONNECTING.fullmatch(get_text(raw, "message"))
     if found:
         reason = classify_error(found[1]) or Outcome.NETWORK
@@ -177,7 +177,7 @@ def _status_in(message: str) -> int:
 
 
 class CodexAdapter(StreamAdapter):
-    """Its flags, and what its lines mean."""
+    """Starts Codex and parses its stream."""
 
     PROGRAM = PROGRAM
     READ: ClassVar[Mapping[str, LineParser]] = {
@@ -200,5 +200,5 @@ class CodexAdapter(StreamAdapter):
         argv += agent.extra_args
         if session := PROGRAM.resumed(work):
             argv += ["resume", session]
-        # The prompt comes on standard input.
+        # The prompt is passed on standard input.
         return Launch((*argv, "-"), str(work.checkout), env, str(work.prompt_file))

@@ -14,7 +14,7 @@ from hostler.errors import Problem
 
 
 class CommandAdapter:
-    """A program that knows the contract, or at least how to exit."""
+    """Runs a program that follows the contract, or at least sets its exit code."""
 
     program = None
 

@@ -55,10 +55,10 @@ PROGRAM = AgentProgram(
         "GOOGLE_GENAI_USE_VERTEXAI",
     ),
     keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    # Otherwise it starts itself once more, and signals reach only the first of the two.
+    # Otherwise it restarts itself as a child, and signals reach only the parent.
     settings={"GEMINI_CLI_NO_RELAUNCH": "true"},
 )
-# In a folder that nobody has called trusted, it would refuse to begin.
+# In a folder that is not marked as trusted, it refuses to start.
 SKIP_PERMISSIONS = ("--approval-mode", "yolo", "--skip-trust")
 _OUTCOMES_BY_EXIT_CODE = {
     41: Outcome.AUTH,
@@ -67,7 +67,7 @@ _OUTCOMES_BY_EXIT_CODE = {
     52: Outcome.CONFIG,
     53: Outcome.LIMIT,
 }
-# It ends with the lowest byte of the HTTP status.
+# Its exit code is the lowest byte of the HTTP status.
 _STATUS_BY_EXIT_CODE = {
     status & 0xFF: status for status in (400, 401, 403, 404, 429, 500, 502, 503, 504, 529)
 }
@@ -120,7 +120,7 @@ def _parse_result(raw: Mapping[str, Any]) -> Iterator[Event]:
 
 
 def classify_error(message: str) -> Outcome | None:
-    """What the error of its last event says, as the provider's object or as its whole text."""
+    """Classify the error of its last event, as the provider's object or as text."""
     found = _API_ERROR.fullmatch(message)
     said = found[1] if found else ""
     if said == _DAILY_QUOTA:
@@ -136,7 +136,7 @@ def _parse_wait(message: str) -> float:
 
 
 def _parse_retry(text: str) -> Iterator[Event]:
-    """That it tries again is said beside its stream, and nowhere else."""
+    """Retries are reported on standard error only."""
     found = _ATTEMPT.match(text)
     if found and not text.rstrip().endswith(_LAST_ATTEMPT):
         status = int(found[1] or 0)
@@ -145,7 +145,7 @@ def _parse_retry(text: str) -> Iterator[Event]:
 
 
 class GeminiAdapter(StreamAdapter):
-    """Its flags, and what its lines mean."""
+    """Starts Gemini CLI and parses its stream."""
 
     PROGRAM = PROGRAM
     READ: ClassVar[Mapping[str, LineParser]] = {
@@ -171,7 +171,7 @@ class GeminiAdapter(StreamAdapter):
         return _parse_retry(text)
 
     def program_verdict(self, exit_code: int | None, tally: StreamTally, /) -> RunVerdict:
-        """Its exit code has more to say than others': for what its last event does not name."""
+        """Use its exit code for failures that its last event does not name."""
         found, code = judge_stream_end(exit_code, tally), exit_code or 0
         ended = tally.finished
         if ended is not None and not ended.ok and found.outcome is Outcome.CRASH:
@@ -185,6 +185,6 @@ class GeminiAdapter(StreamAdapter):
         why = quote_failure(ended.text, outcome) if ended else found.why
         limit = None
         if ended and outcome in LIMIT_OUTCOMES:
-            # Only now is it known that the wait in its words is for a limit.
+            # Only now is it known that the wait in its message is for a limit.
             limit = LimitSignal(outcome, _STATUS_BY_EXIT_CODE.get(code, 0), _parse_wait(ended.text))
         return replace(found, outcome=outcome, decided_by=DecidedBy.EXIT_CODE, why=why, limit=limit)

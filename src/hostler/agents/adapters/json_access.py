@@ -1,4 +1,4 @@
-"""Read values from JSON of other programs, which may have any shape. Pure functions."""
+"""Read values from JSON of other programs, which may have any form. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hostler.agents.events import MAX_NUMBER
 from hostler.model import format_timestamp
 
 MAX_DETAIL_LENGTH = 200
-# Until the year 2100: what lies behind it is no time in seconds.
+# Until the year 2100: larger values are not seconds.
 _MAX_SECOND = 4_102_444_800
 
 
 def parse_object(text: str) -> Mapping[str, Any] | None:
-    """The JSON object that a text is, from its first to its last character."""
+    """Parse a text that is one JSON object; empty otherwise."""
     begun = text.lstrip()
     if not begun.startswith("{"):
         return None
@@ -29,7 +29,7 @@ def parse_object(text: str) -> Mapping[str, Any] | None:
 
 
 def parse_leading_object(text: str) -> Mapping[str, Any] | None:
-    """The JSON object that a text begins with; something else may follow."""
+    """Parse the JSON object at the start of a text; other text may follow."""
     begun = text.lstrip()
     if not begun.startswith("{"):
         return None
@@ -41,25 +41,25 @@ def parse_leading_object(text: str) -> Mapping[str, Any] | None:
 
 
 def get_object(raw: object, *path: str) -> Mapping[str, Any]:
-    """The object at a path; an empty one where there is none."""
+    """Return the object at a path; an empty one if there is none."""
     for name in path:
         raw = raw.get(name) if isinstance(raw, dict) else None
     return raw if isinstance(raw, dict) else {}
 
 
 def get_text(raw: Mapping[str, Any], name: str) -> str:
-    """A text; empty where there is none."""
+    """Return a text; empty if there is none."""
     found = raw.get(name)
     return found if isinstance(found, str) else ""
 
 
 def get_count(raw: Mapping[str, Any], name: str) -> int:
-    """A count; 0 where there is none."""
+    """Return a count; 0 if there is none."""
     return int(get_number(raw, name))
 
 
 def get_number(raw: Mapping[str, Any], name: str) -> float:
-    """A number that is not negative; 0 where there is none."""
+    """Return a number that is not negative; 0 if there is none."""
     found = raw.get(name)
     if isinstance(found, bool) or not isinstance(found, int | float):
         return 0.0
@@ -67,7 +67,7 @@ def get_number(raw: Mapping[str, Any], name: str) -> float:
 
 
 def get_timestamp(raw: Mapping[str, Any], name: str) -> str:
-    """A time in seconds since 1970, as our stamp; empty where there is none."""
+    """Return seconds since 1970 as our timestamp; empty if there is none."""
     seconds = get_number(raw, name)
     if not 0 < seconds < _MAX_SECOND:
         return ""
@@ -75,7 +75,7 @@ def get_timestamp(raw: Mapping[str, Any], name: str) -> str:
 
 
 def describe_tool_input(raw: Mapping[str, Any]) -> str:
-    """What a tool is used for, in one line: its command, path or pattern; else its arguments."""
+    """Describe a tool's use in one line: its command, path or pattern; else its arguments."""
     for name in ("command", "file_path", "filePath", "path", "pattern", "query", "url", "prompt"):
         if found := get_text(raw, name):
             return " ".join(found.split())[:MAX_DETAIL_LENGTH]

@@ -40,14 +40,14 @@ _CREDENTIAL_COUNT = re.compile(r"\b(\d{1,9}) (?:credentials?|environment variabl
 
 
 def _is_logged_in(_code: int, out: str, _err: str) -> bool | None:
-    """Some of its models need nobody to be logged in, so it never says no."""
+    """Some of its models need no login, so it never reports a missing one."""
     return True if any(int(count) for count in _CREDENTIAL_COUNT.findall(out)) else None
 
 
 PROGRAM = AgentProgram(
     name="opencode",
     known="1.18.33",
-    # It calls any provider: whose key it sees is for its settings to say.
+    # It can call any provider, so its settings name the key.
     variables=("OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
     settings={"OPENCODE_DISABLE_AUTOUPDATE": "true"},
     login=LoginQuery(("auth", "list"), _is_logged_in),
@@ -59,7 +59,7 @@ _OUTCOMES_BY_NAME = {
     "MessageOutputLengthError": Outcome.LIMIT,
 }
 _API_ERROR, _UNKNOWN_ERROR = "APIError", "UnknownError"
-# The header with which a provider counts down; the error's are the only ones that are shown.
+# The header of the retry delay; only headers of errors are printed.
 _REMAINING = "x-ratelimit-remaining-requests"
 _TOOLS_FOLLOW = "tool-calls"
 
@@ -83,7 +83,7 @@ def _parse_step_finish(raw: Mapping[str, Any]) -> Iterator[Event]:
     tokens, cache = get_object(part, "tokens"), get_object(part, "tokens", "cache")
     output = get_count(tokens, "output") + get_count(tokens, "reasoning")
     read = get_count(cache, "read")
-    # What it calls input is only what no cache was asked for.
+    # Its input count is only what was not cached.
     yield Usage(get_count(tokens, "input") + get_count(cache, "write") + read, output, read)
     yield CostEvent(get_number(part, "cost"))
     reason = get_text(part, "reason")
@@ -111,7 +111,7 @@ def _parse_error(raw: Mapping[str, Any]) -> Iterator[Event]:
 
 
 def classify_error(name: str, data: Mapping[str, Any]) -> Outcome | None:
-    """What an error says: the provider's own words first where they name a wall. Pure."""
+    """Classify an error; codes of the provider that name a hard limit come first. Pure."""
     if name in _OUTCOMES_BY_NAME:
         return _OUTCOMES_BY_NAME[name]
     code, kind = _error_codes(data)
@@ -119,7 +119,7 @@ def classify_error(name: str, data: Mapping[str, Any]) -> Outcome | None:
     if name == _API_ERROR:
         if told is Outcome.QUOTA:
             return told
-        # Without a status there was no answer at all.
+        # Without a status there was no answer.
         status = data.get("statusCode")
         return (
             classify_status(get_count(data, "statusCode"))
@@ -132,7 +132,7 @@ def classify_error(name: str, data: Mapping[str, Any]) -> Outcome | None:
 
 
 def _error_codes(data: Mapping[str, Any]) -> tuple[str, str]:
-    """The provider's own words for an error; of one inside its stream, they are the message."""
+    """Return the provider's codes of an error; inside a stream, they are in the message."""
     body = get_object(parse_object(get_text(data, "responseBody")) or {}, "error")
     error = body or parse_object(get_text(data, "message")) or {}
     return get_text(error, "code"), get_text(error, "type")
@@ -143,7 +143,7 @@ def _parse_seconds(text: str) -> float:
 
 
 class OpencodeAdapter(StreamAdapter):
-    """Its flags, and what its lines mean."""
+    """Starts opencode and parses its stream."""
 
     PROGRAM = PROGRAM
     READ: ClassVar[Mapping[str, LineParser]] = {

@@ -1,4 +1,4 @@
-"""Classify providers' errors, and parse when to try again. Pure functions."""
+"""Classify providers' errors, and parse retry delays. Pure functions."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ _OUTCOMES_BY_STATUS = {
     529: Outcome.OVERLOADED,
 }
 PAYMENT_REQUIRED = 402
-# Only somebody who pays can end these, whatever else the answer says.
+# Only paying can lift these, whatever else the answer says.
 BILLING_ERRORS = frozenset({"insufficient_quota", "billing_error", "billing_not_active"})
 _OUTCOMES_BY_CODE = {
-    # a wall: seconds of patience do not help
+    # a hard limit: seconds do not help
     "insufficient_quota": Outcome.QUOTA,
     "billing_error": Outcome.QUOTA,
     "billing_not_active": Outcome.QUOTA,
     "usage_limit_reached": Outcome.QUOTA,
-    # too fast
+    # too many requests
     "rate_limit": Outcome.RATE_LIMITED,
     "rate_limit_error": Outcome.RATE_LIMITED,
     "rate_limit_exceeded": Outcome.RATE_LIMITED,
-    # too many others
+    # overloaded
     "overloaded": Outcome.OVERLOADED,
     "overloaded_error": Outcome.OVERLOADED,
     "service_unavailable": Outcome.OVERLOADED,
-    # the key
+    # credentials
     "authentication_error": Outcome.AUTH,
     "authentication_failed": Outcome.AUTH,
     "invalid_api_key": Outcome.AUTH,
     "permission_error": Outcome.AUTH,
-    # the request
+    # invalid request
     "context_length_exceeded": Outcome.BAD_REQUEST,
     "invalid_request": Outcome.BAD_REQUEST,
     "invalid_request_error": Outcome.BAD_REQUEST,
     "model_not_found": Outcome.BAD_REQUEST,
     "not_found_error": Outcome.BAD_REQUEST,
     "request_too_large": Outcome.BAD_REQUEST,
-    # the provider itself
+    # server error
     "api_error": Outcome.SERVER_ERROR,
     "server_error": Outcome.SERVER_ERROR,
     "timeout_error": Outcome.TIMEOUT,
@@ -58,7 +58,7 @@ _OUTCOMES_BY_CODE = {
 
 
 def classify_status(status: int) -> Outcome | None:
-    """The class of an HTTP status; None for one that is no failure."""
+    """Return the outcome for an HTTP status; None if it is not a failure."""
     if status in _OUTCOMES_BY_STATUS:
         return _OUTCOMES_BY_STATUS[status]
     if 400 <= status < 500:
@@ -67,12 +67,12 @@ def classify_status(status: int) -> Outcome | None:
 
 
 def needs_payment(status: int, *said: str) -> bool:
-    """Whether an answer waits for a person, by its status or a word of its error object."""
+    """Return whether an answer requires payment, by its status or error code."""
     return status == PAYMENT_REQUIRED or any(word in BILLING_ERRORS for word in said)
 
 
 def classify_error_code(word: str) -> Outcome | None:
-    """The class of an error object's `type` or `code`; None for one that is not known."""
+    """Return the outcome for an error object's `type` or `code`; None if unknown."""
     return _OUTCOMES_BY_CODE.get(word)
 
 
@@ -83,7 +83,7 @@ _UNIT_SECONDS = {
     **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600),
     **dict.fromkeys(("d", "day", "days"), 86_400),
 }
-# No count is longer in a word that is meant.
+# Longer numbers are not meant as a delay.
 MAX_COUNT = 1e7
 _PART = r"(\d+(?:\.\d+)?)\s*([a-z]+)"
 _PARTS = re.compile(_PART, re.IGNORECASE | re.ASCII)
@@ -93,10 +93,10 @@ _AGAIN_IN = re.compile(
 
 
 def parse_retry_delay(message: str) -> float:
-    """The seconds after which a message says to try again; 0: it names none that is understood.
+    """Return the seconds after which a message says to retry; 0 if it names none.
 
-    `859ms`, `11.054s`, `1m30s`, `2 days 3 hours 5 minutes`. Of a unit that is not known, nothing
-    of the time is believed: half of it would be another time.
+    `859ms`, `11.054s`, `1m30s`, `2 days 3 hours 5 minutes`. With an unknown unit, the whole
+    delay is ignored: a part of it would be wrong.
     """
     found = _AGAIN_IN.search(message)
     parts = _PARTS.findall(found[1]) if found else []
@@ -106,7 +106,7 @@ def parse_retry_delay(message: str) -> float:
 
 
 def parse_seconds(text: str) -> float:
-    """A number of seconds with or without a fraction, as programs write it; 0: it is none."""
+    """Parse a number of seconds with or without a fraction; 0 if it is invalid."""
     return _parse_count(text) if re.fullmatch(r"\d+(?:\.\d+)?", text, re.ASCII) else 0.0
 
 
@@ -114,8 +114,8 @@ def _parse_count(text: str) -> float:
     return min(float(text), MAX_COUNT)
 
 
-# Seconds are cut off in print, so the moment lies somewhere in the printed minute: its end is
-# waited for, as whoever comes earlier finds the wall still standing.
+# Printed times have no seconds, so the limit ends somewhere in that minute: wait for its
+# end, because a request before the limit ends is refused again.
 _MINUTE = timedelta(minutes=1)
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAY = r"(?:(?P<month>[a-z]{3}) (?P<day>\d{1,2})(?:st|nd|rd|th)?, (?P<year>\d{4}) )?"
@@ -125,23 +125,23 @@ _CLOCK_TIME = re.compile(_DAY + _TIME, re.IGNORECASE | re.ASCII)
 
 
 def find_clock_time(message: str) -> str:
-    """The time at which a message says to try again, as it is written there; empty: none."""
+    """Return the time at which a message says to retry, as printed; empty if none."""
     found = _TRY_AGAIN_AT.search(message)
     return found[1] if found else ""
 
 
 def parse_clock_time(said: str, now: datetime, zone: tzinfo | None = None) -> datetime | None:
-    """The moment behind such a time, to the end of its minute; None for anything else.
+    """Return the end of such a minute in UTC; None for anything else.
 
-    Without a zone, the machine's own. A time without a date is always one of today, even if it is
-    past: as soon as the day is another one, the program writes it too.
+    Without a zone, the local one. A time without a date is always today, even if it is
+    past: for other days the program prints the date.
     """
     found = _CLOCK_TIME.fullmatch(said)
     if found is None:
         return None
     try:
         local = _local_time(found, now.astimezone(zone))
-        # An hour that comes twice: the first one that is still to come.
+        # An hour that occurs twice: the first one that is not past.
         both = [_to_utc(local.replace(fold=fold), zone) + _MINUTE for fold in (0, 1)]
     except (ValueError, OverflowError, OSError):
         return None
@@ -149,7 +149,7 @@ def parse_clock_time(said: str, now: datetime, zone: tzinfo | None = None) -> da
 
 
 def resolve_clock_time(event: Event, now: datetime, zone: tzinfo | None = None) -> Event:
-    """The same event; a limit that ends by a clock's time has it as a moment of ours."""
+    """Return the event with its clock time converted to a timestamp."""
     if not isinstance(event, LimitSignal) or not event.clock_time or event.resets_at:
         return event
     moment = parse_clock_time(event.clock_time, now, zone)

@@ -23,7 +23,7 @@ KINDS: dict[str, AgentKind] = {
 
 
 def find_kind(agent: Agent) -> AgentKind:
-    """What drives this agent."""
+    """Return the adapter for an agent."""
     try:
         return KINDS[agent.kind]
     except KeyError:

@@ -17,12 +17,12 @@ from hostler.agents.verdict import DecidedBy, RunVerdict, judge_exit_code
 from hostler.config.settings import Agent
 from hostler.errors import Problem
 
-# Isolated: a checkout with a module of the same name must not be played instead.
+# Isolated: a module with the same name in the checkout must not be imported.
 PLAYER_COMMAND = (sys.executable, "-I", "-m", "hostler.agents.scripted.player")
 
 
 class ScriptedAdapter:
-    """The player, and its stream of our own events."""
+    """Starts the player and parses its stream, which has the form of our own events."""
 
     program = None
 
@@ -45,7 +45,7 @@ class ScriptedAdapter:
         ]
 
     def program_verdict(self, exit_code: int | None, tally: StreamTally, /) -> RunVerdict:
-        """Success needs the exit code and the last event; a failure is what the stream says."""
+        """Success needs exit code 0 and the last event; failures are decided by the stream."""
         ended = tally.finished
         if ended is None and exit_code == 0:
             why = "It exited with 0, but without its last event."

@@ -42,7 +42,7 @@ _BLOCK_BYTES = 1 << 20
 
 
 class ScriptEnded(Exception):
-    """The script ends here, with this exit code."""
+    """The script ends with this exit code."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -50,7 +50,7 @@ class ScriptEnded(Exception):
 
 
 def choose_scene(script: Script, stage: ScriptContext) -> ScriptScene:
-    """The first scene whose circumstances hold."""
+    """Return the first scene whose conditions hold."""
     for scene in script.scenes:
         if all(CONDITIONS[name](stage, wanted) for name, wanted in scene.when.items()):
             return scene
@@ -58,7 +58,7 @@ def choose_scene(script: Script, stage: ScriptContext) -> ScriptScene:
 
 
 def play_scene(scene: ScriptScene, stage: ScriptContext) -> int:
-    """Play to the end, or to the step that ends it; the exit code."""
+    """Play to the end, or to the step that ends it. Return the exit code."""
     try:
         for step in scene.steps:
             if step.verb == "fail":
@@ -87,7 +87,7 @@ CONDITIONS: dict[str, Callable[[ScriptContext, Any], bool]] = {
 
 
 def _fail(stage: ScriptContext, step: ScriptStep) -> None:
-    """Fail in the first so many attempts of the task, and pass ever after."""
+    """Fail in the first attempts of the task, and succeed in later ones."""
     failed = _failed_before(stage, step.place)
     if stage.attempt not in failed and len(failed) >= step.value["times"]:
         return
@@ -148,7 +148,7 @@ def _print(stage: ScriptContext, what: Mapping[str, Any]) -> None:
 
 
 def _garbage(_: ScriptContext, size: int) -> None:
-    """Bytes without sense, the same ones every time."""
+    """Return random-looking bytes that are the same every time."""
     source = random.Random(size)  # noqa: S311 - nothing here is secret
     while size > 0:
         write_raw(source.randbytes(min(size, _BLOCK_BYTES)))
@@ -202,7 +202,7 @@ EXIT_USAGE = 2
 
 
 def main(arguments: list[str]) -> int:
-    """Play one script; the exit code."""
+    """Play one script. Return the exit code."""
     if len(arguments) != 1:
         sys.stderr.write("usage: python -I -m hostler.agents.scripted.player SCRIPT\n")
         return EXIT_USAGE

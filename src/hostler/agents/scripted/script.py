@@ -20,7 +20,7 @@ ValueCheck = Callable[[str, Any], Iterator[Problem]]
 
 
 def show_value(value: object) -> str:
-    """A found value, shortened."""
+    """Return a value as shortened text."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -57,7 +57,7 @@ IS_CHECKOUT_PATH = _value_check(_is_inside, "a path inside the checkout")
 
 
 def integer_between(least: int, most: int) -> ValueCheck:
-    """A whole number in a range."""
+    """Return a check for an integer in a range."""
     return _value_check(
         lambda value: type(value) is int and least <= value <= most,
         f"a whole number from {least} to {most}",
@@ -65,7 +65,7 @@ def integer_between(least: int, most: int) -> ValueCheck:
 
 
 def number_between(least: float, most: float) -> ValueCheck:
-    """A number in a range."""
+    """Return a check for a number in a range."""
     return _value_check(
         lambda value: type(value) in {int, float} and isfinite(value) and least <= value <= most,
         f"a number from {least:g} to {most:g}",
@@ -73,12 +73,12 @@ def number_between(least: float, most: float) -> ValueCheck:
 
 
 def one_of(*names: str) -> ValueCheck:
-    """One of these texts."""
+    """Return a check for one of these texts."""
     return _value_check(lambda value: isinstance(value, str) and value in names, ", ".join(names))
 
 
 def list_of(shape: ValueCheck) -> ValueCheck:
-    """A list of such values."""
+    """Return a check for a list of such values."""
 
     def check(place: str, value: Any) -> Iterator[Problem]:
         if not isinstance(value, list):
@@ -91,7 +91,7 @@ def list_of(shape: ValueCheck) -> ValueCheck:
 
 
 def table_of(fields: Mapping[str, ValueCheck]) -> ValueCheck:
-    """An object with these keys; a name that ends in `!` is needed."""
+    """Return a check for an object with these keys; a name that ends in `!` is required."""
     known = {name.rstrip("!"): shape for name, shape in fields.items()}
     needed = [name.rstrip("!") for name in fields if name.endswith("!")]
 
@@ -112,7 +112,7 @@ def table_of(fields: Mapping[str, ValueCheck]) -> ValueCheck:
 
 
 def unknown_name(place: str, name: str, known: Mapping[str, object]) -> Problem:
-    """A name that does not exist, with the nearest one that does."""
+    """Return a mistake about an unknown name, with the closest known one."""
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     hint = f"Did you mean {near[0]}?" if near else ""
     return Problem(place, "an unknown name", ", ".join(known), hint)
@@ -218,7 +218,7 @@ _WHEN = table_of(
 
 @dataclass(frozen=True, slots=True)
 class ScriptStep:
-    """One thing to do: a verb and what to do it with."""
+    """One step: a verb and its argument."""
 
     place: str
     verb: str
@@ -227,7 +227,7 @@ class ScriptStep:
 
 @dataclass(frozen=True, slots=True)
 class ScriptScene:
-    """Steps, and the circumstances under which they are played."""
+    """Steps, and the conditions under which they are played."""
 
     name: str
     steps: tuple[ScriptStep, ...]
@@ -236,7 +236,7 @@ class ScriptScene:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Scenes; the first whose circumstances hold is played."""
+    """Scenes; the first whose conditions hold is played."""
 
     scenes: tuple[ScriptScene, ...]
 
@@ -258,7 +258,7 @@ def load_script(path: Path) -> Script:
 
 
 def find_mistakes(raw: Mapping[str, Any]) -> Iterator[Problem]:
-    """Every mistake in a script."""
+    """Return every mistake in a script."""
     for name in raw:
         if name not in _TOP_LEVEL:
             yield unknown_name(str(name), str(name), _TOP_LEVEL)

@@ -26,12 +26,12 @@ _PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z0-9_.]+)\s*\}\}")
 
 
 class StepFailed(Exception):
-    """The script asks for something that is not there."""
+    """The script refers to something that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptContext:
-    """What a script can know. Paths are None where the player runs by hand, outside of a run."""
+    """The inputs of a script. Paths are None if the player runs outside of a run."""
 
     checkout: Path
     attempt: int
@@ -43,13 +43,13 @@ class ScriptContext:
 
     @property
     def comments(self) -> list[Mapping[str, Any]]:
-        """The comments that the context asks to answer."""
+        """Return the comments that the context asks to answer."""
         found = self.context.get("comments")
         items = found if isinstance(found, list) else []
         return [item for item in items if isinstance(item, dict)]
 
     def filled(self, text: str, **more: Any) -> str:
-        """The text with every `{{ name }}` replaced by what the context says."""
+        """Return a text with every `{{ name }}` replaced by its value."""
         known = {**self.context, "attempt": self.attempt, **more}
         return _PLACEHOLDER.sub(lambda found: str(_look_up(known, found[1])), text)
 
@@ -64,12 +64,12 @@ def _look_up(known: Mapping[str, Any], dotted: str) -> Any:
 
 
 def emit(event: Event) -> None:
-    """An event on standard output, at once."""
+    """Print an event to standard output, unbuffered."""
     write_raw(encode_event(event).encode() + b"\n")
 
 
 def write_raw(data: bytes, to: int = 1) -> None:
-    """Bytes as they are, past every buffer."""
+    """Write bytes to standard output, unbuffered."""
     sys.stdout.flush()
     view = memoryview(data)
     while view:
@@ -77,7 +77,7 @@ def write_raw(data: bytes, to: int = 1) -> None:
 
 
 def build_script_context(variables: Mapping[str, str]) -> ScriptContext:
-    """The stage of this process."""
+    """Return the inputs for this process."""
     attempt = variables.get("HOSTLER_ATTEMPT", "1")
     return ScriptContext(
         checkout=Path.cwd(),
@@ -151,7 +151,7 @@ def delete_path(stage: ScriptContext, name: str) -> None:
 
 
 def run_program(stage: ScriptContext, argv: list[str]) -> None:
-    """Run a program to its end; what it prints is not part of our stream."""
+    """Run a program to its end; its output is not part of our stream."""
     words = [stage.filled(word) for word in argv]
     emit(ToolUse("run", " ".join(words)))
     try:
@@ -165,7 +165,7 @@ def run_program(stage: ScriptContext, argv: list[str]) -> None:
 
 
 def commit_all(stage: ScriptContext, message: str) -> None:
-    """Commit everything. Nothing to commit is no failure: an attempt may come a second time."""
+    """Commit everything. Nothing to commit is not an error: a step may be repeated."""
     _git(stage, "add", "--all")
     if _git(stage, "diff", "--cached", "--quiet", may_fail=True) == 0:
         emit(Text("Nothing to commit."))
@@ -204,7 +204,7 @@ def ignore_sigterm(_: ScriptContext, __: bool) -> None:
 
 
 def kill_self(_: ScriptContext, name: str) -> None:
-    """End by a signal, as a crash does."""
+    """Exit by a signal, as in a crash."""
     number = signal.Signals[name]
     if number != signal.SIGKILL:
         signal.signal(number, signal.SIG_DFL)
@@ -227,7 +227,7 @@ time.sleep(seconds)
 
 
 def start_child(_: ScriptContext, what: Mapping[str, Any]) -> None:
-    """Leave a process behind; our stream says its number once it is ready."""
+    """Leave a child process running; print its pid once it is ready."""
     flags = [str(int(what.get(name, False))) for name in ("session", "detached", "ignore_sigterm")]
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", _CHILD_PROGRAM, str(what["seconds"]), *flags],
@@ -273,7 +273,7 @@ def mark_done(stage: ScriptContext, _: bool) -> None:
 
 
 def _write_json(stage: ScriptContext, value: Mapping[str, Any]) -> None:
-    """Whole or not at all, as the contract asks."""
+    """Write atomically, as the contract requires."""
     path = _result_path(stage)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
@@ -281,7 +281,7 @@ def _write_json(stage: ScriptContext, value: Mapping[str, Any]) -> None:
 
 
 def write_bad_result(stage: ScriptContext, how: str) -> None:
-    """Leave something in the result's place that no reader may trust."""
+    """Write an invalid result that no reader may accept."""
     path = _result_path(stage)
     if how in _BAD_RESULTS:
         path.write_bytes(_BAD_RESULTS[how])
@@ -308,7 +308,7 @@ _BAD_RESULTS = {
 
 
 def _make_huge(path: Path) -> None:
-    """A gigabyte by its size, almost nothing on the disk."""
+    """Create a sparse file of one gigabyte."""
     with path.open("wb") as file:
         file.truncate(_HUGE_BYTES)
 

@@ -115,8 +115,8 @@ def _print_plan(
     print_line(f"{'':<16}{'now':>12}{'worst case':>14}{'may be used':>14}")
     for words, name, room in (
         ("requests/hour", "requests_per_hour", ""),
-        ("of the hour", "primary_per_hour", f"{plan.room.primary_per_hour:,}"),
-        ("points/minute", "points_per_minute", f"{plan.room.points_per_minute:,}"),
+        ("of the hour", "primary_per_hour", f"{plan.allowance.primary_per_hour:,}"),
+        ("points/minute", "points_per_minute", f"{plan.allowance.points_per_minute:,}"),
     ):
         now, worst = getattr(plan.now.total, name), getattr(plan.worst.total, name)
         print_line(
@@ -172,8 +172,8 @@ def _plan_json(
         "now": _case_json(plan.now),
         "worst": _case_json(plan.worst),
         "may_be_used": {
-            "primary_per_hour": plan.room.primary_per_hour,
-            "points_per_minute": plan.room.points_per_minute,
+            "primary_per_hour": plan.allowance.primary_per_hour,
+            "points_per_minute": plan.allowance.points_per_minute,
         },
         "advice": list(plan.advice),
     }

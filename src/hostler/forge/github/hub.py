@@ -1,4 +1,4 @@
-"""Connect to GitHub: one connection and login for all repositories, and what they permit."""
+"""Connect to GitHub: one connection and login for all repositories, and their permissions."""
 
 from __future__ import annotations
 
@@ -26,51 +26,51 @@ if TYPE_CHECKING:
 
 
 class GitHubHub:
-    """GitHub, as the settings say. Close it to let go of its connections."""
+    """GitHub according to the settings. Close it to release its connections."""
 
     def __init__(
         self,
-        wire: HttpTransport,
+        transport: HttpTransport,
         credentials: Credentials,
         clock: Clock,
         pauses: tuple[float, ...] = RETRY_PAUSES,
     ) -> None:
-        self.wire = wire
+        self.transport = transport
         self.credentials = credentials
-        self.budget = wire.budget
+        self.budget = transport.budget
         self._clock = clock
         self._pauses = pauses
         self._lock = threading.Lock()
         self._repos: dict[tuple[RepoName, bool], GitHubRepository] = {}
 
     def repo(self, name: RepoName) -> GitHubRepository:
-        """One repository; the same object for the same name."""
+        """Return one repository; the same object for the same name."""
         return self._repo(name, urgent=False)
 
     def urgent(self, name: RepoName) -> GitHubRepository:
-        """The same for whoever writes: its reads may use what is kept for writes."""
+        """Return the repository for writes: its reads may use the share reserved for writes."""
         return self._repo(name, urgent=True)
 
     def close(self) -> None:
-        """Let go of all connections; nobody waits for its turn any more."""
-        self.wire.close()
+        """Close all connections and stop all waiting."""
+        self.transport.close()
 
     def _repo(self, name: RepoName, *, urgent: bool) -> GitHubRepository:
         with self._lock:
             if (name, urgent) not in self._repos:
-                client = GitHubSession(
-                    self.wire, self.credentials, name, self._clock, self._pauses, urgent=urgent
+                session = GitHubSession(
+                    self.transport, self.credentials, name, self._clock, self._pauses, urgent=urgent
                 )
-                self._repos[name, urgent] = GitHubRepository(client)
+                self._repos[name, urgent] = GitHubRepository(session)
             return self._repos[name, urgent]
 
 
 def open_github(
     settings: Settings, clock: Clock | None = None, *, pauses: tuple[float, ...] = RETRY_PAUSES
 ) -> GitHubHub:
-    """GitHub, as the settings say. Nothing is sent before the first call."""
+    """Return GitHub according to the settings. Nothing is sent before the first call."""
     clock = clock or SystemClock()
-    wire = HttpTransport(
+    transport = HttpTransport(
         settings.api_url,
         clock,
         api_version=settings.api_version,
@@ -78,9 +78,9 @@ def open_github(
         budget=RateLimitAccounts(clock, RequestCaps(percent=settings.budget_percent), MAX_WAIT),
     )
     try:
-        return GitHubHub(wire, open_credentials(settings, wire), clock, pauses)
+        return GitHubHub(transport, open_credentials(settings, transport), clock, pauses)
     except BaseException:
-        wire.close()
+        transport.close()
         raise
 
 
@@ -94,14 +94,14 @@ _PERMISSION_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class RepositoryAccess:
-    """A repository that we may push to, and the account that we are."""
+    """A repository that we may push to, and our login."""
 
     login: str
     repository: RepositoryInfo
 
 
 def read_repository_access(hub: GitHubHub, name: RepoName) -> RepositoryAccess:
-    """Ask GitHub; a clear error for each way in which it does not let us work."""
+    """Ask GitHub for our access. Raise a clear error if a permission is missing."""
     login = ""
     try:
         login = hub.credentials.login()
@@ -116,7 +116,7 @@ def read_repository_access(hub: GitHubHub, name: RepoName) -> RepositoryAccess:
 
 
 def _explain_error(error: ForgeError, name: RepoName, login: str) -> ForgeError:
-    """An error in words for somebody who waits at a terminal; the same where it has them."""
+    """Return the error with a message for a user at a terminal."""
     if isinstance(error, Unauthorized):
         what = f"GitHub does not know the token that we have: {error.message}."
         return ForgeError(what, safe=_NOTHING_CHANGED, remedy=_LOGIN_HINT)
@@ -131,13 +131,13 @@ def _explain_error(error: ForgeError, name: RepoName, login: str) -> ForgeError:
     return error
 
 
-# GitHub's moments are numbers; beyond this one they are nonsense.
+# Larger timestamps are invalid.
 MAX_TIMESTAMP = 2**33
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimitAnswer:
-    """What an account has of the hour; `reset` is GitHub's moment."""
+    """The hourly limit of an account; `reset` is GitHub's time."""
 
     account: str
     limit: int
@@ -146,15 +146,15 @@ class RateLimitAnswer:
 
 
 def read_rate_limits(hub: GitHubHub, repos: Iterable[RepoName]) -> list[RateLimitAnswer]:
-    """The limits of all accounts that pay for some repositories. Raises `ForgeError`."""
+    """Return the limits of all accounts that pay for some repositories. Raises `ForgeError`."""
     found: dict[str, RateLimitAnswer] = {}
     for repo in repos:
-        bearer = hub.credentials.bearer(repo)
+        bearer = hub.credentials.get_secret(repo)
         account = hub.credentials.account(repo)
         if account not in found:
-            # Named for nobody: what is free is not counted.
-            request = ApiRequest("GET", hub.wire.absolute("/rate_limit"), bearer=bearer)
-            found[account] = _parse_limit(hub.wire.send(request).data, account)
+            # Without an account: this request is free and is not counted.
+            request = ApiRequest("GET", hub.transport.absolute("/rate_limit"), bearer=bearer)
+            found[account] = _parse_limit(hub.transport.send(request).data, account)
     return list(found.values())
 
 

@@ -28,7 +28,7 @@ GHOST_LOGIN = "ghost"
 
 
 def strict_parser(read: Callable[P, T]) -> Callable[P, T]:
-    """A reader whose complaints about what it is given are a failing server."""
+    """Wrap a parser so that invalid data raises `ServerFailed`."""
 
     @wraps(read)
     def reading(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -43,19 +43,19 @@ def strict_parser(read: Callable[P, T]) -> Callable[P, T]:
 
 @strict_parser
 def parse_number(payload: Payload) -> int:
-    """The number by which GitHub knows something for good."""
+    """Return the id of an object."""
     return int(payload["id"])
 
 
 @strict_parser
 def parse_word(payload: Payload, name: str) -> str:
-    """A text that must be there."""
+    """Return a required text."""
     return str(payload[name])
 
 
 @strict_parser
 def parse_labeller(event: Payload) -> tuple[str, str] | None:
-    """The label that an event tells of, and who put it there; None for other events."""
+    """Return the label of an event and who added it; None for other events."""
     if event.get("event") != "labeled" or not event.get("label"):
         return None
     return parse_label_name(event["label"]), str(
@@ -65,7 +65,7 @@ def parse_labeller(event: Payload) -> tuple[str, str] | None:
 
 @strict_parser
 def parse_item(kind: ItemKind, payload: Payload, number: int = 0) -> Item:
-    """An event. The number comes from the payload, except for reviews, which lack it."""
+    """Parse an item. The number comes from the payload, except for reviews, which lack it."""
     return Item(
         kind=kind,
         id=int(payload["id"]),
@@ -81,7 +81,7 @@ def _item_number(kind: ItemKind, payload: Payload) -> int:
     if kind in (ItemKind.ISSUE, ItemKind.PULL):
         return int(payload["number"])
     if kind is ItemKind.WORKFLOW_RUN:
-        # It belongs to a commit; whose pull request that is, the caller knows.
+        # It belongs to a commit; the caller knows the pull request.
         return 0
     parent = "issue_url" if kind is ItemKind.ISSUE_COMMENT else "pull_request_url"
     return int(str(payload[parent]).rpartition("/")[2])
@@ -89,7 +89,7 @@ def _item_number(kind: ItemKind, payload: Payload) -> int:
 
 @strict_parser
 def parse_repository(payload: Payload) -> RepositoryInfo:
-    """The repository itself."""
+    """Parse a repository."""
     return RepositoryInfo(
         id=int(payload["id"]),
         name=RepoName.parse(payload["full_name"]),
@@ -101,7 +101,7 @@ def parse_repository(payload: Payload) -> RepositoryInfo:
 
 @strict_parser
 def parse_issue(payload: Payload) -> Issue:
-    """An issue."""
+    """Parse an issue."""
     return Issue(
         number=int(payload["number"]),
         title=parse_text(payload, "title"),
@@ -117,7 +117,7 @@ def parse_issue(payload: Payload) -> Issue:
 
 @strict_parser
 def parse_blocking(payload: Payload) -> Blocking:
-    """An issue that another one waits for."""
+    """Parse a blocking issue."""
     owner, name = str(payload["repository_url"]).rstrip("/").split("/")[-2:]
     found = parse_issue(payload)
     return Blocking(RepoName(owner, name), found.number, found.title, found.state)
@@ -125,7 +125,7 @@ def parse_blocking(payload: Payload) -> Blocking:
 
 @strict_parser
 def parse_pull(payload: Payload) -> Pull:
-    """A pull request, from its full form or from a list."""
+    """Parse a pull request, from its full form or from a list."""
     return Pull(
         number=int(payload["number"]),
         title=parse_text(payload, "title"),
@@ -145,7 +145,7 @@ def parse_pull(payload: Payload) -> Pull:
 
 @strict_parser
 def parse_run(payload: Payload) -> WorkflowRun:
-    """A workflow run."""
+    """Parse a workflow run."""
     return WorkflowRun(
         id=int(payload["id"]),
         name=parse_text(payload, "name") or f"workflow {payload.get('workflow_id', '')}".strip(),
@@ -168,7 +168,7 @@ def _is_foreign(payload: Payload) -> bool:
 
 @strict_parser
 def parse_job(payload: Payload) -> WorkflowJob:
-    """A job of a workflow run."""
+    """Parse a job of a workflow run."""
     return WorkflowJob(
         id=int(payload["id"]),
         name=str(payload["name"]),
@@ -179,7 +179,7 @@ def parse_job(payload: Payload) -> WorkflowJob:
 
 @strict_parser
 def parse_made(payload: Payload) -> ActionResult:
-    """What a write answered with, or what was found in its place."""
+    """Parse the answer of a write, or the object that was found in its place."""
     return ActionResult(
         id=int(payload.get("id") or 0),
         number=int(payload.get("number") or 0),
@@ -189,17 +189,17 @@ def parse_made(payload: Payload) -> ActionResult:
 
 
 def parse_author(payload: Payload) -> str:
-    """The login of who wrote or caused it; accounts that are gone have none."""
+    """Return the author's login; deleted accounts have none."""
     return str((payload.get("user") or payload.get("actor") or {}).get("login") or GHOST_LOGIN)
 
 
 def parse_text(payload: Payload, name: str) -> str:
-    """A text that may be absent or null."""
+    """Return a text that may be absent or null."""
     return str(payload.get(name) or "")
 
 
 def parse_blocker_count(payload: Payload) -> int | None:
-    """How many issues one waits for, by its own words; None where it does not say."""
+    """Return how many issues block one, if GitHub says so; else None."""
     summary = payload.get("issue_dependencies_summary")
     count = summary.get("total_blocked_by") if isinstance(summary, Mapping) else None
     return count if isinstance(count, int) else None
@@ -207,5 +207,5 @@ def parse_blocker_count(payload: Payload) -> int | None:
 
 @strict_parser
 def parse_label_name(label: Any) -> str:
-    """A label's name; old lists have bare names."""
+    """Return a label's name; old lists have bare names."""
     return label if isinstance(label, str) else str(label["name"])

@@ -15,7 +15,7 @@ from hostler.store.transaction import Transaction
 
 
 def build_token(purpose: str, *cause: object) -> str:
-    """A token that is the same for the same cause: `reply-1f3e…`."""
+    """Return a token that is the same for the same cause: `reply-1f3e…`."""
     digest = sha256("\0".join(str(part) for part in cause).encode()).hexdigest()[:24]
     return require_token(f"{purpose}-{digest}")
 
@@ -23,7 +23,7 @@ def build_token(purpose: str, *cause: object) -> str:
 def enqueue_action(
     tx: Transaction,
     repo: RepoName,
-    deed: Action,
+    action: Action,
     *,
     token: str,
     lane: Lane,
@@ -31,24 +31,24 @@ def enqueue_action(
     scope_kind: ScopeKind | None = None,
     depends_on: str | None = None,
 ) -> OutboxRow:
-    """Queue a deed. A token that was queued before stays as it is, whatever the deed."""
+    """Queue an action. If the token is known, return its existing row unchanged."""
     known = find_write(tx, repo, require_token(token))
     if known is not None:
         return known
     if depends_on is not None and find_write(tx, repo, depends_on) is None:
         raise StoreConflict(f"The write {token} depends on {depends_on}, which was never queued.")
-    kind = scope_kind or deed.scope_kind
+    kind = scope_kind or action.scope_kind
     Repo(repo).record_action_token_planned(
-        tx, token, scope_kind=kind, scope_number=deed.number, source=source
+        tx, token, scope_kind=kind, scope_number=action.number, source=source
     )
     row = OutboxRow(
         repo_full_name=str(repo),
         token=token,
         scope_kind=kind,
-        scope_number=deed.number,
+        scope_number=action.number,
         lane=lane,
-        kind=deed.kind,
-        payload=encode_action(deed),
+        kind=action.kind,
+        payload=encode_action(action),
         state=WriteState.QUEUED,
         not_before=tx.stamp(),
         depends_on=depends_on,
@@ -59,13 +59,13 @@ def enqueue_action(
     return queued
 
 
-# Called once for each write, in the transaction that stores its end: queue here what depends
-# on its result. The row is `sent` or `failed`.
+# Called once for each write, in the transaction that stores its result: queue here what depends
+# on it. The row is `sent` or `failed`.
 SettledWrite = Callable[[Transaction, OutboxRow], None]
 
 
 def ignore_settled(_tx: Transaction, _row: OutboxRow) -> None:
-    """Nothing follows."""
+    """Do nothing."""
 
 
 def settle_write(
@@ -76,7 +76,7 @@ def settle_write(
     *,
     seen: object = None,
 ) -> None:
-    """Store a write's new state. `seen` is what was met on GitHub, rather than answered."""
+    """Store a write's new state. `seen`: a result that was found, not answered."""
     change_write(tx, before, after)
     if not after.settled:
         return

@@ -22,13 +22,13 @@ from hostler.store.store import Store
 from hostler.telemetry.metrics import metrics
 from hostler.telemetry.names import ACTION_TOKEN_UNOBSERVED_AGE
 
-# Deeds that leave something with our marker in it; feeds show nothing of the others.
+# Actions that create a text with our marker; polls show nothing of the others.
 MARKED_KINDS = ("comment", "reply", "open_issue", "open_pull")
-# After so many looks nobody expects it any more: somebody has deleted it.
+# After this many lookups it was probably deleted by a user.
 MAX_LOOKUPS = 5
-# What was answered longer ago is left alone, whatever became of it.
+# Older writes are not looked for.
 MAX_LOOKUP_AGE = timedelta(days=1)
-# How many are considered, and asked for, at once.
+# How many rows are read, and looked for, at once.
 MOST_ROWS, MOST_ASKED = 100, 10
 
 LookupKey = tuple[str, str]
@@ -37,28 +37,28 @@ LookupTimedOut = Callable[[OutboxRow, int], None]
 
 @dataclass(frozen=True, slots=True)
 class LookupRound:
-    """How often a write was looked for, and when it is next."""
+    """How often a write was looked for, and when the next time is."""
 
     looks: int
     again_at: datetime
 
 
 def first_lookup_time(posted_at: datetime, now: datetime, patience: timedelta) -> datetime:
-    """When a write is first looked for; one answered in the future was so by a wrong clock."""
+    """Return when a write is first looked for; a post in the future was made by a wrong clock."""
     return min(posted_at, now) + patience
 
 
 def next_lookup_time(looks: int, now: datetime, patience: timedelta) -> datetime | None:
-    """When it is looked for again, later each time; None: not any more."""
+    """Return when to look again, later each time; None: never."""
     return None if looks >= MAX_LOOKUPS else now + patience * 2**looks
 
 
 def list_unobserved_writes(_row: OutboxRow, _looks: int) -> None:
-    """Tells nobody."""
+    """Do nothing."""
 
 
 class WriteReconciler:
-    """Looks for what is overdue. What it remembers is only how often it has looked."""
+    """Looks for overdue writes. Keeps only the number of lookups in memory."""
 
     def __init__(
         self,
@@ -67,19 +67,19 @@ class WriteReconciler:
         clock: Clock,
         patience: timedelta,
         timed_out: LookupTimedOut = list_unobserved_writes,
-        pace: OutboxPace | None = None,
+        policy: OutboxPace | None = None,
     ) -> None:
         self._store = store
         self._forges = forges
         self._clock = clock
         self._patience = patience
         self._timed_out = timed_out
-        self._pace = pace or OutboxPace()
+        self._pace = policy or OutboxPace()
         self._looked: dict[LookupKey, LookupRound] = {}
         self._paused_until: datetime | None = None
 
     def look_due(self) -> datetime | None:
-        """Look for everything that is due; when to call again, None if nothing is missing."""
+        """Look for all due writes. Return when to call again, or None if none is missing."""
         now = self._clock.now()
         if self._paused_until is not None and now < self._paused_until <= now + MAX_WAIT:
             return self._paused_until
@@ -94,7 +94,7 @@ class WriteReconciler:
         return min((self._due(one, now) for one in self._missing(now)), default=None)
 
     def _missing(self, now: datetime) -> list[Unobserved]:
-        """What nobody has seen, as far as it is still looked for."""
+        """Return writes that were not observed and are still looked for."""
         with self._store.read() as tx:
             rows = unobserved_writes(
                 tx, MARKED_KINDS, format_timestamp(now - MAX_LOOKUP_AGE), MOST_ROWS
@@ -147,19 +147,19 @@ class WriteReconciler:
             )
 
     def _pause(self, error: ForgeError, now: datetime) -> datetime:
-        """GitHub does not answer: nobody is asked about before it may do so."""
+        """Return until when to pause after an error of GitHub."""
         until = error.until if isinstance(error, RateLimited) else now + self._patience
         return min(max(until, now + self._pace.first_wait), now + MAX_WAIT)
 
 
-def _find_write(forge: Forge, row: OutboxRow, pace: OutboxPace) -> ActionResult | None:
-    deed = decode_action(row.kind, row.payload)
+def _find_write(forge: Forge, row: OutboxRow, policy: OutboxPace) -> ActionResult | None:
+    action = decode_action(row.kind, row.payload)
     try:
-        return forge.find(deed, key=row.token, since=lookup_since(row, pace))
+        return forge.find_performed(action, token=row.token, since=lookup_since(row, policy))
     except (RateLimited, Unauthorized):
         raise  # this says nothing about the write
     except Refused:
-        return None  # its thread is gone, or closed to us
+        return None  # its thread was deleted, or access is denied
 
 
 def _lookup_key(row: Unobserved) -> LookupKey:

@@ -1,7 +1,7 @@
-"""Decide what the outbox does next, and what a write becomes. Pure functions.
+"""Decide the outbox's next step, and the state of a write after it. Pure functions.
 
-`choose` selects the next step, `mark` is the row before it is sent, `after` the row after the
-outcome.
+`choose_step` selects the next step, `mark_attempt` returns the row before it is sent,
+`apply_outcome` the row after the outcome.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from hostler.forge.port import ActionResult
 from hostler.model import format_timestamp, parse_timestamp
 from hostler.store.outbox import OutboxRow, WriteState
 
-# No stored wait is believed to be longer: the longest that a limit can ask for.
+# Stored waits are limited to the longest that a rate limit can require.
 MAX_WAIT = timedelta(hours=1)
 RATE_LIMITED_KIND = RateLimited.__name__
-# Refusals that say nothing about the write itself.
+# Errors that say nothing about the write itself.
 _RETRYABLE_ERRORS = (RateLimited, Unreachable, Unauthorized, CredentialsMissing, ServerFailed)
 _FINAL_ERRORS = (Gone, Moved)
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxPace:
-    """How patient the sender is."""
+    """How often and how long the sender retries."""
 
     between_writes: timedelta = timedelta(seconds=1)
-    # How long a write may stay invisible; "absent" is believed only after it.
+    # How long a write may stay invisible; only then it counts as absent.
     visibility: timedelta = timedelta(seconds=300)
     overlap: timedelta = timedelta(seconds=5)
     max_attempts: int = 5
-    # Looks that were refused, before a write is given up that nobody lets us look for.
+    # Failed lookups before a write is given up.
     max_looks: int = 20
     first_wait: timedelta = timedelta(seconds=2)
     first_look: timedelta = timedelta(seconds=5)
@@ -52,7 +52,7 @@ class OutboxPace:
 
 @dataclass(frozen=True, slots=True)
 class SendStep:
-    """Post this write now."""
+    """Send this write now."""
 
     row: OutboxRow
 
@@ -66,33 +66,33 @@ class LookupStep:
 
 @dataclass(frozen=True, slots=True)
 class AbandonStep:
-    """What this write depends on has failed."""
+    """Give this write up: a write that it depends on has failed."""
 
     row: OutboxRow
 
 
 @dataclass(frozen=True, slots=True)
 class WaitStep:
-    """Nothing is due before then; None: nothing waits."""
+    """Nothing is due before then; None: nothing is queued."""
 
     until: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
 class NotFoundOutcome:
-    """It was looked for and not seen; `at` is GitHub's time of looking."""
+    """The write was not found; `at` is GitHub's time of the lookup."""
 
     at: datetime
 
 
-# Which account a write is made with.
+# Return the account that a write is made with.
 AccountOfRow = Callable[[OutboxRow], str]
 OutboxStep = SendStep | LookupStep | AbandonStep | WaitStep
 SendOutcome = ActionResult | NotFoundOutcome | ForgeError
 
 
 def same_account(_row: OutboxRow) -> str:
-    """One account makes all writes."""
+    """Return one account for all writes."""
     return ""
 
 
@@ -100,37 +100,37 @@ def choose_step(
     rows: Sequence[OutboxRow],
     now: datetime,
     last_write: datetime | None,
-    pace: OutboxPace,
-    payer: AccountOfRow = same_account,
+    policy: OutboxPace,
+    account_of: AccountOfRow = same_account,
 ) -> OutboxStep:
-    """What to do next, given all open writes. A limit holds for the account that met it."""
+    """Choose the next step from all open writes. A limit applies to the account that met it."""
     urgency = _urgency(rows)
-    heads = sorted(
-        _first_of_threads(rows), key=lambda head: (urgency[_thread_key(head)], head.sequence)
+    first_rows = sorted(
+        _first_of_threads(rows), key=lambda row_: (urgency[_thread_key(row_)], row_.sequence)
     )
-    paused = _paused_until(rows, now, payer)
-    # A last write that is yet to come is of a clock that was set back since.
-    behind = last_write if last_write and last_write <= now else None
-    written = behind + pace.between_writes if behind else now
+    paused = _paused_until(rows, now, account_of)
+    # A last write in the future: the clock was set back since.
+    valid_last_write = last_write if last_write and last_write <= now else None
+    next_write_at = valid_last_write + policy.between_writes if valid_last_write else now
     times: list[datetime] = []
-    for head in heads:
-        if head.dependency is WriteState.FAILED:
-            return AbandonStep(head)
-        if head.dependency not in (None, WriteState.SENT):
+    for row_ in first_rows:
+        if row_.dependency is WriteState.FAILED:
+            return AbandonStep(row_)
+        if row_.dependency not in (None, WriteState.SENT):
             continue
-        sending = head.state is WriteState.QUEUED
-        free = paused.get(payer(head), now)
-        due = max(_due_at(head, now), free, written if sending else now)
+        sending = row_.state is WriteState.QUEUED
+        free = paused.get(account_of(row_), now)
+        due = max(_due_at(row_, now), free, next_write_at if sending else now)
         if due <= now:
-            return SendStep(head) if sending else LookupStep(head)
+            return SendStep(row_) if sending else LookupStep(row_)
         times.append(due)
     return WaitStep(min(times, default=None))
 
 
-def mark_attempt(row: OutboxRow, at: datetime, now: datetime, pace: OutboxPace) -> OutboxRow:
-    """A write that is about to leave, at GitHub's time `at`."""
-    # When to look for it if we crash. A person may wait, so only where the look decides something.
-    look_at = now if row.kind in UNIQUE_ACTION_KINDS else now + pace.first_look
+def mark_attempt(row: OutboxRow, at: datetime, now: datetime, policy: OutboxPace) -> OutboxRow:
+    """Return a write that is about to be sent, at GitHub's time `at`."""
+    # When to look for it after a crash. A user may be waiting, so only if the lookup matters.
+    look_at = now if row.kind in UNIQUE_ACTION_KINDS else now + policy.first_look
     return replace(
         row,
         state=WriteState.SENDING,
@@ -144,37 +144,37 @@ def mark_attempt(row: OutboxRow, at: datetime, now: datetime, pace: OutboxPace) 
 
 
 def apply_outcome(
-    row: OutboxRow, outcome: SendOutcome, now: datetime, pace: OutboxPace
+    row: OutboxRow, outcome: SendOutcome, now: datetime, policy: OutboxPace
 ) -> OutboxRow:
-    """What a write becomes by the outcome: of sending it, or of looking for an unclear one."""
+    """Return a write after its outcome: of sending it, or of looking for an unclear one."""
     if isinstance(outcome, ActionResult):
         return mark_sent(row, outcome)
     if isinstance(outcome, NotFoundOutcome):
-        return _mark_absent(row, outcome.at, now, pace)
+        return _mark_absent(row, outcome.at, now, policy)
     noted = replace(row, error_kind=type(outcome).__name__, last_error=outcome.what[:1000])
     if isinstance(outcome, _FINAL_ERRORS):
         return _mark_failed(noted)
     if row.state is WriteState.UNCLEAR:
-        hopeless = not isinstance(outcome, _RETRYABLE_ERRORS) and row.setbacks >= pace.max_looks
+        hopeless = not isinstance(outcome, _RETRYABLE_ERRORS) and row.setbacks >= policy.max_looks
         return (
             _mark_failed(noted)
             if hopeless
-            else _retry_later(noted, outcome, now, pace.first_look, pace)
+            else _retry_later(noted, outcome, now, policy.first_look, policy)
         )
     if isinstance(outcome, Unclear):
-        look_at = format_timestamp(now + pace.first_look)
+        look_at = format_timestamp(now + policy.first_look)
         return replace(noted, state=WriteState.UNCLEAR, setbacks=0, not_before=look_at)
     innocent = isinstance(outcome, _RETRYABLE_ERRORS)
     if row.state is WriteState.SENDING and innocent:
         noted = replace(noted, attempts=row.attempts - 1)
-    elif not innocent and noted.attempts >= pace.max_attempts:
+    elif not innocent and noted.attempts >= policy.max_attempts:
         return _mark_failed(noted)
     queued = replace(noted, state=WriteState.QUEUED)
-    return _retry_later(queued, outcome, now, pace.first_wait, pace)
+    return _retry_later(queued, outcome, now, policy.first_wait, policy)
 
 
 def mark_sent(row: OutboxRow, made: ActionResult) -> OutboxRow:
-    """A write that exists."""
+    """Return a write that exists on the host."""
     return replace(
         row,
         state=WriteState.SENT,
@@ -188,34 +188,34 @@ def mark_sent(row: OutboxRow, made: ActionResult) -> OutboxRow:
 
 
 def mark_abandoned(row: OutboxRow) -> OutboxRow:
-    """A write whose ground is gone."""
+    """Return a write given up because its dependency failed."""
     reason = f"What it depends on ({row.depends_on}) has failed."
     return _mark_failed(replace(row, error_kind="Abandoned", last_error=reason))
 
 
 def mark_unreadable(row: OutboxRow, reason: str) -> OutboxRow:
-    """A write that cannot be read back from its row."""
+    """Return a write given up because its row cannot be decoded."""
     return _mark_failed(replace(row, error_kind="Broken", last_error=reason[:1000]))
 
 
-def lookup_since(row: OutboxRow, pace: OutboxPace) -> datetime:
-    """From when on to look for a write, by GitHub's clock."""
-    return parse_timestamp(row.intent_at or row.not_before) - pace.overlap
+def lookup_since(row: OutboxRow, policy: OutboxPace) -> datetime:
+    """Return from when to look for a write, by GitHub's clock."""
+    return parse_timestamp(row.intent_at or row.not_before) - policy.overlap
 
 
 def is_rate_limited(row: OutboxRow) -> bool:
-    """Whether a write met a limit of its account when it was last tried."""
+    """Return whether a write met a rate limit at its last attempt."""
     return row.error_kind == RATE_LIMITED_KIND
 
 
 def _paused_until(
-    rows: Iterable[OutboxRow], now: datetime, payer: AccountOfRow
+    rows: Iterable[OutboxRow], now: datetime, account_of: AccountOfRow
 ) -> dict[str, datetime]:
-    """Until when each account that met a limit leaves GitHub alone."""
+    """Return until when each rate limited account must wait."""
     paused: dict[str, datetime] = {}
     for row in rows:
         if is_rate_limited(row):
-            paused[payer(row)] = max(_due_at(row, now), paused.get(payer(row), now))
+            paused[account_of(row)] = max(_due_at(row, now), paused.get(account_of(row), now))
     return paused
 
 
@@ -224,15 +224,15 @@ def _thread_key(row: OutboxRow) -> tuple[str, int]:
 
 
 def _first_of_threads(rows: Iterable[OutboxRow]) -> list[OutboxRow]:
-    """The oldest open write of each thread."""
-    heads: dict[tuple[str, int], OutboxRow] = {}
+    """Return the oldest open write of each thread."""
+    first_rows: dict[tuple[str, int], OutboxRow] = {}
     for row in sorted(rows, key=lambda row: row.sequence):
-        heads.setdefault(_thread_key(row), row)
-    return list(heads.values())
+        first_rows.setdefault(_thread_key(row), row)
+    return list(first_rows.values())
 
 
 def _urgency(rows: Iterable[OutboxRow]) -> dict[tuple[str, int], int]:
-    """The most urgent lane of each thread: what waits behind its head pulls the head."""
+    """Return the most urgent lane of each thread: an urgent write speeds up those before it."""
     ranks: dict[tuple[str, int], int] = {}
     for row in rows:
         ranks[_thread_key(row)] = min(row.lane.rank, ranks.get(_thread_key(row), row.lane.rank))
@@ -240,35 +240,35 @@ def _urgency(rows: Iterable[OutboxRow]) -> dict[tuple[str, int], int]:
 
 
 def _due_at(row: OutboxRow, now: datetime) -> datetime:
-    """When a write is due. A time beyond the longest wait is of a clock that was set back since."""
+    """Return when a write is due; at once if its time is too far ahead: the clock was set back."""
     at = parse_timestamp(row.not_before)
     return at if at <= now + MAX_WAIT else now
 
 
-def _mark_absent(row: OutboxRow, at: datetime, now: datetime, pace: OutboxPace) -> OutboxRow:
-    believed = parse_timestamp(row.attempted_at or format_timestamp(at)) + pace.visibility
-    spent = row.attempts >= pace.max_attempts
+def _mark_absent(row: OutboxRow, at: datetime, now: datetime, policy: OutboxPace) -> OutboxRow:
+    believed = parse_timestamp(row.attempted_at or format_timestamp(at)) + policy.visibility
+    spent = row.attempts >= policy.max_attempts
     is_unique = row.kind in UNIQUE_ACTION_KINDS
     if at < believed and (spent or not is_unique):
-        wait = min(pace.first_look * 2 ** min(row.setbacks, 20), believed - at)
+        wait = min(policy.first_look * 2 ** min(row.setbacks, 20), believed - at)
         unseen = replace(row, state=WriteState.UNCLEAR, setbacks=row.setbacks + 1)
         return replace(unseen, not_before=format_timestamp(now + wait))
     if spent:
         return _mark_failed(replace(row, last_error=row.last_error or "It was never seen."))
-    # The first repetition needs no wait; each further one waits longer, for an outage to pass.
-    wait = pace.first_look * (2 ** (row.attempts - 1) - 1) if is_unique else timedelta(0)
+    # The first repetition needs no wait; later ones wait longer, in case of an outage.
+    wait = policy.first_look * (2 ** (row.attempts - 1) - 1) if is_unique else timedelta(0)
     return replace(
         row, state=WriteState.QUEUED, setbacks=0, not_before=format_timestamp(now + wait)
     )
 
 
 def _retry_later(
-    row: OutboxRow, error: ForgeError, now: datetime, first: timedelta, pace: OutboxPace
+    row: OutboxRow, error: ForgeError, now: datetime, first: timedelta, policy: OutboxPace
 ) -> OutboxRow:
     if isinstance(error, RateLimited):
-        until = min(max(error.until, now + pace.first_wait), now + MAX_WAIT)
+        until = min(max(error.until, now + policy.first_wait), now + MAX_WAIT)
         return replace(row, not_before=format_timestamp(until))
-    wait = min(first * 2 ** min(row.setbacks, 20), pace.longest_wait)
+    wait = min(first * 2 ** min(row.setbacks, 20), policy.longest_wait)
     return replace(row, setbacks=row.setbacks + 1, not_before=format_timestamp(now + wait))
 
 

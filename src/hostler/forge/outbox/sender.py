@@ -37,16 +37,16 @@ from hostler.store.outbox import OutboxRow, WriteState, change_write, find_write
 from hostler.store.store import Store
 
 OUTBOX_SCOPE = "outbox"
-# Which forge speaks for a repository; None: nobody does now, its writes wait.
+# Return the client of a repository; None: not configured now, its writes wait.
 ForgeLookup = Callable[[RepoName], Forge | None]
-# Which tokens a sender is for; the others wait for another one.
+# Return whether this sender handles a token; other writes wait for another sender.
 TokenFilter = Callable[[str], bool]
-# Which account writes to a repository. It may ask GitHub.
+# Return the account that writes to a repository. May ask GitHub.
 AccountLookup = Callable[[RepoName], str]
 
 
 class SendStage(StrEnum):
-    """What has just been done with a write. For tests that kill in between."""
+    """Reported after each step of a write, for tests that crash in between."""
 
     MARKED = "marked"
     MADE = "made"
@@ -57,62 +57,62 @@ StageObserver = Callable[[SendStage, str], None]
 
 
 def ignore_stages(_act: SendStage, _token: str) -> None:
-    """Observes nothing."""
+    """Do nothing."""
 
 
 def accept_every_token(_token: str) -> bool:
-    """A sender for everything."""
+    """Accept all tokens."""
     return True
 
 
 def single_account(_repo: RepoName) -> str:
-    """All writes are of one account."""
+    """Return one account for all repositories."""
     return ""
 
 
 class OutboxSender:
-    """Sends what is due. One at a time per home; it needs no recovery of its own after a crash."""
+    """Sends due writes. One at a time per home; needs no recovery after a crash."""
 
     def __init__(
         self,
         store: Store,
         forges: ForgeLookup,
         clock: Clock,
-        pace: OutboxPace | None = None,
+        policy: OutboxPace | None = None,
         settled: SettledWrite = ignore_settled,
         only: TokenFilter = accept_every_token,
         observe: StageObserver = ignore_stages,
         scopes: tuple[str, ...] = (),
         account: AccountLookup = single_account,
     ) -> None:
-        """`scopes`: what `settled` writes beside the outbox; `account`: who writes to where."""
+        """`scopes`: what `settled` writes besides the outbox; `account`: who writes to a repo."""
         self._account = account
         self._scopes = (OUTBOX_SCOPE, *scopes)
         self._store = store
         self._forges = forges
         self._clock = clock
-        self._pace = pace or OutboxPace()
+        self._pace = policy or OutboxPace()
         self._settled = settled
         self._only = only
         self._observe = observe
         self._last_write: datetime | None = None
 
     def send_due(self) -> datetime | None:
-        """Do everything that is due now; when to call again, None if nothing waits."""
+        """Do all due steps. Return when to call again, or None if nothing is queued."""
         while True:
             with self._store.read() as tx:
                 rows = [row for row in open_writes(tx) if self._is_ours(row)]
-            payer = self._payer(rows)
-            match choose_step(rows, self._clock.now(), self._last_write, self._pace, payer):
+            account_of = self._payer(rows)
+            match choose_step(rows, self._clock.now(), self._last_write, self._pace, account_of):
                 case WaitStep(until):
                     return until
                 case AbandonStep(row):
                     self._end(mark_abandoned(row))
                 case SendStep(row) | LookupStep(row) as choice:
-                    self._act(row, looking=isinstance(choice, LookupStep))
+                    self._act(row, is_lookup=isinstance(choice, LookupStep))
 
     def _payer(self, rows: list[OutboxRow]) -> AccountOfRow:
-        """Whose limit each write would meet; asked for only where somebody has met one."""
+        """Return a lookup of accounts; GitHub is asked only if a write was rate limited."""
         if not any(is_rate_limited(row) for row in rows):
             return same_account
         accounts = {row.repo: self._account_of(row.repo) for row in rows}
@@ -122,68 +122,70 @@ class OutboxSender:
         try:
             return self._account(repo)
         except ForgeError:
-            # Who it would be cannot be told: it is held back by itself alone.
+            # The account is unknown: a limit then applies to this repository alone.
             return str(repo)
 
     def _is_ours(self, row: OutboxRow) -> bool:
         return self._forges(row.repo) is not None and self._only(row.token)
 
-    def _act(self, row: OutboxRow, *, looking: bool) -> None:
+    def _act(self, row: OutboxRow, *, is_lookup: bool) -> None:
         try:
-            deed = decode_action(row.kind, row.payload)
-        except Exception as error:  # whatever it is, it is this row's alone
+            action = decode_action(row.kind, row.payload)
+        except Exception as error:  # whatever it is, it concerns only this row
             self._end(mark_unreadable(row, f"{type(error).__name__}: {error}"))
             return
-        if looking:
-            # One that a crash left behind as sending is as unclear as the others.
+        if is_lookup:
+            # After a crash, a write in the state `sending` is unclear too.
             unclear = replace(row, state=WriteState.UNCLEAR)
-            self._settle(unclear, self._look(unclear, deed))
+            self._settle(unclear, self._look(unclear, action))
         else:
-            self._send(row, deed)
+            self._send(row, action)
 
-    def _send(self, row: OutboxRow, deed: Action) -> None:
+    def _send(self, row: OutboxRow, action: Action) -> None:
         forge = self._forge(row)
         try:
             at = forge.now()
         except ForgeError as error:
             self._settle(row, error)
             return
-        marked = self._mark(row, at)
-        if marked is None:
+        marked_row = self._mark(row, at)
+        if marked_row is None:
             return
         self._observe(SendStage.MARKED, row.token)
         self._last_write = self._clock.now()
-        outcome = _outcome_of(row, lambda: forge.make(deed, key=row.token))
+        outcome = _outcome_of(row, lambda: forge.perform(action, token=row.token))
         self._observe(SendStage.MADE, row.token)
-        self._settle(marked, outcome)
+        self._settle(marked_row, outcome)
 
-    def _look(self, row: OutboxRow, deed: Action) -> SendOutcome:
+    def _look(self, row: OutboxRow, action: Action) -> SendOutcome:
         forge = self._forge(row)
 
         def look() -> SendOutcome:
-            # The time first: what becomes visible while we look is not believed absent.
+            # Read the time first: a write that appears during the lookup must not count as absent.
             at = forge.now()
-            found = forge.find(deed, key=row.token, since=lookup_since(row, self._pace))
+            found = forge.find_performed(
+                action, token=row.token, since=lookup_since(row, self._pace)
+            )
             return found or NotFoundOutcome(at)
 
         return _outcome_of(row, look)
 
     def _mark(self, row: OutboxRow, at: datetime) -> OutboxRow | None:
-        """Store the intent; None if the write has moved on meanwhile (a feed showed it)."""
+        """Store the intent; None if the write has changed meanwhile (a poll found it)."""
         with self._store.write(*self._scopes) as tx:
             present = find_write(tx, row.repo, row.token)
             if present is None or present.state is not WriteState.QUEUED:
                 return None
-            marked = mark_attempt(present, at, tx.now(), self._pace)
-            change_write(tx, present, marked)
-            return marked
+            marked_row = mark_attempt(present, at, tx.now(), self._pace)
+            change_write(tx, present, marked_row)
+            return marked_row
 
     def _settle(self, row: OutboxRow, outcome: SendOutcome) -> None:
         self._keep(row, outcome)
         self._observe(SendStage.STORED, row.token)
 
     def _keep(self, row: OutboxRow, outcome: SendOutcome) -> None:
-        """Store what became of a write, unless a feed has settled it meanwhile."""
+        """Store the outcome, unless a poll has settled the write meanwhile."""
         with self._store.write(*self._scopes) as tx:
             present = find_write(tx, row.repo, row.token)
             if present is None or present.settled:
@@ -213,21 +215,21 @@ def _outcome_of(row: OutboxRow, act: Callable[[], SendOutcome]) -> SendOutcome:
         return Unclear(f"{row.kind} {row.token}", f"{type(error).__name__}: {error}")
 
 
-# A holder of the lock may leave without a commit, so we look again now and then.
+# A holder of the lock may exit without a commit, so check again regularly.
 RECHECK_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryCallbacks:
-    """Whom to tell what happens meanwhile."""
+    """Callbacks of a delivery."""
 
     settled: Callable[[OutboxRow], None]
-    # Once, with the process that holds the lock, if another one does.
+    # Called once with the lock holder, if another process holds the lock.
     left_to: Callable[[object | None], None]
 
 
 class WriteDelivery:
-    """Some writes of one repository, on their way."""
+    """Sends some writes of one repository and waits for their results."""
 
     def __init__(
         self,
@@ -237,7 +239,7 @@ class WriteDelivery:
         repo: RepoName,
         tokens: Collection[str],
         clock: Clock,
-        pace: OutboxPace,
+        policy: OutboxPace,
         told: DeliveryCallbacks,
     ) -> None:
         self._home = home
@@ -246,19 +248,19 @@ class WriteDelivery:
         self._tokens = list(tokens)
         self._clock = clock
         self._told = told
-        # Only these: what else waits there has consequences that are the service's to draw.
+        # Only these: the results of other writes are processed by the service.
         self._sender = OutboxSender(
             store,
             lambda name: forge if name == repo else None,
             clock,
-            pace,
+            policy,
             only=frozenset(tokens).__contains__,
         )
         self._reported: set[str] = set()
         self._left = False
 
     def see_through(self, seconds: float) -> list[OutboxRow]:
-        """The writes when all are settled, or when the time is over."""
+        """Return the rows once all are settled, or at the timeout."""
         end = self._clock.monotonic() + seconds
         while True:
             nap = self._send()
@@ -270,7 +272,7 @@ class WriteDelivery:
             self._store.wait_for_change(mark, min(left, nap))
 
     def _send(self) -> float:
-        """Send what is due, if nobody else does; how long to wait then."""
+        """Send what is due, if no other process does. Return how long to wait then."""
         try:
             with home_lock(self._home, self._clock):
                 again = self._sender.send_due()

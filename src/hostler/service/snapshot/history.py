@@ -333,7 +333,7 @@ def plan_json(found: CostPlan) -> dict[str, Any]:
     return {
         "now": _case_json(found.now),
         "worst": _case_json(found.worst),
-        "may_be_used": asdict(found.room),
+        "may_be_used": asdict(found.allowance),
         "advice": list(found.advice),
     }
 

@@ -23,10 +23,10 @@ from hostler.forge.github.client.transport import ApiRequest, HttpTransport
 from hostler.model import RepoName, parse_timestamp
 from hostler.telemetry.redaction import register_secret
 
-# GitHub allows ten minutes, and a clock that differs by one.
+# GitHub permits ten minutes, and a clock that differs by one.
 JWT_BACKDATE = timedelta(seconds=60)
 JWT_LIFETIME = timedelta(minutes=9)
-# A token is renewed so long before its end.
+# A token is renewed this long before its end.
 RENEWAL_MARGIN = timedelta(minutes=5)
 _APP_REMEDY = "Look at `github.app_id` and `github.app_private_key_file`."
 
@@ -43,10 +43,10 @@ class GitHubApp:
     """Credentials of an App; installation 0 means: find it by repository."""
 
     def __init__(
-        self, wire: HttpTransport, app_id: int, key: str, installation_id: int = 0
+        self, transport: HttpTransport, app_id: int, key: str, installation_id: int = 0
     ) -> None:
         register_secret(key)
-        self._wire = wire
+        self._transport = transport
         self._app_id = app_id
         self._key = key
         self._installation_id = installation_id
@@ -55,30 +55,30 @@ class GitHubApp:
         self._tokens: dict[int, InstallationToken] = {}
         self._login = ""
 
-    def bearer(self, repo: RepoName) -> str:
-        """The present token of the installation that covers a repository."""
+    def get_secret(self, repo: RepoName) -> str:
+        """Return the current token of the installation that covers a repository."""
         with self._lock:
             number = self._installation(repo)
             token = self._tokens.get(number)
-            if token is None or self._wire.now() >= token.expires_at - RENEWAL_MARGIN:
-                token = self._tokens[number] = self._buy(number)
+            if token is None or self._transport.now() >= token.expires_at - RENEWAL_MARGIN:
+                token = self._tokens[number] = self._request_token(number)
             return token.secret
 
     def renew(self, stale: str) -> bool:
-        """Forget a refused token; a new one can always be asked for."""
+        """Forget a rejected token; a new one can always be requested."""
         with self._lock:
             kept = {n: token for n, token in self._tokens.items() if token.secret != stale}
             self._tokens = kept
         return True
 
     def login(self) -> str:
-        """The App's bot account."""
+        """Return the App's bot account."""
         if not self._login:
-            self._login = f"{payloads.parse_word(self._ask('GET', '/app'), 'slug')}[bot]"
+            self._login = f"{payloads.parse_word(self._request('GET', '/app'), 'slug')}[bot]"
         return self._login
 
     def account(self, repo: RepoName) -> str:
-        """The installation that covers a repository."""
+        """Return the installation that covers a repository."""
         with self._lock:
             return f"installation {self._installation(repo)}"
 
@@ -86,29 +86,29 @@ class GitHubApp:
         if self._installation_id:
             return self._installation_id
         if repo not in self._installations:
-            found = self._ask("GET", f"/repos/{repo}/installation")
+            found = self._request("GET", f"/repos/{repo}/installation")
             self._installations[repo] = payloads.parse_number(found)
         return self._installations[repo]
 
-    def _buy(self, installation: int) -> InstallationToken:
-        data = self._ask("POST", f"/app/installations/{installation}/access_tokens")
+    def _request_token(self, installation: int) -> InstallationToken:
+        data = self._request("POST", f"/app/installations/{installation}/access_tokens")
         secret = payloads.parse_word(data, "token")
         register_secret(secret)
         return InstallationToken(secret, _parse_expiry(data))
 
-    def _ask(self, method: str, path: str) -> Any:
+    def _request(self, method: str, path: str) -> Any:
         # A second token does no harm, so even the POST may be repeated.
-        url, bearer = self._wire.absolute(path), self._jwt()
+        url, bearer = self._transport.absolute(path), self._jwt()
         account = f"app {self._app_id}"
-        return self._wire.send(
+        return self._transport.send(
             ApiRequest(method, url, bearer=bearer, safe=True, account=account, urgent=True)
         ).data
 
     def _jwt(self) -> str:
-        # Here alone: its cryptography takes long to load, and few are Apps.
+        # Imported here: its cryptography takes long to load, and few use Apps.
         import jwt
 
-        now = self._wire.now()
+        now = self._transport.now()
         claims = {
             "iat": int((now - JWT_BACKDATE).timestamp()),
             "exp": int((now + JWT_LIFETIME).timestamp()),
@@ -132,7 +132,7 @@ def _parse_expiry(data: payloads.Payload) -> datetime:
 
 
 def read_private_key(name: str) -> str:
-    """The App's private key."""
+    """Read the App's private key."""
     try:
         return Path(name).expanduser().read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
@@ -147,53 +147,53 @@ _LOGIN_REMEDY = "Set GITHUB_TOKEN, name `github.token_file`, or log in with `gh 
 
 
 class Credentials(Protocol):
-    """What a client needs to speak for somebody."""
+    """How a client authenticates."""
 
-    def bearer(self, repo: RepoName) -> str:
-        """The secret to send for a repository."""
+    def get_secret(self, repo: RepoName) -> str:
+        """Return the secret to send for a repository."""
         ...
 
     def renew(self, stale: str) -> bool:
-        """GitHub refused this secret; whether there may be a better one now."""
+        """Handle a rejected secret. Return whether there may be a better one now."""
         ...
 
     def login(self) -> str:
-        """The account that our writes appear under."""
+        """Return the account that our writes appear under."""
         ...
 
     def account(self, repo: RepoName) -> str:
-        """Who pays for requests about a repository, by a name that holds no secret."""
+        """Return who pays for requests about a repository, by a name without secrets."""
         ...
 
 
 class StaticToken:
-    """A token from somewhere that can be asked again."""
+    """A token from a source that can be read again."""
 
-    def __init__(self, wire: HttpTransport, source: Callable[[], str]) -> None:
-        self._wire = wire
+    def __init__(self, transport: HttpTransport, source: Callable[[], str]) -> None:
+        self._transport = transport
         self._source = source
         self._lock = threading.Lock()
         self._secret = ""
-        self._known = ""
+        self._last_secret = ""
         self._number = 0
         self._login = ""
 
-    def bearer(self, _repo: RepoName) -> str:
-        return self._present()
+    def get_secret(self, _repo: RepoName) -> str:
+        return self._current_secret()
 
     def renew(self, stale: str) -> bool:
         with self._lock:
             if self._secret == stale:
                 self._secret = ""
-        return self._present() != stale
+        return self._current_secret() != stale
 
     def login(self) -> str:
         if not self._login:
-            url = self._wire.absolute("/user")
-            bearer, account = self._present(), self._account()
+            url = self._transport.absolute("/user")
+            bearer, account = self._current_secret(), self._account()
             # Writes wait for it as well.
             request = ApiRequest("GET", url, bearer=bearer, account=account, urgent=True)
-            answer = self._wire.send(request)
+            answer = self._transport.send(request)
             self._login = payloads.parse_word(answer.data, "login")
         return self._login
 
@@ -201,28 +201,28 @@ class StaticToken:
         return self._account()
 
     def _account(self) -> str:
-        """Another token may be another person's: it gets a name of its own."""
+        """Return the account's name. Another token may belong to another user."""
         return f"token {self._number}" if self._number > 1 else "token"
 
-    def _present(self) -> str:
+    def _current_secret(self) -> str:
         with self._lock:
             if not self._secret:
                 self._secret = _require_token(self._source())
-                self._number += self._secret != self._known
-                self._known = self._secret
+                self._number += self._secret != self._last_secret
+                self._last_secret = self._secret
             return self._secret
 
 
-def open_credentials(settings: Settings, wire: HttpTransport) -> Credentials:
-    """The credentials that the settings name; raises `CredentialsMissing`."""
+def open_credentials(settings: Settings, transport: HttpTransport) -> Credentials:
+    """Return the credentials according to the settings. Raises `CredentialsMissing`."""
     if settings.auth == "app" or (settings.auth == "auto" and settings.app_id):
         key = read_private_key(settings.app_private_key_file)
-        return GitHubApp(wire, settings.app_id, key, settings.app_installation_id)
-    return StaticToken(wire, token_source(settings))
+        return GitHubApp(transport, settings.app_id, key, settings.app_installation_id)
+    return StaticToken(transport, token_source(settings))
 
 
 def token_source(settings: Settings) -> Callable[[], str]:
-    """Where the token comes from, by the settings and what is there."""
+    """Return where the token comes from, by the settings and the environment."""
     if settings.auth == "gh":
         return lambda: read_gh_token(settings.web_url)
     if settings.token_file:
@@ -233,7 +233,7 @@ def token_source(settings: Settings) -> Callable[[], str]:
 
 
 def read_token(name: str) -> str:
-    """The token in a file."""
+    """Read the token from a file."""
     try:
         return Path(name).expanduser().read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -244,7 +244,7 @@ def read_token(name: str) -> str:
 
 
 def read_gh_token(web_url: str) -> str:
-    """What `gh auth token` says for the host."""
+    """Read the token with `gh auth token`."""
     host = urlsplit(web_url).hostname or "github.com"
     try:
         done = subprocess.run(

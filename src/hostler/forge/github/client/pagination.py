@@ -22,7 +22,7 @@ from hostler.forge.github.payloads import parse_word
 from hostler.forge.port import KnownPage, PageChain
 
 PAGE_SIZE = 100
-# Bounds for one reading. An ascending one goes on from there next time.
+# The maximum pages of one reading. An ascending one continues there next time.
 MAX_PAGES = 100
 # GitHub refuses pages beyond about 10,000 items.
 MAX_PAGE_NUMBER = 1000
@@ -30,7 +30,7 @@ MAX_PAGE_NUMBER = 1000
 Payload = dict[str, Any]
 # Reads a page of a sorted list: (since, page number).
 SortedPage = Callable[[str | None, int], ApiAnswer]
-# Reads the first page, or the one at an address.
+# Reads the first page, or the one at a URL.
 FollowPage = Callable[[str], ApiAnswer]
 # Reads a page by its number.
 NumberedPage = Callable[[int], ApiAnswer]
@@ -38,7 +38,7 @@ NumberedPage = Callable[[int], ApiAnswer]
 
 @dataclass(frozen=True, slots=True)
 class ListedPages:
-    """What was read; where it is not complete, it is everything up to its newest item."""
+    """What was read; if it is not complete, it is everything up to its newest item."""
 
     items: list[Payload]
     complete: bool
@@ -50,7 +50,7 @@ class ListedPages:
 
 @dataclass(slots=True)
 class _PageWalk:
-    """Pages as they come in: what they held, and how the next reading can ask for them."""
+    """Collects pages: their items, and how the next reading can request them."""
 
     known: dict[tuple[str, int], KnownPage]
     found: dict[tuple[int, str], Payload] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class _PageWalk:
     pages: int = 0
 
     def take(self, anchor: str, number: int, answer: ApiAnswer) -> KnownPage:
-        """Take a page's answer in."""
+        """Add the answer for a page."""
         self.asked += 1
         place = (anchor, number)
         if answer.unchanged:
@@ -79,7 +79,7 @@ class _PageWalk:
         return KnownPage(anchor, number, answer.etag, len(items) >= PAGE_SIZE, newest)
 
     def listed(self, *, complete: bool) -> ListedPages:
-        """What was read."""
+        """Return what was read."""
         return ListedPages(
             list(self.found.values()),
             complete,
@@ -95,7 +95,7 @@ def _item_version(item: Payload) -> str:
 
 
 def page_tags(known: PageChain) -> dict[tuple[str, int], str]:
-    """The ETags of known pages, by where they begin and their number."""
+    """Return the ETags of known pages, by their start and number."""
     return {(page.anchor, page.number): page.etag for page in known}
 
 
@@ -106,7 +106,7 @@ def _walk_pages(known: PageChain) -> _PageWalk:
 def read_ascending(
     read: SortedPage, since: str | None, known: PageChain = (), most_pages: int = MAX_PAGES
 ) -> ListedPages:
-    """Everything changed at or after `since`, once per version, oldest change first."""
+    """Read everything changed at or after `since`, once per version, oldest change first."""
     walk = _walk_pages(known)
 
     def take(anchor: str | None, number: int) -> KnownPage:
@@ -118,7 +118,7 @@ def read_ascending(
         if page.full and anchor is not None and page.newest <= anchor:
             number += 1
             continue
-        # What left one of the counted pages meanwhile has pulled others towards the first.
+        # Items that left a counted page meanwhile have moved others to earlier pages.
         for earlier in range(number - 1, 0, -1):
             take(anchor, earlier)
         if not page.full:
@@ -128,7 +128,7 @@ def read_ascending(
 
 
 def _item_time(answer: ApiAnswer) -> ApiAnswer:
-    """An answer whose items all say when they changed."""
+    """Check that all items of an answer have a timestamp."""
     for item in () if answer.unchanged else page_items(answer):
         parse_word(item, "updated_at")
     return answer
@@ -141,7 +141,7 @@ def read_numbered(
     *,
     one_page: bool = False,
 ) -> ListedPages:
-    """A list to whose end things are added, from its first known page on."""
+    """Read a list that grows at its end, from its first known page on."""
     walk = _walk_pages(known)
     number = known[0].number if known else 1
     for _ in range(most_pages):
@@ -155,7 +155,7 @@ def read_numbered(
 def read_by_id(
     follow: FollowPage, known: PageChain = (), most_pages: int = MAX_PAGES
 ) -> ListedPages:
-    """Every item of a list sorted by id, each once; where that is too long, its oldest."""
+    """Read every item of a list sorted by id, each once; if it is too long, its oldest."""
     walk = _walk_pages(known)
     first = follow("")
     page = walk.take("", 1, first)
@@ -163,11 +163,11 @@ def read_by_id(
         return walk.listed(complete=True)
     if not first.next_url:
         found = walk.listed(complete=True)
-        # What is added to a full page lands behind it, and leaves its ETag alone.
+        # An item added after a full page does not change its ETag.
         return found if not page.full else _read_fresh(found)
     items = {int(item["id"]): item for item in page_items(first)}
     pages = _read_backwards(first.last_url, first.next_url)
-    # Page numbers beyond the bound are refused, whichever page is asked for first.
+    # Page numbers beyond the maximum are refused, whichever page is requested first.
     allowed = pages[max(len(pages) + 1 - most_pages, 0) :]
     for url in allowed:
         items |= {int(item["id"]): item for item in page_items(follow(url))}
@@ -182,7 +182,7 @@ def _read_fresh(found: ListedPages) -> ListedPages:
 
 
 def _read_backwards(last_url: str, next_url: str) -> list[str]:
-    """The addresses of the last page down to the second."""
+    """Return the URLs of the last page down to the second."""
     parts = urlsplit(last_url or next_url)
     query = dict(parse_qsl(parts.query))
     number = query.get("page", "")
@@ -193,7 +193,7 @@ def _read_backwards(last_url: str, next_url: str) -> list[str]:
 
 
 def page_items(answer: ApiAnswer) -> list[Payload]:
-    """A page's items; anything else than a list of numbered objects is a failing server."""
+    """Return a page's items. Raise `ServerFailed` unless it is a list of objects with ids."""
     data = answer.data
     if not isinstance(data, list) or not all(_is_item(item) for item in data):
         raise ServerFailed("a request for a list", 200)

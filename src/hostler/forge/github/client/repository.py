@@ -68,12 +68,12 @@ SINGLE_PATHS = (SurfaceFeed.ISSUE, SurfaceFeed.PULL)
 
 
 def format_since(moment: datetime | None) -> str | None:
-    """A moment as GitHub's `since` wants it: whole seconds, rounded down."""
+    """Format a time for GitHub's `since`: whole seconds, rounded down."""
     return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def list_changes(
-    hub: GitHubRepository,
+    repo: GitHubRepository,
     feed: SurfaceFeed,
     since: datetime | None,
     *,
@@ -82,44 +82,44 @@ def list_changes(
     known: PageChain,
     one_page: bool,
 ) -> ListReading:
-    """What a feed has to say."""
+    """Read the changes of a feed."""
     path, anchor = _LIST_PATHS[feed].format(number), format_since(since)
     if feed in SINGLE_PATHS:
-        found = read_single(hub.get(path, known[0].etag if known else ""), known)
+        found = read_single(repo.get(path, known[0].etag if known else ""), known)
     elif feed is SurfaceFeed.REVIEWS:
-        found = hub.numbered(path, known, one_page=one_page)
+        found = repo.read_by_number(path, known, one_page=one_page)
     elif feed is SurfaceFeed.WORKFLOW_RUNS:
         created = None if anchor is None else f">={anchor}"
-        found = hub.numbered(path, known, unwrap=list_runs, created=created)
+        found = repo.read_by_number(path, known, unwrap=list_runs, created=created)
     elif feed is SurfaceFeed.THREAD_COMMENTS:
-        found = list_thread(hub, path, anchor, known)
+        found = list_thread(repo, path, anchor, known)
     else:
         more = {"state": "open" if only_open else "all"} if feed is SurfaceFeed.ISSUES else {}
-        found = hub.ascending(path, anchor, known, **more)
+        found = repo.read_by_change(path, anchor, known, **more)
     return build_reading(feed, number, found)
 
 
 def list_thread(
-    hub: GitHubRepository, path: str, since: str | None, known: PageChain
+    repo: GitHubRepository, path: str, since: str | None, known: PageChain
 ) -> ListedPages:
-    """A conversation by id; where GitHub's page numbers end, on from the last comment's second.
+    """Read a conversation by id; beyond GitHub's last page, from the last comment's second on.
 
-    What does not fit behind so many of one second is left.
+    More comments than that within one second are left out.
     """
-    found = hub.by_id(path, known, since=since)
+    found = repo.read_by_id(path, known, since=since)
     while not found.complete:
         last = payloads.parse_word(found.items[-1], "created_at")
         if since is not None and last <= since:
             break
         since = last
-        found = _join_readings(found, hub.by_id(path, since=since))
+        found = _join_readings(found, repo.read_by_id(path, since=since))
     return found
 
 
 def _join_readings(first: ListedPages, more: ListedPages) -> ListedPages:
     items = {int(item["id"]): item for item in (*first.items, *more.items)}
     return ListedPages(
-        [items[key] for key in sorted(items)],
+        [items[token] for token in sorted(items)],
         more.complete,
         asked=first.asked + more.asked,
         pages=first.pages + more.pages,
@@ -127,7 +127,7 @@ def _join_readings(first: ListedPages, more: ListedPages) -> ListedPages:
 
 
 def read_single(answer: ApiAnswer, known: PageChain) -> ListedPages:
-    """One thing as a list of its own."""
+    """Return one object as a list."""
     if answer.unchanged:
         return ListedPages([], complete=True, chain=known, unchanged=True, asked=1)
     page = KnownPage("", 1, answer.etag, full=False)
@@ -135,21 +135,21 @@ def read_single(answer: ApiAnswer, known: PageChain) -> ListedPages:
 
 
 def list_runs(data: Any) -> Any:
-    """The list inside a list of workflow runs."""
+    """Return the list in an answer about workflow runs."""
     if not isinstance(data, dict):
         raise ServerFailed("a request for workflow runs", 200)
     return data.get("workflow_runs")
 
 
 def list_jobs(data: Any) -> Any:
-    """The list inside a list of jobs."""
+    """Return the list in an answer about jobs."""
     if not isinstance(data, dict):
         raise ServerFailed("a request for the jobs of a workflow run", 200)
     return data.get("jobs")
 
 
 def build_reading(feed: SurfaceFeed, number: int, found: ListedPages) -> ListReading:
-    """A list as events."""
+    """Return a list as events."""
     return ListReading(
         tuple(_parse_items(LISTED_KINDS[feed], found.items, number)),
         found.complete,
@@ -163,7 +163,7 @@ def build_reading(feed: SurfaceFeed, number: int, found: ListedPages) -> ListRea
 def _parse_items(kind: ItemKind, rows: Sequence[Any], number: int) -> list[Item]:
     if kind is not ItemKind.REVIEW:
         return [payloads.parse_item(kind, row) for row in rows]
-    # One without a time is being written, and seen by its author alone.
+    # A review without a time is a draft, visible only to its author.
     return [payloads.parse_item(kind, row, number) for row in rows if row.get("submitted_at")]
 
 
@@ -176,27 +176,27 @@ _COMMENT_PATHS = {
 class GitHubRepository:
     """One repository."""
 
-    def __init__(self, client: GitHubSession) -> None:
-        self.client = client
+    def __init__(self, session: GitHubSession) -> None:
+        self.session = session
 
-    def myself(self) -> str:
-        return self.client.login()
+    def own_login(self) -> str:
+        return self.session.login()
 
     def now(self) -> datetime:
-        return self.client.wire.now()
+        return self.session.transport.now()
 
     def cost(self) -> RequestCost:
-        return RequestCost(self.client.requests, self.client.budget)
+        return RequestCost(self.session.requests, self.session.budget)
 
-    def renamed(self) -> bool:
-        return self.client.renamed
+    def was_renamed(self) -> bool:
+        return self.session.renamed
 
     def repository(self) -> RepositoryInfo:
-        return payloads.parse_repository(self.client.learn().data)
+        return payloads.parse_repository(self.session.read_repository().data)
 
-    def name_of(self, number: int) -> RepoName | None:
+    def find_repository_name(self, number: int) -> RepoName | None:
         try:
-            return payloads.parse_repository(self.client.read(f"/repositories/{number}").data).name
+            return payloads.parse_repository(self.session.read(f"/repositories/{number}").data).name
         except (NotFound, Gone, Moved):
             return None
 
@@ -209,7 +209,7 @@ class GitHubRepository:
     def reviews(self, number: int) -> list[Item]:
         return list(self.changes(SurfaceFeed.REVIEWS, None, number=number).items)
 
-    def remark(self, kind: ItemKind, comment_id: int) -> Item | None:
+    def get_comment(self, kind: ItemKind, comment_id: int) -> Item | None:
         try:
             return payloads.parse_item(kind, self.get(f"{_COMMENT_PATHS[kind]}/{comment_id}").data)
         except (NotFound, Gone):
@@ -219,19 +219,21 @@ class GitHubRepository:
         return self.comments(number, None)
 
     def labellers(self, number: int) -> dict[str, str]:
-        events = self.by_id(f"issues/{number}/events").items
+        events = self.read_by_id(f"issues/{number}/events").items
         return dict(filter(None, map(payloads.parse_labeller, events)))
 
     def blocked_by(self, number: int) -> list[Blocking]:
         try:
-            found = self.by_id(f"issues/{number}/dependencies/blocked_by")
+            found = self.read_by_id(f"issues/{number}/dependencies/blocked_by")
         except (NotFound, Gone):
-            # An older host has no such list, or the issue is gone: then it waits for nothing.
+            # An older host has no such list, or the issue was deleted: nothing blocks it.
             return []
         return [payloads.parse_blocking(one) for one in found.items]
 
     def labels(self) -> frozenset[str]:
-        return frozenset(payloads.parse_label_name(label) for label in self.by_id("labels").items)
+        return frozenset(
+            payloads.parse_label_name(label) for label in self.read_by_id("labels").items
+        )
 
     def changes(
         self,
@@ -255,59 +257,59 @@ class GitHubRepository:
         except (NotFound, Gone):
             return None
 
-    def runs_of(self, head_sha: str, *, known: PageChain = ()) -> ListReading:
-        found = self.numbered(
+    def list_commit_runs(self, head_sha: str, *, known: PageChain = ()) -> ListReading:
+        found = self.read_by_number(
             "actions/runs", known, one_page=True, unwrap=list_runs, head_sha=head_sha
         )
         return build_reading(SurfaceFeed.WORKFLOW_RUNS, 0, found)
 
     def failed_jobs(self, run_id: int) -> list[WorkflowJob]:
-        found = self.numbered(f"actions/runs/{run_id}/jobs", unwrap=list_jobs)
+        found = self.read_by_number(f"actions/runs/{run_id}/jobs", unwrap=list_jobs)
         return [job for job in map(payloads.parse_job, found.items) if job.failed]
 
     def job_log(self, job_id: int) -> str:
         try:
-            return self.client.stored(self.client.path(f"actions/jobs/{job_id}/logs"))
+            return self.session.read_log(self.session.path(f"actions/jobs/{job_id}/logs"))
         except (NotFound, Gone):
             return ""
 
-    def make(self, deed: Action, *, key: str) -> ActionResult:
-        return perform_action(self, deed, key)
+    def perform(self, action: Action, *, token: str) -> ActionResult:
+        return perform_action(self, action, token)
 
-    def find(self, deed: Action, *, key: str, since: datetime) -> ActionResult | None:
+    def find_performed(self, action: Action, *, token: str, since: datetime) -> ActionResult | None:
         try:
-            return find_action(self, deed, key, since)
+            return find_action(self, action, token, since)
         except NotFound:
             return None
 
     def comments(self, number: int, since: datetime | None) -> list[Item]:
-        """A conversation's comments that changed at or after a moment."""
-        found = self.by_id(f"issues/{number}/comments", since=format_since(since))
+        """Return the comments of a conversation changed at or after a time."""
+        found = self.read_by_id(f"issues/{number}/comments", since=format_since(since))
         return [payloads.parse_item(ItemKind.ISSUE_COMMENT, one) for one in found.items]
 
     def review_comments(self, number: int, since: datetime) -> list[Item]:
-        """A pull request's review comments that changed at or after a moment."""
-        found = self.ascending(f"pulls/{number}/comments", format_since(since))
+        """Return the review comments of a pull request changed at or after a time."""
+        found = self.read_by_change(f"pulls/{number}/comments", format_since(since))
         return [payloads.parse_item(ItemKind.REVIEW_COMMENT, one) for one in found.items]
 
-    def pulls_of(self, branch: str) -> list[Payload]:
-        """The pull requests of a head branch, newest first."""
-        owner = self.client.repo.owner
-        if self.client.renamed:
+    def list_pulls_of_branch(self, branch: str) -> list[Payload]:
+        """Return the pull requests of a head branch, newest first."""
+        owner = self.session.repo.owner
+        if self.session.renamed:
             owner = self.repository().name.owner
-        found = self.by_id("pulls", state="all", head=f"{owner}:{branch}")
+        found = self.read_by_id("pulls", state="all", head=f"{owner}:{branch}")
         known = {payloads.parse_pull(pull): pull for pull in found.items}
         ours = [pull for pull in known if pull.head == branch]
         return [known[pull] for pull in sorted(ours, key=lambda pull: -pull.number)]
 
     def get(self, path: str, etag: str = "", **query: Any) -> ApiAnswer:
-        """Something below the repository; unchanged, if the ETag is still right."""
-        return self.client.read(self.client.path(path), etag=etag, **query)
+        """Read a path below the repository, conditionally if an ETag is given."""
+        return self.session.read(self.session.path(path), etag=etag, **query)
 
-    def ascending(
+    def read_by_change(
         self, path: str, since: str | None, known: PageChain = (), **query: str
     ) -> ListedPages:
-        """A list in the order of change."""
+        """Read a list ordered by change."""
         etags = page_tags(known)
 
         def page(anchor: str | None, number: int) -> ApiAnswer:
@@ -324,18 +326,18 @@ class GitHubRepository:
 
         return read_ascending(page, since, known)
 
-    def by_id(self, path: str, known: PageChain = (), **query: str | None) -> ListedPages:
-        """A list in the order of ids."""
+    def read_by_id(self, path: str, known: PageChain = (), **query: str | None) -> ListedPages:
+        """Read a list ordered by id."""
         etag = known[0].etag if known else ""
 
         def follow(url: str) -> ApiAnswer:
             if url:
-                return self.client.read(url)
+                return self.session.read(url)
             return self.get(path, etag, per_page=PAGE_SIZE, **query)
 
         return read_by_id(follow, known)
 
-    def numbered(
+    def read_by_number(
         self,
         path: str,
         known: PageChain = (),
@@ -344,7 +346,7 @@ class GitHubRepository:
         unwrap: Callable[[Any], Any] = lambda data: data,
         **query: str | None,
     ) -> ListedPages:
-        """A list by its pages' numbers; `unwrap` finds it in an answer."""
+        """Read a list by page numbers; `unwrap` finds it in an answer."""
         etags = page_tags(known)
 
         def page(number: int) -> ApiAnswer:

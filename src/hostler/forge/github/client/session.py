@@ -22,16 +22,16 @@ from hostler.forge.github.rate_limit.limits import RateLimitBudget
 from hostler.model import RepoName
 
 MAX_REDIRECTS = 3
-# Pauses before a read is tried again; their number bounds the tries.
+# Pauses before a read is retried; their number limits the retries.
 RETRY_PAUSES = (0.5, 2.0)
 
 
 class GitHubSession:
-    """One repository's client. `repository_id` is its number once known, 0 before."""
+    """One repository's client. `repository_id` is its id once known, 0 before."""
 
     def __init__(
         self,
-        wire: HttpTransport,
+        transport: HttpTransport,
         credentials: Credentials,
         repo: RepoName,
         clock: Clock,
@@ -39,8 +39,8 @@ class GitHubSession:
         *,
         urgent: bool = False,
     ) -> None:
-        """`urgent`: for whoever writes; its reads go before those of polls."""
-        self.wire = wire
+        """`urgent`: for writes; its reads have priority over those of polls."""
+        self.transport = transport
         self.repo = repo
         self.repository_id = 0
         # The repository answered under another name.
@@ -53,88 +53,96 @@ class GitHubSession:
         self._urgent = urgent
 
     def login(self) -> str:
-        """The account that our writes appear under."""
+        """Return the account that our writes appear under."""
         return self._credentials.login()
 
     def path(self, rest: str = "") -> str:
-        """A path below the repository."""
+        """Return a path below the repository."""
         return f"/repos/{self.repo}/{rest}".rstrip("/")
 
     def read(self, path: str, *, etag: str = "", **query: Any) -> ApiAnswer:
-        """Read something; tried a few times if GitHub fails or cannot be reached."""
-        given = {name: str(value) for name, value in query.items() if value is not None}
-        url = self.wire.absolute(path)
-        if given:
-            url += ("&" if urlsplit(url).query else "?") + urlencode(given)
+        """Read a URL; retry if GitHub fails or cannot be reached."""
+        parameters = {name: str(value) for name, value in query.items() if value is not None}
+        url = self.transport.absolute(path)
+        if parameters:
+            url += ("&" if urlsplit(url).query else "?") + urlencode(parameters)
         request = ApiRequest("GET", url, etag=etag, urgent=self._urgent)
         for pause in self._pauses:
             try:
-                return self._authorised(request)
+                return self._send_with_login(request)
             except (ServerFailed, Unreachable):
                 if pause:
                     self._clock.wakeup().wait(pause)
-        return self._authorised(request)
+        return self._send_with_login(request)
 
     def write(self, method: str, path: str, body: Any = None) -> ApiAnswer:
-        """Change something. Sent once: what became of an unclear one is the caller's question."""
-        return self._authorised(ApiRequest(method, self.wire.absolute(path), body))
+        """Send a write once: the caller decides after an unclear result."""
+        return self._send_with_login(ApiRequest(method, self.transport.absolute(path), body))
 
-    def stored(self, path: str) -> str:
-        """The end of a text that GitHub keeps elsewhere: it tells where, and that needs no token.
+    def read_log(self, path: str) -> str:
+        """Return the end of a log. GitHub redirects to a URL that needs no token.
 
-        That address is a secret for a while, and is named to nobody.
+        That URL is a secret for a while, and is not logged.
         """
-        request = ApiRequest("GET", self.wire.absolute(path), urgent=self._urgent, stored=True)
-        answer = self._authorised(request)
-        return self.wire.tail(answer.redirect, request.words)
+        request = ApiRequest(
+            "GET", self.transport.absolute(path), urgent=self._urgent, expects_redirect=True
+        )
+        answer = self._send_with_login(request)
+        return self.transport.download_tail(answer.redirect, request.description)
 
-    def learn(self) -> ApiAnswer:
-        """Read the repository itself, and with it the number that a rename leaves alone."""
+    def read_repository(self) -> ApiAnswer:
+        """Read the repository itself, and its id, which a rename does not change."""
         answer = self.read(self.path())
         self.repository_id = payloads.parse_number(answer.data)
         return answer
 
-    def _authorised(self, request: ApiRequest) -> ApiAnswer:
-        bearer = self._credentials.bearer(self.repo)
+    def _send_with_login(self, request: ApiRequest) -> ApiAnswer:
+        bearer = self._credentials.get_secret(self.repo)
         try:
-            return self._deliver(self._signed(request, bearer))
+            return self._follow_redirects(self._with_account(request, bearer))
         except Unauthorized:
-            # Nothing was done, so that even a write may be sent again with a better token.
+            # Nothing was done, so even a write may be sent again with a better token.
             if not self._credentials.renew(bearer):
                 raise
-        return self._deliver(self._signed(request, self._credentials.bearer(self.repo)))
+        return self._follow_redirects(
+            self._with_account(request, self._credentials.get_secret(self.repo))
+        )
 
-    def _signed(self, request: ApiRequest, bearer: str) -> ApiRequest:
+    def _with_account(self, request: ApiRequest, bearer: str) -> ApiRequest:
         account = self._credentials.account(self.repo)
-        self.wire.budget.pays(account, self.repo)
+        self.transport.budget.set_payer(account, self.repo)
         return replace(request, bearer=bearer, account=account)
 
-    def _deliver(self, request: ApiRequest) -> ApiAnswer:
-        number = 0
-        learning = request.method == "GET" and urlsplit(request.url).path.endswith(self.path())
+    def _follow_redirects(self, request: ApiRequest) -> ApiAnswer:
+        repository_id = 0
+        is_repository_read = request.method == "GET" and urlsplit(request.url).path.endswith(
+            self.path()
+        )
         for _ in range(MAX_REDIRECTS):
             self.requests += 1
-            answer = self.wire.send(request)
+            answer = self.transport.send(request)
             self.budget = answer.budget
             if not answer.redirect or answer.status == FOUND_STATUS:
-                return replace(answer, repository_id=number)
-            number = self._target(request, answer)
-            if not learning:
-                self._require_ours(request, answer, number)
+                return replace(answer, repository_id=repository_id)
+            repository_id = self._redirected_repository(request, answer)
+            if not is_repository_read:
+                self._require_same_repository(request, answer, repository_id)
             self.renamed = True
             request = replace(request, url=answer.redirect)
-        raise redirect_target(request.words, answer.status, answer.redirect)
+        raise redirect_target(request.description, answer.status, answer.redirect)
 
-    def _target(self, request: ApiRequest, answer: ApiAnswer) -> int:
-        """The number of the repository that we are sent to, on our own host."""
-        number = repository_in_path(urlsplit(answer.redirect).path)
-        if number is None or not self.wire.is_ours(answer.redirect):
-            raise redirect_target(request.words, answer.status, answer.redirect)
-        return number
+    def _redirected_repository(self, request: ApiRequest, answer: ApiAnswer) -> int:
+        """Return the repository id in a redirect to our own host."""
+        repository_id = repository_in_path(urlsplit(answer.redirect).path)
+        if repository_id is None or not self.transport.is_ours(answer.redirect):
+            raise redirect_target(request.description, answer.status, answer.redirect)
+        return repository_id
 
-    def _require_ours(self, request: ApiRequest, answer: ApiAnswer, number: int) -> None:
-        """Raise for another repository: a transferred issue is sent there, and only that tells."""
+    def _require_same_repository(
+        self, request: ApiRequest, answer: ApiAnswer, repository_id: int
+    ) -> None:
+        """Raise for another repository: a transferred issue redirects there."""
         if not self.repository_id:
-            self.learn()
-        if number != self.repository_id:
-            raise redirect_target(request.words, answer.status, answer.redirect)
+            self.read_repository()
+        if repository_id != self.repository_id:
+            raise redirect_target(request.description, answer.status, answer.redirect)

@@ -53,7 +53,7 @@ _REPOSITORY_PATH = re.compile(r"/repositories/(\d{1,18})(?:/|$|\?)")
 
 
 def error_from_answer(request: str, status: int, data: Any) -> Refused:
-    """The error for an answer of 3xx or 4xx that is not a limit's."""
+    """Return the error for a 3xx or 4xx answer that is not a rate limit."""
     message = error_message(data)
     if status in _ERRORS_BY_STATUS:
         kind, remedy = _ERRORS_BY_STATUS[status]
@@ -62,18 +62,18 @@ def error_from_answer(request: str, status: int, data: Any) -> Refused:
 
 
 def redirect_target(request: str, status: int, location: str) -> Moved:
-    """The error for a redirect that we do not follow."""
+    """Return the error for a redirect that we do not follow."""
     return Moved(request, status, location, repository_in_path(location) or 0)
 
 
 def repository_in_path(url: str) -> int | None:
-    """The number of the repository that an address names, if it names it by number."""
+    """Return the repository id in a URL, if it contains one."""
     found = _REPOSITORY_PATH.search(url)
     return int(found[1]) if found else None
 
 
 def error_message(data: Any) -> str:
-    """GitHub's own words."""
+    """Return GitHub's error message."""
     message = data.get("message") if isinstance(data, dict) else None
     return message[:500] if isinstance(message, str) and message else "no reason given"
 
@@ -92,13 +92,13 @@ def _field_error(error: Any) -> tuple[str, str, str]:
 
 READ_METHODS = ("GET", "HEAD")
 REDIRECT_STATUSES = (301, 307, 308)
-# What is asked for is kept elsewhere, for a while.
+# The content is at another URL, which is valid for a while.
 FOUND_STATUS = 302
-# A pooled connection that waits long for its turn, or a host that does not even connect.
+# Limit for getting a pooled connection and for connecting.
 CONNECT_SECONDS = 10.0
-# So much of a text that is kept elsewhere is of use.
+# How much of a log is kept.
 MAX_TAIL_BYTES = 256 * 1024
-# After so long without a word, GitHub's time is asked for again.
+# After this time without an answer, GitHub's time is requested again.
 STALE_CONNECTION_SECONDS = 60.0
 _NEXT_LINK = re.compile(r'<([^>]+)>\s*;[^,]*rel="?(next|last)"?')
 
@@ -123,10 +123,10 @@ MAYBE_SENT_ERRORS: dict[type[httpx.RequestError], bool] = {
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """What is asked. `safe` says that repeating it does no harm, as with every read.
+    """One request. `safe` says that repeating it is harmless, as with every read.
 
     `account` is who pays for it; `urgent` marks a read that a write waits for;
-    `stored` one whose answer says where a text is kept.
+    `expects_redirect` one that is answered with the URL of a log.
     """
 
     method: str
@@ -137,16 +137,16 @@ class ApiRequest:
     safe: bool = False
     account: str = ""
     urgent: bool = False
-    stored: bool = False
+    expects_redirect: bool = False
 
     @property
-    def reading(self) -> bool:
-        """Whether an answer that was lost changed nothing that matters."""
+    def is_repeatable(self) -> bool:
+        """Return whether a lost answer changed nothing that matters."""
         return self.safe or self.method in READ_METHODS
 
     @property
     def kind(self) -> RequestKind:
-        """What it is for GitHub's limits."""
+        """Return its kind for GitHub's limits."""
         if self.method in READ_METHODS:
             return RequestKind.URGENT if self.urgent else RequestKind.READ
         return (
@@ -154,14 +154,14 @@ class ApiRequest:
         )
 
     @property
-    def words(self) -> str:
-        """The request in a message: without its query."""
+    def description(self) -> str:
+        """Return the request for messages, without its query."""
         return f"{self.method} {urlsplit(self.url).path}"
 
 
 @dataclass(frozen=True, slots=True)
 class ApiAnswer:
-    """What GitHub said: `data` is None for 204 and 304; links are absolute, or empty."""
+    """GitHub's answer: `data` is None for 204 and 304; links are absolute, or empty."""
 
     status: int
     data: Any
@@ -170,12 +170,12 @@ class ApiAnswer:
     next_url: str = ""
     last_url: str = ""
     redirect: str = ""
-    # The number of the repository that answered under a new name; 0 where the name is right.
+    # The id of a repository that was renamed; 0 if the name is current.
     repository_id: int = 0
 
     @property
     def unchanged(self) -> bool:
-        """Whether what the caller has is still true."""
+        """Return whether the caller's copy is current."""
         return self.status == 304
 
 
@@ -194,7 +194,7 @@ class HttpTransport:
         self.base_url = base_url.rstrip("/")
         self.budget = budget or RateLimitAccounts(clock)
         self._clock = clock
-        self._heard: tuple[datetime, float, datetime] | None = None
+        self._last_date: tuple[datetime, float, datetime] | None = None
         self._http = httpx.Client(
             headers={
                 "Accept": "application/vnd.github+json",
@@ -203,79 +203,79 @@ class HttpTransport:
             },
             timeout=httpx.Timeout(timeout, connect=min(timeout, CONNECT_SECONDS)),
             follow_redirects=False,
-            # Without TLS there is nothing to verify, and reading all certificates takes a while.
+            # Without TLS there is nothing to verify, and loading certificates takes time.
             verify=urlsplit(base_url).scheme == "https",
-            # No proxy stands between us and this machine.
+            # Connect to this machine without a proxy.
             trust_env=not _is_loopback(base_url),
         )
 
     def close(self) -> None:
-        """Let go of all connections; nobody waits for its turn any more."""
+        """Close all connections and stop all waiting."""
         self.budget.close()
         self._http.close()
 
     def absolute(self, path: str) -> str:
-        """The address of a path of the API; addresses of other hosts are refused."""
+        """Return the URL of an API path. Raise ValueError for other hosts."""
         url = path if "://" in path else f"{self.base_url}/{path.lstrip('/')}"
         if not self.is_ours(url):
             raise ValueError(f"not an address of {self.base_url}: {url}")
         return url
 
     def is_ours(self, url: str) -> bool:
-        """Whether an address is on our host, where credentials may go."""
+        """Return whether a URL is on our host, to which credentials may be sent."""
         return _url_origin(url) == _url_origin(self.base_url)
 
     def send(self, request: ApiRequest) -> ApiAnswer:
-        """One request, one answer, when the budget allows. Redirects come back as answers."""
-        with self.budget.turn(request.account, request.kind, request.words) as turn:
-            response = self._exchange(request, turn)
+        """Send one request when the rate limit allows. Redirects are returned as answers."""
+        with self.budget.turn(request.account, request.kind, request.description) as turn:
+            response = self._send_http(request, turn)
             headers = {name.lower(): value for name, value in response.headers.items()}
             budget = parse_budget(headers)
-            self._hear(budget.date)
-            turn.answer(response.status_code, budget)
+            self._remember_date(budget.date)
+            turn.record_answer(response.status_code, budget)
             data = _decode_body(response)
             if response.status_code < 300 or response.status_code == 304:
-                return self._answer(request, response, headers, budget, data)
+                return self._build_answer(request, response, headers, budget, data)
             if response.status_code in REDIRECT_STATUSES or (
-                request.stored and response.status_code == FOUND_STATUS
+                request.expects_redirect and response.status_code == FOUND_STATUS
             ):
                 target = urljoin(request.url, headers.get("location", ""))
                 return ApiAnswer(response.status_code, None, budget, redirect=target)
-            raise self._error(request, response.status_code, headers, data, turn)
+            raise self._build_error(request, response.status_code, headers, data, turn)
 
-    def tail(self, url: str, words: str) -> str:
-        """The end of a text that is kept elsewhere. Nobody is told who asks, or where."""
+    def download_tail(self, url: str, description: str) -> str:
+        """Return the end of a log at another URL, without credentials. The URL is not logged."""
         end = b""
         try:
             with self._http.stream("GET", url) as response:
                 if response.status_code in (404, 410):
-                    raise NotFound(words, response.status_code, "Not Found")
+                    raise NotFound(description, response.status_code, "Not Found")
                 if not response.is_success:
-                    raise ServerFailed(words, response.status_code)
+                    raise ServerFailed(description, response.status_code)
                 for part in response.iter_bytes():
                     end = (end + part)[-MAX_TAIL_BYTES:]
         except (httpx.RequestError, httpx.InvalidURL) as error:
-            # Its text may hold the address.
-            raise Unreachable(words, type(error).__name__) from None
+            # The error message may contain the URL.
+            raise Unreachable(description, type(error).__name__) from None
         return end.decode("utf-8", "replace")
 
     def now(self) -> datetime:
-        """GitHub's time, from its last answer; asked for where that is too long ago."""
-        heard = self._known_time()
-        if heard is not None:
-            return heard
+        """Return GitHub's time from its last answer; request it if that is too old."""
+        known = self._server_time()
+        if known is not None:
+            return known
         refused = self.budget.refused_until()
         if refused is not None:
             raise RateLimited("GET /rate_limit", 0, refused, "secondary")
         try:
-            # Free of charge; and a refusal tells the time as well.
+            # This request is free, and an error has a date as well.
             self.send(ApiRequest("GET", self.absolute("/rate_limit")))
         except ForgeError:
-            if self._known_time() is None:
+            if self._server_time() is None:
                 raise
-        return self._known_time() or self._clock.now()
+        return self._server_time() or self._clock.now()
 
-    def _exchange(self, request: ApiRequest, turn: RequestTurn) -> httpx.Response:
+    def _send_http(self, request: ApiRequest, turn: RequestTurn) -> httpx.Response:
         headers = {}
         if request.bearer:
             headers["Authorization"] = f"Bearer {request.bearer}"
@@ -288,10 +288,10 @@ class HttpTransport:
             return self._http.request(request.method, request.url, content=content, headers=headers)
         except httpx.RequestError as error:
             if not _maybe_sent(error):
-                turn.never_left()
+                turn.mark_not_sent()
             raise _translate_error(request, error) from error
 
-    def _answer(
+    def _build_answer(
         self,
         request: ApiRequest,
         response: httpx.Response,
@@ -311,7 +311,7 @@ class HttpTransport:
             last_url=links.get("last", ""),
         )
 
-    def _error(
+    def _build_error(
         self,
         request: ApiRequest,
         status: int,
@@ -322,26 +322,26 @@ class HttpTransport:
         if status >= 500 or status == 408:
             return _connection_lost(request, status, f"the server failed ({status})")
         limit = parse_refusal(
-            status, headers, error_message(data), self._clock.now(), turn.refusals()
+            status, headers, error_message(data), self._clock.now(), turn.count_refusals()
         )
         if limit is not None:
-            turn.refuse(limit)
-            return RateLimited(request.words, status, limit.until, limit.limit)
+            turn.record_refusal(limit)
+            return RateLimited(request.description, status, limit.until, limit.limit)
         if status < 400:
-            return redirect_target(request.words, status, headers.get("location", ""))
-        return error_from_answer(request.words, status, data)
+            return redirect_target(request.description, status, headers.get("location", ""))
+        return error_from_answer(request.description, status, data)
 
-    def _hear(self, date: datetime | None) -> None:
+    def _remember_date(self, date: datetime | None) -> None:
         if date is not None:
-            self._heard = (date, self._clock.monotonic(), self._clock.now())
+            self._last_date = (date, self._clock.monotonic(), self._clock.now())
 
-    def _known_time(self) -> datetime | None:
-        """The last answer's time plus what passed since, if both our clocks agree on little."""
-        if self._heard is None:
+    def _server_time(self) -> datetime | None:
+        """Return the last answer's time plus the time since, if both our clocks agree."""
+        if self._last_date is None:
             return None
-        date, ticks, wall = self._heard
+        date, ticks, wall = self._last_date
         passed = self._clock.monotonic() - ticks
-        # A machine that slept shows it on one of the two clocks only.
+        # After a suspend, only one of the two clocks has advanced.
         apart = abs((self._clock.now() - wall).total_seconds() - passed)
         if passed > STALE_CONNECTION_SECONDS or apart > STALE_CONNECTION_SECONDS:
             return None
@@ -362,21 +362,21 @@ def _decode_body(response: httpx.Response) -> Any:
 
 def _translate_error(request: ApiRequest, error: httpx.RequestError) -> ForgeError:
     reason = f"{type(error).__name__} ({error})" if str(error) else type(error).__name__
-    if _maybe_sent(error) and not request.reading:
-        return Unclear(request.words, reason)
-    return Unreachable(request.words, reason)
+    if _maybe_sent(error) and not request.is_repeatable:
+        return Unclear(request.description, reason)
+    return Unreachable(request.description, reason)
 
 
 def _maybe_sent(error: httpx.RequestError) -> bool:
-    """Whether anything may have reached GitHub; of an unknown error the worst is thought."""
+    """Return whether anything may have reached GitHub; True for unknown errors."""
     known = (MAYBE_SENT_ERRORS[kind] for kind in type(error).__mro__ if kind in MAYBE_SENT_ERRORS)
     return next(known, True)
 
 
 def _connection_lost(request: ApiRequest, status: int, reason: str) -> ForgeError:
-    if request.reading:
-        return ServerFailed(request.words, status)
-    return Unclear(request.words, reason)
+    if request.is_repeatable:
+        return ServerFailed(request.description, status)
+    return Unclear(request.description, reason)
 
 
 def _url_origin(url: str) -> tuple[str, str, int | None]:

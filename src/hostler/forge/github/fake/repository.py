@@ -157,144 +157,160 @@ def _all_rows(world: FakeRepositoryState, asked: FakeRequest) -> list[Payload]:
 
 
 def perform_fake_action(
-    world: FakeRepositoryState, me: str, deed: Action, key: str
+    world: FakeRepositoryState, own_login: str, action: Action, token: str
 ) -> ActionResult:
     """Do it."""
-    match deed:
+    match action:
         case CreateComment():
-            made = world.say(deed.number, add_marker(deed.body, key), by=me)
-            return payloads.parse_made(world.comments[made])
+            result = world.say(action.number, add_marker(action.body, token), by=own_login)
+            return payloads.parse_made(world.comments[result])
         case ReplyToReviewComment():
-            text = add_marker(deed.body, key)
-            made = world.review_line(deed.number, text, by=me, reply_to=deed.to_comment)
-            return payloads.parse_made(world.review_comments[made])
+            text = add_marker(action.body, token)
+            result = world.review_line(
+                action.number, text, by=own_login, reply_to=action.to_comment
+            )
+            return payloads.parse_made(world.review_comments[result])
         case EditComment():
-            text = add_marker(deed.body, key)
-            return payloads.parse_made(world.edit(ItemKind.ISSUE_COMMENT, deed.comment_id, text))
+            text = add_marker(action.body, token)
+            return payloads.parse_made(world.edit(ItemKind.ISSUE_COMMENT, action.comment_id, text))
         case OpenIssue():
-            text, title = add_marker(deed.body, key), format_title(deed.title)
-            number = world.file_issue(title, by=me, body=text, labels=deed.labels)
+            text, title = add_marker(action.body, token), format_title(action.title)
+            number = world.file_issue(title, by=own_login, body=text, labels=action.labels)
             return payloads.parse_made(world.issues[number])
         case OpenPull():
-            return _open_pull(world, me, deed, key)
+            return _open_pull(world, own_login, action, token)
         case CreateLabel():
-            world.known_labels.setdefault(deed.name, {"name": deed.name})
+            world.known_labels.setdefault(action.name, {"name": action.name})
             return ActionResult()
         case RerunFailedJobs():
-            return _rerun_jobs(world, deed)
+            return _rerun_jobs(world, action)
         case UpdatePull() | CloseIssue() | AddLabel() | RemoveLabel():
-            return _set_state(world, me, deed, key)
+            return _set_state(world, own_login, action, token)
         case _:
-            assert_never(deed)
+            assert_never(action)
 
 
 def find_fake_action(
-    world: FakeRepositoryState, me: str, deed: Action, key: str, since: str
+    world: FakeRepositoryState, own_login: str, action: Action, token: str, since: str
 ) -> ActionResult | None:
     """What an earlier act has made."""
-    match deed:
+    match action:
         case CreateComment() | EditComment():
-            return _find_marked(world.comments.values(), me, key, since)
+            return _find_marked(world.comments.values(), own_login, token, since)
         case ReplyToReviewComment():
-            return _find_marked(world.review_comments.values(), me, key, since)
+            return _find_marked(world.review_comments.values(), own_login, token, since)
         case OpenIssue():
-            return _find_marked(world.issues.values(), me, key, since)
+            return _find_marked(world.issues.values(), own_login, token, since)
         case OpenPull():
-            return _pull(world, me, deed, key)
+            return _pull(world, own_login, action, token)
         case CreateLabel():
-            return ActionResult() if deed.name in world.known_labels else None
+            return ActionResult() if action.name in world.known_labels else None
         case RerunFailedJobs():
-            again = world.one(world.runs, deed.run_id)["run_attempt"] > deed.attempt
-            return ActionResult(id=deed.run_id) if again else None
+            again = world.one(world.runs, action.run_id)["run_attempt"] > action.attempt
+            return ActionResult(id=action.run_id) if again else None
         case UpdatePull() | CloseIssue() | AddLabel() | RemoveLabel():
-            return ActionResult(number=deed.number) if _has_state(world, deed, key) else None
+            return ActionResult(number=action.number) if _has_state(world, action, token) else None
         case _:
-            assert_never(deed)
+            assert_never(action)
 
 
-def _find_marked(rows: Iterable[Payload], me: str, key: str, since: str) -> ActionResult | None:
+def _find_marked(
+    rows: Iterable[Payload], own_login: str, token: str, since: str
+) -> ActionResult | None:
     for row in rows:
-        same = is_own_item(payloads.parse_author(row), payloads.parse_text(row, "body"), me, key)
+        same = is_own_item(
+            payloads.parse_author(row), payloads.parse_text(row, "body"), own_login, token
+        )
         if same and row["updated_at"] >= since:
             return payloads.parse_made(row)
     return None
 
 
-def _open_pull(world: FakeRepositoryState, me: str, deed: OpenPull, key: str) -> ActionResult:
-    found = _pull(world, me, deed, key)
+def _open_pull(
+    world: FakeRepositoryState, own_login: str, action: OpenPull, token: str
+) -> ActionResult:
+    found = _pull(world, own_login, action, token)
     if found is not None:
         return found
-    if deed.head not in world.branches:
+    if action.head not in world.branches:
         raise Invalid("POST pulls", 422, "Validation Failed", (("head", "invalid", ""),))
     number = world.open_pull(
-        deed.head, deed.base, format_title(deed.title), by=me, body=add_marker(deed.body, key)
+        action.head,
+        action.base,
+        format_title(action.title),
+        by=own_login,
+        body=add_marker(action.body, token),
     )
-    world.pulls[number]["draft"] = deed.draft
+    world.pulls[number]["draft"] = action.draft
     return payloads.parse_made(world.pulls[number])
 
 
-def _pull(world: FakeRepositoryState, me: str, deed: OpenPull, key: str) -> ActionResult | None:
-    pulls = [pull for pull in world.pulls.values() if pull["head"]["ref"] == deed.head]
+def _pull(
+    world: FakeRepositoryState, own_login: str, action: OpenPull, token: str
+) -> ActionResult | None:
+    pulls = [pull for pull in world.pulls.values() if pull["head"]["ref"] == action.head]
     for pull in pulls:
-        if is_own_item(payloads.parse_author(pull), payloads.parse_text(pull, "body"), me, key):
+        if is_own_item(
+            payloads.parse_author(pull), payloads.parse_text(pull, "body"), own_login, token
+        ):
             return payloads.parse_made(pull)
     for pull in pulls:
-        if pull["state"] == "open" and pull["base"]["ref"] == deed.base:
+        if pull["state"] == "open" and pull["base"]["ref"] == action.base:
             return payloads.parse_made(pull)
     return None
 
 
-def _rerun_jobs(world: FakeRepositoryState, deed: RerunFailedJobs) -> ActionResult:
-    if world.one(world.runs, deed.run_id)["run_attempt"] <= deed.attempt:
-        world.rerun(deed.run_id)
-    return ActionResult(id=deed.run_id)
+def _rerun_jobs(world: FakeRepositoryState, action: RerunFailedJobs) -> ActionResult:
+    if world.one(world.runs, action.run_id)["run_attempt"] <= action.attempt:
+        world.rerun(action.run_id)
+    return ActionResult(id=action.run_id)
 
 
 def _set_state(
     world: FakeRepositoryState,
-    me: str,
-    deed: UpdatePull | CloseIssue | AddLabel | RemoveLabel,
-    key: str,
+    own_login: str,
+    action: UpdatePull | CloseIssue | AddLabel | RemoveLabel,
+    token: str,
 ) -> ActionResult:
-    match deed:
+    match action:
         case UpdatePull():
-            world.one(world.pulls, deed.number)
+            world.one(world.pulls, action.number)
             given = {
-                "title": None if deed.title is None else format_title(deed.title),
-                "body": None if deed.body is None else add_marker(deed.body, key),
-                "state": deed.state,
+                "title": None if action.title is None else format_title(action.title),
+                "body": None if action.body is None else add_marker(action.body, token),
+                "state": action.state,
             }
-            world.change(deed.number, **{k: v for k, v in given.items() if v is not None})
+            world.change(action.number, **{k: v for k, v in given.items() if v is not None})
         case CloseIssue():
-            world.change(deed.number, state="closed", state_reason=deed.reason)
+            world.change(action.number, state="closed", state_reason=action.reason)
         case AddLabel():
-            world.put_labels(deed.number, deed.labels, by=me)
+            world.put_labels(action.number, action.labels, by=own_login)
         case RemoveLabel():
-            labels = world.one(world.issues, deed.number)["labels"]
-            kept = [label for label in labels if label["name"] != deed.label]
-            world.change(deed.number, labels=kept)
-    return payloads.parse_made(world.issues[deed.number])
+            labels = world.one(world.issues, action.number)["labels"]
+            kept = [label for label in labels if label["name"] != action.label]
+            world.change(action.number, labels=kept)
+    return payloads.parse_made(world.issues[action.number])
 
 
 def _has_state(
-    world: FakeRepositoryState, deed: UpdatePull | CloseIssue | AddLabel | RemoveLabel, key: str
+    world: FakeRepositoryState, action: UpdatePull | CloseIssue | AddLabel | RemoveLabel, token: str
 ) -> bool:
-    if deed.number not in world.issues:
+    if action.number not in world.issues:
         return False
-    issue = world.issues[deed.number]
+    issue = world.issues[action.number]
     there = {payloads.parse_label_name(label) for label in issue["labels"]}
-    match deed:
+    match action:
         case CloseIssue():
             return bool(issue["state"] == "closed")
         case AddLabel():
-            return set(deed.labels) <= there
+            return set(action.labels) <= there
         case RemoveLabel():
-            return deed.label not in there
+            return action.label not in there
         case UpdatePull():
             return (
-                deed.title in (None, issue["title"])
-                and (deed.body is None or key in find_tokens(issue["body"]))
-                and deed.state in (None, issue["state"])
+                action.title in (None, issue["title"])
+                and (action.body is None or token in find_tokens(issue["body"]))
+                and action.state in (None, issue["state"])
             )
 
 
@@ -315,7 +331,7 @@ class FakeForge(FakeRepositoryState):
     made: list[tuple[str, Action]] = field(default_factory=list)
     requests: int = 0
 
-    def myself(self) -> str:
+    def own_login(self) -> str:
         return self.login
 
     def now(self) -> datetime:
@@ -324,13 +340,13 @@ class FakeForge(FakeRepositoryState):
     def cost(self) -> RequestCost:
         return RequestCost(self.requests, None)
 
-    def renamed(self) -> bool:
+    def was_renamed(self) -> bool:
         return False
 
     def repository(self) -> RepositoryInfo:
         return RepositoryInfo(1, self.name, "main", private=False, can_push=True)
 
-    def name_of(self, number: int) -> RepoName | None:
+    def find_repository_name(self, number: int) -> RepoName | None:
         return self.name if number == self.repository().id else None
 
     def issue(self, number: int) -> Issue:
@@ -342,7 +358,7 @@ class FakeForge(FakeRepositoryState):
     def reviews(self, number: int) -> list[Item]:
         return list(self.changes(SurfaceFeed.REVIEWS, None, number=number).items)
 
-    def remark(self, kind: ItemKind, comment_id: int) -> Item | None:
+    def get_comment(self, kind: ItemKind, comment_id: int) -> Item | None:
         found = self.remarks(kind).get(comment_id)
         return payloads.parse_item(kind, dict(found)) if found else None
 
@@ -376,7 +392,7 @@ class FakeForge(FakeRepositoryState):
         found = self.runs.get(run_id)
         return payloads.parse_item(ItemKind.WORKFLOW_RUN, dict(found)) if found else None
 
-    def runs_of(self, head_sha: str, *, known: PageChain = ()) -> ListReading:
+    def list_commit_runs(self, head_sha: str, *, known: PageChain = ()) -> ListReading:
         asked = FakeRequest(
             SurfaceFeed.WORKFLOW_RUNS, known=known, one_page=True, head_sha=head_sha
         )
@@ -393,15 +409,17 @@ class FakeForge(FakeRepositoryState):
     def _count(self) -> None:
         self.requests += 1
 
-    def make(self, deed: Action, *, key: str) -> ActionResult:
+    def perform(self, action: Action, *, token: str) -> ActionResult:
         fault = self.faults.pop(0) if self.faults else None
         if fault is not None and not fault.after_effect:
             raise fault.error
-        done = perform_fake_action(self, self.login, deed, key)
-        self.made.append((key, deed))
+        done = perform_fake_action(self, self.login, action, token)
+        self.made.append((token, action))
         if fault is not None:
             raise fault.error
         return done
 
-    def find(self, deed: Action, *, key: str, since: datetime) -> ActionResult | None:
-        return find_fake_action(self, self.login, deed, key, since.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    def find_performed(self, action: Action, *, token: str, since: datetime) -> ActionResult | None:
+        return find_fake_action(
+            self, self.login, action, token, since.strftime("%Y-%m-%dT%H:%M:%SZ")
+        )

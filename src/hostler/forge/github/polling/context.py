@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from hostler.telemetry.logs import EventLog
 
 
-# Samples behind a percentile.
+# Samples for a percentile.
 MAX_SAMPLES = 200
 TEXT_KINDS = (ItemKind.ISSUE_COMMENT, ItemKind.REVIEW_COMMENT, ItemKind.REVIEW)
 
 
 class PollMetrics:
-    """One repository's numbers. `followed`: its pull requests, as of the poll under way."""
+    """The metrics of one repository. `followed`: its pull requests during the current poll."""
 
     def __init__(self, repo: str = "", interval: float = 0.0) -> None:
         self._repo = repo
@@ -43,31 +43,31 @@ class PollMetrics:
         self._poll = [0, 0]
         self.followed: Collection[int] = ()
 
-    def read(self, surface: str, reading: ListReading, ingested: IngestCounts) -> None:
-        """A list was read and stored."""
+    def record_read(self, surface: str, reading: ListReading, ingested: IngestCounts) -> None:
+        """Count a list that was read and stored."""
         metrics.count(names.FETCH_REQUESTS, reading.asked, surface=surface)
         metrics.count(names.FETCH_PAGES, reading.pages, surface=surface)
         metrics.count(names.FETCHED, len(reading.items), surface=surface)
         metrics.count(names.FETCHED_NEW, ingested.new, surface=surface)
         metrics.count(names.FETCHED_REPLAY, ingested.replayed, surface=surface)
-        metrics.count(names.FEEDBACK_INGESTED, self._feedback(ingested.news))
-        metrics.count(names.FEEDBACK_DEDUPED, self._feedback(ingested.known))
-        self._poll[0] += sum(item.kind in TEXT_KINDS for item in ingested.news)
+        metrics.count(names.FEEDBACK_INGESTED, self._feedback(ingested.new_items))
+        metrics.count(names.FEEDBACK_DEDUPED, self._feedback(ingested.known_items))
+        self._poll[0] += sum(item.kind in TEXT_KINDS for item in ingested.new_items)
         self._poll[1] += sum(item.kind in TEXT_KINDS for item in reading.items)
 
-    def lag(self, surface: str, seconds: float) -> None:
-        """How old a watermark is."""
+    def record_lag(self, surface: str, seconds: float) -> None:
+        """Set the age of a cursor."""
         metrics.set(names.CURSOR_LAG, max(seconds, 0.0), surface=surface)
 
-    def noticed(self, now: datetime, news: Sequence[Item]) -> None:
-        """These were new; `now` by GitHub's time."""
-        for item in news:
+    def record_new_items(self, now: datetime, new_items: Sequence[Item]) -> None:
+        """Record how old new items are; `now` by GitHub's time."""
+        for item in new_items:
             if item.kind in TEXT_KINDS:
                 age = (now - parse_timestamp(item.updated_at)).total_seconds()
                 self._lags.append(max(age, 0.0))
 
-    def polled(self) -> None:
-        """A poll is over."""
+    def record_poll(self) -> None:
+        """Record the end of a poll."""
         new, fetched = self._poll
         self._poll = [0, 0]
         self._new.append(new)
@@ -82,22 +82,22 @@ class PollMetrics:
 
 
 def p95(samples: Sequence[float]) -> float:
-    """The least value that 95 of 100 samples do not exceed; 0 without any."""
+    """Return the smallest value that 95 of 100 samples do not exceed; 0 without samples."""
     ordered = sorted(samples)
     return ordered[ceil(len(ordered) * 0.95) - 1] if ordered else 0.0
 
 
-# Told of each step: which, and of what.
+# Called after each step, for tests: which step, and of what.
 PollObserver = Callable[[str, str], None]
 
 
 def ignore_steps(_step: str, _what: str) -> None:
-    """Nobody watches."""
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class PollContext:
-    """One repository's way from GitHub into the inbox. `scopes`: what `settled` writes too."""
+    """What polling one repository needs. `scopes`: what `settled` writes besides the outbox."""
 
     store: Store
     forge: Forge
@@ -106,17 +106,17 @@ class PollContext:
     settled: SettledWrite = ignore_settled
     scopes: tuple[str, ...] = (OUTBOX_SCOPE,)
     log: EventLog | None = None
-    meter: PollMetrics = field(default_factory=PollMetrics)
+    poll_metrics: PollMetrics = field(default_factory=PollMetrics)
     observe: PollObserver = ignore_steps
 
-    def say(self, event: LogEvent, **fields: object) -> None:
-        """Log something about this repository."""
+    def log_event(self, event: LogEvent, **fields: object) -> None:
+        """Log an event of this repository."""
         if self.log is not None:
             self.log.bind(repo=str(self.repo), **fields).event(event)
 
     @contextmanager
-    def polling(self, surface: str) -> Iterator[None]:
-        """Whatever GitHub refuses inside could not be polled."""
+    def translate_errors(self, surface: str) -> Iterator[None]:
+        """Raise `GitHubPollingError` for any error of the code host."""
         try:
             yield
         except ForgeError as error:

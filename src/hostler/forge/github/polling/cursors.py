@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 from hostler.forge.port import Item, KnownPage, ListReading, PageChain
 from hostler.model import EPOCH, PollCursor, parse_timestamp
 
-# GitHub's answers come with whole seconds, and its machines differ a little.
+# GitHub's timestamps are whole seconds, and its servers' clocks differ a little.
 CLOCK_TOLERANCE = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True)
 class PollWindow:
-    """How far each reading reaches back behind its cursor."""
+    """How far each reading goes back before its cursor."""
 
     overlap: timedelta = timedelta(seconds=5)
     late_visibility: timedelta = timedelta(seconds=300)
@@ -25,7 +25,7 @@ class PollWindow:
 
 @dataclass(frozen=True, slots=True)
 class CursorState:
-    """A watermark; `fresh` until a first reading is done, `invalid` if it was not believed."""
+    """A cursor position; `fresh` until a first reading is done, `invalid` if it was rejected."""
 
     at: datetime
     comment_id: int = 0
@@ -34,18 +34,18 @@ class CursorState:
 
 
 def start_cursor(cursor: PollCursor | None, now: datetime, window: PollWindow) -> CursorState:
-    """Where a reading stands, by the stored cursor and GitHub's time."""
+    """Return the start position from the stored cursor and GitHub's time."""
     backfill = max(now - window.safe_backfill, EPOCH)
     if cursor is None:
         return CursorState(backfill, fresh=True)
-    mark = cursor_state(cursor)
-    if mark is None or mark.at > now + CLOCK_TOLERANCE:
+    position = cursor_state(cursor)
+    if position is None or position.at > now + CLOCK_TOLERANCE:
         return CursorState(backfill, invalid=True)
-    return mark
+    return position
 
 
 def cursor_state(cursor: PollCursor | None) -> CursorState | None:
-    """The mark of a cursor as far as it can be told without the time; None if it has none."""
+    """Return the position of a stored cursor, without checking it against the time."""
     if cursor is None or type(cursor.last_comment_id) is not int:
         return None
     try:
@@ -55,50 +55,53 @@ def cursor_state(cursor: PollCursor | None) -> CursorState | None:
     return CursorState(at, cursor.last_comment_id, fresh=not cursor.bootstrap_complete)
 
 
-def read_since(mark: CursorState, window: PollWindow) -> datetime:
-    """From when to read. It moves only when the mark moves, so that an idle URL stays put."""
-    return max(mark.at - window.overlap - window.late_visibility, EPOCH)
+def read_since(position: CursorState, window: PollWindow) -> datetime:
+    """Return from when to read. Depends only on the position: an idle URL stays the same."""
+    return max(position.at - window.overlap - window.late_visibility, EPOCH)
 
 
-def read_since_after(mark: CursorState) -> datetime:
-    """From when to read what comes after the mark. GitHub's moments are whole seconds."""
-    return mark.at.replace(microsecond=0) + timedelta(seconds=1)
+def read_since_after(position: CursorState) -> datetime:
+    """Return from when to read what comes after the position: timestamps are whole seconds."""
+    return position.at.replace(microsecond=0) + timedelta(seconds=1)
 
 
-def is_settled(mark: CursorState, now: datetime, window: PollWindow) -> bool:
-    """Whether nothing up to the mark can turn up late any more, by GitHub's time of a reading."""
-    return now >= read_since_after(mark) + window.overlap + window.late_visibility + CLOCK_TOLERANCE
+def is_settled(position: CursorState, now: datetime, window: PollWindow) -> bool:
+    """Return whether nothing up to the position can appear late any more."""
+    return (
+        now
+        >= read_since_after(position) + window.overlap + window.late_visibility + CLOCK_TOLERANCE
+    )
 
 
-def advance_cursor(mark: CursorState, items: Sequence[Item], *, complete: bool) -> CursorState:
-    """The watermark after a reading: never back, unless a first reading was cut short."""
+def advance_cursor(position: CursorState, items: Sequence[Item], *, complete: bool) -> CursorState:
+    """Return the position after a reading: never back, unless a first reading was cut short."""
     seen = [(parse_timestamp(item.updated_at), item.id) for item in items]
-    if mark.fresh and seen and not complete:
+    if position.fresh and seen and not complete:
         at, comment_id = max(seen)
         return CursorState(at, comment_id, fresh=True)
-    return CursorState(*max([*seen, (mark.at, mark.comment_id)]))
+    return CursorState(*max([*seen, (position.at, position.comment_id)]))
 
 
-def is_same_cursor(mark: CursorState, cursor: PollCursor | None) -> bool:
-    """Whether storing the mark would change nothing."""
-    return mark == cursor_state(cursor)
+def is_same_cursor(position: CursorState, cursor: PollCursor | None) -> bool:
+    """Return whether storing the position would change nothing."""
+    return position == cursor_state(cursor)
 
 
-# A longer list is read whole: asking for so many pages in vain is no gain.
+# Longer lists are read again: so many conditional requests would gain nothing.
 MAX_STORED_PAGES = 10
-# Reviews are asked for from their last page on.
+# Reviews are requested from their last page on.
 MAX_REVIEW_PAGES = 100
 
 
 def keep_chain(reading: ListReading, most: int = MAX_STORED_PAGES) -> PageChain:
-    """What the next reading may rely on; nothing if the list was too long or has no ETags."""
+    """Return the pages to store; none if the list was too long or has no ETags."""
     chain = reading.chain
     whole = reading.complete and chain and not chain[-1].full
     return chain if whole and len(chain) <= most and all(page.etag for page in chain) else ()
 
 
 def splice_chain(chain: PageChain, found: PageChain) -> PageChain:
-    """Pages of reviews, some of which were read anew: those from the first on without a gap."""
+    """Merge newly read pages of reviews: all from the first on without a gap."""
     pages = {page.number: page for page in (*chain, *found)}
     whole: list[KnownPage] = []
     while (page := pages.get(len(whole) + 1)) and page.etag and len(whole) < MAX_REVIEW_PAGES:
@@ -109,22 +112,22 @@ def splice_chain(chain: PageChain, found: PageChain) -> PageChain:
 
 
 def page_number(chain: PageChain, number: int) -> KnownPage:
-    """A page of reviews as it is known; without an ETag if it is not."""
+    """Return a known page of reviews; without an ETag if it is unknown."""
     return chain[number - 1] if number <= len(chain) else KnownPage("", number, "", full=False)
 
 
 def count_pages(chain: PageChain) -> int:
-    """How many pages there are to ask for; behind a full one may be another."""
+    """Return how many pages to request; another may follow a full one."""
     return len(chain) + (not chain or chain[-1].full)
 
 
 def encode_chains(chain: PageChain) -> str:
-    """A chain as it is stored; empty for none."""
+    """Encode a chain for storage; empty for none."""
     return json.dumps([astuple(page) for page in chain]) if chain else ""
 
 
 def decode_chains(text: str) -> PageChain:
-    """A stored chain; what cannot be read is none."""
+    """Decode a stored chain; an invalid one is empty."""
     try:
         rows = [KnownPage(*row) for row in json.loads(text)] if text else []
     except (ValueError, TypeError):

@@ -29,61 +29,63 @@ _ISSUE_KINDS = (SurfaceFeed.ISSUE, SurfaceFeed.THREAD_COMMENTS)
 
 
 def read_everything(
-    tap: PollContext, pulls: Collection[int], issues: Collection[int]
+    context: PollContext, pulls: Collection[int], issues: Collection[int]
 ) -> list[ListReading]:
-    """Everything that is followed, as it is now."""
-    with tap.polling(FULL_SCAN):
+    """Read everything that is followed."""
+    with context.translate_errors(FULL_SCAN):
         try:
-            found = [tap.forge.changes(SurfaceFeed.ISSUES, None, only_open=True)]
+            found = [context.forge.changes(SurfaceFeed.ISSUES, None, only_open=True)]
         except Gone:
-            found = []  # issues are switched off
+            found = []  # issues are disabled
         for number in sorted({*pulls, *issues}):
             found += _read_followed_thread(
-                tap, number, _PULL_KINDS if number in pulls else _ISSUE_KINDS
+                context, number, _PULL_KINDS if number in pulls else _ISSUE_KINDS
             )
         return found
 
 
 def run_full_scan(
-    tap: PollContext, pulls: Collection[int], issues: Collection[int]
+    context: PollContext, pulls: Collection[int], issues: Collection[int]
 ) -> IngestCounts:
-    """Read everything, and store what is new."""
-    readings = read_everything(tap, pulls, issues)
-    me = tap.forge.myself()
-    tap.observe("read", FULL_SCAN)
-    with tap.store.write(*tap.scopes) as tx:
-        ingested = ingest_items(tx, tap.repo, me, list_full_items(readings), tap.settled)
-    tap.observe("stored", FULL_SCAN)
+    """Read everything and store what is new."""
+    readings = read_everything(context, pulls, issues)
+    own_login = context.forge.own_login()
+    context.observe("read", FULL_SCAN)
+    with context.store.write(*context.scopes) as tx:
+        ingested = ingest_items(
+            tx, context.repo, own_login, list_full_items(readings), context.settled
+        )
+    context.observe("stored", FULL_SCAN)
     for reading in readings[:-1]:
-        tap.meter.read(FULL_SCAN, reading, IngestCounts())
+        context.poll_metrics.record_read(FULL_SCAN, reading, IngestCounts())
     if readings:
-        tap.meter.read(FULL_SCAN, readings[-1], ingested)
-    tap.meter.noticed(tap.forge.now(), ingested.news)
-    log_own_tokens(tap, ingested)
+        context.poll_metrics.record_read(FULL_SCAN, readings[-1], ingested)
+    context.poll_metrics.record_new_items(context.forge.now(), ingested.new_items)
+    log_own_tokens(context, ingested)
     return ingested
 
 
 def list_full_items(readings: Collection[ListReading]) -> list[Item]:
-    """All items of some readings."""
+    """Return all items of some readings."""
     return [item for reading in readings for item in reading.items]
 
 
 def _read_followed_thread(
-    tap: PollContext, number: int, feeds: Collection[SurfaceFeed]
+    context: PollContext, number: int, feeds: Collection[SurfaceFeed]
 ) -> list[ListReading]:
     try:
-        return [tap.forge.changes(feed, None, number=number) for feed in feeds]
+        return [context.forge.changes(feed, None, number=number) for feed in feeds]
     except MISSING_ERRORS:
         return []
 
 
-# Pull requests and issues are fetched when they change; their versions in between are many.
+# Pull requests and issues are read when they change, but not every version of them.
 COMPARED_KINDS = (ItemKind.ISSUE_COMMENT, ItemKind.REVIEW_COMMENT, ItemKind.REVIEW)
 
 
 @dataclass(frozen=True, slots=True)
 class MissedItem:
-    """Something that the feeds lack: since when, and through how many polls."""
+    """An item that incremental polls have missed: since when, and for how many polls."""
 
     number: int
     since: datetime
@@ -92,58 +94,67 @@ class MissedItem:
 
 @dataclass(frozen=True, slots=True)
 class MissedItems:
-    """What is missing, and what was reported already, by event key."""
+    """Missed items by event key, and those already reported."""
 
     open: Mapping[str, MissedItem] = field(default_factory=dict)
-    told: frozenset[str] = frozenset()
+    reported: frozenset[str] = frozenset()
 
 
 def compare_scans(
-    doubts: MissedItems, missing: Mapping[str, int], now: datetime, patience: timedelta, polls: int
+    missing_items: MissedItems,
+    missing: Mapping[str, int],
+    now: datetime,
+    grace: timedelta,
+    polls: int,
 ) -> tuple[MissedItems, tuple[str, ...]]:
-    """What to report. Whatever is not missing any more was late, or is gone.
+    """Return the new state and what to report. Items no longer missing were late or deleted.
 
-    `missing`: keys with their threads. One is reported once it was missing for so long, and
-    through so many polls.
+    `missing`: keys with their threads. An item is reported once it was missing for that long and
+    for that many polls.
     """
     open_ = {
         key: MissedItem(number, known.since, known.polls + 1)
-        if (known := doubts.open.get(key))
+        if (known := missing_items.open.get(key))
         else MissedItem(number, now)
         for key, number in missing.items()
     }
-    ripe = {key for key, one in open_.items() if one.polls > polls and now - one.since >= patience}
-    told = tuple(sorted(ripe - doubts.told))
-    return MissedItems(open_, frozenset(doubts.told & open_.keys()) | ripe), told
+    overdue = {key for key, one in open_.items() if one.polls > polls and now - one.since >= grace}
+    reported = tuple(sorted(overdue - missing_items.reported))
+    return MissedItems(open_, frozenset(missing_items.reported & open_.keys()) | overdue), reported
 
 
 class ShadowScan:
-    """Compares once per poll, after the feeds were read."""
+    """Compares each poll with a full scan.
+
+    For `incremental = "shadow"`, a requirement: it proves that incremental polls miss nothing.
+    """
 
     def __init__(self) -> None:
-        self._doubts = MissedItems()
-        self._begun: datetime | None = None
+        self._missing_items = MissedItems()
+        self._started_at: datetime | None = None
 
     def compare(
-        self, tap: PollContext, pulls: Collection[int], issues: Collection[int]
+        self, context: PollContext, pulls: Collection[int], issues: Collection[int]
     ) -> tuple[str, ...]:
-        """Report what the feeds have missed; their keys."""
-        begun = self._begun = self._begun or tap.forge.now()
+        """Report what incremental polls have missed. Return the keys."""
+        started_at = self._started_at = self._started_at or context.forge.now()
 
         def counts(item: Item) -> bool:
-            # Of issues, the feeds read what is said from their beginning on.
-            fresh = item.number in issues and parse_timestamp(item.updated_at) >= begun
+            # Of issues, incremental polls read only comments made since the start.
+            fresh = item.number in issues and parse_timestamp(item.updated_at) >= started_at
             return item.kind in COMPARED_KINDS and (item.number in pulls or fresh)
 
-        found = list(filter(counts, list_full_items(read_everything(tap, pulls, issues))))
-        with tap.store.read() as tx:
-            sifted = sift_items(tx, tap.repo, tap.forge.myself(), found)
-            lacking = sifted.rows.keys() - known_events(tx, tap.repo, sifted.rows)
+        found = list(filter(counts, list_full_items(read_everything(context, pulls, issues))))
+        with context.store.read() as tx:
+            sifted = sift_items(tx, context.repo, context.forge.own_login(), found)
+            lacking = sifted.rows.keys() - known_events(tx, context.repo, sifted.rows)
         missing = {key: sifted.items[key].number for key in lacking}
-        now, patience = tap.forge.now(), tap.window.late_visibility + tap.window.overlap
-        # The sweep comes round within two polls for each page of each pull request.
-        self._doubts, told = compare_scans(self._doubts, missing, now, patience, 4 * len(pulls) + 1)
-        for key in told:
-            tap.say(names.SHADOW_DIFFERENCE, key=key, number=missing[key])
-        metrics.count(names.SHADOW_DIFFERENCES, len(told))
-        return told
+        now, grace = context.forge.now(), context.window.late_visibility + context.window.overlap
+        # The sweep needs at most two polls for each page of each pull request.
+        self._missing_items, reported = compare_scans(
+            self._missing_items, missing, now, grace, 4 * len(pulls) + 1
+        )
+        for key in reported:
+            context.log_event(names.SHADOW_DIFFERENCE, key=key, number=missing[key])
+        metrics.count(names.SHADOW_DIFFERENCES, len(reported))
+        return reported

@@ -1,8 +1,8 @@
 """Store events in the inbox, and recognise our own writes among them.
 
-An event is new if its key was never stored. The key holds the object, its version and a digest of
-what a person can change: GitHub's timestamps are whole seconds, so that a second edit in the same
-second has the same version.
+An event is new if its key was never stored. The key contains the object, its version and a digest
+of what a user can change: GitHub's timestamps are whole seconds, so that a second edit in the
+same second has the same version.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hostler.store.transaction import Transaction, normal_stamp
 
 
 def event_key(item: Item) -> str:
-    """`issue_comment:123:2026-01-31T12:00:00Z:1f3e95338aef`."""
+    """Return `issue_comment:123:2026-01-31T12:00:00Z:1f3e95338aef`."""
     content = json.dumps(_content_digest(item), sort_keys=True, ensure_ascii=True)
     digest = sha256(content.encode()).hexdigest()[:12]
     return f"{item.kind}:{item.id}:{item.updated_at}:{digest}"
@@ -57,7 +57,7 @@ def _content_digest(item: Item) -> dict[str, Any]:
     return found
 
 
-# Which deeds make which kind of event.
+# Which actions create which kind of event.
 ACTIONS_BY_KIND: dict[ItemKind, tuple[str, ...]] = {
     ItemKind.ISSUE_COMMENT: ("comment", "edit_comment"),
     ItemKind.REVIEW_COMMENT: ("reply",),
@@ -66,143 +66,147 @@ ACTIONS_BY_KIND: dict[ItemKind, tuple[str, ...]] = {
     ItemKind.REVIEW: (),
     ItemKind.WORKFLOW_RUN: (),
 }
-# News even when we made them: others close, label and merge them.
+# New even if we created them: users close, label and merge them.
 _ALWAYS_NEW_KINDS = (ItemKind.ISSUE, ItemKind.PULL)
 
 
 @dataclass(frozen=True, slots=True)
 class OwnWriteVerdict:
-    """Whether an event is news, and which of our writes it is, if any."""
+    """Whether an event is new, and which of our writes it is, if any."""
 
-    news: bool
+    is_new: bool
     write: OutboxRow | None = None
 
 
 def judge_own_write(
-    item: Item, me: str, writes: Mapping[str, OutboxRow], recorded: Set[tuple[ItemKind, int]]
+    item: Item, own_login: str, writes: Mapping[str, OutboxRow], recorded: Set[tuple[ItemKind, int]]
 ) -> OwnWriteVerdict:
-    """What an event means. `writes` holds the writes of the tokens in it; `recorded` our ids.
+    """Judge an event. `writes` has the writes of the tokens in it; `recorded` our ids.
 
-    A marker alone proves nothing: anybody can paste one, and so can a person whose account
-    we use. It counts with our own account, a deed of the right kind on this thread, and a
-    result that is this very event, or not recorded yet.
+    A marker alone proves nothing: anyone can paste one, and so can the user whose account
+    we use. It counts together with our account, an action of the right kind on this thread,
+    and a result that is this event, or not recorded yet.
     """
-    if item.author.lower() != me.lower():
-        return OwnWriteVerdict(news=True)
+    if item.author.lower() != own_login.lower():
+        return OwnWriteVerdict(is_new=True)
     found = (writes.get(token) for token in find_tokens(item.body))
     write = next((row for row in found if row is not None and _is_result_of(item, row)), None)
-    ours = write is not None or (item.kind, item.id) in recorded or _is_empty_review(item)
-    return OwnWriteVerdict(news=not ours or item.kind in _ALWAYS_NEW_KINDS, write=write)
+    own_count = write is not None or (item.kind, item.id) in recorded or _is_empty_review(item)
+    return OwnWriteVerdict(is_new=not own_count or item.kind in _ALWAYS_NEW_KINDS, write=write)
 
 
 def _is_result_of(item: Item, row: OutboxRow) -> bool:
     if row.kind not in ACTIONS_BY_KIND[item.kind]:
         return False
     if row.kind in ("open_issue", "open_pull"):
-        # These have a number of their own, and a pull request has two ids.
+        # These have their own number, and a pull request has two ids.
         return row.result_number in (None, item.number)
     return row.scope_number == item.number and row.result_id in (None, item.id)
 
 
 def _is_empty_review(item: Item) -> bool:
-    """A review without words, which GitHub makes around each reply."""
+    """Return whether this is the empty review that GitHub creates for each reply."""
     commented = item.payload.get("state") == "COMMENTED"
     return item.kind is ItemKind.REVIEW and commented and not item.body.strip()
 
 
-# Kinds of events that are looked at.
+# Kinds of events that are processed.
 EVENT_KINDS = tuple(kind.value for kind in ItemKind)
 
 
 @dataclass(frozen=True, slots=True)
 class IngestCounts:
-    """What became of a batch."""
+    """What became of a batch of items."""
 
     new: int = 0
     replayed: int = 0
-    ours: int = 0
+    own_count: int = 0
     observed: int = 0
-    # What was new, what was not, and the tokens of our writes that were seen for the first time.
-    news: tuple[Item, ...] = ()
-    known: tuple[Item, ...] = ()
+    # New items, known items, and the tokens of our writes that were observed for the first time.
+    new_items: tuple[Item, ...] = ()
+    known_items: tuple[Item, ...] = ()
     tokens: tuple[str, ...] = ()
 
     def __add__(self, other: IngestCounts) -> IngestCounts:
         return IngestCounts(
             self.new + other.new,
             self.replayed + other.replayed,
-            self.ours + other.ours,
+            self.own_count + other.own_count,
             self.observed + other.observed,
-            self.news + other.news,
-            self.known + other.known,
+            self.new_items + other.new_items,
+            self.known_items + other.known_items,
             self.tokens + other.tokens,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class SiftedItems:
-    """A batch, told apart: what may be news, by its key, and which of our writes it shows."""
+    """A batch, sorted: possible new events by key, and our writes among them."""
 
     rows: dict[str, InboxRow] = field(default_factory=dict)
     items: dict[str, Item] = field(default_factory=dict)
-    ours: int = 0
-    # Those of which that was not known yet.
-    seen: tuple[tuple[OutboxRow, Item], ...] = ()
+    own_count: int = 0
+    # Writes that were not observed before.
+    observed_writes: tuple[tuple[OutboxRow, Item], ...] = ()
 
 
 def ingest_items(
-    tx: Transaction, repo: RepoName, me: str, items: Sequence[Item], settled: SettledWrite
+    tx: Transaction, repo: RepoName, own_login: str, items: Sequence[Item], settled: SettledWrite
 ) -> IngestCounts:
-    """Store what is new, and resolve writes of ours that are seen."""
-    sifted = sift_items(tx, repo, me, items)
-    for write, item in sifted.seen:
+    """Store new events, and settle our writes that are observed."""
+    sifted = sift_items(tx, repo, own_login, items)
+    for write, item in sifted.observed_writes:
         mark_write_observed(tx, write, item, settled)
     new = [key for key, row in sifted.rows.items() if add_inbox_row(tx, row)]
     return sum_counts(sifted, new)
 
 
-def sift_items(tx: Transaction, repo: RepoName, me: str, items: Sequence[Item]) -> SiftedItems:
-    """Tell what people did from what we did."""
-    recorded = _is_recorded(tx, repo, me, items)
-    news: dict[str, Item] = {}
-    seen: dict[str, tuple[OutboxRow, Item]] = {}
-    ours = 0
+def sift_items(
+    tx: Transaction, repo: RepoName, own_login: str, items: Sequence[Item]
+) -> SiftedItems:
+    """Separate users' actions from our own."""
+    recorded = _is_recorded(tx, repo, own_login, items)
+    new_items: dict[str, Item] = {}
+    observed_writes: dict[str, tuple[OutboxRow, Item]] = {}
+    own_count = 0
     for item in items:
-        verdict = judge_own_write(item, me, _find_writes(tx, repo, me, item), recorded)
+        verdict = judge_own_write(
+            item, own_login, _find_writes(tx, repo, own_login, item), recorded
+        )
         if verdict.write is not None and not _was_observed(tx, verdict.write):
-            seen.setdefault(verdict.write.token, (verdict.write, item))
-        if verdict.news:
-            news.setdefault(event_key(item), item)
+            observed_writes.setdefault(verdict.write.token, (verdict.write, item))
+        if verdict.is_new:
+            new_items.setdefault(event_key(item), item)
         else:
             recorded.add((item.kind, item.id))
-            ours += 1
-    rows = {key: _event_row(repo, key, item) for key, item in news.items()}
-    return SiftedItems(rows, news, ours, tuple(seen.values()))
+            own_count += 1
+    rows = {key: _event_row(repo, key, item) for key, item in new_items.items()}
+    return SiftedItems(rows, new_items, own_count, tuple(observed_writes.values()))
 
 
 def sum_counts(sifted: SiftedItems, new: Sequence[str]) -> IngestCounts:
-    """What became of a batch, of whose keys these were new."""
-    fresh = set(new)
+    """Return the counts of a batch, given which keys were new."""
+    new_keys = set(new)
     return IngestCounts(
-        new=len(fresh),
-        replayed=len(sifted.items) - len(fresh),
-        ours=sifted.ours,
-        observed=len(sifted.seen),
-        news=tuple(item for key, item in sifted.items.items() if key in fresh),
-        known=tuple(item for key, item in sifted.items.items() if key not in fresh),
-        tokens=tuple(write.token for write, _ in sifted.seen),
+        new=len(new_keys),
+        replayed=len(sifted.items) - len(new_keys),
+        own_count=sifted.own_count,
+        observed=len(sifted.observed_writes),
+        new_items=tuple(item for key, item in sifted.items.items() if key in new_keys),
+        known_items=tuple(item for key, item in sifted.items.items() if key not in new_keys),
+        tokens=tuple(write.token for write, _ in sifted.observed_writes),
     )
 
 
 def list_pending_events(
     tx: Transaction, repo: RepoName, number: int | None = None
 ) -> list[InboxRow]:
-    """Events that had no effect yet, oldest first; of one issue or pull request, if named."""
+    """Return events without effect so far, oldest first; of one issue or pull request, if named."""
     return pending_inbox_rows(tx, repo, number)
 
 
 def mark_events_processed(tx: Transaction, repo: RepoName, keys: Sequence[str]) -> None:
-    """These events have had their effect, in this transaction. Twice is refused."""
+    """Mark events as processed in this transaction. Twice is refused."""
     consume_inbox_rows(tx, repo, keys)
 
 
@@ -219,36 +223,38 @@ def _event_row(repo: RepoName, key: str, item: Item) -> InboxRow:
     )
 
 
-def _find_writes(tx: Transaction, repo: RepoName, me: str, item: Item) -> dict[str, OutboxRow]:
-    if item.author.lower() != me.lower():
+def _find_writes(
+    tx: Transaction, repo: RepoName, own_login: str, item: Item
+) -> dict[str, OutboxRow]:
+    if item.author.lower() != own_login.lower():
         return {}
     found = (find_write(tx, repo, token) for token in find_tokens(item.body))
     return {row.token: row for row in found if row is not None}
 
 
 def _is_recorded(
-    tx: Transaction, repo: RepoName, me: str, items: Sequence[Item]
+    tx: Transaction, repo: RepoName, own_login: str, items: Sequence[Item]
 ) -> set[tuple[ItemKind, int]]:
-    """Which of these are results of our writes, by their ids."""
+    """Return which items are results of our writes, by id."""
     found: set[tuple[ItemKind, int]] = set()
-    for kind, deeds in ACTIONS_BY_KIND.items():
-        ids = {i.id for i in items if i.kind is kind and i.author.lower() == me.lower()}
-        if ids and deeds:
-            found |= {(kind, known) for known in recorded_ids(tx, repo, deeds, ids)}
+    for kind, action_kinds in ACTIONS_BY_KIND.items():
+        ids = {i.id for i in items if i.kind is kind and i.author.lower() == own_login.lower()}
+        if ids and action_kinds:
+            found |= {(kind, known) for known in recorded_ids(tx, repo, action_kinds, ids)}
     return found
 
 
 def mark_write_observed(tx: Transaction, row: OutboxRow, item: Item, settled: SettledWrite) -> None:
-    """A write of ours is there to be seen."""
-    seen = parse_made(item.payload)
+    """Record that one of our writes was observed."""
+    observed_writes = parse_made(item.payload)
     if row.state is WriteState.SENT:
         Repo(row.repo).record_action_token_observed(
             tx, row.token, comment_id=item.id, updated_at=item.updated_at
         )
     else:
-        # What follows from one that was given up was settled then.
+        # The consequences of a failed write were settled then.
         follows = ignore_settled if row.state is WriteState.FAILED else settled
-        settle_write(tx, row, mark_sent(row, seen), follows, seen=seen)
+        settle_write(tx, row, mark_sent(row, observed_writes), follows, seen=observed_writes)
 
 
 def _was_observed(tx: Transaction, row: OutboxRow) -> bool:

@@ -67,52 +67,52 @@ class PollState:
 
     awaiting: frozenset[int] = frozenset()
     blocked: frozenset[int] = frozenset()
-    # Pull requests by their present heads.
+    # Pull requests by their current heads.
     heads: Mapping[str, int] = field(default_factory=dict)
-    # Threads that were scanned and follow the feed.
+    # Threads that were scanned and are read incrementally.
     in_step: frozenset[int] = frozenset()
-    # Where the repository's own feeds stand.
-    places: Mapping[Surface, SurfaceState] = field(default_factory=dict)
-    # Whether an earlier poll has left a pull request to be fetched.
-    owed: bool = False
+    # The state of the repository's own lists.
+    surface_states: Mapping[Surface, SurfaceState] = field(default_factory=dict)
+    # Whether an earlier poll has left a pull request to read.
+    is_due: bool = False
 
     @property
     def followed(self) -> list[int]:
-        """Pull requests that are read at all."""
+        """Return the pull requests that are read at all."""
         return sorted(self.awaiting | self.blocked)
 
     @property
     def active(self) -> bool:
-        """Whether somebody's word may come at any time."""
+        """Return whether comments may come at any time."""
         return bool(self.awaiting or self.blocked)
 
     @property
     def unscanned(self) -> list[int]:
-        """Threads that begin to be followed."""
+        """Return threads that are not scanned yet."""
         return sorted(self.awaiting - self.in_step)
 
     @property
     def lapsed(self) -> frozenset[int]:
-        """Threads that were followed, and are blocked or over now."""
+        """Return threads that were followed, and are blocked or over now."""
         return self.in_step - self.awaiting
 
 
-def read_poll_state(tx: Transaction, tap: PollContext) -> PollState:
-    """How a repository stands."""
-    pulls = watched_heads(tx, tap.repo)
+def read_poll_state(tx: Transaction, context: PollContext) -> PollState:
+    """Read the state of a repository."""
+    pulls = watched_heads(tx, context.repo)
     blocked = frozenset(number for number, status, _ in pulls if status is PullStatus.BLOCKED)
     return PollState(
         awaiting=frozenset(number for number, _, _ in pulls) - blocked,
         blocked=blocked,
         heads={head: number for number, _, head in sorted(pulls) if head},
-        in_step=frozenset(threads_in_step(tx, tap.repo)),
-        places=_read_surface_states(tx, tap),
-        owed=bool(pulls_moved(tx, tap.repo)),
+        in_step=frozenset(threads_in_step(tx, context.repo)),
+        surface_states=_read_surface_states(tx, context),
+        is_due=bool(pulls_moved(tx, context.repo)),
     )
 
 
-def _read_surface_states(tx: Transaction, tap: PollContext) -> dict[Surface, SurfaceState]:
-    cursors, chains = cursors_at(tx, tap.repo, 0), chains_at(tx, tap.repo, 0)
+def _read_surface_states(tx: Transaction, context: PollContext) -> dict[Surface, SurfaceState]:
+    cursors, chains = cursors_at(tx, context.repo, 0), chains_at(tx, context.repo, 0)
     return {
         surface: SurfaceState(
             surface, 0, cursors.get(surface), decode_chains(chains.get(surface.value, ""))
@@ -121,31 +121,31 @@ def _read_surface_states(tx: Transaction, tap: PollContext) -> dict[Surface, Sur
     }
 
 
-def list_issue_threads(tx: Transaction, tap: PollContext) -> dict[int, Surface]:
-    """Issues whose tasks are not over, and as what their conversations are read."""
+def list_issue_threads(tx: Transaction, context: PollContext) -> dict[int, Surface]:
+    """Return issues of unfinished tasks, and the surface of their conversations."""
     return {
         task.number: Surface.ISSUE_POST_PR_REDIRECTS
         if task.pr_number
         else Surface.ISSUE_PRE_PR_FOLLOWUPS
-        for task in tasks_in(tx, _UNFINISHED, tap.repo)
+        for task in tasks_in(tx, _UNFINISHED, context.repo)
         if not task.by_hand
     }
 
 
-# Whole threads that are scanned in one poll.
+# The maximum number of whole threads that are scanned in one poll.
 MAX_THREAD_SCANS = 3
-# So many parts that fail, and none that comes through: GitHub is away.
+# After this many failures without a success, abort the poll: GitHub is probably down.
 MAX_FAILED_PARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class PollPlan:
-    """How a repository is polled, as the settings say."""
+    """The settings of polling for a repository."""
 
     feeds: Literal["repository", "threads"] = "repository"
     incremental: bool | Literal["shadow"] = True
     idle_every: int = 5
-    # Whether workflow runs are of use to anybody.
+    # Whether workflow runs are used.
     runs: bool = False
     # The issue that takes commands without a task; 0: none.
     operations: int = 0
@@ -153,22 +153,22 @@ class PollPlan:
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """What a poll found."""
+    """The result of a poll."""
 
     ingested: IngestCounts = field(default_factory=IngestCounts)
-    # Feeds that were too long for one poll: the next goes on from there.
+    # Lists that were too long for one poll: the next poll continues there.
     unfinished: tuple[Surface, ...] = ()
-    # Cursors that could not be believed and were set back.
+    # Cursors that were invalid and were reset.
     reset: tuple[Surface, ...] = ()
-    # Followed pull requests that are not there any more.
+    # Followed pull requests that were deleted.
     gone: tuple[int, ...] = ()
-    # The repository's present name, where it has another one now.
+    # The repository's new name, if it was renamed.
     renamed_to: RepoName | None = None
     requests: int = 0
     active: bool = False
-    # Keys of events that a full scan shows and the feeds lack.
+    # Keys of events that a full scan shows and the incremental polls missed.
     differences: tuple[str, ...] = ()
-    # Why some of it could not be read, if that was not all of it.
+    # Why a part could not be read, if others could.
     error: GitHubPollingError | None = None
 
 
@@ -180,15 +180,15 @@ class PollCollection:
         self.unfinished: list[Surface] = []
         self.reset: list[Surface] = []
         self.gone: list[int] = []
-        # The first part that could not be read; how many could not, and how many could.
+        # The first error; how many parts failed, and how many succeeded.
         self.error: GitHubPollingError | None = None
         self.failed = self.parts = 0
 
     @contextmanager
-    def going_on(self) -> Iterator[None]:
-        """One part that GitHub refuses, or fails at, is no reason to leave out the others.
+    def collect_error(self) -> Iterator[None]:
+        """Record an error of one part and continue with the others.
 
-        A limit, a dead token and a host that is away are: they hold for all parts.
+        A rate limit, an invalid token and an unreachable host are raised: they concern all parts.
         """
         try:
             yield
@@ -201,219 +201,227 @@ class PollCollection:
             if not self.parts and self.failed >= MAX_FAILED_PARTS:
                 raise
 
-    def drawn(self, found: SurfaceResult) -> None:
-        """A surface was read."""
+    def add_surface(self, found: SurfaceResult) -> None:
+        """Add a surface that was read."""
         self.parts += 1
         self.ingested += found.ingested
-        self.unfinished += () if found.reading.complete else (found.place.surface,)
-        self.reset += (found.place.surface,) if found.mark.invalid else ()
+        self.unfinished += () if found.reading.complete else (found.state.surface,)
+        self.reset += (found.state.surface,) if found.position.invalid else ()
 
-    def read(self, number: int, found: ThreadRead) -> None:
-        """A thread was read."""
+    def add_thread(self, number: int, found: ThreadRead) -> None:
+        """Add a thread that was read."""
         self.parts += 1
-        self.noted(number, found)
+        self.add_if_due(number, found)
 
-    def noted(self, number: int, found: ThreadRead) -> None:
-        """A thread was read, if that was due."""
+    def add_if_due(self, number: int, found: ThreadRead) -> None:
+        """Add a thread that was read if it was due."""
         self.ingested += found.ingested
         self.reset += found.reset
         self.gone += (number,) if found.gone else ()
 
-    def fetched(self, number: int, found: FetchedPull) -> None:
-        """A pull request was fetched."""
+    def add_pull(self, number: int, found: FetchedPull) -> None:
+        """Add a pull request that was read."""
         self.parts += 1
         self.ingested += found.ingested
         self.gone += (number,) if found.gone else ()
 
 
-def follow_rename(tap: PollContext) -> RepoName | None:
-    """The repository's present name, if it answered under another one."""
-    if not tap.forge.renamed():
+def follow_rename(context: PollContext) -> RepoName | None:
+    """Return the repository's new name, if it was renamed."""
+    if not context.forge.was_renamed():
         return None
-    with tap.polling(PULL):
-        name = tap.forge.repository().name
-    return None if name == tap.repo else name
+    with context.translate_errors(PULL):
+        name = context.forge.repository().name
+    return None if name == context.repo else name
 
 
 class Poller:
-    """Lives as long as the service; one poll at a time."""
+    """Polls one repository. Lives as long as the service; one poll at a time."""
 
-    def __init__(self, tap: PollContext, plan: PollPlan | None = None) -> None:
-        self._tap = tap
+    def __init__(self, context: PollContext, plan: PollPlan | None = None) -> None:
+        self._context = context
         self._plan = plan or PollPlan()
-        self._pulse = PollCount(phase=poll_phase(str(tap.repo), self._plan.idle_every))
+        self._poll_count = PollCount(phase=poll_phase(str(context.repo), self._plan.idle_every))
         self._shadow = ShadowScan()
-        self._heads: Mapping[str, int] | None = None
+        self._last_heads: Mapping[str, int] | None = None
         self._sweeper = SweepSchedule(runs=self._plan.runs)
-        self._operations = OperationsIssue(tap, self._plan.operations)
+        self._operations = OperationsIssue(context, self._plan.operations)
         # How often the first scan of a thread has failed.
-        self._stumbled: Counter[int] = Counter()
+        self._failed_scans: Counter[int] = Counter()
 
     def poll(self) -> ScanResult:
-        """Read what changed. Raises `GitHubPollingError` where nothing of it could be read."""
-        tap, found = self._tap, PollCollection()
-        before = tap.forge.cost().requests
-        tap.say(names.INCREMENTAL_SCAN_STARTED)
-        with tap.store.read() as tx:
-            standing = read_poll_state(tx, tap)
-        tap.meter.followed = standing.followed
+        """Read what changed. Raises `GitHubPollingError` if no part of it could be read."""
+        context, found = self._context, PollCollection()
+        before = context.forge.cost().requests
+        context.log_event(names.INCREMENTAL_SCAN_STARTED)
+        with context.store.read() as tx:
+            poll_state = read_poll_state(tx, context)
+        context.poll_metrics.followed = poll_state.followed
         differences: tuple[str, ...] = ()
-        # Before anything else shows its history as news.
-        with found.going_on():
-            found.noted(self._plan.operations, self._operations.begin())
+        # First: otherwise another list would report its old comments as new.
+        with found.collect_error():
+            found.add_if_due(self._plan.operations, self._operations.start())
         if self._plan.incremental is False:
-            self._operations.touched()
-            found.ingested += run_full_scan(tap, standing.followed, self._issues())
+            self._operations.note_change()
+            found.ingested += run_full_scan(context, poll_state.followed, self._list_issues())
         else:
-            self._incremental(standing, found)
+            self._poll_incrementally(poll_state, found)
         if found.error is not None and not found.parts:
             raise found.error
         if self._plan.incremental == "shadow" and found.error is None:
-            with tap.polling(FULL_SCAN):
-                differences = self._shadow.compare(tap, standing.awaiting, self._issues())
-        scanned = ScanResult(
+            with context.translate_errors(FULL_SCAN):
+                differences = self._shadow.compare(
+                    context, poll_state.awaiting, self._list_issues()
+                )
+        result = ScanResult(
             found.ingested,
             tuple(found.unfinished),
             tuple(found.reset),
             tuple(found.gone),
-            follow_rename(tap),
-            tap.forge.cost().requests - before,
-            standing.active,
+            follow_rename(context),
+            context.forge.cost().requests - before,
+            poll_state.active,
             differences,
             found.error,
         )
-        self._told(scanned)
-        return scanned
+        self._report_result(result)
+        return result
 
-    def _told(self, scanned: ScanResult) -> None:
-        self._tap.meter.polled()
-        self._tap.say(
+    def _report_result(self, result: ScanResult) -> None:
+        self._context.poll_metrics.record_poll()
+        self._context.log_event(
             names.INCREMENTAL_SCAN_COMPLETED,
-            new=scanned.ingested.new,
-            replayed=scanned.ingested.replayed,
-            requests=scanned.requests,
+            new=result.ingested.new,
+            replayed=result.ingested.replayed,
+            requests=result.requests,
         )
 
-    def _issues(self) -> dict[int, Surface]:
-        with self._tap.store.read() as tx:
-            found = list_issue_threads(tx, self._tap)
+    def _list_issues(self) -> dict[int, Surface]:
+        with self._context.store.read() as tx:
+            found = list_issue_threads(tx, self._context)
         if self._plan.operations:
             found.setdefault(self._plan.operations, Surface.ISSUE_OPERATOR_COMMANDS)
         return found
 
-    def _incremental(self, standing: PollState, found: PollCollection) -> None:
-        touched = self._is_touched(standing, found)
+    def _poll_incrementally(self, poll_state: PollState, found: PollCollection) -> None:
+        touched = self._poll_probe(poll_state, found)
         if touched:
-            self._operations.touched()
+            self._operations.note_change()
         threads = self._plan.feeds == "threads"
-        if self._rest_is_due(standing, touched=touched):
-            self._rest(standing, found, () if threads else OTHER_SURFACES)
+        if self._is_full_poll_due(poll_state, touched=touched):
+            self._read_other_surfaces(poll_state, found, () if threads else OTHER_SURFACES)
         else:
-            self._pulse = after_poll(self._pulse)
+            self._poll_count = after_poll(self._poll_count)
         if threads:
-            self._threads(standing, found)
+            self._read_all_threads(poll_state, found)
         else:
-            self._begin_threads(standing, found)
-            if touched or standing.owed:
-                self._pulls(found)
-            self._sweep(standing, found)
+            self._scan_new_threads(poll_state, found)
+            if touched or poll_state.is_due:
+                self._fetch_moved_pulls(found)
+            self._sweep_next(poll_state, found)
 
-    def _is_touched(self, standing: PollState, found: PollCollection) -> bool:
-        """Whether anything may have happened; it may, where that cannot be told."""
-        with found.going_on():
-            # Any content counts: a comment in its issue's very second makes no new version of it.
-            return self._draw(standing, PROBE_SURFACE, found).reading.pages > 0
+    def _poll_probe(self, poll_state: PollState, found: PollCollection) -> bool:
+        """Return whether anything may have changed; True if unknown."""
+        with found.collect_error():
+            # Any content counts: a comment in the same second leaves its issue's timestamp.
+            return self._poll_surface(poll_state, PROBE_SURFACE, found).reading.pages > 0
         return True
 
-    def _rest(
-        self, standing: PollState, found: PollCollection, surfaces: Sequence[Surface]
+    def _read_other_surfaces(
+        self, poll_state: PollState, found: PollCollection, surfaces: Sequence[Surface]
     ) -> None:
-        """What else is read; it stays owed where a part of it failed."""
-        self._pulse = replace(self._pulse, owed=True)
+        """Read the other lists. The full poll stays due if a part failed."""
+        self._poll_count = replace(self._poll_count, is_due=True)
         earlier, found.error = found.error, None
         for surface in surfaces:
-            with found.going_on():
-                self._draw(standing, surface, found)
-        with found.going_on():
-            self._runs(standing, found)
+            with found.collect_error():
+                self._poll_surface(poll_state, surface, found)
+        with found.collect_error():
+            self._poll_runs(poll_state, found)
         if found.error is None:
-            self._pulse = after_poll(self._pulse)
+            self._poll_count = after_poll(self._poll_count)
         found.error = earlier or found.error
 
-    def _rest_is_due(self, standing: PollState, *, touched: bool) -> bool:
-        active = standing.active or self._plan.incremental == "shadow"
+    def _is_full_poll_due(self, poll_state: PollState, *, touched: bool) -> bool:
+        active = poll_state.active or self._plan.incremental == "shadow"
         return is_full_poll_due(
-            self._pulse, active=active, touched=touched, every=self._plan.idle_every
+            self._poll_count, active=active, touched=touched, every=self._plan.idle_every
         )
 
-    def _draw(self, standing: PollState, surface: Surface, found: PollCollection) -> SurfaceResult:
-        drawn = poll_surface(self._tap, standing.places[surface])
-        found.drawn(drawn)
-        return drawn
+    def _poll_surface(
+        self, poll_state: PollState, surface: Surface, found: PollCollection
+    ) -> SurfaceResult:
+        result = poll_surface(self._context, poll_state.surface_states[surface])
+        found.add_surface(result)
+        return result
 
-    def _runs(self, standing: PollState, found: PollCollection) -> None:
-        if not self._plan.runs or not standing.heads:
+    def _poll_runs(self, poll_state: PollState, found: PollCollection) -> None:
+        if not self._plan.runs or not poll_state.heads:
             return
-        place = standing.places[Surface.REPO_WORKFLOW_RUNS]
-        same = self._heads == standing.heads
-        found.drawn(poll_runs(self._tap, place, standing.heads, same_heads=same))
-        self._heads = standing.heads
+        surface_state = poll_state.surface_states[Surface.REPO_WORKFLOW_RUNS]
+        same = self._last_heads == poll_state.heads
+        found.add_surface(
+            poll_runs(self._context, surface_state, poll_state.heads, same_heads=same)
+        )
+        self._last_heads = poll_state.heads
 
-    def _sweep_runs(self, standing: PollState, number: int) -> IngestCounts:
-        """One that is repeated keeps its creation, and is beyond the watermark by then."""
-        head = next((sha for sha, pull in standing.heads.items() if pull == number), None)
-        return sweep_runs(self._tap, number, head) if head is not None else IngestCounts()
+    def _sweep_runs(self, poll_state: PollState, number: int) -> IngestCounts:
+        """Sweep the runs of a head: a repeated run keeps its creation time, before the cursor."""
+        head = next((sha for sha, pull in poll_state.heads.items() if pull == number), None)
+        return sweep_runs(self._context, number, head) if head is not None else IngestCounts()
 
     # -- threads ------------------------------------------------------------------------------
 
-    def _threads(self, standing: PollState, found: PollCollection) -> None:
-        """All that is followed, each from its own cursors."""
-        for number in standing.followed:
-            with found.going_on():
-                found.read(number, scan_thread(self._tap, number))
-        for number, surface in self._issues().items():
-            with found.going_on():
-                found.read(number, read_issue(self._tap, surface, number))
+    def _read_all_threads(self, poll_state: PollState, found: PollCollection) -> None:
+        """Read everything that is followed, each from its own cursors."""
+        for number in poll_state.followed:
+            with found.collect_error():
+                found.add_thread(number, scan_thread(self._context, number))
+        for number, surface in self._list_issues().items():
+            with found.collect_error():
+                found.add_thread(number, read_issue(self._context, surface, number))
 
-    def _begin_threads(self, standing: PollState, found: PollCollection) -> None:
-        """Scan a few of those that begin to be followed; note those that are so no more."""
-        if standing.lapsed:
-            over = standing.lapsed - standing.blocked
-            with self._tap.store.write(*self._tap.scopes) as tx:
-                forget_threads(tx, self._tap.repo, standing.lapsed & standing.blocked)
-                lapse_threads(tx, self._tap.repo, over)
-        # Those that failed come after those that did not.
-        waiting = sorted(standing.unscanned, key=lambda number: self._stumbled[number])
+    def _scan_new_threads(self, poll_state: PollState, found: PollCollection) -> None:
+        """Scan a few new threads, and forget those no longer followed."""
+        if poll_state.lapsed:
+            over = poll_state.lapsed - poll_state.blocked
+            with self._context.store.write(*self._context.scopes) as tx:
+                forget_threads(tx, self._context.repo, poll_state.lapsed & poll_state.blocked)
+                lapse_threads(tx, self._context.repo, over)
+        # Failed ones come last.
+        waiting = sorted(poll_state.unscanned, key=lambda number: self._failed_scans[number])
         for number in waiting[:MAX_THREAD_SCANS]:
-            self._stumbled[number] += 1
-            with found.going_on():
-                found.read(number, scan_thread(self._tap, number))
-                del self._stumbled[number]
+            self._failed_scans[number] += 1
+            with found.collect_error():
+                found.add_thread(number, scan_thread(self._context, number))
+                del self._failed_scans[number]
 
     # -- pull requests ------------------------------------------------------------------------
 
-    def _pulls(self, found: PollCollection) -> None:
-        """Those that have moved, as stored: also what an earlier poll did not come to."""
-        with self._tap.store.read() as tx:
-            moved = pulls_moved(tx, self._tap.repo)
+    def _fetch_moved_pulls(self, found: PollCollection) -> None:
+        """Read the pull requests that are stored as changed, also by earlier polls."""
+        with self._context.store.read() as tx:
+            moved = pulls_moved(tx, self._context.repo)
         for number in moved:
-            with found.going_on():
-                found.fetched(number, fetch_pull(self._tap, number))
-            self._sweeper.moved(number, self._tap.forge.now() + self._tap.window.late_visibility)
+            with found.collect_error():
+                found.add_pull(number, fetch_pull(self._context, number))
+            self._sweeper.note_move(
+                number, self._context.forge.now() + self._context.window.late_visibility
+            )
 
-    def _sweep(self, standing: PollState, found: PollCollection) -> None:
-        spot = self._sweeper.next(standing.followed, self._tap.forge.now())
-        if spot is None:
+    def _sweep_next(self, poll_state: PollState, found: PollCollection) -> None:
+        target = self._sweeper.next_target(poll_state.followed, self._context.forge.now())
+        if target is None:
             return
-        # Passed over, should it fail: the next poll asks about the next one.
-        self._sweeper.swept(spot, 1)
-        with found.going_on():
-            if spot.page == RUNS_PAGE:
-                found.ingested += self._sweep_runs(standing, spot.number)
+        # Advance first: if it fails, the next poll continues with the next target.
+        self._sweeper.note_sweep(target, 1)
+        with found.collect_error():
+            if target.page == RUNS_PAGE:
+                found.ingested += self._sweep_runs(poll_state, target.number)
                 return
-            swept = sweep_pull(self._tap, spot)
-            self._sweeper.swept(spot, swept.pages)
-            found.fetched(spot.number, swept)
+            swept = sweep_pull(self._context, target)
+            self._sweeper.note_sweep(target, swept.pages)
+            found.add_pull(target.number, swept)
 
 
 def scan_repository(
@@ -428,21 +436,23 @@ def scan_repository(
 ) -> ScanResult:
     """Read what changed, and these pull requests. Raises `GitHubPollingError`.
 
-    `scopes`: what `settled` writes beside the outbox.
+    `scopes`: what `settled` writes besides the outbox.
     """
-    tap = PollContext(store, forge, repo, window or PollWindow(), settled, (OUTBOX_SCOPE, *scopes))
+    context = PollContext(
+        store, forge, repo, window or PollWindow(), settled, (OUTBOX_SCOPE, *scopes)
+    )
     before, found = forge.cost().requests, PollCollection()
     for surface in (PROBE_SURFACE, *OTHER_SURFACES):
         with store.read() as tx:
-            place = read_surface_state(tx, tap, surface)
-        found.drawn(poll_surface(tap, place))
+            surface_state = read_surface_state(tx, context, surface)
+        found.add_surface(poll_surface(context, surface_state))
     for number in pulls:
-        found.fetched(number, fetch_pull(tap, number))
+        found.add_pull(number, fetch_pull(context, number))
     return ScanResult(
         found.ingested,
         tuple(found.unfinished),
         tuple(found.reset),
         tuple(found.gone),
-        follow_rename(tap),
+        follow_rename(context),
         forge.cost().requests - before,
     )

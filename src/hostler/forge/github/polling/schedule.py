@@ -15,35 +15,37 @@ OTHER_SURFACES = (Surface.REPO_ISSUE_COMMENTS, Surface.REPO_REVIEW_COMMENTS)
 
 @dataclass(frozen=True, slots=True)
 class PollCount:
-    """Where a repository's rhythm stands, after so many polls. A new one owes everything.
+    """The number of polls of a repository. In a new one, a full poll is due.
 
-    `phase`: at which poll of the rhythm it reads everything, whatever it has read in between, so
-    that many repositories which begin together, or are touched together, do not do it at once.
+    `phase`: at which poll of the cycle it reads everything, so that many repositories that start
+    together do not do it at once.
     """
 
     polls: int = 0
-    owed: bool = True
+    is_due: bool = True
     phase: int = 0
 
 
-def is_full_poll_due(pulse: PollCount, *, active: bool, touched: bool, every: int) -> bool:
-    """Whether this poll reads more than the tripwire."""
-    return active or touched or pulse.owed or (pulse.polls + pulse.phase) % every == 0
+def is_full_poll_due(poll_count: PollCount, *, active: bool, touched: bool, every: int) -> bool:
+    """Return whether this poll reads more than the probe."""
+    return (
+        active or touched or poll_count.is_due or (poll_count.polls + poll_count.phase) % every == 0
+    )
 
 
-def after_poll(pulse: PollCount) -> PollCount:
-    """The rhythm after a poll that came through."""
-    return PollCount(pulse.polls + 1, owed=False, phase=pulse.phase)
+def after_poll(poll_count: PollCount) -> PollCount:
+    """Return the count after a successful poll."""
+    return PollCount(poll_count.polls + 1, is_due=False, phase=poll_count.phase)
 
 
 def poll_phase(name: str, every: int) -> int:
-    """Where in its rhythm a repository begins: anywhere, and always the same."""
+    """Return where in the cycle a repository starts; constant per name."""
     return crc32(name.encode()) % every
 
 
 @dataclass(frozen=True, slots=True)
 class SweepTarget:
-    """One thing to sweep: page 0 is the pull request itself, others are pages of its reviews,
+    """One part of the sweep: page 0 is the pull request itself, others are pages of its reviews,
     or the workflow runs of its head.
     """
 
@@ -51,7 +53,7 @@ class SweepTarget:
     page: int
 
 
-# The page of reviews where new ones turn up.
+# The last page of reviews, where new ones appear.
 NEWEST_REVIEW_PAGE = -1
 # The workflow runs of a head.
 RUNS_PAGE = -2
@@ -60,7 +62,7 @@ RUNS_PAGE = -2
 def next_sweep_target(
     last: SweepTarget | None, pages: int, numbers: Sequence[int], *, runs: bool = False
 ) -> SweepTarget | None:
-    """What to sweep after the last, round and round; `pages` of reviews has the last one."""
+    """Return the target after the last one, in cycles; there are `pages` pages of reviews."""
     if not numbers:
         return None
     if last is not None and last.number in numbers and last.page != RUNS_PAGE:
@@ -68,40 +70,40 @@ def next_sweep_target(
             return SweepTarget(last.number, last.page + 1)
         if runs:
             return SweepTarget(last.number, RUNS_PAGE)
-    behind = [number for number in numbers if last is not None and number > last.number]
-    return SweepTarget(min(behind or numbers), 0)
+    later = [number for number in numbers if last is not None and number > last.number]
+    return SweepTarget(min(later or numbers), 0)
 
 
 class SweepSchedule:
-    """Remembers where the round is. A new one begins at the first pull request."""
+    """Remembers the last target of the sweep. A new one starts at the first pull request."""
 
     def __init__(self, *, runs: bool = False) -> None:
-        """`runs`: whether workflow runs are of use to anybody."""
+        """`runs`: whether workflow runs are used."""
         self._runs = runs
         self._last: SweepTarget | None = None
         self._pages = 1
-        # Pull requests that moved, and until when their reviews may still turn up.
-        self._warm: dict[int, datetime] = {}
-        self._round = True
+        # Pull requests that changed, and until when new reviews may appear late.
+        self._recently_moved: dict[int, datetime] = {}
+        self._is_round_turn = True
 
-    def moved(self, number: int, until: datetime) -> None:
-        """A pull request has moved: its reviews may be shown later than that."""
-        self._warm[number] = until
+    def note_move(self, number: int, until: datetime) -> None:
+        """Note that a pull request has changed: reviews may appear until then."""
+        self._recently_moved[number] = until
 
-    def next(self, followed: Sequence[int], now: datetime) -> SweepTarget | None:
-        """What to ask for now. Every second turn is for those that moved, if there are any."""
-        known = {number: until for number, until in self._warm.items() if until > now}
-        self._warm = {number: known[number] for number in known if number in followed}
-        self._round = not self._round or not self._warm
-        if self._round:
+    def next_target(self, followed: Sequence[int], now: datetime) -> SweepTarget | None:
+        """Return the next target. Every second one is a pull request that changed, if any."""
+        known = {number: until for number, until in self._recently_moved.items() if until > now}
+        self._recently_moved = {number: known[number] for number in known if number in followed}
+        self._is_round_turn = not self._is_round_turn or not self._recently_moved
+        if self._is_round_turn:
             return next_sweep_target(self._last, self._pages, followed, runs=self._runs)
-        number, until = next(iter(self._warm.items()))
-        # To the end of the line.
-        del self._warm[number]
-        self._warm[number] = until
+        number, until = next(iter(self._recently_moved.items()))
+        # Move it to the end of the queue.
+        del self._recently_moved[number]
+        self._recently_moved[number] = until
         return SweepTarget(number, NEWEST_REVIEW_PAGE)
 
-    def swept(self, spot: SweepTarget, pages: int) -> None:
-        """This was asked for; its pull request has so many pages of reviews."""
-        if spot.page != NEWEST_REVIEW_PAGE:
-            self._last, self._pages = spot, pages
+    def note_sweep(self, target: SweepTarget, pages: int) -> None:
+        """Note that a target was read; its pull request has this many pages of reviews."""
+        if target.page != NEWEST_REVIEW_PAGE:
+            self._last, self._pages = target, pages

@@ -42,7 +42,7 @@ SURFACE_FEEDS: dict[Surface, SurfaceFeed] = {
 }
 
 
-# Feeds of a whole repository, in the order of change.
+# Lists of a whole repository, ordered by change.
 REPOSITORY_SURFACES = (
     Surface.REPO_ISSUES,
     Surface.REPO_ISSUE_COMMENTS,
@@ -52,208 +52,220 @@ REPOSITORY_SURFACES = (
 
 @dataclass(frozen=True, slots=True)
 class SurfaceState:
-    """Where a surface stands: its cursor and its chain, as stored."""
+    """The stored cursor and chain of a surface."""
 
     surface: Surface
     number: int = 0
     cursor: PollCursor | None = None
     chain: PageChain = ()
-    # How much farther back to read this time.
+    # How much further back to read this time.
     back: timedelta = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True)
 class SurfaceResult:
-    """What a surface gave, and what became of it."""
+    """What was read of a surface, and what was stored."""
 
-    place: SurfaceState
-    mark: CursorState
+    state: SurfaceState
+    position: CursorState
     reading: ListReading
     ingested: IngestCounts = field(default_factory=IngestCounts)
 
     @property
     def after(self) -> CursorState:
-        """Where the surface stands now."""
-        # A list by id was read as far as it ever can be.
-        by_id = SURFACE_FEEDS[self.place.surface] is SurfaceFeed.THREAD_COMMENTS
+        """Return the new position of the surface."""
+        # A list by id was read as far as possible.
+        by_id = SURFACE_FEEDS[self.state.surface] is SurfaceFeed.THREAD_COMMENTS
         return advance_cursor(
-            self.mark, self.reading.items, complete=self.reading.complete or by_id
+            self.position, self.reading.items, complete=self.reading.complete or by_id
         )
 
     @property
-    def quiet(self) -> bool:
-        """Whether there is nothing to store."""
-        same = keep_chain(self.reading) == self.place.chain and is_same_cursor(
-            self.after, self.place.cursor
+    def is_quiet(self) -> bool:
+        """Return whether there is nothing to store."""
+        same = keep_chain(self.reading) == self.state.chain and is_same_cursor(
+            self.after, self.state.cursor
         )
         return same and not self.reading.items
 
 
 def read_surface_state(
-    tx: Transaction, tap: PollContext, surface: Surface, number: int = 0
+    tx: Transaction, context: PollContext, surface: Surface, number: int = 0
 ) -> SurfaceState:
-    """Where a surface stands."""
-    cursor = Repo(tap.repo).get_poll_cursor(tx, surface, number)
+    """Read the state of a surface."""
+    cursor = Repo(context.repo).get_poll_cursor(tx, surface, number)
     return SurfaceState(
-        surface, number, cursor, decode_chains(find_chain(tx, tap.repo, surface, number))
+        surface, number, cursor, decode_chains(find_chain(tx, context.repo, surface, number))
     )
 
 
-def starts_behind(place: SurfaceState, mark: CursorState) -> bool:
-    """Whether the last reading began behind the mark, because nothing before it can change."""
+def starts_behind(state: SurfaceState, position: CursorState) -> bool:
+    """Return whether the last reading started after the position: nothing before it can change."""
     known = (
-        place.surface in REPOSITORY_SURFACES
-        and place.chain
-        and not (mark.fresh or mark.invalid or place.back)
+        state.surface in REPOSITORY_SURFACES
+        and state.chain
+        and not (position.fresh or position.invalid or state.back)
     )
-    return bool(known) and place.chain[0].anchor == format_since(read_since_after(mark))
+    return bool(known) and state.chain[0].anchor == format_since(read_since_after(position))
 
 
-def _may_settle(tap: PollContext, place: SurfaceState) -> datetime | None:
-    """When a reading begins that may be long, by GitHub's time; None: it is as short as can be."""
-    known = place.surface in REPOSITORY_SURFACES and place.cursor is not None
-    return tap.forge.now() if known and len(place.chain) != 1 else None
+def _may_settle(context: PollContext, state: SurfaceState) -> datetime | None:
+    """Return GitHub's time before a reading that may be long; None for a short one."""
+    known = state.surface in REPOSITORY_SURFACES and state.cursor is not None
+    return context.forge.now() if known and len(state.chain) != 1 else None
 
 
 def _is_settled_here(
-    tap: PollContext, found: SurfaceResult, begun: datetime | None
+    context: PollContext, found: SurfaceResult, started_at: datetime | None
 ) -> SurfaceResult:
-    """Read on from behind the mark, where so much happened last that it fills several pages.
+    """Read again from after the position if the last changes fill several pages.
 
-    They would be asked for in each poll until something else happens.
+    Otherwise every poll would request them until something else changes.
     """
-    reading, mark = found.reading, found.after
-    if begun is None or found.mark.fresh or not reading.complete or len(reading.chain) < 2:
+    reading, position = found.reading, found.after
+    if started_at is None or found.position.fresh or not reading.complete or len(reading.chain) < 2:
         return found
-    # By its beginning: what is shown late may have come after its first page was read.
-    if not is_settled(mark, begun, tap.window):
+    # Compare with the start: late items may have come after the first page was read.
+    if not is_settled(position, started_at, context.window):
         return found
-    more = tap.forge.changes(SURFACE_FEEDS[found.place.surface], read_since_after(mark))
+    more = context.forge.changes(SURFACE_FEEDS[found.state.surface], read_since_after(position))
     asked, pages = reading.asked + more.asked, reading.pages + more.pages
     items = (*reading.items, *more.items)
     return replace(found, reading=replace(more, items=items, asked=asked, pages=pages))
 
 
-def request_changes(tap: PollContext, place: SurfaceState) -> SurfaceResult:
-    """Read a surface on from where it stands. GitHub's answer tells whether that can be."""
-    mark = cursor_state(place.cursor) or start_cursor(place.cursor, tap.forge.now(), tap.window)
-    reading = _read_changes(tap, place, mark)
-    judged = start_cursor(place.cursor, tap.forge.now(), tap.window)
-    if judged.invalid and not mark.invalid:
-        mark, reading = judged, _read_changes(tap, place, judged)
-    tap.observe("read", place.surface)
-    _log_surface(tap, place, mark)
-    return SurfaceResult(place, mark, reading)
+def request_changes(context: PollContext, state: SurfaceState) -> SurfaceResult:
+    """Read a surface from its position. GitHub's answer tells whether the position is valid."""
+    position = cursor_state(state.cursor) or start_cursor(
+        state.cursor, context.forge.now(), context.window
+    )
+    reading = _read_changes(context, state, position)
+    judged = start_cursor(state.cursor, context.forge.now(), context.window)
+    if judged.invalid and not position.invalid:
+        position, reading = judged, _read_changes(context, state, judged)
+    context.observe("read", state.surface)
+    _log_surface(context, state, position)
+    return SurfaceResult(state, position, reading)
 
 
-def poll_surface(tap: PollContext, place: SurfaceState) -> SurfaceResult:
-    """Read a surface, and store what it gave together with its cursor."""
-    with tap.polling(place.surface):
-        begun = _may_settle(tap, place)
-        found = _is_settled_here(tap, request_changes(tap, place), begun)
-        me = tap.forge.myself()
-    if not found.quiet:
-        with tap.store.write(*tap.scopes) as tx:
-            ingested = ingest_items(tx, tap.repo, me, found.reading.items, tap.settled)
-            found = SurfaceResult(place, found.mark, found.reading, ingested)
-            note_result(tx, tap, found)
-    log_result(tap, found)
+def poll_surface(context: PollContext, state: SurfaceState) -> SurfaceResult:
+    """Read a surface, and store its items together with its cursor."""
+    with context.translate_errors(state.surface):
+        started_at = _may_settle(context, state)
+        found = _is_settled_here(context, request_changes(context, state), started_at)
+        own_login = context.forge.own_login()
+    if not found.is_quiet:
+        with context.store.write(*context.scopes) as tx:
+            ingested = ingest_items(
+                tx, context.repo, own_login, found.reading.items, context.settled
+            )
+            found = SurfaceResult(state, found.position, found.reading, ingested)
+            note_result(tx, context, found)
+    log_result(context, found)
     return found
 
 
-def note_result(tx: Transaction, tap: PollContext, found: SurfaceResult) -> None:
-    """What is stored with the events of a surface: cursor, chain, pull requests that moved."""
-    place = found.place
-    advance_surface(tx, tap, place, found.after)
-    store_surface(tx, tap, place, found.reading)
-    if place.surface is Surface.REPO_ISSUES:
-        shown = {item.number for item in found.ingested.news}
-        mark_moved(tx, tap.repo, sorted(shown & _followed_items(tx, tap)) if shown else ())
+def note_result(tx: Transaction, context: PollContext, found: SurfaceResult) -> None:
+    """Store cursor and chain of a surface, and which pull requests changed."""
+    state = found.state
+    advance_surface(tx, context, state, found.after)
+    store_surface(tx, context, state, found.reading)
+    if state.surface is Surface.REPO_ISSUES:
+        shown = {item.number for item in found.ingested.new_items}
+        mark_moved(tx, context.repo, sorted(shown & _followed_items(tx, context)) if shown else ())
 
 
 def advance_surface(
-    tx: Transaction, tap: PollContext, place: SurfaceState, mark: CursorState
+    tx: Transaction, context: PollContext, state: SurfaceState, position: CursorState
 ) -> None:
-    """Store where a surface stands, if that is elsewhere now."""
-    if is_same_cursor(mark, place.cursor):
+    """Store the position of a surface, if it has changed."""
+    if is_same_cursor(position, state.cursor):
         return
-    Repo(tap.repo).upsert_poll_cursor(
+    Repo(context.repo).upsert_poll_cursor(
         tx,
-        place.surface,
-        place.number,
-        last_updated_at=format_timestamp(mark.at),
-        last_comment_id=mark.comment_id,
-        bootstrap_complete=not mark.fresh,
+        state.surface,
+        state.number,
+        last_updated_at=format_timestamp(position.at),
+        last_comment_id=position.comment_id,
+        bootstrap_complete=not position.fresh,
     )
 
 
 def store_surface(
-    tx: Transaction, tap: PollContext, place: SurfaceState, reading: ListReading
+    tx: Transaction, context: PollContext, state: SurfaceState, reading: ListReading
 ) -> None:
-    """Store the chain of a reading, if it is another one."""
+    """Store the chain of a reading, if it has changed."""
     chain = keep_chain(reading)
-    if chain != place.chain:
-        save_chain(tx, tap.repo, place.surface, place.number, encode_chains(chain))
+    if chain != state.chain:
+        save_chain(tx, context.repo, state.surface, state.number, encode_chains(chain))
 
 
-def log_result(tap: PollContext, found: SurfaceResult, mark: CursorState | None = None) -> None:
-    """Say and count what was stored, and how old the mark is."""
-    tap.observe("stored", found.place.surface)
-    now = tap.forge.now()
-    tap.meter.read(found.place.surface, found.reading, found.ingested)
-    tap.meter.lag(found.place.surface, (now - (mark or found.after).at).total_seconds())
-    log_own_tokens(tap, found.ingested)
-    if not found.mark.fresh:
-        tap.meter.noticed(now, found.ingested.news)
+def log_result(
+    context: PollContext, found: SurfaceResult, position: CursorState | None = None
+) -> None:
+    """Log and count what was stored, and how old the position is."""
+    context.observe("stored", found.state.surface)
+    now = context.forge.now()
+    context.poll_metrics.record_read(found.state.surface, found.reading, found.ingested)
+    context.poll_metrics.record_lag(
+        found.state.surface, (now - (position or found.after).at).total_seconds()
+    )
+    log_own_tokens(context, found.ingested)
+    if not found.position.fresh:
+        context.poll_metrics.record_new_items(now, found.ingested.new_items)
 
 
-def log_own_tokens(tap: PollContext, ingested: IngestCounts) -> None:
-    """Say which of our writes were seen."""
+def log_own_tokens(context: PollContext, ingested: IngestCounts) -> None:
+    """Log which of our writes were observed."""
     for token in ingested.tokens:
-        tap.say(names.TOKEN_OBSERVED, token=token)
+        context.log_event(names.TOKEN_OBSERVED, token=token)
 
 
-def _followed_items(tx: Transaction, tap: PollContext) -> set[int]:
-    return {pull.pr_number for pull in pulls_in(tx, tap.repo)}
+def _followed_items(tx: Transaction, context: PollContext) -> set[int]:
+    return {pull.pr_number for pull in pulls_in(tx, context.repo)}
 
 
-def _read_changes(tap: PollContext, place: SurfaceState, mark: CursorState) -> ListReading:
+def _read_changes(context: PollContext, state: SurfaceState, position: CursorState) -> ListReading:
     try:
-        return tap.forge.changes(
-            SURFACE_FEEDS[place.surface],
-            _read_from(tap, place, mark),
-            number=place.number,
-            # At first, whatever is open is news to us, however old it is.
-            only_open=place.surface is Surface.REPO_ISSUES and mark.fresh,
-            known=place.chain,
+        return context.forge.changes(
+            SURFACE_FEEDS[state.surface],
+            _read_from(context, state, position),
+            number=state.number,
+            # At first, all open issues are new to us, however old they are.
+            only_open=state.surface is Surface.REPO_ISSUES and position.fresh,
+            known=state.chain,
         )
     except Gone:
-        # Issues are switched off; pull requests are talked about all the same.
-        if place.surface in PULL_SURFACES:
+        # Issues are disabled; pull requests still have comments.
+        if state.surface in PULL_SURFACES:
             raise
         return ListReading((), asked=1)
 
 
-def _read_from(tap: PollContext, place: SurfaceState, mark: CursorState) -> datetime | None:
-    """From when to read; None: everything."""
-    whole = place.surface is Surface.REPO_ISSUES or place.surface in PULL_SURFACES
-    if place.cursor is None and whole:
+def _read_from(context: PollContext, state: SurfaceState, position: CursorState) -> datetime | None:
+    """Return from when to read; None: everything."""
+    whole = state.surface is Surface.REPO_ISSUES or state.surface in PULL_SURFACES
+    if state.cursor is None and whole:
         return None
-    if place.surface in PULL_SURFACES and mark.fresh:
-        # Resumed: what was said meanwhile, but not the whole of a long pause.
-        return max(read_since(mark, tap.window), tap.forge.now() - tap.window.safe_backfill)
-    if starts_behind(place, mark):
-        return read_since_after(mark)
-    return max(read_since(mark, tap.window) - place.back, EPOCH)
+    if state.surface in PULL_SURFACES and position.fresh:
+        # Resumed: read what was said meanwhile, but not all of a long pause.
+        return max(
+            read_since(position, context.window), context.forge.now() - context.window.safe_backfill
+        )
+    if starts_behind(state, position):
+        return read_since_after(position)
+    return max(read_since(position, context.window) - state.back, EPOCH)
 
 
-def _log_surface(tap: PollContext, place: SurfaceState, mark: CursorState) -> None:
-    where = {"surface": place.surface.value, "number": place.number}
-    if mark.invalid:
-        found = place.cursor.last_updated_at if place.cursor else ""
-        tap.say(names.CURSOR_INVALID, found=str(found), **where)
-    if mark.invalid or mark.fresh:
-        begun = _read_from(tap, place, mark)
-        tap.say(
-            names.INCREMENTAL_SCAN_BACKFILL, since=format_timestamp(begun) if begun else "", **where
+def _log_surface(context: PollContext, state: SurfaceState, position: CursorState) -> None:
+    where = {"surface": state.surface.value, "number": state.number}
+    if position.invalid:
+        found = state.cursor.last_updated_at if state.cursor else ""
+        context.log_event(names.CURSOR_INVALID, found=str(found), **where)
+    if position.invalid or position.fresh:
+        started_at = _read_from(context, state, position)
+        context.log_event(
+            names.INCREMENTAL_SCAN_BACKFILL,
+            since=format_timestamp(started_at) if started_at else "",
+            **where,
         )

@@ -51,14 +51,14 @@ from hostler.store.repositories import Repo, chains_at, clear_moved, save_chain
 from hostler.store.tasks import tasks_of_issue
 from hostler.store.transaction import Transaction
 
-# Lists that know no `since`: they have a chain and no cursor.
+# Lists without `since`: they have a chain and no cursor.
 PULL, REVIEWS = "pull", "pull_reviews"
 MISSING_ERRORS = (NotFound, Gone, Moved)
 
 
 @dataclass(frozen=True, slots=True)
 class PullChains:
-    """What is known of a pull request and of its reviews."""
+    """The known pages of a pull request and of its reviews."""
 
     pull: PageChain = ()
     reviews: PageChain = ()
@@ -66,7 +66,7 @@ class PullChains:
 
 @dataclass(frozen=True, slots=True)
 class FetchedPull:
-    """What a pull request gave; None where it was not asked. `gone`: it is not there any more."""
+    """The result for a pull request; None if not requested. `gone`: it was deleted."""
 
     pull: ListReading | None = None
     reviews: ListReading | None = None
@@ -75,120 +75,120 @@ class FetchedPull:
     pages: int = 1
 
     @property
-    def quiet(self) -> bool:
-        """Whether nothing is new."""
+    def is_quiet(self) -> bool:
+        """Return whether nothing is new."""
         return all(one is None or one.unchanged for one in (self.pull, self.reviews))
 
 
-def read_pull_chains(tx: Transaction, tap: PollContext, number: int) -> PullChains:
-    """What is known of a pull request."""
-    found = chains_at(tx, tap.repo, number)
+def read_pull_chains(tx: Transaction, context: PollContext, number: int) -> PullChains:
+    """Return the known pages of a pull request."""
+    found = chains_at(tx, context.repo, number)
     return PullChains(decode_chains(found.get(PULL, "")), decode_chains(found.get(REVIEWS, "")))
 
 
-def fetch_pull(tap: PollContext, number: int) -> FetchedPull:
-    """A pull request that has moved: itself, and its reviews from the last known page on."""
-    with tap.store.read() as tx:
-        known = read_pull_chains(tx, tap, number)
-    with tap.polling(PULL):
+def fetch_pull(context: PollContext, number: int) -> FetchedPull:
+    """Read a pull request that has changed, and its reviews from the last known page on."""
+    with context.store.read() as tx:
+        known = read_pull_chains(tx, context, number)
+    with context.translate_errors(PULL):
         try:
             found = FetchedPull(
-                tap.forge.changes(SurfaceFeed.PULL, None, number=number, known=known.pull),
-                tap.forge.changes(
+                context.forge.changes(SurfaceFeed.PULL, None, number=number, known=known.pull),
+                context.forge.changes(
                     SurfaceFeed.REVIEWS, None, number=number, known=known.reviews[-1:]
                 ),
             )
         except MISSING_ERRORS:
             found = FetchedPull(gone=True)
-    return _store_pull(tap, number, known, found, moved=True)
+    return _store_pull(context, number, known, found, moved=True)
 
 
-def sweep_pull(tap: PollContext, spot: SweepTarget) -> FetchedPull:
-    """One request for one thing of a pull request, in case it changed and nothing said so."""
-    with tap.store.read() as tx:
-        known = read_pull_chains(tx, tap, spot.number)
-    with tap.polling(PULL):
+def sweep_pull(context: PollContext, target: SweepTarget) -> FetchedPull:
+    """Send one request for one part of a pull request, in case a change was not reported."""
+    with context.store.read() as tx:
+        known = read_pull_chains(tx, context, target.number)
+    with context.translate_errors(PULL):
         try:
-            found = _read_sweep_target(tap, spot, known)
+            found = _read_sweep_target(context, target, known)
         except MISSING_ERRORS:
             found = FetchedPull(gone=True)
-    return _store_pull(tap, spot.number, known, found, moved=False)
+    return _store_pull(context, target.number, known, found, moved=False)
 
 
-def _read_sweep_target(tap: PollContext, spot: SweepTarget, known: PullChains) -> FetchedPull:
-    if spot.page == 0:
-        feed = tap.forge.changes(SurfaceFeed.PULL, None, number=spot.number, known=known.pull)
+def _read_sweep_target(context: PollContext, target: SweepTarget, known: PullChains) -> FetchedPull:
+    if target.page == 0:
+        feed = context.forge.changes(SurfaceFeed.PULL, None, number=target.number, known=known.pull)
         return FetchedPull(pull=feed)
-    number = max(len(known.reviews), 1) if spot.page == NEWEST_REVIEW_PAGE else spot.page
+    number = max(len(known.reviews), 1) if target.page == NEWEST_REVIEW_PAGE else target.page
     page = page_number(known.reviews, number)
-    feed = tap.forge.changes(
-        SurfaceFeed.REVIEWS, None, number=spot.number, known=(page,), one_page=True
+    feed = context.forge.changes(
+        SurfaceFeed.REVIEWS, None, number=target.number, known=(page,), one_page=True
     )
     return FetchedPull(reviews=feed)
 
 
 def _store_pull(
-    tap: PollContext, number: int, known: PullChains, found: FetchedPull, *, moved: bool
+    context: PollContext, number: int, known: PullChains, found: FetchedPull, *, moved: bool
 ) -> FetchedPull:
-    tap.observe("read", PULL)
+    context.observe("read", PULL)
     ingested, reviews = IngestCounts(), known.reviews
-    if moved or not (found.gone or found.quiet):
-        me = tap.forge.myself()
-        with tap.store.write(*tap.scopes) as tx:
+    if moved or not (found.gone or found.is_quiet):
+        own_login = context.forge.own_login()
+        with context.store.write(*context.scopes) as tx:
             items = [item for one in (found.pull, found.reviews) if one for item in one.items]
-            ingested = ingest_items(tx, tap.repo, me, items, tap.settled)
-            reviews = store_pull_chains(tx, tap, number, known, found)
+            ingested = ingest_items(tx, context.repo, own_login, items, context.settled)
+            reviews = store_pull_chains(tx, context, number, known, found)
             if moved:
-                clear_moved(tx, tap.repo, number)
-    tap.observe("stored", PULL)
-    _count_pull(tap, found, ingested)
+                clear_moved(tx, context.repo, number)
+    context.observe("stored", PULL)
+    _count_pull(context, found, ingested)
     return FetchedPull(found.pull, found.reviews, ingested, found.gone, count_pages(reviews))
 
 
 def store_pull_chains(
-    tx: Transaction, tap: PollContext, number: int, known: PullChains, found: FetchedPull
+    tx: Transaction, context: PollContext, number: int, known: PullChains, found: FetchedPull
 ) -> PageChain:
-    """Store what is known from now on; the chain of the reviews."""
+    """Store the known pages. Return the chain of the reviews."""
     if found.pull is not None and found.pull.chain != known.pull:
-        save_chain(tx, tap.repo, PULL, number, encode_chains(found.pull.chain))
+        save_chain(tx, context.repo, PULL, number, encode_chains(found.pull.chain))
     if found.reviews is None:
         return known.reviews
     reviews = splice_chain(known.reviews, found.reviews.chain)
     if reviews != known.reviews:
-        save_chain(tx, tap.repo, REVIEWS, number, encode_chains(reviews))
+        save_chain(tx, context.repo, REVIEWS, number, encode_chains(reviews))
     return reviews
 
 
-def _count_pull(tap: PollContext, found: FetchedPull, ingested: IngestCounts) -> None:
+def _count_pull(context: PollContext, found: FetchedPull, ingested: IngestCounts) -> None:
     for surface, one in ((PULL, found.pull), (REVIEWS, found.reviews)):
         if one is not None:
-            # What was new is told once, with the last list.
+            # Count new items once, with the last list.
             last = surface == REVIEWS or found.reviews is None
-            tap.meter.read(surface, one, ingested if last else IngestCounts())
-    log_own_tokens(tap, ingested)
+            context.poll_metrics.record_read(surface, one, ingested if last else IngestCounts())
+    log_own_tokens(context, ingested)
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadKey:
-    """What is stored about a pull request's thread."""
+    """The stored state of a pull request's thread."""
 
     number: int
-    reviewed: SurfaceState
-    talked: SurfaceState
+    review_comments: SurfaceState
+    issue_comments: SurfaceState
     chains: PullChains
 
     @property
-    def whole(self) -> bool:
-        """Whether it was not scanned since it is followed."""
+    def is_first_scan(self) -> bool:
+        """Return whether the thread was never scanned."""
         return not all(
-            place.cursor is not None and place.cursor.bootstrap_complete
-            for place in (self.reviewed, self.talked)
+            state.cursor is not None and state.cursor.bootstrap_complete
+            for state in (self.review_comments, self.issue_comments)
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadRead:
-    """What a thread gave."""
+    """The result of reading a thread."""
 
     ingested: IngestCounts = field(default_factory=IngestCounts)
     reset: tuple[Surface, ...] = ()
@@ -199,216 +199,230 @@ class ThreadRead:
 class _FoundThread:
     """Everything that was read of a thread."""
 
-    reviewed: SurfaceResult
-    talked: SurfaceResult
+    review_comments: SurfaceResult
+    issue_comments: SurfaceResult
     fetched: FetchedPull
 
     @property
     def items(self) -> list[Item]:
-        lists = (self.reviewed.reading, self.talked.reading)
+        lists = (self.review_comments.reading, self.issue_comments.reading)
         more = (self.fetched.pull, self.fetched.reviews)
         return [item for one in (*lists, *more) if one is not None for item in one.items]
 
 
-def scan_thread(tap: PollContext, number: int) -> ThreadRead:
-    """Read a pull request's thread on from its cursors; all of it, where it has none."""
-    with tap.store.read() as tx:
-        thread = _read_thread(tx, tap, number)
-    with tap.polling(Surface.PR_ISSUE_COMMENTS):
+def scan_thread(context: PollContext, number: int) -> ThreadRead:
+    """Read a pull request's thread from its cursors; all of it if it has none."""
+    with context.store.read() as tx:
+        thread = _read_thread(tx, context, number)
+    with context.translate_errors(Surface.PR_ISSUE_COMMENTS):
         try:
-            found = _read_surface(tap, thread)
+            found = _read_surface(context, thread)
         except MISSING_ERRORS:
-            return _record_gone(tap, thread)
-        me = tap.forge.myself()
-    if not thread.whole and _is_quiet(found):
+            return _record_gone(context, thread)
+        own_login = context.forge.own_login()
+    if not thread.is_first_scan and _is_quiet(found):
         return ThreadRead()
-    with tap.store.write(*tap.scopes) as tx:
-        sifted = sift_items(tx, tap.repo, me, found.items)
-        ingested = _store_thread(tx, tap, thread, found, sifted)
-    _log_thread(tap, found, ingested)
-    resets = (d.place.surface for d in (found.reviewed, found.talked) if d.mark.invalid)
+    with context.store.write(*context.scopes) as tx:
+        sifted = sift_items(tx, context.repo, own_login, found.items)
+        ingested = _store_thread(tx, context, thread, found, sifted)
+    _log_thread(context, found, ingested)
+    resets = (
+        result_.state.surface
+        for result_ in (found.review_comments, found.issue_comments)
+        if result_.position.invalid
+    )
     return ThreadRead(ingested, tuple(resets))
 
 
-def read_issue(tap: PollContext, surface: Surface, number: int) -> ThreadRead:
-    """Read the conversation of an issue on from its cursor."""
-    with tap.store.read() as tx:
-        place = read_surface_state(tx, tap, surface, number)
+def read_issue(context: PollContext, surface: Surface, number: int) -> ThreadRead:
+    """Read the conversation of an issue from its cursor."""
+    with context.store.read() as tx:
+        state = read_surface_state(tx, context, surface, number)
     try:
-        found = poll_surface(tap, place)
+        found = poll_surface(context, state)
     except GitHubPollingError as error:
         if not isinstance(error.cause, MISSING_ERRORS):
             raise
         return ThreadRead(gone=True)
-    return ThreadRead(found.ingested, (surface,) if found.mark.invalid else ())
+    return ThreadRead(found.ingested, (surface,) if found.position.invalid else ())
 
 
-def _read_thread(tx: Transaction, tap: PollContext, number: int) -> ThreadKey:
+def _read_thread(tx: Transaction, context: PollContext, number: int) -> ThreadKey:
     return ThreadKey(
         number,
-        read_surface_state(tx, tap, Surface.PR_REVIEW_COMMENTS, number),
-        read_surface_state(tx, tap, Surface.PR_ISSUE_COMMENTS, number),
-        read_pull_chains(tx, tap, number),
+        read_surface_state(tx, context, Surface.PR_REVIEW_COMMENTS, number),
+        read_surface_state(tx, context, Surface.PR_ISSUE_COMMENTS, number),
+        read_pull_chains(tx, context, number),
     )
 
 
-def _read_surface(tap: PollContext, thread: ThreadKey) -> _FoundThread:
-    """A whole scan relies on nothing that was read before."""
-    number, whole = thread.number, thread.whole
-    known = PullChains() if whole else thread.chains
-    reviewed, talked = thread.reviewed, thread.talked
-    if whole:
-        reviewed, talked = replace(reviewed, chain=()), replace(talked, chain=())
+def _read_surface(context: PollContext, thread: ThreadKey) -> _FoundThread:
+    """Read all lists of a thread. A first scan ignores known pages."""
+    number, is_first_scan = thread.number, thread.is_first_scan
+    known = PullChains() if is_first_scan else thread.chains
+    review_comments, issue_comments = thread.review_comments, thread.issue_comments
+    if is_first_scan:
+        review_comments, issue_comments = (
+            replace(review_comments, chain=()),
+            replace(issue_comments, chain=()),
+        )
     fetched = FetchedPull(
-        tap.forge.changes(SurfaceFeed.PULL, None, number=number, known=known.pull),
-        tap.forge.changes(SurfaceFeed.REVIEWS, None, number=number, known=known.reviews[-1:]),
+        context.forge.changes(SurfaceFeed.PULL, None, number=number, known=known.pull),
+        context.forge.changes(SurfaceFeed.REVIEWS, None, number=number, known=known.reviews[-1:]),
     )
-    lines = (
-        _read_to_end(tap, request_changes(tap, reviewed))
-        if whole
-        else request_changes(tap, reviewed)
-    )
-    return _FoundThread(lines, request_changes(tap, talked), fetched)
+    reviewed = request_changes(context, review_comments)
+    if is_first_scan:
+        reviewed = _read_to_end(context, reviewed)
+    return _FoundThread(reviewed, request_changes(context, issue_comments), fetched)
 
 
-def _read_to_end(tap: PollContext, found: SurfaceResult) -> SurfaceResult:
-    """Read on where a first reading was cut short: it is stored as the whole thread.
+def _read_to_end(context: PollContext, found: SurfaceResult) -> SurfaceResult:
+    """Continue a first reading that was cut short: it is stored as the whole thread.
 
-    A conversation comes by id, and is always read as far as it goes.
+    A conversation is listed by id, and is always read as far as possible.
     """
     while not found.reading.complete:
         reached = found.after
-        more = tap.forge.changes(
+        more = context.forge.changes(
             SurfaceFeed.THREAD_REVIEW_COMMENTS,
-            read_since(reached, tap.window),
-            number=found.place.number,
+            read_since(reached, context.window),
+            number=found.state.number,
         )
         reading = replace(more, items=(*found.reading.items, *more.items))
         found = replace(found, reading=reading)
         if found.after == reached:
-            # More lines in one moment than GitHub pages through: there is no way behind them.
+            # More review comments in one second than GitHub pages through: the rest is unreachable.
             break
     return found
 
 
 def _is_quiet(found: _FoundThread) -> bool:
-    return found.reviewed.quiet and found.talked.quiet and found.fetched.quiet
+    return (
+        found.review_comments.is_quiet and found.issue_comments.is_quiet and found.fetched.is_quiet
+    )
 
 
 def _store_thread(
-    tx: Transaction, tap: PollContext, thread: ThreadKey, found: _FoundThread, sifted: SiftedItems
+    tx: Transaction,
+    context: PollContext,
+    thread: ThreadKey,
+    found: _FoundThread,
+    sifted: SiftedItems,
 ) -> IngestCounts:
-    """Events, seen writes, cursors and chains of a thread, and that it need not be fetched."""
-    for write, item in sifted.seen:
+    """Store events, observed writes, cursors and chains of a thread; clear its moved flag."""
+    for write, item in sifted.observed_writes:
         if write.state is not WriteState.SENT:
-            mark_write_observed(tx, write, item, tap.settled)
+            mark_write_observed(tx, write, item, context.settled)
     scan = FeedbackScan(
         pr_number=thread.number,
         events=tuple(sifted.rows.values()),
         observed=tuple(
             Observed(write.token, item.id, item.updated_at)
-            for write, item in sifted.seen
+            for write, item in sifted.observed_writes
             if write.state is WriteState.SENT
         ),
-        review_comments=_thread_watermark(found.reviewed.after),
-        issue_comments=_thread_watermark(found.talked.after),
+        review_comments=_thread_watermark(found.review_comments.after),
+        issue_comments=_thread_watermark(found.issue_comments.after),
     )
-    repo = Repo(tap.repo)
-    if thread.whole:
+    repo = Repo(context.repo)
+    if thread.is_first_scan:
         stored = repo.seed_feedback_cursors_from_full_scan(tx, scan)
     else:
         stored = repo.ingest_feedback_scan_batch(tx, scan)
-    store_surface(tx, tap, thread.reviewed, found.reviewed.reading)
-    store_surface(tx, tap, thread.talked, found.talked.reading)
-    store_pull_chains(tx, tap, thread.number, thread.chains, found.fetched)
-    clear_moved(tx, tap.repo, thread.number)
+    store_surface(tx, context, thread.review_comments, found.review_comments.reading)
+    store_surface(tx, context, thread.issue_comments, found.issue_comments.reading)
+    store_pull_chains(tx, context, thread.number, thread.chains, found.fetched)
+    clear_moved(tx, context.repo, thread.number)
     return sum_counts(sifted, stored.new)
 
 
-def _record_gone(tap: PollContext, thread: ThreadKey) -> ThreadRead:
-    """One that is not there any more is not asked for again."""
-    if thread.whole:
-        mark = _thread_watermark(start_cursor(None, tap.forge.now(), tap.window))
-        scan = FeedbackScan(thread.number, review_comments=mark, issue_comments=mark)
-        with tap.store.write(*tap.scopes) as tx:
-            Repo(tap.repo).seed_feedback_cursors_from_full_scan(tx, scan)
-            clear_moved(tx, tap.repo, thread.number)
+def _record_gone(context: PollContext, thread: ThreadKey) -> ThreadRead:
+    """Mark a deleted thread as scanned, so that it is not requested again."""
+    if thread.is_first_scan:
+        position = _thread_watermark(start_cursor(None, context.forge.now(), context.window))
+        scan = FeedbackScan(thread.number, review_comments=position, issue_comments=position)
+        with context.store.write(*context.scopes) as tx:
+            Repo(context.repo).seed_feedback_cursors_from_full_scan(tx, scan)
+            clear_moved(tx, context.repo, thread.number)
     return ThreadRead(gone=True)
 
 
-def _thread_watermark(mark: CursorState) -> Watermark:
-    return Watermark(format_timestamp(mark.at), mark.comment_id)
+def _thread_watermark(position: CursorState) -> Watermark:
+    return Watermark(format_timestamp(position.at), position.comment_id)
 
 
-def _log_thread(tap: PollContext, found: _FoundThread, ingested: IngestCounts) -> None:
-    tap.observe("stored", "thread")
-    kinds = {found.reviewed.place.surface: found.reviewed, found.talked.place.surface: found.talked}
-    for surface, drawn in kinds.items():
-        keys = {id(item) for item in drawn.reading.items}
+def _log_thread(context: PollContext, found: _FoundThread, ingested: IngestCounts) -> None:
+    context.observe("stored", "thread")
+    kinds = {
+        found.review_comments.state.surface: found.review_comments,
+        found.issue_comments.state.surface: found.issue_comments,
+    }
+    for surface, result in kinds.items():
+        keys = {id(item) for item in result.reading.items}
         mine = IngestCounts(
-            new=sum(id(item) in keys for item in ingested.news),
-            replayed=sum(id(item) in keys for item in ingested.known),
-            news=tuple(item for item in ingested.news if id(item) in keys),
-            known=tuple(item for item in ingested.known if id(item) in keys),
+            new=sum(id(item) in keys for item in ingested.new_items),
+            replayed=sum(id(item) in keys for item in ingested.known_items),
+            new_items=tuple(item for item in ingested.new_items if id(item) in keys),
+            known_items=tuple(item for item in ingested.known_items if id(item) in keys),
         )
-        tap.meter.read(surface, drawn.reading, mine)
-    log_own_tokens(tap, ingested)
+        context.poll_metrics.record_read(surface, result.reading, mine)
+    log_own_tokens(context, ingested)
 
 
 OPERATIONS_SURFACE = Surface.ISSUE_OPERATOR_COMMANDS
 
 
 class OperationsIssue:
-    """Asks for the first reading of a repository's operations issue until it has come through.
+    """Reads a repository's operations issue for the first time, retrying until it succeeds.
 
-    One that is not there is asked for again when anything of the repository has changed.
+    A missing one is requested again after any change in the repository.
     """
 
-    def __init__(self, tap: PollContext, number: int) -> None:
-        self._tap = tap
+    def __init__(self, context: PollContext, number: int) -> None:
+        self._context = context
         self._number = number
-        self._asks = bool(number)
+        self._is_due = bool(number)
         self._missing = False
 
-    def begin(self) -> ThreadRead:
-        """Read it for the first time, if that is to be done."""
-        if not self._asks or self._missing:
+    def start(self) -> ThreadRead:
+        """Read it for the first time, if that is not done yet."""
+        if not self._is_due or self._missing:
             return ThreadRead(gone=self._missing)
-        found = start_operations(self._tap, self._number)
-        self._asks, self._missing = found.gone, found.gone
+        found = start_operations(self._context, self._number)
+        self._is_due, self._missing = found.gone, found.gone
         return found
 
-    def touched(self) -> None:
-        """Something of the repository has changed."""
+    def note_change(self) -> None:
+        """Note that something in the repository has changed."""
         self._missing = False
 
 
-def start_operations(tap: PollContext, number: int) -> ThreadRead:
-    """Read the whole issue once, store all of it as heard, and begin its cursor at the newest."""
-    with tap.store.read() as tx:
-        place = read_surface_state(tx, tap, OPERATIONS_SURFACE, number)
-    if place.cursor is not None:
+def start_operations(context: PollContext, number: int) -> ThreadRead:
+    """Read the whole issue once, store all comments as processed, and start its cursor."""
+    with context.store.read() as tx:
+        state = read_surface_state(tx, context, OPERATIONS_SURFACE, number)
+    if state.cursor is not None:
         return ThreadRead()
-    with tap.polling(OPERATIONS_SURFACE):
+    with context.translate_errors(OPERATIONS_SURFACE):
         try:
-            reading = tap.forge.changes(SurfaceFeed.THREAD_COMMENTS, None, number=number)
+            reading = context.forge.changes(SurfaceFeed.THREAD_COMMENTS, None, number=number)
         except MISSING_ERRORS:
             return ThreadRead(gone=True)
-        me = tap.forge.myself()
-    found = SurfaceResult(place, start_cursor(None, tap.forge.now(), tap.window), reading)
-    tap.observe("read", OPERATIONS_SURFACE)
-    with tap.store.write(*tap.scopes) as tx:
-        ingested = ingest_items(tx, tap.repo, me, reading.items, tap.settled)
-        _skip_old_comments(tx, tap, number)
-        advance_surface(tx, tap, place, found.after)
-    log_result(tap, SurfaceResult(place, found.mark, reading, ingested))
+        own_login = context.forge.own_login()
+    found = SurfaceResult(state, start_cursor(None, context.forge.now(), context.window), reading)
+    context.observe("read", OPERATIONS_SURFACE)
+    with context.store.write(*context.scopes) as tx:
+        ingested = ingest_items(tx, context.repo, own_login, reading.items, context.settled)
+        _skip_old_comments(tx, context, number)
+        advance_surface(tx, context, state, found.after)
+    log_result(context, SurfaceResult(state, found.position, reading, ingested))
     return ThreadRead(ingested)
 
 
-def _skip_old_comments(tx: Transaction, tap: PollContext, number: int) -> None:
-    """What was said before; on a task's own thread it is for the task, and was heard as such."""
-    if tasks_of_issue(tx, tap.repo, number) or find_pull(tx, tap.repo, number):
+def _skip_old_comments(tx: Transaction, context: PollContext, number: int) -> None:
+    """Mark old comments as processed. Comments on a task's own thread belong to the task."""
+    if tasks_of_issue(tx, context.repo, number) or find_pull(tx, context.repo, number):
         return
-    rows = pending_inbox_rows(tx, tap.repo, number)
-    said = [row.event_key for row in rows if row.kind == ItemKind.ISSUE_COMMENT]
-    consume_inbox_rows(tx, tap.repo, said)
+    rows = pending_inbox_rows(tx, context.repo, number)
+    old_keys = [row.event_key for row in rows if row.kind == ItemKind.ISSUE_COMMENT]
+    consume_inbox_rows(tx, context.repo, old_keys)

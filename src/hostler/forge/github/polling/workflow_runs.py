@@ -32,71 +32,79 @@ HEAD_RUNS_CHAIN = "head_runs"
 
 
 def poll_runs(
-    tap: PollContext, place: SurfaceState, heads: Mapping[str, int], *, same_heads: bool
+    context: PollContext, state: SurfaceState, heads: Mapping[str, int], *, same_heads: bool
 ) -> SurfaceResult:
-    """Read the list of runs, and store those of our heads that are over."""
-    with tap.polling(place.surface):
-        found = _read_runs(tap, place, same_heads=same_heads)
-        me = tap.forge.myself()
+    """Read the list of runs, and store completed ones of our heads."""
+    with context.translate_errors(state.surface):
+        found = _read_runs(context, state, same_heads=same_heads)
+        own_login = context.forge.own_login()
         ours = runs_of_heads(found.reading.items, heads)
-        mark = next_runs_cursor(found.mark, found.reading.items, ours)
-    if found.reading.items or not is_same_cursor(mark, place.cursor):
-        with tap.store.write(*tap.scopes) as tx:
+        position = next_runs_cursor(found.position, found.reading.items, ours)
+    if found.reading.items or not is_same_cursor(position, state.cursor):
+        with context.store.write(*context.scopes) as tx:
             done = [run for run in ours if _is_completed(run)]
-            found = replace(found, ingested=ingest_items(tx, tap.repo, me, done, tap.settled))
-            advance_surface(tx, tap, place, mark)
-            store_surface(tx, tap, place, found.reading)
-    log_result(tap, found, mark)
+            found = replace(
+                found, ingested=ingest_items(tx, context.repo, own_login, done, context.settled)
+            )
+            advance_surface(tx, context, state, position)
+            store_surface(tx, context, state, found.reading)
+    log_result(context, found, position)
     return found
 
 
-def sweep_runs(tap: PollContext, number: int, head: str) -> IngestCounts:
-    """The runs of one head, in case an old one was repeated and nothing said so."""
-    with tap.store.read() as tx:
-        chain = decode_chains(find_chain(tx, tap.repo, HEAD_RUNS_CHAIN, number))
-    with tap.polling(HEAD_RUNS_CHAIN):
-        # An ETag is of one address, and the head is part of it.
+def sweep_runs(context: PollContext, number: int, head: str) -> IngestCounts:
+    """Read the runs of one head, in case an old run was repeated unnoticed."""
+    with context.store.read() as tx:
+        chain = decode_chains(find_chain(tx, context.repo, HEAD_RUNS_CHAIN, number))
+    with context.translate_errors(HEAD_RUNS_CHAIN):
+        # An ETag belongs to one URL, which contains the head.
         known = tuple(replace(page, anchor="") for page in chain if page.anchor == head)
-        reading = tap.forge.runs_of(head, known=known)
-        me = tap.forge.myself()
-    tap.observe("read", HEAD_RUNS_CHAIN)
+        reading = context.forge.list_commit_runs(head, known=known)
+        own_login = context.forge.own_login()
+    context.observe("read", HEAD_RUNS_CHAIN)
     ingested = IngestCounts()
     if not reading.unchanged:
         ours = runs_of_heads(reading.items, {head: number})
-        with tap.store.write(*tap.scopes) as tx:
+        with context.store.write(*context.scopes) as tx:
             ingested = ingest_items(
-                tx, tap.repo, me, [run for run in ours if _is_completed(run)], tap.settled
+                tx,
+                context.repo,
+                own_login,
+                [run for run in ours if _is_completed(run)],
+                context.settled,
             )
             of_head = tuple(replace(page, anchor=head) for page in reading.chain)
-            save_chain(tx, tap.repo, HEAD_RUNS_CHAIN, number, encode_chains(of_head))
-    tap.observe("stored", HEAD_RUNS_CHAIN)
-    tap.meter.read(HEAD_RUNS_CHAIN, reading, ingested)
+            save_chain(tx, context.repo, HEAD_RUNS_CHAIN, number, encode_chains(of_head))
+    context.observe("stored", HEAD_RUNS_CHAIN)
+    context.poll_metrics.record_read(HEAD_RUNS_CHAIN, reading, ingested)
     return ingested
 
 
-def _read_runs(tap: PollContext, place: SurfaceState, *, same_heads: bool) -> SurfaceResult:
+def _read_runs(context: PollContext, state: SurfaceState, *, same_heads: bool) -> SurfaceResult:
     if not same_heads:
-        # What was read before was read for other heads; and a head's runs may be older than
+        # The last reading was for other heads, and a head's runs may be older than
         # our knowledge of it.
-        return request_changes(tap, replace(place, chain=(), back=tap.window.safe_backfill))
-    found = request_changes(tap, place)
+        return request_changes(context, replace(state, chain=(), back=context.window.safe_backfill))
+    found = request_changes(context, state)
     if found.reading.pages and found.reading.pages < found.reading.asked:
-        # How far the mark may move is told by all pages together.
-        return request_changes(tap, replace(place, chain=()))
+        # How far the cursor may move depends on all pages together.
+        return request_changes(context, replace(state, chain=()))
     return found
 
 
 def runs_of_heads(runs: Sequence[Item], heads: Mapping[str, int]) -> list[Item]:
-    """The runs of these heads, with the numbers of their pull requests."""
+    """Return the runs of these heads, with the numbers of their pull requests."""
     found = ((run, heads.get(str(run.payload.get("head_sha")))) for run in runs)
     return [replace(run, number=number) for run, number in found if number is not None]
 
 
-def next_runs_cursor(mark: CursorState, runs: Sequence[Item], ours: Sequence[Item]) -> CursorState:
-    """Up to where everything is settled: the newest run, or our oldest one that is not over."""
+def next_runs_cursor(
+    position: CursorState, runs: Sequence[Item], ours: Sequence[Item]
+) -> CursorState:
+    """Return the new cursor: the newest run, or our oldest one that is not completed."""
     waiting = [_created_filter(run) for run in ours if not _is_completed(run)]
-    newest = max((_created_filter(run) for run in runs), default=mark.at)
-    return CursorState(max(mark.at, min([*waiting, newest])))
+    newest = max((_created_filter(run) for run in runs), default=position.at)
+    return CursorState(max(position.at, min([*waiting, newest])))
 
 
 def _is_completed(run: Item) -> bool:

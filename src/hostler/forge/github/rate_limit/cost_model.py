@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 # Requests of one poll (table in docs/internals/rate-limits.md). A test counts them on the sandbox.
 TRIPWIRE, REST, RUNS, SWEEP = 1, 2, 1, 1
-# For a pull request in which something happened: itself, its reviews, the word that is checked.
+# For a pull request that changed: itself, its reviews, the comment that is checked.
 CHANGED_REQUESTS = 3
 # With `feeds = "threads"`: a pull request, its reviews, two kinds of comments, its issue.
 THREAD_REQUESTS = 5
-# What GitHub gives a token, or an App at least, where nobody asked.
+# What GitHub gives a token, or at least an App.
 USUAL_HOURLY_LIMIT = 5000
 MAX_POLL_INTERVAL = 86_400
 MAX_IDLE_POLLS = 1000
@@ -36,34 +36,34 @@ MAX_IDLE_POLLS = 1000
 
 @dataclass(frozen=True, slots=True)
 class WatchedRepository:
-    """One repository: pull requests that are followed, and whether their runs are."""
+    """One repository: how many pull requests are followed, and whether workflow runs are read."""
 
     followed: int = 0
     runs: bool = False
 
     @property
     def active(self) -> bool:
-        """Whether all of it is read at each poll."""
+        """Return whether every poll reads all of it."""
         return self.followed > 0
 
 
 @dataclass(frozen=True, slots=True)
 class PollingSetup:
-    """What the settings say that matters here."""
+    """The settings that matter here."""
 
     interval: float = 30.0
     idle_every: int = 5
     # One repository per interval, instead of each.
     in_turn: bool = False
     threads: bool = False
-    # Tokens that change every hour, and with them every tag.
+    # App tokens change every hour, and with them all ETags.
     app: bool = False
     between_writes: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class PollingCost:
-    """What is asked, on average."""
+    """Average numbers of requests."""
 
     requests_per_hour: float = 0.0
     primary_per_hour: float = 0.0
@@ -79,13 +79,13 @@ class PollingCost:
 
 @dataclass(frozen=True, slots=True)
 class RateLimitRoom:
-    """What may be used, and what of it polls aim at."""
+    """What may be used, and what part polls aim at."""
 
     primary_per_hour: int
     points_per_minute: int
 
     def stretch(self, polls: PollingCost, writes: PollingCost) -> float:
-        """How much too much polls are, at least 1; beside what is written."""
+        """Return by what factor polls exceed the limits, besides writes; at least 1."""
         hour = _cost_part(self.primary_per_hour, writes.primary_per_hour)
         minute = _cost_part(self.points_per_minute, writes.points_per_minute)
         return max(polls.primary_per_hour / hour, polls.points_per_minute / minute, 1.0)
@@ -93,7 +93,7 @@ class RateLimitRoom:
 
 @dataclass(frozen=True, slots=True)
 class CostCase:
-    """One way that things can be."""
+    """The cost in one situation."""
 
     polls: PollingCost
     writes: PollingCost
@@ -101,22 +101,22 @@ class CostCase:
 
     @property
     def total(self) -> PollingCost:
-        """Polls and writes."""
+        """Return polls and writes."""
         return self.polls + self.writes
 
     @property
     def fits(self) -> bool:
-        """Whether polls need not be stretched."""
+        """Return whether polls fit without stretching."""
         return self.stretch <= 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class CostPlan:
-    """What watching costs now and at worst, of what may be used."""
+    """The cost now and in the worst case, and what may be used."""
 
     now: CostCase
     worst: CostCase
-    room: RateLimitRoom
+    allowance: RateLimitRoom
     advice: tuple[str, ...]
 
 
@@ -126,20 +126,22 @@ def plan_costs(
     caps: RequestCaps,
     limit: int = USUAL_HOURLY_LIMIT,
 ) -> CostPlan:
-    """Now: as stored, and nothing changes. At worst: all are active, and everything changes."""
-    room = RateLimitRoom(caps.share(limit), caps.share(caps.points_per_minute))
+    """Plan the cost. Now: as stored, nothing changes. Worst: all are active and always change."""
+    allowance = RateLimitRoom(caps.share(limit), caps.share(caps.points_per_minute))
 
     def now(repos: Sequence[WatchedRepository], setup: PollingSetup) -> CostCase:
-        return _build_case(room, cost_of_quiet_polls(repos, setup), PollingCost())
+        return _build_case(allowance, cost_of_quiet_polls(repos, setup), PollingCost())
 
     at_worst = cost_of_busy_polls(repos, setup)
-    worst = _build_case(room, at_worst, cost_of_writes(setup, caps) if repos else PollingCost())
+    worst = _build_case(
+        allowance, at_worst, cost_of_writes(setup, caps) if repos else PollingCost()
+    )
     found = now(repos, setup)
-    return CostPlan(found, worst, room, tuple(advise(repos, setup, found, now)))
+    return CostPlan(found, worst, allowance, tuple(advise(repos, setup, found, now)))
 
 
 def cost_of_quiet_polls(repos: Sequence[WatchedRepository], setup: PollingSetup) -> PollingCost:
-    """What polls cost while nothing changes: pages that are unchanged, but for new tokens."""
+    """Return the cost of polls while nothing changes: 304 answers, but for new tokens."""
     requests = sum(requests_of_quiet_poll(repo, setup) for repo in repos) * _polls_per_hour(
         repos, setup
     )
@@ -148,7 +150,7 @@ def cost_of_quiet_polls(repos: Sequence[WatchedRepository], setup: PollingSetup)
 
 
 def requests_of_quiet_poll(repo: WatchedRepository, setup: PollingSetup) -> float:
-    """The requests of one poll in which nothing changed, on average."""
+    """Return the average requests of one poll in which nothing changed."""
     if setup.threads:
         return TRIPWIRE + THREAD_REQUESTS * repo.followed
     if repo.active:
@@ -157,7 +159,7 @@ def requests_of_quiet_poll(repo: WatchedRepository, setup: PollingSetup) -> floa
 
 
 def cost_of_busy_polls(repos: Sequence[WatchedRepository], setup: PollingSetup) -> PollingCost:
-    """What polls cost while all are active and everything changes at every poll."""
+    """Return the cost of polls while all are active and everything changes at every poll."""
     each = [replace(repo, followed=max(repo.followed, 1)) for repo in repos]
     per_poll = sum(
         requests_of_quiet_poll(repo, setup) + CHANGED_REQUESTS * repo.followed for repo in each
@@ -167,7 +169,7 @@ def cost_of_busy_polls(repos: Sequence[WatchedRepository], setup: PollingSetup) 
 
 
 def cost_of_writes(setup: PollingSetup, caps: RequestCaps) -> PollingCost:
-    """What it costs to write as fast as we may."""
+    """Return the cost of writing at the maximum rate."""
     in_hour = min(HOUR / setup.between_writes, caps.share(caps.creations_per_hour))
     in_minute = min(MINUTE / setup.between_writes, caps.share(caps.creations_per_minute))
     return PollingCost(in_hour, in_hour, in_minute * RequestKind.CREATION.points)
@@ -179,54 +181,54 @@ def advise(
     found: CostCase,
     now: Callable[[Sequence[WatchedRepository], PollingSetup], CostCase],
 ) -> list[str]:
-    """What would make it fit: each line alone would do."""
+    """Return changes that would each make it fit."""
     if found.fits:
         return []
-    # An App's new tokens cost the same however seldom polls are.
+    # An App's new tokens cost the same at any poll rate.
     interval = ceil(setup.interval * found.stretch)
-    said = []
+    advice = []
     if interval <= MAX_POLL_INTERVAL and now(repos, replace(setup, interval=interval)).fits:
-        said.append(f"Set runtime.poll_interval_seconds to {interval} or more.")
+        advice.append(f"Set runtime.poll_interval_seconds to {interval} or more.")
     every = _first_that_fits(
         range(setup.idle_every + 1, MAX_IDLE_POLLS + 1),
         lambda polls: now(repos, replace(setup, idle_every=polls)).fits,
     )
     if every is not None:
-        said.append(f"Set github.idle_feed_every_polls to {every} or more.")
+        advice.append(f"Set github.idle_feed_every_polls to {every} or more.")
     if setup.threads and now(repos, replace(setup, threads=False)).fits:
-        said.append('Set runtime.feeds to "repository".')
+        advice.append('Set runtime.feeds to "repository".')
     fewer = _first_that_fits(range(len(repos) - 1, 0, -1), lambda n: now(repos[:n], setup).fits)
     if fewer is not None:
-        said.append(f"Watch {fewer} repositories or fewer with this account.")
+        advice.append(f"Watch {fewer} repositories or fewer with this account.")
     if not setup.app:
-        said.append("Use a GitHub App: each of its installations has limits of its own.")
-    return said
+        advice.append("Use a GitHub App: each of its installations has limits of its own.")
+    return advice
 
 
-def _build_case(room: RateLimitRoom, polls: PollingCost, writes: PollingCost) -> CostCase:
-    return CostCase(polls, writes, room.stretch(polls, writes))
+def _build_case(allowance: RateLimitRoom, polls: PollingCost, writes: PollingCost) -> CostCase:
+    return CostCase(polls, writes, allowance.stretch(polls, writes))
 
 
 def _cost_part(share: int, written: float) -> float:
-    """What polls aim at, beside what is written; a little at least, to divide by."""
+    """Return what polls aim at besides writes; at least 1, as a divisor."""
     return max(min(share * TARGET_PERCENT / 100, share - written), 1.0)
 
 
 def _polls_per_hour(repos: Sequence[WatchedRepository], setup: PollingSetup) -> float:
-    """How often one repository is polled."""
+    """Return how often one repository is polled."""
     return HOUR / setup.interval / (max(len(repos), 1) if setup.in_turn else 1)
 
 
 def _count_addresses(repo: WatchedRepository, setup: PollingSetup) -> int:
-    """How many pages of a quiet repository are asked for again and again."""
+    """Return how many pages of a quiet repository are requested regularly."""
     if setup.threads:
         return TRIPWIRE + THREAD_REQUESTS * repo.followed
-    # The sweep goes over each pull request and its reviews.
+    # The sweep reads each pull request and its reviews.
     return TRIPWIRE + REST + (RUNS * repo.runs if repo.active else 0) + 2 * repo.followed
 
 
 def _first_that_fits(numbers: range, fits: Callable[[int], bool]) -> int | None:
-    """The first number that fits, where all behind it do too."""
+    """Return the first number that fits, if all after it fit too."""
     if not numbers or not fits(numbers[-1]):
         return None
     low, high = 0, len(numbers) - 1
@@ -239,7 +241,7 @@ def _first_that_fits(numbers: range, fits: Callable[[int], bool]) -> int | None:
 def plan_setup(
     settings: Settings, tx: Transaction | None, limit: int = USUAL_HOURLY_LIMIT
 ) -> CostPlan:
-    """What these settings cost; without a database, every repository is idle."""
+    """Plan the cost of these settings; without a database, every repository is idle."""
     caps = RequestCaps(percent=settings.github.budget_percent)
     return plan_costs(list_watched_repositories(settings, tx), build_setup(settings), caps, limit)
 
@@ -247,7 +249,7 @@ def plan_setup(
 def list_watched_repositories(
     settings: Settings, tx: Transaction | None
 ) -> list[WatchedRepository]:
-    """The repositories, and how many pull requests of each are followed."""
+    """Return the repositories, and how many pull requests of each are followed."""
     found = []
     for repo in settings.repo.values():
         followed = pulls_in(tx, RepoName(repo.owner, repo.name)) if tx else []
@@ -257,7 +259,7 @@ def list_watched_repositories(
 
 
 def build_setup(settings: Settings) -> PollingSetup:
-    """What of the settings matters to the cost."""
+    """Return the settings that matter to the cost."""
     runtime, github = settings.runtime, settings.github
     return PollingSetup(
         interval=float(runtime.poll_interval_seconds),
@@ -265,6 +267,6 @@ def build_setup(settings: Settings) -> PollingSetup:
         in_turn=runtime.poll_cadence == "turn",
         threads=runtime.feeds == "threads",
         app=github.auth == "app" or (github.auth == "auto" and github.app_id > 0),
-        # Tests may set it to nothing; a pause of ours is never shorter.
+        # Tests may set it to zero; the real pause is at least this long.
         between_writes=max(github.seconds_between_writes, 1.0),
     )

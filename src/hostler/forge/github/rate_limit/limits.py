@@ -1,6 +1,6 @@
-"""GitHub's limits: what answers say of them, our share, and how much polls slow down.
+"""GitHub's rate limits: what answers report, our share, and how much polls slow down.
 
-Nothing here reads a clock: time is an argument.
+No function reads a clock: time is an argument.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from enum import Enum
 from math import exp, inf, sqrt
 
 MIN_PAUSE = timedelta(seconds=1)
-# Without a word from GitHub: a minute, doubled by each refusal in a row.
+# If GitHub names no time: a minute, doubled by each refusal in a row.
 FIRST_PAUSE = timedelta(seconds=60)
 MAX_PAUSE = timedelta(hours=1)
 
-# The only sign of a secondary limit that comes without headers.
+# The only sign of a secondary limit without headers.
 _SECONDARY_LIMIT_TEXT = ("secondary rate limit", "abuse detection", "rate limit exceeded")
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimitBudget:
-    """What an answer said of the hour's budget, and GitHub's time when it said so."""
+    """The hourly limit that an answer reported, and GitHub's time of the answer."""
 
     limit: int | None
     remaining: int | None
@@ -41,9 +41,9 @@ class RateLimitRefusal:
 
 
 def parse_budget(headers: Mapping[str, str]) -> RateLimitBudget:
-    """The facts in an answer's headers (lower-case names); nonsense counts as absent."""
+    """Parse an answer's headers (lower-case names); invalid values count as absent."""
     if headers.get("x-ratelimit-resource", "core") != "core":
-        # Searches and the like have budgets of their own.
+        # Searches and the like have separate limits.
         return RateLimitBudget(None, None, None, _parse_date(headers.get("date")))
     reset = _parse_number(headers.get("x-ratelimit-reset"))
     return RateLimitBudget(
@@ -57,21 +57,21 @@ def parse_budget(headers: Mapping[str, str]) -> RateLimitBudget:
 def parse_refusal(
     status: int, headers: Mapping[str, str], message: str, now: datetime, refusals: int
 ) -> RateLimitRefusal | None:
-    """Whether an answer is a limit's; None for other answers.
+    """Return the limit that an answer reports; None for other answers.
 
     `refusals` counts those in a row before this one.
     """
     if status not in (403, 429):
         return None
     budget = parse_budget(headers)
-    spent = budget.remaining == 0
+    is_spent = budget.remaining == 0
     wait = _parse_number(headers.get("retry-after"))
     if wait is not None:
         return RateLimitRefusal(
-            "primary" if spent else "secondary", now + _clamp_pause(timedelta(seconds=wait))
+            "primary" if is_spent else "secondary", now + _clamp_pause(timedelta(seconds=wait))
         )
-    if spent and budget.reset is not None:
-        # Both moments are GitHub's; only their distance means something to our clock.
+    if is_spent and budget.reset is not None:
+        # Both times are GitHub's; only their difference is valid for our clock.
         return RateLimitRefusal("primary", now + _clamp_pause(budget.reset - (budget.date or now)))
     if status == 429 or any(words in message.lower() for words in _SECONDARY_LIMIT_TEXT):
         return RateLimitRefusal(
@@ -95,17 +95,17 @@ def _parse_date(text: str | None) -> datetime | None:
         return None
 
 
-# What polls should come to use of a share, by stretching; in the hour they never use more.
+# Stretching aims at this part of the share; of the hour, polls never use more.
 TARGET_PERCENT = 90
-# What polls may use of the minute and of the places at most: bursts are ordinary.
+# The maximum part of the minute and of concurrent requests for polls: bursts are normal.
 MAX_PERCENT = 95
 MINUTE, HOUR = 60.0, 3600.0
 
 
 class RequestKind(Enum):
-    """What a request is, for GitHub's limits and for who goes first."""
+    """The kind of a request, for GitHub's limits and for priority."""
 
-    # A poll: it can be asked later as well.
+    # A poll: it can be repeated later.
     READ = ("read", 1)
     # A read that a write depends on.
     URGENT = ("urgent", 1)
@@ -113,13 +113,13 @@ class RequestKind(Enum):
     CREATION = ("creation", 5)
 
     def __init__(self, _name: str, points: int) -> None:
-        # What it costs of the minute.
+        # Points of the minute.
         self.points = points
 
 
 @dataclass(frozen=True, slots=True)
 class RequestCaps:
-    """The limits that GitHub documents, and how much of each may be used."""
+    """The limits that GitHub documents, and the percentage that may be used."""
 
     points_per_minute: int = 900
     creations_per_minute: int = 80
@@ -128,11 +128,11 @@ class RequestCaps:
     percent: int = 80
 
     def share(self, limit: int) -> int:
-        """Our part of a limit: never nothing."""
+        """Return our share of a limit, at least 1."""
         return max(limit * self.percent // 100, 1)
 
     def points(self, kind: RequestKind) -> int:
-        """The points that requests of a kind may bring the minute to."""
+        """Return the maximum points per minute for requests of a kind."""
         share = self.share(self.points_per_minute)
         return (
             poll_share(share, MAX_PERCENT, RequestKind.WRITE.points)
@@ -140,19 +140,19 @@ class RequestCaps:
             else share
         )
 
-    def places(self, kind: RequestKind) -> int:
-        """How many may be under way once one of this kind is."""
+    def concurrency(self, kind: RequestKind) -> int:
+        """Return the maximum number of concurrent requests, including one of this kind."""
         share = self.share(self.concurrent)
         return poll_share(share, MAX_PERCENT) if kind is RequestKind.READ else share
 
     def hourly(self, kind: RequestKind, limit: int) -> int:
-        """What requests of a kind may bring the hour to."""
+        """Return the maximum requests per hour for requests of a kind."""
         share = self.share(limit)
         return poll_share(share, TARGET_PERCENT) if kind is RequestKind.READ else share
 
 
 def poll_share(share: int, percent: int, write: int = 1) -> int:
-    """What polls may use of a share: so much of it, and so that one write has room."""
+    """Return what polls may use of a share, leaving room for one write."""
     return max(min(share * percent // 100, share - write), 1)
 
 
@@ -160,35 +160,35 @@ MIN_WAIT = 0.001
 
 
 class SlidingWindow:
-    """A sum over the last so many seconds. What is under way counts, and so long after its end."""
+    """A sum over the last seconds. Running requests count, and for that long after their end."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._ended: deque[tuple[float, int]] = deque()
         self._sum = 0
-        self._flying = 0
+        self._in_flight = 0
 
     def total(self, now: float) -> int:
-        """What counts now."""
+        """Return the current sum."""
         while self._ended and self._ended[0][0] <= now - self._seconds:
             self._sum -= self._ended.popleft()[1]
-        return self._sum + self._flying
+        return self._sum + self._in_flight
 
     def begin(self, amount: int) -> None:
-        """Something leaves."""
-        self._flying += amount
+        """Count a request that starts."""
+        self._in_flight += amount
 
     def end(self, amount: int, now: float, *, counted: bool) -> None:
-        """It is over; not `counted` if it never reached GitHub."""
-        self._flying -= amount
+        """Count a request that ends; not `counted` if it never reached GitHub."""
+        self._in_flight -= amount
         if counted:
             self._ended.append((now, amount))
             self._sum += amount
 
     def wait(self, amount: int, cap: int, now: float) -> float:
-        """Seconds until so much more stays within a cap; 0 if it does now.
+        """Return the seconds until an amount stays within a cap; 0 if it does now.
 
-        What is more than the cap itself takes several windows.
+        An amount above the cap takes several windows.
         """
         rounds, rest = divmod(max(amount - 1, 0), cap)
         return rounds * self._seconds + self._wait(rest + 1, cap, now)
@@ -200,14 +200,14 @@ class SlidingWindow:
         for at, gone in self._ended:
             over -= gone
             if over <= 0:
-                # Two floats may differ by nothing although the time has not come.
+                # The difference of two floats may be zero although the time is not reached.
                 return max(at + self._seconds - now, MIN_WAIT)
-        # What is under way has to end first.
+        # Running requests have to end first.
         return self._seconds
 
 
 class RequestCounts:
-    """A rate per second, over a memory that fades; while time is `slower`, as much slower."""
+    """An exponentially decaying rate per second; while time is `slower`, it decays slower."""
 
     def __init__(self, memory: float) -> None:
         self._memory = memory
@@ -216,12 +216,12 @@ class RequestCounts:
         self._slower = 1.0
 
     def add(self, amount: float, now: float, slower: float = 1.0) -> None:
-        """Count something."""
+        """Count an amount."""
         self._amount = self._faded(now) + amount
         self._at, self._slower = now, slower
 
     def rate(self, now: float) -> float:
-        """How much per second of that time, lately."""
+        """Return the current rate per second."""
         return self._faded(now) / self._memory
 
     def _faded(self, now: float) -> float:
@@ -231,14 +231,14 @@ class RequestCounts:
 
 # Resets of one window differ by seconds between GitHub's servers.
 RESET_SKEW = 60.0
-# An answer may be minutes on its way, and its reset seems as much later; the next window's is an
+# An answer may take minutes, and its reset seems as much later; the next window's is an
 # hour later.
 SAME_WINDOW_TOLERANCE = HOUR / 2
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedLimit:
-    """What an answer said of the hour, with the reset as seconds from then."""
+    """What an answer reported of the hour, with the reset in seconds from then."""
 
     limit: int
     remaining: int
@@ -247,7 +247,7 @@ class ReportedLimit:
 
 @dataclass(frozen=True, slots=True)
 class PrimaryLimit:
-    """What is known of the hour; `ends` by the clock that never runs backwards."""
+    """What is known of the hour; `ends` by the monotonic clock."""
 
     limit: int
     remaining: int
@@ -255,7 +255,7 @@ class PrimaryLimit:
 
 
 def parse_reported_limit(budget: RateLimitBudget, now: datetime) -> ReportedLimit | None:
-    """What an answer's headers say; None where they say nothing that can be."""
+    """Parse the hourly limit in an answer; None if it is missing or invalid."""
     if not budget.limit or budget.remaining is None or budget.reset is None:
         return None
     seconds = (budget.reset - (budget.date or now)).total_seconds()
@@ -265,23 +265,27 @@ def parse_reported_limit(budget: RateLimitBudget, now: datetime) -> ReportedLimi
 
 
 def apply_reported_limit(
-    known: PrimaryLimit | None, said: ReportedLimit, now: float
+    known: PrimaryLimit | None, reported: ReportedLimit, now: float
 ) -> PrimaryLimit:
-    """What is known after an answer. In one window, what remains only falls."""
-    ends = now + said.seconds
-    new = PrimaryLimit(said.limit, said.remaining, ends)
-    if known is None or now >= known.ends or said.limit != known.limit:
+    """Return what is known after an answer. Within a window, the remaining number only falls."""
+    ends = now + reported.seconds
+    new = PrimaryLimit(reported.limit, reported.remaining, ends)
+    if known is None or now >= known.ends or reported.limit != known.limit:
         return new
     if ends > known.ends + SAME_WINDOW_TOLERANCE:
         return new
     if ends < known.ends - SAME_WINDOW_TOLERANCE:
-        # Said of a window that is over; or this one is not what we take it for.
+        # Reported for the previous window, or ours is wrong.
         return charge_request(known)
-    return known if said.remaining >= known.remaining else _with_remaining(known, said.remaining)
+    return (
+        known
+        if reported.remaining >= known.remaining
+        else _with_remaining(known, reported.remaining)
+    )
 
 
 def charge_request(known: PrimaryLimit) -> PrimaryLimit:
-    """One request more was counted, for all we know."""
+    """Count one more request."""
     return _with_remaining(known, max(known.remaining - 1, 0))
 
 
@@ -290,7 +294,7 @@ def _with_remaining(known: PrimaryLimit, remaining: int) -> PrimaryLimit:
 
 
 def current_limit(known: PrimaryLimit, now: float) -> PrimaryLimit:
-    """The window that we are in: a new one where the last is over."""
+    """Return the current window: a new one if the last has ended."""
     return known if now < known.ends else PrimaryLimit(known.limit, known.limit, now + HOUR)
 
 
@@ -302,25 +306,25 @@ MAX_STRETCH = 30.0
 
 
 def hour_pressure(demand: float, left: float, seconds: float) -> float:
-    """How many times what is left would be spent before the reset; `demand` is per second."""
+    """Return how many times the rest would be used before the reset; `demand` is per second."""
     if left <= 0:
         return inf
-    # As if one more were to come: what is left may vanish while nobody asks.
+    # As if one more request came: others may use up the rest meanwhile.
     wanted = demand + 1 / HOUR_MEMORY
     return wanted * max(seconds, MIN_HORIZON) / left
 
 
 def minute_pressure(demand: float, share: int, written: int) -> float:
-    """How many times too many points would be spent; `demand` is per second."""
+    """Return by what factor the points would be exceeded; `demand` is per second."""
     room = min(share * TARGET_PERCENT / 100, share - written)
     return demand * MINUTE / room if room > 0 else inf
 
 
 def idle_stretch(pressure: float) -> float:
-    """By how much an idle repository's pause grows."""
+    """Return the factor for the pause of an idle repository."""
     return min(max(pressure, 1.0), MAX_STRETCH)
 
 
 def active_stretch(idle: float) -> float:
-    """By how much an active repository's pause grows, beside that of the idle ones."""
+    """Return the factor for the pause of an active repository, given that of idle ones."""
     return max(sqrt(idle / IDLE_FIRST), 1.0)
