@@ -135,7 +135,7 @@ def test_the_page_of_states_explains_every_state_of_pools_and_breakers():
 
 
 def test_the_how_to_explains_every_gate():
-    page = (DOCS / "how-to" / "find-out-why-it-waits.md").read_text()
+    page = (DOCS / "how-to" / "find-out-why-a-task-waits.md").read_text()
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| ")]
     named = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
     assert {gate.value for gate in (*HomeGate, *GovernorGate)} <= named
