@@ -13,6 +13,7 @@ from hostler.forge.github.polling.context import p95
 from hostler.forge.github.polling.cursors import CursorState, PollWindow
 from hostler.forge.github.polling.schedule import (
     NEWEST_REVIEW_PAGE,
+    RUNS_PAGE,
     PollCount,
     SweepSchedule,
     SweepTarget,
@@ -200,6 +201,41 @@ def test_who_has_moved_is_asked_for_in_every_second_turn_until_it_is_too_late():
     assert SweepTarget(3, NEWEST_REVIEW_PAGE) not in [
         sweeper.next_target([1, 2, 3], later) for _ in range(4)
     ]
+
+
+def sweep_targets(sweep, followed, pages_of, count):
+    """Sweep so often, where each pull request has so many pages of reviews."""
+    targets = []
+    for _ in range(count):
+        target = sweep.next(followed, NOW)
+        sweep.swept(target, pages_of[target.number])
+        targets.append((target.number, target.page))
+    return targets
+
+
+def test_a_sweep_goes_on_after_the_last_page_that_was_swept():
+    found = sweep_targets(SweepSchedule(), [1, 2], {1: 2, 2: 1}, 6)
+    assert found == [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (1, 0)]
+
+
+def test_workflow_runs_are_swept_after_the_reviews_where_they_are_of_use():
+    found = sweep_targets(SweepSchedule(runs=True), [1, 2], {1: 1, 2: 1}, 6)
+    assert found == [(1, 0), (1, 1), (1, RUNS_PAGE), (2, 0), (2, 1), (2, RUNS_PAGE)]
+
+
+def test_pull_requests_that_moved_take_turns_and_the_round_goes_on_between_them():
+    sweep = SweepSchedule()
+    for number in (3, 4):
+        sweep.moved(number, NOW + timedelta(seconds=1))
+    found = sweep_targets(sweep, [1, 3, 4], {1: 1, 3: 5, 4: 5}, 6)
+    newest = [(3, NEWEST_REVIEW_PAGE), (4, NEWEST_REVIEW_PAGE), (3, NEWEST_REVIEW_PAGE)]
+    assert found[::2] == newest and found[1::2] == [(1, 0), (1, 1), (3, 0)]
+
+
+def test_a_pull_request_has_moved_only_before_the_given_time():
+    sweep = SweepSchedule()
+    sweep.moved(3, NOW)
+    assert sweep.next([3], NOW) == SweepTarget(3, 0)
 
 
 # -- workflow runs ----------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from itertools import product
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hostler.governor import gates
 from hostler.governor.gates import UNLIMITED, ProjectDemand, circle_of, shares, turn_at
 
 NAMES = ["ant", "bee", "cat", "dog", "elk", "fox"]
@@ -89,6 +91,13 @@ def one_by_one(cap: int, wanted: list[ProjectDemand], turn: int) -> dict[str, in
 @given(st.integers(0, 40), wishes(), turns)
 def test_whole_rounds_are_a_short_cut_and_nothing_else(cap, wanted, turn):
     assert shares(cap, wanted, turn) == one_by_one(cap, wanted, turn)
+
+
+def test_many_slots_are_dealt_in_few_rounds(monkeypatch):
+    rounds = Mock(wraps=gates._whole_rounds)
+    monkeypatch.setattr(gates, "_whole_rounds", rounds)
+    dealt = shares(1000, [ProjectDemand("ant"), ProjectDemand("bee", more=7)], 0)
+    assert dealt == {"ant": 993, "bee": 7} and rounds.call_count < 5
 
 
 @given(st.integers(1, 20), st.lists(st.integers(1, 6), min_size=1, max_size=5), turns)

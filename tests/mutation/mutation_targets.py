@@ -11,14 +11,25 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A module; `only`: the functions, classes and constants that are rules, empty for all."""
+    """A module and its rules.
+
+    `only`: the functions, classes and constants that are rules, empty for all but those in
+    `without`, which do no more than act or measure.
+    """
 
     module: str
     only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
 
     def includes(self, qualname: str) -> bool:
-        """Return whether what has this qualified name is mutated: it, or its class, is listed."""
-        return not self.only or any(f"{qualname}.".startswith(f"{one}.") for one in self.only)
+        """Return whether what has this qualified name is mutated. A class stands for its parts."""
+        if _is_among(qualname, self.without):
+            return False
+        return not self.only or _is_among(qualname, self.only)
+
+
+def _is_among(qualname: str, names: tuple[str, ...]) -> bool:
+    return any(qualname == name or qualname.startswith(f"{name}.") for name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +237,18 @@ GROUPS = (
     Group(
         "service",
         (
-            *_all("service", "scheduling.admission scheduling.gates polling.orchestrator"),
+            Target("hostler.service.scheduling.admission"),
+            Target(
+                "hostler.service.scheduling.gates",
+                without=("_DISK_FOLDERS", "_MB", "read_disk_space"),
+            ),
+            Target(
+                "hostler.service.polling.orchestrator",
+                without=(
+                    "POLL_THREADS, SLOW_POLL_THREADS, _MAINTENANCE_THREADS",
+                    "ThreadPools",
+                ),
+            ),
             Target("hostler.service.scheduling.workers", ("GlobalWorkLimiter",)),
             Target(
                 "hostler.service.scheduling.task_waits",
@@ -270,7 +292,9 @@ GROUPS = (
                 " poll_once runner_poll children_first unseen_writes_alarm admission_borders"
                 " lending_rules orders space",
             ),
-            # The others of this file start agents.
+            # The others of these two files start agents.
+            "tests/service/test_service_runner.py"
+            "::test_the_hook_hears_changes_and_a_service_that_leaves_waits_for_nothing",
             *(
                 f"tests/service/test_service_polling.py::test_{name}"
                 for name in (

@@ -230,6 +230,9 @@ def test_a_target_includes_what_it_lists_and_the_parts_of_listed_classes():
     names = ["rule", "ruler", "Box", "Box.size", "Boxes.size", "other"]
     assert [one for one in names if target.includes(one)] == ["rule", "Box", "Box.size"]
     assert Target("m").includes("anything")
+    without = Target("m", without=("Box",))
+    assert not any(without.includes(one) for one in ("Box", "Box.size"))
+    assert all(without.includes(one) for one in ("rule", "Boxes.size"))
 
 
 def test_the_registry_and_the_explained_list_name_what_exists():
@@ -240,7 +243,7 @@ def test_the_registry_and_the_explained_list_name_what_exists():
         for target in group.targets:
             text = (ROOT / "src" / f"{target.module.replace('.', '/')}.py").read_text()
             found = {one.place.qualname for one in read_source(target.module, text).mutants}
-            for name in target.only:
+            for name in (*target.only, *target.without):
                 assert any(map(Target(target.module, (name,)).includes, found)), name
     explained = read_explained(EXPLAINED.read_text())
     assert all(reason.strip() for reason in explained.values())

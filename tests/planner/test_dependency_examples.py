@@ -76,8 +76,9 @@ def test_names_are_stripped_split_and_kept_once():
 
 
 def test_an_issue_without_its_repository_is_refused_with_the_reason():
-    with pytest.raises(BadDependency, match="its repository is not named"):
+    with pytest.raises(BadDependency, match="its repository is not named") as error:
         parse_dependencies(["#7"])
+    assert error.value.exit_code == 2
     with pytest.raises(BadDependency, match="neither a task's id nor an issue"):
         parse_dependencies(["-x"], repo=REPO)
 

@@ -25,7 +25,16 @@ from hostler.agents.events import (
 )
 from hostler.agents.outcomes import LIMIT_OUTCOMES, NextAction, Outcome
 from hostler.agents.result import AgentResult, ResultStatus
-from hostler.agents.verdict import DecidedBy, EndedBy, ProcessExit, RunEnd, RunVerdict, judge_run
+from hostler.agents.verdict import (
+    DecidedBy,
+    EndedBy,
+    ProcessExit,
+    RunEnd,
+    RunVerdict,
+    judge_exit_code,
+    judge_run,
+    parse_exit,
+)
 from hostler.runs.outcome import (
     MAX_TEXT_CHARS,
     Ending,
@@ -215,6 +224,15 @@ def test_a_run_without_an_agent_does_not_count():
     for run in (never, a_run()):
         with pytest.raises(ValueError, match="no outcome"):
             verdict_of(run)
+
+
+def test_an_exit_has_no_reason_unless_one_is_given_and_a_long_one_is_cut():
+    assert ProcessExit(EndedBy.EXIT).reason == parse_exit({"ended_by": "exit"}).reason == ""
+    assert parse_exit({"reason": "x" * 501}).reason == "x" * 500
+
+
+def test_the_first_signal_is_named():
+    assert "SIGHUP" in judge_exit_code(-1).why
 
 
 moments = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))

@@ -14,6 +14,7 @@ from example_counts import examples
 from hostler.clock import FakeClock
 from hostler.errors import StoreBusy
 from hostler.service.restart import DrainEvent, RestartDrain, next_drain_state
+from hostler.service.scheduling.gates import restart_denial
 from hostler.service.service_log import ServiceLog
 from hostler.store.operator import (
     RESTART,
@@ -187,6 +188,16 @@ def test_what_a_busy_database_keeps_from_being_told_is_told_later_and_nothing_be
         again.look(0, TIMEOUT)
         assert len([line for line in told if "restart failed" in line]) == 1
         assert len([line for line in told if "was asked for" in line]) == 1
+
+
+def test_nothing_begins_while_a_restart_is_under_way():
+    with database(FakeClock()) as store:
+        with store.read() as tx:
+            assert restart_denial(tx) == ""
+        with store.write(*RESTART_SCOPES) as tx:
+            request_restart(tx, "ann")
+        with store.read() as tx:
+            assert "nothing begins until then" in restart_denial(tx)
 
 
 def refuse(*_scopes: str) -> None:

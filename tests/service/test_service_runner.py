@@ -117,7 +117,7 @@ def test_the_hook_hears_changes_and_a_service_that_leaves_waits_for_nothing():
     assert changes == [1, 1, -1, -1, 1, -1] and metrics.value(QUEUED_RUNS) == 0
     queued.set_waiting_run_hook(None)
     queued.count(1)
-    assert len(changes) == 6
+    assert len(changes) == 6 and metrics.value(QUEUED_RUNS) == 1
     queued.clear()
 
 
