@@ -385,8 +385,8 @@ def _serve(pipe: Connection) -> None:
 
 
 def _seed(world: Any, name: str, number: int, count: int, days_ago: int) -> None:
-    from hostler.sandbox.entities import Issue
-    from hostler.sandbox.seed import Seeder
+    from hostler.sandbox.state.entities import Issue
+    from hostler.sandbox.state.seed import Seeder
 
     seeder, repo, span = Seeder(world), world.repo(name), 20 * HOUR
     begun = world.now() - 24 * HOUR * days_ago - span

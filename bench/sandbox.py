@@ -186,7 +186,7 @@ async def _generate(url: str, path: str, token: str) -> float:
 
 
 async def _say_hello() -> None:
-    from hostler.sandbox.wire import Server, listen, url_of
+    from hostler.sandbox.http.server import SandboxServer, listen_on, url_of_socket
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await receive()
@@ -195,9 +195,9 @@ async def _say_hello() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    with listen(0) as listening:
-        print(json.dumps({"url": url_of(listening)}, indent=1), flush=True)
-        await Server(app).serve(sockets=[listening])
+    with listen_on(0) as listening:
+        print(json.dumps({"url": url_of_socket(listening)}, indent=1), flush=True)
+        await SandboxServer(app).serve(sockets=[listening])
 
 
 if __name__ == "__main__":

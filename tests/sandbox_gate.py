@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hostler.sandbox import pipeline
+from hostler.sandbox.http import pipeline
 from hostler.sandbox.server import Running
 
 

@@ -12,8 +12,8 @@ from sqlalchemy import select
 from hostler.forge.github.polling.context import PollContext, PollObserver, ignore_steps
 from hostler.forge.github.polling.poller import Poller, PollPlan, ScanResult
 from hostler.model import Surface
-from hostler.sandbox.entities import Issue
-from hostler.sandbox.seed import Seeder
+from hostler.sandbox.state.entities import Issue
+from hostler.sandbox.state.seed import Seeder
 from hostler.store import Store
 from hostler.store.pull_requests import PullRow, PullStatus, add_pull, change_pull, find_pull
 from hostler.store.schema import inbox

@@ -17,7 +17,7 @@ from hostler.forge.github.client.transport import HttpTransport
 from hostler.forge.github.hub import GitHubHub
 from hostler.model import RepoName
 from hostler.sandbox.auth import token_for
-from hostler.sandbox.control import move_clock
+from hostler.sandbox.control.endpoints import move_clock
 from hostler.sandbox.server import Running, running
 
 US = "bot"

@@ -15,7 +15,7 @@ from hostler.forge.github.polling.cursors import decode_chains
 from hostler.forge.github.polling.ingest import list_pending_events
 from hostler.forge.github.polling.poller import Poller
 from hostler.model import Surface
-from hostler.sandbox.pull_entities import Review
+from hostler.sandbox.pulls.entities import Review
 from hostler.store.pull_requests import PullStatus
 from hostler.store.repositories import find_chain, pulls_moved
 from hostler.telemetry.logs import LogDestinations

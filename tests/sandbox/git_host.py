@@ -14,13 +14,12 @@ from typing import Any, ClassVar, TypeVar
 
 import uvicorn
 
-from hostler.sandbox.git.gate import Call, Standing
-from hostler.sandbox.git.http import GitBridge, Push
-from hostler.sandbox.git.process import Person
-from hostler.sandbox.git.vault import Vault
+from hostler.sandbox.git.process import Signature
+from hostler.sandbox.git.repository import RepoStore
+from hostler.sandbox.git.smart_http import GitAccess, GitBridge, GitCall, GitPush
 
 T = TypeVar("T")
-SOMEBODY = Person("Ann", "ann@example.org", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+SOMEBODY = Signature("Ann", "ann@example.org", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
 
 
 class Client:
@@ -87,22 +86,22 @@ class GitHost:
     NAMES: ClassVar = {"ann/open": 1, "ann/closed": 2, "ann/big": 3}
     WRITERS = frozenset({"ann"})
 
-    def __init__(self, vault: Vault) -> None:
+    def __init__(self, vault: RepoStore) -> None:
         self.vault = vault
-        self.pushes: list[Push] = []
+        self.pushes: list[GitPush] = []
         self.asked = threading.Event()
         self.old_names = {"ann/former": "ann/open"}
         self.bridge = GitBridge(vault, self.look_up, self.pushed)
         self.loop: asyncio.AbstractEventLoop | None = None
         self.port = 0
 
-    def look_up(self, call: Call, token: str | None) -> Standing:
+    def look_up(self, call: GitCall, token: str | None) -> GitAccess:
         self.asked.set()
         asked = f"{call.owner}/{call.name}"
         name = self.old_names.get(asked, asked)
         known = token is not None and token.endswith("-token")
         login = token.removesuffix("-token") if token and known else None
-        return Standing(
+        return GitAccess(
             self.NAMES.get(name),
             login=login,
             can_read=name == "ann/open" or login in self.WRITERS,
@@ -111,7 +110,7 @@ class GitHost:
             moved_to=name if name != asked else None,
         )
 
-    async def pushed(self, push: Push) -> None:
+    async def pushed(self, push: GitPush) -> None:
         self.pushes.append(push)
 
     def url(self, name: str, login: str | None = "ann") -> str:
@@ -161,7 +160,7 @@ def serving(app: Any) -> Iterator[tuple[int, asyncio.AbstractEventLoop]]:
 @contextmanager
 def git_host(folder: Path) -> Iterator[GitHost]:
     """A running host whose repositories have their first commit."""
-    host = GitHost(Vault.at(folder))
+    host = GitHost(RepoStore.at(folder))
 
     async def fill() -> None:
         for name, number in host.NAMES.items():

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from hostler.sandbox.app import SandboxApp
 from hostler.sandbox.auth import token_for
-from hostler.sandbox.entities import Repo
-from hostler.sandbox.git.vault import Vault
-from hostler.sandbox.http import Request
-from hostler.sandbox.seed import Seeder
+from hostler.sandbox.git.repository import RepoStore
+from hostler.sandbox.http.requests import ApiRequest
+from hostler.sandbox.state.entities import Repo
+from hostler.sandbox.state.seed import Seeder
 
 T = TypeVar("T")
 ROOT = "http://localhost"
@@ -44,7 +44,7 @@ class Local:
     git: bool = False
 
     def __post_init__(self) -> None:
-        self.vault = Vault.temporary() if self.git else None
+        self.vault = RepoStore.temporary() if self.git else None
         self.app = SandboxApp(vault=self.vault)
         self.world = self.app.world
         self.world.clock.freeze()
@@ -94,20 +94,20 @@ class Local:
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         content = b"" if body is None else json.dumps(body).encode()
         plain, _, query = path.partition("?")
-        request = Request(method, plain, query, sent, content, root, "127.0.0.1")
+        request = ApiRequest(method, plain, query, sent, content, root, "127.0.0.1")
         return self.run(self._respond(request))
 
     def at_once(self, count: int, path: str) -> list[Answer]:
         """The same reading of alice's, several times at the same moment."""
         headers = {"user-agent": "tests", "authorization": f"Bearer {token_for('alice')}"}
-        request = Request("GET", path, "", headers, b"", ROOT, "127.0.0.1")
+        request = ApiRequest("GET", path, "", headers, b"", ROOT, "127.0.0.1")
 
         async def all_of_them() -> list[Answer]:
             return await asyncio.gather(*(self._respond(request) for _ in range(count)))
 
         return self.run(all_of_them())
 
-    async def _respond(self, request: Request) -> Answer:
+    async def _respond(self, request: ApiRequest) -> Answer:
         response = await self.app.respond(request)
         return Answer(response.status, response.headers, response.body)
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pull_house import House
 
-from hostler.sandbox.ci_created import created_span
-from hostler.sandbox.ci_running import conclude
-from hostler.sandbox.errors import ApiError
+from hostler.sandbox.api.actions import parse_created
+from hostler.sandbox.ci.runs import conclusion_of
+from hostler.sandbox.http.errors import ApiError
 
 
 def play(house: House, action: str, method: str = "POST", **fields: Any) -> Any:
@@ -248,19 +248,19 @@ def test_readers_look_and_writers_act(house: House) -> None:
 
 
 def test_what_jobs_come_to() -> None:
-    assert conclude(["success", "skipped"]) == "success"
-    assert conclude(["success", "cancelled"]) == "cancelled"
-    assert conclude(["cancelled", "failure"]) == "failure"
-    assert conclude(["failure", None]) is None
+    assert conclusion_of(["success", "skipped"]) == "success"
+    assert conclusion_of(["success", "cancelled"]) == "cancelled"
+    assert conclusion_of(["cancelled", "failure"]) == "failure"
+    assert conclusion_of(["failure", None]) is None
 
 
 def test_spans_of_time() -> None:
     day = 1_767_225_600  # 2026-01-01
-    assert created_span("").holds(0)
-    assert created_span("2026-01-01").holds(day + 86_399)
-    assert not created_span("2026-01-01").holds(day + 86_400)
-    assert not created_span(">2026-01-01").holds(day + 86_399)
-    assert created_span("*..2026-01-01").holds(day)
-    assert not created_span("2026-01-01T00:00:01Z..*").holds(day)
+    assert parse_created("").holds(0)
+    assert parse_created("2026-01-01").holds(day + 86_399)
+    assert not parse_created("2026-01-01").holds(day + 86_400)
+    assert not parse_created(">2026-01-01").holds(day + 86_399)
+    assert parse_created("*..2026-01-01").holds(day)
+    assert not parse_created("2026-01-01T00:00:01Z..*").holds(day)
     with pytest.raises(ApiError):
-        created_span(">=x")
+        parse_created(">=x")

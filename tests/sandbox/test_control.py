@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sandbox_local import START
 
-from hostler.sandbox.moments import iso
+from hostler.sandbox.state.clock import iso
 
 
 def test_the_clock_stands_moves_and_runs(local):

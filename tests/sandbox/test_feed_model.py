@@ -15,7 +15,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from sandbox_local import START, Local
 
 from example_counts import examples
-from hostler.sandbox.moments import iso
+from hostler.sandbox.state.clock import iso
 
 COMMENTS = "/repos/alice/demo/issues/comments"
 ISSUES = "/repos/alice/demo/issues"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sandbox_local import START, Local
 
-from hostler.sandbox.moments import iso
+from hostler.sandbox.state.clock import iso
 
 COMMENTS = "/repos/alice/demo/issues/comments"
 ISSUES = "/repos/alice/demo/issues"

@@ -15,7 +15,7 @@ import pytest
 from git_host import Client, GitHost, git_host
 
 from hostler.sandbox.git.names import ZERO
-from hostler.sandbox.git.refs import Move
+from hostler.sandbox.git.refs import RefMove
 from hostler.shim import processes
 
 
@@ -107,8 +107,8 @@ def test_a_push_tells_which_refs_moved(host: GitHost, git: Client, work: Path, b
     git("push", "--quiet", "origin", branch, f"v-{branch}", cwd=work)
     ref, tag = f"refs/heads/{branch}", f"refs/tags/v-{branch}"
     assert [push.moves for push in host.pushes] == [
-        (Move(ref, ZERO, first),),
-        (Move(ref, first, second), Move(tag, ZERO, second)),
+        (RefMove(ref, ZERO, first),),
+        (RefMove(ref, first, second), RefMove(tag, ZERO, second)),
     ]
     assert {push.login for push in host.pushes} == {"ann"}
 
@@ -126,8 +126,8 @@ def test_a_force_push_and_a_deletion_are_told_too(
     git("push", "--quiet", "--delete", "origin", branch, cwd=work)
     ref = f"refs/heads/{branch}"
     assert [push.moves[0] for push in host.pushes[1:]] == [
-        Move(ref, first, second),
-        Move(ref, second, ZERO),
+        RefMove(ref, first, second),
+        RefMove(ref, second, ZERO),
     ]
 
 

@@ -10,7 +10,7 @@ import httpx
 from pull_house import House, street
 
 from hostler.sandbox.auth import token_for
-from hostler.sandbox.git.http import CALLS_AT_ONCE
+from hostler.sandbox.git.smart_http import MAX_GIT_CALLS
 
 PATIENCE = 20
 
@@ -34,7 +34,7 @@ def test_stalled_clients_are_sent_away_and_their_places_are_free_again() -> None
     with street(git_idle_seconds=1) as sandbox, contextlib.ExitStack() as stack:
         house = House(sandbox)
         port = int(sandbox.url.rsplit(":", 1)[1])
-        actions = ("git-receive-pack", "git-upload-pack") * (CALLS_AT_ONCE // 2)
+        actions = ("git-receive-pack", "git-upload-pack") * (MAX_GIT_CALLS // 2)
         idle = [stack.enter_context(stall(port, house.name, action)) for action in actions]
         asked = f"{sandbox.url}/{house.name}.git/info/refs?service=git-upload-pack"
         assert httpx.get(asked, timeout=PATIENCE).status_code == 200

@@ -10,14 +10,12 @@ from pathlib import Path
 import pytest
 from git_host import SOMEBODY
 
-from hostler.sandbox.git import commits, compare, contents, diffs, merging, names, refs
-from hostler.sandbox.git.commits import History
-from hostler.sandbox.git.contents import FileEdit
+from hostler.sandbox.git import commits, diffs, files, names, refs
+from hostler.sandbox.git.commits import CommitQuery, Merge
 from hostler.sandbox.git.errors import BadName, MergeConflict, NotFastForward, RefMoved
-from hostler.sandbox.git.merging import Merge
+from hostler.sandbox.git.files import FileEdit
 from hostler.sandbox.git.names import ZERO
-from hostler.sandbox.git.repository import Repository
-from hostler.sandbox.git.vault import Vault
+from hostler.sandbox.git.repository import Repository, RepoStore
 
 Story = Callable[[Repository, str], Awaitable[None]]
 POEM = "".join(f"line {n}\n" for n in range(1, 21))
@@ -27,7 +25,7 @@ def tell(folder: Path, story: Story) -> None:
     """Run a story on a fresh repository with one commit on main."""
 
     async def whole() -> None:
-        vault = Vault.at(folder)
+        vault = RepoStore.at(folder)
         repo = await vault.create(1, title="one", default_branch="main", person=SOMEBODY)
         start = await refs.branch(repo, "main")
         assert start
@@ -38,7 +36,7 @@ def tell(folder: Path, story: Story) -> None:
 
 async def edit(repo: Repository, parent: str, path: str, text: str | None) -> str:
     data = None if text is None else text.encode()
-    return await contents.write(
+    return await files.write_file(
         repo, FileEdit(parent, path, data, f"Change {path}\n", SOMEBODY, SOMEBODY)
     )
 
@@ -48,9 +46,9 @@ def merge_of(base: str, head: str) -> Merge:
 
 
 async def text_of(repo: Repository, commit: str, path: str) -> str:
-    found = await contents.entry(repo, commit, path)
+    found = await files.find_entry(repo, commit, path)
     assert found
-    return (await contents.blob(repo, found.sha)).decode()
+    return (await files.read_blob(repo, found.sha)).decode()
 
 
 def test_a_merge_has_both_sides_and_both_parents(tmp_path: Path) -> None:
@@ -58,10 +56,10 @@ def test_a_merge_has_both_sides_and_both_parents(tmp_path: Path) -> None:
         old = await edit(repo, start, "poem", POEM)
         ours = await edit(repo, old, "poem", POEM.replace("line 2\n", "line two\n"))
         theirs = await edit(repo, old, "poem", POEM.replace("line 19\n", "line nineteen\n"))
-        made = await merging.merge(repo, merge_of(ours, theirs))
+        made = await commits.merge(repo, merge_of(ours, theirs))
         text = await text_of(repo, made, "poem")
         assert "line two" in text and "line nineteen" in text
-        assert (await commits.get(repo, made)).parents == (ours, theirs)
+        assert (await commits.get_commit(repo, made)).parents == (ours, theirs)
 
     tell(tmp_path, story)
 
@@ -71,17 +69,17 @@ def test_a_squash_is_one_commit_and_a_rebase_is_each_again(tmp_path: Path) -> No
         ours = await edit(repo, start, "ours", "1")
         first = await edit(repo, start, "a", "1")
         theirs = await edit(repo, first, "b", "2")
-        squashed = await merging.squash(repo, merge_of(ours, theirs))
-        assert (await commits.get(repo, squashed)).parents == (ours,)
-        rebased = await merging.rebase(repo, merge_of(ours, theirs))
-        replayed = await compare.new_commits(repo, ours, rebased)
+        squashed = await commits.squash(repo, merge_of(ours, theirs))
+        assert (await commits.get_commit(repo, squashed)).parents == (ours,)
+        rebased = await commits.rebase(repo, merge_of(ours, theirs))
+        replayed = await commits.new_commits(repo, ours, rebased)
         assert [commit.title for commit in replayed] == ["Change a", "Change b"]
-        assert await diffs.between(repo, squashed, rebased) == []
+        assert await diffs.changed_files_with_patches(repo, squashed, rebased) == []
 
     tell(tmp_path, story)
 
 
-@pytest.mark.parametrize("way", [merging.merge, merging.squash, merging.rebase])
+@pytest.mark.parametrize("way", [commits.merge, commits.squash, commits.rebase])
 def test_two_answers_to_one_line_conflict(
     tmp_path: Path, way: Callable[[Repository, Merge], Awaitable[str]]
 ) -> None:
@@ -102,7 +100,7 @@ def test_a_file_moved_on_one_side_and_changed_on_the_other_merges(tmp_path: Path
         away = await edit(repo, old, "poem", None)
         moved = await edit(repo, away, "verse/poem", POEM)
         theirs = await edit(repo, old, "poem", POEM.replace("line 5\n", "line five\n"))
-        made = await merging.merge(repo, merge_of(moved, theirs))
+        made = await commits.merge(repo, merge_of(moved, theirs))
         assert "line five" in await text_of(repo, made, "verse/poem")
 
     tell(tmp_path, story)
@@ -110,10 +108,10 @@ def test_a_file_moved_on_one_side_and_changed_on_the_other_merges(tmp_path: Path
 
 def test_histories_without_a_common_start_do_not_merge(tmp_path: Path) -> None:
     async def story(repo: Repository, start: str) -> None:
-        other = await contents.write(repo, FileEdit(None, "x", b"1", "Alone", SOMEBODY, SOMEBODY))
+        other = await files.write_file(repo, FileEdit(None, "x", b"1", "Alone", SOMEBODY, SOMEBODY))
         with pytest.raises(MergeConflict):
-            await merging.merge(repo, merge_of(start, other))
-        assert (await compare.compare(repo, start, other)).merge_base is None
+            await commits.merge(repo, merge_of(start, other))
+        assert (await commits.compare(repo, start, other)).merge_base is None
 
     tell(tmp_path, story)
 
@@ -125,10 +123,10 @@ def test_a_comparison_counts_both_sides_and_shows_each_file(tmp_path: Path) -> N
         away = await edit(repo, old, "poem", None)
         moved = await edit(repo, away, "p oem\ttwo", POEM)
         head = await edit(repo, moved, "README.md", None)
-        found = await compare.compare(repo, ours, head)
+        found = await commits.compare(repo, ours, head)
         assert (found.status, found.ahead, found.behind) == ("diverged", 3, 1)
         assert found.merge_base == old
-        files = await compare.new_files(repo, ours, head)
+        files = await commits.new_files(repo, ours, head)
         assert [(f.path, f.status, f.previous) for f in files] == [
             ("README.md", "removed", None),
             ("p oem\ttwo", "renamed", "poem"),
@@ -142,8 +140,8 @@ def test_a_comparison_counts_both_sides_and_shows_each_file(tmp_path: Path) -> N
 def test_a_binary_file_has_no_patch_and_no_counts(tmp_path: Path) -> None:
     async def story(repo: Repository, start: str) -> None:
         change = FileEdit(start, "b", b"\0\1\2", "Binary", SOMEBODY, SOMEBODY)
-        made = await contents.write(repo, change)
-        (found,) = await diffs.between(repo, start, made)
+        made = await files.write_file(repo, change)
+        (found,) = await diffs.changed_files_with_patches(repo, start, made)
         assert (found.additions, found.deletions, found.patch) == (0, 0, None)
 
     tell(tmp_path, story)
@@ -180,10 +178,10 @@ def test_history_is_cut_by_path_and_time(tmp_path: Path) -> None:
     async def story(repo: Repository, start: str) -> None:
         first = await edit(repo, start, "a[1]", "1")
         second = await edit(repo, first, "b", "2")
-        assert [c.sha for c in await commits.log(repo, History(second, path="a[1]"))] == [first]
+        assert [c.sha for c in await commits.log(repo, CommitQuery(second, path="a[1]"))] == [first]
         later = datetime(2026, 1, 3, tzinfo=UTC)
-        assert await commits.log(repo, History(second, since=later)) == []
-        assert await commits.count(repo, History(second)) == 3
+        assert await commits.log(repo, CommitQuery(second, since=later)) == []
+        assert await commits.count_commits(repo, CommitQuery(second)) == 3
 
     tell(tmp_path, story)
 
@@ -192,9 +190,9 @@ def test_repositories_are_exported_whole_and_loaded_elsewhere(tmp_path: Path) ->
     async def story(repo: Repository, start: str) -> None:
         made = await edit(repo, start, "a", "1")
         await refs.move(repo, "refs/pull/1/head", made)
-        vault = Vault.at(repo.path.parent)
+        vault = RepoStore.at(repo.path.parent)
         await vault.export(tmp_path / "saved")
-        other = Vault.at(tmp_path / "other")
+        other = RepoStore.at(tmp_path / "other")
         await other.create(9, title="gone", default_branch="main", person=SOMEBODY)
         await other.load(tmp_path / "saved")
         assert other.numbers() == [1]

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from pull_house import House
 
-from hostler.sandbox.identity import ANONYMOUS
-from hostler.sandbox.payloads import payload_of
-from hostler.sandbox.render import Frame
-from hostler.sandbox.tables import Entity
-from hostler.sandbox.world import World
+from hostler.sandbox.auth import ANONYMOUS
+from hostler.sandbox.serializers.base import RenderContext, render_payload
+from hostler.sandbox.state.tables import Entity
+from hostler.sandbox.state.world import World
 
 Told = list[tuple[str, str, dict[str, Any]]]
 
@@ -24,8 +23,8 @@ def told(house: House) -> Iterator[Told]:
 
     def listen(world: World) -> Any:
         def hear(event: str, item: Entity, action: str, _actor: str, **_more: Any) -> None:
-            frame = Frame(world.root, world.truth, ANONYMOUS)
-            found.append((event, action, payload_of(event, item, action, frame)))
+            frame = RenderContext(world.root, world.truth, ANONYMOUS)
+            found.append((event, action, render_payload(event, item, action, frame)))
 
         world.listeners.append(hear)
         return hear

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from hostler.sandbox.saving import pack, unpack
-from hostler.sandbox.world import World
+from hostler.sandbox.state.state_file import dump_state, load_state
+from hostler.sandbox.state.world import World
 
 REPO = {"name": "alice/new"}
 WRONG = [
@@ -37,10 +37,10 @@ WRONG = [
 
 @pytest.mark.parametrize(("field", "seed"), WRONG)
 def test_a_wrong_seed_is_refused_by_its_place_and_grows_nothing(local, field, seed):
-    before = pack(local.world)
+    before = dump_state(local.world)
     answer = local.post("/_sandbox/seed", {"users": [], **seed})
     assert (answer.status, answer.json().get("field")) == (400, field)
-    assert pack(local.world) == before
+    assert dump_state(local.world) == before
 
 
 def test_what_a_seed_grows_can_be_saved_and_loaded(local):
@@ -54,5 +54,5 @@ def test_what_a_seed_grows_can_be_saved_and_loaded(local):
     found = local.get("/repos/acme-co/app/issues").json()[0]["labels"][0]
     assert (found["name"], found["color"], found["description"]) == ("Later", "00ff00", "not now")
     other = World()
-    unpack(other, json.loads(json.dumps(pack(local.world))))
+    load_state(other, json.loads(json.dumps(dump_state(local.world))))
     assert other.truth.everything() == local.world.truth.everything()

@@ -18,13 +18,13 @@ from sandbox_local import START, Local
 
 from example_counts import examples
 from hostler.errors import SandboxError
-from hostler.sandbox import shelf
-from hostler.sandbox.git.vault import Vault
-from hostler.sandbox.hooks import Delivery
-from hostler.sandbox.saving import pack, unpack
-from hostler.sandbox.seed import Seeder
+from hostler.sandbox.git.repository import RepoStore
 from hostler.sandbox.server import running
-from hostler.sandbox.world import World
+from hostler.sandbox.state import state_file
+from hostler.sandbox.state.seed import Seeder
+from hostler.sandbox.state.state_file import dump_state, load_state
+from hostler.sandbox.state.world import World
+from hostler.sandbox.webhooks import WebhookDelivery
 
 
 def busy(local: Local) -> None:
@@ -42,12 +42,12 @@ def busy(local: Local) -> None:
 
 def test_a_saved_world_comes_back_equal(local):
     busy(local)
-    state = json.loads(json.dumps(pack(local.world)))
+    state = json.loads(json.dumps(dump_state(local.world)))
     other = World()
-    unpack(other, state)
-    assert json.loads(json.dumps(pack(other))) == state
+    load_state(other, state)
+    assert json.loads(json.dumps(dump_state(other))) == state
     assert other.truth.everything() == [
-        item for item in local.world.truth.everything() if not isinstance(item, Delivery)
+        item for item in local.world.truth.everything() if not isinstance(item, WebhookDelivery)
     ]
     assert other.clock.now() == START
 
@@ -77,15 +77,15 @@ def test_a_state_on_disk_brings_its_repositories_along(tmp_path):
     path = tmp_path / "state.json"
     seed = {"repos": [{"name": "alice/demo", "issues": [{"title": "x"}]}]}
     with running(seed, git=True) as sandbox:
-        sandbox.wait(shelf.save(sandbox.app.world, path))
-        sandbox.wait(shelf.save(sandbox.app.world, path))
+        sandbox.wait(state_file.save_to_file(sandbox.app.world, path))
+        sandbox.wait(state_file.save_to_file(sandbox.app.world, path))
         head = sandbox.app.world.vault.get(1).path.joinpath("refs/heads/main").read_text()
     assert len(list(tmp_path.iterdir())) == 2
     assert path.stat().st_mode & 0o077 == 0
     world = World()
-    world.vault = Vault.temporary()
+    world.vault = RepoStore.temporary()
     try:
-        asyncio.run(shelf.load(world, path))
+        asyncio.run(state_file.load_from_file(world, path))
         assert world.vault.get(1).path.joinpath("refs/heads/main").read_text() == head
         assert world.repo("alice/demo") is not None
     finally:
@@ -95,13 +95,13 @@ def test_a_state_on_disk_brings_its_repositories_along(tmp_path):
 KILLED_WHILE_WRITING = """
 import os, signal, sys
 from pathlib import Path
-from hostler.sandbox import shelf
+from hostler.sandbox.state import state_file
 real = os.fsync
 def fsync(descriptor):
     real(descriptor)
     os.kill(os.getpid(), signal.SIGKILL)
 os.fsync = fsync
-shelf.replace_file(Path(sys.argv[1]), b"new")
+state_file.write_atomically(Path(sys.argv[1]), b"new")
 """
 
 
@@ -132,7 +132,7 @@ def test_garbage_is_refused_with_a_sentence(tmp_path, content):
     path = tmp_path / "state.json"
     path.write_bytes(content)
     with pytest.raises(SandboxError) as caught:
-        asyncio.run(shelf.load(World(), path))
+        asyncio.run(state_file.load_from_file(World(), path))
     assert caught.value.remedy
     assert path.read_bytes() == content
 
@@ -154,8 +154,8 @@ def test_a_damaged_state_is_refused_and_changes_nothing(data):
     local = Local()
     try:
         local.issue(labels=("bug",))
-        state = pack(local.world)
-        before = pack(local.world)
+        state = dump_state(local.world)
+        before = dump_state(local.world)
         target, junk = state, data.draw(JSON)
         for _ in range(data.draw(st.integers(0, 4))):
             keys = list(target) if isinstance(target, dict) else list(range(len(target)))
@@ -166,9 +166,9 @@ def test_a_damaged_state_is_refused_and_changes_nothing(data):
         keys = list(target) if isinstance(target, dict) else list(range(len(target)))
         target[data.draw(st.sampled_from(keys))] = junk
         try:
-            unpack(local.world, state)
+            load_state(local.world, state)
         except SandboxError:
-            assert pack(local.world) == before
+            assert dump_state(local.world) == before
     finally:
         local.close()
 
@@ -176,22 +176,22 @@ def test_a_damaged_state_is_refused_and_changes_nothing(data):
 def test_a_missing_git_folder_is_told(tmp_path):
     path = tmp_path / "state.json"
     world = World()
-    world.vault = Vault.temporary()
+    world.vault = RepoStore.temporary()
     try:
-        asyncio.run(shelf.save(world, path))
+        asyncio.run(state_file.save_to_file(world, path))
         for folder in tmp_path.glob("state.json.git-*"):
             folder.rename(tmp_path / "elsewhere")
         with pytest.raises(SandboxError, match="repositories of this state are missing"):
-            asyncio.run(shelf.load(world, path))
+            asyncio.run(state_file.load_from_file(world, path))
     finally:
         world.vault.close()
 
 
 def save_empty(path) -> None:
     world = World()
-    world.vault = Vault.temporary()
+    world.vault = RepoStore.temporary()
     try:
-        asyncio.run(shelf.save(world, path))
+        asyncio.run(state_file.save_to_file(world, path))
     finally:
         world.vault.close()
 
@@ -229,7 +229,7 @@ def test_repositories_are_on_the_disk_before_the_file_that_names_them(tmp_path, 
         lambda fd: (flushed.append(str(Path(f"/proc/self/fd/{fd}").readlink())), real(fd)),
     )
     with running({"repos": [{"name": "alice/demo"}]}, git=True) as sandbox:
-        sandbox.wait(shelf.save(sandbox.app.world, tmp_path / "s.json"))
+        sandbox.wait(state_file.save_to_file(sandbox.app.world, tmp_path / "s.json"))
     head = next(i for i, name in enumerate(flushed) if name.endswith("/1.git/HEAD"))
     part = next(i for i, name in enumerate(flushed) if name.endswith(".part"))
     assert head < part
@@ -238,9 +238,8 @@ def test_repositories_are_on_the_disk_before_the_file_that_names_them(tmp_path, 
 
 KILLED_WITH_A_VAULT = """
 import os, signal
-from hostler.sandbox.git.vault import Vault
-from hostler.sandbox.hooks import Delivery
-print(Vault.temporary().root, flush=True)
+from hostler.sandbox.git.repository import RepoStore
+print(RepoStore.temporary().root, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -253,9 +252,9 @@ def test_repositories_of_a_killed_sandbox_are_swept_by_the_next(tmp_path, monkey
     )
     left = Path(done.stdout.strip())
     assert left.is_dir()
-    alive = Vault.temporary()
+    alive = RepoStore.temporary()
     assert not left.exists()
-    other = Vault.temporary()
+    other = RepoStore.temporary()
     assert alive.root.is_dir()
     alive.close()
     other.close()
@@ -267,15 +266,15 @@ def test_a_clock_that_runs_goes_on_while_the_sandbox_is_away(monkeypatch):
     monkeypatch.setattr(time, "time", lambda: now)
     world = World()
     world.clock.advance(100)
-    state = pack(world)
+    state = dump_state(world)
     now += 5_000
     other = World()
-    unpack(other, state)
+    load_state(other, state)
     assert other.clock.now() == now + 100
     other.clock.freeze()
-    state = pack(other)
+    state = dump_state(other)
     now += 5_000
-    unpack(world, state)
+    load_state(world, state)
     assert (world.clock.frozen, world.clock.now()) == (True, now - 5_000 + 100)
 
 
@@ -285,7 +284,7 @@ def test_lost_counters_give_no_number_a_second_time(local):
     local.comment(1)
     local.post("/_sandbox/issues/delete", {"repo": "alice/demo", "number": 3})
     for counters in ({}, {"id:issue": -9, "number:1": -1}):
-        state = pack(local.world) | {"counters": counters}
+        state = dump_state(local.world) | {"counters": counters}
         assert local.put("/_sandbox/state", state).status == 200
         made = local.post("/repos/alice/demo/issues", {"title": "next"}).json()
         assert made["number"] >= 4
@@ -297,7 +296,7 @@ def test_lost_counters_give_no_number_a_second_time(local):
 def test_what_hangs_on_nothing_is_left_out(local):
     local.issue("one", labels=("bug",))
     local.comment(1)
-    state = json.loads(json.dumps(pack(local.world)))
+    state = json.loads(json.dumps(dump_state(local.world)))
     entities = state["entities"]
     entities["issue"][0]["labels"].append(77)
     entities["issue"].append({**entities["issue"][0], "id": 50, "repo_id": 99})
@@ -305,7 +304,7 @@ def test_what_hangs_on_nothing_is_left_out(local):
     for number, issue in ((50, 99), (51, 50)):
         entities["comment"].append({**entities["comment"][0], "id": number, "issue_id": issue})
     assert local.put("/_sandbox/state", state).status == 200
-    kept = pack(local.world)["entities"]
+    kept = dump_state(local.world)["entities"]
     assert [len(kept[kind]) for kind in ("issue", "comment", "label")] == [1, 1, 1]
     assert kept["issue"][0]["labels"] == (1,)
 
@@ -313,7 +312,7 @@ def test_what_hangs_on_nothing_is_left_out(local):
 @pytest.mark.parametrize("change", [{"id": 2}, {"number": 2}])
 def test_two_under_one_name_are_refused_with_a_sentence(local, change):
     local.issue("one")
-    state = json.loads(json.dumps(pack(local.world)))
+    state = json.loads(json.dumps(dump_state(local.world)))
     issue = state["entities"]["issue"][0]
     state["entities"]["issue"].append(issue | change)
     answer = local.put("/_sandbox/state", state)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sandbox_local import START
 
-from hostler.sandbox.entities import PullMark
-from hostler.sandbox.moments import iso
+from hostler.sandbox.state.clock import iso
+from hostler.sandbox.state.entities import PullState
 
 ISSUES = "/repos/alice/demo/issues"
 
@@ -234,7 +234,7 @@ def test_strangers_are_not_told_where_an_issue_went(local):
 @pytest.mark.parametrize("control", ["delete", "transfer"])
 def test_pull_requests_are_neither_deleted_nor_transferred(local, control):
     local.repo("alice/target")
-    local.issue(pull=PullMark())
+    local.issue(pull=PullState())
     body = {"repo": "alice/demo", "number": 1, "to": "alice/target"}
     answer = local.post(f"/_sandbox/issues/{control}", body)
     assert (answer.status, answer.json()["field"]) == (400, "number")

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from hostler.sandbox.hooks import Delivery, Hook
+from hostler.sandbox.webhooks import Webhook, WebhookDelivery
 
 SECRET = "between us"
 PATIENCE = 20
@@ -161,7 +161,7 @@ def test_a_hook_wants_events_that_there_are(sandbox, receiver):
 
 def test_an_address_that_cannot_be_is_a_failed_delivery(local):
     hook = local.post("/repos/alice/demo/hooks", {"config": {"url": "http://127.0.0.1:9/"}}).json()
-    known = local.world.truth.get(Hook, hook["id"])
+    known = local.world.truth.get(Webhook, hook["id"])
     local.world.put(replace(known, url="http://127.0.0.1:99999/"))
     assert local.post(f"/repos/alice/demo/hooks/{hook['id']}/pings").status == 204
     local.run(local.app.postman.idle())
@@ -177,12 +177,16 @@ def test_the_newest_hundred_deliveries_are_remembered_as_long_as_their_hook(loca
     local.run(local.app.postman.idle())
     ids = [row["id"] for row in local.get(f"{path}/deliveries?per_page=100").json()]
     assert ids == list(range(121, 21, -1))
-    assert len(local.world.truth.all(Delivery)) == len(local.world.seen.all(Delivery)) == 100
+    assert (
+        len(local.world.truth.all(WebhookDelivery))
+        == len(local.world.seen.all(WebhookDelivery))
+        == 100
+    )
     assert "delivery" not in local.get("/_sandbox/state").json()["entities"]
     local.post(f"{path}/pings")
     assert local.delete(path).status == 204
     local.run(local.app.postman.idle())
-    assert local.world.truth.all(Delivery) == local.world.seen.all(Delivery) == []
+    assert local.world.truth.all(WebhookDelivery) == local.world.seen.all(WebhookDelivery) == []
 
 
 def test_the_signature_of_a_form_is_over_what_is_sent(sandbox, receiver):

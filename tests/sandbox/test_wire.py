@@ -9,30 +9,30 @@ import httpx
 import pytest
 
 from hostler.sandbox.auth import token_for
-from hostler.sandbox.wire import Protocol, listen
+from hostler.sandbox.http.server import HttpProtocol, listen_on
 
 
 def test_the_sandbox_listens_on_this_machine_only():
-    with listen(0) as listening:
+    with listen_on(0) as listening:
         assert listening.getsockname()[0] == "127.0.0.1"
 
 
 def test_the_socket_is_named_as_tcp_so_that_small_answers_are_not_held_back():
-    with listen(0) as listening:
+    with listen_on(0) as listening:
         assert listening.proto == socket.IPPROTO_TCP
 
 
 def test_no_answer_waits_for_an_acknowledgement(sandbox, monkeypatch):
     """The end of a large answer would wait 40 ms for it."""
     options = []
-    real = Protocol.connection_made
+    real = HttpProtocol.connection_made
 
     def connection_made(self, transport):
         connection = transport.get_extra_info("socket")
         options.append(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
         real(self, transport)
 
-    monkeypatch.setattr(Protocol, "connection_made", connection_made)
+    monkeypatch.setattr(HttpProtocol, "connection_made", connection_made)
     with sandbox.client("alice") as alice:
         assert alice.get("/repos/alice/demo/issues/1").is_success
     assert options == [1]

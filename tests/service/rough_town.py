@@ -16,8 +16,8 @@ from service_town import ALICE, BOB, LABELS, US, Person, Service, Town
 
 from hostler.clock import SystemClock
 from hostler.config.settings import Agent, Repo, Settings
-from hostler.sandbox.seed import Seeder
-from hostler.sandbox.world import World
+from hostler.sandbox.state.seed import Seeder
+from hostler.sandbox.state.world import World
 from hostler.store.outbox import open_writes
 from hostler.store.tasks import Task, TaskState
 

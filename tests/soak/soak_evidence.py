@@ -16,10 +16,10 @@ from soak_town import OWNER, US, Town
 
 from hostler.model import RepoName
 from hostler.sandbox.auth import token_for
-from hostler.sandbox.entities import Comment, Issue, Repo
-from hostler.sandbox.ledger import Entry
-from hostler.sandbox.pull_entities import Pull, ReviewComment
-from hostler.sandbox.world import World
+from hostler.sandbox.control.ledger import LedgerEntry
+from hostler.sandbox.pulls.entities import PullRequest, ReviewComment
+from hostler.sandbox.state.entities import Comment, Issue, Repo
+from hostler.sandbox.state.world import World
 from hostler.store.governor import all_leases
 from hostler.store.operator import CommandRow, CommandStatus, commands_in
 from hostler.store.outbox import open_writes
@@ -67,7 +67,7 @@ class Evidence:
     said: list[Said] = field(default_factory=list)
     pulls: list[Request] = field(default_factory=list)
     closed: set[tuple[str, int]] = field(default_factory=set)
-    ledger: list[Entry] = field(default_factory=list)
+    ledger: list[LedgerEntry] = field(default_factory=list)
     # our rows
     tasks: list[Task] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
@@ -117,7 +117,7 @@ def _github(world: World) -> Evidence:
     for issue in world.truth.all(Issue):
         if issue.state == "closed":
             found.closed.add((names[issue.repo_id], issue.number))
-    pulls = {pull.id: pull for pull in world.truth.all(Pull)}
+    pulls = {pull.id: pull for pull in world.truth.all(PullRequest)}
     issues = {issue.id: issue for issue in world.truth.all(Issue)}
     for pull in pulls.values():
         found.pulls.append(_request(names[pull.repo_id], pull, issues[pull.issue_id]))
@@ -130,7 +130,7 @@ def _github(world: World) -> Evidence:
     return found
 
 
-def _request(repo: str, pull: Pull, issue: Issue) -> Request:
+def _request(repo: str, pull: PullRequest, issue: Issue) -> Request:
     return Request(
         repo,
         pull.number,

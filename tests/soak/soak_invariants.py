@@ -15,7 +15,7 @@ from soak_people import Tale
 from soak_town import ALLOWED, OPERATOR, STRANGER, US
 
 from hostler.forge.actions import find_tokens
-from hostler.sandbox.ledger import Entry
+from hostler.sandbox.control.ledger import LedgerEntry
 from hostler.store.operator import CommandStatus
 from hostler.store.tasks import TaskState
 
@@ -370,5 +370,5 @@ def _answers(seen: Evidence) -> Counter[tuple[str, str]]:
     )
 
 
-def _deletes(entry: Entry) -> bool:
+def _deletes(entry: LedgerEntry) -> bool:
     return entry.login == US and entry.method == "DELETE" and entry.status < 300

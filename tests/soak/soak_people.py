@@ -10,9 +10,9 @@ import httpx
 from soak_plan import Story
 from soak_town import OPERATOR, OWNER, SPEAKER, STRANGER, US, Town
 
-from hostler.sandbox.entities import Comment, Issue
-from hostler.sandbox.pull_entities import Pull, ReviewComment
-from hostler.sandbox.world import World
+from hostler.sandbox.pulls.entities import PullRequest, ReviewComment
+from hostler.sandbox.state.entities import Comment, Issue
+from hostler.sandbox.state.world import World
 from hostler.store.tasks import Task, TaskState
 
 # Kills can make any task ask; whoever does so more often than this is in a loop.
@@ -226,7 +226,9 @@ class People:
         """Whether it waits for people, and GitHub shows it to them."""
         name = self._town.ids[tale.story.repo], task.pr_number
         waits = task.state is TaskState.AWAITING_FEEDBACK and bool(task.pr_number)
-        return waits and self._town.look(lambda world: world.seen.find(Pull, *name)) is not None
+        return (
+            waits and self._town.look(lambda world: world.seen.find(PullRequest, *name)) is not None
+        )
 
     def _question(self, tale: Tale, task: Task) -> int:
         """The thread whose last word is the question; 0 while there is none."""
@@ -258,7 +260,7 @@ class People:
     def _ours(self, tale: Tale, pull: int) -> list[str]:
         def read(world: World) -> list[str]:
             repo = self._town.ids[tale.story.repo]
-            found = world.truth.find(Pull, repo, pull)
+            found = world.truth.find(PullRequest, repo, pull)
             assert found is not None
             said = world.truth.group(ReviewComment, "pull", found.id).select()
             return [f"{one.body}\n" for one in said if one.user == US]

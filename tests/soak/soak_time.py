@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from hostler.clock import SystemClock, Wakeup
-from hostler.sandbox.moments import VirtualClock
+from hostler.sandbox.state.clock import VirtualClock
 
 
 @dataclass(frozen=True)

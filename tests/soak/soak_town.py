@@ -22,10 +22,10 @@ from soak_time import Pace, SandboxClock
 
 from hostler.clock import SystemClock
 from hostler.sandbox.auth import token_for
-from hostler.sandbox.entities import Repo
-from hostler.sandbox.ledger import Entry, Ledger
+from hostler.sandbox.control.ledger import Ledger, LedgerEntry
 from hostler.sandbox.server import Running, running
-from hostler.sandbox.world import World
+from hostler.sandbox.state.entities import Repo
+from hostler.sandbox.state.world import World
 from hostler.service.context import open_or_create_store, read_presence
 from hostler.shim import processes as tree
 from hostler.store import Store
@@ -132,11 +132,11 @@ class Town:
         """Something about GitHub as it is, whatever it shows to others."""
         return self.hub.do(seen)
 
-    def asked(self, **filters: str) -> list[Entry]:
+    def asked(self, **filters: str) -> list[LedgerEntry]:
         """What GitHub was asked for, oldest first."""
         ledger = self.hub.app.pipeline.ledger
         answer = self.look(lambda _: ledger.answer({"limit": str(MOST_ENTRIES), **filters}))
-        return [Entry(**one) for one in answer["entries"]]
+        return [LedgerEntry(**one) for one in answer["entries"]]
 
     def stamps(self) -> list[dict[str, Any]]:
         """What agents, and those who killed them, have noted, in the order of events."""

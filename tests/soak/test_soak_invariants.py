@@ -11,7 +11,7 @@ from soak_people import Command, Tale, Word
 from soak_plan import Story
 from soak_town import ALLOWED, OPERATOR, SPEAKER, STRANGER, US
 
-from hostler.sandbox.ledger import Entry
+from hostler.sandbox.control.ledger import LedgerEntry
 from hostler.store.operator import CommandRow, CommandStatus
 from hostler.store.runs import Run, RunState
 from hostler.store.tasks import Flow, Task, TaskState
@@ -40,9 +40,9 @@ def tale(*steps, author=SPEAKER, kind="plain", number=ISSUE) -> Tale:
     return Tale(story, number, at=len(steps))
 
 
-def made(path=COMMENTS, **values) -> Entry:
+def made(path=COMMENTS, **values) -> LedgerEntry:
     given = {"status": 201, "login": US, "route": path, **values}
-    return Entry(0.0, given.pop("method", "POST"), path, "", **given)
+    return LedgerEntry(0.0, given.pop("method", "POST"), path, "", **given)
 
 
 def reply(body, thread=PULL, token="reply-1") -> Said:

@@ -2,82 +2,145 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+import re
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from functools import partial
 from typing import Any
 
-from hostler.sandbox.action_controls import ActionControls
-from hostler.sandbox.control import Control
-from hostler.sandbox.controls import WorldControls
-from hostler.sandbox.git.streams import ClientGone, body
-from hostler.sandbox.git.vault import Vault
-from hostler.sandbox.gitweb import bridge
-from hostler.sandbox.http import Request, Response, json_response
-from hostler.sandbox.loopback import objection
-from hostler.sandbox.pipeline import Cut, Pipeline
-from hostler.sandbox.routes import all_routes, attach_all
-from hostler.sandbox.webhooks import Postman
-from hostler.sandbox.world import World
+from hostler.sandbox.api import all_routes, attach_all
+from hostler.sandbox.auth import identify
+from hostler.sandbox.control.endpoints import CiControls, ControlEndpoints, WorldControls
+from hostler.sandbox.git.http_backend import ClientGone, read_body
+from hostler.sandbox.git.repository import RepoStore
+from hostler.sandbox.git.smart_http import GitAccess, GitBridge, GitCall
+from hostler.sandbox.http.errors import ApiError
+from hostler.sandbox.http.pipeline import ConnectionCut, Pipeline
+from hostler.sandbox.http.requests import ApiRequest, ApiResponse, json_response
+from hostler.sandbox.http.server import ABORT
+from hostler.sandbox.pulls.pushes import announce_push
+from hostler.sandbox.state.entities import Repo
+from hostler.sandbox.state.world import World
+from hostler.sandbox.webhooks import WebhookSender
+
+_LOOPBACK = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a `Host` header names this machine by one of its own names."""
+    return _LOOPBACK.fullmatch(host) is not None
+
+
+def refusal_reason(path: str, headers: Mapping[str, str]) -> str | None:
+    """Why a request is refused; None where it is not.
+
+    A page can make its own name point to this machine, but then the browser sends that name
+    as `Host`; and what it sends across, it marks with `Origin`.
+    """
+    if not is_loopback(headers.get("host", "")):
+        return "The sandbox answers to 127.0.0.1 and localhost only"
+    controls = path == "/_sandbox" or path.startswith("/_sandbox/")
+    if controls and "origin" in headers:
+        return "Web pages may not use the controls"
+    return None
+
+
+def git_bridge(world: World, vault: RepoStore) -> GitBridge:
+    """The smart-HTTP side of a world's repositories."""
+
+    def look_up(call: GitCall, token: str | None) -> GitAccess:
+        return git_access(world, call, token)
+
+    return GitBridge(
+        vault,
+        look_up,
+        partial(announce_push, world),
+        lambda: world.settings.git_idle_seconds or None,
+    )
+
+
+def git_access(world: World, call: GitCall, token: str | None) -> GitAccess:
+    """How the bearer of a token stands to the repository that a git client names."""
+    try:
+        viewer = identify(world, None if token is None else f"Bearer {token}")
+    except ApiError:
+        return GitAccess(None, bad_credentials=True)
+    tables = world.truth
+    name = f"{call.owner}/{call.name}".lower()
+    repo = tables.find(Repo, name)
+    moved = None if repo else tables.find(Repo, "former", name)
+    found = repo or moved
+    if found is None:
+        return GitAccess(None, login=viewer.login or None)
+    return GitAccess(
+        number=found.id,
+        login=viewer.login or None,
+        can_read=viewer.can(tables, found, "read"),
+        can_write=viewer.can(tables, found, "write") and not found.archived,
+        moved_to=found.full_name if moved else None,
+    )
+
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-LARGEST_BODY = 8 * 1024 * 1024
-ABORT = "hostler.abort"
+MAX_BODY_BYTES = 8 * 1024 * 1024
 
 
 class SandboxApp:
     """A whole GitHub. Everything happens on the event loop that calls it."""
 
-    def __init__(self, world: World | None = None, vault: Vault | None = None) -> None:
+    def __init__(self, world: World | None = None, vault: RepoStore | None = None) -> None:
         self.world = world or World()
         self.world.vault = vault
-        self.git = bridge(self.world, vault) if vault else None
+        self.git = git_bridge(self.world, vault) if vault else None
         self.pipeline = Pipeline(self.world, all_routes())
-        self.postman = Postman(self.world)
-        self.control = Control(self)
+        self.postman = WebhookSender(self.world)
+        self.control = ControlEndpoints(self)
         WorldControls(self)
-        ActionControls(self)
+        CiControls(self)
         attach_all(self.world)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            return await _lifespan(receive, send)
+            return await _answer_lifespan(receive, send)
         if scope["type"] != "http":
             return None
         raw = scope.get("raw_path") or scope["path"].encode()
         path = raw.decode("ascii", "replace")
         headers = _headers(scope)
-        if refused := objection(path, headers):
-            return await _write(send, json_response({"message": refused}, 403), False)
+        if refused := refusal_reason(path, headers):
+            return await _send_response(send, json_response({"message": refused}, 403), False)
         if self.git is not None and self.git.wants(scope):
             return await self.git(scope, receive, send)
         try:
-            request = await _read(scope, path, headers, receive)
+            request = await _read_request(scope, path, headers, receive)
         except ClientGone:
             # Half a request is none: nothing of it is done.
             return None
         if request is None:
-            return await _write(send, Response(413, b'{"message":"Payload too large"}'), False)
+            return await _send_response(
+                send, ApiResponse(413, b'{"message":"Payload too large"}'), False
+            )
         await self._reply(scope, request, send)
         return None
 
-    async def respond(self, request: Request) -> Response:
+    async def respond(self, request: ApiRequest) -> ApiResponse:
         """The answer to a request, without any socket."""
         if request.path == "/_sandbox" or request.path.startswith("/_sandbox/"):
             return await self.control.answer(request)
         return await self.pipeline.answer(request)
 
-    async def _reply(self, scope: Scope, request: Request, send: Send) -> None:
+    async def _reply(self, scope: Scope, request: ApiRequest, send: Send) -> None:
         try:
             response = await self.respond(request)
-        except Cut as cut:
-            await _cut(scope, cut, send)
+        except ConnectionCut as cut:
+            await _cut_connection(scope, cut, send)
         else:
-            await _write(send, response, request.method == "HEAD")
+            await _send_response(send, response, request.method == "HEAD")
 
 
-async def _lifespan(receive: Receive, send: Send) -> None:
+async def _answer_lifespan(receive: Receive, send: Send) -> None:
     while True:
         message = await receive()
         await send({"type": f"{message['type']}.complete"})
@@ -89,16 +152,16 @@ def _headers(scope: Scope) -> dict[str, str]:
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
 
 
-async def _read(
+async def _read_request(
     scope: Scope, path: str, headers: dict[str, str], receive: Receive
-) -> Request | None:
+) -> ApiRequest | None:
     """The request with its body; None if the body is too large."""
     chunks: list[bytes] = []
     size = 0
     if "content-length" in headers or "transfer-encoding" in headers:
-        async for chunk in body(receive):
+        async for chunk in read_body(receive):
             size += len(chunk)
-            if size > LARGEST_BODY and not path.startswith("/_sandbox/"):
+            if size > MAX_BODY_BYTES and not path.startswith("/_sandbox/"):
                 return None
             chunks.append(chunk)
     root = f"http://{headers['host']}"
@@ -106,10 +169,10 @@ async def _read(
         path, root = path[len("/api/v3") :] or "/", root + "/api/v3"
     query = scope["query_string"].decode("ascii", "replace")
     client = (scope.get("client") or ("",))[0]
-    return Request(scope["method"], path, query, headers, b"".join(chunks), root, client)
+    return ApiRequest(scope["method"], path, query, headers, b"".join(chunks), root, client)
 
 
-async def _write(send: Send, response: Response, head: bool) -> None:
+async def _send_response(send: Send, response: ApiResponse, head: bool) -> None:
     headers = [
         (name.lower().encode("latin-1"), value.encode("latin-1", "replace"))
         for name, value in response.headers.items()
@@ -121,7 +184,7 @@ async def _write(send: Send, response: Response, head: bool) -> None:
     await send({"type": "http.response.body", "body": b"" if head else response.body})
 
 
-async def _cut(scope: Scope, cut: Cut, send: Send) -> None:
+async def _cut_connection(scope: Scope, cut: ConnectionCut, send: Send) -> None:
     """End the connection, with half of the body said or without a word."""
     abort = scope.get("extensions", {}).get(ABORT)
     if abort is None:

@@ -1,34 +1,157 @@
-"""Delivering webhooks: signed, asynchronous, in order per hook, to this machine alone."""
+"""Webhooks: subscriptions, and signed deliveries in order per hook, to this machine only."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import hmac
+import json
 import time
 import uuid
 from collections.abc import Coroutine
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 from urllib.parse import urlencode, urlsplit
 
 import httpx
 
-from hostler.sandbox.entities import Repo, User
-from hostler.sandbox.hooks import Delivery, Hook
-from hostler.sandbox.http import encode
-from hostler.sandbox.identity import ANONYMOUS
-from hostler.sandbox.payloads import payload_of
-from hostler.sandbox.render import Frame, shaped
-from hostler.sandbox.shapes.people import simple_user
-from hostler.sandbox.tables import Entity
-from hostler.sandbox.world import World
+from hostler.sandbox.auth import ANONYMOUS
+from hostler.sandbox.http.requests import encode
+from hostler.sandbox.serializers.base import RenderContext, render_payload, serialize, serializer
+from hostler.sandbox.serializers.repos import repo_url, simple_user
+from hostler.sandbox.state.clock import iso
+from hostler.sandbox.state.entities import Repo, User
+from hostler.sandbox.state.tables import Entity, Key
+from hostler.sandbox.state.world import World
 
-PATIENCE = 10.0
+WEBHOOK_EVENTS = frozenset(
+    (
+        "*", "branch_protection_configuration", "branch_protection_rule", "check_run",
+        "check_suite", "code_scanning_alert", "commit_comment", "create",
+        "custom_property_values", "delete", "dependabot_alert", "deploy_key", "deployment",
+        "deployment_protection_rule", "deployment_review", "deployment_status",
+        "discussion", "discussion_comment", "fork", "gollum", "issue_comment",
+        "issue_dependencies", "issues", "label", "member", "merge_group", "meta",
+        "milestone", "package", "page_build", "project", "project_card", "project_column",
+        "public", "pull_request", "pull_request_review", "pull_request_review_comment",
+        "pull_request_review_thread", "push", "registry_package", "release", "repository",
+        "repository_advisory", "repository_import", "repository_ruleset",
+        "repository_vulnerability_alert", "secret_scanning_alert",
+        "secret_scanning_alert_location", "secret_scanning_scan", "security_and_analysis",
+        "star", "status", "sub_issues", "team_add", "watch", "workflow_dispatch",
+        "workflow_job", "workflow_run",
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook(Entity):
+    """A subscription of a URL to a repository's events."""
+
+    kind: ClassVar[str] = "hook"
+    repo_id: int
+    url: str
+    created_at: int
+    updated_at: int
+    secret: str = ""
+    content_type: str = "json"
+    insecure_ssl: str = "0"
+    events: tuple[str, ...] = ("push",)
+    active: bool = True
+
+    def groups(self) -> tuple[Key, ...]:
+        return (("repo", self.repo_id),)
+
+    def wants(self, event: str) -> bool:
+        """Whether it is told of an event."""
+        return event == "ping" or (self.active and ("*" in self.events or event in self.events))
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookDelivery(Entity):
+    """One attempt to tell a hook something. `status_code` 0: nobody answered."""
+
+    kind: ClassVar[str] = "delivery"
+    saved: ClassVar[bool] = False
+    repo_id: int
+    hook_id: int
+    guid: str
+    event: str
+    action: str | None
+    delivered_at: int
+    body: str
+    status: str = "pending"
+    status_code: int = 0
+    duration: float = 0.0
+    redelivery: bool = False
+
+    def groups(self) -> tuple[Key, ...]:
+        return (("hook", self.hook_id),)
+
+
+@serializer(Webhook)
+def serialize_webhook(item: Webhook, frame: RenderContext) -> dict[str, Any]:
+    """A hook; its secret is never told."""
+    url = f"{repo_url(item.repo_id, frame)}/hooks/{item.id}"
+    config = {
+        "url": item.url,
+        "content_type": item.content_type,
+        "insecure_ssl": item.insecure_ssl,
+        **({"secret": "********"} if item.secret else {}),
+    }
+    return {
+        "type": "Repository",
+        "id": item.id,
+        "name": "web",
+        "active": item.active,
+        "events": list(item.events),
+        "config": config,
+        "created_at": iso(item.created_at),
+        "updated_at": iso(item.updated_at),
+        "url": url,
+        "test_url": f"{url}/test",
+        "ping_url": f"{url}/pings",
+        "deliveries_url": f"{url}/deliveries",
+        "last_response": {"code": None, "status": "unused", "message": None},
+    }
+
+
+@serializer(WebhookDelivery, "bare", kept=False)
+def serialize_short_delivery(item: WebhookDelivery, _frame: RenderContext) -> dict[str, Any]:
+    """A delivery in a list."""
+    return {
+        "id": item.id,
+        "guid": item.guid,
+        "delivered_at": iso(item.delivered_at),
+        "redelivery": item.redelivery,
+        "duration": item.duration,
+        "status": item.status,
+        "status_code": item.status_code,
+        "event": item.event,
+        "action": item.action,
+        "installation_id": None,
+        "repository_id": item.repo_id,
+        "throttled_at": None,
+    }
+
+
+@serializer(WebhookDelivery, kept=False)
+def serialize_delivery(item: WebhookDelivery, frame: RenderContext) -> dict[str, Any]:
+    """A delivery with what was said."""
+    headers = {"X-GitHub-Event": item.event, "X-GitHub-Delivery": item.guid}
+    return {
+        **serialize_short_delivery(item, frame),
+        "url": "",
+        "request": {"headers": headers, "payload": json.loads(item.body)},
+        "response": {"headers": {}, "payload": ""},
+    }
+
+
+DELIVERY_TIMEOUT_SECONDS = 10.0
 # How many deliveries of a hook are remembered.
-MEMORY = 100
+MAX_DELIVERIES = 100
 CONTENT_TYPES = {"json": "application/json", "form": "application/x-www-form-urlencoded"}
-HERE = ("127.0.0.1", "localhost", "::1")
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
 def signature(secret: str, body: bytes) -> str:
@@ -36,7 +159,7 @@ def signature(secret: str, body: bytes) -> str:
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 
-class Postman:
+class WebhookSender:
     """Takes events of a world to the hooks that want them. Never holds up a write."""
 
     def __init__(self, world: World) -> None:
@@ -50,22 +173,24 @@ class Postman:
         """Queue an event for every hook of its repository that wants it."""
         tables = self._world.truth
         repo_id = getattr(item, "repo_id", item.id)
-        hooks = [hook for hook in tables.group(Hook, "repo", repo_id).select() if hook.wants(event)]
-        if event == "ping" and isinstance(item, Hook):
+        hooks = [
+            hook for hook in tables.group(Webhook, "repo", repo_id).select() if hook.wants(event)
+        ]
+        if event == "ping" and isinstance(item, Webhook):
             hooks = [item]
         if not hooks:
             return
-        frame = Frame(self._world.root, tables, ANONYMOUS)
+        frame = RenderContext(self._world.root, tables, ANONYMOUS)
         said = self._said(event, item, action, actor, frame)
-        body = encode(said | {name: _plain(value, frame) for name, value in more.items()})
+        body = encode(said | {name: _to_json(value, frame) for name, value in more.items()})
         for hook in hooks:
             self.queue(hook, event, action, body)
 
-    def queue(self, hook: Hook, event: str, action: str, body: bytes) -> None:
+    def queue(self, hook: Webhook, event: str, action: str, body: bytes) -> None:
         """Record a delivery and set it on its way."""
         world = self._world
         delivery = world.put(
-            Delivery(
+            WebhookDelivery(
                 id=world.new_id("delivery"),
                 repo_id=hook.repo_id,
                 hook_id=hook.id,
@@ -93,19 +218,19 @@ class Postman:
             await self._client.aclose()
 
     def _said(
-        self, event: str, item: Entity, action: str, actor: str, frame: Frame
+        self, event: str, item: Entity, action: str, actor: str, frame: RenderContext
     ) -> dict[str, Any]:
         repo = frame.tables.get(Repo, getattr(item, "repo_id", item.id))
         return {
             **({"action": action} if action else {}),
-            **payload_of(event, item, action, frame),
-            "repository": shaped(repo, frame) if repo else None,
+            **render_payload(event, item, action, frame),
+            "repository": serialize(repo, frame) if repo else None,
             "sender": simple_user(actor, frame),
         }
 
-    def _forget(self, hook: Hook) -> None:
-        made = self._world.truth.group(Delivery, "hook", hook.id).select()
-        for old in made.cut(0, len(made) - MEMORY) if len(made) > MEMORY else ():
+    def _forget(self, hook: Webhook) -> None:
+        made = self._world.truth.group(WebhookDelivery, "hook", hook.id).select()
+        for old in made.cut(0, len(made) - MAX_DELIVERIES) if len(made) > MAX_DELIVERIES else ():
             self._world.remove(old)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -118,25 +243,25 @@ class Postman:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _deliver(self, hook: Hook, delivery: Delivery, body: bytes) -> None:
+    async def _deliver(self, hook: Webhook, delivery: WebhookDelivery, body: bytes) -> None:
         async with self._turns.setdefault(hook.id, asyncio.Lock()):
             started = time.monotonic()
             code, status = await self._post(hook, delivery, body)
             duration = round(time.monotonic() - started, 3)
             after = replace(delivery, status=status, status_code=code, duration=duration)
             # It may have been forgotten meanwhile, or its hook be gone.
-            if self._world.truth.get(Delivery, delivery.id) is delivery:
+            if self._world.truth.get(WebhookDelivery, delivery.id) is delivery:
                 self._world.put(after)
 
-    async def _post(self, hook: Hook, delivery: Delivery, body: bytes) -> tuple[int, str]:
-        if not _is_here(hook.url):
+    async def _post(self, hook: Webhook, delivery: WebhookDelivery, body: bytes) -> tuple[int, str]:
+        if not _is_local(hook.url):
             return 0, "not sent: the sandbox delivers to this machine only"
         wire = urlencode({"payload": body}).encode() if hook.content_type == "form" else body
         if self._client is None:
-            self._client = httpx.AsyncClient(timeout=PATIENCE, trust_env=False)
+            self._client = httpx.AsyncClient(timeout=DELIVERY_TIMEOUT_SECONDS, trust_env=False)
         try:
             answer = await self._client.post(
-                hook.url, content=wire, headers=_headers(hook, delivery, wire)
+                hook.url, content=wire, headers=_delivery_headers(hook, delivery, wire)
             )
         # Whatever an address does, the delivery must have an end.
         except Exception as error:
@@ -144,13 +269,13 @@ class Postman:
         return answer.status_code, "OK" if answer.is_success else answer.reason_phrase
 
 
-def _plain(value: Any, frame: Frame) -> Any:
+def _to_json(value: Any, frame: RenderContext) -> Any:
     if isinstance(value, User):
         return simple_user(value.login, frame)
-    return shaped(value, frame) if isinstance(value, Entity) else value
+    return serialize(value, frame) if isinstance(value, Entity) else value
 
 
-def _headers(hook: Hook, delivery: Delivery, body: bytes) -> dict[str, str]:
+def _delivery_headers(hook: Webhook, delivery: WebhookDelivery, body: bytes) -> dict[str, str]:
     headers = {
         "User-Agent": "GitHub-Hookshot/sandbox",
         "Content-Type": CONTENT_TYPES[hook.content_type],
@@ -165,9 +290,9 @@ def _headers(hook: Hook, delivery: Delivery, body: bytes) -> dict[str, str]:
     return headers
 
 
-def _is_here(url: str) -> bool:
+def _is_local(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        return parts.scheme == "http" and parts.hostname in HERE
+        return parts.scheme == "http" and parts.hostname in LOOPBACK_HOSTS
     except ValueError:
         return False

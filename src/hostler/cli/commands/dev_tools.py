@@ -13,7 +13,7 @@ from hostler.cli.output import format_json, print_json, print_note, print_raw
 from hostler.errors import HostlerError
 
 if TYPE_CHECKING:
-    from hostler.sandbox.hosting import Welcome
+    from hostler.sandbox.server import StartupInfo
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -51,14 +51,14 @@ def sandbox(
       hostler sandbox --port 8080 --state work.json
       hostler sandbox --seed team.json --json
     """
-    from hostler.sandbox.hosting import host
+    from hostler.sandbox.server import serve_program
 
-    host(port, state, seed, _print_sandbox_json if json else _print_sandbox_text)
+    serve_program(port, state, seed, _print_sandbox_json if json else _print_sandbox_text)
     if state is not None:
         print_note(f"Saved to {state}.")
 
 
-def _print_sandbox_json(welcome: Welcome) -> None:
+def _print_sandbox_json(welcome: StartupInfo) -> None:
     from dataclasses import asdict
 
     print_raw(format_json(asdict(welcome)))
@@ -68,7 +68,7 @@ def _print_sandbox_json(welcome: Welcome) -> None:
 # Its tokens open nothing but this sandbox, and are there to be shown.
 
 
-def _print_sandbox_text(welcome: Welcome) -> None:
+def _print_sandbox_text(welcome: StartupInfo) -> None:
     print_raw(f"A GitHub of your own listens at {welcome.url} (Ctrl-C ends it)\n")
     print_raw("Users and their tokens:")
     width = max(map(len, welcome.tokens), default=0)
@@ -79,7 +79,7 @@ def _print_sandbox_text(welcome: Welcome) -> None:
     _flush()
 
 
-def _print_hints(welcome: Welcome) -> None:
+def _print_hints(welcome: StartupInfo) -> None:
     login, token = next(iter(welcome.tokens.items()))
     repo = welcome.repos[0]
     where = welcome.url.removeprefix("http://")

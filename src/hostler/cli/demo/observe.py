@@ -11,9 +11,10 @@ from hostler.agents.agent_files import OutputStream, OutputTail
 from hostler.agents.events import Text, decode_event
 from hostler.cli.demo.environment import BOT
 from hostler.errors import StoreError
-from hostler.sandbox import entities, pull_entities
+from hostler.sandbox.pulls import entities as pull_entities
 from hostler.sandbox.server import Running
-from hostler.sandbox.world import World
+from hostler.sandbox.state import entities
+from hostler.sandbox.state.world import World
 from hostler.store import Store, Transaction, open_store
 from hostler.store.outbox import open_writes
 from hostler.store.runs import Run, RunState, runs_of
@@ -231,7 +232,7 @@ class GitHubObserver:
         )
 
     def _pull(self, world: World, repo: str, item: entities.Issue) -> PullRequestSnapshot:
-        pull = world.seen.find(pull_entities.Pull, "issue", item.id)
+        pull = world.seen.find(pull_entities.PullRequest, "issue", item.id)
         assert pull is not None
         reviews = world.seen.group(pull_entities.Review, "pull", pull.id).select()
         return PullRequestSnapshot(
@@ -257,7 +258,9 @@ class GitHubObserver:
             for one in found
         )
 
-    def _remarks(self, world: World, pull: pull_entities.Pull) -> tuple[ReviewCommentSnapshot, ...]:
+    def _remarks(
+        self, world: World, pull: pull_entities.PullRequest
+    ) -> tuple[ReviewCommentSnapshot, ...]:
         found = world.seen.group(pull_entities.ReviewComment, "pull", pull.id).select()
         return tuple(
             ReviewCommentSnapshot(

@@ -1,14 +1,65 @@
-"""Files that differ between two commits, with their patches."""
+"""Files that differ between two commits, and the lines that their patches show."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 from hostler.sandbox.git.repository import Repository
 
+_HEADER = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+
+
+@dataclass(frozen=True, slots=True)
+class PatchLine:
+    """One line of a patch; `position` counts from the first hunk header, as GitHub does."""
+
+    position: int
+    hunk: int
+    old: int | None
+    new: int | None
+    text: str
+
+    def number(self, side: str) -> int | None:
+        """The line number on the LEFT (old) or RIGHT (new) side."""
+        return self.old if side == "LEFT" else self.new
+
+
+def patch_lines(patch: str) -> list[PatchLine]:
+    """Every shown line with its numbers on both sides."""
+    shown: list[PatchLine] = []
+    old = new = header = 0
+    for position, text in enumerate(patch.split("\n")):
+        found = _HEADER.match(text)
+        if found:
+            old, new, header = int(found[1]), int(found[2]), position
+        elif text[:1] in {" ", "+", "-"}:
+            left, right = text[0] != "+", text[0] != "-"
+            shown.append(
+                PatchLine(position, header, old if left else None, new if right else None, text)
+            )
+            old, new = old + left, new + right
+    return shown
+
+
+def find_line(patch: str, line: int, side: str) -> PatchLine | None:
+    """The shown line with this number on this side."""
+    return next((shown for shown in patch_lines(patch) if shown.number(side) == line), None)
+
+
+def line_at_position(patch: str, position: int) -> PatchLine | None:
+    """The shown line at this distance from the first hunk header."""
+    return next((shown for shown in patch_lines(patch) if shown.position == position), None)
+
+
+def hunk_excerpt(patch: str, until: PatchLine) -> str:
+    """The hunk from its header down to a line: what a review comment carries."""
+    return "\n".join(patch.split("\n")[until.hunk : until.position + 1])
+
+
 # The tree of a commit that has no files; a first commit is compared with it.
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
-LARGEST_PATCH = 400_000
+MAX_PATCH_LENGTH = 400_000
 
 _DIFF = ("diff-tree", "-r", "-M", "--no-ext-diff", "--no-textconv", "--full-index")
 _STATUS = {"A": "added", "D": "removed", "M": "modified", "R": "renamed", "C": "copied"}
@@ -27,19 +78,19 @@ class FileChange:
     patch: str | None = None
 
 
-async def facts(repo: Repository, old: str, new: str) -> list[FileChange]:
+async def changed_files(repo: Repository, old: str, new: str) -> list[FileChange]:
     """The files that differ from `old` to `new`, in the order of their paths, without patches."""
     asked = (*_DIFF, "-z", "--raw", "--numstat", old, new)
-    return parse((await repo.read(*asked, about=(old, new))).text)
+    return parse_changes((await repo.read(*asked, about=(old, new))).text)
 
 
-async def between(repo: Repository, old: str, new: str) -> list[FileChange]:
+async def changed_files_with_patches(repo: Repository, old: str, new: str) -> list[FileChange]:
     """The same with patches."""
-    changes = await facts(repo, old, new)
+    changes = await changed_files(repo, old, new)
     if not changes:
         return []
     shown = await repo.read(*_DIFF, "--no-color", "-p", old, new, about=(old, new))
-    return _with_patches(changes, split(shown.text))
+    return _with_patches(changes, split_patches(shown.text))
 
 
 def _with_patches(changes: list[FileChange], patches: list[str | None]) -> list[FileChange]:
@@ -54,7 +105,7 @@ def _with_patches(changes: list[FileChange], patches: list[str | None]) -> list[
     return found
 
 
-def parse(text: str) -> list[FileChange]:
+def parse_changes(text: str) -> list[FileChange]:
     """File facts from `--raw --numstat -z`: first all raw records, then all counts."""
     fields = text.split("\0")
     changes: list[FileChange] = []
@@ -73,7 +124,7 @@ def parse(text: str) -> list[FileChange]:
             )
         )
     counts = _counts(fields[at:])
-    return [_counted(change, *count) for change, count in zip(changes, counts, strict=True)]
+    return [_with_counts(change, *count) for change, count in zip(changes, counts, strict=True)]
 
 
 def _counts(fields: list[str]) -> list[tuple[str, str]]:
@@ -87,20 +138,20 @@ def _counts(fields: list[str]) -> list[tuple[str, str]]:
     return found
 
 
-def _counted(change: FileChange, added: str, deleted: str) -> FileChange:
+def _with_counts(change: FileChange, added: str, deleted: str) -> FileChange:
     if added == "-":
         return change
     return replace(change, additions=int(added), deletions=int(deleted))
 
 
-def split(text: str) -> list[str | None]:
+def split_patches(text: str) -> list[str | None]:
     """One patch per file, each from its first hunk header on."""
     blocks = ("\n" + text).split("\ndiff --git ")[1:]
-    return [_body(block) for block in blocks]
+    return [_patch_body(block) for block in blocks]
 
 
-def _body(block: str) -> str | None:
+def _patch_body(block: str) -> str | None:
     at = block.find("\n@@ ")
-    if at < 0 or len(block) > LARGEST_PATCH:
+    if at < 0 or len(block) > MAX_PATCH_LENGTH:
         return None
     return block[at + 1 :].removesuffix("\n")

@@ -10,7 +10,7 @@ ZERO = "0" * 40
 
 _SHA = re.compile(r"[0-9a-f]{40}")
 _FORBIDDEN_IN_REF = re.compile(r"[\x00-\x20\x7f ~^:?*\[\\]|\.\.|@\{|//")
-_LONGEST_REF = 244
+_MAX_REF_LENGTH = 244
 
 
 def is_sha(text: str) -> bool:
@@ -20,7 +20,7 @@ def is_sha(text: str) -> bool:
 
 def is_branch_name(text: str) -> bool:
     """A name that git and GitHub accept for a branch or tag."""
-    if not text or len(text) > _LONGEST_REF or text == "@" or text.startswith("-"):
+    if not text or len(text) > _MAX_REF_LENGTH or text == "@" or text.startswith("-"):
         return False
     if _FORBIDDEN_IN_REF.search(text) or text.endswith((".", "/")):
         return False

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from hostler.sandbox.git.errors import GitFailed, GitTooSlow, NoSuchObject
 
-COMMAND_SECONDS = 60.0
-CHILDREN_AT_ONCE = 8
+COMMAND_TIMEOUT_SECONDS = 60.0
+MAX_CHILDREN = 8
 GRACE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class Signature:
     """Who made a commit, and when."""
 
     name: str
@@ -41,7 +41,7 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class GitOutput:
     """How a command ended and what it said."""
 
     code: int
@@ -82,12 +82,12 @@ def clean_environment(home: Path) -> dict[str, str]:
 
 
 @dataclass(slots=True)
-class Runner:
+class GitRunner:
     """Runs git commands, a few at a time."""
 
     home: Path
-    seconds: float = COMMAND_SECONDS
-    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CHILDREN_AT_ONCE))
+    seconds: float = COMMAND_TIMEOUT_SECONDS
+    _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CHILDREN))
 
     async def run(
         self,
@@ -96,23 +96,25 @@ class Runner:
         stdin: bytes = b"",
         env: Mapping[str, str] | None = None,
         accept: tuple[int, ...] = (0,),
-    ) -> Output:
+    ) -> GitOutput:
         """Run `git args…` to its end; an exit code outside `accept` is an error."""
         async with self._places:
-            child = await start(args, cwd=cwd, env=clean_environment(self.home) | dict(env or {}))
+            child = await start_git(
+                args, cwd=cwd, env=clean_environment(self.home) | dict(env or {})
+            )
             try:
                 out, err = await asyncio.wait_for(child.communicate(stdin), self.seconds)
             except TimeoutError:
                 raise GitTooSlow(args, self.seconds) from None
             finally:
-                await end(child)
+                await end_process(child)
         code = child.returncode if child.returncode is not None else -1
         if code not in accept:
             raise GitFailed(args, code, err.decode("utf-8", "replace"))
-        return Output(code, out, err)
+        return GitOutput(code, out, err)
 
 
-async def start(
+async def start_git(
     args: tuple[str, ...], *, cwd: Path, env: Mapping[str, str]
 ) -> asyncio.subprocess.Process:
     """Start git in a process group of its own, so that its helpers can be ended with it."""
@@ -133,20 +135,20 @@ async def start(
         raise NoSuchObject(f"repository {cwd.stem}") from None
 
 
-async def end(child: asyncio.subprocess.Process) -> None:
+async def end_process(child: asyncio.subprocess.Process) -> None:
     """Make sure that the child and its helpers are gone and reaped."""
     if child.returncode is not None:
         return
     # Ask first: git removes its quarantined objects and lock files on SIGTERM.
     _signal_group(child, signal.SIGTERM)
     try:
-        await asyncio.wait_for(_drained(child), GRACE_SECONDS)
+        await asyncio.wait_for(_wait_for_end(child), GRACE_SECONDS)
     except TimeoutError:
         _signal_group(child, signal.SIGKILL)
-        await _drained(child)
+        await _wait_for_end(child)
 
 
-async def _drained(child: asyncio.subprocess.Process) -> None:
+async def _wait_for_end(child: asyncio.subprocess.Process) -> None:
     """Wait for the end while reading what is left, so that a full pipe cannot hold it up."""
     if child.stdin is not None:
         child.stdin.close()

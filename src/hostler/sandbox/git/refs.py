@@ -12,7 +12,7 @@ from hostler.sandbox.git.repository import Repository
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class RefMove:
     """One ref that went from `old` to `new`; a row of zeros stands for "not there"."""
 
     ref: str
@@ -29,7 +29,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Ref:
+class GitRef:
     """A ref and what it names."""
 
     name: str
@@ -42,17 +42,17 @@ async def snapshot(repo: Repository, prefix: str = "refs/") -> dict[str, str]:
     return {ref.name: ref.sha for ref in await matching(repo, prefix)}
 
 
-async def matching(repo: Repository, prefix: str) -> list[Ref]:
+async def matching(repo: Repository, prefix: str) -> list[GitRef]:
     """Refs whose full name starts with `prefix`, in the order of their names."""
     listed = await repo.git("for-each-ref", "--format=%(objectname) %(objecttype) %(refname)")
     rows = (line.split(" ", 2) for line in listed.lines)
-    return [Ref(name, sha, kind) for sha, kind, name in rows if name.startswith(prefix)]
+    return [GitRef(name, sha, kind) for sha, kind, name in rows if name.startswith(prefix)]
 
 
-def moves(before: dict[str, str], after: dict[str, str]) -> list[Move]:
+def moves(before: dict[str, str], after: dict[str, str]) -> list[RefMove]:
     """What changed between two snapshots."""
     changed = [
-        Move(ref, before.get(ref, ZERO), after.get(ref, ZERO))
+        RefMove(ref, before.get(ref, ZERO), after.get(ref, ZERO))
         for ref in before.keys() | after.keys()
     ]
     return sorted((m for m in changed if m.old != m.new), key=lambda m: m.ref)
@@ -127,7 +127,7 @@ def _candidates(text: str) -> list[str]:
     return found
 
 
-async def move(repo: Repository, ref: str, new: str, *, expected: str | None = None) -> Move:
+async def move(repo: Repository, ref: str, new: str, *, expected: str | None = None) -> RefMove:
     """Create, move or (with zeros) delete one ref; `expected` is where it must be now."""
     old = await find(repo, ref) or ZERO
     if expected is not None and old != expected:
@@ -137,10 +137,10 @@ async def move(repo: Repository, ref: str, new: str, *, expected: str | None = N
         await repo.git("update-ref", *args)
     except GitFailed as error:
         raise RefMoved(ref) from error
-    return Move(ref, old, new)
+    return RefMove(ref, old, new)
 
 
-async def forward(repo: Repository, ref: str, new: str, *, force: bool) -> Move:
+async def forward(repo: Repository, ref: str, new: str, *, force: bool) -> RefMove:
     """Move an existing ref; without force only to a commit that contains the old one."""
     old = await find(repo, ref)
     if old is None:

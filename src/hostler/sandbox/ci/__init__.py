@@ -1,0 +1,1 @@
+"""Continuous integration: statuses, check runs, workflow runs and their jobs."""

@@ -1,0 +1,1 @@
+"""Test controls: faults, the ledger of requests, and the endpoints below /_sandbox."""

@@ -1,0 +1,1 @@
+"""HTTP: the server, requests and responses, routing, pagination, conditional requests, limits."""

@@ -1,0 +1,98 @@
+"""GitHub's error responses, as exceptions that handlers raise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hostler.sandbox.git import errors
+
+DOCS_URL = "https://docs.github.com/rest"
+
+
+class ApiError(Exception):
+    """An error answer: status, message, and the list `errors` where GitHub gives one."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        errors: list[Any] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.errors = errors
+        self.headers = headers or {}
+
+    def payload(self) -> dict[str, Any]:
+        """The JSON body."""
+        body: dict[str, Any] = {"message": self.message}
+        if self.errors is not None:
+            body["errors"] = self.errors
+        return {**body, "documentation_url": DOCS_URL, "status": str(self.status)}
+
+
+def not_found() -> ApiError:
+    """Absent, or hidden from the caller: GitHub says the same to both."""
+    return ApiError(404, "Not Found")
+
+
+def gone(message: str) -> ApiError:
+    """It was here and will not come back."""
+    return ApiError(410, message)
+
+
+def forbidden(message: str = "Must have admin rights to Repository.") -> ApiError:
+    """The caller is known, and may not."""
+    return ApiError(403, message)
+
+
+def unauthorized(message: str = "Requires authentication") -> ApiError:
+    """The caller must say who they are."""
+    return ApiError(401, message)
+
+
+def bad_request(message: str = "Problems parsing JSON") -> ApiError:
+    """The request could not be read."""
+    return ApiError(400, message)
+
+
+def conflict(message: str) -> ApiError:
+    """The state does not allow it now."""
+    return ApiError(409, message)
+
+
+def invalid(resource: str, field: str, code: str, message: str = "") -> ApiError:
+    """One field is not acceptable; `code` is missing_field, invalid, already_exists or custom."""
+    detail = {"resource": resource, "field": field, "code": code}
+    if message:
+        detail["message"] = message
+    return ApiError(422, "Validation Failed", [detail])
+
+
+def wrong_type(field: str, value: object, wanted: str) -> ApiError:
+    """A field has the wrong JSON type."""
+    shown = "nil" if value is None else repr(value)[:80]
+    return ApiError(422, f"Invalid request.\n\nFor 'properties/{field}', {shown} is not {wanted}.")
+
+
+def unprocessable(message: str, errors: list[Any] | None = None) -> ApiError:
+    """Understood, and refused."""
+    return ApiError(422, message, errors)
+
+
+_ANSWERS: tuple[tuple[type[errors.GitError], int, str], ...] = (
+    (errors.NoSuchObject, 404, "Not Found"),
+    (errors.BadName, 422, "Invalid request.\n\nA ref, sha or path is malformed."),
+    (errors.NotFastForward, 422, "Update is not a fast forward"),
+    (errors.MergeConflict, 409, "Merge conflict"),
+    (errors.RefMoved, 409, "The reference was moved by somebody else. Try again."),
+    (errors.GitError, 422, "Git cannot do this in the repository's present state."),
+)
+
+
+def api_error_for(error: errors.GitError) -> ApiError:
+    """The clean answer; the most special class decides."""
+    status, words = next((s, w) for kind, s, w in _ANSWERS if isinstance(error, kind))
+    return ApiError(status, words)

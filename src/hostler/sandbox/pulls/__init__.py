@@ -1,0 +1,1 @@
+"""Pull requests, their reviews, and how they follow pushes."""
