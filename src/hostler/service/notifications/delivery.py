@@ -6,17 +6,16 @@ The address is a secret: redirects are not followed, and no error names it.
 from __future__ import annotations
 
 import hmac
-import http.client
 import ipaddress
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import urlsplit
+
+import httpx
 
 from hostler import __version__
 from hostler.config.settings import Notify
@@ -200,36 +199,27 @@ class Refused(HostlerError):
         self.after = after
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A signed call is for the one who was named."""
-
-    def redirect_request(self, *_args: Any, **_kwargs: Any) -> None:
-        return None
-
-
 def post_notification(
-    address: NotifyAddress, call: NotificationRequest, seconds: float = TIMEOUT_SECONDS
+    address: NotifyAddress, request: NotificationRequest, seconds: float = TIMEOUT_SECONDS
 ) -> int:
-    """Make a call; the status of the answer. Raises `Refused`."""
-    headers = {"User-Agent": f"hostler/{__version__}", **call.headers}
-    request = urllib.request.Request(address.url, call.body, headers, method="POST")  # noqa: S310 - its scheme was looked at
+    """Send a request and return the status of the response. Raises Refused.
+
+    Redirects are not followed, because the signed request is meant for this address only.
+    """
+    headers = {"User-Agent": f"hostler/{__version__}", **request.headers}
+    # Plain http is allowed only to this machine: use no proxy, and load no certificates.
+    is_https = address.url.startswith("https:")
     try:
-        with _build_opener(address).open(request, timeout=seconds) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        with error:
-            raise _refusal_for(error.code, error.headers.get("Retry-After", "")) from None
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        cause = getattr(error, "reason", error)
-        raise Refused(f"no connection ({type(cause).__name__})", again=True) from None
-
-
-def _build_opener(address: NotifyAddress) -> urllib.request.OpenerDirector:
-    handlers: list[urllib.request.BaseHandler] = [_NoRedirects()]
-    if address.url.startswith("http:"):
-        # No proxy stands between us and this machine.
-        handlers.append(urllib.request.ProxyHandler({}))
-    return urllib.request.build_opener(*handlers)
+        with (
+            httpx.Client(timeout=seconds, trust_env=is_https, verify=is_https) as client,
+            client.stream("POST", address.url, content=request.body, headers=headers) as response,
+        ):
+            status, retry_after = response.status_code, response.headers.get("Retry-After", "")
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        raise Refused(f"no connection ({type(error).__name__})", again=True) from None
+    if not 200 <= status < 300:
+        raise _refusal_for(status, retry_after)
+    return status
 
 
 def _refusal_for(status: int, after: str) -> Refused:
