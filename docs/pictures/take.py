@@ -139,7 +139,7 @@ def served(home: Path) -> Iterator[tuple[str, str]]:
     try:
         said = process.stdout.readline()
         token = subprocess.run([*call, "token"], capture_output=True, text=True, check=True)
-        yield said.rpartition("answers at ")[2].partition(";")[0], token.stdout.strip()
+        yield said.rpartition("Dashboard: ")[2].partition(" ")[0], token.stdout.strip()
     finally:
         process.terminate()
         process.wait()
@@ -175,7 +175,7 @@ class Camera:
         until(self._somebody_is_asked)
         self._story.hold()
         for name, page in (("stable", self._watching), *others):
-            self._wait(page, ".need")
+            self._wait(page, ".needs-you-row")
             self._shoot(page, name)
         self._story.go_on()
 
@@ -196,8 +196,8 @@ class Camera:
         page.wait_for_timeout(500)
         self._shoot(page, "governor")
         # Looks are noted once a minute.
-        self._go(page, "#/stable", ".card")
-        self._go(page, "#/health", ".lag >> text=all in time")
+        self._go(page, "#/overview", ".card")
+        self._go(page, "#/health", ".poll-row >> text=all on time")
         self._go(page, "#/health", ".finding")
         self._shoot(page, "health")
 
@@ -228,7 +228,7 @@ class Camera:
         page.goto(self._url)
         page.get_by_label("Token").fill(self._token)
         page.get_by_role("button", name="Log in").click()
-        self._wait(page, ".pulse.is-live")
+        self._wait(page, ".connection.is-live")
         return page
 
     def _go(self, page: Page, address: str, shown: str) -> None:

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from pages_browser import FLAGS, KeptPages, Opened, Opener, program
-from pages_stage import Stage
+from browser_pages import FLAGS, PageCache, PageOpener, TrackedPageOpener, find_browser
+from fake_web_service import FakeWebService
 from playwright.sync_api import Browser, sync_playwright
 
 
 @pytest.fixture(scope="session")
-def whole_browser() -> Iterator[tuple[Browser, asyncio.AbstractEventLoop]]:
-    path = program()
+def shared_browser() -> Iterator[tuple[Browser, asyncio.AbstractEventLoop]]:
+    path = find_browser()
     with sync_playwright() as play:
         found = play.chromium.launch(executable_path=path, args=FLAGS)
         loop = asyncio.get_running_loop()
@@ -24,37 +24,39 @@ def whole_browser() -> Iterator[tuple[Browser, asyncio.AbstractEventLoop]]:
 
 
 @pytest.fixture
-def browser(whole_browser: tuple[Browser, asyncio.AbstractEventLoop]) -> Iterator[Browser]:
+def browser(shared_browser: tuple[Browser, asyncio.AbstractEventLoop]) -> Iterator[Browser]:
     """The browser. Its loop counts as running, also between calls: others that follow in this
     process have loops of their own, so it must not."""
-    found, loop = whole_browser
+    found, loop = shared_browser
     asyncio._set_running_loop(loop)
     yield found
     asyncio._set_running_loop(None)
 
 
 @pytest.fixture(scope="session")
-def whole_stage() -> Iterator[Stage]:
-    stage = Stage()
-    yield stage
-    stage.go()
+def shared_web_service() -> Iterator[FakeWebService]:
+    web_service = FakeWebService()
+    yield web_service
+    web_service.stop()
 
 
 @pytest.fixture
-def stage(whole_stage: Stage) -> Iterator[Stage]:
-    yield whole_stage
-    whole_stage.reset()
+def web_service(shared_web_service: FakeWebService) -> Iterator[FakeWebService]:
+    yield shared_web_service
+    shared_web_service.reset()
 
 
 @pytest.fixture(scope="session")
-def kept_pages(whole_browser: tuple[Browser, asyncio.AbstractEventLoop]) -> KeptPages:
-    return KeptPages(whole_browser[0])
+def page_cache(shared_browser: tuple[Browser, asyncio.AbstractEventLoop]) -> PageCache:
+    return PageCache(shared_browser[0])
 
 
 @pytest.fixture
-def opened(browser: Browser, kept_pages: KeptPages, stage: Stage) -> Iterator[Opened]:
+def open_page(
+    browser: Browser, page_cache: PageCache, web_service: FakeWebService
+) -> Iterator[PageOpener]:
     """Opens pages. What they complain of fails the test."""
-    opener = Opener(kept_pages, stage)
+    opener = TrackedPageOpener(page_cache, web_service)
     yield opener
     opener.close()
-    assert opener.complaints == []
+    assert opener.errors == []

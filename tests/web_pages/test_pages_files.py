@@ -26,7 +26,7 @@ def test_every_file_of_the_folder_is_known() -> None:
     st.text()
     | st.lists(st.sampled_from(["..", ".", "js", "/", "\0", "index.html", "%2e"])).map("/".join)
 )
-def test_no_other_name_leads_anywhere(name: str) -> None:
+def test_no_other_name_is_served(name: str) -> None:
     if name not in read_static_files():
         with pytest.raises(HTTPException):
             serve_file(name)
@@ -40,7 +40,7 @@ def test_a_file_that_did_not_change_is_not_sent_again() -> None:
     assert first.headers["cache-control"] == "no-cache"
 
 
-def test_everything_that_is_named_is_there() -> None:
+def test_every_referenced_file_exists() -> None:
     for name, file in read_static_files().items():
         text = file.body.decode()
         for found in re.findall(r'(?:from|href=|src=)\s*"(/static/|\.{1,2}/)([^"]+)"', text):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from pages_browser import Opened
-from pages_data import NOW, about, agent, brief, full_house, message, queued, run, task
-from pages_stage import Stage
+from api_data import NOW, agent, brief, full_snapshot, message, queued, run, task, task_reference
+from browser_pages import PageOpener
+from fake_web_service import FakeWebService
 from playwright.sync_api import Page, Request, expect
 
 from hostler.web.pages import STATIC_FOLDER, read_static_files
@@ -18,14 +18,14 @@ ADDRESS = "javascript:document.title='taken'"
 TASK = "20260301-115900-evil"
 
 
-def poison(stage: Stage) -> None:
-    house = full_house()
+def fill_with_hostile_text(web_service: FakeWebService) -> None:
+    snapshot = full_snapshot()
     wrong = {"issue_url": ADDRESS, "pull_url": ADDRESS, "pull": 3, "repo": EVIL}
-    house["at_work"] = [{**agent(TASK, EVIL, 1, NOW), **wrong, "agent": EVIL}]
-    house["queue"] = [{**queued(1, TASK, EVIL, 1, NOW), **wrong, "why": EVIL, "gate": EVIL}]
-    house["needs_person"] = [
+    snapshot["at_work"] = [{**agent(TASK, EVIL, 1, NOW), **wrong, "agent": EVIL}]
+    snapshot["queue"] = [{**queued(1, TASK, EVIL, 1, NOW), **wrong, "why": EVIL, "gate": EVIL}]
+    snapshot["needs_person"] = [
         {
-            **about(TASK, EVIL, 1, "blocked"),
+            **task_reference(TASK, EVIL, 1, "blocked"),
             **wrong,
             "seconds": 1.0,
             "question": EVIL,
@@ -34,14 +34,18 @@ def poison(stage: Stage) -> None:
             "then": EVIL,
         }
     ]
-    house["pauses"] = [{"scope": f"project:{EVIL}", "since": house["now"], "by": EVIL, "why": EVIL}]
-    house["governor"]["pools"][0]["pool"] = EVIL
-    stage.scene.house = house
-    stage.scene.briefs = [
+    snapshot["pauses"] = [
+        {"scope": f"project:{EVIL}", "since": snapshot["now"], "by": EVIL, "why": EVIL}
+    ]
+    snapshot["governor"]["pools"][0]["pool"] = EVIL
+    web_service.state.snapshot = snapshot
+    web_service.state.briefs = [
         brief(TASK, EVIL, "running", NOW, project=EVIL, depends_on=[EVIL], repo_full_name=EVIL)
     ]
-    stage.scene.findings = [{"check": EVIL, "status": "failed", "evidence": EVIL, "remedy": EVIL}]
-    stage.scene.tasks[TASK] = task(
+    web_service.state.findings = [
+        {"check": EVIL, "status": "failed", "evidence": EVIL, "remedy": EVIL}
+    ]
+    web_service.state.tasks[TASK] = task(
         TASK,
         title=EVIL,
         state="needs_input",
@@ -52,36 +56,36 @@ def poison(stage: Stage) -> None:
         issue_url=ADDRESS,
         pull_url=ADDRESS,
         pr_number=3,
-        runs=[run(TASK, 1, NOW, agent=EVIL, why=EVIL, outcome="error", ended_at=house["now"])],
+        runs=[run(TASK, 1, NOW, agent=EVIL, why=EVIL, outcome="error", ended_at=snapshot["now"])],
     )
-    stage.scene.outputs[f"{TASK}-r1 stdout"] = (
+    web_service.state.outputs[f"{TASK}-r1 stdout"] = (
         f"{EVIL}\n\x1b]8;;{ADDRESS}\x1b\\link\x1b]8;;\x1b\\\n"
     )
-    stage.scene.buses[TASK] = [
+    web_service.state.buses[TASK] = [
         message(1, "FACT", EVIL, NOW, sender={"kind": "person", "name": EVIL})
     ]
 
 
-SCREENS = ["#/stable", "#/work", "#/work/graph", "#/governor", "#/health", f"#/task/{TASK}"]
+SCREENS = ["#/overview", "#/work", "#/work/graph", "#/governor", "#/health", f"#/task/{TASK}"]
 
 
-def test_words_of_others_stay_words(stage: Stage, opened: Opened) -> None:
-    poison(stage)
-    page = opened()
-    asked: list[str] = []
+def test_untrusted_text_stays_text(web_service: FakeWebService, open_page: PageOpener) -> None:
+    fill_with_hostile_text(web_service)
+    page = open_page()
+    requests: list[str] = []
 
     def note(request: Request) -> None:
-        asked.append(request.url)
+        requests.append(request.url)
 
     page.on("request", note)
     for address in SCREENS:
-        page.goto(f"{stage.url}/{address}")
+        page.goto(f"{web_service.url}/{address}")
         expect(page.get_by_text("<script>").first).to_be_attached()
         if "task" in address:
             read_everything(page)
-        require_words(page)
+        check_text_only(page)
     page.remove_listener("request", note)
-    assert [url for url in asked if not url.startswith(stage.url)] == []
+    assert [url for url in requests if not url.startswith(web_service.url)] == []
 
 
 def read_everything(page: Page) -> None:
@@ -92,7 +96,7 @@ def read_everything(page: Page) -> None:
     expect(page.locator(".prompt")).to_have_text(EVIL)
 
 
-def require_words(page: Page) -> None:
+def check_text_only(page: Page) -> None:
     assert page.locator("#page img, #page script").count() == 0
     links = page.locator("a").evaluate_all("(all) => all.map((one) => one.getAttribute('href'))")
     assert [
@@ -104,7 +108,7 @@ def require_words(page: Page) -> None:
 TEXTS = sorted(STATIC_FOLDER.rglob("*.*"))
 
 
-def test_no_file_can_put_markup_in_or_reach_elsewhere() -> None:
+def test_no_file_inserts_markup_or_loads_from_other_hosts() -> None:
     wrong = re.compile(
         r"innerHTML|outerHTML|insertAdjacent|document\.write|DOMParser|\beval\b|new Function|"
         r"setAttribute\(.style|@import|url\((?!#)|srcdoc|\bstyle="

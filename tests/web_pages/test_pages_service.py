@@ -9,11 +9,11 @@ from typing import Any
 
 import httpx
 import pytest
-from pages_data import (
+from api_data import (
     FINDINGS,
     NOW,
     brief,
-    full_house,
+    full_snapshot,
     message,
     objective,
     pool_history,
@@ -39,7 +39,7 @@ else:
 
 
 @pytest.fixture
-def stead(tmp_path: Path, environment: dict[str, str]) -> Iterator[Home]:
+def home_fixture(tmp_path: Path, environment: dict[str, str]) -> Iterator[Home]:
     made = Home(tmp_path, environment)
     yield made
     made.clean()
@@ -51,43 +51,43 @@ def program_of(text: str) -> str:
     return f"# {first}\n{rest}"
 
 
-def served(stead: Home) -> str:
+def start_service(home_fixture: Home) -> str:
     """The address of a service that works."""
-    service = stead.start("service", "--web-listen", LISTEN)
-    said = stead.heard(service, "The API answers at")
-    return said.rpartition("answers at ")[2].partition(";")[0]
+    service = home_fixture.start("service", "--web-listen", LISTEN)
+    said = home_fixture.heard(service, "Dashboard: ")
+    return said.rpartition("Dashboard: ")[2].partition(" ")[0]
 
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_submit_run_question_answer_done_for_real(stead: Home, browser: Browser) -> None:
-    os.mkfifo(stead.yard / "gate")
-    url = served(stead)
+def test_submit_run_question_answer_done_for_real(home_fixture: Home, browser: Browser) -> None:
+    os.mkfifo(home_fixture.yard / "gate")
+    url = start_service(home_fixture)
     page = browser.new_page(viewport={"width": 1280, "height": 800})
-    page.goto(f"{url}/#/stable")
-    page.get_by_label("Token").fill(stead.ok("web", "token").strip())
+    page.goto(f"{url}/#/overview")
+    page.get_by_label("Token").fill(home_fixture.ok("web", "token").strip())
     page.get_by_role("button", name="Log in").click()
-    expect(page.locator(".pulse")).to_have_text("live")
+    expect(page.locator(".connection")).to_have_text("live")
 
     page.get_by_role("button", name="New task").click()
-    page.get_by_label("What is to be done").fill(program_of(WORK))
-    page.get_by_label("Or a folder of this machine").fill(str(stead.yard))
+    page.get_by_label("What should the agent do?").fill(program_of(WORK))
+    page.get_by_label("Or a folder on this machine").fill(str(home_fixture.yard))
     page.get_by_role("button", name="Submit").click()
-    asked = page.get_by_role("region", name="Its question")
-    expect(asked).to_contain_text("In which language?")
+    requests = page.get_by_role("region", name="Question")
+    expect(requests).to_contain_text("In which language?")
     expect(page.locator(".output-line .fg-yellow")).to_have_text("looking")
 
     page.get_by_label("Your answer").fill("In Breton.")
     page.get_by_role("button", name="Answer").click()
     expect(page.locator(".output-line")).to_have_text(["working on it"])
-    expect(page.locator(".task-state")).to_contain_text("at work")
-    (stead.yard / "gate").write_text("")
+    expect(page.locator(".task-state")).to_contain_text("running")
+    (home_fixture.yard / "gate").write_text("")
     expect(page.locator(".task-state")).to_contain_text("done")
     story = page.get_by_role("region", name="Timeline")
-    for words in ("Attempt", "answered it", "In Breton.", "In which language?"):
+    for words in ("Attempt", "answered the question", "In Breton.", "In which language?"):
         expect(story).to_contain_text(words)
     page.get_by_role("link", name="Work").click()
-    expect(page.get_by_role("region", name="Over").locator(".board-card")).to_contain_text("Greet")
+    expect(page.get_by_role("region", name="Done").locator(".board-card")).to_contain_text("Greet")
     page.get_by_role("link", name="Health").click()
     expect(page.locator(".finding").first).to_be_visible()
     page.context.close()
@@ -105,12 +105,12 @@ class Api:
         return answer.raise_for_status().json()
 
 
-def test_the_data_of_these_tests_has_the_names_of_the_api(stead: Home) -> None:
-    api = Api(served(stead), stead.ok("web", "token").strip())
-    name = stead.submit("done()")
-    stead.ok("task", "wait", name)
-    stead.ok("bus", "post", "--project", "yard", "--task", name, "--create", "hello")
-    ours, theirs = full_house(), api.get("status")
+def test_the_test_data_has_the_fields_of_the_api(home_fixture: Home) -> None:
+    api = Api(start_service(home_fixture), home_fixture.ok("web", "token").strip())
+    name = home_fixture.submit("done()")
+    home_fixture.ok("task", "wait", name)
+    home_fixture.ok("bus", "post", "--project", "yard", "--task", name, "--create", "hello")
+    ours, theirs = full_snapshot(), api.get("status")
     assert set(ours) == set(theirs)
     for part in ("service", "cost", "github", "governor", "history"):
         assert set(ours[part]) == set(theirs[part])

@@ -1,13 +1,13 @@
-import { age, ago, ahead, clock, count, duration, many, megabytes, money, percent, roughly, safeUrl, UNKNOWN } from "/static/js/lib/format.js";
+import { secondsSince, timeAgo, timeUntil, timeOfDay, count, duration, plural, megabytes, money, percent, shortDuration, safeUrl, UNKNOWN } from "/static/js/lib/format.js";
 import { delay } from "/static/js/lib/retry.js";
-import { routeOf, taskAddress } from "/static/js/lib/routes.js";
+import { parseRoute, taskAddress } from "/static/js/lib/routes.js";
 import { dice, equal, holds, test } from "./harness.js";
 export { run } from "./harness.js";
 
 test("seconds have at most two parts", () => {
   equal([0, 59.9, 60, 3599, 3600, 86399, 86400, 200000].map(duration), ["0s", "59s", "1m 00s", "59m 59s", "1h 00m", "23h 59m", "1d 00h", "2d 07h"]);
   equal([-5, NaN, Infinity, undefined].map(duration), ["0s", UNKNOWN, UNKNOWN, UNKNOWN]);
-  equal(roughly(3700), "1h");
+  equal(shortDuration(3700), "1h");
 });
 
 test("counts are short, and never show a thousand of the smaller", () => {
@@ -25,16 +25,16 @@ test("money has cents, and never hides that there is some", () => {
 test("memory and shares", () => {
   equal([512, 1024, 6144, 1536].map(megabytes), ["512 MB", "1 GB", "6 GB", "1.5 GB"]);
   equal(percent(0.123), "12\u00a0%");
-  equal([many(1, "task"), many(2, "task"), many(0, "task")], ["1 task", "2 tasks", "0 tasks"]);
+  equal([plural(1, "task"), plural(2, "task"), plural(0, "task")], ["1 task", "2 tasks", "0 tasks"]);
 });
 
 test("moments are told from now, and what is unknown is said to be", () => {
   const now = Date.parse("2026-03-01T12:00:00.000Z");
-  equal(age("2026-03-01T11:59:00.000Z", now), 60);
-  equal(age("2026-03-01T12:59:00.000Z", now), 0, "no age is negative");
-  equal([ago("2026-03-01T11:00:00.000Z", now), ago("2026-03-01T12:00:00.000Z", now), ago(null, now)], ["1h ago", "now", UNKNOWN]);
-  equal([ahead("2026-03-01T12:04:10.000Z", now), ahead("2026-03-01T11:00:00.000Z", now)], ["in 4m", "any moment"]);
-  equal([clock("2026-03-01T09:05:00.000Z", now), clock("2026-02-27T09:05:00.000Z", now)], ["09:05", "27 Feb 09:05"]);
+  equal(secondsSince("2026-03-01T11:59:00.000Z", now), 60);
+  equal(secondsSince("2026-03-01T12:59:00.000Z", now), 0, "no age is negative");
+  equal([timeAgo("2026-03-01T11:00:00.000Z", now), timeAgo("2026-03-01T12:00:00.000Z", now), timeAgo(null, now)], ["1h ago", "now", UNKNOWN]);
+  equal([timeUntil("2026-03-01T12:04:10.000Z", now), timeUntil("2026-03-01T11:00:00.000Z", now)], ["in 4m", "now"]);
+  equal([timeOfDay("2026-03-01T09:05:00.000Z", now), timeOfDay("2026-02-27T09:05:00.000Z", now)], ["09:05", "27 Feb 09:05"]);
 });
 
 test("only http and https become links", () => {
@@ -52,9 +52,9 @@ test("waits double up to half a minute, and are never longer", () => {
 });
 
 test("an address leads to a screen and back, and nonsense to the first", () => {
-  equal(routeOf("#/stable").screen, "stable");
-  equal(routeOf("#/work/graph"), { screen: "work", view: "graph" });
-  equal(routeOf("#/work").view, "board");
-  for (const name of ["a", "a b", "ä/%", "x#y"]) equal(routeOf(taskAddress(name)).task, name);
-  for (const odd of ["", "#", "#/", "#/nowhere", "#/%E0%A4%A", "#/task/"]) equal(routeOf(odd).screen, "stable", odd);
+  equal(parseRoute("#/overview").screen, "overview");
+  equal(parseRoute("#/work/graph"), { screen: "work", view: "graph" });
+  equal(parseRoute("#/work").view, "board");
+  for (const name of ["a", "a b", "ä/%", "x#y"]) equal(parseRoute(taskAddress(name)).task, name);
+  for (const odd of ["", "#", "#/", "#/nowhere", "#/%E0%A4%A", "#/task/"]) equal(parseRoute(odd).screen, "overview", odd);
 });

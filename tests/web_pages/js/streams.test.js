@@ -1,5 +1,5 @@
 import { classes, pieces, plain, PLAIN } from "/static/js/lib/ansi.js";
-import { Joiner, LONGEST, marked, places } from "/static/js/lib/lines.js";
+import { LineJoiner, MAX_LINE_LENGTH, markMatches, findMatches } from "/static/js/lib/lines.js";
 import { EventParser } from "/static/js/lib/sse.js";
 import { any, dice, equal, holds, test } from "./harness.js";
 export { run } from "./harness.js";
@@ -45,7 +45,7 @@ test("however a stream is cut, its lines are the same", () => {
   const roll = dice(11);
   for (let round = 0; round < 300; round += 1) {
     const whole = Array.from({ length: 30 }, () => any(roll, ["a", "bc", "\n", "\n\n", "ü"])).join("");
-    const joiner = new Joiner();
+    const joiner = new LineJoiner();
     const found = [];
     for (let at = 0; at < whole.length; ) {
       const next = at + 1 + Math.floor(roll() * 5);
@@ -58,17 +58,17 @@ test("however a stream is cut, its lines are the same", () => {
 });
 
 test("a line without an end does not grow without end", () => {
-  const joiner = new Joiner();
-  for (let round = 0; round < 10; round += 1) joiner.take("x".repeat(LONGEST));
-  holds(joiner.pending.length <= LONGEST, "it grew");
+  const joiner = new LineJoiner();
+  for (let round = 0; round < 10; round += 1) joiner.take("x".repeat(MAX_LINE_LENGTH));
+  holds(joiner.pending.length <= MAX_LINE_LENGTH, "it grew");
 });
 
 test("a word is found wherever it stands, and marks cut pieces", () => {
-  equal(places("Ab ab AB", "ab"), [[0, 2], [3, 5], [6, 8]]);
-  equal(places("aaa", "aa"), [[0, 2]]);
-  equal(places("x", ""), []);
-  equal(places("İx x", "x").length, 2, "a letter that grows in lower case");
-  const cut = marked([{ text: "abc", style: PLAIN }, { text: "def", style: { bold: true } }], [[2, 4]]);
+  equal(findMatches("Ab ab AB", "ab"), [[0, 2], [3, 5], [6, 8]]);
+  equal(findMatches("aaa", "aa"), [[0, 2]]);
+  equal(findMatches("x", ""), []);
+  equal(findMatches("İx x", "x").length, 2, "a letter that grows in lower case");
+  const cut = markMatches([{ text: "abc", style: PLAIN }, { text: "def", style: { bold: true } }], [[2, 4]]);
   equal(cut.map((one) => [one.text, Boolean(one.hit)]), [["ab", false], ["c", true], ["d", true], ["ef", false]]);
 });
 

@@ -1,73 +1,73 @@
-import { actions, board, COLUMNS, filtered, graphOf, runWord, startWords, STATES, stateOf, taskOf, withChanges, withPages } from "/static/js/lib/tasks.js";
+import { availableActions, board, COLUMNS, filterTasks, buildGraph, runLabel, startText, STATES, stateInfo, normalizeTask, applyChanges, withLinks } from "/static/js/lib/tasks.js";
 import { timeline } from "/static/js/lib/timeline.js";
 import { equal, holds, test } from "./harness.js";
 export { run } from "./harness.js";
 
-const brief = (id, more = {}) => taskOf({ id, title: id, project: "p", state: "queued", repo_full_name: "o/r", issue_number: 1, ...more });
+const brief = (id, more = {}) => normalizeTask({ id, title: id, project: "p", state: "queued", repo_full_name: "o/r", issue_number: 1, ...more });
 
 test("the snapshot's words and the list's words are one shape", () => {
-  const short = taskOf({ task: "t", repo: "o/r", issue: 3, pull: 4, issue_url: "https://x/1", title: "T", project: "p", state: "done" });
-  const long = taskOf({ id: "t", repo_full_name: "o/r", issue_number: 3, pr_number: 4, issue_url: "https://x/1", title: "T", project: "p", state: "done" });
+  const short = normalizeTask({ task: "t", repo: "o/r", issue: 3, pull: 4, issue_url: "https://x/1", title: "T", project: "p", state: "done" });
+  const long = normalizeTask({ id: "t", repo_full_name: "o/r", issue_number: 3, pr_number: 4, issue_url: "https://x/1", title: "T", project: "p", state: "done" });
   equal(short, long);
 });
 
-test("a task without a title has its name", () => equal(taskOf({ id: "t", title: "" }).title, "t"));
+test("a task without a title has its name", () => equal(normalizeTask({ id: "t", title: "" }).title, "t"));
 
 test("every state has a word and a column; unknown ones too", () => {
   const names = COLUMNS.map((one) => one.name);
-  for (const name of [...Object.keys(STATES), "odd_new_state", undefined]) holds(names.includes(stateOf(name).column) && stateOf(name).word, String(name));
-  equal(stateOf("odd_new_state").word, "odd new state");
+  for (const name of [...Object.keys(STATES), "odd_new_state", undefined]) holds(names.includes(stateInfo(name).column) && stateInfo(name).label, String(name));
+  equal(stateInfo("odd_new_state").label, "odd new state");
 });
 
 test("every task stands on the board once, the queue in its order, others newest first", () => {
   const tasks = [brief("1"), brief("2"), brief("3"), brief("4", { state: "done" }), brief("5", { state: "done" }), brief("6", { state: "odd" })];
   const columns = board(tasks, [{ task: "2" }, { task: "1" }]);
-  equal(columns.waiting.map((one) => one.id), ["2", "1", "6", "3"]);
-  equal(columns.over.map((one) => one.id), ["5", "4"]);
+  equal(columns.queued.map((one) => one.id), ["2", "1", "6", "3"]);
+  equal(columns.done.map((one) => one.id), ["5", "4"]);
   equal(Object.values(columns).flat().length, tasks.length);
 });
 
 test("a start is told as sure as it is, and one that is not known is not told", () => {
   const now = Date.parse("2026-03-01T12:00:00.000Z");
   const at = "2026-03-01T12:06:00.000Z";
-  equal(startWords({ would_start: true }, now), "now");
-  equal(startWords({ starts_at: at, starts_about: true }, now), "in about 6m");
-  holds(startWords({ starts_at: at, starts_about: false }, now).startsWith("in 6m ("));
-  equal(startWords({ starts_at: null, until: at }, now), "");
-  equal(startWords(undefined, now), "");
+  equal(startText({ would_start: true }, now), "now");
+  equal(startText({ starts_at: at, starts_about: true }, now), "in about 6m");
+  holds(startText({ starts_at: at, starts_about: false }, now).startsWith("in 6m ("));
+  equal(startText({ starts_at: null, until: at }, now), "");
+  equal(startText(undefined, now), "");
 });
 
 test("words and projects filter", () => {
   const tasks = [brief("1", { title: "Leap years" }), brief("2", { project: "q" })];
-  equal(filtered(tasks, { word: " LEAP " }).map((one) => one.id), ["1"]);
-  equal(filtered(tasks, { project: "q" }).map((one) => one.id), ["2"]);
-  equal(filtered(tasks, { word: "o/r#1" }).length, 2);
+  equal(filterTasks(tasks, { word: " LEAP " }).map((one) => one.id), ["1"]);
+  equal(filterTasks(tasks, { project: "q" }).map((one) => one.id), ["2"]);
+  equal(filterTasks(tasks, { word: "o/r#1" }).length, 2);
 });
 
 test("needs name tasks or issues; of an issue the newest task is meant; strangers are drawn too", () => {
   const tasks = [brief("1"), brief("2"), brief("3", { issue_number: 9, depends_on: ["o/r#1", "1", "x/y#5"], parent_task: "2" })];
-  const found = graphOf(tasks);
+  const found = buildGraph(tasks);
   equal(found.edges.map((one) => [one.from, one.to, one.kind]), [["2", "3", "needs"], ["1", "3", "needs"], ["? x/y#5", "3", "needs"], ["2", "3", "child"]]);
-  equal([...found.strangers.values()], ["x/y#5"]);
+  equal([...found.externals.values()], ["x/y#5"]);
 });
 
-test("runs have words too, also new ones", () => equal(["admitted", "running", "odd_one"].map(runWord), ["starting", "at work", "odd one"]));
+test("runs have words too, also new ones", () => equal(["admitted", "running", "odd_one"].map(runLabel), ["starting", "running", "odd one"]));
 
 test("what may be done follows the state", () => {
-  equal(actions("running"), ["stop", "cancel"]);
-  equal(actions("done"), []);
-  equal(actions("failed"), ["retry"]);
-  equal(actions("stopped"), ["resume", "retry"]);
-  equal(actions("needs_input"), ["answer", "resume", "retry", "stop", "cancel"]);
-  equal(actions("needs_input", { byHand: false }).includes("answer"), false);
-  equal(actions("parked"), ["resume", "stop", "cancel"]);
+  equal(availableActions("running"), ["stop", "cancel"]);
+  equal(availableActions("done"), []);
+  equal(availableActions("failed"), ["retry"]);
+  equal(availableActions("stopped"), ["resume", "retry"]);
+  equal(availableActions("needs_input"), ["answer", "resume", "retry", "stop", "cancel"]);
+  equal(availableActions("needs_input", { byHand: false }).includes("answer"), false);
+  equal(availableActions("parked"), ["resume", "stop", "cancel"]);
 });
 
 test("pages are made of numbers where no address was told", () => {
-  equal(withPages(brief("1", { pr_number: 7 }), "https://g/").pullUrl, "https://g/o/r/pull/7");
-  equal(withPages(brief("1", { issue_url: "https://other/1" }), "https://g").issueUrl, "https://other/1");
-  equal(withPages(brief("1", { repo_full_name: null }), "https://g").issueUrl, null);
-  equal(withPages(brief("1"), undefined).issueUrl, null);
+  equal(withLinks(brief("1", { pr_number: 7 }), "https://g/").pullUrl, "https://g/o/r/pull/7");
+  equal(withLinks(brief("1", { issue_url: "https://other/1" }), "https://g").issueUrl, "https://other/1");
+  equal(withLinks(brief("1", { repo_full_name: null }), "https://g").issueUrl, null);
+  equal(withLinks(brief("1"), undefined).issueUrl, null);
 });
 
 const RUN = { run: "r1", attempt: 1, agent: "claude", kind: "direct", running_at: "2026-03-01T10:05:00.000Z", admitted_at: "2026-03-01T10:04:00.000Z" };
@@ -76,7 +76,7 @@ test("what happened is told newest first, and what has no moment is left out", (
   const task = { created_at: "2026-03-01T10:00:00.000Z", author: "ada", state: "done", state_since: "2026-03-01T10:20:00.000Z", runs: [{ ...RUN, outcome: "success", exited_at: "2026-03-01T10:20:00.000Z", seconds: 900, usd: 0.5 }] };
   const message = { at: "2026-03-01T10:07:00.000Z", type: "QUESTION", sender: { kind: "agent" }, body: "Why?" };
   const found = timeline(task, [message, { ...message, type: "RUN_START" }, { ...message, at: "nonsense" }]);
-  equal(found.map((one) => one.what), ["Done", "Attempt 1 ended well", "The agent asked", "Attempt 1 began", "Submitted"]);
+  equal(found.map((one) => one.what), ["Done", "Attempt 1 succeeded", "The agent asked", "Attempt 1 started", "Submitted"]);
   equal(found[1].more, "after 15m 00s · $0.50");
 });
 
@@ -86,23 +86,23 @@ test("a person's answer stands behind its question, and a stop is told once, by 
   const answered = { at, by: "ann", what: "answered", text: "Blue.", asked: "Which colour?", asked_at };
   const task = { created_at: "2026-03-01T10:00:00.000Z", state: "queued", state_since: at, deeds: [answered] };
   const found = timeline(task);
-  equal(found.map((one) => [one.what, one.more]), [["ann answered it", "Blue."], ["Asked a person", "Which colour?"], ["Submitted", ""]]);
+  equal(found.map((one) => [one.what, one.more]), [["ann answered the question", "Blue."], ["Question asked", "Which colour?"], ["Submitted", ""]]);
   const later = "2026-03-01T10:30:00.000Z";
   const stopped = { at: later, by: "bob", what: "stopped", text: "too dear", asked: "", asked_at: null };
   const over = { ...task, state: "stopped", state_since: later, reason: "Stopped by bob: too dear", deeds: [answered, stopped] };
-  equal(timeline(over).map((one) => one.what), ["bob stopped it", "ann answered it", "Asked a person", "Submitted"]);
+  equal(timeline(over).map((one) => one.what), ["bob stopped the task", "ann answered the question", "Question asked", "Submitted"]);
   equal(timeline({ ...over, deeds: [] })[0].what, "Stopped");
 });
 
 test("a run that goes on has no end; an outcome that is unknown is told as it is", () => {
   const told = (run) => timeline({ created_at: "2026-03-01T10:00:00.000Z", state: "running", runs: [run] }).map((one) => one.what);
-  equal(told(RUN), ["Attempt 1 began", "Submitted"]);
+  equal(told(RUN), ["Attempt 1 started", "Submitted"]);
   equal(told({ ...RUN, outcome: "rate_limited", ended_at: "2026-03-01T10:06:00.000Z" })[0], "Attempt 1 ended: rate limited");
 });
 
 test("changes are laid over what is known, and what is gone is gone", () => {
   const known = new Map([["a", { id: "a", state: "queued", title: "A" }], ["b", { id: "b" }]]);
-  const found = withChanges(known, new Map([["a", { state: "done" }], ["b", null], ["c", { id: "c" }], ["d", null]]));
+  const found = applyChanges(known, new Map([["a", { state: "done" }], ["b", null], ["c", { id: "c" }], ["d", null]]));
   equal([...found], [["a", { id: "a", state: "done", title: "A" }], ["c", { id: "c" }]]);
   equal(known.size, 2);
 });

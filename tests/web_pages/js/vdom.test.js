@@ -69,11 +69,11 @@ test("what people typed stays, unless it is told otherwise", () => {
 test("islands fill themselves, are left alone, and end once", () => {
   const place = root();
   const ended = [];
-  const island = (name) => h("section", {}, h("div", { key: name, island: (element) => (element.append("own"), () => ended.push(name)) }));
-  render(place, island("a"));
-  render(place, island("a"));
+  const mount = (name) => h("section", {}, h("div", { key: name, mount: (element) => (element.append("own"), () => ended.push(name)) }));
+  render(place, mount("a"));
+  render(place, mount("a"));
   equal(place.textContent, "own");
-  render(place, island("b"));
+  render(place, mount("b"));
   equal(ended, ["a"]);
   clear(place);
   equal(ended, ["a", "b"]);

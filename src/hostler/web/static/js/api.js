@@ -1,8 +1,8 @@
-// The one place that knows how the API is asked.
+// HTTP client for the API.
 
 const ROOT = "/api/v1/";
 
-/** A refusal or a failure, in the API's words. `status` is 0 where nobody answered. */
+/** An error response of the API. `status` is 0 if there was no response. */
 export class ApiError extends Error {
   constructor(status, { what, safe = "", remedy = "", kind = "" }) {
     super(what);
@@ -10,46 +10,46 @@ export class ApiError extends Error {
   }
 }
 
-const SILENT = { what: "The service does not answer.", remedy: "Is `hostler service --web` running?", kind: "away" };
+const NO_RESPONSE = { what: "The service is not responding.", remedy: "Is `hostler service --web` running?", kind: "away" };
 
-/** To the door; what stands behind `#` comes back after it. */
-export function leave() {
+/** Go to the login page, which returns to the current screen. */
+export function goToLogin() {
   location.assign(`/login?next=/${location.hash}`);
 }
 
-export async function answerOf(path, options = {}) {
+export async function request(path, options = {}) {
   let response;
   try {
     response = await fetch(ROOT + path, { credentials: "same-origin", cache: "no-store", ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ApiError(0, SILENT);
+    throw new ApiError(0, NO_RESPONSE);
   }
   if (response.ok) return response;
-  if (response.status === 401) leave();
-  throw new ApiError(response.status, await saidBy(response));
+  if (response.status === 401) goToLogin();
+  throw new ApiError(response.status, await readError(response));
 }
 
-async function saidBy(response) {
+async function readError(response) {
   try {
     const found = (await response.json()).error;
     if (found?.what) return found;
   } catch {
-    // Whatever answered, it was not the API.
+    // The response did not come from the API.
   }
   return { what: `The service answered ${response.status}.`, kind: "unknown" };
 }
 
 export async function get(path, query = {}) {
-  return (await answerOf(withQuery(path, query))).json();
+  return (await request(withQuery(path, query))).json();
 }
 
 export function withQuery(path, query) {
-  const words = new URLSearchParams();
+  const params = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
-    for (const one of Array.isArray(value) ? value : [value]) if (one !== undefined && one !== "") words.append(name, one);
+    for (const one of Array.isArray(value) ? value : [value]) if (one !== undefined && one !== "") params.append(name, one);
   }
-  const text = words.toString();
+  const text = params.toString();
   return text ? `${path}?${text}` : path;
 }
 
@@ -60,12 +60,12 @@ async function csrfToken() {
   return csrf;
 }
 
-/** Change something. A session whose token is not ours any more is asked for once again. */
+/** Send a request that changes something. Fetch the CSRF token again if it was rejected. */
 export async function send(method, path, body = {}) {
   try {
     return await sendOnce(method, path, body);
   } catch (error) {
-    if (error.kind !== "no_csrf") throw error;
+    if (error.kind !== "invalid_csrf_token") throw error;
     csrf = null;
     return sendOnce(method, path, body);
   }
@@ -73,14 +73,14 @@ export async function send(method, path, body = {}) {
 
 async function sendOnce(method, path, body) {
   const headers = { "Content-Type": "application/json", "X-CSRF-Token": await csrfToken() };
-  const response = await answerOf(path, { method, headers, body: JSON.stringify(body) });
+  const response = await request(path, { method, headers, body: JSON.stringify(body) });
   const text = await response.text();
   return text ? JSON.parse(text) : null;
 }
 
 export async function logOut() {
   await fetch("/logout", { method: "POST", credentials: "same-origin", headers: { "X-CSRF-Token": await csrfToken() } });
-  leave();
+  goToLogin();
 }
 
 const at = (...parts) => parts.map(encodeURIComponent).join("/");
@@ -95,9 +95,9 @@ export const api = {
   task: (task) => get(at("tasks", task)),
   why: (task) => get(at("tasks", task, "why")),
   bus: (task, query) => get(at("tasks", task, "bus"), query),
-  submit: (wish) => send("POST", "tasks", wish),
+  submit: (task) => send("POST", "tasks", task),
   act: (task, action, body) => send("POST", at("tasks", task, action), body),
-  say: (task, message) => send("POST", at("tasks", task, "bus"), message),
+  postMessage: (task, message) => send("POST", at("tasks", task, "bus"), message),
   setCap: (pool, max) => send("PATCH", at("pools", pool), { max_global_agents: max }),
   park: (pool, minutes, why) => send("POST", at("pools", pool, "park"), { minutes, why }),
   open: (pool) => send("POST", at("pools", pool, "resume")),

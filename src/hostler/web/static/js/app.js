@@ -1,26 +1,26 @@
-// The page comes to life: one snapshot, one stream of changes, one drawing per frame.
+// Entry point: reads the snapshot, follows changes, renders the page, and defines the actions.
 
 import { api } from "./api.js";
-import { frame } from "./frame.js";
-import { moment } from "./lib/format.js";
-import { routeOf } from "./lib/routes.js";
-import { remember, unseen } from "./lib/samples.js";
-import { stateOf, taskOf, withChanges, withPages } from "./lib/tasks.js";
+import { layout } from "./layout.js";
+import { parseTimestamp } from "./lib/format.js";
+import { parseRoute } from "./lib/routes.js";
+import { addSnapshot, addGap } from "./lib/samples.js";
+import { stateInfo, normalizeTask, applyChanges, withLinks } from "./lib/tasks.js";
 import { h, render } from "./lib/vdom.js";
-import { follow } from "./live.js";
-import { openDialog } from "./parts/dialogs.js";
-import { submitDialog } from "./screens/submit.js";
-import { announce, drawWith, state, toast, update } from "./state.js";
-import * as page from "./taskpage.js";
+import { openStream } from "./stream.js";
+import { openDialog } from "./components/dialogs.js";
+import { submitDialog } from "./components/submit_dialog.js";
+import { announce, setRenderer, state, toast, update } from "./state.js";
+import * as page from "./task_data.js";
 
-// Two snapshots are at least so far apart.
-const GAP = 1000;
-// Signs of life of agents are files, which no commit tells of.
-const BUSY = 10000;
-const IDLE = 30000;
-const PAGES = 5;
-const LISTED = 200;
-const OVER_SHOWN = 60;
+// Minimum milliseconds between two snapshots.
+const MIN_REFRESH_MS = 1000;
+// Refresh without events, because agent activity is read from files and causes no commit.
+const REFRESH_RUNNING_MS = 10000;
+const REFRESH_IDLE_MS = 30000;
+const MAX_PAGES = 5;
+const PAGE_SIZE = 200;
+const MAX_FINISHED_TASKS = 60;
 
 // -- the snapshot -----------------------------------------------------------------------------
 
@@ -29,13 +29,13 @@ let dirty = false;
 let lastRead = 0;
 let timer = 0;
 
-function refreshSoon() {
+function scheduleRefresh() {
   if (reading || document.hidden) {
     dirty = true;
     return;
   }
   clearTimeout(timer);
-  timer = setTimeout(refresh, Math.max(0, lastRead + GAP - Date.now()));
+  timer = setTimeout(refresh, Math.max(0, lastRead + MIN_REFRESH_MS - Date.now()));
 }
 
 async function refresh() {
@@ -48,44 +48,44 @@ async function refresh() {
   dirty = false;
   lastRead = Date.now();
   try {
-    took(await api.status());
+    applySnapshot(await api.status());
   } catch (error) {
     update({ snapshotError: error });
   }
   reading = false;
-  if (dirty) refreshSoon();
-  else timer = setTimeout(refreshSoon, state.snapshot?.at_work_total ? BUSY : IDLE);
+  if (dirty) scheduleRefresh();
+  else timer = setTimeout(scheduleRefresh, state.snapshot?.at_work_total ? REFRESH_RUNNING_MS : REFRESH_IDLE_MS);
 }
 
-function took(snapshot) {
-  const skew = moment(snapshot.now) - Date.now();
-  tellChanges(state.snapshot, snapshot);
-  update({ snapshot, snapshotError: null, skew, now: Date.now() + skew, history: remember(state.history, snapshot) });
+function applySnapshot(snapshot) {
+  const skew = parseTimestamp(snapshot.now) - Date.now();
+  announceChanges(state.snapshot, snapshot);
+  update({ snapshot, snapshotError: null, skew, now: Date.now() + skew, history: addSnapshot(state.history, snapshot) });
 }
 
-/** For those who hear the page: what is new to be done. */
-function tellChanges(before, after) {
+/** Announce tasks that newly need attention to screen readers. */
+function announceChanges(before, after) {
   if (!before) return;
   const known = new Set(before.needs_person.map((one) => one.task));
   const fresh = after.needs_person.filter((one) => !known.has(one.task));
   if (fresh.length) announce(`Needs you: ${fresh[0].title}${fresh.length > 1 ? ` and ${fresh.length - 1} more` : ""}`);
-  else if (before.at_work_total !== after.at_work_total) announce(`${after.at_work_total} at work, ${after.queue_total} waiting`);
+  else if (before.at_work_total !== after.at_work_total) announce(`${after.at_work_total} running, ${after.queue_total} queued`);
 }
 
 // -- tasks ------------------------------------------------------------------------------------
 
-const OVER_STATES = ["done", "stopped"];
+const FINISHED_STATES = ["done", "stopped"];
 const OPEN_STATES = ["queued", "running", "retrying", "parked", "awaiting_feedback", "needs_input", "blocked", "failed"];
 
 async function loadTasks() {
-  // What changes while the list is on its way is newer than the list.
+  // Changes received while the list is loading are newer than the list.
   loading += 1;
   try {
-    await configured();
-    const open = await listed(OPEN_STATES, PAGES, LISTED);
-    const over = await listed(OVER_STATES, 1, OVER_SHOWN);
-    const tasks = new Map([...open.tasks, ...over.tasks].map(listedTask).map((task) => [task.id, task]));
-    update({ tasks: withChanges(tasks, changedTasks), tasksError: null, tasksCapped: open.more || over.more });
+    await loadConfig();
+    const open = await fetchTasks(OPEN_STATES, MAX_PAGES, PAGE_SIZE);
+    const finished = await fetchTasks(FINISHED_STATES, 1, MAX_FINISHED_TASKS);
+    const tasks = new Map([...open.tasks, ...finished.tasks].map(withTaskLinks).map((task) => [task.id, task]));
+    update({ tasks: applyChanges(tasks, changedTasks), tasksError: null, tasksCapped: open.more || finished.more });
   } catch (error) {
     update({ tasksError: error });
   }
@@ -93,7 +93,7 @@ async function loadTasks() {
   if (!loading) changedTasks = new Map();
 }
 
-async function listed(states, pages, limit) {
+async function fetchTasks(states, pages, limit) {
   const tasks = [];
   let before = "";
   for (let number = 0; number < pages; number += 1) {
@@ -105,34 +105,34 @@ async function listed(states, pages, limit) {
   return { tasks, more: true };
 }
 
-function listedTask(raw) {
-  return withPages(taskOf(raw), state.config?.github?.web_url);
+function withTaskLinks(raw) {
+  return withLinks(normalizeTask(raw), state.config?.github?.web_url);
 }
 
-/** The settings, read once. Without them a page only has fewer links and choices. */
-async function configured() {
+/** Read the settings once. Without them the page has fewer links and choices. */
+async function loadConfig() {
   if (!state.config) update({ config: await api.config().catch(() => null) });
 }
 
-/** What changed since the list was asked for, or since it was last drawn. */
+/** Changes since the list was requested or last merged. */
 let changedTasks = new Map();
 let loading = 0;
 
-function taskChanged(raw) {
+function onTaskChange(raw) {
   const { id } = raw;
   if (state.task?.id === id) page.refreshTask();
   if (!state.tasks && !loading) return;
-  // Of many changes in one moment, the list is copied once.
-  if (!mergeAsked) queueMicrotask(mergeNow);
-  mergeAsked = true;
-  changedTasks.set(id, raw.deleted ? null : listedTask(raw));
+  // Copy the list once for changes that arrive together.
+  if (!mergeScheduled) queueMicrotask(mergeChanges);
+  mergeScheduled = true;
+  changedTasks.set(id, raw.deleted ? null : withTaskLinks(raw));
 }
 
-let mergeAsked = false;
+let mergeScheduled = false;
 
-function mergeNow() {
-  mergeAsked = false;
-  if (state.tasks) update({ tasks: withChanges(state.tasks, changedTasks) });
+function mergeChanges() {
+  mergeScheduled = false;
+  if (state.tasks) update({ tasks: applyChanges(state.tasks, changedTasks) });
   if (!loading) changedTasks = new Map();
 }
 
@@ -140,59 +140,60 @@ function mergeNow() {
 
 let stream = null;
 
-function heard({ type, data }) {
+function onEvent({ type, data }) {
   if (type === "task") {
-    taskChanged(JSON.parse(data));
-    refreshSoon();
-  } else if (type === "changed") refreshSoon();
+    onTaskChange(JSON.parse(data));
+    scheduleRefresh();
+  } else if (type === "changed") scheduleRefresh();
   else if (type === "reset") {
-    refreshSoon();
+    scheduleRefresh();
     if (state.tasks) loadTasks();
     page.refreshTask();
   }
 }
 
-function linked(link) {
-  const cutOff = link.state === "live" ? false : state.cutOff || link.state === "away";
-  if (link.state === "away" && !state.cutOff) {
-    announce("The service is away.");
-    update({ history: unseen(state.history, Date.now() + state.skew) });
+function onConnectionChange(connection) {
+  const disconnected = connection.state === "live" ? false : state.disconnected || connection.state === "away";
+  if (connection.state === "away" && !state.disconnected) {
+    announce("Connection lost.");
+    update({ history: addGap(state.history, Date.now() + state.skew) });
   }
-  if (link.state === "live" && state.cutOff) announce("The service is back.");
-  update({ link, cutOff });
-  if (link.state === "live") {
-    refreshSoon();
+  if (connection.state === "live" && state.disconnected) announce("Connection restored.");
+  update({ connection, disconnected });
+  if (connection.state === "live") {
+    scheduleRefresh();
     if (state.tasksError) loadTasks();
     if (state.task?.error) page.refreshTask();
-    // What happened while nobody told us is noted there.
-    if (state.past || state.pastError) loadPast();
+    // Fetch what was recorded while the page was disconnected.
+    if (state.poolHistory || state.poolHistoryError) loadPoolHistory();
   }
 }
 
-// -- what people do ---------------------------------------------------------------------------
+// -- actions ----------------------------------------------------------------------------------
 
-const ASK = {
-  stop: { title: "Stop this task?", text: "Its agent is ended, and what came from it is stopped too. Nothing starts again by itself.", words: "Stop it", grave: true, done: "Stopped." },
-  cancel: { title: "Cancel this task?", text: "It is stopped for good: only a retry brings it back.", words: "Cancel it", grave: true, done: "Cancelled." },
-  retry: { title: "Begin anew?", text: "All counters go back to zero, and it is queued again.", words: "Retry", done: "It is queued again." },
-  resume: { title: "Let it go on?", text: "It goes on where it was, in its session.", words: "Resume", done: "It goes on." },
+const ACTION_DIALOGS = {
+  stop: { title: "Stop this task?", text: "Stops the agent and all child tasks. The task stays stopped until you resume or retry it.", label: "Stop task", destructive: true, done: "Task stopped." },
+  cancel: { title: "Cancel this task?", text: "Stops the task permanently. It cannot be resumed, only retried from scratch.", label: "Cancel task", dismissLabel: "Keep task", destructive: true, done: "Task cancelled." },
+  retry: { title: "Retry this task?", text: "Resets all counters and queues the task again. Its branch and checkout are kept.", label: "Retry task", done: "Task queued again." },
+  resume: { title: "Resume this task?", text: "The agent continues in its previous session.", label: "Resume task", done: "Task resumed." },
 };
 
-function act(task, name) {
-  const ask = ASK[name];
+function openActionDialog(task, name) {
+  const ask = ACTION_DIALOGS[name];
   openDialog({
     title: ask.title,
-    grave: ask.grave,
-    submitWords: ask.words,
+    destructive: ask.destructive,
+    submitLabel: ask.label,
+    dismissLabel: ask.dismissLabel,
     body: () => [
-      h("p", {}, h("strong", {}, task.title), h("br", {}), h("span", { class: "soft small" }, stateOf(task.state).word)),
+      h("p", {}, h("strong", {}, task.title), h("br", {}), h("span", { class: "soft small" }, stateInfo(task.state).label)),
       h("p", {}, ask.text),
-      h("div", { class: "field" }, h("label", { for: "why" }, "Why (may stay empty)"), h("input", { id: "why", name: "why", maxlength: 1000 })),
+      h("div", { class: "field" }, h("label", { for: "why" }, "Reason (optional)"), h("input", { id: "why", name: "why", maxlength: 1000 })),
     ],
     submit: async ({ why }) => {
       await api.act(task.id, name, { why });
       page.refreshTask();
-      refreshSoon();
+      scheduleRefresh();
       return ask.done;
     },
   });
@@ -201,12 +202,12 @@ function act(task, name) {
 function setCap(pool) {
   openDialog({
     title: `Cap of ${pool.pool}`,
-    submitWords: "Set",
-    body: () => h("div", { class: "field" }, h("label", { for: "cap" }, "At most so many agents at once"), h("input", { id: "cap", name: "cap", type: "number", min: 0, max: 1024, required: true, value: pool.max_global_agents }), h("p", { class: "soft tiny" }, "0: as the settings say. Agents at work go on.")),
+    submitLabel: "Set cap",
+    body: () => h("div", { class: "field" }, h("label", { for: "cap" }, "Maximum agents at once"), h("input", { id: "cap", name: "cap", type: "number", min: 0, max: 1024, required: true, value: pool.max_global_agents }), h("p", { class: "soft tiny" }, "0 uses the value from the settings. Running agents continue.")),
     submit: async ({ cap }) => {
       await api.setCap(pool.pool, Number(cap));
-      refreshSoon();
-      return "The cap is set.";
+      scheduleRefresh();
+      return "Cap set.";
     },
   });
 }
@@ -214,37 +215,37 @@ function setCap(pool) {
 function park(pool) {
   openDialog({
     title: `Park ${pool.pool}?`,
-    submitWords: "Park it",
+    submitLabel: "Park pool",
     body: () => [
-      h("p", {}, "Nothing starts in it until then. Agents at work go on."),
-      h("div", { class: "fields" }, h("div", { class: "field" }, h("label", { for: "minutes" }, "Minutes"), h("input", { id: "minutes", name: "minutes", type: "number", min: 1, max: 44640, value: 30, required: true })), h("div", { class: "field" }, h("label", { for: "why" }, "Why"), h("input", { id: "why", name: "why", maxlength: 1000 }))),
+      h("p", {}, "No agent starts in this pool until then. Running agents continue."),
+      h("div", { class: "fields" }, h("div", { class: "field" }, h("label", { for: "minutes" }, "Minutes"), h("input", { id: "minutes", name: "minutes", type: "number", min: 1, max: 44640, value: 30, required: true })), h("div", { class: "field" }, h("label", { for: "why" }, "Reason (optional)"), h("input", { id: "why", name: "why", maxlength: 1000 }))),
     ],
     submit: async ({ minutes, why }) => {
       await api.park(pool.pool, Number(minutes), why);
-      refreshSoon();
-      return "It is parked.";
+      scheduleRefresh();
+      return "Pool parked.";
     },
   });
 }
 
-async function openPool(pool) {
+async function resumePool(pool) {
   try {
     await api.open(pool.pool);
-    toast("good", "It is open.");
+    toast("good", "Pool reopened.");
   } catch (error) {
     toast("bad", error.message, error.remedy);
   }
-  refreshSoon();
+  scheduleRefresh();
 }
 
 async function submit() {
   openDialog(submitDialog(state));
   if (state.config) return;
-  await configured();
+  await loadConfig();
   if (state.dialog?.title === "New task" && !state.dialog.busy) update({ dialog: { ...state.dialog, body: submitDialog(state).body } });
 }
 
-async function examine() {
+async function loadFindings() {
   update({ findings: null, findingsError: null });
   try {
     update({ findings: (await api.findings()).findings });
@@ -253,86 +254,86 @@ async function examine() {
   }
 }
 
-/** What the service has noted of pools. */
-async function loadPast() {
+/** Read the pool history that the service recorded. */
+async function loadPoolHistory() {
   try {
-    update({ past: await api.poolHistory(), pastError: null });
+    update({ poolHistory: await api.poolHistory(), poolHistoryError: null });
   } catch (error) {
-    update({ pastError: error });
+    update({ poolHistoryError: error });
   }
 }
 
 function pause(repo) {
   openDialog({
     title: `Pause ${repo.repo}?`,
-    submitWords: "Pause it",
+    submitLabel: "Pause repository",
     body: () => [
-      h("p", {}, "Nothing new starts on it until somebody lets it go on. Agents at work go on."),
-      h("div", { class: "field" }, h("label", { for: "why" }, "Why (may stay empty)"), h("input", { id: "why", name: "why", maxlength: 1000 })),
+      h("p", {}, "No new task starts on this repository until you unpause it. Running agents continue."),
+      h("div", { class: "field" }, h("label", { for: "why" }, "Reason (optional)"), h("input", { id: "why", name: "why", maxlength: 1000 })),
     ],
     submit: async ({ why }) => {
       await api.pause(repo.project, why);
-      refreshSoon();
-      return "It is paused.";
+      scheduleRefresh();
+      return "Repository paused.";
     },
   });
 }
 
 function unpause(repo) {
   openDialog({
-    title: `Let ${repo.repo} go on?`,
-    submitWords: "Let it go on",
-    body: () => [h("p", {}, repo.paused), h("p", {}, "What waits on it may start at once.")],
+    title: `Unpause ${repo.repo}?`,
+    submitLabel: "Unpause repository",
+    body: () => [h("p", {}, repo.paused), h("p", {}, "Queued tasks can start immediately.")],
     submit: async () => {
       const found = await api.unpause(repo.project);
-      refreshSoon();
-      return found.still_paused ? `It still waits: ${found.still_paused}` : "It goes on.";
+      scheduleRefresh();
+      return found.still_paused?.length ? `Still paused: ${[found.still_paused].flat().join(" ")}` : "Repository unpaused.";
     },
   });
 }
 
-const acts = {
+const actions = {
   refresh: () => {
     update({ snapshotError: null });
     refresh();
   },
   loadTasks,
-  examine,
-  act,
+  loadFindings,
+  openActionDialog,
   setCap,
   park,
-  openPool,
+  resumePool,
   pause,
   unpause,
   submit,
   openTask: page.openTask,
   answer: page.answer,
-  say: page.say,
+  postMessage: page.postMessage,
   reply: page.reply,
   showRun: page.showRun,
   stream: page.showStream,
   tab: page.showTab,
   filter: (changes) => update({ filter: { ...state.filter, ...changes } }),
   more: (name, rows) => update({ more: { ...state.more, [name]: rows } }),
-  tryNow: () => stream.now(),
-  turnTheme: () => {
-    globalThis.hostlerTheme.turn();
+  reconnectNow: () => stream.reconnectNow(),
+  toggleTheme: () => {
+    globalThis.hostlerTheme.toggle();
     update({});
   },
 };
 
 // -- screens ----------------------------------------------------------------------------------
 
-const TITLES = { stable: "Stable", work: "Work", governor: "Governor", health: "Health", task: "Task" };
+const TITLES = { overview: "Overview", work: "Work", governor: "Governor", health: "Health", task: "Task" };
 
-function entered(before) {
+function onRouteChange(before) {
   const { route } = state;
   if (route.screen === "task") {
     if (state.task?.id !== route.task) page.openTask(route.task);
-  } else page.leaveTask();
+  } else page.closeTask();
   if (route.screen === "work" && !state.tasks) loadTasks();
-  if (route.screen === "health" && !state.findings) examine();
-  if (route.screen === "governor") loadPast();
+  if (route.screen === "health" && !state.findings) loadFindings();
+  if (route.screen === "governor") loadPoolHistory();
   if (before && (before.screen !== route.screen || before.task !== route.task)) {
     scrollTo(0, 0);
     announce(TITLES[route.screen]);
@@ -340,44 +341,44 @@ function entered(before) {
 }
 
 addEventListener("hashchange", () => {
-  // The link past the head is no screen.
-  if (location.hash === "#room") {
-    document.getElementById("room").focus();
-    history.replaceState(null, "", addressOf(state.route));
+  // The skip link is not a screen.
+  if (location.hash === "#content") {
+    document.getElementById("content").focus();
+    history.replaceState(null, "", routeHash(state.route));
     return;
   }
   const before = state.route;
-  update({ route: routeOf(location.hash) });
-  entered(before);
+  update({ route: parseRoute(location.hash) });
+  onRouteChange(before);
 });
 
-function addressOf(route) {
+function routeHash(route) {
   if (route.screen === "task") return `#/task/${encodeURIComponent(route.task)}`;
   return route.view === "graph" ? "#/work/graph" : `#/${route.screen}`;
 }
 
-function draw() {
-  const needy = state.snapshot?.needs_person_total;
+function renderPage() {
+  const needsYou = state.snapshot?.needs_person_total;
   const name = state.route.screen === "task" && state.task?.detail ? state.task.detail.title : TITLES[state.route.screen];
-  document.title = `${needy ? `(${needy}) ` : ""}${name} – Hostler`;
+  document.title = `${needsYou ? `(${needsYou}) ` : ""}${name} – Hostler`;
   state.theme = globalThis.hostlerTheme.now();
-  render(document.getElementById("page"), frame(state, acts));
+  render(document.getElementById("page"), layout(state, actions));
 }
 
-// Clocks go on while what they measure does.
+// Advance the displayed times while the page is connected.
 setInterval(() => {
   if (document.hidden) return;
-  if (state.link.state === "live") update({ now: Date.now() + state.skew });
-  else if (state.link.state === "away") update({});
+  if (state.connection.state === "live") update({ now: Date.now() + state.skew });
+  else if (state.connection.state === "away") update({});
 }, 1000);
 
 addEventListener("resize", () => update({ width: innerWidth }));
 
 document.addEventListener("visibilitychange", () => {
-  if (!document.hidden && dirty) refreshSoon();
+  if (!document.hidden && dirty) scheduleRefresh();
 });
 
-drawWith(draw);
-entered(null);
+setRenderer(renderPage);
+onRouteChange(null);
 refresh();
-stream = follow(api.paths.tasks, { heard, changed: linked });
+stream = openStream(api.paths.tasks, { onEvent, onState: onConnectionChange });

@@ -1,4 +1,4 @@
-// The token is handed over once; what was wanted behind `#` is kept.
+// Send the token once, and return to the screen that was asked for.
 
 const form = document.querySelector("form");
 const refused = document.getElementById("refused");
@@ -13,14 +13,14 @@ form.addEventListener("submit", async (event) => {
       location.replace(`/${location.hash}`);
       return;
     }
-    say(answer.status === 401 ? "This is not the token." : `The service answered ${answer.status}.`);
+    showError(answer.status === 401 ? "Wrong token." : `The service answered ${answer.status}.`);
   } catch {
-    say("The service does not answer.");
+    showError("The service is not responding.");
   }
 });
 
-function say(words) {
-  refused.textContent = words;
+function showError(text) {
+  refused.textContent = text;
   refused.hidden = false;
   field.select();
 }

@@ -1,23 +1,23 @@
-// What the page knows, and one drawing per frame however often it changes.
+// The page's state. Changes are rendered at most once per animation frame.
 
-import { NOTHING } from "./lib/samples.js";
-import { routeOf } from "./lib/routes.js";
+import { EMPTY_HISTORY } from "./lib/samples.js";
+import { parseRoute } from "./lib/routes.js";
 
 export const state = {
-  route: routeOf(location.hash),
+  route: parseRoute(location.hash),
   now: Date.now(),
-  /** How wide the page is: drawings are made for it. */
+  /** Page width in pixels, for charts and the graph. */
   width: innerWidth,
-  /** How far the service's clock is ahead of ours, in milliseconds. */
+  /** Milliseconds that the service's clock is ahead of the browser's. */
   skew: 0,
-  link: { state: "connecting" },
+  connection: { state: "connecting" },
   everLive: false,
   snapshot: null,
   snapshotError: null,
-  history: NOTHING,
-  /** What the service has noted of pools; read when it is looked at. */
-  past: null,
-  pastError: null,
+  history: EMPTY_HISTORY,
+  /** Pool history recorded by the service; read when the governor screen opens. */
+  poolHistory: null,
+  poolHistoryError: null,
   tasks: null,
   tasksError: null,
   filter: { word: "", project: "" },
@@ -30,53 +30,53 @@ export const state = {
   toasts: [],
 };
 
-let draw = () => {};
-let asked = false;
+let renderPage = () => {};
+let renderScheduled = false;
 
-/** Who draws. */
-export function drawWith(drawing) {
-  draw = drawing;
-  ask();
+/** Set the function that renders the state, and render once. */
+export function setRenderer(renderer) {
+  renderPage = renderer;
+  scheduleRender();
 }
 
-/** Change what is known; it is drawn with the next frame. */
+/** Merge changes into the state and schedule a render. */
 export function update(changes) {
   Object.assign(state, typeof changes === "function" ? changes(state) : changes);
-  ask();
+  scheduleRender();
 }
 
-function ask() {
-  if (asked) return;
-  asked = true;
+function scheduleRender() {
+  if (renderScheduled) return;
+  renderScheduled = true;
   requestAnimationFrame(() => {
-    asked = false;
-    draw(state);
+    renderScheduled = false;
+    renderPage(state);
   });
 }
 
-/** Say it to those who hear the page; not more often than people can listen. */
-let lastSaid = 0;
-let waiting = 0;
-const PAUSE = 4000;
+/** Announce a text to screen readers, at most once every few seconds. */
+let lastAnnounced = 0;
+let announceTimer = 0;
+const MIN_ANNOUNCE_MS = 4000;
 
 export function announce(text) {
-  const voice = document.getElementById("voice");
-  clearTimeout(waiting);
-  const wait = Math.max(0, lastSaid + PAUSE - Date.now());
-  waiting = setTimeout(() => {
-    lastSaid = Date.now();
-    voice.textContent = text;
+  const announcer = document.getElementById("announcer");
+  clearTimeout(announceTimer);
+  const wait = Math.max(0, lastAnnounced + MIN_ANNOUNCE_MS - Date.now());
+  announceTimer = setTimeout(() => {
+    lastAnnounced = Date.now();
+    announcer.textContent = text;
   }, wait);
 }
 
 let toastNumber = 0;
-const TOAST_TIME = 8000;
+const TOAST_MS = 8000;
 
-/** A short word in the corner; troubles stay until they are closed. */
+/** Show a short message in the corner; errors stay until they are closed. */
 export function toast(tone, what, more = "") {
   const id = (toastNumber += 1);
   update({ toasts: [...state.toasts, { id, tone, what, more }].slice(-4) });
-  if (tone !== "bad") setTimeout(() => closeToast(id), TOAST_TIME);
+  if (tone !== "bad") setTimeout(() => closeToast(id), TOAST_MS);
 }
 
 export function closeToast(id) {

@@ -1,29 +1,29 @@
-// Light or dark, before anything is drawn. The wish is the only thing that a page keeps.
+// Light or dark theme, set before the first render. The choice is kept in localStorage.
 (() => {
-  const KEPT = "hostler-theme";
+  const STORAGE_KEY = "hostler-theme";
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const wish = () => {
+  const storedTheme = () => {
     try {
-      return localStorage.getItem(KEPT);
+      return localStorage.getItem(STORAGE_KEY);
     } catch {
-      return null; // a browser that keeps nothing: the system's wish is as good
+      return null; // storage is blocked: use the system's setting
     }
   };
   const apply = () => {
-    const wanted = wish();
+    const wanted = storedTheme();
     const theme = wanted === "light" || wanted === "dark" ? wanted : dark.matches ? "dark" : "light";
     document.documentElement.dataset.theme = theme;
   };
   globalThis.hostlerTheme = {
     now: () => document.documentElement.dataset.theme,
-    turn: () => {
+    toggle: () => {
       const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
       try {
-        // The system's own wish need not be kept: it may change.
-        if ((next === "dark") === dark.matches) localStorage.removeItem(KEPT);
-        else localStorage.setItem(KEPT, next);
+        // Do not store the system's own setting, so that later changes apply.
+        if ((next === "dark") === dark.matches) localStorage.removeItem(STORAGE_KEY);
+        else localStorage.setItem(STORAGE_KEY, next);
       } catch {
-        // Then it holds for this page alone.
+        // Storage is blocked: the choice lasts until the page is closed.
       }
       document.documentElement.dataset.theme = next;
     },

@@ -1,5 +1,5 @@
-// A terminal's colours as marked pieces of text. Everything else that a terminal would obey
-// (cursor, titles, links, bells) is dropped; nothing is ever taken for markup.
+// Convert terminal colours to styled pieces of text. Other control sequences (cursor, titles, links,
+// bells) are dropped, and nothing is interpreted as markup.
 
 const NAMES = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
 export const PLAIN = Object.freeze({});
@@ -16,52 +16,52 @@ const ESCAPES = new RegExp(
   "g",
 );
 
-/** One line as pieces `{text, style}`, and the style in which the next line begins. */
+/** Split a line into pieces `{text, style}`; also returns the style at the start of the next line. */
 export function pieces(line, style = PLAIN) {
-  const found = [];
+  const result = [];
   let at = 0;
-  for (const match of overwritten(line).matchAll(ESCAPES)) {
-    push(found, match.input.slice(at, match.index), style);
+  for (const match of afterCarriageReturn(line).matchAll(ESCAPES)) {
+    addPiece(result, match.input.slice(at, match.index), style);
     at = match.index + match[0].length;
-    if (match[2] === "m") style = restyled(style, match[1]);
+    if (match[2] === "m") style = applyCodes(style, match[1]);
   }
-  push(found, overwritten(line).slice(at), style);
-  return { pieces: found, style };
+  addPiece(result, afterCarriageReturn(line).slice(at), style);
+  return { pieces: result, style };
 }
 
-/** The text alone. */
+/** Return the text without control sequences. */
 export function plain(line) {
-  return overwritten(line).replace(ESCAPES, "");
+  return afterCarriageReturn(line).replace(ESCAPES, "");
 }
 
-/** A carriage return writes over what stands before it: progress bars show their last state. */
-function overwritten(line) {
+/** Drop what a carriage return overwrites, so that progress bars show their last state. */
+function afterCarriageReturn(line) {
   const text = line.endsWith("\r") ? line.slice(0, -1) : line;
   const cut = text.lastIndexOf("\r");
   return cut < 0 ? text : text.slice(cut + 1);
 }
 
-function push(found, text, style) {
+function addPiece(result, text, style) {
   if (!text) return;
-  const last = found[found.length - 1];
+  const last = result[result.length - 1];
   if (last && last.style === style) last.text += text;
-  else found.push({ text, style });
+  else result.push({ text, style });
 }
 
-/** The classes of a style: `bold`, `fg-red`, `bg-blue`. */
+/** Return the CSS classes of a style: `t-bold`, `fg-red`, `bg-blue`. */
 export function classes(style) {
-  const found = [];
-  for (const flag of ["bold", "dim", "italic", "underline", "strike"]) if (style[flag]) found.push(`t-${flag}`);
+  const result = [];
+  for (const flag of ["bold", "dim", "italic", "underline", "strike"]) if (style[flag]) result.push(`t-${flag}`);
   const [fg, bg] = style.inverse ? [style.bg ?? "ground", style.fg ?? "ink"] : [style.fg, style.bg];
-  if (fg) found.push(`fg-${fg}`);
-  if (bg) found.push(`bg-${bg}`);
-  return found.join(" ");
+  if (fg) result.push(`fg-${fg}`);
+  if (bg) result.push(`bg-${bg}`);
+  return result.join(" ");
 }
 
 const FLAGS = { 1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "inverse", 9: "strike" };
 const OFF = { 22: ["bold", "dim"], 23: ["italic"], 24: ["underline"], 27: ["inverse"], 29: ["strike"] };
 
-function restyled(style, text) {
+function applyCodes(style, text) {
   const codes = text.split(/[;:]/).map((word) => (word === "" ? 0 : Number(word)));
   let next = { ...style };
   for (let at = 0; at < codes.length; at += 1) {
@@ -69,7 +69,7 @@ function restyled(style, text) {
     if (code === 0) next = {};
     else if (FLAGS[code]) next[FLAGS[code]] = true;
     else if (OFF[code]) for (const flag of OFF[code]) delete next[flag];
-    else if (code === 38 || code === 48) at += extended(next, code === 38 ? "fg" : "bg", codes.slice(at + 1));
+    else if (code === 38 || code === 48) at += extendedColour(next, code === 38 ? "fg" : "bg", codes.slice(at + 1));
     else colour(next, code);
   }
   return Object.keys(next).length ? next : PLAIN;
@@ -84,10 +84,10 @@ function colour(style, code) {
   else if (code >= 100 && code <= 107) style.bg = `bright-${NAMES[code - 100]}`;
 }
 
-/** One of 256 colours, or one in red, green and blue: as the nearest that we have. */
-function extended(style, part, rest) {
+/** Map one of 256 colours or an RGB colour to the nearest of the 16 colours. */
+function extendedColour(style, part, rest) {
   if (rest[0] === 5) {
-    const name = of256(rest[1]);
+    const name = colourOf256(rest[1]);
     if (name) style[part] = name;
     return 2;
   }
@@ -98,7 +98,7 @@ function extended(style, part, rest) {
   return 0;
 }
 
-function of256(number) {
+function colourOf256(number) {
   if (!(number >= 0 && number <= 255)) return null;
   if (number < 8) return NAMES[number];
   if (number < 16) return `bright-${NAMES[number - 8]}`;

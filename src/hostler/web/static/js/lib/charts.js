@@ -1,21 +1,21 @@
-// Samples over time as paths, ticks and bands.
+// Convert samples over time to SVG paths, ticks and bands.
 
-/** A function from `domain` to `range`; a domain without width lies at the beginning. */
+/** Return a function that maps `domain` to `range`; an empty domain maps to the start. */
 export function scale([from, to], [low, high]) {
   const width = to - from;
   return (value) => (width === 0 ? low : low + ((value - from) / width) * (high - low));
 }
 
-/** Whole numbers from 0 to at least `most`, few and evenly spaced. */
-export function countTicks(most, wanted = 4) {
-  const top = Math.max(1, Math.ceil(most));
-  const step = nice(top / wanted);
+/** Return a few evenly spaced integers from 0 to at least `maximum`. */
+export function countTicks(maximum, wanted = 4) {
+  const top = Math.max(1, Math.ceil(maximum));
+  const step = roundStep(top / wanted);
   const ticks = [];
   for (let at = 0; at < top + step; at += step) ticks.push(at);
   return ticks;
 }
 
-function nice(rough) {
+function roundStep(rough) {
   let size = 1;
   for (;;) {
     for (const factor of [1, 2, 5]) if (factor * size >= rough) return factor * size;
@@ -26,7 +26,7 @@ function nice(rough) {
 const SECOND = 1000;
 const STEPS = [5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400].map((s) => s * SECOND);
 
-/** Moments on round times, at most `wanted` and a few more. */
+/** Return about `wanted` timestamps at round times. */
 export function timeTicks(from, to, wanted = 6) {
   const step = STEPS.find((one) => (to - from) / one <= wanted) ?? STEPS[STEPS.length - 1];
   const ticks = [];
@@ -34,7 +34,7 @@ export function timeTicks(from, to, wanted = 6) {
   return ticks;
 }
 
-/** A value that holds until the next one, as a path; where it is unknown, the path is broken. */
+/** Return a step path: each value holds until the next one. Unknown values leave a gap. */
 export function stepPath(points, x, y, end) {
   let text = "";
   let open = false;
@@ -50,7 +50,7 @@ export function stepPath(points, x, y, end) {
   return text;
 }
 
-/** The same filled down to the ground. */
+/** Return the same steps as a filled area. */
 export function stepArea(points, x, y, end) {
   let text = "";
   points.forEach(({ at, value }, number) => {
@@ -61,7 +61,7 @@ export function stepArea(points, x, y, end) {
   return text;
 }
 
-/** Times during which something held: [{from, to, value}] for every run of equal values. */
+/** Return [{from, to, value}] for each stretch of equal truthy values. */
 export function bands(points, end) {
   const found = [];
   points.forEach(({ at, value }, number) => {

@@ -1,28 +1,28 @@
-// Numbers and moments in the words of people.
+// Format numbers, durations and timestamps.
 
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 export const UNKNOWN = "–";
 
-const two = (number) => String(number).padStart(2, "0");
+const padTwo = (number) => String(number).padStart(2, "0");
 
-/** 42s, 4m 05s, 3h 12m, 2d 04h. */
+/** Format a duration: 42s, 4m 05s, 3h 12m, 2d 04h. */
 export function duration(seconds) {
   if (!Number.isFinite(seconds)) return UNKNOWN;
   const whole = Math.max(0, Math.floor(seconds));
   if (whole < MINUTE) return `${whole}s`;
-  if (whole < HOUR) return `${Math.floor(whole / MINUTE)}m ${two(whole % MINUTE)}s`;
-  if (whole < DAY) return `${Math.floor(whole / HOUR)}h ${two(Math.floor((whole % HOUR) / MINUTE))}m`;
-  return `${Math.floor(whole / DAY)}d ${two(Math.floor((whole % DAY) / HOUR))}h`;
+  if (whole < HOUR) return `${Math.floor(whole / MINUTE)}m ${padTwo(whole % MINUTE)}s`;
+  if (whole < DAY) return `${Math.floor(whole / HOUR)}h ${padTwo(Math.floor((whole % HOUR) / MINUTE))}m`;
+  return `${Math.floor(whole / DAY)}d ${padTwo(Math.floor((whole % DAY) / HOUR))}h`;
 }
 
-/** The same with its largest part alone: 42s, 4m, 3h, 2d. */
-export function roughly(seconds) {
+/** Format a duration with its largest unit only: 42s, 4m, 3h, 2d. */
+export function shortDuration(seconds) {
   return duration(seconds).split(" ")[0];
 }
 
-/** 999, 1.2k, 34k, 5.6M. */
+/** Format a count: 999, 1.2k, 34k, 5.6M. */
 export function count(number) {
   if (!Number.isFinite(number)) return UNKNOWN;
   const steps = [
@@ -31,7 +31,7 @@ export function count(number) {
     [1e3, "k"],
   ];
   for (const [size, letter] of steps) {
-    // What would be rounded up to 1000 of the smaller belongs to the larger.
+    // Use the larger unit if the smaller one would round up to 1000.
     if (Math.abs(number) >= size * 0.9995) return `${short(number / size)}${letter}`;
   }
   return String(Math.round(number));
@@ -41,7 +41,7 @@ function short(number) {
   return Math.abs(number) < 9.95 ? number.toFixed(1).replace(/\.0$/, "") : String(Math.round(number));
 }
 
-/** $0, <$0.01, $0.42, $1,234.50. */
+/** Format US dollars: $0, <$0.01, $0.42, $1,234.50. */
 export function money(usd) {
   if (!Number.isFinite(usd)) return UNKNOWN;
   if (usd <= 0) return "$0";
@@ -50,57 +50,57 @@ export function money(usd) {
   return `$${whole.replace(/\B(?=(\d{3})+$)/g, ",")}.${cents}`;
 }
 
-/** 512 MB, 6 GB, 1.5 GB. */
+/** Format megabytes: 512 MB, 6 GB, 1.5 GB. */
 export function megabytes(number) {
   if (!Number.isFinite(number)) return UNKNOWN;
   return number < 1024 ? `${Math.round(number)} MB` : `${short(number / 1024)} GB`;
 }
 
-/** 0.123 → 12 %. */
+/** Format a ratio: 0.123 → 12 %. */
 export function percent(share) {
   return Number.isFinite(share) ? `${Math.round(share * 100)}\u00a0%` : UNKNOWN;
 }
 
-/** A stored moment in milliseconds; NaN where there is none. */
-export function moment(stamp) {
-  return stamp ? Date.parse(stamp) : NaN;
+/** Convert a timestamp to milliseconds; NaN if there is none. */
+export function parseTimestamp(timestamp) {
+  return timestamp ? Date.parse(timestamp) : NaN;
 }
 
-/** How many seconds ago a stored moment was; never less than none. */
-export function age(stamp, now) {
-  const at = moment(stamp);
+/** Return the seconds since a timestamp, at least 0; NaN if there is none. */
+export function secondsSince(timestamp, now) {
+  const at = parseTimestamp(timestamp);
   return Number.isNaN(at) ? NaN : Math.max(0, (now - at) / 1000);
 }
 
-/** "4m ago", "now". */
-export function ago(stamp, now) {
-  const seconds = age(stamp, now);
+/** Format a past timestamp: "4m ago", "now". */
+export function timeAgo(timestamp, now) {
+  const seconds = secondsSince(timestamp, now);
   if (Number.isNaN(seconds)) return UNKNOWN;
-  return seconds < 1 ? "now" : `${roughly(seconds)} ago`;
+  return seconds < 1 ? "now" : `${shortDuration(seconds)} ago`;
 }
 
-/** "in 4m", "any moment". */
-export function ahead(stamp, now) {
-  const at = moment(stamp);
+/** Format a future timestamp: "in 4m", "now". */
+export function timeUntil(timestamp, now) {
+  const at = parseTimestamp(timestamp);
   if (Number.isNaN(at)) return UNKNOWN;
   const seconds = (at - now) / 1000;
-  return seconds < 1 ? "any moment" : `in ${roughly(seconds)}`;
+  return seconds < 1 ? "now" : `in ${shortDuration(seconds)}`;
 }
 
-/** The time of day here: 09:05. With the day where it is another one: 1 Mar 09:05. */
-export function clock(stamp, now) {
-  const at = new Date(moment(stamp));
+/** Format the local time: 09:05, or 1 Mar 09:05 if it is not today. */
+export function timeOfDay(timestamp, now) {
+  const at = new Date(parseTimestamp(timestamp));
   if (Number.isNaN(at.getTime())) return UNKNOWN;
-  const time = `${two(at.getHours())}:${two(at.getMinutes())}`;
+  const time = `${padTwo(at.getHours())}:${padTwo(at.getMinutes())}`;
   const today = new Date(now);
   return at.toDateString() === today.toDateString() ? time : `${day(at)} ${time}`;
 }
 
-/** The same to the second. */
-export function clockSeconds(stamp, now) {
-  const at = new Date(moment(stamp));
+/** Format the local time with seconds. */
+export function timeOfDayWithSeconds(timestamp, now) {
+  const at = new Date(parseTimestamp(timestamp));
   if (Number.isNaN(at.getTime())) return UNKNOWN;
-  return `${clock(stamp, now)}:${two(at.getSeconds())}`;
+  return `${timeOfDay(timestamp, now)}:${padTwo(at.getSeconds())}`;
 }
 
 const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
@@ -109,12 +109,12 @@ function day(date) {
   return `${date.getDate()} ${MONTHS[date.getMonth()]}`;
 }
 
-/** "1 task", "2 tasks". */
-export function many(number, one, more = `${one}s`) {
+/** Format a number with its noun: "1 task", "2 tasks". */
+export function plural(number, one, more = `${one}s`) {
   return `${number} ${number === 1 ? one : more}`;
 }
 
-/** An address that may become a link; null for every other. */
+/** Return the URL if it is http or https, else null. */
 export function safeUrl(text) {
   if (typeof text !== "string") return null;
   try {

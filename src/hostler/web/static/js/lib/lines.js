@@ -1,17 +1,17 @@
-// Pieces of a stream as lines, with a bounded memory; and where a word stands in them.
+// Split a text stream into lines with bounded memory, and find search matches in them.
 
-export const MOST = 5000;
-// What a line of a program may be; the rest of it is left out.
-export const LONGEST = 20000;
+export const MAX_LINES = 5000;
+// The rest of a longer line is dropped.
+export const MAX_LINE_LENGTH = 20000;
 
-/** Joins pieces of text to lines. `take` returns what is complete, `rest` what is not. */
-export class Joiner {
+/** Joins chunks of text into lines. `take` returns complete lines, `rest` the incomplete one. */
+export class LineJoiner {
   #rest = "";
 
   take(text) {
     const lines = (this.#rest + text).split("\n");
-    this.#rest = lines.pop().slice(0, LONGEST);
-    return lines.map((line) => line.slice(0, LONGEST));
+    this.#rest = lines.pop().slice(0, MAX_LINE_LENGTH);
+    return lines.map((line) => line.slice(0, MAX_LINE_LENGTH));
   }
 
   rest() {
@@ -25,10 +25,10 @@ export class Joiner {
   }
 }
 
-/** Where `word` stands in `text`, without regard to case: pairs of begin and end. */
-export function places(text, word) {
+/** Return the [start, end] of each case-insensitive match of `word` in `text`. */
+export function findMatches(text, word) {
   if (!word) return [];
-  // Lower case may be longer than the text; then the places would not be right.
+  // Match case-sensitively if lower case changes the length, because offsets would be wrong.
   const lower = text.toLowerCase();
   const [hay, needle] = lower.length === text.length ? [lower, word.toLowerCase()] : [text, word];
   const found = [];
@@ -38,8 +38,8 @@ export function places(text, word) {
   return found;
 }
 
-/** Pieces, cut where found places begin and end; those inside are marked `hit`. */
-export function marked(pieces, found) {
+/** Split pieces at the matches, and mark the pieces inside a match with `hit`. */
+export function markMatches(pieces, found) {
   if (!found.length) return pieces;
   const result = [];
   let begin = 0;

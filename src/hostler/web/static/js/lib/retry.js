@@ -1,11 +1,11 @@
-// How long to wait before the next try.
+// Delay before the next reconnect.
 
-const FIRST = 1000;
-const LONGEST = 30000;
+const FIRST_DELAY_MS = 1000;
+const MAX_DELAY_MS = 30000;
 
-/** Milliseconds before try number `failures` (from 1): doubled each time, spread by `roll` in
- *  [0, 1), so that many pages do not come back in the same moment. */
+/** Return the milliseconds to wait after the given number of failures (from 1): doubled each time,
+ *  with jitter from `roll` in [0, 1) so that pages do not reconnect together. */
 export function delay(failures, roll) {
-  const base = Math.min(LONGEST, FIRST * 2 ** (Math.max(1, failures) - 1));
+  const base = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** (Math.max(1, failures) - 1));
   return Math.round(base * (0.75 + roll / 4));
 }

@@ -1,19 +1,18 @@
-// Bytes of a stream as Server-Sent Events.
+// Parse Server-Sent Events.
 
-/** Give it text as it comes; it returns whole events `{type, data, id}`. Comments are heartbeats:
- *  they make no event. */
+/** Takes text in chunks and returns complete events `{type, data, id}`. Comments are ignored. */
 export class EventParser {
   #rest = "";
   #type = "";
   #data = [];
-  /** The id of the last event that was whole. */
+  /** The id of the last complete event. */
   lastId = "";
   #id = null;
 
   take(text) {
     const events = [];
     const all = this.#rest + text;
-    // The last character may be the first half of an end of line.
+    // A final \r may be the first half of a line ending.
     const lines = all.split(/\r\n|\n|\r(?!$)/);
     this.#rest = lines.pop();
     for (const line of lines) this.#line(line, events);

@@ -1,45 +1,45 @@
-// The API's shapes of tasks as one, the columns of the board, and what may be done with a task.
+// Normalise tasks of the API; their states, board columns, available actions and dependencies.
 
-import { ahead, clock } from "./format.js";
+import { timeUntil, timeOfDay } from "./format.js";
 
-const OVER = new Set(["done", "stopped", "failed"]);
+const FINISHED = new Set(["done", "stopped", "failed"]);
 
-/** A state in words, how it looks, and in which column it stands. */
+/** Label, tone and board column of each task state. */
 export const STATES = {
-  queued: { word: "waiting", tone: "wait", column: "waiting" },
-  retrying: { word: "tried again soon", tone: "wait", column: "waiting" },
-  parked: { word: "parked", tone: "wait", column: "waiting" },
-  running: { word: "at work", tone: "work", column: "running" },
-  needs_input: { word: "asks you", tone: "ask", column: "person" },
-  blocked: { word: "blocked", tone: "bad", column: "person" },
-  failed: { word: "failed", tone: "bad", column: "person" },
-  awaiting_feedback: { word: "in review", tone: "review", column: "review" },
-  done: { word: "done", tone: "good", column: "over" },
-  stopped: { word: "stopped", tone: "idle", column: "over" },
+  queued: { label: "queued", tone: "wait", column: "queued" },
+  retrying: { label: "retrying", tone: "wait", column: "queued" },
+  parked: { label: "parked", tone: "wait", column: "queued" },
+  running: { label: "running", tone: "work", column: "running" },
+  needs_input: { label: "needs input", tone: "ask", column: "person" },
+  blocked: { label: "blocked", tone: "bad", column: "person" },
+  failed: { label: "failed", tone: "bad", column: "person" },
+  awaiting_feedback: { label: "in review", tone: "review", column: "review" },
+  done: { label: "done", tone: "good", column: "done" },
+  stopped: { label: "stopped", tone: "idle", column: "done" },
 };
 
 export const COLUMNS = [
-  { name: "waiting", title: "Waiting", none: "Nothing waits for a place." },
-  { name: "running", title: "At work", none: "No agent is at work." },
-  { name: "person", title: "Needs you", none: "Nothing is blocked on a person." },
-  { name: "review", title: "In review", none: "No pull request waits for review." },
-  { name: "over", title: "Over", none: "Nothing has ended yet." },
+  { name: "queued", title: "Queued", none: "The queue is empty." },
+  { name: "running", title: "Running", none: "No agent is running." },
+  { name: "person", title: "Needs you", none: "Nothing needs you." },
+  { name: "review", title: "In review", none: "No pull request is in review." },
+  { name: "done", title: "Done", none: "No finished tasks yet." },
 ];
 
-/** When a task of the queue starts, in words; empty: nothing is known of it. */
-export function startWords(raw, now) {
+/** Return when a queued task starts as text; empty if it is not known. */
+export function startText(raw, now) {
   if (raw?.would_start) return "now";
   if (!raw?.starts_at) return "";
-  const words = ahead(raw.starts_at, now);
-  return raw.starts_about ? words.replace("in ", "in about ") : `${words} (${clock(raw.starts_at, now)})`;
+  const text = timeUntil(raw.starts_at, now);
+  return raw.starts_about ? text.replace("in ", "in about ") : `${text} (${timeOfDay(raw.starts_at, now)})`;
 }
 
-export function stateOf(name) {
-  return STATES[name] ?? { word: String(name ?? "unknown").replaceAll("_", " "), tone: "idle", column: "waiting" };
+export function stateInfo(name) {
+  return STATES[name] ?? { label: String(name ?? "unknown").replaceAll("_", " "), tone: "idle", column: "queued" };
 }
 
-/** One shape for what the list, the snapshot, a live event and a task's own page say. */
-export function taskOf(raw) {
+/** Convert a task of the list, the snapshot, a live event or the details to one shape. */
+export function normalizeTask(raw) {
   return {
     id: raw.task ?? raw.id,
     title: raw.title || raw.task || raw.id,
@@ -61,14 +61,14 @@ export function taskOf(raw) {
   };
 }
 
-/** A task with the pages of its issue and pull request, where only their numbers were told. */
-export function withPages(task, web) {
+/** Add the URLs of the issue and pull request if only their numbers are known. */
+export function withLinks(task, web) {
   const page = (kind, number) => (web && task.repo && number ? `${web.replace(/\/+$/, "")}/${task.repo}/${kind}/${number}` : null);
   return { ...task, issueUrl: task.issueUrl ?? page("issues", task.issue), pullUrl: task.pullUrl ?? page("pull", task.pull) };
 }
 
-/** Tasks with what has changed; a change to null is a task that is gone. */
-export function withChanges(tasks, changes) {
+/** Apply changes to tasks; null removes a task. */
+export function applyChanges(tasks, changes) {
   const all = new Map(tasks);
   for (const [id, one] of changes) {
     if (one) all.set(id, { ...all.get(id), ...one });
@@ -77,34 +77,34 @@ export function withChanges(tasks, changes) {
   return all;
 }
 
-/** Where a task comes from: "octo/stable#12", or its project. */
+/** Return where a task comes from: "octo/stable#12", or its project. */
 export function origin(task) {
   if (!task.repo) return task.project;
   return task.issue ? `${task.repo}#${task.issue}` : task.repo;
 }
 
-/** What a person can do with a task in this state. */
-export function actions(state, { byHand = true } = {}) {
-  const may = [];
-  if (state === "needs_input" && byHand) may.push("answer");
-  if (["stopped", "needs_input", "parked", "blocked"].includes(state)) may.push("resume");
-  if (["failed", "stopped", "blocked", "needs_input"].includes(state)) may.push("retry");
-  if (!OVER.has(state)) may.push("stop", "cancel");
-  return may;
+/** Return the actions that a task in this state allows. */
+export function availableActions(state, { byHand = true } = {}) {
+  const allowed = [];
+  if (state === "needs_input" && byHand) allowed.push("answer");
+  if (["stopped", "needs_input", "parked", "blocked"].includes(state)) allowed.push("resume");
+  if (["failed", "stopped", "blocked", "needs_input"].includes(state)) allowed.push("retry");
+  if (!FINISHED.has(state)) allowed.push("stop", "cancel");
+  return allowed;
 }
 
-const RUN_WORDS = { admitted: "starting", starting: "starting", running: "at work", exited: "finishing", finishing: "finishing" };
+const RUN_WORDS = { admitted: "starting", starting: "starting", running: "running", exited: "finishing", finishing: "finishing" };
 
-/** The state of a run in words. */
-export function runWord(state) {
+/** Return the label of a run's state. */
+export function runLabel(state) {
   return RUN_WORDS[state] ?? String(state ?? "").replaceAll("_", " ");
 }
 
-/** Tasks by column. Within one: as the queue has them, then newest first. */
+/** Group tasks by column: first in queue order, then newest first. */
 export function board(tasks, queue = []) {
   const place = new Map(queue.map((one, at) => [one.task, at]));
   const columns = Object.fromEntries(COLUMNS.map((column) => [column.name, []]));
-  for (const task of tasks) columns[stateOf(task.state).column].push(task);
+  for (const task of tasks) columns[stateInfo(task.state).column].push(task);
   const newest = (a, b) => (a.id < b.id ? 1 : a.id > b.id ? -1 : 0);
   const first = (task) => place.get(task.id) ?? Infinity;
   for (const list of Object.values(columns)) {
@@ -113,8 +113,8 @@ export function board(tasks, queue = []) {
   return columns;
 }
 
-/** Those in which a word stands, and of one project. */
-export function filtered(tasks, { word = "", project = "" } = {}) {
+/** Return the tasks that contain a word and belong to a project. */
+export function filterTasks(tasks, { word = "", project = "" } = {}) {
   const wanted = word.trim().toLowerCase();
   return tasks.filter(
     (task) =>
@@ -123,25 +123,25 @@ export function filtered(tasks, { word = "", project = "" } = {}) {
   );
 }
 
-/** Who waits for whom, and who came from whom: {nodes: [id], edges, strangers: Map id → name}.
- *  A need that names no task that we know is a stranger. */
-export function graphOf(tasks) {
+/** Return the dependency and parent graph: {nodes: [id], edges, externals: Map id → name}.
+ *  A dependency that is not a known task is an external node. */
+export function buildGraph(tasks) {
   const known = new Map(tasks.map((task) => [task.id, task]));
-  // Of several tasks of one issue, the newest is meant.
+  // An issue with several tasks stands for its newest task.
   const byIssue = new Map([...tasks].sort((a, b) => (a.id < b.id ? -1 : 1)).map((task) => [origin(task), task.id]));
-  const strangers = new Map();
+  const externals = new Map();
   const edges = [];
   for (const task of tasks) {
-    for (const need of task.needs) edges.push({ from: met(need, known, byIssue, strangers), to: task.id, kind: "needs" });
+    for (const need of task.needs) edges.push({ from: resolveNeed(need, known, byIssue, externals), to: task.id, kind: "needs" });
     if (task.parent && known.has(task.parent)) edges.push({ from: task.parent, to: task.id, kind: "child" });
   }
-  return { nodes: [...known.keys(), ...strangers.keys()], edges, strangers };
+  return { nodes: [...known.keys(), ...externals.keys()], edges, externals };
 }
 
-function met(need, known, byIssue, strangers) {
+function resolveNeed(need, known, byIssue, externals) {
   if (known.has(need)) return need;
   if (byIssue.has(need)) return byIssue.get(need);
   const id = `? ${need}`;
-  strangers.set(id, need);
+  externals.set(id, need);
   return id;
 }

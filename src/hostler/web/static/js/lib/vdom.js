@@ -1,14 +1,14 @@
-// A description of elements, and the smallest change of the page that makes it so.
-// Texts become text nodes; there is no way to put markup in.
+// A small virtual DOM: describe elements, and patch the page to match.
+// Text always becomes text nodes; markup cannot be inserted.
 
 const SVG = "http://www.w3.org/2000/svg";
 const NO_CHILDREN = Object.freeze([]);
-// What is a property of an element rather than an attribute, because people change it.
-const LIVE = new Set(["value", "checked", "selected"]);
+// Set as properties, because user input changes them.
+const PROPERTIES = new Set(["value", "checked", "selected"]);
 
-/** Describe an element. `props`: attributes; `on`: listeners by event; `vars`: CSS variables;
- *  `key`: who it is among its siblings; `made(element)`: once, when it is made;
- *  `island(element)`: fills it by itself, returns its end. */
+/** Describe an element. `props` are attributes, and: `on`: listeners by event; `vars`: CSS variables;
+ *  `key`: identity among its siblings; `created(element)`: called once on creation;
+ *  `mount(element)`: manages its own children and returns a function that unmounts it. */
 export function h(tag, props, ...children) {
   const found = [];
   flatten(children, found);
@@ -24,14 +24,14 @@ function flatten(children, into) {
   }
 }
 
-/** Make the children of `root` what is described. */
+/** Patch the children of `root` to match the description. */
 export function render(root, description) {
   const next = [];
   flatten([description], next);
   patchChildren(root, next, root.namespaceURI === SVG);
 }
 
-/** Take everything out, and end all islands. */
+/** Remove all children and unmount them. */
 export function clear(root) {
   patchChildren(root, NO_CHILDREN, false);
 }
@@ -43,16 +43,16 @@ function create(node, inSvg) {
   const svg = inSvg || node.tag === "svg";
   const element = svg ? document.createElementNS(SVG, node.tag) : document.createElement(node.tag);
   element.hostlerProps = {};
-  // Options come first: a value that is not among them would not be taken.
+  // Children first, because a select takes only a value that is among its options.
   fill(element, node, svg);
   patchProps(element, node.props);
-  node.props.made?.(element);
-  if (node.props.island) element.hostlerEnd = node.props.island(element);
+  node.props.created?.(element);
+  if (node.props.mount) element.hostlerUnmount = node.props.mount(element);
   return element;
 }
 
 function fill(element, node, svg) {
-  if (!node.props.island) patchChildren(element, node.children, svg && node.tag !== "foreignObject");
+  if (!node.props.mount) patchChildren(element, node.children, svg && node.tag !== "foreignObject");
 }
 
 function patch(element, node, inSvg) {
@@ -75,10 +75,10 @@ function patchProps(element, next) {
 }
 
 function setProp(element, name, value, before) {
-  if (name === "key" || name === "island" || name === "made") return;
+  if (name === "key" || name === "mount" || name === "created") return;
   if (name === "on") setListeners(element, value ?? {});
   else if (name === "vars") setVars(element, value ?? {}, before ?? {});
-  else if (LIVE.has(name)) element[name] = value ?? "";
+  else if (PROPERTIES.has(name)) element[name] = value ?? "";
   else if (value === undefined || value === null || value === false) element.removeAttribute(name);
   else element.setAttribute(name, value === true ? "" : String(value));
 }
@@ -90,21 +90,21 @@ function setVars(element, next, before) {
   }
 }
 
-/** One listener per event stays; what it calls is looked up when it happens. */
+/** Add one listener per event type; it calls the current handler. */
 function setListeners(element, listeners) {
-  const known = (element.hostlerOn ??= {});
-  for (const type in listeners) if (!(type in known)) element.addEventListener(type, heard);
-  element.hostlerOn = { ...Object.fromEntries(Object.keys(known).map((k) => [k, null])), ...listeners };
+  const known = (element.hostlerListeners ??= {});
+  for (const type in listeners) if (!(type in known)) element.addEventListener(type, dispatch);
+  element.hostlerListeners = { ...Object.fromEntries(Object.keys(known).map((k) => [k, null])), ...listeners };
 }
 
-function heard(event) {
-  event.currentTarget.hostlerOn[event.type]?.(event);
+function dispatch(event) {
+  event.currentTarget.hostlerListeners[event.type]?.(event);
 }
 
 // -- children ---------------------------------------------------------------------------------
 
 function patchChildren(parent, next, svg) {
-  const before = (parent.hostlerKids ??= new Map());
+  const before = (parent.hostlerChildren ??= new Map());
   const after = new Map();
   const counts = new Map();
   const order = next.map((node) => {
@@ -113,20 +113,20 @@ function patchChildren(parent, next, svg) {
     after.set(name, known ?? { element: null });
     return [name, node];
   });
-  // First out with what is gone: what stays then mostly stands where it should.
-  for (const [name, kid] of before) if (!after.has(name)) remove(parent, kid.element);
+  // Remove first, so that most remaining elements are already in place.
+  for (const [name, child] of before) if (!after.has(name)) remove(parent, child.element);
   let cursor = parent.firstChild;
   for (const [name, node] of order) {
-    const kid = after.get(name);
-    if (kid.element === null) kid.element = create(node, svg);
-    else patch(kid.element, node, svg);
-    if (kid.element === cursor) cursor = cursor.nextSibling;
-    else parent.insertBefore(kid.element, cursor);
+    const child = after.get(name);
+    if (child.element === null) child.element = create(node, svg);
+    else patch(child.element, node, svg);
+    if (child.element === cursor) cursor = cursor.nextSibling;
+    else parent.insertBefore(child.element, cursor);
   }
-  parent.hostlerKids = after;
+  parent.hostlerChildren = after;
 }
 
-/** Without a key, the first `div` stays the first `div`, whatever else comes and goes. */
+/** Name a child by its key, or by its position among siblings of the same tag. */
 function nameOf(node, counts, taken) {
   const tag = typeof node === "string" ? "#text" : node.tag;
   const key = typeof node === "string" ? undefined : node.key;
@@ -138,11 +138,11 @@ function nameOf(node, counts, taken) {
 }
 
 function remove(parent, element) {
-  endIslands(element);
+  unmountAll(element);
   parent.removeChild(element);
 }
 
-function endIslands(element) {
-  element.hostlerEnd?.();
-  for (const kid of element.hostlerKids?.values() ?? []) endIslands(kid.element);
+function unmountAll(element) {
+  element.hostlerUnmount?.();
+  for (const child of element.hostlerChildren?.values() ?? []) unmountAll(child.element);
 }

@@ -1,79 +1,79 @@
-// The governor: what each pool takes, over time, and who has which share.
+// Governor: each pool's slots over time, and the share of each project.
 
-import { ago, ahead, clock, clockSeconds, many, UNKNOWN } from "../lib/format.js";
+import { timeAgo, timeUntil, timeOfDay, timeOfDayWithSeconds, plural, UNKNOWN } from "../lib/format.js";
 import { bands, countTicks, scale, stepArea, stepPath, timeTicks } from "../lib/charts.js";
-import { withPast } from "../lib/samples.js";
+import { mergeHistory } from "../lib/samples.js";
 import { h } from "../lib/vdom.js";
-import { gauge } from "../parts/gauge.js";
-import { bones, button, chip, empty, sectionHead, trouble } from "../parts/small.js";
+import { gauge } from "../components/gauge.js";
+import { skeleton, button, chip, empty, sectionHeader, errorPanel } from "../components/elements.js";
 
-export function governor(state, acts) {
-  const seen = state.snapshot;
-  if (!seen) return state.snapshotError ? trouble(state.snapshotError, acts.refresh) : h("div", { class: "stack", "aria-busy": "true" }, bones(3, "panel chart-bone"));
+export function governor(state, actions) {
+  const snapshot = state.snapshot;
+  if (!snapshot) return state.snapshotError ? errorPanel(state.snapshotError, actions.refresh) : h("div", { class: "stack", "aria-busy": "true" }, skeleton(3, "panel chart-skeleton"));
   return h(
     "div",
     { class: "stack" },
-    h("div", { class: "room-head" }, h("h1", {}, "Governor"), h("p", { class: "soft small" }, since(state))),
-    seen.governor.pools.map((pool) => poolPart(pool, { ...state, opened: state.history.since, history: known(state.history, state.past) }, acts)),
+    h("div", { class: "content-head" }, h("h1", {}, "Governor"), h("p", { class: "soft small" }, since(state))),
+    snapshot.governor.pools.map((pool) => poolSection(pool, { ...state, opened: state.history.since, history: mergedHistory(state.history, state.poolHistory) }, actions)),
   );
 }
 
-/** Both together, joined anew only when one of them has changed. */
-let joined = { history: null, past: null, found: null };
+/** Merge both histories, and cache the result until one of them changes. */
+let merged = { history: null, poolHistory: null, result: null };
 
-function known(history, past) {
-  if (joined.history !== history || joined.past !== past) joined = { history, past, found: withPast(history, past) };
-  return joined.found;
+function mergedHistory(history, poolHistory) {
+  if (merged.history !== history || merged.poolHistory !== poolHistory) merged = { history, poolHistory, result: mergeHistory(history, poolHistory) };
+  return merged.result;
 }
 
-function since({ history, past, pastError, now }) {
+function since({ history, poolHistory, poolHistoryError, now }) {
   if (history.since === null) return "";
-  const at = (stamp) => clock(stamp, now);
-  if (past) return `Charts show what the service has noted since ${at(new Date(known(history, past).since).toISOString())}; a day is kept. Where a line is broken, no service was at work.`;
-  return `Charts show what this page has seen since ${at(new Date(history.since).toISOString())}${pastError ? "; what was before cannot be read" : ""}.`;
+  const at = (timestamp) => timeOfDay(timestamp, now);
+  if (poolHistory) return `Recorded by the service since ${at(new Date(mergedHistory(history, poolHistory).since).toISOString())} (kept for 24 h). Gaps in a line: the service was not running.`;
+  return `Recorded by this page since ${at(new Date(history.since).toISOString())}${poolHistoryError ? "; earlier data cannot be read" : ""}.`;
 }
 
-function poolPart(pool, state, acts) {
+function poolSection(pool, state, actions) {
   return h(
     "section",
     { key: pool.pool, class: "pool", "aria-label": `Pool ${pool.pool}` },
     h(
       "div",
       { class: "pool-grid" },
-      h("div", { class: "stack pool-side" }, h("ul", { class: "gauges" }, gauge(pool, state.now)), learned(pool, state.now), controls(pool, acts)),
-      h("div", { class: "stack" }, h("div", {}, chart(pool, state), grain(state)), shares(pool)),
+      h("div", { class: "stack pool-side" }, h("ul", { class: "gauges" }, gauge(pool, state.now)), adaptiveState(pool, state.now), controls(pool, actions)),
+      h("div", { class: "stack" }, h("div", {}, chart(pool, state), resolutionNote(state)), shares(pool)),
     ),
   );
 }
 
-/** How fine a chart is, from where to where. */
-function grain({ past, opened, now }) {
-  if (!past || opened === null) return null;
-  return h("p", { class: "soft tiny under" }, `What was before ${clock(new Date(opened).toISOString(), now)}, when this page was opened, is noted once a minute.`);
+/** Say that data from before the page was opened has a lower resolution. */
+function resolutionNote({ poolHistory, opened, now }) {
+  if (!poolHistory || opened === null) return null;
+  return h("p", { class: "soft tiny under" }, `Before ${timeOfDay(new Date(opened).toISOString(), now)}, when this page was opened: one sample per minute.`);
 }
 
-function learned(pool, now) {
+function adaptiveState(pool, now) {
   const overlay = pool.overlay;
   const rows = [["Hard max", overlay?.hard_max || pool.max_global_agents]];
   if (overlay) {
     rows.push(
       ["Policy", pool.policy],
-      ["Limits met", many(overlay.rate_limit_events, "time")],
-      ["Last limit", overlay.last_rate_limit_at ? ago(overlay.last_rate_limit_at, now) : "never"],
-      ["Last decrease", overlay.last_decrease_at ? ago(overlay.last_decrease_at, now) : "never"],
-      ["Settles", overlay.settle_until ? ahead(overlay.settle_until, now) : "settled"],
-      ["Breaker", overlay.breaker.state.replace("_", "-") + (overlay.breaker.open_until ? `, tries ${ahead(overlay.breaker.open_until, now)}` : "")],
+      ["Rate limits hit", plural(overlay.rate_limit_events, "time")],
+      ["Last rate limit", overlay.last_rate_limit_at ? timeAgo(overlay.last_rate_limit_at, now) : "never"],
+      ["Last decrease", overlay.last_decrease_at ? timeAgo(overlay.last_decrease_at, now) : "never"],
+      ["Settle window", overlay.settle_until ? `ends ${timeUntil(overlay.settle_until, now)}` : "not active"],
+      ["Breaker", overlay.breaker.state.replace("_", "-") + (overlay.breaker.open_until ? `, probes ${timeUntil(overlay.breaker.open_until, now)}` : "")],
     );
-  } else rows.push(["Cap", "fixed by the operator"]);
+  } else rows.push(["Cap", "fixed"]);
   return h("dl", { class: "facts panel pad" }, rows.map(([name, value]) => [h("dt", { key: `t ${name}` }, name), h("dd", { key: `d ${name}`, class: "number" }, value ?? UNKNOWN)]));
 }
 
-function controls(pool, acts) {
+function controls(pool, actions) {
   return h(
     "div",
     { class: "row" },
-    button("Set cap …", () => acts.setCap(pool)),
-    pool.parked ? button("Open it", () => acts.openPool(pool)) : button("Park …", () => acts.park(pool)),
+    button("Set cap …", () => actions.setCap(pool)),
+    pool.parked ? button("Resume pool", () => actions.resumePool(pool)) : button("Park …", () => actions.park(pool)),
   );
 }
 
@@ -81,23 +81,23 @@ function controls(pool, acts) {
 
 const MARGINS = { left: 30, right: 34, top: 14, bottom: 24 };
 
-/** As wide as there is room for, so that words in it are as large as others. */
-function boxFor(width) {
-  const room = width > 1020 ? Math.min(width, 1480) - 412 : width - 66;
-  return { ...MARGINS, width: Math.max(240, room), height: width > 720 ? 240 : 190 };
+/** Fit the chart to the page width, so that its text has the usual size. */
+function chartBox(width) {
+  const available = width > 1020 ? Math.min(width, 1480) - 412 : width - 66;
+  return { ...MARGINS, width: Math.max(240, available), height: width > 720 ? 240 : 190 };
 }
-// A chart of a page that was just opened shows at least so much.
-const SHORTEST = 60000;
+// Minimum milliseconds that a chart covers.
+const MIN_CHART_MS = 60000;
 
 function chart(pool, { history, now, width }) {
-  const box = boxFor(width);
-  const known = history.pools[pool.pool] ?? { samples: [], limits: [] };
-  const samples = known.samples;
+  const box = chartBox(width);
+  const recorded = history.pools[pool.pool] ?? { samples: [], limits: [] };
+  const samples = recorded.samples;
   const from = history.since;
-  // What was seen last holds until now, as long as the page is told of changes.
+  // The last sample holds until now while the page is connected.
   const end = Math.max(history.until, now);
-  const until = Math.max(end, from + SHORTEST);
-  const ticks = countTicks(samples.reduce((most, one) => Math.max(most, one.ceiling || 0, one.active || 0, one.cap || 0), 1));
+  const until = Math.max(end, from + MIN_CHART_MS);
+  const ticks = countTicks(samples.reduce((maximum, one) => Math.max(maximum, one.ceiling || 0, one.active || 0, one.cap || 0), 1));
   const x = scale([from, until], [box.left, box.width - box.right]);
   const y = scale([0, ticks[ticks.length - 1]], [box.height - box.bottom, box.top]);
   const points = (name) => samples.map((one) => ({ at: one.at, value: one[name] }));
@@ -108,16 +108,16 @@ function chart(pool, { history, now, width }) {
     h(
       "figcaption",
       { class: "chart-key small" },
-      key("active", "agents at work"),
+      key("active", "running agents"),
       key("cap", "cap"),
       key("ceiling", "hard max"),
-      key("limit", "limit met"),
+      key("limit", "rate limit hit"),
       key("breaker", "breaker open"),
       key("parked", "parked"),
     ),
     h(
       "svg",
-      { viewBox: `0 0 ${box.width} ${box.height}`, role: "img", "aria-label": last ? `Pool ${pool.pool}: ${many(last.active, "agent")} at work, cap ${last.cap}, hard max ${last.ceiling}, ${many(known.limits.length, "limit")} met so far` : `Pool ${pool.pool}: nothing seen yet` },
+      { viewBox: `0 0 ${box.width} ${box.height}`, role: "img", "aria-label": last ? `Pool ${pool.pool}: ${plural(last.active, "running agent")}, cap ${last.cap}, hard max ${last.ceiling}, ${plural(recorded.limits.length, "rate limit")} hit` : `Pool ${pool.pool}: no data yet` },
       band(bands(samples.map((one) => ({ at: one.at, value: one.breaker === "closed" ? "" : one.breaker })), end), x, "breaker", box),
       band(bands(samples.map((one) => ({ at: one.at, value: one.parked ? "parked" : "" })), end), x, "parked", box),
       ticks.map((tick) => h("g", { key: `y ${tick}`, class: "chart-grid" }, h("line", { x1: box.left, x2: box.width - box.right, y1: y(tick), y2: y(tick) }), h("text", { x: box.left - 8, y: y(tick) + 4, "text-anchor": "end" }, tick))),
@@ -127,7 +127,7 @@ function chart(pool, { history, now, width }) {
       h("path", { class: "chart-line is-cap", d: stepPath(points("cap"), x, y, end) }),
       h("path", { class: "chart-line is-active", d: stepPath(points("active"), x, y, end) }),
       last ? [h("circle", { key: "cap now", class: "chart-now is-cap", cx: x(end), cy: y(last.cap), r: 3 }), h("circle", { key: "active now", class: "chart-now", cx: x(end), cy: y(last.active), r: 4 })] : null,
-      known.limits.map((one, at) => h("path", { key: `limit ${at}`, class: "chart-limit", d: `M${x(one.at)} ${box.top - 8}l5 9h-10z` }, h("title", {}, `${many(one.count, "limit")} met`))),
+      recorded.limits.map((one, at) => h("path", { key: `limit ${at}`, class: "chart-limit", d: `M${x(one.at)} ${box.top - 8}l5 9h-10z` }, h("title", {}, `${plural(one.count, "rate limit")} hit`))),
     ),
   );
 }
@@ -137,8 +137,8 @@ function band(found, x, name, box) {
 }
 
 function timeWords(at, span) {
-  const stamp = new Date(at).toISOString();
-  return span < 600000 ? clockSeconds(stamp, at) : clock(stamp, at);
+  const timestamp = new Date(at).toISOString();
+  return span < 600000 ? timeOfDayWithSeconds(timestamp, at) : timeOfDay(timestamp, at);
 }
 
 function key(name, words) {
@@ -152,7 +152,7 @@ function shares(pool) {
   return h(
     "div",
     { class: "panel pad" },
-    sectionHead("Share per project", rows.length),
+    sectionHeader("Share per project", rows.length),
     rows.length
       ? h(
           "div",
@@ -160,24 +160,24 @@ function shares(pool) {
           h(
             "table",
             { class: "shares" },
-            h("thead", {}, h("tr", {}, ["Project", "Holds, of its share", "Holds", "Share", "Wants", "Waits for"].map((name) => h("th", { key: name, scope: "col" }, name)))),
+            h("thead", {}, h("tr", {}, ["Project", "Share in use", "Running", "Share", "Wanted", "Waiting for"].map((name) => h("th", { key: name, scope: "col" }, name)))),
             h("tbody", {}, rows.map(shareRow)),
           ),
         )
-      : empty("Nobody asks for a place in this pool.", "Shares are dealt among projects that have work."),
+      : empty("No project is using this pool.", "Shares are divided among projects that have work."),
   );
 }
 
-/** What older and newer services tell of the projects of a pool. */
+/** Return a pool's projects; older services report only shares and leases. */
 export function projectsOf(pool) {
   if (pool.projects) return pool.projects;
-  const holds = new Map();
-  for (const lease of pool.leases) if (!lease.lent) holds.set(lease.project, (holds.get(lease.project) ?? 0) + 1);
-  return [...new Set([...Object.keys(pool.shares), ...holds.keys()])].sort().map((project) => ({
+  const running = new Map();
+  for (const lease of pool.leases) if (!lease.lent) running.set(lease.project, (running.get(lease.project) ?? 0) + 1);
+  return [...new Set([...Object.keys(pool.shares), ...running.keys()])].sort().map((project) => ({
     project,
-    holds: holds.get(project) ?? 0,
+    holds: running.get(project) ?? 0,
     share: pool.shares[project] ?? 0,
-    wants: pool.demand.find((wish) => wish.project === project)?.wanted ?? null,
+    wants: pool.demand.find((demand) => demand.project === project)?.wanted ?? null,
     waits: null,
   }));
 }
@@ -185,7 +185,7 @@ export function projectsOf(pool) {
 const BAR = { width: 180, height: 14 };
 
 function shareRow(one) {
-  // The whole bar is the share; who holds more than that fills it.
+  // The whole bar is the share; a project above its share fills it.
   const part = Math.min(1, one.holds / Math.max(1, one.share));
   return h(
     "tr",
@@ -196,9 +196,9 @@ function shareRow(one) {
       {},
       h(
         "svg",
-        { class: "share-bar", viewBox: `0 0 ${BAR.width} ${BAR.height}`, role: "img", "aria-label": `holds ${one.holds} of a share of ${one.share}` },
+        { class: "share-bar", viewBox: `0 0 ${BAR.width} ${BAR.height}`, role: "img", "aria-label": `${one.holds} running of a share of ${one.share}` },
         h("rect", { class: "share-all", width: BAR.width, height: BAR.height, rx: 4 }),
-        h("rect", { class: "share-held", width: part * BAR.width, height: BAR.height, rx: 4 }),
+        h("rect", { class: "share-used", width: part * BAR.width, height: BAR.height, rx: 4 }),
       ),
     ),
     h("td", { class: "number" }, one.holds),

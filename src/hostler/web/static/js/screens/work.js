@@ -1,34 +1,34 @@
-// The work: tasks as a board by state, or as a graph of what waits for what.
+// Work: tasks on a board by state, or as a dependency graph.
 
-import { age, roughly } from "../lib/format.js";
-import { layered, path } from "../lib/layers.js";
+import { secondsSince, shortDuration } from "../lib/format.js";
+import { layoutGraph, path } from "../lib/graph_layout.js";
 import { taskAddress } from "../lib/routes.js";
-import { board, COLUMNS, filtered, graphOf, origin, stateOf } from "../lib/tasks.js";
+import { board, COLUMNS, filterTasks, buildGraph, origin, stateInfo } from "../lib/tasks.js";
 import { h } from "../lib/vdom.js";
-import { bones, empty, originLink, pullLink, stateChip, taskLink, trouble, upTo } from "../parts/small.js";
+import { skeleton, empty, originLink, pullLink, stateChip, taskLink, errorPanel, limitedList } from "../components/elements.js";
 
 const ROWS = 40;
-// More than this in one picture is no picture.
+// More nodes than this are unreadable.
 const NODES = 150;
 
-export function work(state, acts) {
-  return h("div", { class: "stack work" }, head(state, acts), body(state, acts));
+export function work(state, actions) {
+  return h("div", { class: "stack work" }, header(state, actions), body(state, actions));
 }
 
-function head(state, acts) {
+function header(state, actions) {
   const projects = [...new Set([...(state.tasks?.values() ?? [])].map((task) => task.project))].sort();
   return h(
     "div",
-    { class: "room-head" },
+    { class: "content-head" },
     h("h1", {}, "Work"),
     h("nav", { class: "choice", "aria-label": "View" }, view("board", "Board", "#/work", state), view("graph", "Graph", "#/work/graph", state)),
     h(
       "div",
       { class: "end filters" },
-      h("input", { type: "search", placeholder: "Filter by words", "aria-label": "Filter by words", value: state.filter.word, on: { input: (event) => acts.filter({ word: event.target.value }) } }),
+      h("input", { type: "search", placeholder: "Filter tasks", "aria-label": "Filter tasks", value: state.filter.word, on: { input: (event) => actions.filter({ word: event.target.value }) } }),
       h(
         "select",
-        { "aria-label": "Project", on: { change: (event) => acts.filter({ project: event.target.value }) } },
+        { "aria-label": "Project", on: { change: (event) => actions.filter({ project: event.target.value }) } },
         h("option", { value: "", key: "all" }, "All projects"),
         projects.map((name) => h("option", { value: name, key: `p ${name}` }, name)),
       ),
@@ -36,21 +36,21 @@ function head(state, acts) {
   );
 }
 
-function view(name, words, href, state) {
-  return h("a", { href, "aria-current": state.route.view === name ? "page" : null }, words);
+function view(name, label, href, state) {
+  return h("a", { href, "aria-current": state.route.view === name ? "page" : null }, label);
 }
 
-function body(state, acts) {
-  if (!state.tasks) return state.tasksError ? trouble(state.tasksError, acts.loadTasks) : h("div", { class: "board", "aria-busy": "true" }, COLUMNS.map((column) => h("section", { class: "column", key: column.name }, h("h2", {}, column.title), bones(2))));
-  const shown = filtered([...state.tasks.values()], state.filter);
-  const drawn = state.route.view === "graph" ? graph(shown, state) : boardOf(shown, state, acts);
-  if (shown.length || !state.tasks.size) return drawn;
-  return empty("No task has these words.", "Change the filter above.");
+function body(state, actions) {
+  if (!state.tasks) return state.tasksError ? errorPanel(state.tasksError, actions.loadTasks) : h("div", { class: "board", "aria-busy": "true" }, COLUMNS.map((column) => h("section", { class: "column", key: column.name }, h("h2", {}, column.title), skeleton(2))));
+  const shown = filterTasks([...state.tasks.values()], state.filter);
+  const layout = state.route.view === "graph" ? graph(shown, state) : boardOf(shown, state, actions);
+  if (shown.length || !state.tasks.size) return layout;
+  return empty("No task matches this filter.", "Change the filter above.");
 }
 
 // -- the board --------------------------------------------------------------------------------
 
-function boardOf(tasks, state, acts) {
+function boardOf(tasks, state, actions) {
   const columns = board(tasks, state.snapshot?.queue);
   return h(
     "div",
@@ -60,15 +60,15 @@ function boardOf(tasks, state, acts) {
       return h(
         "section",
         { class: `column tone-${toneOf(column.name)}`, key: column.name, "aria-label": column.title },
-        h("div", { class: "section-head" }, h("h2", {}, column.title), h("span", { class: "tally" }, rows.length)),
-        rows.length ? h("ul", { class: "column-rows" }, upTo(rows, state.more[column.name] ?? ROWS, () => acts.more(column.name, 1000))) : h("p", { class: "column-none soft small" }, column.none),
+        h("div", { class: "section-head" }, h("h2", {}, column.title), h("span", { class: "count" }, rows.length)),
+        rows.length ? h("ul", { class: "column-rows" }, limitedList(rows, state.more[column.name] ?? ROWS, () => actions.more(column.name, 1000))) : h("p", { class: "column-empty soft small" }, column.none),
       );
     }),
   );
 }
 
 function toneOf(column) {
-  return { waiting: "wait", running: "work", person: "ask", review: "review", over: "good" }[column];
+  return { queued: "wait", running: "work", person: "ask", review: "review", done: "good" }[column];
 }
 
 function card(task, now) {
@@ -77,7 +77,7 @@ function card(task, now) {
     { class: "panel board-card", key: task.id },
     h("div", { class: "board-top" }, originLink(task, { class: "soft tiny one-line" }), pullLink(task)),
     h("h3", { class: "two-lines" }, taskLink(task)),
-    h("div", { class: "board-foot" }, stateChip(task.state), task.since ? h("span", { class: "soft tiny number" }, roughly(age(task.since, now))) : null, task.flow ? h("span", { class: "soft tiny" }, task.flow.replaceAll("_", " ")) : null),
+    h("div", { class: "board-foot" }, stateChip(task.state), task.since ? h("span", { class: "soft tiny number" }, shortDuration(secondsSince(task.since, now))) : null, task.flow ? h("span", { class: "soft tiny" }, task.flow.replaceAll("_", " ")) : null),
   );
 }
 
@@ -87,14 +87,14 @@ const SIZE = { width: 226, height: 58, gapX: 64, gapY: 18 };
 const MARGIN = 12;
 
 function graph(tasks, state) {
-  const known = graphOf(tasks);
-  if (!known.nodes.length) return empty("There are no tasks.", "Label an issue, or submit a task.");
+  const known = buildGraph(tasks);
+  if (!known.nodes.length) return empty("No tasks yet.", "Label an issue or submit a task.");
   const linked = new Set(known.edges.flatMap((edge) => [edge.from, edge.to]));
-  // What has edges first: it is what the picture is for.
+  // Nodes with edges first, because the graph is about dependencies.
   const nodes = [...known.nodes].sort((a, b) => linked.has(b) - linked.has(a)).slice(0, NODES);
-  const drawn = layered(nodes, known.edges, SIZE, Math.max(1, Math.floor((Math.min(state.width, 1480) - 60) / (SIZE.width + SIZE.gapX))));
+  const layout = layoutGraph(nodes, known.edges, SIZE, Math.max(1, Math.floor((Math.min(state.width, 1480) - 60) / (SIZE.width + SIZE.gapX))));
   const byId = new Map(tasks.map((task) => [task.id, task]));
-  const [width, height] = [drawn.width + 2 * MARGIN, drawn.height + 2 * MARGIN];
+  const [width, height] = [layout.width + 2 * MARGIN, layout.height + 2 * MARGIN];
   return h(
     "div",
     { class: "stack" },
@@ -103,44 +103,44 @@ function graph(tasks, state) {
       { class: "panel graph scroll-x", tabindex: 0, role: "region", "aria-label": "Dependency graph; scrolls sideways" },
       h(
         "svg",
-        { width, height, viewBox: `${-MARGIN} ${-MARGIN} ${width} ${height}`, role: "group", "aria-label": `${nodes.length} tasks and what they wait for` },
+        { width, height, viewBox: `${-MARGIN} ${-MARGIN} ${width} ${height}`, role: "group", "aria-label": `${nodes.length} tasks and their dependencies` },
         h("defs", {}, h("marker", { id: "tip", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, h("path", { d: "M0 0L8 4 0 8z", class: "graph-tip" }))),
-        drawn.edges.map((edge) => h("path", { key: `${edge.from} ${edge.to}`, class: `graph-edge is-${edge.kind}`, d: path(edge.points), "marker-end": "url(#tip)" })),
-        nodes.map((id) => node(id, drawn.places.get(id), byId.get(id), known.strangers.get(id))),
+        layout.edges.map((edge) => h("path", { key: `${edge.from} ${edge.to}`, class: `graph-edge is-${edge.kind}`, d: path(edge.points), "marker-end": "url(#tip)" })),
+        nodes.map((id) => node(id, layout.places.get(id), byId.get(id), known.externals.get(id))),
       ),
     ),
     h(
       "p",
       { class: "soft small graph-key" },
       h("span", { class: "key-line is-needs" }),
-      "must be ready first",
+      "dependency",
       h("span", { class: "key-line is-child" }),
-      "came from it",
-      known.nodes.length > NODES ? h("span", {}, `Only ${NODES} of ${known.nodes.length} tasks are drawn; filter for the others.`) : null,
+      "child task",
+      known.nodes.length > NODES ? h("span", {}, `Showing ${NODES} of ${known.nodes.length} tasks. Use the filter to see others.`) : null,
     ),
-    state.tasksCapped ? h("p", { class: "soft small" }, "Older tasks that are over are not shown.") : null,
+    state.tasksCapped ? h("p", { class: "soft small" }, "Older finished tasks are not shown.") : null,
   );
 }
 
-function node(id, place, task, name) {
+function node(id, position, task, name) {
   const inside = h("rect", { width: SIZE.width, height: SIZE.height, rx: 8 });
-  const at = { transform: `translate(${place.x} ${place.y})`, key: id };
-  if (!task) return h("g", { ...at, class: "graph-node is-stranger" }, inside, line(name, 14, 26, 26, "graph-title"), line("not a task that is known here", 14, 44, 32, "graph-sub"));
-  const { word, tone } = stateOf(task.state);
+  const at = { transform: `translate(${position.x} ${position.y})`, key: id };
+  if (!task) return h("g", { ...at, class: "graph-node is-external" }, inside, line(name, 14, 26, 26, "graph-title"), line("not a task of this service", 14, 44, 32, "graph-sub"));
+  const { label, tone } = stateInfo(task.state);
   const sub = [origin(task), task.pull ? `PR #${task.pull}` : ""].filter(Boolean).join(" · ");
   return h(
     "a",
-    { ...at, href: taskAddress(id), class: `graph-node tone-${tone}`, "aria-label": `${task.title}, ${word}, ${sub}` },
+    { ...at, href: taskAddress(id), class: `graph-node tone-${tone}`, "aria-label": `${task.title}, ${label}, ${sub}` },
     inside,
     h("rect", { width: 4, height: SIZE.height, rx: 2, class: "graph-side" }),
     line(task.title, 14, 19, 26, "graph-title"),
     line(sub, 14, 35, 32, "graph-sub"),
-    line(word, 14, 50, 32, "graph-state"),
-    h("title", {}, `${task.title} (${word})`),
+    line(label, 14, 50, 32, "graph-state"),
+    h("title", {}, `${task.title} (${label})`),
   );
 }
 
-function line(text, x, y, most, look) {
+function line(text, x, y, maximum, variant) {
   const cut = [...String(text)];
-  return h("text", { x, y, class: look }, cut.length > most ? `${cut.slice(0, most - 1).join("")}…` : cut.join(""));
+  return h("text", { x, y, class: variant }, cut.length > maximum ? `${cut.slice(0, maximum - 1).join("")}…` : cut.join(""));
 }

@@ -1,23 +1,23 @@
-// A graph in layers, from left to right: who is waited for stands left of who waits.
-// Circles, edges to nowhere and doubled ones do no harm. The same graph always looks the same.
+// Lay out a graph in layers from left to right: dependencies stand left of their dependents.
+// Cycles, dangling edges and duplicates are allowed. The result is deterministic.
 
 const SWEEPS = 6;
 
-/** Places for `nodes` (ids) and `edges` ({from, to, …}). `size`: {width, height, gapX, gapY} of a
- *  node and around it; `columns`: how many nodes without edges stand in a row.
+/** Position `nodes` (ids) and `edges` ({from, to, …}). `size`: {width, height, gapX, gapY} of a
+ *  node and the gaps between nodes; `columns`: nodes per row for those without edges.
  *  Returns {places: Map id → {x, y, layer}, edges: [{…edge, points}], width, height}. */
-export function layered(nodes, edges, size, columns = 4) {
+export function layoutGraph(nodes, edges, size, columns = 4) {
   const known = new Set(nodes);
   const kept = unique(edges.filter((edge) => known.has(edge.from) && known.has(edge.to) && edge.from !== edge.to));
   const linked = new Set(kept.flatMap((edge) => [edge.from, edge.to]));
   const inner = [...known].filter((id) => linked.has(id));
   const forward = acyclic(inner, kept);
-  const layers = stretched(layersOf(inner, forward), forward);
-  untangle(layers);
-  const places = placed(layers, size);
-  const drawn = drawnEdges(kept, layers, places, size);
-  const loose = [...known].filter((id) => !linked.has(id));
-  return whole(inner, loose, places, drawn, size, columns);
+  const layers = splitLongEdges(assignLayers(inner, forward), forward);
+  reduceCrossings(layers);
+  const places = assignPositions(layers, size);
+  const drawn = routeEdges(kept, layers, places, size);
+  const unconnected = [...known].filter((id) => !linked.has(id));
+  return combine(inner, unconnected, places, drawn, size, columns);
 }
 
 function unique(edges) {
@@ -28,11 +28,11 @@ function unique(edges) {
   });
 }
 
-/** The same edges with those that close a circle turned round. */
+/** Reverse the edges that close a cycle. */
 function acyclic(nodes, edges) {
   const out = grouped(edges, (edge) => edge.from);
   const state = new Map();
-  const turned = new Set();
+  const reversed = new Set();
   for (const root of nodes) {
     if (state.has(root)) continue;
     const stack = [[root, 0]];
@@ -44,14 +44,14 @@ function acyclic(nodes, edges) {
       if (!edge) {
         state.set(top[0], "done");
         stack.pop();
-      } else if (state.get(edge.to) === "open") turned.add(edge);
+      } else if (state.get(edge.to) === "open") reversed.add(edge);
       else if (!state.has(edge.to)) {
         state.set(edge.to, "open");
         stack.push([edge.to, 0]);
       }
     }
   }
-  return edges.map((edge) => (turned.has(edge) ? { from: edge.to, to: edge.from, edge } : { from: edge.from, to: edge.to, edge }));
+  return edges.map((edge) => (reversed.has(edge) ? { from: edge.to, to: edge.from, edge } : { from: edge.from, to: edge.to, edge }));
 }
 
 function grouped(items, by) {
@@ -64,25 +64,25 @@ function grouped(items, by) {
   return found;
 }
 
-/** The longest way to each node. */
-function layersOf(nodes, forward) {
-  const waits = new Map(nodes.map((id) => [id, 0]));
-  for (const edge of forward) waits.set(edge.to, waits.get(edge.to) + 1);
+/** Return each node's layer: the length of the longest path to it. */
+function assignLayers(nodes, forward) {
+  const incoming = new Map(nodes.map((id) => [id, 0]));
+  for (const edge of forward) incoming.set(edge.to, incoming.get(edge.to) + 1);
   const out = grouped(forward, (edge) => edge.from);
   const layer = new Map(nodes.map((id) => [id, 0]));
-  const ready = nodes.filter((id) => waits.get(id) === 0);
+  const ready = nodes.filter((id) => incoming.get(id) === 0);
   for (let at = 0; at < ready.length; at += 1) {
     for (const edge of out.get(ready[at]) ?? []) {
       layer.set(edge.to, Math.max(layer.get(edge.to), layer.get(ready[at]) + 1));
-      waits.set(edge.to, waits.get(edge.to) - 1);
-      if (waits.get(edge.to) === 0) ready.push(edge.to);
+      incoming.set(edge.to, incoming.get(edge.to) - 1);
+      if (incoming.get(edge.to) === 0) ready.push(edge.to);
     }
   }
   return layer;
 }
 
-/** Rows per layer, with a bend for each layer that an edge passes. */
-function stretched(layer, forward) {
+/** Return the rows of each layer, with a bend for each layer that an edge crosses. */
+function splitLongEdges(layer, forward) {
   const rows = [];
   const cell = new Map();
   const add = (key, at, id) => {
@@ -108,49 +108,49 @@ function joined(left, right) {
   return right;
 }
 
-/** Fewer crossings: each row in the order of the middles of its neighbours, to and fro. */
-function untangle({ rows }) {
+/** Reduce crossings: sort each row by the mean position of its neighbours, alternating sides. */
+function reduceCrossings({ rows }) {
   for (const row of rows) row.forEach((cell, at) => (cell.order = at));
   for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
     const [side, list] = sweep % 2 ? ["right", [...rows].reverse()] : ["left", rows];
     for (const row of list) {
-      const wish = new Map(row.map((cell) => [cell, middle(cell[side].map((one) => one.order), cell.order)]));
-      row.sort((a, b) => wish.get(a) - wish.get(b) || a.order - b.order);
+      const target = new Map(row.map((cell) => [cell, mean(cell[side].map((one) => one.order), cell.order)]));
+      row.sort((a, b) => target.get(a) - target.get(b) || a.order - b.order);
       row.forEach((cell, at) => (cell.order = at));
     }
   }
 }
 
-function middle(numbers, otherwise) {
+function mean(numbers, otherwise) {
   return numbers.length ? numbers.reduce((sum, one) => sum + one, 0) / numbers.length : otherwise;
 }
 
-/** Places: rows first as they are ordered, then each cell as near to its neighbours as its row allows. */
-function placed({ rows }, size) {
+/** Position rows in order, then move each cell as close to its neighbours as its row allows. */
+function assignPositions({ rows }, size) {
   const step = size.height + size.gapY;
   for (const row of rows) row.forEach((cell, at) => (cell.y = at * step));
   for (let sweep = 0; sweep < SWEEPS; sweep += 1) {
     const [side, list] = sweep % 2 ? ["right", [...rows].reverse()] : ["left", rows];
-    for (const row of list) settle(row, side, step);
+    for (const row of list) alignRow(row, side, step);
   }
   const top = Math.min(...rows.flat().filter((cell) => cell.id !== null).map((cell) => cell.y));
   for (const cell of rows.flat()) cell.y -= top;
   return rows;
 }
 
-function settle(row, side, step) {
-  const wish = row.map((cell) => middle(cell[side].map((one) => one.y), cell.y));
-  const room = (a, b) => (a.id === null && b.id === null ? step / 2 : step);
+function alignRow(row, side, step) {
+  const target = row.map((cell) => mean(cell[side].map((one) => one.y), cell.y));
+  const distance = (a, b) => (a.id === null && b.id === null ? step / 2 : step);
   const down = [];
   const up = [];
-  row.forEach((cell, at) => (down[at] = at ? Math.max(wish[at], down[at - 1] + room(row[at - 1], cell)) : wish[at]));
+  row.forEach((cell, at) => (down[at] = at ? Math.max(target[at], down[at - 1] + distance(row[at - 1], cell)) : target[at]));
   for (let at = row.length - 1; at >= 0; at -= 1) {
-    up[at] = at < row.length - 1 ? Math.min(wish[at], up[at + 1] - room(row[at], row[at + 1])) : wish[at];
+    up[at] = at < row.length - 1 ? Math.min(target[at], up[at + 1] - distance(row[at], row[at + 1])) : target[at];
   }
   row.forEach((cell, at) => (cell.y = (down[at] + up[at]) / 2));
 }
 
-function drawnEdges(edges, { cell, layer, forward }, rows, size) {
+function routeEdges(edges, { cell, layer, forward }, rows, size) {
   const x = (at) => at * (size.width + size.gapX);
   return forward.map(({ from, to, edge }, number) => {
     const points = [[x(layer.get(from)) + size.width, cell.get(`n ${from}`).y + size.height / 2]];
@@ -164,24 +164,24 @@ function drawnEdges(edges, { cell, layer, forward }, rows, size) {
   });
 }
 
-/** The graph, and below it what has no edges, in a grid. */
-function whole(inner, loose, rows, edges, size, columns) {
+/** Combine the graph with a grid of the nodes without edges below it. */
+function combine(inner, unconnected, rows, edges, size, columns) {
   const places = new Map();
   let [width, height] = [0, 0];
-  const put = (id, at, y, layer) => {
+  const position = (id, at, y, layer) => {
     const x = at * (size.width + size.gapX);
     places.set(id, { x, y, layer });
     width = Math.max(width, x + size.width);
     height = Math.max(height, y + size.height);
   };
-  for (const cell of rows.flat()) if (cell.id !== null) put(cell.id, cell.layer, cell.y, cell.layer);
+  for (const cell of rows.flat()) if (cell.id !== null) position(cell.id, cell.layer, cell.y, cell.layer);
   const below = inner.length ? height + size.gapY * 2 : 0;
   const step = size.height + size.gapY;
-  loose.forEach((id, at) => put(id, at % columns, below + Math.floor(at / columns) * step, null));
+  unconnected.forEach((id, at) => position(id, at % columns, below + Math.floor(at / columns) * step, null));
   return { places, edges, width, height };
 }
 
-/** A smooth path through the points of an edge. */
+/** Return a smooth SVG path through the points of an edge. */
 export function path(points) {
   const [first, ...rest] = points.map(([x, y]) => [round(x), round(y)]);
   let text = `M${first[0]} ${first[1]}`;

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from pages_data import Json, empty_house
+from api_data import Json, empty_snapshot
 
 from hostler.web.middleware import CONTENT_SECURITY_POLICY
 from hostler.web.pages import INDEX_FILE, read_static_files
@@ -31,7 +31,7 @@ CACHED = {"Cache-Control": "max-age=3600"}
 
 
 @dataclass
-class Sent:
+class SentRequest:
     """Something that a page wanted to change."""
 
     method: str
@@ -40,13 +40,13 @@ class Sent:
 
 
 @dataclass
-class Scene:
+class FakeState:
     """All that a page can be told."""
 
-    house: Json = field(default_factory=empty_house)
+    snapshot: Json = field(default_factory=empty_snapshot)
     briefs: list[Json] = field(default_factory=list)
     tasks: dict[str, Json] = field(default_factory=dict)
-    whys: dict[str, Json] = field(default_factory=dict)
+    waiting_reasons: dict[str, Json] = field(default_factory=dict)
     buses: dict[str, list[Json]] = field(default_factory=lambda: defaultdict(list))
     outputs: dict[str, str] = field(default_factory=lambda: defaultdict(str))
     over: set[str] = field(default_factory=set)
@@ -57,111 +57,113 @@ class Scene:
     # By the path below the API: what is answered instead.
     failures: dict[str, tuple[int, Json]] = field(default_factory=dict)
     # Paths that are not answered before they are taken out.
-    held: set[str] = field(default_factory=set)
+    delayed: set[str] = field(default_factory=set)
     token: str = ""
 
 
-class Stage:
+class FakeWebService:
     """The service, in threads of this process."""
 
     def __init__(self) -> None:
-        self.scene = Scene()
-        self.sent: list[Sent] = []
-        self.asked: list[tuple[str, str]] = []
-        self.bell = threading.Condition()
-        self.replies: dict[str, Any] = {}
-        self.era = 0
+        self.state = FakeState()
+        self.changes: list[SentRequest] = []
+        self.requests: list[tuple[str, str]] = []
+        self.condition = threading.Condition()
+        self.responses: dict[str, Any] = {}
+        self.epoch = 0
         self.port = 0
         self._server: _Server | None = None
-        self.come()
+        self.start()
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def come(self) -> None:
+    def start(self) -> None:
         """Be there."""
         server = _Server(("127.0.0.1", self.port), _Handler)
-        server.stage = self
+        server.web_service = self
         self.port = server.server_address[1]
         self._server = server
         threading.Thread(target=server.serve_forever, args=[0.02], daemon=True).start()
 
-    def go(self) -> None:
+    def stop(self) -> None:
         """Be away: nobody answers, and every stream ends."""
         assert self._server is not None
         self._server.shutdown()
         self._server.server_close()
         self._server.hang_up()
         self._server = None
-        with self.bell:
-            self.era += 1
-            self.bell.notify_all()
+        with self.condition:
+            self.epoch += 1
+            self.condition.notify_all()
 
     def reset(self) -> None:
         """An empty scene for the next test; streams of the last one end."""
         if self._server is None:
-            self.come()
-        with self.bell:
-            self.scene, self.sent, self.asked, self.replies = Scene(), [], [], {}
-            self.era += 1
-            self.bell.notify_all()
+            self.start()
+        with self.condition:
+            self.state, self.changes, self.requests, self.responses = FakeState(), [], [], {}
+            self.epoch += 1
+            self.condition.notify_all()
 
     # -- what happens ---------------------------------------------------------------------------
 
-    def tell(self, kind: str = "changed", data: Json | None = None) -> None:
+    def send_event(self, kind: str = "changed", data: Json | None = None) -> None:
         """An event for whoever follows tasks."""
-        with self.bell:
-            self.scene.events.append((kind, data))
-            self.bell.notify_all()
+        with self.condition:
+            self.state.events.append((kind, data))
+            self.condition.notify_all()
 
-    def change(self, brief: Json) -> None:
+    def change_task(self, brief: Json) -> None:
         """A task is as it is told here from now on."""
-        rest = [one for one in self.scene.briefs if one["id"] != brief["id"]]
-        self.scene.briefs = [brief, *rest]
-        self.tell("task", brief)
+        rest = [one for one in self.state.briefs if one["id"] != brief["id"]]
+        self.state.briefs = [brief, *rest]
+        self.send_event("task", brief)
 
-    def print(self, run: str, text: str) -> None:
-        with self.bell:
-            self.scene.outputs[run] += text
-            self.bell.notify_all()
+    def print_output(self, run: str, text: str) -> None:
+        with self.condition:
+            self.state.outputs[run] += text
+            self.condition.notify_all()
 
-    def end(self, run: str) -> None:
-        with self.bell:
-            self.scene.over.add(run)
-            self.bell.notify_all()
+    def end_run(self, run: str) -> None:
+        with self.condition:
+            self.state.over.add(run)
+            self.condition.notify_all()
 
-    def post(self, task: str, message: Json) -> None:
-        with self.bell:
-            self.scene.buses[task].append(message)
-            self.bell.notify_all()
+    def post_message(self, task: str, message: Json) -> None:
+        with self.condition:
+            self.state.buses[task].append(message)
+            self.condition.notify_all()
 
-    def let_go(self, path: str) -> None:
+    def release(self, path: str) -> None:
         """Answer what was held."""
-        with self.bell:
-            self.scene.held.discard(path)
-            self.bell.notify_all()
+        with self.condition:
+            self.state.delayed.discard(path)
+            self.condition.notify_all()
 
-    def wait_sent(self, path: str, timeout: float = 30) -> Sent:
+    def wait_for_change(self, path: str, timeout: float = 30) -> SentRequest:
         """What a page sent to a path; waits for it."""
-        with self.bell:
-            found = self.bell.wait_for(
-                lambda: [one for one in self.sent if one.path == path], timeout
+        with self.condition:
+            found = self.condition.wait_for(
+                lambda: [one for one in self.changes if one.path == path], timeout
             )
-            assert found, f"nothing was sent to {path}: {self.sent}"
+            assert found, f"nothing was sent to {path}: {self.changes}"
             return found[-1]
 
-    def wait_asked(self, path: str, times: int = 1, timeout: float = 30) -> None:
-        with self.bell:
-            counted = lambda: sum(one[0] == path for one in self.asked) >= times  # noqa: E731
-            assert self.bell.wait_for(counted, timeout), f"{path} was not asked for: {self.asked}"
+    def wait_for_request(self, path: str, times: int = 1, timeout: float = 30) -> None:
+        with self.condition:
+            counted = lambda: sum(one[0] == path for one in self.requests) >= times  # noqa: E731
+            assert self.condition.wait_for(counted, timeout), (
+                f"{path} was not asked for: {self.requests}"
+            )
 
 
 class _Server(ThreadingHTTPServer):
     """Knows its connections, so that it can end them."""
 
     daemon_threads = True
-    stage: Stage
+    web_service: FakeWebService
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -192,16 +194,16 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     @property
-    def stage(self) -> Stage:
+    def web_service(self) -> FakeWebService:
         assert isinstance(self.server, _Server)
-        return self.server.stage
+        return self.server.web_service
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nobody reads it."""
 
     def do_GET(self) -> None:
         path = unquote(urlsplit(self.path).path)
-        scene = self.stage.scene
+        state = self.web_service.state
         if path.startswith("/static/"):
             self._file(path.removeprefix("/static/"), CACHED)
         elif path.startswith("/tests/"):
@@ -209,7 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, body, "text/javascript", CACHED)
         elif path == "/login":
             self._file("login.html")
-        elif scene.token and "session=open" not in self.headers.get("Cookie", ""):
+        elif state.token and "session=open" not in self.headers.get("Cookie", ""):
             self._refuse_or_lead(path)
         elif path == "/":
             self._file(INDEX_FILE)
@@ -239,16 +241,16 @@ class _Handler(BaseHTTPRequestHandler):
         if found is None:
             self._error(404, "There is nothing at this address.")
         else:
-            self._answer(200, found.body, found.kind, more)
+            self._answer(200, found.body, found.content_type, more)
 
     def _refuse_or_lead(self, path: str) -> None:
         if path.startswith(API):
-            self._error(401, "Who are you?", "not_known")
+            self._error(401, "Who are you?", "invalid_token")
         else:
             self._answer(303, b"", "text/plain", {"Location": "/login?next=/"})
 
     def _login(self, token: str) -> None:
-        if token != self.stage.scene.token:
+        if token != self.web_service.state.token:
             self._answer(401, b"no", "text/html")
         else:
             cookie = "session=open; HttpOnly; SameSite=Strict; Path=/"
@@ -257,14 +259,16 @@ class _Handler(BaseHTTPRequestHandler):
     # -- the API --------------------------------------------------------------------------------
 
     def _api(self, path: str) -> None:
-        stage = self.stage
-        with stage.bell:
-            stage.asked.append((path, self.headers.get("Last-Event-ID", "")))
-            stage.bell.notify_all()
-            era = stage.era
-            stage.bell.wait_for(lambda: path not in stage.scene.held or stage.era != era, 30)
-        if path in stage.scene.failures:
-            status, error = stage.scene.failures[path]
+        web_service = self.web_service
+        with web_service.condition:
+            web_service.requests.append((path, self.headers.get("Last-Event-ID", "")))
+            web_service.condition.notify_all()
+            epoch = web_service.epoch
+            web_service.condition.wait_for(
+                lambda: path not in web_service.state.delayed or web_service.epoch != epoch, 30
+            )
+        if path in web_service.state.failures:
+            status, error = web_service.state.failures[path]
             self._json({"error": error}, status)
         elif path.startswith("live/"):
             self._live(path.removeprefix("live/"))
@@ -272,24 +276,24 @@ class _Handler(BaseHTTPRequestHandler):
             self._look(path)
 
     def _look(self, path: str) -> None:
-        scene, parts = self.stage.scene, path.split("/")
+        state, parts = self.web_service.state, path.split("/")
         if path == "tasks":
             self._list(parse_qs(urlsplit(self.path).query))
-        elif parts[0] == "tasks" and parts[1] in scene.tasks:
+        elif parts[0] == "tasks" and parts[1] in state.tasks:
             self._json(self._of_task(parts[1], parts[2] if len(parts) > 2 else ""))
         elif parts[0] == "runs":
-            size = len(scene.outputs[f"{parts[1]} stdout"].encode())
+            size = len(state.outputs[f"{parts[1]} stdout"].encode())
             self._json({"run": parts[1], "output_bytes": {"stdout": size, "stderr": 0}})
         else:
             whole: dict[str, Any] = {
-                "status": scene.house,
+                "status": state.snapshot,
                 "session": {"by": "ada", "csrf": CSRF},
                 "config": {
-                    "agent": {name: {} for name in scene.agents},
+                    "agent": {name: {} for name in state.agents},
                     "github": {"web_url": "https://github.example"},
                 },
-                "pool-history": scene.past,
-                "doctor": {"exit_code": 0, "findings": scene.findings},
+                "pool-history": state.past,
+                "doctor": {"exit_code": 0, "findings": state.findings},
             }
             if path in whole:
                 self._json(whole[path])
@@ -297,14 +301,14 @@ class _Handler(BaseHTTPRequestHandler):
                 self._error(404, f"There is no {path}.")
 
     def _of_task(self, task: str, part: str) -> Json:
-        scene = self.stage.scene
+        state = self.web_service.state
         if part == "why":
-            state = scene.tasks[task]["state"]
-            return scene.whys.get(
+            task_state = state.tasks[task]["state"]
+            return state.waiting_reasons.get(
                 task,
                 {
                     "task": task,
-                    "state": state,
+                    "state": task_state,
                     "waits": False,
                     "would_start": False,
                     "gate": None,
@@ -318,13 +322,13 @@ class _Handler(BaseHTTPRequestHandler):
                 },
             )
         if part == "bus":
-            return {"messages": scene.buses[task][-200:], "skipped": 0}
-        return scene.tasks[task]
+            return {"messages": state.buses[task][-200:], "skipped": 0}
+        return state.tasks[task]
 
     def _list(self, query: dict[str, list[str]]) -> None:
         states, before = query.get("state", []), query.get("before", [""])[0]
         limit = int(query.get("limit", ["50"])[0])
-        found = sorted(self.stage.scene.briefs, key=lambda one: one["id"], reverse=True)
+        found = sorted(self.web_service.state.briefs, key=lambda one: one["id"], reverse=True)
         found = [
             one for one in found if one["state"] in states and (not before or one["id"] < before)
         ]
@@ -332,18 +336,18 @@ class _Handler(BaseHTTPRequestHandler):
         self._json({"tasks": found[:limit], "next": more})
 
     def _take(self, path: str, body: Json) -> None:
-        stage = self.stage
+        web_service = self.web_service
         if self.headers.get("X-CSRF-Token") != CSRF:
-            self._error(403, "Nothing was changed.", "no_csrf")
+            self._error(403, "Nothing was changed.", "invalid_csrf_token")
             return
-        with stage.bell:
-            stage.sent.append(Sent(self.command, path, body))
-            stage.bell.notify_all()
-        if path in stage.scene.failures:
-            status, error = stage.scene.failures[path]
+        with web_service.condition:
+            web_service.changes.append(SentRequest(self.command, path, body))
+            web_service.condition.notify_all()
+        if path in web_service.state.failures:
+            status, error = web_service.state.failures[path]
             self._json({"error": error}, status)
             return
-        reply = stage.replies.get(path, {"changed": []})
+        reply = web_service.responses.get(path, {"changed": []})
         self._json(reply(body) if callable(reply) else reply, 201)
 
     # -- streams --------------------------------------------------------------------------------
@@ -370,29 +374,29 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _next(self, ready: Any) -> bool:
         """Until there is something to say; False: the stream is over."""
-        stage, era = self.stage, self._era
-        with stage.bell:
-            stage.bell.wait_for(lambda: ready() or stage.era != era, 30)
-            return stage.era == era
+        web_service, epoch = self.web_service, self._era
+        with web_service.condition:
+            web_service.condition.wait_for(lambda: ready() or web_service.epoch != epoch, 30)
+            return web_service.epoch == epoch
 
     def _live_tasks(self, last: str) -> None:
-        stage, self._era = self.stage, self.stage.era
-        scene = stage.scene
-        at = int(last.split("-")[1]) if last else len(scene.events)
+        web_service, self._era = self.web_service, self.web_service.epoch
+        state = web_service.state
+        at = int(last.split("-")[1]) if last else len(state.events)
         self._event("ready", {}, f"e-{at}")
-        while self._next(lambda at=at: len(scene.events) > at):
-            for kind, data in scene.events[at:]:
+        while self._next(lambda at=at: len(state.events) > at):
+            for kind, data in state.events[at:]:
                 at += 1
                 self._event(kind, data or {}, f"e-{at}")
 
     def _live_output(self, run: str, stream: str, offset: int) -> None:
-        self._era = self.stage.era
-        scene, name = self.stage.scene, f"{run} {stream}"
+        self._era = self.web_service.epoch
+        state, name = self.web_service.state, f"{run} {stream}"
         self.wfile.write(b": here\n\n")
         while self._next(
-            lambda at=offset: len(scene.outputs[name].encode()) > at or run in scene.over
+            lambda at=offset: len(state.outputs[name].encode()) > at or run in state.over
         ):
-            data = scene.outputs[name].encode()[offset:]
+            data = state.outputs[name].encode()[offset:]
             if not data:
                 self._event("end", {"offset": offset}, str(offset))
                 return
@@ -401,8 +405,8 @@ class _Handler(BaseHTTPRequestHandler):
             offset = end
 
     def _live_bus(self, task: str, last: str) -> None:
-        self._era = self.stage.era
-        messages = self.stage.scene.buses[task]
+        self._era = self.web_service.epoch
+        messages = self.web_service.state.buses[task]
         self.wfile.write(b": here\n\n")
         at = sum(one["id"] <= last for one in messages)
         while self._next(lambda at=at: len(messages) > at):

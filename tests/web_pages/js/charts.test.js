@@ -1,23 +1,23 @@
 import { bands, countTicks, scale, stepArea, stepPath, timeTicks } from "/static/js/lib/charts.js";
-import { layered, path } from "/static/js/lib/layers.js";
-import { MOST, NOTHING, remember, sampleOf, unseen, withPast } from "/static/js/lib/samples.js";
-import { parkedWords } from "/static/js/parts/gauge.js";
+import { layoutGraph, path } from "/static/js/lib/graph_layout.js";
+import { MAX_SAMPLES, EMPTY_HISTORY, addSnapshot, sampleOf, addGap, mergeHistory } from "/static/js/lib/samples.js";
+import { parkedText } from "/static/js/components/gauge.js";
 import { any, dice, equal, holds, test } from "./harness.js";
 export { run } from "./harness.js";
 
 const SIZE = { width: 100, height: 40, gapX: 50, gapY: 10 };
 
 test("who is waited for stands left of who waits", () => {
-  const found = layered(["c", "b", "a"], [{ from: "a", to: "b" }, { from: "b", to: "c" }, { from: "a", to: "c" }], SIZE);
+  const found = layoutGraph(["c", "b", "a"], [{ from: "a", to: "b" }, { from: "b", to: "c" }, { from: "a", to: "c" }], SIZE);
   equal(["a", "b", "c"].map((id) => found.places.get(id).layer), [0, 1, 2]);
   equal(found.edges.length, 3);
 });
 
 test("without edges nodes stand in rows", () => {
-  const found = layered(["a", "b", "c"], [], SIZE, 2);
+  const found = layoutGraph(["a", "b", "c"], [], SIZE, 2);
   equal(["a", "b", "c"].map((id) => [found.places.get(id).x, found.places.get(id).y]), [[0, 0], [150, 0], [0, 50]]);
   equal([found.width, found.height], [250, 90]);
-  equal(layered([], [], SIZE).places.size, 0);
+  equal(layoutGraph([], [], SIZE).places.size, 0);
 });
 
 function randomGraph(roll) {
@@ -34,7 +34,7 @@ test("any graph, also with circles: every node has a place of its own, inside", 
   const roll = dice(21);
   for (let round = 0; round < 400; round += 1) {
     const [nodes, edges] = randomGraph(roll);
-    const found = layered(nodes, edges, SIZE, 3);
+    const found = layoutGraph(nodes, edges, SIZE, 3);
     equal(found.places.size, nodes.length);
     const all = [...found.places.values()];
     for (const one of all) {
@@ -54,8 +54,8 @@ test("without circles every edge goes to the right", () => {
   for (let round = 0; round < 200; round += 1) {
     const nodes = Array.from({ length: 8 }, (_, at) => `n${at}`);
     const edges = Array.from({ length: 12 }, () => [Math.floor(roll() * 8), Math.floor(roll() * 8)]).filter(([a, b]) => a < b).map(([a, b]) => ({ from: `n${a}`, to: `n${b}` }));
-    for (const edge of layered(nodes, edges, SIZE).edges) {
-      const found = layered(nodes, edges, SIZE);
+    for (const edge of layoutGraph(nodes, edges, SIZE).edges) {
+      const found = layoutGraph(nodes, edges, SIZE);
       holds(found.places.get(edge.from).x < found.places.get(edge.to).x, "an edge to the left");
       equal(edge.points[0][0] < edge.points[edge.points.length - 1][0], true);
     }
@@ -64,7 +64,7 @@ test("without circles every edge goes to the right", () => {
 
 test("the same graph looks the same", () => {
   const [nodes, edges] = randomGraph(dice(4));
-  equal([...layered(nodes, edges, SIZE).places], [...layered(nodes, edges, SIZE).places]);
+  equal([...layoutGraph(nodes, edges, SIZE).places], [...layoutGraph(nodes, edges, SIZE).places]);
 });
 
 test("ticks are whole, few, and reach the top", () => {
@@ -95,19 +95,19 @@ const pool = (more = {}) => ({ pool: "p", max_global_agents: 8, active: 1, parke
 const seen = (second, one) => ({ now: new Date(1772366400000 + second * 1000).toISOString(), governor: { pools: [one] } });
 
 test("what does not change makes no sample; what was seen is kept, up to a bound", () => {
-  let history = remember(NOTHING, seen(0, pool()));
-  history = remember(history, seen(1, pool()));
+  let history = addSnapshot(EMPTY_HISTORY, seen(0, pool()));
+  history = addSnapshot(history, seen(1, pool()));
   equal(history.pools.p.samples.length, 1);
   equal((history.until - history.since) / 1000, 1);
-  for (let second = 2; second < MOST + 50; second += 1) history = remember(history, seen(second, pool({ active: second % 7 })));
-  holds(history.pools.p.samples.length <= MOST, "it grows without end");
+  for (let second = 2; second < MAX_SAMPLES + 50; second += 1) history = addSnapshot(history, seen(second, pool({ active: second % 7 })));
+  holds(history.pools.p.samples.length <= MAX_SAMPLES, "it grows without end");
 });
 
 test("limits are counted from the first look on, at the moment that is told", () => {
   const overlay = (events, at) => ({ hard_max: 8, rate_limit_events: events, last_rate_limit_at: at, breaker: { state: "closed" } });
-  let history = remember(NOTHING, seen(0, pool({ cap: 4, overlay: overlay(5, null) })));
+  let history = addSnapshot(EMPTY_HISTORY, seen(0, pool({ cap: 4, overlay: overlay(5, null) })));
   equal(history.pools.p.limits, []);
-  history = remember(history, seen(10, pool({ cap: 2, overlay: overlay(7, seen(8, null).now) })));
+  history = addSnapshot(history, seen(10, pool({ cap: 2, overlay: overlay(7, seen(8, null).now) })));
   equal(history.pools.p.limits, [{ at: Date.parse(seen(8, null).now), count: 2 }]);
 });
 
@@ -121,36 +121,36 @@ const noted = (second, more = {}) => ({ at: at(second), ceiling: 8, cap: 4, acti
 const told = (one) => one.samples.map((sample) => [(sample.at - Date.parse(at(0))) / 1000, Number.isFinite(sample.cap) ? sample.active : null]);
 
 test("what was noted stands before what was seen, and the page sees more of what it sees", () => {
-  let history = remember(NOTHING, seen(100, pool({ active: 1 })));
-  history = remember(history, seen(110, pool({ active: 2 })));
+  let history = addSnapshot(EMPTY_HISTORY, seen(100, pool({ active: 1 })));
+  history = addSnapshot(history, seen(110, pool({ active: 2 })));
   const past = { pools: { p: { samples: [noted(20), noted(80, { active: 5 }), noted(101), noted(160)], limits: [{ at: at(30), count: 2 }, { at: at(105), count: 1 }] } } };
-  const found = withPast(history, past);
+  const found = mergeHistory(history, past);
   equal(told(found.pools.p), [[20, 1], [80, 5], [100, 1], [110, 2]]);
   equal(found.pools.p.limits.map((one) => one.count), [2]);
   equal(found.since, Date.parse(at(20)));
-  equal(withPast(history, null), history);
+  equal(mergeHistory(history, null), history);
 });
 
 test("what was noted while the page was cut off stands in its place", () => {
-  let history = remember(NOTHING, seen(100, pool({ active: 1 })));
-  history = unseen(history, Date.parse(at(120)));
+  let history = addSnapshot(EMPTY_HISTORY, seen(100, pool({ active: 1 })));
+  history = addGap(history, Date.parse(at(120)));
   const past = { pools: { p: { samples: [noted(110), noted(130, { active: 4 })], limits: [{ at: at(125), count: 3 }] }, q: { samples: [noted(50)], limits: [] } } };
-  history = remember(history, seen(140, pool({ active: 1 })));
-  const found = withPast(history, past);
+  history = addSnapshot(history, seen(140, pool({ active: 1 })));
+  const found = mergeHistory(history, past);
   equal(told(found.pools.p), [[100, 1], [120, null], [130, 4], [140, 1]]);
   equal(found.pools.p.limits.map((one) => one.count), [3]);
   equal(told(found.pools.q), [[50, 1]]);
 });
 
 test("where nobody looked for long there is a hole", () => {
-  const history = remember(NOTHING, seen(9000, pool()));
-  const found = withPast(history, { pools: { p: { samples: [noted(0), noted(600), noted(3000)], limits: [] } } });
+  const history = addSnapshot(EMPTY_HISTORY, seen(9000, pool()));
+  const found = mergeHistory(history, { pools: { p: { samples: [noted(0), noted(600), noted(3000)], limits: [] } } });
   equal(found.pools.p.samples.map((one) => Number.isFinite(one.cap)), [true, true, false, true, false, true]);
   holds(found.pools.p.samples.every((one, n, all) => !n || one.at > all[n - 1].at), "out of order");
 });
 
 test("a pool that is closed without an end says who ends it", () => {
   const now = Date.parse("2026-03-01T12:00:00Z");
-  equal(parkedWords({ until: null }, now), "parked until it is opened");
-  holds(parkedWords({ until: "2026-03-01T12:30:00Z" }, now).startsWith("parked until 1"));
+  equal(parkedText({ until: null }, now), "parked until resumed");
+  holds(parkedText({ until: "2026-03-01T12:30:00Z" }, now).startsWith("parked until 1"));
 });

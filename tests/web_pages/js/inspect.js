@@ -21,7 +21,7 @@ function ground(element) {
   return [255, 255, 255];
 }
 
-const NOT_LOOKED_AT = "svg, .quiet-voice, noscript, .skip, option, [disabled]";
+const NOT_LOOKED_AT = "svg, .visually-hidden, noscript, .skip, option, [disabled]";
 
 /** Texts that do not stand out from the nearest ground that is not clear. */
 export function pale() {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from typing import Any, Literal, Protocol
 
-from pages_data import NOW
-from pages_stage import Stage
+from api_data import NOW
+from fake_web_service import FakeWebService
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect
 
 from missing_tools import skip_without
@@ -21,31 +21,31 @@ FLAGS = [
     "--disable-sync",
 ]
 # How long a page may take for anything, in milliseconds: generous, for the machine is shared.
-PATIENCE = 30_000
+TIMEOUT_MS = 30_000
 ColorScheme = Literal["light", "dark"]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
-expect.set_options(timeout=PATIENCE)
+expect.set_options(timeout=TIMEOUT_MS)
 
 
-class Opened(Protocol):
+class PageOpener(Protocol):
     """Opens a page at an address behind `#`; `still`: its clock does not go on."""
 
     def __call__(
         self,
-        address: str = "#/stable",
+        address: str = "#/overview",
         *,
         width: int = 1280,
         height: int = 800,
         path: str = "/",
-        still: bool = False,
+        fixed_clock: bool = False,
         color_scheme: ColorScheme = "light",
         device_scale_factor: float = 1,
     ) -> Page: ...
 
 
-def program() -> str:
+def find_browser() -> str:
     """The browser; without one the tests are skipped, in CI they fail."""
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None:
@@ -53,20 +53,20 @@ def program() -> str:
     return found
 
 
-def looked(page: Page, what: str, *given: Any) -> Any:
-    """What a function of `js/looking.js` finds in a page."""
-    call = "([name, given]) => import('/tests/looking.js').then((file) => file[name](...given))"
+def call_inspector(page: Page, what: str, *given: Any) -> Any:
+    """What a function of `js/inspect.js` finds in a page."""
+    call = "([name, given]) => import('/tests/inspect.js').then((file) => file[name](...given))"
     return page.evaluate(call, [what, list(given)])
 
 
-class KeptPage:
+class CachedPage:
     """A page that tests use one after another: a new one costs a second of CPU time."""
 
-    def __init__(self, browser: Browser, *, still: bool, scale: float) -> None:
+    def __init__(self, browser: Browser, *, fixed_clock: bool, scale: float) -> None:
         context = browser.new_context(timezone_id="UTC", locale="en-GB", device_scale_factor=scale)
-        context.set_default_timeout(PATIENCE)
+        context.set_default_timeout(TIMEOUT_MS)
         self.page = context.new_page()
-        if still:
+        if fixed_clock:
             # Its clock stands at the moment of the data; what waits for time still comes.
             self.page.clock.set_fixed_time(NOW)
         self._session = self.page.context.new_cdp_session(self.page)
@@ -85,41 +85,41 @@ class KeptPage:
         self._session.send("Storage.clearDataForOrigin", kinds)
 
 
-class KeptPages:
+class PageCache:
     """The pages that are kept while the browser runs."""
 
     def __init__(self, browser: Browser) -> None:
         self._browser = browser
-        self._kept: dict[tuple[bool, float], KeptPage] = {}
+        self._kept: dict[tuple[bool, float], CachedPage] = {}
 
-    def get(self, *, still: bool, scale: float) -> KeptPage:
-        kind = (still, scale)
+    def get(self, *, fixed_clock: bool, scale: float) -> CachedPage:
+        kind = (fixed_clock, scale)
         if kind not in self._kept:
-            self._kept[kind] = KeptPage(self._browser, still=still, scale=scale)
+            self._kept[kind] = CachedPage(self._browser, fixed_clock=fixed_clock, scale=scale)
         return self._kept[kind]
 
 
-class Opener:
+class TrackedPageOpener:
     """Pages of one test, and what they complained of."""
 
-    def __init__(self, kept: KeptPages, stage: Stage) -> None:
+    def __init__(self, kept: PageCache, web_service: FakeWebService) -> None:
         self._kept = kept
-        self._stage = stage
-        self._used: list[KeptPage] = []
-        self.complaints: list[str] = []
+        self._stage = web_service
+        self._used: list[CachedPage] = []
+        self.errors: list[str] = []
 
     def __call__(
         self,
-        address: str = "#/stable",
+        address: str = "#/overview",
         *,
         width: int = 1280,
         height: int = 800,
         path: str = "/",
-        still: bool = False,
+        fixed_clock: bool = False,
         color_scheme: ColorScheme = "light",
         device_scale_factor: float = 1,
     ) -> Page:
-        kept = self._kept.get(still=still, scale=device_scale_factor)
+        kept = self._kept.get(fixed_clock=fixed_clock, scale=device_scale_factor)
         assert kept not in self._used, "A test has one page of a kind."
         self._used.append(kept)
         page = kept.prepare(width, height, color_scheme)
@@ -129,12 +129,12 @@ class Opener:
         return page
 
     def _failed(self, error: Error) -> None:
-        self.complaints.append(str(error))
+        self.errors.append(str(error))
 
     def _said(self, message: ConsoleMessage) -> None:
         # A browser tells of every answer that is an error; that is not ours to mend.
         if message.type == "error" and "Failed to load resource" not in message.text:
-            self.complaints.append(message.text)
+            self.errors.append(message.text)
 
     def close(self) -> None:
         for kept in self._used:

@@ -17,7 +17,7 @@ def ago(now: datetime, **parts: float) -> str:
     return stamp(now - timedelta(**parts))
 
 
-def about(name: str, title: str, issue: int | None, state: str, **more: Any) -> Json:
+def task_reference(name: str, title: str, issue: int | None, state: str, **more: Any) -> Json:
     repo = None if issue is None else "octo/stable"
     url = f"https://github.example/octo/stable/issues/{issue}" if issue else None
     pull = more.pop("pull", None)
@@ -40,7 +40,7 @@ def agent(name: str, title: str, issue: int | None, now: datetime, **more: Any) 
     seconds = more.pop("seconds", 754.0)
     idle = more.pop("idle", 4.0)
     return {
-        **about(name, title, issue, "running"),
+        **task_reference(name, title, issue, "running"),
         "run": f"{name}-r{more.get('attempt', 1)}",
         "agent": "claude",
         "pool": "anthropic",
@@ -65,7 +65,7 @@ def queued(
 ) -> Json:
     return {
         "position": position,
-        **about(name, title, issue, more.pop("state", "queued")),
+        **task_reference(name, title, issue, more.pop("state", "queued")),
         "attempt": 0,
         "seconds": 300.0,
         "would_start": False,
@@ -129,7 +129,7 @@ def share(project: str, holds: int, of: int, wants: int | None, waits: Json | No
     return {"project": project, "holds": holds, "share": of, "wants": wants, "waits": waits}
 
 
-NOBODY: Json = {
+NO_RUNS: Json = {
     "count": 0,
     "failed": 0,
     "failure_rate": None,
@@ -149,7 +149,7 @@ def record(count: int, failed: int, mean: float, std: float) -> Json:
     }
 
 
-def empty_house(now: datetime = NOW) -> Json:
+def empty_snapshot(now: datetime = NOW) -> Json:
     """Somebody works, and there is nothing to do."""
     costs = {"primary_per_hour": 120.0, "points_per_minute": 4.0, "stretch": 1.0, "fits": True}
     return {
@@ -180,7 +180,7 @@ def empty_house(now: datetime = NOW) -> Json:
             "memory": {"free_mb": 6144, "floor_mb": 1024},
             "ended": [],
         },
-        "history": {name: {"all": NOBODY, "projects": {}} for name in ("1h", "24h", "7d", "30d")},
+        "history": {name: {"all": NO_RUNS, "projects": {}} for name in ("1h", "24h", "7d", "30d")},
         "cost": {
             "today_usd": 0,
             "unpriced_runs": 0,
@@ -238,7 +238,7 @@ def pool_history(now: datetime = NOW) -> Json:
     }
 
 
-def full_house(now: datetime = NOW) -> Json:
+def full_snapshot(now: datetime = NOW) -> Json:
     """A morning with something of everything."""
     working = [
         agent(
@@ -322,7 +322,7 @@ def full_house(now: datetime = NOW) -> Json:
     ]
     needy = [
         {
-            **about(
+            **task_reference(
                 "20260301-090000-ask-brest",
                 "Add the harbour of Brest",
                 None,
@@ -336,7 +336,9 @@ def full_house(now: datetime = NOW) -> Json:
             "then": "Answer it: hostler task answer.",
         },
         {
-            **about("20260301-100000-stable-9-bugfix", "Dates before 1582", 9, "blocked", pull=31),
+            **task_reference(
+                "20260301-100000-stable-9-bugfix", "Dates before 1582", 9, "blocked", pull=31
+            ),
             "seconds": 900.0,
             "question": None,
             "by_hand": False,
@@ -344,7 +346,7 @@ def full_house(now: datetime = NOW) -> Json:
             "then": "Look at the pull request, then: hostler task resume.",
         },
     ]
-    house = empty_house(now)
+    snapshot = empty_snapshot(now)
     history = {
         "all": record(42, 5, 640.0, 210.0),
         "projects": {"stable": record(30, 2, 700.0, 180.0), "tools": record(12, 3, 490.0, 240.0)},
@@ -385,7 +387,7 @@ def full_house(now: datetime = NOW) -> Json:
         parked={"until": stamp(now + timedelta(hours=2)), "why": "Its quota of today is used up."},
     )
     return {
-        **house,
+        **snapshot,
         "pauses": [
             {
                 "scope": "project:almanac",
@@ -432,7 +434,7 @@ def full_house(now: datetime = NOW) -> Json:
             "30d": history,
         },
         "cost": {
-            **house["cost"],
+            **snapshot["cost"],
             "today_usd": 11.37,
             "projects": {"stable": 9.12, "tools": 2.25},
             "per_day_usd": 50.0,

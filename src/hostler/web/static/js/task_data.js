@@ -1,23 +1,23 @@
-// What the page of one task knows: its portrait, why it waits, its bus; and how it stays true.
+// Data of the task screen: details, waiting reason and bus messages, kept up to date.
 
 import { api } from "./api.js";
-import { follow } from "./live.js";
+import { openStream } from "./stream.js";
 import { state, toast, update } from "./state.js";
 
-const MOST_MESSAGES = 300;
+const MAX_MESSAGES = 300;
 let stream = null;
-let asking = null;
-let again = false;
+let reading = null;
+let readAgain = false;
 
-/** Open the page of a task; leaves the one before. */
+/** Open a task and close the previous one. */
 export function openTask(id) {
-  leaveTask();
-  update({ task: { id, detail: null, error: null, why: null, bus: null, busError: null, tab: "output", run: "", stream: "told", replyTo: null } });
+  closeTask();
+  update({ task: { id, detail: null, error: null, why: null, bus: null, busError: null, tab: "output", run: "", stream: "log", replyTo: null } });
   refreshTask();
   openBus(id);
 }
 
-export function leaveTask() {
+export function closeTask() {
   stream?.close();
   stream = null;
   if (state.task) update({ task: null });
@@ -29,30 +29,30 @@ function change(id, changes) {
   return true;
 }
 
-/** Read it again; of several wishes at once, the last is enough. */
+/** Read the task again. Calls during a read cause one more read. */
 export async function refreshTask() {
-  if (asking) {
-    again = true;
+  if (reading) {
+    readAgain = true;
     return;
   }
   const id = state.task?.id;
   if (!id) return;
-  asking = id;
+  reading = id;
   try {
     const [detail, why] = await Promise.all([api.task(id), api.why(id).catch(() => null)]);
-    change(id, { detail, why, error: null, run: shownRun(detail) });
+    change(id, { detail, why, error: null, run: selectRun(detail) });
   } catch (error) {
     change(id, { error });
   }
-  asking = null;
-  if (again || (state.task && state.task.id !== id)) {
-    again = false;
+  reading = null;
+  if (readAgain || (state.task && state.task.id !== id)) {
+    readAgain = false;
     refreshTask();
   }
 }
 
-/** The newest run, as long as nobody chose another one. */
-function shownRun(detail) {
+/** Return the newest run, unless the user selected another one. */
+function selectRun(detail) {
   const { run, detail: before } = state.task;
   const newest = (list) => list?.[list.length - 1]?.run ?? "";
   return !run || run === newest(before?.runs) ? newest(detail.runs) : run;
@@ -67,19 +67,19 @@ async function openBus(id) {
     return;
   }
   if (!change(id, { bus: messages })) return;
-  stream = follow(api.paths.bus(id), {
+  stream = openStream(api.paths.bus(id), {
     after: messages[messages.length - 1]?.id ?? "",
-    heard: (event) => event.type === "message" && heard(id, JSON.parse(event.data)),
+    onEvent: (event) => event.type === "message" && onEvent(id, JSON.parse(event.data)),
   });
 }
 
-function heard(id, message) {
+function onEvent(id, message) {
   const known = state.task?.id === id ? (state.task.bus ?? []) : [];
   if (known.some((one) => one.id === message.id)) return;
-  change(id, { bus: [...known, message].slice(-MOST_MESSAGES) });
+  change(id, { bus: [...known, message].slice(-MAX_MESSAGES) });
 }
 
-// -- what people do ---------------------------------------------------------------------------
+// -- actions ----------------------------------------------------------------------------------
 
 export async function answer(event, task) {
   event.preventDefault();
@@ -88,7 +88,7 @@ export async function answer(event, task) {
   try {
     await api.act(task.id, "answer", { text: form.elements.text.value });
     form.reset();
-    toast("good", "It goes on with your answer.");
+    toast("good", "Answer sent. The task continues.");
   } catch (error) {
     change(task.id, { answerError: error });
   }
@@ -96,20 +96,20 @@ export async function answer(event, task) {
   refreshTask();
 }
 
-export async function say(event) {
+export async function postMessage(event) {
   event.preventDefault();
   const form = event.currentTarget;
   const { id, replyTo } = state.task;
   const message = { text: form.elements.text.value, type: form.elements.type.value };
-  change(id, { saying: true });
+  change(id, { posting: true });
   try {
-    heard(id, await api.say(id, replyTo ? { ...message, thread: replyTo.thread || replyTo.id } : message));
+    onEvent(id, await api.postMessage(id, replyTo ? { ...message, thread: replyTo.thread || replyTo.id } : message));
     form.reset();
     change(id, { replyTo: null });
   } catch (error) {
     toast("bad", error.message, error.remedy);
   }
-  change(id, { saying: false });
+  change(id, { posting: false });
 }
 
 export function reply(message) {

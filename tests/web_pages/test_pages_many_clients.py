@@ -17,7 +17,7 @@ from hostler.bus.bus import Bus
 from hostler.bus.message import MessageSender, MessageType
 
 LISTENERS = 19
-PATIENCE = 120.0
+TIMEOUT_MS = 120.0
 # An agent that any shell can be: it says something, and is done.
 SETTINGS = """
 [runtime]
@@ -31,7 +31,7 @@ command = ["sh", "-c", 'echo working; : > "$HOSTLER_DONE"']
 
 
 @pytest.fixture
-def crowded(tmp_path: Path, environment: dict[str, str]) -> Iterator[Home]:
+def home_fixture(tmp_path: Path, environment: dict[str, str]) -> Iterator[Home]:
     made = Home(tmp_path, environment)
     (made.home / "hostler.toml").write_text(SETTINGS)
     yield made
@@ -72,7 +72,7 @@ def fill_bus(home: Path) -> None:
         bus.post(MessageType.USER, "x" * 50_000, MessageSender.person("ann"))
 
 
-def never_reading(url: str, token: str) -> socket.socket:
+def open_unread_stream(url: str, token: str) -> socket.socket:
     """Asks for all of that bus, and takes nothing."""
     host, port = url.removeprefix("http://").split(":")
     line = socket.socket()
@@ -83,12 +83,12 @@ def never_reading(url: str, token: str) -> socket.socket:
     return line
 
 
-def logged_in(browser: Browser, url: str, token: str, screen: str) -> Page:
+def log_in(browser: Browser, url: str, token: str, screen: str) -> Page:
     page = browser.new_context().new_page()
     page.goto(f"{url}/#/{screen}")
     page.get_by_label("Token").fill(token)
     page.get_by_role("button", name="Log in").click()
-    expect(page.locator(".pulse")).to_have_text("live")
+    expect(page.locator(".connection")).to_have_text("live")
     return page
 
 
@@ -96,42 +96,45 @@ def logged_in(browser: Browser, url: str, token: str, screen: str) -> Page:
 @pytest.mark.slow
 @pytest.mark.parametrize("tasks", [15, pytest.param(500, marks=pytest.mark.soak)])
 def test_two_browsers_and_twenty_clients_stay_live_while_tasks_run(
-    tasks: int, crowded: Home, browser: Browser
+    tasks: int, home_fixture: Home, browser: Browser
 ) -> None:
-    fill_bus(crowded.home)
-    service = crowded.start("service", "--web-listen", "127.0.0.1:0")
-    said = crowded.heard(service, "The API answers at")
-    url = said.rpartition("answers at ")[2].partition(";")[0]
-    token = crowded.ok("web", "token").strip()
-    pages = [logged_in(browser, url, token, screen) for screen in ("stable", "work")]
+    fill_bus(home_fixture.home)
+    service = home_fixture.start("service", "--web-listen", "127.0.0.1:0")
+    said = home_fixture.heard(service, "Dashboard: ")
+    url = said.rpartition("Dashboard: ")[2].partition(" ")[0]
+    token = home_fixture.ok("web", "token").strip()
+    pages = [log_in(browser, url, token, screen) for screen in ("overview", "work")]
     with (
-        never_reading(url, token),
+        open_unread_stream(url, token),
         httpx.Client(
-            base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE
+            base_url=f"{url}/api/v1",
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=TIMEOUT_MS,
         ) as client,
     ):
         # One client for all: each listener has a connection of its own, and TLS is set up once.
         listeners = [Listener(client, tasks) for _ in range(LISTENERS)]
-        assert all(one.ready.wait(PATIENCE) for one in listeners)
-        asked = {"prompt": "work", "cwd": str(crowded.yard)}
+        assert all(one.ready.wait(TIMEOUT_MS) for one in listeners)
+        requests = {"prompt": "work", "cwd": str(home_fixture.yard)}
         made = [
-            client.post("/tasks", json=asked).raise_for_status().json()["id"] for _ in range(tasks)
+            client.post("/tasks", json=requests).raise_for_status().json()["id"]
+            for _ in range(tasks)
         ]
         for one in listeners:
-            one.join(PATIENCE)
+            one.join(TIMEOUT_MS)
             # All of it, nothing twice, in the order of its numbers.
             assert sorted(one.done) == sorted(made)
             assert len(set(one.ids)) == len(one.ids)
         assert client.get("/status").json()["tasks"] == {"done": tasks}
-        asked = {"event": "live_client_dropped"}
-        (cut,) = crowded.until(lambda: client.get("/events", params=asked).json()["events"])
+        requests = {"event": "live_client_dropped"}
+        (cut,) = home_fixture.until(lambda: client.get("/events", params=requests).json()["events"])
         assert cut["path"] == "/api/v1/live/projects/yard/bus"
     stable, work = pages
-    expect(stable.get_by_text("Nothing waits.")).to_be_visible()
-    expect(stable.get_by_text("No agent is at work.")).to_be_visible()
-    over = work.get_by_role("region", name="Over", exact=True)
-    expect(over.locator(".tally")).to_have_text(str(tasks))
+    expect(stable.get_by_text("The queue is empty.")).to_be_visible()
+    expect(stable.get_by_text("No agent is running.")).to_be_visible()
+    over = work.get_by_role("region", name="Done", exact=True)
+    expect(over.locator(".count")).to_have_text(str(tasks))
     for page in pages:
-        expect(page.locator(".pulse")).to_have_text("live")
+        expect(page.locator(".connection")).to_have_text("live")
         page.context.close()
-    assert "Left." in crowded.end(service)
+    assert "Left." in home_fixture.end(service)
