@@ -72,7 +72,7 @@ def paused(home: Path) -> dict[str, str]:
 
 def test_commands_go_through_the_api_of_a_service_and_on_without_it(stead):
     service = stead.start("service", "--web-listen", "127.0.0.1:0")
-    stead.heard(service, "The API answers")
+    stead.heard(service, "Dashboard: ")
     count, me = Counter(stead.home), getpass.getuser()
 
     stead.pipe("gate")

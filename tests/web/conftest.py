@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from web_house import memory_home, web_house
+from web_fixture import open_web_fixture, temporary_home
 
 from hostler.clock import FakeClock
 
 
 @pytest.fixture
-def house():
+def api_home():
     """With a clock that stands still."""
-    with memory_home() as home, web_house(home, FakeClock()) as found:
+    with temporary_home() as home, open_web_fixture(home, FakeClock()) as found:
         yield found
 
 
 @pytest.fixture
-def client(house):
-    return house.client()
+def client(api_home):
+    return api_home.client()

@@ -26,37 +26,37 @@ def ok(answer, status=200):
     return answer.json()
 
 
-def state_of(house, task):
-    with house.store.read() as tx:
+def state_of(api_home, task):
+    with api_home.store.read() as tx:
         return require_task(tx, task.id).state
 
 
-def test_the_house_answers(client):
+def test_health_and_version_respond(client):
     assert ok(client.get(f"{API}/health")) == {"status": "ok"}
     assert ok(client.get(f"{API}/version"))["hostler"]
     assert ok(client.get(f"{API}/session")) == {"by": "ann", "csrf": None}
     refused = client.get(f"{API}/ready")
-    assert (refused.status_code, refused.json()["error"]["kind"]) == (503, "no_service")
+    assert (refused.status_code, refused.json()["error"]["kind"]) == (503, "service_not_running")
 
 
-def test_ready_where_a_service_takes_tasks(house, client, monkeypatch):
-    monkeypatch.setattr("hostler.web.routes.system.read_presence", lambda _home: house.presence)
+def test_ready_requires_a_running_service(api_home, client, monkeypatch):
+    monkeypatch.setattr("hostler.web.routes.system.read_presence", lambda _home: api_home.presence)
     assert ok(client.get(f"{API}/ready")) == {"status": "ready"}
 
 
-def test_status_is_the_snapshot(house, client):
-    task = house.put()
+def test_status_is_the_snapshot(api_home, client):
+    task = api_home.put()
     seen = ok(client.get(f"{API}/status"))
-    assert seen == json.loads(json.dumps(house.context.lookout.look().as_json())) | {
+    assert seen == json.loads(json.dumps(api_home.context.snapshots.look().as_json())) | {
         "governor": seen["governor"]
     }
     assert [one["task"] for one in seen["queue"]] == [task.id]
 
 
-def test_projects_repositories_pulls_and_blocked_work(house, client):
-    house.start(house.put("barn"))
-    asks = house.put("garden", state=TaskState.NEEDS_INPUT, question="Which?")
-    with house.store.write(*ADMISSION_SCOPES) as tx:
+def test_projects_repositories_pulls_and_blocked_work(api_home, client):
+    api_home.start(api_home.put("barn"))
+    asks = api_home.put("garden", state=TaskState.NEEDS_INPUT, question="Which?")
+    with api_home.store.write(*ADMISSION_SCOPES) as tx:
         pull = PullRow("octo/barn", 7, 3, asks.id, "b", PullStatus.BLOCKED)
         add_pull(tx, pull)
     projects = {one["project"]: one for one in ok(client.get(f"{API}/projects"))["projects"]}
@@ -70,8 +70,8 @@ def test_projects_repositories_pulls_and_blocked_work(house, client):
     assert blocked["total"] == 1 and "task answer" in blocked["blocked"][0]["then"]
 
 
-def test_tasks_page_by_page(house, client):
-    made = [house.put("barn" if number % 2 else "stable").id for number in range(7)]
+def test_tasks_page_by_page(api_home, client):
+    made = [api_home.put("barn" if number % 2 else "stable").id for number in range(7)]
     listed, before = [], ""
     while True:
         page = ok(client.get(f"{API}/tasks", params={"limit": 3, "before": before}))
@@ -82,10 +82,10 @@ def test_tasks_page_by_page(house, client):
     assert listed == sorted(made, reverse=True)
 
 
-def test_tasks_by_state_project_and_parent(house, client):
-    done = house.put("barn", state=TaskState.DONE)
-    failed = house.put("stable", state=TaskState.FAILED)
-    child = house.put("barn", order={"parent_task": house.put("barn").id})
+def test_tasks_by_state_project_and_parent(api_home, client):
+    done = api_home.put("barn", state=TaskState.DONE)
+    failed = api_home.put("stable", state=TaskState.FAILED)
+    child = api_home.put("barn", order={"parent_task": api_home.put("barn").id})
 
     def ids(**params):
         return [one["id"] for one in ok(client.get(f"{API}/tasks", params=params))["tasks"]]
@@ -96,18 +96,18 @@ def test_tasks_by_state_project_and_parent(house, client):
     assert ids(project="nobody") == []
 
 
-def test_a_task_is_submitted_for_a_folder(house, client, tmp_path):
+def test_a_task_is_submitted_for_a_folder(api_home, client, tmp_path):
     asked = {"prompt": "Tidy up", "cwd": str(tmp_path), "project": "barn", "title": "Tidy"}
     taken = ok(client.post(f"{API}/tasks", json=asked), 201)
     assert (taken["project"], taken["status"]) == ("barn", "queued")
-    with house.store.read() as tx:
+    with api_home.store.read() as tx:
         task = require_task(tx, taken["id"])
     assert (task.author, task.cwd, task.prompt) == ("ann", str(tmp_path), "Tidy up")
-    assert (house.home / "projects" / "barn" / "tasks" / task.id / "TASK.md").is_file()
+    assert (api_home.home / "projects" / "barn" / "tasks" / task.id / "TASK.md").is_file()
 
 
-def test_a_task_is_submitted_for_a_repository_and_waits_for_another(house, client):
-    first = house.put("stable")
+def test_a_task_is_submitted_for_a_repository_and_waits_for_another(api_home, client):
+    first = api_home.put("stable")
     asked = {"prompt": "Mend it", "repo": "octo/stable", "depends_on": [first.id]}
     taken = ok(client.post(f"{API}/tasks", json=asked), 201)
     assert taken["depends_on"] == [first.id] and taken["gate"] == "dependencies"
@@ -134,21 +134,21 @@ def test_a_task_is_submitted_for_a_repository_and_waits_for_another(house, clien
         None,
     ],
 )
-def test_what_cannot_become_a_task_changes_nothing(house, client, asked):
+def test_what_cannot_become_a_task_changes_nothing(api_home, client, asked):
     refused = client.post(f"{API}/tasks", json=asked)
     assert 400 <= refused.status_code < 500 and refused.json()["error"]["what"]
     assert ok(client.get(f"{API}/tasks"))["tasks"] == []
 
 
-def test_all_about_one_task_and_what_holds_it(house, client):
-    first, second = house.put(), house.put()
+def test_a_task_and_its_waiting_reason_are_shown(api_home, client):
+    first, second = api_home.put(), api_home.put()
     assert ok(client.get(f"{API}/tasks/{second.id}"))["prompt"] == "job"
     told = ok(client.get(f"{API}/tasks/{second.id}/why"))
     assert (told["gate"], told["waits"]) == ("turn", True) and first.id in told["why"]
 
 
-def test_stop_resume_cancel_retry(house, client):
-    task = house.put()
+def test_stop_resume_cancel_retry(api_home, client):
+    task = api_home.put()
     changed = ok(client.post(f"{API}/tasks/{task.id}/stop", json={"why": "wrong\nbranch"}))
     assert changed["changed"][0]["reason"] == "Stopped by ann: wrong branch"
     assert ok(client.post(f"{API}/tasks/{task.id}/resume"))["changed"][0]["state"] == "queued"
@@ -157,13 +157,13 @@ def test_stop_resume_cancel_retry(house, client):
     assert (refused.status_code, refused.json()["error"]["kind"]) == (409, "command_refused")
     assert "retry" in refused.json()["error"]["remedy"]
     ok(client.post(f"{API}/tasks/{task.id}/retry", json={}))
-    assert state_of(house, task) is TaskState.QUEUED
+    assert state_of(api_home, task) is TaskState.QUEUED
 
 
-def test_a_question_is_answered(house, client):
-    task = house.put(state=TaskState.NEEDS_INPUT, question="Which?")
+def test_a_question_is_answered(api_home, client):
+    task = api_home.put(state=TaskState.NEEDS_INPUT, question="Which?")
     ok(client.post(f"{API}/tasks/{task.id}/answer", json={"text": "The left one."}))
-    with house.store.read() as tx:
+    with api_home.store.read() as tx:
         assert "The left one." in require_task(tx, task.id).note
     (deed,) = ok(client.get(f"{API}/tasks/{task.id}"))["deeds"]
     assert (deed["what"], deed["asked"], deed["text"]) == ("answered", "Which?", "The left one.")
@@ -172,16 +172,16 @@ def test_a_question_is_answered(house, client):
     assert refused.status_code == 409
 
 
-def test_one_run_and_what_it_printed(house, client):
-    run = house.start(house.put())
-    folder = house.home / run.folder
+def test_a_run_and_its_output_are_shown(api_home, client):
+    run = api_home.start(api_home.put())
+    folder = api_home.home / run.folder
     folder.mkdir(parents=True)
     (folder / "stdout").write_bytes("one\ntwo é\n".encode())
     shown = ok(client.get(f"{API}/runs/{run.run}"))
     assert (shown["task"], shown["state"]) == (run.task_id, "running")
     assert shown["output_bytes"] == {"stdout": 11, "stderr": 0}
     whole = client.get(f"{API}/runs/{run.run}/output")
-    assert whole.text == "one\ntwo é\n" and whole.headers["x-hostler-over"] == "0"
+    assert whole.text == "one\ntwo é\n" and whole.headers["x-hostler-complete"] == "0"
     assert whole.headers["content-type"].startswith("text/plain")
     part = client.get(f"{API}/runs/{run.run}/output", params={"offset": 4, "limit": 3})
     assert (part.text, part.headers["x-hostler-end"]) == ("two", "7")
@@ -189,28 +189,28 @@ def test_one_run_and_what_it_printed(house, client):
     assert (ranged.status_code, ranged.content) == (206, " é\n".encode())
     assert ranged.headers["content-range"] == "bytes 7-10/11"
     beyond = client.get(f"{API}/runs/{run.run}/output", headers={"Range": "bytes=50-"})
-    assert (beyond.status_code, beyond.json()["error"]["kind"]) == (416, "bad_range")
+    assert (beyond.status_code, beyond.json()["error"]["kind"]) == (416, "invalid_range")
     errors = client.get(f"{API}/runs/{run.run}/output", params={"stream": "stderr"})
     assert errors.content == b""
 
 
-def test_a_run_is_stopped_with_its_task_and_only_while_it_is_there(house, client):
-    task = house.put()
-    run = house.start(task)
+def test_a_run_can_be_stopped_only_while_it_is_live(api_home, client):
+    task = api_home.put()
+    run = api_home.start(task)
     ok(client.post(f"{API}/runs/{run.run}/stop", json={"why": "no"}))
-    assert state_of(house, task) is TaskState.STOPPED
-    with house.store.read() as tx:
+    assert state_of(api_home, task) is TaskState.STOPPED
+    with api_home.store.read() as tx:
         assert "no" in find_run(tx, run.run).stop_why
-    with house.store.write(*ADMISSION_SCOPES) as tx:
+    with api_home.store.write(*ADMISSION_SCOPES) as tx:
         tx.constant("UPDATE runs SET state = 'ended'")
     assert client.post(f"{API}/runs/{run.run}/stop").status_code == 409
 
 
-def test_buses_are_read_and_spoken_on(house, client):
-    task = house.put()
+def test_buses_are_read_and_posted_to(api_home, client):
+    task = api_home.put()
     path = f"{API}/tasks/{task.id}/bus"
     first = ok(client.post(path, json={"text": "Use the left one."}), 201)
-    house.clock.advance(1)
+    api_home.clock.advance(1)
     ok(client.post(path, json={"text": "Why?", "type": "QUESTION", "thread": first["id"]}), 201)
     read = ok(client.get(path))["messages"]
     assert [one["body"] for one in read] == ["Use the left one.", "Why?"]
@@ -220,7 +220,7 @@ def test_buses_are_read_and_spoken_on(house, client):
     assert [one["body"] for one in after] == ["Why?"]
     typed = ok(client.get(path, params={"type": "USER"}))["messages"]
     assert [one["body"] for one in typed] == ["Use the left one."]
-    assert len(open_task_bus(house.home, task.project, task.id).tail(9)) == 2
+    assert len(open_task_bus(api_home.home, task.project, task.id).tail(9)) == 2
     assert ok(client.get(f"{API}/projects/barn/bus")) == {"messages": [], "skipped": 0}
     ok(client.post(f"{API}/projects/barn/bus", json={"text": "To all."}), 201)
     assert client.get(f"{API}/projects/nobody/bus").status_code == 404
@@ -228,12 +228,12 @@ def test_buses_are_read_and_spoken_on(house, client):
     assert client.post(path, json={"text": "x", "type": "RUN_STOP"}).status_code == 422
 
 
-def test_what_was_noted_of_pools_is_told_with_the_limits_that_were_met(house, client):
+def test_pool_history_has_samples_and_rate_limits(api_home, client):
     def noted(hours, active):
-        at = format_timestamp(house.clock.now() - timedelta(hours=hours))
+        at = format_timestamp(api_home.clock.now() - timedelta(hours=hours))
         return PoolSample("p", at, 9, 9, active, "closed", False)
 
-    with house.store.write() as tx:
+    with api_home.store.write() as tx:
         add_samples(tx, [noted(2, 4), noted(0, 5)])
         add_signals(tx, [Signal("r", "q", "t", "barn", Source.LIVE, "rate_limited", times=2)])
     found = ok(client.get(f"{API}/pool-history"))
@@ -243,14 +243,14 @@ def test_what_was_noted_of_pools_is_told_with_the_limits_that_were_met(house, cl
     assert [one["active"] for one in later] == [5]
 
 
-def test_of_limits_that_were_met_the_newest_thousand_are_told(house, client):
-    with house.store.write() as tx:
+def test_pool_history_has_the_newest_thousand_rate_limits(api_home, client):
+    with api_home.store.write() as tx:
         add_signals(tx, [Signal("r", "p", "t", "barn", Source.LIVE, "rate_limited")] * 1002)
     found = ok(client.get(f"{API}/pool-history"))["pools"]["p"]["limits"]
     assert len(found) == 1000
 
 
-def test_changes_of_one_pool_at_the_same_time_are_all_kept(house, client):
+def test_changes_of_one_pool_at_the_same_time_are_all_kept(api_home, client):
     keys = {"settle_seconds": 7, "break_seconds": 70}
     for number in range(1, 9):
         ok(client.put(f"{API}/pools/p", json={"max_global_agents": 3}))
@@ -258,21 +258,21 @@ def test_changes_of_one_pool_at_the_same_time_are_all_kept(house, client):
         with ThreadPoolExecutor(2) as pool:
             for done in pool.map(lambda one: client.patch(f"{API}/pools/p", json=one), wishes):
                 ok(done)
-        caps = load_pools(house.home / "governor.json")["p"]
+        caps = load_pools(api_home.home / "governor.json")["p"]
         assert (caps.settle_seconds, caps.break_seconds) == (7 * number, 70 * number)
 
 
-def test_slips_of_the_pen_about_pools_are_refused(house, client):
+def test_invalid_pool_requests_are_refused(api_home, client):
     assert client.patch(f"{API}/pools/nosuch", json={}).status_code == 404
-    assert not (house.home / "governor.json").exists()
+    assert not (api_home.home / "governor.json").exists()
     ok(client.put(f"{API}/pools/p", json={"max_global_agents": 3}))
     for asked in ({"minutes": 5, "until": "2099-01-01T00:00Z"}, {"until": "2001-01-01T00:00Z"}):
         assert client.post(f"{API}/pools/p/park", json=asked).status_code == 422
     assert ok(client.get(f"{API}/pools/p"))["parked"] is None
 
 
-def test_pools_are_shown_set_closed_and_opened(house, client):
-    house.start(house.put())
+def test_pools_are_shown_set_parked_and_resumed(api_home, client):
+    api_home.start(api_home.put())
     assert {one["pool"] for one in ok(client.get(f"{API}/pools"))["pools"]} >= {"p"}
     assert ok(client.get(f"{API}/pools/p"))["active"] == 1
     shown = ok(client.put(f"{API}/pools/p", json={"max_global_agents": 3}))
@@ -297,22 +297,22 @@ def test_pools_are_shown_set_closed_and_opened(house, client):
     assert client.get(f"{API}/pools/nobody").status_code == 404
 
 
-def test_a_damaged_file_of_caps_is_said_and_stays(house, client):
-    (house.home / "governor.json").write_text("{")
+def test_a_damaged_caps_file_is_reported_and_kept(api_home, client):
+    (api_home.home / "governor.json").write_text("{")
     for answer in (
         client.get(f"{API}/status"),
         client.put(f"{API}/pools/p", json={"max_global_agents": 3}),
     ):
         assert (answer.status_code, answer.json()["error"]["kind"]) == (503, "config_error")
         assert "governor.json" in answer.json()["error"]["what"]
-    assert (house.home / "governor.json").read_text() == "{"
+    assert (api_home.home / "governor.json").read_text() == "{"
 
 
-def test_repositories_and_everything_are_held_back(house, client):
+def test_repositories_and_everything_are_paused(api_home, client):
     held = ok(client.post(f"{API}/repositories/barn/pause", json={"why": "moving"}))
     assert (held["scope"], held["changed"], held["by"]) == ("project:barn", True, "ann")
     ok(client.post(f"{API}/pause"))
-    with house.store.read() as tx:
+    with api_home.store.read() as tx:
         assert set(all_pauses(tx)) == {"all", "project:barn"}
     lifted = ok(client.post(f"{API}/resume"))
     assert lifted == {"scope": "all", "changed": True, "still_paused": ["project:barn"]}
@@ -320,8 +320,8 @@ def test_repositories_and_everything_are_held_back(house, client):
     assert client.post(f"{API}/repositories/nobody/pause").status_code == 404
 
 
-def test_events_of_the_log(house, client):
-    logs = house.home / "logs"
+def test_events_of_the_log(api_home, client):
+    logs = api_home.home / "logs"
     logs.mkdir()
     lines = [{"at": "x", "event": "a", "task": f"t{number}"} for number in range(5)]
     (logs / "2024-10-03.jsonl").write_text("\n".join(map(json.dumps, lines[:3])) + "\nno json\n")
@@ -332,16 +332,20 @@ def test_events_of_the_log(house, client):
     assert ok(client.get(f"{API}/events", params={"event": "b"}))["events"] == []
 
 
-def test_settings_without_secrets(house, client):
-    agent = house.now_set.agent["helper"].model_copy(update={"command": ["x", "ghp_" + "a" * 30]})
-    house.now_set = house.now_set.model_copy(update={"agent": {"helper": agent}})
+def test_settings_without_secrets(api_home, client):
+    agent = api_home.current_settings.agent["helper"].model_copy(
+        update={"command": ["x", "ghp_" + "a" * 30]}
+    )
+    api_home.current_settings = api_home.current_settings.model_copy(
+        update={"agent": {"helper": agent}}
+    )
     shown = ok(client.get(f"{API}/config"))
     assert shown["agent"]["helper"]["command"] == ["x", "[redacted]"]
     assert shown["repo"]["barn"]["owner"] == "octo"
 
 
-def test_settings_that_change_are_in_the_next_answer(house, client):
-    house.now_set = house.now_set.model_copy(update={"repo": {}})
+def test_changed_settings_are_used_by_the_next_request(api_home, client):
+    api_home.current_settings = api_home.current_settings.model_copy(update={"repo": {}})
     assert ok(client.get(f"{API}/repositories"))["repositories"] == []
 
 
@@ -350,7 +354,7 @@ def test_metrics(client):
     assert answer.status_code == 200 and "# HELP live_clients" in answer.text
 
 
-def test_the_schema_names_every_route_and_one_shape_of_errors(client):
+def test_the_schema_lists_every_route_and_the_error_body(client):
     schema = ok(client.get(f"{API}/openapi.json"))
     assert {f"{API}/status", f"{API}/tasks/{{task}}/stop", "/metrics"} <= set(schema["paths"])
     for path, methods in schema["paths"].items():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
-from web_house import BASE, BEARER, memory_home, web_house
+from web_fixture import BASE, BEARER, open_web_fixture, temporary_home
 from why_stage import SERVED
 
 from hostler.bus.bus import open_task_bus
@@ -35,27 +35,27 @@ def bounded(examples: int, **more):
 def furnished(monkeypatch):
     """A home with something to find, and a service that takes tasks."""
     monkeypatch.setattr("hostler.web.routes.system.read_presence", lambda _home: SERVED)
-    with memory_home() as home, web_house(home, FakeClock()) as house:
-        task = house.put("stable", state=TaskState.NEEDS_INPUT, question="Which?")
+    with temporary_home() as home, open_web_fixture(home, FakeClock()) as api_home:
+        task = api_home.put("stable", state=TaskState.NEEDS_INPUT, question="Which?")
         open_task_bus(home, task.project, task.id).create()
-        run = house.start(house.put("barn"))
+        run = api_home.start(api_home.put("barn"))
         folder = home / run.folder
         folder.mkdir(parents=True)
         (folder / "stdout").write_text("one\ntwo\n")
-        house.names = {"task": task.id, "run": run.run, "project": "stable", "pool": "p"}
-        yield house
+        api_home.names = {"task": task.id, "run": run.run, "project": "stable", "pool": "p"}
+        yield api_home
 
 
-def schema_of(house):
+def schema_of(api_home):
     # Here, because only these tests pay for it.
     import schemathesis
 
-    found = schemathesis.openapi.from_asgi("/api/v1/openapi.json", house.app, headers=HEADERS)
+    found = schemathesis.openapi.from_asgi("/api/v1/openapi.json", api_home.app, headers=HEADERS)
     # Streams have no end to wait for; they have tests of their own.
     return found.exclude(path_regex="/live/")
 
 
-def keeps_its_word(case):
+def check_responses(case):
     from schemathesis.specs.openapi.checks import positive_data_acceptance
 
     # What is well formed may still name a folder, an agent or a cap that there is not.
@@ -64,55 +64,55 @@ def keeps_its_word(case):
     )
 
 
-def asked_well(operation, names, examples):
+def valid_requests(operation, names, examples):
     """What fits; half of it about things that are there: made-up names reach no farther than the
     first look."""
     from schemathesis import GenerationMode
 
     @bounded(examples)
     @given(operation.as_strategy(generation_mode=GenerationMode.POSITIVE), st.booleans())
-    def holds(case, known):
+    def pauses(case, known):
         if known:
             given = {name: names[name] for name in case.path_parameters if name in names}
             case.path_parameters.update(given)
-        keeps_its_word(case)
+        check_responses(case)
 
-    holds()
+    pauses()
 
 
-def asked_badly(operation, examples):
+def invalid_requests(operation, examples):
     """What does not fit, where anything can be said at all."""
     from schemathesis import GenerationMode
 
     @bounded(examples)
     @given(operation.as_strategy(generation_mode=GenerationMode.NEGATIVE))
-    def holds(case):
-        keeps_its_word(case)
+    def pauses(case):
+        check_responses(case)
 
     try:
-        holds()
+        pauses()
     except Unsatisfiable:
         assert not list(operation.iter_parameters()) and not list(operation.body)
 
 
-def ask_everything(house, examples):
-    operations = [one.ok() for one in schema_of(house).get_all_operations()]
+def request_everything(api_home, examples):
+    operations = [one.ok() for one in schema_of(api_home).get_all_operations()]
     assert len(operations) > 35
     for operation in operations:
-        asked_well(operation, house.names, examples)
-        asked_badly(operation, examples)
+        valid_requests(operation, api_home.names, examples)
+        invalid_requests(operation, examples)
 
 
-def test_every_route_keeps_its_word(furnished):
-    ask_everything(furnished, EXAMPLES)
+def test_every_route_matches_its_schema(furnished):
+    request_everything(furnished, EXAMPLES)
 
 
 @pytest.mark.soak
-def test_every_route_keeps_its_word_for_long(furnished):
-    ask_everything(furnished, LONG)
+def test_every_route_matches_its_schema_in_many_examples(furnished):
+    request_everything(furnished, LONG)
 
 
-def test_answers_lead_to_further_questions(furnished):
+def test_responses_lead_to_further_valid_requests(furnished):
     """One after another: what an answer names is asked about next, whatever was changed before."""
     machine = schema_of(furnished).as_state_machine()
     steps = []

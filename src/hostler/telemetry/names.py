@@ -558,7 +558,7 @@ API_CHANGES = Metric(
     MetricKind.COUNTER,
     "Requests to change something that were let in, by what let them in (token, session, open) and "
     "the answer's status.",
-    ("door", "status"),
+    ("auth", "status"),
 )
 
 METRICS = (

@@ -1,6 +1,7 @@
 """The HTTP API and the dashboard.
 
-`server` listens, `middleware` and `auth` decide who may call, `app` puts the routes together,
-`routes` answer from the store and the snapshot, `live` streams changes, `redaction` removes secrets
-from every answer. `client` is how commands of this machine call a running service.
+Reading order: `server` listens; `middleware` and `auth` check each request; `app` assembles the
+`routes`, which read and change data through `context`; `live` streams changes; `pages` serves the
+dashboard in `static`; `redaction` removes secrets from every response; `discovery` and `client` let
+commands on this machine call a running service. No scheduling or task rule belongs here.
 """

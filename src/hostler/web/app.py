@@ -33,33 +33,36 @@ from hostler.web.routes import (
 API_PREFIX = "/api/v1"
 _ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": ErrorBody, "description": "Refused; nothing was changed"},
-    "5XX": {"model": ErrorBody, "description": "It could not be done now"},
-    422: {"model": ErrorBody, "description": "The request cannot be understood"},
+    "5XX": {"model": ErrorBody, "description": "Temporarily not possible, or an internal error"},
+    422: {"model": ErrorBody, "description": "Invalid request"},
 }
-_KIND_BY_STATUS = {400: "not_understood", 404: "not_found", 405: "not_allowed"}
+_KIND_BY_STATUS = {400: "bad_request", 404: "not_found", 405: "method_not_allowed"}
 
 
 def build_app(
     context: WebContext, policy: AuthPolicy, sessions: SessionStore | None = None
 ) -> ASGIApp:
-    """Everything behind the doors."""
+    """Build the application with authentication."""
     return add_authentication(build_api(), context, policy, sessions or SessionStore(context.clock))
 
 
 def add_authentication(
     app: FastAPI, context: WebContext, policy: AuthPolicy, sessions: SessionStore
 ) -> ASGIApp:
-    """The doors, and behind them the routes, at this desk."""
+    """Wrap the routes in authentication, and give them their context."""
     app.state.context, app.state.policy, app.state.sessions = context, policy, sessions
     return AuthMiddleware(app, policy, sessions)
 
 
 def build_api() -> FastAPI:
-    """The routes alone. Pages about them would load scripts from elsewhere: there are none."""
+    """Build the routes without authentication.
+
+    The interactive API pages are off, because they load scripts from other hosts.
+    """
     app = FastAPI(
         title="Hostler",
         version=__version__,
-        description="What goes on in a home of Hostler, and commands for it.",
+        description="Read the state of a Hostler installation, and control it.",
         openapi_url=f"{API_PREFIX}/openapi.json",
         docs_url=None,
         redoc_url=None,
@@ -67,7 +70,7 @@ def build_api() -> FastAPI:
         default_response_class=RedactedJSONResponse,
         separate_input_output_schemas=False,
     )
-    whole = APIRouter(prefix=API_PREFIX, responses=_ERROR_RESPONSES)
+    api = APIRouter(prefix=API_PREFIX, responses=_ERROR_RESPONSES)
     for router in (
         system.router,
         tasks.router,
@@ -80,9 +83,9 @@ def build_api() -> FastAPI:
         system.events_router,
         live.router,
     ):
-        whole.include_router(router)
-    app.include_router(whole)
-    app.include_router(system.top, responses=_ERROR_RESPONSES)
+        api.include_router(router)
+    app.include_router(api)
+    app.include_router(system.metrics_router, responses=_ERROR_RESPONSES)
     app.include_router(pages.login_router)
     app.include_router(pages.static_router)
     app.add_exception_handler(HostlerError, _handle_hostler_error)
@@ -100,22 +103,22 @@ async def _handle_hostler_error(_request: Request, error: Exception) -> Response
 async def _handle_validation_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    # What was sent may be long, or a secret in the wrong place: only where and why are told.
-    place = ".".join(str(part) for part in first["loc"])
+    # Do not repeat the input: it may be long, or contain a secret.
+    location = ".".join(str(part) for part in first["loc"])
     return build_error_response(
-        422, f"{place}: {first['msg']}.", NOTHING_CHANGED, kind="not_understood"
+        422, f"{location}: {first['msg']}.", NOTHING_CHANGED, kind="bad_request"
     )
 
 
 async def _handle_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     kind = _KIND_BY_STATUS.get(error.status_code, "refused")
-    said = {
-        "not_understood": "The body cannot be read as JSON.",
-        "not_found": "There is nothing at this address.",
-        "not_allowed": f"{request.method} is not for this address.",
+    texts = {
+        "bad_request": "The body is not valid JSON.",
+        "not_found": "No such path.",
+        "method_not_allowed": f"Method {request.method} is not allowed for this path.",
     }
-    what = said.get(kind, error.detail)
+    what = texts.get(kind, error.detail)
     return build_error_response(
         error.status_code, what, NOTHING_CHANGED, "See docs/reference/api.md.", kind, error.headers
     )
@@ -127,8 +130,8 @@ async def _handle_unexpected_error(request: Request, error: Exception) -> Respon
         log.event(names.WEB_FAILED, error=error, method=request.method, path=request.url.path)
     return build_error_response(
         500,
-        "Something is wrong in Hostler itself.",
-        "What was stored is whole.",
-        "The log says more; please report it.",
-        "defect",
+        "Internal error in Hostler.",
+        "Stored data is consistent.",
+        "See the log for details, and please report this error.",
+        "internal_error",
     )

@@ -33,61 +33,61 @@ MAX_SESSIONS = 64
 
 @dataclass(frozen=True, slots=True)
 class BrowserSession:
-    """One browser. Moments are of the monotonic clock."""
+    """A browser session. Times are of the monotonic clock."""
 
     csrf: str
     opened: float
     used: float
 
-    def over(self, now: float) -> bool:
-        """Whether it counts no more."""
+    def is_expired(self, now: float) -> bool:
+        """Return True if it has expired."""
         return now - self.used > SESSION_IDLE_SECONDS or now - self.opened > MAX_SESSION_SECONDS
 
 
 class SessionStore:
-    """All that are open. Safe to share between threads."""
+    """The open sessions. Thread-safe."""
 
-    def __init__(self, clock: Clock, most: int = MAX_SESSIONS) -> None:
+    def __init__(self, clock: Clock, max_sessions: int = MAX_SESSIONS) -> None:
         self._clock = clock
-        self._most = most
+        self._max_sessions = max_sessions
         self._guard = threading.Lock()
-        # By the digest of its id: whoever reads our memory of them cannot use them.
+        # By the digest of the id, so that the stored keys cannot be used as session ids.
         self._open: dict[str, BrowserSession] = {}
 
     def open(self) -> str:
-        """A new one; its id."""
+        """Open a session and return its id."""
         made, now = secrets.token_urlsafe(32), self._clock.monotonic()
         with self._guard:
-            self._forget(now)
-            while len(self._open) >= self._most:
+            self._remove_expired(now)
+            while len(self._open) >= self._max_sessions:
                 del self._open[min(self._open, key=lambda name: self._open[name].used)]
             self._open[_digest(made)] = BrowserSession(secrets.token_urlsafe(32), now, now)
         return made
 
     def find(self, name: str) -> BrowserSession | None:
-        """The one with this id, which is used by that."""
+        """Return the open session with this id, and count this as use."""
         key, now = _digest(name), self._clock.monotonic()
         with self._guard:
-            self._forget(now)
+            self._remove_expired(now)
             found = self._open.get(key)
             if found is None:
                 return None
             self._open[key] = replace(found, used=now)
             return found
 
-    def lasts(self, name: str) -> bool:
-        """Whether one is still open; to ask is no use of it."""
+    def is_open(self, name: str) -> bool:
+        """Return True if the session is open. Does not count as use."""
         with self._guard:
-            self._forget(self._clock.monotonic())
+            self._remove_expired(self._clock.monotonic())
             return _digest(name) in self._open
 
     def close(self, name: str) -> None:
-        """End one."""
+        """Close a session."""
         with self._guard:
             self._open.pop(_digest(name), None)
 
-    def _forget(self, now: float) -> None:
-        for name in [name for name, one in self._open.items() if one.over(now)]:
+    def _remove_expired(self, now: float) -> None:
+        for name in [name for name, one in self._open.items() if one.is_expired(now)]:
             del self._open[name]
 
 
@@ -95,7 +95,7 @@ def _digest(name: str) -> str:
     return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-# These change nothing, by the meaning of HTTP.
+# HTTP methods that change nothing.
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 LOGIN_PATH = "/login"
 API_ROOT = "/api/"
@@ -104,18 +104,18 @@ STATIC_ROOT = "/static/"
 
 
 class AuthFailure(StrEnum):
-    """What refused somebody."""
+    """Why a request was refused."""
 
-    HOST = "foreign_host"
-    ORIGIN = "foreign_origin"
-    TOKEN = "not_known"  # noqa: S105
-    CSRF = "no_csrf"
-    NAME = "no_name"
+    HOST = "host_not_allowed"
+    ORIGIN = "origin_not_allowed"
+    TOKEN = "invalid_token"  # noqa: S105
+    CSRF = "invalid_csrf_token"
+    NAME = "name_not_allowed"
 
 
 @dataclass(frozen=True, slots=True)
 class RequestCredentials:
-    """What a request says of itself. Empty: it does not."""
+    """The parts of a request that authentication needs; empty if missing."""
 
     method: str
     path: str
@@ -128,54 +128,57 @@ class RequestCredentials:
 
 @dataclass(frozen=True, slots=True)
 class AuthPolicy:
-    """What is compared with. `wide`: other machines may come, by addresses or these names."""
+    """What requests are checked against.
+
+    `allow_remote`: other machines may call, by IP address or one of the host `names`.
+    """
 
     token: str = field(repr=False)
-    wide: bool = False
+    allow_remote: bool = False
     names: frozenset[str] = frozenset()
 
 
 def check_request(
-    credentials: RequestCredentials, locks: AuthPolicy, session: BrowserSession | None
+    credentials: RequestCredentials, policy: AuthPolicy, session: BrowserSession | None
 ) -> AuthFailure | None:
-    """The first door that refuses; None lets in."""
+    """Return the first check that fails, or None if the request is allowed."""
     changes = credentials.method not in SAFE_METHODS
-    if not is_allowed_host(credentials.host, locks):
+    if not is_allowed_host(credentials.host, policy):
         return AuthFailure.HOST
-    # Looking too: a page of another port could not read the answer, but hold on to live places.
+    # Also for reads: a page on another port could occupy live streams, though not read them.
     if credentials.origin and not is_same_origin(credentials.origin, credentials.host):
         return AuthFailure.ORIGIN
     if is_public_path(credentials.path):
         return None
     if credentials.bearer:
-        return None if is_same_secret(credentials.bearer, locks.token) else AuthFailure.TOKEN
+        return None if is_same_secret(credentials.bearer, policy.token) else AuthFailure.TOKEN
     if session is None:
         return AuthFailure.TOKEN
     if changes and not is_same_secret(credentials.csrf, session.csrf):
         return AuthFailure.CSRF
-    # A page that was tampered with must not speak for others.
+    # A manipulated page must not act in the name of others.
     return AuthFailure.NAME if credentials.by else None
 
 
 def is_public_path(path: str) -> bool:
-    """Whether a path answers everybody."""
+    """Return True if a path needs no authentication."""
     return path in PUBLIC_PATHS or path.startswith(STATIC_ROOT)
 
 
-def is_allowed_host(host: str, locks: AuthPolicy) -> bool:
-    """Whether a `Host` can be meant for us. Names of others lead here only by a trick."""
+def is_allowed_host(host: str, policy: AuthPolicy) -> bool:
+    """Return True if the `Host` header is allowed. Protects against DNS rebinding."""
     name = parse_host_name(host)
-    if name == "localhost" or (locks.wide and name in locks.names):
+    if name == "localhost" or (policy.allow_remote and name in policy.names):
         return True
     try:
         address = ip_address(name)
     except ValueError:
         return False
-    return locks.wide or address.is_loopback
+    return policy.allow_remote or address.is_loopback
 
 
 def parse_host_name(host: str) -> str:
-    """A host without its port and brackets, in small letters; empty where it is none."""
+    """Return a host without port and brackets, in lower case; empty if it is not valid."""
     text = host.strip().lower()
     if text.startswith("["):
         name, closed, rest = text[1:].partition("]")
@@ -185,13 +188,13 @@ def parse_host_name(host: str) -> str:
 
 
 def is_same_origin(origin: str, host: str) -> bool:
-    """Whether a page is ours: it came from the very host and port that are asked."""
+    """Return True if the page has the host and port that the request is sent to."""
     scheme, _, rest = origin.strip().lower().partition("://")
     return scheme in ("http", "https") and rest == host.strip().lower()
 
 
 def is_same_secret(given: str, wanted: str) -> bool:
-    """Whether two secrets are one, in the same time whatever is given."""
+    """Compare two secrets in constant time."""
     return secrets.compare_digest(
         given.encode("utf-8", "surrogateescape"), wanted.encode("utf-8", "surrogateescape")
     )
@@ -202,62 +205,65 @@ def _is_port(text: str) -> bool:
 
 
 AUTH_FILE_NAME = "web-token"
-# Anything shorter can be guessed.
+# Shorter tokens could be guessed.
 MIN_TOKEN_LENGTH = 16
 MAX_TOKEN_LENGTH = 4096
 _NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-_CREATE_REMEDY = "Make one (openssl rand -hex 32), readable by you alone (chmod 600)."
+_CREATE_REMEDY = "Create one (openssl rand -hex 32) that only you can read (chmod 600)."
 
 
 @dataclass(frozen=True, slots=True)
 class AccessToken:
-    """The token, and where it stands, for people."""
+    """The access token, and where it is stored."""
 
     value: str = field(repr=False)
     where: str
 
 
 class NoToken(HostlerError):
-    """There is no token, or none that may be used."""
+    """There is no usable access token."""
 
     def __init__(self, what: str, remedy: str = _CREATE_REMEDY) -> None:
         super().__init__(what, safe="Nothing was started.", remedy=remedy)
 
 
 def read_or_create_token(
-    web: Web, home: Path, environment: Mapping[str, str], *, wide: bool
+    web: Web, home: Path, environment: Mapping[str, str], *, require_own: bool
 ) -> AccessToken:
-    """The token in force; one of the home is made where there is none. `wide`: it must be named."""
+    """Return the configured token, or create one in the home directory.
+
+    With `require_own`, raise NoToken if none is configured.
+    """
     if web.token_env:
         found = AccessToken(environment.get(web.token_env, "").strip(), f"${web.token_env}")
     elif web.token_file:
         found = _read_token_file(Path(os.path.expanduser(web.token_file)))  # noqa: PTH111
-    elif wide:
+    elif require_own:
         raise NoToken(
-            "Listening wider than this machine needs a token of your own.",
-            f"Name it in `web.token_file` or `web.token_env`. {_CREATE_REMEDY}",
+            "To listen for other machines, configure your own access token.",
+            f"Set `web.token_file` or `web.token_env`. {_CREATE_REMEDY}",
         )
     else:
         found = _create_token(home)
     if len(found.value) < MIN_TOKEN_LENGTH:
-        fault = f"is shorter than {MIN_TOKEN_LENGTH} characters" if found.value else "is empty"
-        raise NoToken(f"The access token in {found.where} {fault}.")
+        problem = f"is shorter than {MIN_TOKEN_LENGTH} characters" if found.value else "is empty"
+        raise NoToken(f"The access token in {found.where} {problem}.")
     register_secret(found.value)
     return found
 
 
 def find_token(web: Web, home: Path, environment: Mapping[str, str]) -> AccessToken | None:
-    """The token in force, where one can be found and used; none is made."""
+    """Return the current token, or None if there is no usable one. Creates none."""
     if not (web.token_env or web.token_file or (home / AUTH_FILE_NAME).exists()):
         return None
     try:
-        return read_or_create_token(web, home, environment, wide=False)
+        return read_or_create_token(web, home, environment, require_own=False)
     except NoToken:
         return None
 
 
 def _create_token(home: Path) -> AccessToken:
-    """The token of a home, made once: of two who begin together, both get the same."""
+    """Create the home's token once. Concurrent callers get the same token."""
     path = home / AUTH_FILE_NAME
     private_folder(home)
     part = home / f".{AUTH_FILE_NAME}.{os.getpid()}.{secrets.token_hex(4)}"
@@ -269,8 +275,8 @@ def _create_token(home: Path) -> AccessToken:
                 os.link(part, path)
     except OSError as error:
         raise NoToken(
-            f"The access token {path} cannot be written: {error.strerror}.",
-            "Look at the owner and permissions of the home.",
+            f"Cannot write the access token {path}: {error.strerror}.",
+            "Check the owner and permissions of the home directory.",
         ) from error
     finally:
         part.unlink(missing_ok=True)
@@ -285,10 +291,10 @@ def _read_token_file(path: Path) -> AccessToken:
         )
     except NotRegularFile as error:
         missing = error.oddity is FileProblem.MISSING
-        found = "is missing" if missing else f"cannot be read: it is {error.found}"
-        raise NoToken(f"The access token {path} {found}.") from error
+        problem = "is missing" if missing else f"cannot be read: it is {error.found}"
+        raise NoToken(f"The access token {path} {problem}.") from error
     except UnicodeDecodeError as error:
-        raise NoToken(f"The access token {path} cannot be read: it is no plain text.") from error
+        raise NoToken(f"The access token {path} cannot be read: it is not plain text.") from error
 
 
 def _require_private(path: Path) -> None:
@@ -298,4 +304,4 @@ def _require_private(path: Path) -> None:
     finally:
         os.close(descriptor)
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise NoToken(f"Others can read the access token {path}.", f"chmod 600 {path}")
+        raise NoToken(f"Other users can read the access token {path}.", f"Run: chmod 600 {path}")

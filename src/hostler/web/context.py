@@ -1,4 +1,4 @@
-"""What the routes work with: home, settings, database and the caller's name."""
+"""The context of a request: home, settings, database and the caller's name."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from hostler.service.snapshot.snapshot import SnapshotReader
 from hostler.service.tasks.control import TaskController
 from hostler.store import Store
 from hostler.telemetry.logs import EventLog
-from hostler.web.errors import Unusable
+from hostler.web.errors import InvalidValue
 from hostler.web.live.hub import LiveHub
 from hostler.web.middleware import get_caller_name
 
 
 class WebContext:
-    """One per server. Everything here may be used from any thread."""
+    """What routes work with: one per server, copied per caller. Thread-safe."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class WebContext:
         log: EventLog | None = None,
         live: LiveHub | None = None,
     ) -> None:
-        """`settings`: those in force; `by`: whoever holds the token."""
+        """`settings` returns the current settings; `by` is the user who owns the token."""
         self.home = home
         self.store = store
         self.clock = clock
@@ -42,41 +42,43 @@ class WebContext:
         self.log = log
         self.live = live or LiveHub(store, clock)
         self._settings = settings
-        self._lookout = SnapshotReader(home, settings(), store)
+        self._snapshots = SnapshotReader(home, settings(), store)
 
-    def asked_by(self, name: str) -> WebContext:
-        """The same desk for somebody else."""
+    def for_caller(self, name: str) -> WebContext:
+        """Return a copy of this context for another caller."""
         other = copy(self)
         other.by = name
         return other
 
     @property
     def settings(self) -> Settings:
-        """The settings in force."""
+        """The current settings."""
         return self._settings()
 
     @property
-    def lookout(self) -> SnapshotReader:
-        """Where snapshots are taken from; a new one when the settings have changed."""
+    def snapshots(self) -> SnapshotReader:
+        """The snapshot reader, replaced when the settings have changed."""
         now = self._settings()
-        if self._lookout.settings is not now:
-            self._lookout = SnapshotReader(self.home, now, self.store)
-        return self._lookout
+        if self._snapshots.settings is not now:
+            self._snapshots = SnapshotReader(self.home, now, self.store)
+        return self._snapshots
 
     @property
-    def director(self) -> TaskController:
-        """Who carries out what is asked for here."""
+    def controller(self) -> TaskController:
+        """The task controller, which acts in the name of the caller."""
         grace = float(self.settings.runtime.stop_grace_seconds)
         return TaskController(self.home, self.store, self.clock, grace, self.by)
 
 
 async def get_context(request: Request) -> WebContext:
-    """The desk of the server that was asked, by whoever asks."""
+    """Return the server's context for the caller of this request."""
     found, name = request.app.state.context, get_caller_name(request.scope)
     assert isinstance(found, WebContext)
     if name and not is_valid_person(name):
-        raise Unusable("`X-Hostler-By` names nobody.", "Send a short name that can be printed.")
-    return found.asked_by(name) if name else found
+        raise InvalidValue(
+            "The name in `X-Hostler-By` is not valid.", "Send a short name of printable characters."
+        )
+    return found.for_caller(name) if name else found
 
 
 ContextDep = Annotated[WebContext, Depends(get_context)]

@@ -22,9 +22,9 @@ from hostler.web.client.connection import NotExecuted, ServiceConnection
 
 
 def build_fingerprint(home: Path, settings: Settings, version: str = __version__) -> str:
-    """A digest of all that a command's meaning depends on: version, home, settings."""
-    whole = [version, str(home.resolve()), settings.model_dump(mode="json")]
-    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+    """Return a digest of version, home and settings: all that a command's effect depends on."""
+    parts = [version, str(home.resolve()), settings.model_dump(mode="json")]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 ADDRESS_FILE_NAME = "web.json"
@@ -32,7 +32,7 @@ ADDRESS_FILE_NAME = "web.json"
 
 @dataclass(frozen=True, slots=True)
 class ServiceAddress:
-    """An address, the process that answers there, and its version."""
+    """The URL, process id and version of a running API."""
 
     url: str
     pid: int
@@ -41,25 +41,25 @@ class ServiceAddress:
 
 @contextmanager
 def write_address_file(home: Path, url: str) -> Iterator[None]:
-    """Say where it is, for the length of a block."""
-    path, mine = home / ADDRESS_FILE_NAME, ServiceAddress(url, os.getpid(), __version__)
+    """Publish the API's URL during the block."""
+    path, address = home / ADDRESS_FILE_NAME, ServiceAddress(url, os.getpid(), __version__)
     with part_of(path) as part:
-        part.write_text(json.dumps(asdict(mine)), encoding="utf-8")
+        part.write_text(json.dumps(asdict(address)), encoding="utf-8")
     try:
         yield
     finally:
-        if _read_address_file(path) == mine:
+        if _read_address_file(path) == address:
             path.unlink(missing_ok=True)
 
 
 def read_live_address(home: Path) -> ServiceAddress | None:
-    """What a process that lives said of itself; None: nobody did, or it is gone."""
+    """Return the published address if its process is alive, else None."""
     found = _read_address_file(home / ADDRESS_FILE_NAME)
     return found if found and Path(f"/proc/{found.pid}").exists() else None
 
 
 def read_live_url(home: Path) -> str:
-    """Where an API of this home answers, by its own word; empty: nobody said so."""
+    """Return the URL of this home's running API, or an empty text."""
     found = read_live_address(home)
     return found.url if found else ""
 
@@ -75,14 +75,17 @@ def _read_address_file(path: Path) -> ServiceAddress | None:
 def connect_to_service(
     home: Path, settings: Settings, environment: Mapping[str, str], by: str
 ) -> ServiceConnection | None:
-    """A line to the service of a home, if it would do just what we would; else None."""
-    note = read_live_address(home)
-    if note is None or not is_usable_service(note, read_presence(home), socket.gethostname()):
+    """Connect to the home's service.
+
+    Return None if there is none, or if it has another version, home or settings than this process.
+    """
+    address = read_live_address(home)
+    if address is None or not is_usable_service(address, read_presence(home), socket.gethostname()):
         return None
     token = find_token(settings.web, home, environment)
     return (
         _keep_if_same(
-            ServiceConnection(note.url, token.value, by), build_fingerprint(home, settings)
+            ServiceConnection(address.url, token.value, by), build_fingerprint(home, settings)
         )
         if token
         else None
@@ -90,38 +93,38 @@ def connect_to_service(
 
 
 def is_usable_service(
-    note: ServiceAddress, who: Presence, host: str, version: str = __version__
+    address: ServiceAddress, presence: Presence, host: str, version: str = __version__
 ) -> bool:
-    """Whether a note is of the service that works on the home, here, in our version. Pure."""
-    holder = who.holder
+    """Return True if the address is of the home's service, on this host and in this version."""
+    holder = presence.holder
     return (
         holder is not None
-        and who.takes_tasks
-        and (holder.pid, holder.host) == (note.pid, host)
-        and note.version == version
-        and is_local_url(note.url)
+        and presence.takes_tasks
+        and (holder.pid, holder.host) == (address.pid, host)
+        and address.version == version
+        and is_local_url(address.url)
     )
 
 
 def is_local_url(url: str) -> bool:
-    """Whether an address leads nowhere else: the token must not."""
+    """Return True if the URL is plain HTTP to this machine, so that the token stays here."""
     try:
-        place = urlsplit(url)
+        parts = urlsplit(url)
         return (
-            place.scheme == "http"
-            and bool(place.port)
-            and place.username is None
-            and ip_address(place.hostname or "").is_loopback
+            parts.scheme == "http"
+            and bool(parts.port)
+            and parts.username is None
+            and ip_address(parts.hostname or "").is_loopback
         )
     except ValueError:
         return False
 
 
-def _keep_if_same(line: ServiceConnection, ours: str) -> ServiceConnection | None:
+def _keep_if_same(connection: ServiceConnection, fingerprint: str) -> ServiceConnection | None:
     try:
-        if line.likeness() == ours:
-            return line
+        if connection.fetch_fingerprint() == fingerprint:
+            return connection
     except NotExecuted:
         pass
-    line.close()
+    connection.close()
     return None

@@ -20,10 +20,10 @@ from hostler.workflows.manual_tasks import NotSubmitted
 NOTHING_CHANGED = "Nothing was changed."
 
 
-class Fault(BaseModel):
-    """What happened, what is safe, what to do next. `kind` is for programs.
+class ApiFault(BaseModel):
+    """What happened, what is safe, and what to do next. `kind` is for programs.
 
-    `exit_code`: how a command ends that is told the same; none where the API itself refuses.
+    `exit_code` is that of the same failed command, or null if the API itself refused the request.
     """
 
     what: str
@@ -34,13 +34,13 @@ class Fault(BaseModel):
 
 
 class ErrorBody(BaseModel):
-    """Every answer that is no success."""
+    """The body of every error response."""
 
-    error: Fault
+    error: ApiFault
 
 
 class WebError(HostlerError):
-    """A refusal of the API's own."""
+    """A request that the API itself refuses."""
 
     status = 400
 
@@ -48,37 +48,37 @@ class WebError(HostlerError):
         super().__init__(what, safe=NOTHING_CHANGED, remedy=remedy)
 
 
-class BadRange(WebError):
-    """There is no such part of an output."""
+class InvalidRange(WebError):
+    """The requested range is not in the output."""
 
     status = 416
 
 
-class NotHere(WebError):
-    """There is no such thing."""
+class ResourceNotFound(WebError):
+    """The run, pool, project or repository does not exist."""
 
     status = 404
 
 
-class RunOver(WebError):
-    """A run that is over cannot be stopped."""
+class RunAlreadyEnded(WebError):
+    """The run has ended and cannot be stopped."""
 
     status = 409
 
 
-class Unusable(WebError):
-    """The request is well formed and asks for nothing that there is."""
+class InvalidValue(WebError):
+    """The request is well formed but has an invalid value."""
 
     status = 422
 
 
-class TooMany(WebError):
-    """Too many follow what happens."""
+class TooManyClients(WebError):
+    """The limit of live clients is reached."""
 
     status = 429
 
 
-# From the special to the general: the first that fits.
+# Most specific first: the first match counts.
 STATUS_BY_ERROR: tuple[tuple[type[HostlerError], int], ...] = (
     (NoSuchTask, 404),
     (BusMissing, 404),
@@ -96,62 +96,62 @@ STATUS_BY_ERROR: tuple[tuple[type[HostlerError], int], ...] = (
 _DENIALS: Mapping[AuthFailure, tuple[int, str, str]] = {
     AuthFailure.HOST: (
         421,
-        "This address is not one of ours.",
-        "Use the address that `hostler web url` prints, or name it in `[web] hosts`.",
+        "This host name is not allowed.",
+        "Use the URL that `hostler web url` prints, or add the name to `[web] hosts`.",
     ),
     AuthFailure.ORIGIN: (
         403,
-        "Another page asks for this.",
-        "Ask from our own pages, or by a program.",
+        "Requests from other web pages are not allowed.",
+        "Use the dashboard, or a program that sends the token.",
     ),
     AuthFailure.TOKEN: (
         401,
         "The access token is missing or wrong.",
-        "Send it as `Authorization: Bearer`; `hostler web token` prints it.",
+        "Send it as `Authorization: Bearer TOKEN`. `hostler web token` prints it.",
     ),
     AuthFailure.NAME: (
         403,
-        "A session acts in the name of whoever holds the token.",
-        "Leave `X-Hostler-By` out, or send the token itself.",
+        "A browser session cannot act in another name.",
+        "Omit `X-Hostler-By`, or send the access token.",
     ),
     AuthFailure.CSRF: (
         403,
-        "The request does not come from our pages.",
-        "Send the `X-CSRF-Token` that `GET /api/v1/session` tells.",
+        "The CSRF token is missing or wrong.",
+        "Send the `csrf` value of `GET /api/v1/session` as `X-CSRF-Token`.",
     ),
 }
 
 
 def get_status(error: HostlerError) -> int:
-    """The status of an error."""
+    """Return the HTTP status of an error."""
     if isinstance(error, WebError):
         return error.status
     return next(status for kind, status in STATUS_BY_ERROR if isinstance(error, kind))
 
 
 def get_error_kind(error: HostlerError) -> str:
-    """`NoSuchTask` as `no_such_task`."""
+    """Return the error class name in snake case: `no_such_task` for `NoSuchTask`."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", type(error).__name__).lower()
 
 
 def build_response_for(error: HostlerError) -> RedactedJSONResponse:
-    """An error of ours as an answer."""
+    """Return the response for an error."""
     what, *more = error.lines()
-    # Mistakes in settings are several lines between what and remedy.
+    # Settings errors have several lines between what and remedy.
     found = " ".join([what, *(line for line in more if line not in (error.safe, error.remedy))])
-    # Several lines are told best by who reads that file itself.
-    ours = isinstance(error, WebError | ConfigError)
-    code = None if ours else error.exit_code
+    # A command that gets no exit code runs without the service, and shows settings errors itself.
+    is_api_error = isinstance(error, WebError | ConfigError)
+    code = None if is_api_error else error.exit_code
     return build_error_response(
         get_status(error), found, error.safe, error.remedy, get_error_kind(error), exit_code=code
     )
 
 
-def build_denial(door: AuthFailure) -> RedactedJSONResponse:
-    """The answer of a door."""
-    status, what, remedy = _DENIALS[door]
+def build_denial(failure: AuthFailure) -> RedactedJSONResponse:
+    """Return the response for a request that failed authentication."""
+    status, what, remedy = _DENIALS[failure]
     more = {"WWW-Authenticate": 'Bearer realm="hostler"'} if status == 401 else {}
-    return build_error_response(status, what, NOTHING_CHANGED, remedy, door.value, more)
+    return build_error_response(status, what, NOTHING_CHANGED, remedy, failure.value, more)
 
 
 def build_error_response(
@@ -163,7 +163,7 @@ def build_error_response(
     headers: Mapping[str, str] | None = None,
     exit_code: int | None = None,
 ) -> RedactedJSONResponse:
-    """The one shape."""
+    """Return an error response."""
     body: dict[str, Any] = {"what": what, "safe": safe, "remedy": remedy, "kind": kind}
     return RedactedJSONResponse(
         {"error": {**body, "exit_code": exit_code}}, status, dict(headers or {})

@@ -41,7 +41,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    # With `no-referrer`, browsers would name the origin of our own forms `null`.
+    # With `no-referrer`, browsers would send `Origin: null` for the login form.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -49,7 +49,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
 
 
 class AuthMiddleware:
-    """Judges requests, bounds their bodies, and puts the headers of safety on every answer."""
+    """Checks requests, limits their bodies, and sets security headers on every response."""
 
     def __init__(
         self,
@@ -59,36 +59,37 @@ class AuthMiddleware:
         body_seconds: float = BODY_TIMEOUT_SECONDS,
     ) -> None:
         self._app = app
-        self._locks = policy
+        self._policy = policy
         self._sessions = sessions
         self._body_seconds = body_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            return  # we have no other business: the server closes it
+            return  # only HTTP is served
         headers = Headers(scope=scope)
         name = read_session_id(headers)
         session = self._sessions.find(name) if name else None
-        guarded = _add_headers(send, scope["path"])
+        send_with_headers = _add_headers(send, scope["path"])
         credentials = read_credentials(scope, headers)
-        door = check_request(credentials, self._locks, session)
-        if door is not None:
-            await _deny(door, scope, headers)(scope, receive, guarded)
+        failure = check_request(credentials, self._policy, session)
+        if failure is not None:
+            await _deny(failure, scope, headers)(scope, receive, send_with_headers)
             return
-        # Where everybody may come, nobody's word on a name counts.
+        # Without authentication, the caller's name is not trusted.
         by = "" if is_public_path(credentials.path) else unquote(credentials.by)
         scope["hostler.session"], scope["hostler.by"] = session, by
         if session is not None and not credentials.bearer:
-            scope["hostler.lasts"] = partial(self._sessions.lasts, name)
-        await self._let_in(scope, receive, _count_changes(guarded, credentials, session), headers)
+            scope["hostler.has_access"] = partial(self._sessions.is_open, name)
+        counted = _count_changes(send_with_headers, credentials, session)
+        await self._forward(scope, receive, counted, headers)
 
-    async def _let_in(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
-        said = headers.get("content-length", "0")
-        if not (said.isascii() and said.isdigit()) or len(said) > 12:
+    async def _forward(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
+        length = headers.get("content-length", "0")
+        if not (length.isascii() and length.isdigit()) or len(length) > 12:
             await _bad_length()(scope, receive, send)
             return
         body = None
-        if int(said) <= MAX_BODY_BYTES:
+        if int(length) <= MAX_BODY_BYTES:
             try:
                 async with asyncio.timeout(self._body_seconds):
                     body = await _read_body(receive)
@@ -96,7 +97,7 @@ class AuthMiddleware:
                 await _too_slow()(scope, receive, send)
                 return
             except _ClientDisconnected:
-                return  # half a command is none, and nobody is there to be told
+                return  # the body is incomplete, and the client is gone
         if body is None:
             await _too_large()(scope, receive, send)
             return
@@ -104,7 +105,7 @@ class AuthMiddleware:
 
 
 def read_credentials(scope: Scope, headers: Headers) -> RequestCredentials:
-    """What the doors must know of a request."""
+    """Return the credentials of a request."""
     scheme, _, given = headers.get("authorization", "").partition(" ")
     return RequestCredentials(
         method=scope["method"],
@@ -118,9 +119,9 @@ def read_credentials(scope: Scope, headers: Headers) -> RequestCredentials:
 
 
 def read_session_id(headers: Headers) -> str:
-    """The session that a browser names; empty: none."""
-    # By hand: cookies of all ports of a host come together, and one that a strict parser dislikes
-    # must not take ours with it.
+    """Return the session id in the cookies, or an empty text."""
+    # Parsed here, because the cookies of all ports of a host come together, and a strict parser
+    # would drop all of them for one invalid cookie.
     for part in headers.get("cookie", "").split(";"):
         name, _, value = part.strip().partition("=")
         if name == SESSION_COOKIE:
@@ -129,36 +130,36 @@ def read_session_id(headers: Headers) -> str:
 
 
 def get_session(scope: Scope) -> BrowserSession | None:
-    """The session of a request that was let in."""
+    """Return the browser session of an authenticated request."""
     found = scope.get("hostler.session")
     return found if isinstance(found, BrowserSession) else None
 
 
 def get_access_check(scope: Scope) -> Callable[[], bool]:
-    """Tells whether a request that was let in would be let in still; a token always is."""
-    found: Callable[[], bool] = scope.get("hostler.lasts", lambda: True)
+    """Return a function that tells whether the caller still has access; a token always has."""
+    found: Callable[[], bool] = scope.get("hostler.has_access", lambda: True)
     return found
 
 
 def get_caller_name(scope: Scope) -> str:
-    """Whose name a request that was let in says; empty: none."""
+    """Return the caller's name of an authenticated request, or an empty text."""
     return str(scope.get("hostler.by", ""))
 
 
-def _deny(door: AuthFailure, scope: Scope, headers: Headers) -> Response:
-    """People who want a page are shown the way; programs get the one shape."""
-    page = "text/html" in headers.get("accept", "") and not scope["path"].startswith(API_ROOT)
-    if door is AuthFailure.TOKEN and page and scope["method"] == "GET":
+def _deny(failure: AuthFailure, scope: Scope, headers: Headers) -> Response:
+    """Redirect browsers to the login page; return an error body to programs."""
+    wants_page = "text/html" in headers.get("accept", "") and not scope["path"].startswith(API_ROOT)
+    if failure is AuthFailure.TOKEN and wants_page and scope["method"] == "GET":
         return RedirectResponse(f"{LOGIN_PATH}?next={quote(scope['path'], safe='/')}", 303)
-    return build_denial(door)
+    return build_denial(failure)
 
 
 class _ClientDisconnected(Exception):
-    """Whoever asked is gone, in the middle of a word."""
+    """The client disconnected before it had sent the whole body."""
 
 
 async def _read_body(receive: Receive) -> bytes | None:
-    """The whole body; None where it is too large."""
+    """Return the whole body, or None if it is too large."""
     parts: list[bytes] = []
     size = 0
     while True:
@@ -174,16 +175,16 @@ async def _read_body(receive: Receive) -> bytes | None:
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
-    left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def again() -> Message:
-        return left.pop() if left else await receive()
+    async def replay() -> Message:
+        return messages.pop() if messages else await receive()
 
-    return again
+    return replay
 
 
 def _add_headers(send: Send, path: str) -> Send:
-    async def guarded(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in SECURITY_HEADERS.items():
@@ -192,20 +193,20 @@ def _add_headers(send: Send, path: str) -> Send:
                 headers["Cache-Control"] = "no-store"
         await send(message)
 
-    return guarded
+    return send_with_headers
 
 
 def _count_changes(
     send: Send, credentials: RequestCredentials, session: BrowserSession | None
 ) -> Send:
-    """Count what was answered to those who want to change something."""
+    """Count the responses to requests that change something."""
     if credentials.method in SAFE_METHODS:
         return send
-    door = "token" if credentials.bearer else "session" if session else "open"
+    auth = "token" if credentials.bearer else "session" if session else "open"
 
     async def counting(message: Message) -> None:
         if message["type"] == "http.response.start":
-            metrics.count(names.API_CHANGES, door=door, status=str(message["status"]))
+            metrics.count(names.API_CHANGES, auth=auth, status=str(message["status"]))
         await send(message)
 
     return counting
@@ -213,12 +214,12 @@ def _count_changes(
 
 def _too_large() -> Response:
     what = f"The body is larger than {MAX_BODY_BYTES:,} bytes."
-    return build_error_response(413, what, kind="too_large", headers={"Connection": "close"})
+    return build_error_response(413, what, kind="body_too_large", headers={"Connection": "close"})
 
 
 def _too_slow() -> Response:
-    return build_error_response(408, "The body came too slowly.", kind="too_slow")
+    return build_error_response(408, "The body was sent too slowly.", kind="request_timeout")
 
 
 def _bad_length() -> Response:
-    return build_error_response(400, "The length of the body is no number.", kind="bad_length")
+    return build_error_response(400, "`Content-Length` is not a number.", kind="bad_content_length")

@@ -20,7 +20,7 @@ from hostler.web.middleware import SESSION_COOKIE, read_session_id
 STATIC_FOLDER = Path(__file__).parent / "static"
 INDEX_FILE = "index.html"
 LOGIN_FILE = "login.html"
-# What a file is, by its name; others are not served.
+# Files with other suffixes are not served.
 CONTENT_TYPES: Mapping[str, str] = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -32,16 +32,16 @@ static_router = APIRouter(include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """One file as a browser gets it."""
+    """One static file, ready to send."""
 
     body: bytes
-    kind: str
+    content_type: str
     etag: str
 
 
 @cache
 def read_static_files() -> Mapping[str, StaticFile]:
-    """All of them, by their names below the folder. Read once: no name ever reaches the disk."""
+    """Read all static files once, by relative path. Requested names never reach the disk."""
     found = (path for path in sorted(STATIC_FOLDER.rglob("*")) if path.suffix in CONTENT_TYPES)
     return {path.relative_to(STATIC_FOLDER).as_posix(): _read_static_file(path) for path in found}
 
@@ -54,46 +54,46 @@ def _read_static_file(path: Path) -> StaticFile:
 
 
 def serve_file(name: str, known: str = "") -> Response:
-    """A file, or that it has not changed since `known`."""
+    """Return a file, or 304 if its ETag is among the `known` ones."""
     found = read_static_files().get(name)
     if found is None:
         raise HTTPException(404)
-    # Asked for each time: after an upgrade no page is half old.
+    # Revalidate each time, so that no page mixes files of two versions.
     headers = {"Cache-Control": "no-cache", "ETag": found.etag}
     if known and found.etag in (one.strip() for one in known.split(",")):
         return Response(status_code=304, headers=headers)
-    return Response(found.body, headers={**headers, "Content-Type": found.kind})
+    return Response(found.body, headers={**headers, "Content-Type": found.content_type})
 
 
 @static_router.get("/")
 def index() -> Response:
-    """The dashboard."""
+    """Return the dashboard."""
     return serve_file(INDEX_FILE)
 
 
 @static_router.get("/static/{name:path}")
 def static(request: Request, name: str) -> Response:
-    """One of its files."""
+    """Return a static file."""
     return serve_file(name, request.headers.get("if-none-match", ""))
 
 
 login_router = APIRouter(include_in_schema=False)
 HOME_PATH = "/"
-# What the file says where nothing is known yet.
+# Markup of login.html that `render_login` replaces.
 _NEXT_FIELD = 'name="next" type="hidden" value="/"'
 _NO_ALERT = 'role="alert" hidden></p>'
-_WRONG_LOGIN_ALERT = 'role="alert">This is not the token.</p>'
+_WRONG_LOGIN_ALERT = 'role="alert">Wrong token.</p>'
 
 
 @login_router.get(LOGIN_PATH)
 def show_login(next: str = HOME_PATH) -> Response:
-    """Ask for the token."""
+    """Return the login page."""
     return HTMLResponse(render_login(next))
 
 
 @login_router.post(LOGIN_PATH)
 async def log_in(request: Request) -> Response:
-    """Open a session for whoever knows the token. It comes in the body, never in a URL."""
+    """Open a session if the token is right. The token is sent in the body, never in a URL."""
     body = (await request.body()).decode("utf-8", "replace")
     fields = parse_qs(body, max_num_fields=8) if body.count("&") < 8 else {}
     token, then = (fields.get(name, [""])[0] for name in ("token", "next"))
@@ -107,7 +107,7 @@ async def log_in(request: Request) -> Response:
         path="/",
         httponly=True,
         samesite="strict",
-        # Its origin was judged already; behind a proxy, nothing else tells that there is TLS.
+        # The origin was checked already. Behind a proxy, only the origin shows that TLS is used.
         secure=request.headers.get("origin", "").startswith("https://"),
     )
     return answer
@@ -115,7 +115,7 @@ async def log_in(request: Request) -> Response:
 
 @login_router.post("/logout")
 def log_out(request: Request) -> Response:
-    """End the session."""
+    """Close the session, and go to the login page."""
     request.app.state.sessions.close(read_session_id(request.headers))
     answer = RedirectResponse(LOGIN_PATH, 303)
     answer.delete_cookie(SESSION_COOKIE, path="/", httponly=True, samesite="strict")
@@ -123,7 +123,7 @@ def log_out(request: Request) -> Response:
 
 
 def render_login(then: str, *, wrong: bool = False) -> str:
-    """The login, leading to a page of ours."""
+    """Render the login page; it leads to `then` if that is a path on this server."""
     text = read_static_files()[LOGIN_FILE].body.decode()
     text = text.replace(
         _NEXT_FIELD, _NEXT_FIELD.replace('"/"', f'"{escape(safe_redirect_path(then), quote=True)}"')
@@ -132,7 +132,7 @@ def render_login(then: str, *, wrong: bool = False) -> str:
 
 
 def safe_redirect_path(then: str) -> str:
-    """A path on this server, whatever was asked for. Pure."""
-    plain = then.isascii() and then.isprintable() and len(then) <= 200
-    inside = then.startswith("/") and not then.startswith(("//", "/\\", LOGIN_PATH))
-    return then if plain and inside and "\\" not in then else HOME_PATH
+    """Return `then` if it is a safe path on this server, else the dashboard's path."""
+    is_plain = then.isascii() and then.isprintable() and len(then) <= 200
+    is_local = then.startswith("/") and not then.startswith(("//", "/\\", LOGIN_PATH))
+    return then if is_plain and is_local and "\\" not in then else HOME_PATH

@@ -1,4 +1,4 @@
-"""JSON responses and lines from which secrets are removed."""
+"""Remove secrets from JSON responses and events."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from hostler.telemetry.redaction import contains_secret, redact
 
 
 class RedactedJSONResponse(JSONResponse):
-    """JSON in which no text has a secret."""
+    """A JSON response without secrets."""
 
     def render(self, content: Any) -> bytes:
-        """As JSON, looked through once; only where something is found, text by text."""
+        """Encode as JSON. Redact each text only if the whole contains a secret."""
         body = super().render(content)
         return super().render(redact_value(content)) if contains_secret(body.decode()) else body
 
 
-def dump_redacted(told: Mapping[str, Any]) -> str:
-    """One line of JSON in ASCII, without secrets."""
-    text = json.dumps(told)
-    return json.dumps(redact_value(told)) if contains_secret(text) else text
+def dump_redacted(data: Mapping[str, Any]) -> str:
+    """Return one line of ASCII JSON without secrets."""
+    text = json.dumps(data)
+    return json.dumps(redact_value(data)) if contains_secret(text) else text
 
 
 def redact_value(value: Any) -> Any:
-    """The same with secrets taken out of every text. In finished JSON, a shape could reach over
-    the end of a text and take the quotes with it."""
+    """Redact every text in a value.
+
+    Redacting encoded JSON instead could match across the end of a text and remove its quotes.
+    """
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):

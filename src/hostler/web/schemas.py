@@ -1,4 +1,4 @@
-"""Request and response models of the API, and validated parameter types."""
+"""Request and response bodies of the API, and validated parameter types."""
 
 from __future__ import annotations
 
@@ -15,60 +15,62 @@ from hostler.workflows.manual_tasks import MAX_PROMPT_LENGTH, MAX_TITLE_LENGTH
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 POOL_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:@+-]*$"
-MAX_LISTED = 200
+MAX_LIMIT = 200
 
 
 def _check_name(name: str) -> str:
     if not is_valid_name(name):
-        raise ValueError("a name has letters, digits, '.', '_' and '-', and no '..'")
+        raise ValueError("a name contains only letters, digits, '.', '_' and '-', and no '..'")
     return name
 
 
-# What can name a folder, and nothing else.
+# Safe as the name of a folder.
 Name = Annotated[str, Path(pattern=NAME_PATTERN, max_length=100), AfterValidator(_check_name)]
 PoolName = Annotated[str, Path(pattern=POOL_PATTERN, max_length=200)]
 Filter = Annotated[str, Query(max_length=100)]
-Limit = Annotated[int, Query(ge=1, le=MAX_LISTED)]
+Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
 States = Annotated[list[TaskState], Query(max_length=len(TaskState))]
 Object = dict[str, Any]
 
 
-class Body(BaseModel):
-    """What is sent to us: unknown keys are mistakes."""
+class RequestBody(BaseModel):
+    """A request body. Unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Reason(Body):
-    """Why somebody wants it, for those who wonder later."""
+class ReasonBody(RequestBody):
+    """The reason of a change, shown in status and history."""
 
     why: str = Field("", max_length=1000)
 
 
-class Answer(Body):
-    """The answer to a question."""
+class AnswerBody(RequestBody):
+    """The answer to a task's question."""
 
     text: str = Field(min_length=1, max_length=MAX_ANSWER_LENGTH)
 
 
-class Several(Reason):
-    """Tasks, as people name them: an id, its beginning, or `owner/repo#12`."""
+class TaskBatchBody(ReasonBody):
+    """Tasks by id, unique prefix of an id, or `owner/repo#12`."""
 
     tasks: list[Annotated[str, Field(max_length=300)]] = Field(min_length=1, max_length=200)
 
 
-class NamedAnswer(Answer):
-    """The answer to a question of the task that is meant."""
+class NamedAnswerBody(AnswerBody):
+    """The answer to the question of a named task."""
 
     task: str = Field(max_length=300)
 
 
-class Submission(Body):
-    """A task by hand: what is to be done, and where."""
+class TaskSubmissionBody(RequestBody):
+    """A manual task: what to do, and in which repository or folder."""
 
     prompt: str = Field(min_length=1, max_length=MAX_PROMPT_LENGTH)
     repo: str = Field("", max_length=200, description="A watched repository: its id or owner/name.")
-    cwd: str = Field("", max_length=4096, description="Or a folder of this machine, absolute.")
+    cwd: str = Field(
+        "", max_length=4096, description="Or the absolute path of a folder on this machine."
+    )
     title: str = Field("", max_length=MAX_TITLE_LENGTH)
     project: str = Field("", max_length=100)
     agent: str = Field("", max_length=100)
@@ -78,7 +80,7 @@ class Submission(Body):
     max_restarts: int | None = Field(None, ge=0, le=100_000)
 
 
-class Post(Body):
+class BusMessageBody(RequestBody):
     """A message for a bus."""
 
     text: str = Field(min_length=1, max_length=60_000)
@@ -88,18 +90,18 @@ class Post(Body):
     thread: str = Field("", max_length=40)
 
 
-class PlacedPost(Post):
-    """A message for the bus of a folder: of a task, or else of the project."""
+class AddressedBusMessageBody(BusMessageBody):
+    """A message for the bus of a task, or of the project if no task is named."""
 
     project: str = Field(pattern=NAME_PATTERN, max_length=100)
     task: str = Field("", pattern=f"^$|{NAME_PATTERN}", max_length=100)
-    create: bool = Field(False, description="Begin a bus that does not exist yet.")
+    create: bool = Field(False, description="Create the bus if it does not exist.")
 
 
-class Caps(Body):
-    """What an operator says of a pool, as in governor.json."""
+class PoolCapsBody(RequestBody):
+    """An operator's settings of a pool, as in governor.json."""
 
-    max_global_agents: int = Field(ge=0, le=1024, description="0: as `[runtime]` says.")
+    max_global_agents: int = Field(ge=0, le=1024, description="0: the value in `[runtime]`.")
     adaptive: bool = False
     policy: Literal["aimd", "served"] = "aimd"
     hard_max: int = Field(0, ge=0, le=4096, description="0: twice `max_global_agents`.")
@@ -108,21 +110,21 @@ class Caps(Body):
     min_dispatch_interval_seconds: float = Field(3.0, ge=0, le=86_400)
 
 
-class SomeCaps(Caps):
-    """Some of it; the rest stays as it is."""
+class PoolCapsPatchBody(PoolCapsBody):
+    """Some settings of a pool; the others stay unchanged."""
 
-    max_global_agents: int = Field(0, ge=0, le=1024, description="0: as `[runtime]` says.")
+    max_global_agents: int = Field(0, ge=0, le=1024, description="0: the value in `[runtime]`.")
 
 
-class Closing(Body):
-    """For how long a pool is closed, and why."""
+class ParkPoolBody(RequestBody):
+    """For how long a pool is parked, and why."""
 
     minutes: float = Field(0, ge=0, le=31 * 24 * 60, description="0: until it is resumed.")
-    until: str = Field("", max_length=40, description="Or until this moment: 2026-05-01T12:00Z.")
+    until: str = Field("", max_length=40, description="Or until this time: 2026-05-01T12:00Z.")
     why: str = Field("", max_length=1000)
 
 
-class Brief(BaseModel):
+class TaskListItem(BaseModel):
     """A task in a list."""
 
     id: str
@@ -144,13 +146,13 @@ class Brief(BaseModel):
 
 
 class TaskPage(BaseModel):
-    """Some tasks, newest first; `next` names what comes `before` the following page."""
+    """Tasks, newest first. Pass `next` as `before` to get the next page."""
 
-    tasks: list[Brief]
+    tasks: list[TaskListItem]
     next: str | None
 
 
-class Changed(BaseModel):
+class ChangedTask(BaseModel):
     """A task after a command."""
 
     id: str
@@ -162,26 +164,26 @@ class Changed(BaseModel):
 class ChangedTasks(BaseModel):
     """All tasks that a command changed."""
 
-    changed: list[Changed]
+    changed: list[ChangedTask]
 
 
-class Messages(BaseModel):
-    """Messages of a bus, oldest first; `skipped`: lines among them that are none."""
+class BusMessages(BaseModel):
+    """Messages of a bus, oldest first; `skipped` counts lines that are not valid messages."""
 
     messages: list[Object]
     skipped: int
 
 
 def build_changed_tasks(tasks: Iterable[Task]) -> ChangedTasks:
-    """What became of each."""
+    """Return the response that lists the changed tasks."""
     return ChangedTasks(
         changed=[
-            Changed(id=one.id, project=one.project, state=one.state, reason=one.reason)
+            ChangedTask(id=one.id, project=one.project, state=one.state, reason=one.reason)
             for one in tasks
         ]
     )
 
 
-def get_reason(reason: Reason | None) -> str:
-    """The reason that was given, if one was; databases know no NUL."""
+def get_reason(reason: ReasonBody | None) -> str:
+    """Return the given reason, if any, without NUL, which databases cannot store."""
     return reason.why.replace("\0", " ") if reason else ""

@@ -32,28 +32,28 @@ from hostler.web.live.streams import ABORT_EXTENSION
 from hostler.web.middleware import SECURITY_HEADERS
 
 MAX_HEAD_BYTES = 64 * 1024
-# A moment for what is under way; live clients come back by themselves.
+# Time for requests in progress; live clients reconnect.
 SHUTDOWN_SECONDS = 1
 START_TIMEOUT_SECONDS = 30.0
 MAX_CONNECTIONS = 256
-# Who connects and says nothing for so long does not want anything.
+# Close connections that send no complete request head in this time.
 HEAD_TIMEOUT_SECONDS = 10.0
 
 
 def connection_limit() -> int:
-    """How many may be open at once: the service beside us needs most descriptors for its work."""
+    """Return the maximum of open connections, which leaves most descriptors to the service."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MAX_CONNECTIONS if soft < 0 else max(1, min(MAX_CONNECTIONS, soft // 4))
 
 
 class LimitedHttpProtocol(HttpToolsProtocol):
-    """HTTP/1.1 with bounds on connections and on heads, whose application can hang up."""
+    """HTTP/1.1 with limits on connections and request heads. The application can abort it."""
 
     _unread = 0
     _patience: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Let somebody in, if there is room."""
+        """Accept the connection unless the limit is reached."""
         if len(self.connections) >= connection_limit():
             transport.abort()
             return
@@ -61,7 +61,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._wait_for_a_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Whoever it was is gone."""
+        """Forget the connection."""
         self._wait_no_more()
         if self in self.connections:
             super().connection_lost(exc)
@@ -76,7 +76,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._patience = None
 
     def data_received(self, data: bytes) -> None:
-        """Read on, unless a head does not come to its end."""
+        """Read data, and abort if a request head is too long."""
         self._unread += len(data)
         if self._unread > MAX_HEAD_BYTES + len(data):
             self.transport.abort()
@@ -84,35 +84,35 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         super().data_received(data)
 
     def on_message_begin(self) -> None:
-        """Lend every request a way to hang up."""
+        """Give each request a way to abort its connection."""
         super().on_message_begin()
         if self._patience is None:
             self._wait_for_a_head()
         self.scope["extensions"] = {ABORT_EXTENSION: self.transport.abort}  # type: ignore[dict-item]
 
     def on_headers_complete(self) -> None:
-        """The head is whole."""
+        """Stop the timeout for the request head."""
         self._unread = 0
         self._wait_no_more()
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
-        """What is no HTTP is refused in the one shape too, and hung up on."""
-        told = build_error_response(400, "That is no request of HTTP.", kind="not_understood")
+        """Refuse invalid HTTP with the usual error body, and close the connection."""
+        response = build_error_response(400, "Not a valid HTTP request.", kind="bad_request")
         lines = {**SECURITY_HEADERS, "Content-Type": "application/json", "Connection": "close"}
-        lines["Content-Length"] = str(len(told.body))
+        lines["Content-Length"] = str(len(response.body))
         head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-        self.transport.write(f"HTTP/1.1 400 Bad Request\r\n{head}\r\n".encode() + told.body)
+        self.transport.write(f"HTTP/1.1 400 Bad Request\r\n{head}\r\n".encode() + response.body)
         self.transport.close()
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body came: its size is bounded elsewhere."""
+        """Reset the count of the head; the middleware limits bodies."""
         self._unread = 0
         super().on_body(body)
 
 
 class ApiServer(uvicorn.Server):
-    """Says when it answers, and leaves signals to the service."""
+    """A uvicorn server that signals when it is ready, and handles no signals."""
 
     def __init__(self, app: ASGIApp) -> None:
         super().__init__(
@@ -131,35 +131,35 @@ class ApiServer(uvicorn.Server):
                 proxy_headers=False,
             )
         )
-        self.answers = threading.Event()
-        self._asked = asyncio.Event()
+        self.ready = threading.Event()
+        self._stop_requested = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Whoever started us has ears of his own."""
+        """Leave signal handling to the calling process."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, then tell."""
+        """Start, then set `ready`."""
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets=sockets)
-        self.answers.set()
+        self.ready.set()
 
     async def main_loop(self) -> None:
-        """Wait to be asked to leave. The usual loop wakes ten times a second for nothing."""
-        await self._asked.wait()
+        """Wait for `stop`. Uvicorn's own loop would wake ten times a second."""
+        await self._stop_requested.wait()
 
-    def leave(self) -> None:
-        """Ask it to leave, from any thread."""
+    def stop(self) -> None:
+        """Stop the server. Thread-safe."""
         self.should_exit = True
         if self._loop is not None:
-            with suppress(RuntimeError):  # it has left
-                self._loop.call_soon_threadsafe(self._asked.set)
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._stop_requested.set)
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """A socket at an address; port 0 takes a free one."""
+    """Return a listening socket; port 0 chooses a free port."""
     try:
         (family, kind, proto, _, address), *_ = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -178,36 +178,36 @@ def open_listener(host: str, port: int) -> socket.socket:
 
 
 @contextmanager
-def run_server(app: ASGIApp, at: socket.socket) -> Iterator[None]:
-    """Answer at a socket for the length of a block."""
+def run_server(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
+    """Serve the application on a socket during the block."""
     server = ApiServer(app)
-    thread = threading.Thread(target=_serve, args=[server, at], name="web", daemon=True)
+    thread = threading.Thread(target=_serve, args=[server, listener], name="web", daemon=True)
     thread.start()
     try:
-        if not server.answers.wait(START_TIMEOUT_SECONDS):
-            raise HostlerError("The API does not start.", safe="Nothing else was started.")
+        if not server.ready.wait(START_TIMEOUT_SECONDS):
+            raise HostlerError("The API did not start.", safe="Nothing else was started.")
         yield
     finally:
-        server.leave()
+        server.stop()
         thread.join(SHUTDOWN_SECONDS * 5)
 
 
-def _serve(server: ApiServer, at: socket.socket) -> None:
-    with suppress(asyncio.CancelledError, KeyboardInterrupt), at:
-        asyncio.run(server.serve(sockets=[at]))
+def _serve(server: ApiServer, listener: socket.socket) -> None:
+    with suppress(asyncio.CancelledError, KeyboardInterrupt), listener:
+        asyncio.run(server.serve(sockets=[listener]))
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """Return True if only this machine can reach the address."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
 
 
-def build_local_url(at: socket.socket) -> str:
-    """The address for a browser on this machine."""
-    name: Any = at.getsockname()
+def build_local_url(listener: socket.socket) -> str:
+    """Return the URL for a browser on this machine."""
+    name: Any = listener.getsockname()
     host, port = str(name[0]), int(name[1])
     if ip_address(host).is_unspecified:
         host = "::1" if ":" in host else "127.0.0.1"
@@ -225,20 +225,20 @@ def _build_listen_error(host: str, port: int, error: Exception) -> HostlerError:
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
-    """Where to listen."""
+    """The host and port to listen on."""
 
     host: str
     port: int
 
     @property
-    def wide(self) -> bool:
+    def is_remote(self) -> bool:
         """Whether other machines can reach it."""
         return not is_loopback(self.host)
 
 
 @dataclass(frozen=True, slots=True)
 class ApiDeps:
-    """What an API stands on. `settings`: those in force; `by`: whoever holds the token."""
+    """What the API needs. `settings` returns the current ones; `by` is the token's owner."""
 
     home: Path
     store: Store
@@ -251,57 +251,54 @@ class ApiDeps:
 
 @dataclass(frozen=True, slots=True)
 class RunningApi:
-    """An API that answers."""
+    """A running API."""
 
     url: str
     token: AccessToken
-    wide: bool
+    is_remote: bool
 
-    def sentence(self) -> str:
-        """What people are told."""
-        wide = " Other machines can reach it, unencrypted: put TLS before it." if self.wide else ""
-        return f"The API answers at {self.url}; its token is in {self.token.where}.{wide}"
+    def describe(self) -> str:
+        """Return the line that commands print."""
+        warning = " Other machines can reach it without encryption." if self.is_remote else ""
+        return f"Dashboard: {self.url} (token: hostler web token){warning}"
 
 
-def choose_address(web: Web, asked: str) -> ListenAddress:
-    """Where to listen: as asked for (`host:port`), else as the settings say."""
-    if not asked:
+def choose_address(web: Web, requested: str) -> ListenAddress:
+    """Return where to listen: the `requested` `host:port`, else the address in the settings."""
+    if not requested:
         return _check_allowed(ListenAddress(web.host, web.port), web)
-    host, colon, port = asked.rpartition(":")
+    host, colon, port = requested.rpartition(":")
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
         raise HostlerError(
-            f"{asked[:80]!r} is no address to listen on.",
+            f"Invalid address {requested[:80]!r} (expected host:port).",
             safe="Nothing was started.",
-            remedy="Write it as host:port, such as 127.0.0.1:8473.",
+            remedy="For example: 127.0.0.1:8473.",
         )
     return _check_allowed(ListenAddress(host.strip("[]") or "127.0.0.1", int(port)), web)
 
 
 def _check_allowed(address: ListenAddress, web: Web) -> ListenAddress:
-    if address.wide and not web.allow_remote:
+    if address.is_remote and not web.allow_remote:
         raise HostlerError(
-            f"Other machines could reach {address.host}.",
+            f"Other machines could reach the API on {address.host}.",
             safe="Nothing was started.",
-            remedy="Set `allow_remote = true` in [web] if they shall, and name a token of your own "
-            "(`token_file` or `token_env`).",
+            remedy="To allow it, set `allow_remote` and `token_file` or `token_env` in [web].",
         )
     return address
 
 
 @contextmanager
-def serve_api(ground: ApiDeps, address: ListenAddress) -> Iterator[RunningApi]:
-    """Answer as long as the block lasts. What keeps us from it is raised before anything starts."""
-    web = ground.settings().web
-    token = read_or_create_token(web, ground.home, ground.environment, wide=address.wide)
-    context = WebContext(
-        ground.home, ground.store, ground.clock, ground.settings, ground.by, ground.log
-    )
+def serve_api(deps: ApiDeps, address: ListenAddress) -> Iterator[RunningApi]:
+    """Serve the API during the block. Raises before anything starts."""
+    web = deps.settings().web
+    token = read_or_create_token(web, deps.home, deps.environment, require_own=address.is_remote)
+    context = WebContext(deps.home, deps.store, deps.clock, deps.settings, deps.by, deps.log)
     hosts = frozenset(name.lower() for name in web.hosts)
-    # Whoever allows other machines may have put a proxy before us, under a name of its own.
-    app = build_app(context, AuthPolicy(token.value, address.wide or web.allow_remote, hosts))
-    at = open_listener(address.host, address.port)
-    with closing(context.live), run_server(app, at):
-        served = RunningApi(build_local_url(at), token, address.wide)
-        ground.log.event(names.WEB_LISTENING, url=served.url, wide=served.wide)
-        with write_address_file(ground.home, served.url):
+    # With `allow_remote`, a proxy may forward requests under another host name.
+    app = build_app(context, AuthPolicy(token.value, address.is_remote or web.allow_remote, hosts))
+    listener = open_listener(address.host, address.port)
+    with closing(context.live), run_server(app, listener):
+        served = RunningApi(build_local_url(listener), token, address.is_remote)
+        deps.log.event(names.WEB_LISTENING, url=served.url, wide=served.is_remote)
+        with write_address_file(deps.home, served.url):
             yield served

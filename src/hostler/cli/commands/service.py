@@ -289,7 +289,7 @@ def _run_service(house: AppContext, journal: ServiceLog, session: ServiceSession
     ):
         _print_webhook_address(settings, receiver, ui.tell)
         if served is not None:
-            ui.tell(served.sentence())
+            ui.tell(served.describe())
 
         def look() -> bool:
             while greetings:

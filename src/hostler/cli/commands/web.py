@@ -73,7 +73,7 @@ def serve(context: typer.Context, listen: ListenOption = "") -> None:
     ):
         serving = start_api(opened.home, opened.store, lambda: opened.settings, log, listen)
         with serving as served:
-            print_line(served.sentence())
+            print_line(served.describe())
             print_note("Ctrl-C ends it.")
             leaving.wait()
 
@@ -119,8 +119,8 @@ def token(context: typer.Context) -> None:
 
     given = global_options(context)
     settings = load_settings(given).settings.web
-    wide = choose_address(settings, "").wide
-    found = read_or_create_token(settings, given.home_folder, os.environ, wide=wide)
+    require_own = choose_address(settings, "").is_remote
+    found = read_or_create_token(settings, given.home_folder, os.environ, require_own=require_own)
     # Straight out: whatever else we say has secrets taken out of it.
     sys.stdout.write(f"{found.value}\n")
 

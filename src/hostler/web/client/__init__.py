@@ -1,1 +1,1 @@
-"""How commands call a service that runs on this machine."""
+"""Let commands call the service that runs on this machine."""

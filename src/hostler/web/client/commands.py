@@ -32,137 +32,142 @@ class RemoteTaskChange:
 
 @dataclass(frozen=True, slots=True)
 class RemoteTasks:
-    """Tasks, named as people name them."""
+    """Task commands. Tasks are named by id, unique prefix of an id, or issue."""
 
-    line: ServiceConnection
+    connection: ServiceConnection
 
     def stop(self, names: Iterable[str], why: str = "") -> Sequence[RemoteTaskChange]:
-        """Stop tasks and what came from them."""
-        return self._several("stop", names, why)
+        """Stop tasks and their children."""
+        return self._change("stop", names, why)
 
     def cancel(self, names: Iterable[str], why: str = "") -> Sequence[RemoteTaskChange]:
-        """The same for good."""
-        return self._several("cancel", names, why)
+        """Stop tasks permanently."""
+        return self._change("cancel", names, why)
 
     def resume(self, names: Iterable[str], why: str = "") -> Sequence[RemoteTaskChange]:
-        """Let tasks go on where they were."""
-        return self._several("resume", names, why)
+        """Resume tasks where they were."""
+        return self._change("resume", names, why)
 
     def retry(self, names: Iterable[str], why: str = "") -> Sequence[RemoteTaskChange]:
-        """Begin tasks anew."""
-        return self._several("retry", names, why)
+        """Retry tasks from scratch."""
+        return self._change("retry", names, why)
 
     def answer(self, name: str, text: str) -> RemoteTaskChange:
-        """Answer the question of a task by hand."""
-        look = f"`hostler task show {name}` says whether it still asks."
-        asked = {"task": name, "text": text}
-        return self.line.ask("POST", "/tasks/answer", asked, _parse_changes, look=look)[0]
+        """Answer the question of a manual task."""
+        hint = f"Check with `hostler task show {name}` whether the question is still open."
+        body = {"task": name, "text": text}
+        return self.connection.request(
+            "POST", "/tasks/answer", body, _parse_changes, check_hint=hint
+        )[0]
 
-    def _several(self, verb: str, names: Iterable[str], why: str) -> list[RemoteTaskChange]:
-        asked = {"tasks": [*names], "why": why}
-        look = "`hostler task list --all` says how tasks stand."
-        return self.line.ask("POST", f"/tasks/{verb}", asked, _parse_changes, look=look)
+    def _change(self, verb: str, names: Iterable[str], why: str) -> list[RemoteTaskChange]:
+        body = {"tasks": [*names], "why": why}
+        hint = "Check the tasks with `hostler task list --all`."
+        return self.connection.request(
+            "POST", f"/tasks/{verb}", body, _parse_changes, check_hint=hint
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class RemotePauses:
-    """What is held back."""
+    """Pause commands."""
 
-    line: ServiceConnection
+    connection: ServiceConnection
 
     def pause(self, scope: str, why: str = "") -> PauseResult:
-        """Start nothing new in a scope; agents at work go on."""
-        return self._ask(f"{_pause_path(scope)}/pause", {"why": why}, _parse_pause)
+        """Pause a scope: start no new task. Running agents continue."""
+        return self._request(f"{_pause_path(scope)}/pause", {"why": why}, _parse_pause)
 
     def unpause(self, scope: str) -> tuple[bool, list[str]]:
-        """Let a scope go on: whether it was paused, and which pauses are left."""
-        return self._ask(f"{_pause_path(scope)}/resume", {}, _parse_unpause)
+        """Unpause a scope. Return whether it was paused, and the remaining pauses."""
+        return self._request(f"{_pause_path(scope)}/resume", {}, _parse_unpause)
 
-    def _ask(self, path: str, asked: object, read: Callable[[Any], T]) -> T:
-        look = "`hostler status` says what is paused."
-        return self.line.ask("POST", path, asked, read, look=look)
+    def _request(self, path: str, body: object, parse: Callable[[Any], T]) -> T:
+        hint = "Check with `hostler status` what is paused."
+        return self.connection.request("POST", path, body, parse, check_hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteQueue:
-    """Where tasks by hand are given."""
+    """Submits manual tasks."""
 
-    line: ServiceConnection
+    connection: ServiceConnection
 
-    def submit(self, wish: TaskRequest, depends_on: Sequence[str]) -> SubmissionReceipt:
-        """Queue what is asked for, whole or not at all."""
-        folder = wish.cwd or ("" if wish.repo else wish.here)
-        if not folder and not wish.repo:
-            raise NotExecuted  # the folder we are in is gone: said best where that is known
-        asked = {
-            "prompt": wish.prompt,
-            "repo": wish.repo,
+    def submit(self, request: TaskRequest, depends_on: Sequence[str]) -> SubmissionReceipt:
+        """Queue a task. Either everything is stored or nothing."""
+        folder = request.cwd or ("" if request.repo else request.here)
+        if not folder and not request.repo:
+            raise NotExecuted  # the current folder was deleted: the local code reports it better
+        body = {
+            "prompt": request.prompt,
+            "repo": request.repo,
             "cwd": folder,
-            "title": wish.title,
-            "project": wish.project,
-            "agent": wish.agent,
+            "title": request.title,
+            "project": request.project,
+            "agent": request.agent,
             "depends_on": [*depends_on],
-            "env": [*wish.env],
-            "wall_limit_minutes": wish.wall_limit_minutes,
-            "max_restarts": wish.max_restarts,
+            "env": [*request.env],
+            "wall_limit_minutes": request.wall_limit_minutes,
+            "max_restarts": request.max_restarts,
         }
-        look = "`hostler task list` says whether it is there: look before you submit it again."
-        return self.line.ask("POST", "/tasks", asked, _parse_submission, look=look)
+        hint = "Check with `hostler task list` whether the task exists before you submit it again."
+        return self.connection.request("POST", "/tasks", body, _parse_submission, check_hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteBuses:
-    """Where people say something."""
+    """Posts bus messages."""
 
-    line: ServiceConnection
+    connection: ServiceConnection
 
-    def post(self, letter: BusMessageDraft) -> Mapping[str, Any]:
-        """Append a message, as it is stored."""
-        asked = {
-            "project": letter.project,
-            "task": letter.task,
-            "create": letter.create,
-            "text": letter.text,
-            "type": letter.type.value,
-            "thread": letter.thread,
+    def post(self, draft: BusMessageDraft) -> Mapping[str, Any]:
+        """Post a message and return it as stored."""
+        body = {
+            "project": draft.project,
+            "task": draft.task,
+            "create": draft.create,
+            "text": draft.text,
+            "type": draft.type.value,
+            "thread": draft.thread,
         }
-        look = "`hostler bus read` says whether it was posted."
-        return self.line.ask("POST", "/bus", asked, dict[str, Any], look=look)
+        hint = "Check with `hostler bus read` whether it was posted."
+        return self.connection.request("POST", "/bus", body, dict[str, Any], check_hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
 class RemotePools:
-    """An operator's word on a pool."""
+    """Pool commands."""
 
-    line: ServiceConnection
+    connection: ServiceConnection
 
     def set(self, pool: str, caps: Mapping[str, Any]) -> None:
-        """Set a pool anew."""
-        self._ask("PUT", _pool_path(pool), dict(caps), lambda _: None)
+        """Replace the settings of a pool."""
+        self._request("PUT", _pool_path(pool), dict(caps), lambda _: None)
 
     def reset(self, pool: str) -> bool:
-        """Forget what was learned of it; whether there was anything."""
+        """Reset the adaptive state of a pool. Return False if there was none."""
         return bool(
-            self._ask("POST", f"{_pool_path(pool)}/reset", None, lambda it: it["was_known"])
+            self._request("POST", f"{_pool_path(pool)}/reset", None, lambda it: it["was_reset"])
         )
 
-    def park(self, pool: str, term: datetime | timedelta | None, why: str) -> ParkedPool | None:
-        """Close it for a while, until a moment, or until it is resumed."""
-        asked: dict[str, Any] = {"why": why}
-        if isinstance(term, timedelta):
-            asked["minutes"] = term / timedelta(minutes=1)
-        elif term is not None:
-            asked["until"] = format_timestamp(term)
-        return self._ask("POST", f"{_pool_path(pool)}/park", asked, _parse_parked)
+    def park(self, pool: str, end: datetime | timedelta | None, why: str) -> ParkedPool | None:
+        """Park a pool for a time, until a time, or until it is resumed."""
+        body: dict[str, Any] = {"why": why}
+        if isinstance(end, timedelta):
+            body["minutes"] = end / timedelta(minutes=1)
+        elif end is not None:
+            body["until"] = format_timestamp(end)
+        return self._request("POST", f"{_pool_path(pool)}/park", body, _parse_parked)
 
     def resume(self, pool: str) -> bool:
-        """Open it; whether it was closed."""
+        """Resume a parked pool. Return False if it was not parked."""
         return bool(
-            self._ask("POST", f"{_pool_path(pool)}/resume", None, lambda it: it["was_parked"])
+            self._request("POST", f"{_pool_path(pool)}/resume", None, lambda it: it["was_parked"])
         )
 
-    def _ask(self, method: str, path: str, asked: object, read: Callable[[Any], T]) -> T:
-        return self.line.ask(method, path, asked, read, look="`hostler governor` says how it is.")
+    def _request(self, method: str, path: str, body: object, parse: Callable[[Any], T]) -> T:
+        hint = "Check the pool with `hostler governor`."
+        return self.connection.request(method, path, body, parse, check_hint=hint)
 
 
 def _pause_path(scope: str) -> str:
@@ -180,8 +185,8 @@ def _parse_changes(found: Any) -> list[RemoteTaskChange]:
 
 
 def _parse_pause(found: Any) -> PauseResult:
-    held = Pause(found["scope"], found["since"], found["by"], found["why"])
-    return PauseResult(held, bool(found["changed"]))
+    pause = Pause(found["scope"], found["since"], found["by"], found["why"])
+    return PauseResult(pause, bool(found["changed"]))
 
 
 def _parse_unpause(found: Any) -> tuple[bool, list[str]]:

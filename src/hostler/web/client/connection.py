@@ -17,83 +17,86 @@ from hostler.errors import HostlerError
 
 API_PREFIX = "/api/v1"
 CALLER_HEADER = "X-Hostler-By"
-# A service that does not answer at once is left alone: the database is as near.
+# If the service does not answer in this time, the command uses the database directly.
 FINGERPRINT_TIMEOUT_SECONDS = 2.0
-# Longer than the database keeps anybody waiting.
+# Longer than the longest wait for the database.
 ANSWER_TIMEOUT_SECONDS = 90.0
-# What is larger goes to the database: a refusal of its size could be lost while we still send.
+# Larger requests use the database: the response to an oversized body could be lost while sending.
 MAX_BODY_BYTES = 1024 * 1024
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 T = TypeVar("T")
 
 
 class NotExecuted(Exception):
-    """Nothing was done: the same may be done another way."""
+    """Nothing was done. The caller can use the database instead."""
 
 
 class NotAnswered(HostlerError):
-    """The service may have done it, and did not say so."""
+    """The outcome of a request is unknown."""
 
     exit_code = 76
 
-    def __init__(self, reason: str, look: str) -> None:
+    def __init__(self, reason: str, check_hint: str) -> None:
         super().__init__(
-            f"The service was asked, and gave no clear answer: {reason}.",
-            safe="It may have been done. It was not asked for again.",
-            remedy=look,
+            f"No clear response from the service: {reason}.",
+            safe="The command may have been executed. It was not repeated.",
+            remedy=check_hint,
         )
 
 
 class ServiceConnection:
-    """A connection to a service, in somebody's name."""
+    """A connection to the service in the name of a user."""
 
     def __init__(self, url: str, token: str, by: str) -> None:
-        place, self.url = urlsplit(url), url
+        parts, self.url = urlsplit(url), url
         self._http = HTTPConnection(
-            place.hostname or "", place.port, timeout=FINGERPRINT_TIMEOUT_SECONDS
+            parts.hostname or "", parts.port, timeout=FINGERPRINT_TIMEOUT_SECONDS
         )
         self._headers = {"Authorization": f"Bearer {token}"}
         self._by = by
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._http.close()
 
-    def likeness(self) -> str:
-        """Whom we speak to, first of all; raises `NotTaken` where that cannot be told."""
+    def fetch_fingerprint(self) -> str:
+        """Return the service's fingerprint; raise NotExecuted if there is none. Call this first."""
         try:
-            status, data = self._exchange("GET", "/likeness", b"", self._headers)
-            told = json.loads(data)["likeness"] if status == 200 else ""
+            status, data = self._exchange("GET", "/fingerprint", b"", self._headers)
+            fingerprint = json.loads(data)["fingerprint"] if status == 200 else ""
         except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
             raise NotExecuted from error
-        # The one who answered is the one who gets the command, or nobody does.
+        # Do not reconnect: another process could answer on that port.
         self._http.auto_open = 0
         if self._http.sock is not None:
             self._http.sock.settimeout(ANSWER_TIMEOUT_SECONDS)
-        return str(told)
+        return str(fingerprint)
 
-    def ask(
-        self, method: str, path: str, body: object, read: Callable[[Any], T], *, look: str
+    def request(
+        self, method: str, path: str, body: object, parse: Callable[[Any], T], *, check_hint: str
     ) -> T:
-        """Have something done. `read` understands the answer; `look`: how to see what was done."""
-        data, headers = self._written(body)
+        """Send a request and parse the response.
+
+        `check_hint` tells users how to check the outcome if there is no clear response.
+        """
+        data, headers = self._encode(body)
         try:
             status, answer = self._exchange(method, path, data, headers)
         except NotConnected as error:
             raise NotExecuted from error
         except (OSError, HTTPException) as error:
-            raise NotAnswered(_describe_failure(error), look) from error
-        found = parse_answer(status, answer, look)
+            raise NotAnswered(_describe_failure(error), check_hint) from error
+        found = parse_answer(status, answer, check_hint)
         try:
-            return read(found)
+            return parse(found)
         except (KeyError, TypeError, ValueError) as error:
-            raise NotAnswered("what it said cannot be understood", look) from error
+            raise NotAnswered("the response has an unexpected form", check_hint) from error
 
-    def _written(self, body: object) -> tuple[bytes, dict[str, str]]:
+    def _encode(self, body: object) -> tuple[bytes, dict[str, str]]:
         try:
             data = json.dumps(body, ensure_ascii=False).encode()
             headers = {CALLER_HEADER: quote(self._by), "Content-Type": "application/json"}
-        except UnicodeEncodeError as error:  # no text: a file's name can be so
+        except UnicodeEncodeError as error:  # file names can contain lone surrogates
             raise NotExecuted from error
         if len(data) > MAX_BODY_BYTES:
             raise NotExecuted
@@ -107,26 +110,26 @@ class ServiceConnection:
         return answer.status, answer.read(MAX_ANSWER_BYTES)
 
 
-def parse_answer(status: int, data: bytes, look: str) -> Any:
-    """What an answer means: the facts in it, or an error. Pure."""
+def parse_answer(status: int, data: bytes, check_hint: str) -> Any:
+    """Return the data of a response, or raise the error that it reports."""
     try:
         found = json.loads(data)
-    except ValueError:  # no UTF-8 either
-        raise NotAnswered(f"a status of {status} without words of ours", look) from None
+    except ValueError:  # also invalid UTF-8
+        raise NotAnswered(f"status {status} without a JSON body", check_hint) from None
     if 200 <= status < 300:
         return found
     fault = found.get("error") if isinstance(found, dict) else None
-    if not isinstance(fault, dict) or fault.get("kind") in (None, "defect"):
-        raise NotAnswered(f"it failed, with a status of {status}", look)
+    if not isinstance(fault, dict) or fault.get("kind") in (None, "internal_error"):
+        raise NotAnswered(f"it failed with status {status}", check_hint)
     code = fault.get("exit_code")
     if not isinstance(code, int):
-        # The API itself refuses, and whatever it refuses changed nothing.
+        # The API itself refused the request, so nothing was changed.
         raise NotExecuted
     raise _rebuild_error(fault, code)
 
 
 def _rebuild_error(fault: dict[str, Any], code: int) -> HostlerError:
-    """An error as the same command meets it without a service."""
+    """Return the error that the same command raises without a service."""
     what, safe, remedy = (str(fault.get(name, "")) for name in ("what", "safe", "remedy"))
     error = HostlerError(what, safe=safe, remedy=remedy)
     error.exit_code = code
@@ -135,5 +138,5 @@ def _rebuild_error(fault: dict[str, Any], code: int) -> HostlerError:
 
 def _describe_failure(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return f"it was silent for {ANSWER_TIMEOUT_SECONDS:.0f} seconds"
+        return f"it did not respond within {ANSWER_TIMEOUT_SECONDS:.0f} seconds"
     return "the connection was lost"

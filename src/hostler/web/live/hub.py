@@ -19,15 +19,15 @@ from hostler.store import Store
 from hostler.store.tasks import OVER, Marks, marks_of, newest_order, tasks_by_id
 from hostler.telemetry import names
 from hostler.telemetry.metrics import metrics
-from hostler.web.errors import TooMany
+from hostler.web.errors import TooManyClients
 
-# So many are kept; who is farther behind reads the list again.
+# Number of events kept; clients that are further behind read the list again.
 MAX_EVENTS = 2048
 
 
 @dataclass(frozen=True, slots=True)
 class EventPosition:
-    """Behind which event somebody is."""
+    """The last event that a client received."""
 
     epoch: str
     number: int
@@ -37,7 +37,7 @@ class EventPosition:
 
     @classmethod
     def parse(cls, text: str) -> EventPosition | None:
-        """From the id of an event; None for what is none."""
+        """Parse an event id; return None if it is not valid."""
         epoch, dash, number = text.rpartition("-")
         if not dash or not (number.isascii() and number.isdigit() and len(number) < 16):
             return None
@@ -46,55 +46,55 @@ class EventPosition:
 
 @dataclass(frozen=True, slots=True)
 class TaskEvent:
-    """A task as it was when it was looked at; `told` is what clients get."""
+    """A changed task; `data` is sent to clients."""
 
     number: int
-    told: Mapping[str, Any]
+    data: Mapping[str, Any]
 
 
 def find_changed_tasks(before: Marks, after: Marks) -> list[str]:
-    """Return the ids of tasks that are new, have changed, or are gone.
+    """Return the ids of tasks that are new, changed or deleted.
 
-    A finished task that is no longer among them has only not changed for a while.
+    A finished task missing in `after` is not deleted: it only has not changed for a while.
     """
-    other = [name for name, mark in after.tasks.items() if before.tasks.get(name) != mark]
-    gone = [
+    changed = [name for name, mark in after.tasks.items() if before.tasks.get(name) != mark]
+    deleted = [
         name
         for name, mark in before.tasks.items()
         if name not in after.tasks and mark[0] not in OVER
     ]
-    return sorted({*other, *gone})
+    return sorted({*changed, *deleted})
 
 
 class TaskEventLog:
-    """Compares tasks with what was known of them, and keeps what changed. Thread-safe."""
+    """Compares tasks with their last known state, and keeps the changes. Thread-safe."""
 
     def __init__(self, store: Store, kept: int = MAX_EVENTS) -> None:
         self._store = store
-        # Held while the database is read; readers of events never wait for it.
-        self._looking = threading.Lock()
+        # Held during database reads; readers of events do not wait for it.
+        self._read_lock = threading.Lock()
         self._known: Marks | None = None
-        self._guard = threading.Lock()
+        self._events_lock = threading.Lock()
         self._events: deque[TaskEvent] = deque(maxlen=kept)
         self._epoch = ""
         self._number = 0
 
-    def begin(self) -> None:
-        """A new epoch, from what is there now."""
-        with self._looking:
+    def start(self) -> None:
+        """Start a new epoch from the current state."""
+        with self._read_lock:
             with self._store.read() as tx:
                 self._known = marks_of(tx, newest_order(tx), tx.now())
-            self._renew(secrets.token_hex(4))
+            self._start_epoch(secrets.token_hex(4))
 
-    def end(self) -> None:
-        """Nobody looks any more: what is known now is worth nothing later."""
-        with self._looking:
+    def stop(self) -> None:
+        """Forget the known state, which becomes stale while there are no listeners."""
+        with self._read_lock:
             self._known = None
-            self._renew("")
+            self._start_epoch("")
 
-    def look(self) -> None:
-        """Note what has changed since the last look."""
-        with self._looking:
+    def update(self) -> None:
+        """Record what has changed since the last update."""
+        with self._read_lock:
             before = self._known
             if before is None:
                 return
@@ -108,62 +108,62 @@ class TaskEventLog:
                 for name in names
             )
 
-    def _renew(self, epoch: str) -> None:
-        with self._guard:
+    def _start_epoch(self, epoch: str) -> None:
+        with self._events_lock:
             self._epoch, self._number = epoch, 0
             self._events.clear()
 
-    def _add(self, told: Iterable[Mapping[str, Any]]) -> None:
-        with self._guard:
-            for one in told:
+    def _add(self, changes: Iterable[Mapping[str, Any]]) -> None:
+        with self._events_lock:
+            for one in changes:
                 self._number += 1
                 self._events.append(TaskEvent(self._number, one))
 
-    def end_place(self) -> EventPosition:
-        """Behind everything that was noted so far."""
-        with self._guard:
+    def last_position(self) -> EventPosition:
+        """Return the position of the newest event."""
+        with self._events_lock:
             return EventPosition(self._epoch, self._number)
 
-    def after(self, place: EventPosition, most: int) -> list[TaskEvent] | None:
-        """The next events behind a place; None: some of them cannot be told any more."""
-        with self._guard:
-            if place.epoch != self._epoch or place.number > self._number:
+    def read_after(self, position: EventPosition, limit: int) -> list[TaskEvent] | None:
+        """Return the next events, or None if some of them are no longer kept."""
+        with self._events_lock:
+            if position.epoch != self._epoch or position.number > self._number:
                 return None
             first = self._number - len(self._events) + 1
-            if place.number + 1 < first:
+            if position.number + 1 < first:
                 return None
-            begin = place.number + 1 - first
-            return [self._events[at] for at in range(begin, min(begin + most, len(self._events)))]
+            start = position.number + 1 - first
+            return [self._events[at] for at in range(start, min(start + limit, len(self._events)))]
 
 
 MAX_CLIENTS = 64
-# After the last client left, so long somebody may come back and read on.
+# How long changes are still recorded after the last client has left, so that it can reconnect.
 LINGER_SECONDS = 30.0
-# How often it is looked whether anybody is still there.
+# How often the watcher checks whether there are still clients.
 CHECK_SECONDS = 1.0
-# Between two looks at the rows, and two rings for files: commits and lines come in bursts.
+# Minimum time between two reads, because commits and lines come in bursts.
 COMMIT_DELAY_SECONDS = 0.25
 FILE_DELAY_SECONDS = 0.05
 
 
 class StreamListener:
-    """A coroutine that is woken by threads."""
+    """Lets threads wake a coroutine."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._event = asyncio.Event()
 
-    def ring(self) -> None:
-        """Wake it, from any thread."""
-        with suppress(RuntimeError):  # its loop has ended
+    def notify(self) -> None:
+        """Wake the coroutine. Thread-safe."""
+        with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._event.set)
 
-    def hush(self) -> None:
-        """Forget what rang so far. Before one looks, never after."""
+    def clear(self) -> None:
+        """Forget earlier notifications. Call before reading, never after."""
         self._event.clear()
 
-    async def heard(self, seconds: float) -> bool:
-        """Wait until it rings; False when the time is over."""
+    async def wait(self, seconds: float) -> bool:
+        """Wait for a notification. Return False on timeout."""
         try:
             async with asyncio.timeout(seconds):
                 await self._event.wait()
@@ -173,42 +173,44 @@ class StreamListener:
 
 
 class LiveHub:
-    """Every live client listens here."""
+    """Notifies all live clients of changes."""
 
     def __init__(
         self,
         store: Store,
         clock: Clock,
         *,
-        most: int = MAX_CLIENTS,
-        linger: float = LINGER_SECONDS,
+        max_clients: int = MAX_CLIENTS,
+        linger_seconds: float = LINGER_SECONDS,
     ) -> None:
-        self.journal = TaskEventLog(store)
-        self._most = most
-        self._guard = threading.Lock()
+        self.event_log = TaskEventLog(store)
+        self._max_clients = max_clients
+        self._lock = threading.Lock()
         self._listeners: dict[StreamListener, Path | None] = {}
-        self._commits = CommitWatcher(store, clock, self.journal, self._ring_all, linger)
-        self._folders = FolderWatcher(clock, self._ring_followers)
+        self._commits = CommitWatcher(
+            store, clock, self.event_log, self._notify_all, linger_seconds
+        )
+        self._folders = FolderWatcher(clock, self._notify_folder_listeners)
 
     @property
     def clients(self) -> int:
-        """How many listen."""
-        with self._guard:
+        """The number of live clients."""
+        with self._lock:
             return len(self._listeners)
 
     @property
-    def full(self) -> bool:
-        """Whether nobody more may listen."""
-        return self.clients >= self._most
+    def is_full(self) -> bool:
+        """Whether the limit of clients is reached."""
+        return self.clients >= self._max_clients
 
     @property
     def watching(self) -> bool:
-        """Whether any thread of ours is at work."""
+        """Whether any watcher thread is running."""
         return self._commits.watching or self._folders.watching
 
     @asynccontextmanager
-    async def listening(self, folder: Path | None = None) -> AsyncIterator[StreamListener]:
-        """Hear of commits, and of changes in a folder, for the length of a block."""
+    async def listen(self, folder: Path | None = None) -> AsyncIterator[StreamListener]:
+        """Listen for commits, and for changes in a folder, during the block."""
         listener, loop = StreamListener(), asyncio.get_running_loop()
         joining = loop.run_in_executor(None, self._join, listener, folder)
         try:
@@ -222,9 +224,12 @@ class LiveHub:
             self._leave(listener, folder)
 
     def _join(self, listener: StreamListener, folder: Path | None) -> None:
-        with self._guard:
-            if len(self._listeners) >= self._most:
-                raise TooMany(f"{self._most} clients follow already.", "Close some, and try again.")
+        with self._lock:
+            if len(self._listeners) >= self._max_clients:
+                raise TooManyClients(
+                    f"The limit of {self._max_clients} live clients is reached.",
+                    "Close some and try again.",
+                )
             self._listeners[listener] = folder
             metrics.set(names.LIVE_CLIENTS, len(self._listeners))
         try:
@@ -236,184 +241,184 @@ class LiveHub:
             self._folders.join(folder)
 
     def _leave(self, listener: StreamListener, folder: Path | None) -> None:
-        """Takes no lock that anybody holds while he reads: an event loop may call it."""
-        with self._guard:
+        """Remove a listener. Waits for no database read, because event loops call it."""
+        with self._lock:
             if self._listeners.pop(listener, self) is self:
-                return  # it never was one
+                return  # it never joined
             metrics.set(names.LIVE_CLIENTS, len(self._listeners))
         self._commits.leave()
         if folder is not None:
             self._folders.leave(folder)
 
     def close(self) -> None:
-        """End all threads."""
+        """Stop all threads."""
         self._commits.close()
         self._folders.close()
 
-    def _ring_all(self) -> None:
-        with self._guard:
+    def _notify_all(self) -> None:
+        with self._lock:
             for one in self._listeners:
-                one.ring()
+                one.notify()
 
-    def _ring_followers(self) -> None:
-        """A file that changed is no news for those who follow rows alone."""
-        with self._guard:
+    def _notify_folder_listeners(self) -> None:
+        """Notify the listeners that follow a folder; the others follow only the database."""
+        with self._lock:
             for one, folder in self._listeners.items():
                 if folder is not None:
-                    one.ring()
+                    one.notify()
 
 
 class CommitWatcher:
-    """Waits for commits while anybody listens, and a little longer."""
+    """Watches commits while there are listeners, and for `linger_seconds` afterwards."""
 
     def __init__(
         self,
         store: Store,
         clock: Clock,
-        journal: TaskEventLog,
-        ring: Callable[[], None],
-        linger: float,
+        event_log: TaskEventLog,
+        notify: Callable[[], None],
+        linger_seconds: float,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._journal = journal
-        self._ring = ring
-        self._linger = linger
-        self._starting = threading.Lock()
-        self._guard = threading.Lock()
+        self._event_log = event_log
+        self._notify = notify
+        self._linger_seconds = linger_seconds
+        self._start_lock = threading.Lock()
+        self._lock = threading.Lock()
         self._listeners = 0
-        self._left = 0.0
+        self._left_at = 0.0
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
 
     @property
     def watching(self) -> bool:
-        """Whether its thread is at work."""
-        with self._guard:
+        """Whether its thread is running."""
+        with self._lock:
             return self._thread is not None
 
     def join(self) -> None:
-        """One more listens; the first has the thread begin, from what is there now."""
-        with self._guard:
+        """Add a listener. The first one starts the thread, from the current state."""
+        with self._lock:
             self._listeners += 1
-        with self._starting:
+        with self._start_lock:
             if self.watching:
                 return
-            # In this order: what is committed meanwhile leads to another look.
-            mark = self._store.change_mark()
-            self._journal.begin()
+            # Counter first: commits during the read then lead to another update.
+            counter = self._store.change_mark()
+            self._event_log.start()
             thread = threading.Thread(
-                target=self._watch, args=[mark], name="live-commits", daemon=True
+                target=self._watch, args=[counter], name="live-commits", daemon=True
             )
-            with self._guard:
+            with self._lock:
                 self._thread = thread
             thread.start()
 
     def leave(self) -> None:
-        """One less."""
-        with self._guard:
+        """Remove a listener."""
+        with self._lock:
             self._listeners -= 1
-            self._left = self._clock.monotonic()
+            self._left_at = self._clock.monotonic()
 
     def close(self) -> None:
-        """End now."""
+        """Stop the thread now."""
         self._closing.set()
-        with self._guard:
+        with self._lock:
             thread = self._thread
         if thread is not None:
             thread.join(CHECK_SECONDS * 5)
 
-    def _watch(self, mark: int) -> None:
-        while not self._over():
+    def _watch(self, counter: int) -> None:
+        while not self._stop_if_unused():
             try:
-                seen = self._store.wait_for_change(mark, CHECK_SECONDS)
-                if seen == mark:
+                latest = self._store.wait_for_change(counter, CHECK_SECONDS)
+                if latest == counter:
                     continue
-                self._journal.look()
-                mark = seen
-                self._ring()
+                self._event_log.update()
+                counter = latest
+                self._notify()
             except Exception:
-                # The database is busy or gone, or a defect: looked at again, from the same mark.
-                # Without this thread all who follow would be deaf, and nobody would know.
+                # Retry from the same counter if the database is busy or missing. Without this
+                # thread, no client would get any more events.
                 self._closing.wait(CHECK_SECONDS)
             self._closing.wait(COMMIT_DELAY_SECONDS)
 
-    def _over(self) -> bool:
-        """Whether nobody needs us. Whoever comes after this begins anew."""
-        with self._starting, self._guard:
-            quiet = self._clock.monotonic() - self._left >= self._linger
-            over = self._closing.is_set() or (self._listeners == 0 and quiet)
-            if over:
+    def _stop_if_unused(self) -> bool:
+        """Return True if the thread must end; the next listener then starts a new one."""
+        with self._start_lock, self._lock:
+            lingered = self._clock.monotonic() - self._left_at >= self._linger_seconds
+            unused = self._closing.is_set() or (self._listeners == 0 and lingered)
+            if unused:
                 self._thread = None
-                self._journal.end()
-            return over
+                self._event_log.stop()
+            return unused
 
 
 class FolderWatcher:
-    """Waits for changes in the folders that anybody follows."""
+    """Watches the folders that listeners follow."""
 
-    def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock, notify: Callable[[], None]) -> None:
         self._clock = clock
-        self._ring = ring
-        self._guard = threading.Lock()
-        self._wanted: Counter[Path] = Counter()
+        self._notify = notify
+        self._lock = threading.Lock()
+        self._listeners: Counter[Path] = Counter()
         self._watch: BusWatch | None = None
         self._thread: threading.Thread | None = None
         self._pause = threading.Event()
 
     @property
     def watching(self) -> bool:
-        """Whether its thread is at work."""
-        with self._guard:
+        """Whether its thread is running."""
+        with self._lock:
             return self._thread is not None
 
     def join(self, folder: Path) -> None:
-        """Watch this one too."""
-        with self._guard:
-            self._wanted[folder] += 1
+        """Add a listener of a folder."""
+        with self._lock:
+            self._listeners[folder] += 1
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="live-files", daemon=True)
                 self._thread.start()
-            elif self._wanted[folder] == 1:
-                self._again()
+            elif self._listeners[folder] == 1:
+                self._restart_watch()
 
     def leave(self, folder: Path) -> None:
-        """Somebody less wants it."""
-        with self._guard:
-            self._wanted[folder] -= 1
-            if self._wanted[folder] <= 0:
-                del self._wanted[folder]
-                self._again()
+        """Remove a listener of a folder."""
+        with self._lock:
+            self._listeners[folder] -= 1
+            if self._listeners[folder] <= 0:
+                del self._listeners[folder]
+                self._restart_watch()
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching."""
         self._pause.set()
-        with self._guard:
-            self._wanted.clear()
-            self._again()
+        with self._lock:
+            self._listeners.clear()
+            self._restart_watch()
             thread = self._thread
         if thread is not None:
             thread.join(CHECK_SECONDS * 5)
 
-    def _again(self) -> None:
-        """Have the thread look at what is wanted now."""
+    def _restart_watch(self) -> None:
+        """Let the thread continue with the current folders."""
         if self._watch is not None:
             self._watch.stop()
 
     def _run(self) -> None:
-        while (watching := self._next()) is not None:
-            with watching:
-                # Something may have come before we watched.
-                self._ring()
-                while not watching.stopped:
-                    watching.wait()
-                    self._ring()
+        while (watch := self._open_next_watch()) is not None:
+            with watch:
+                # Something may have changed before the watch started.
+                self._notify()
+                while not watch.stopped:
+                    watch.wait()
+                    self._notify()
                     self._pause.wait(FILE_DELAY_SECONDS)
 
-    def _next(self) -> BusWatch | None:
-        with self._guard:
-            if not self._wanted:
+    def _open_next_watch(self) -> BusWatch | None:
+        with self._lock:
+            if not self._listeners:
                 self._watch = self._thread = None
                 return None
-            self._watch = open_watch(self._clock, sorted(self._wanted))
+            self._watch = open_watch(self._clock, sorted(self._listeners))
             return self._watch

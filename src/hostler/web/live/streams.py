@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from hostler.agents.agent_files import LineSplitter, OutputLine, OutputStream
 from hostler.bus.message import Message
 from hostler.bus.reader import BusSnapshot
-from hostler.service.run_output import OutputFormatter as Readable
+from hostler.service.run_output import OutputFormatter
 from hostler.store import Store
 from hostler.store.runs import LIVE, Run, find_run
 from hostler.web.live.hub import EventPosition, LiveHub
@@ -24,42 +24,42 @@ from hostler.web.run_output import ByteRange, read_masked, trim_partial_characte
 
 HEARTBEAT_SECONDS = 15.0
 HEARTBEAT = b": \n\n"
-# Who takes no byte for so long is cut off.
+# A client that takes no data for this time is disconnected.
 SEND_TIMEOUT_SECONDS = 20.0
-# What our server lends to every request: a way to hang up.
+# The server puts a function that aborts the connection here.
 ABORT_EXTENSION = "hostler.abort"
 
 
-def format_event(name: str, told: Mapping[str, Any], id: str = "") -> bytes:
-    """One event, without secrets. JSON has no line breaks of its own, so data is one line."""
-    marked = f"id: {id}\n" if id else ""
-    # What is in no UTF-8 (lone surrogates) stands there escaped.
-    return f"{marked}event: {name}\ndata: {dump_redacted(told)}\n\n".encode("ascii")
+def format_event(name: str, data: Mapping[str, Any], id: str = "") -> bytes:
+    """Encode one event without secrets."""
+    id_line = f"id: {id}\n" if id else ""
+    # JSON escapes line breaks and lone surrogates, so the data is one line of ASCII.
+    return f"{id_line}event: {name}\ndata: {dump_redacted(data)}\n\n".encode("ascii")
 
 
 class EventStream(Response):
-    """Sends what a source yields, until it ends, whoever reads leaves, or does not read."""
+    """Sends what the source yields until it ends, or the client disconnects or stops reading."""
 
     media_type = "text/event-stream"
 
     def __init__(
         self,
         source: AsyncIterator[bytes],
-        slow_seconds: float = SEND_TIMEOUT_SECONDS,
-        dropped: Callable[[], None] = lambda: None,
-        lasts: Callable[[], bool] = lambda: True,
+        timeout_seconds: float = SEND_TIMEOUT_SECONDS,
+        on_dropped: Callable[[], None] = lambda: None,
+        has_access: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`dropped`: hears of one who did not read; `lasts`: whether one may still listen."""
+        """`on_dropped`: called for a client that does not read; `has_access`: before each event."""
         self.status_code = 200
         self.background = None
         self.init_headers({"X-Accel-Buffering": "no"})
         self._source = source
-        self._slow = slow_seconds
-        self._dropped = dropped
-        self._lasts = lasts
+        self._timeout = timeout_seconds
+        self._on_dropped = on_dropped
+        self._has_access = has_access
 
     def init_headers(self, headers: Mapping[str, str] | None = None) -> None:
-        """The same without a length: nobody knows it."""
+        """Set the headers without `Content-Length`, which is unknown."""
         kept = {"content-type": "text/event-stream; charset=utf-8", **(headers or {})}
         self.raw_headers = [(k.lower().encode(), v.encode()) for k, v in kept.items()]
 
@@ -67,34 +67,34 @@ class EventStream(Response):
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         await send(start)
         sending = asyncio.create_task(self._send_all(scope, send))
-        leaving = asyncio.create_task(_wait_for_disconnect(receive))
+        disconnect = asyncio.create_task(_wait_for_disconnect(receive))
         try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({sending, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (sending, leaving):
+            for task in (sending, disconnect):
                 task.cancel()
-            await asyncio.gather(sending, leaving, return_exceptions=True)
+            await asyncio.gather(sending, disconnect, return_exceptions=True)
         if not sending.cancelled() and (error := sending.exception()) is not None:
             raise error
 
     async def _send_all(self, scope: Scope, send: Send) -> None:
         try:
             async for part in self._source:
-                if not self._lasts():
+                if not self._has_access():
                     break
-                async with asyncio.timeout(self._slow):
+                async with asyncio.timeout(self._timeout):
                     await send({"type": "http.response.body", "body": part, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except TimeoutError:
-            self._dropped()
-            hang_up = (scope.get("extensions") or {}).get(ABORT_EXTENSION)
-            if hang_up is not None:
-                hang_up()
+            self._on_dropped()
+            abort = (scope.get("extensions") or {}).get(ABORT_EXTENSION)
+            if abort is not None:
+                abort()
         finally:
-            closing = getattr(self._source, "aclose", None)
-            if closing is not None:
+            close_source = getattr(self._source, "aclose", None)
+            if close_source is not None:
                 with suppress(RuntimeError):
-                    await closing()
+                    await close_source()
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:
@@ -109,28 +109,28 @@ CHUNK_BYTES = 64 * 1024
 async def stream_task_events(
     live: LiveHub, after: str, heartbeat: float = HEARTBEAT_SECONDS
 ) -> AsyncIterator[bytes]:
-    """Tasks as they change. `after`: the id of the last event that was read; empty: from now on."""
-    async with live.listening() as listener:
-        place = EventPosition.parse(after) if after else live.journal.end_place()
-        rang = False
+    """Yield tasks as they change, after the event with this id; an empty id starts now."""
+    async with live.listen() as listener:
+        position = EventPosition.parse(after) if after else live.event_log.last_position()
+        notified = False
         if not after:
-            yield format_event("ready", {}, str(place))
+            yield format_event("ready", {}, str(position))
         while True:
-            listener.hush()
-            found = live.journal.after(place, MAX_EVENTS_PER_READ) if place else None
+            listener.clear()
+            found = live.event_log.read_after(position, MAX_EVENTS_PER_READ) if position else None
             if found is None:
-                place = live.journal.end_place()
-                yield format_event("reset", {}, str(place))
+                position = live.event_log.last_position()
+                yield format_event("reset", {}, str(position))
                 continue
             for one in found:
-                place = EventPosition(place.epoch, one.number) if place else None
-                yield format_event("task", one.told, str(place))
+                position = EventPosition(position.epoch, one.number) if position else None
+                yield format_event("task", one.data, str(position))
             if len(found) == MAX_EVENTS_PER_READ:
                 continue
-            if rang:
+            if notified:
                 yield format_event("changed", {})
-            rang = await listener.heard(heartbeat)
-            if not rang:
+            notified = await listener.wait(heartbeat)
+            if not notified:
                 yield HEARTBEAT
 
 
@@ -143,83 +143,86 @@ async def stream_run_output(
     offset: int,
     heartbeat: float = HEARTBEAT_SECONDS,
 ) -> AsyncIterator[bytes]:
-    """What a run's agent prints from an offset on, until it is over and all was told."""
+    """Yield a run's output from an offset on, until the run has ended and all was sent."""
     path = home / run.folder / stream
-    async with live.listening(path.parent) as listener:
+    async with live.listen(path.parent) as listener:
         while True:
-            listener.hush()
-            over, text = await asyncio.to_thread(read_next_output, store, run, path, offset)
+            listener.clear()
+            complete, text = await asyncio.to_thread(read_next_output, store, run, path, offset)
             if text:
                 end = offset + len(text)
-                told = {"offset": offset, "end": end, "text": text.decode("utf-8", "replace")}
-                yield format_event("output", told, str(end))
+                data = {"offset": offset, "end": end, "text": text.decode("utf-8", "replace")}
+                yield format_event("output", data, str(end))
                 offset = end
-            elif over:
+            elif complete:
                 yield format_event("end", {"offset": offset}, str(offset))
                 return
-            elif not await listener.heard(heartbeat):
+            elif not await listener.wait(heartbeat):
                 yield HEARTBEAT
 
 
 async def stream_bus_messages(
     live: LiveHub, path: Path, after: str, heartbeat: float = HEARTBEAT_SECONDS
 ) -> AsyncIterator[bytes]:
-    """Messages behind an id, as they come."""
-    async with live.listening(path.parent) as listener:
+    """Yield the messages after an id as they are posted."""
+    async with live.listen(path.parent) as listener:
         while True:
-            listener.hush()
+            listener.clear()
             found = await asyncio.to_thread(read_messages_after, path, after)
             for one in found:
                 after = one.id
                 yield format_event("message", one.stored(), one.id)
-            if not found and not await listener.heard(heartbeat):
+            if not found and not await listener.wait(heartbeat):
                 yield HEARTBEAT
 
 
 def read_next_output(store: Store, run: Run, path: Path, offset: int) -> tuple[bool, bytes]:
-    """Whether the run was over before we read, and the next part of its output without secrets."""
-    over = is_run_finished(store, run)
-    data = read_masked(path, ByteRange(offset, offset + CHUNK_BYTES), over=over)
-    return over, trim_partial_character(data, over=over and len(data) < CHUNK_BYTES)
+    """Return whether the run had ended before the read, and the next masked output."""
+    complete = is_run_finished(store, run)
+    data = read_masked(path, ByteRange(offset, offset + CHUNK_BYTES), complete=complete)
+    is_last = complete and len(data) < CHUNK_BYTES
+    return complete, trim_partial_character(data, complete=is_last)
 
 
 def is_run_finished(store: Store, run: Run) -> bool:
-    """Whether nothing is printed any more."""
+    """Return True if the run prints nothing more."""
     with store.read() as tx:
         found = find_run(tx, run.run)
     return found is None or found.state not in LIVE
 
 
 def read_messages_after(path: Path, after: str) -> list[Message]:
-    """The next messages of a bus behind an id."""
-    with BusSnapshot(path) as look:
-        return list(islice(look.read(after), MAX_EVENTS_PER_READ))
+    """Return the next messages of a bus after an id."""
+    with BusSnapshot(path) as snapshot:
+        return list(islice(snapshot.read(after), MAX_EVENTS_PER_READ))
 
 
-class OutputFormatter:
-    """Bytes of a stream in words, line by line. `offset`: where the next line begins; whoever goes
-    on from there misses nothing and is told nothing twice."""
+class ChunkFormatter:
+    """Formats chunks of a stream as readable text, line by line.
+
+    `offset` is where the next line starts. A client that continues there gets each line once.
+    """
 
     def __init__(self, agent_kind: str, stream: OutputStream, offset: int) -> None:
         self._splitter = LineSplitter(stream, offset)
-        self._readable = Readable(agent_kind)
+        self._formatter = OutputFormatter(agent_kind)
 
     @property
     def offset(self) -> int:
         return self._splitter.offset
 
-    def tell(self, data: bytes) -> str:
-        """What the lines say that these bytes complete."""
-        return self._words(list(self._splitter.feed(data)))
+    def feed(self, data: bytes) -> str:
+        """Return the text of the lines that the data completes."""
+        return self._format(list(self._splitter.feed(data)))
 
-    def rest(self) -> str:
-        """What the last line says, where the agent ended without ending it."""
-        return self._words(list(self._splitter.finish()))
+    def finish(self) -> str:
+        """Return the text of a last line without a line break."""
+        return self._format(list(self._splitter.finish()))
 
-    def _words(self, lines: Iterable[OutputLine]) -> str:
-        told = [word for line in lines for word in self._readable.of(line)]
-        # Nothing waits for the next part: who comes back would never hear it.
-        return "".join(f"{word}\n" for word in (*told, *self._readable.rest()))
+    def _format(self, lines: Iterable[OutputLine]) -> str:
+        texts = [text for line in lines for text in self._formatter.of(line)]
+        # Hold nothing back for the next chunk: a client that reconnects would miss it.
+        return "".join(f"{text}\n" for text in (*texts, *self._formatter.rest()))
 
 
 async def stream_readable_output(
@@ -230,22 +233,22 @@ async def stream_readable_output(
     offset: int,
     heartbeat: float = HEARTBEAT_SECONDS,
 ) -> AsyncIterator[bytes]:
-    """The same as the output of a run, in words; offsets are those of the file."""
+    """Yield a run's output as readable text; offsets are those of the file."""
     path = home / run.folder / OutputStream.STDOUT
-    teller, position = OutputFormatter(run.agent_kind, OutputStream.STDOUT, offset), offset
-    async with live.listening(path.parent) as listener:
+    formatter, position = ChunkFormatter(run.agent_kind, OutputStream.STDOUT, offset), offset
+    async with live.listen(path.parent) as listener:
         while True:
-            listener.hush()
-            begin = teller.offset
-            over, data = await asyncio.to_thread(read_next_output, store, run, path, position)
+            listener.clear()
+            start = formatter.offset
+            complete, data = await asyncio.to_thread(read_next_output, store, run, path, position)
             position += len(data)
-            end = over and not data
-            text = teller.rest() if end else await asyncio.to_thread(teller.tell, data)
+            end = complete and not data
+            text = formatter.finish() if end else await asyncio.to_thread(formatter.feed, data)
             if text:
-                told = {"offset": begin, "end": teller.offset, "text": text}
-                yield format_event("output", told, str(teller.offset))
+                event = {"offset": start, "end": formatter.offset, "text": text}
+                yield format_event("output", event, str(formatter.offset))
             if end:
-                yield format_event("end", {"offset": teller.offset}, str(teller.offset))
+                yield format_event("end", {"offset": formatter.offset}, str(formatter.offset))
                 return
-            if not data and not await listener.heard(heartbeat):
+            if not data and not await listener.wait(heartbeat):
                 yield HEARTBEAT

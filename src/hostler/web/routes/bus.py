@@ -16,8 +16,15 @@ from hostler.service.running.bus_messages import BusMessageDraft, BusPoster
 from hostler.service.tasks.details import resolve_task
 from hostler.telemetry.redaction import redact
 from hostler.web.context import ContextDep, WebContext
-from hostler.web.errors import NotHere
-from hostler.web.schemas import Limit, Messages, Name, Object, PlacedPost, Post
+from hostler.web.errors import ResourceNotFound
+from hostler.web.schemas import (
+    AddressedBusMessageBody,
+    BusMessageBody,
+    BusMessages,
+    Limit,
+    Name,
+    Object,
+)
 
 router = APIRouter(tags=["buses"])
 Types = Annotated[list[MessageType], Query(max_length=len(MessageType))]
@@ -25,93 +32,95 @@ After = Annotated[str, Query(max_length=40)]
 
 
 @router.get("/tasks/{task}/bus")
-def of_task(
+def list_task_messages(
     context: ContextDep,
     task: Name,
     type: Types = [],  # noqa: B006
     after: After = "",
     limit: Limit = 50,
-) -> Messages:
-    """Messages of a task's bus."""
+) -> BusMessages:
+    """Return messages of a task's bus."""
     return _read(find_task_bus(context, task), type, after, limit)
 
 
 @router.post("/tasks/{task}/bus", status_code=201)
-def post_to_task(context: ContextDep, task: Name, said: Post) -> Object:
-    """Say something on a task's bus; its agents hear it."""
-    return _post(context, find_task_bus(context, task), said)
+def post_to_task(context: ContextDep, task: Name, body: BusMessageBody) -> Object:
+    """Post a message on a task's bus. Agents read it with `hostler bus read`."""
+    return _post(context, find_task_bus(context, task), body)
 
 
 @router.get("/projects/{project}/bus")
-def of_project(
+def list_project_messages(
     context: ContextDep,
     project: Name,
     type: Types = [],  # noqa: B006
     after: After = "",
     limit: Limit = 50,
-) -> Messages:
-    """Messages of a project's bus."""
+) -> BusMessages:
+    """Return messages of a project's bus."""
     return _read(find_project_bus(context, project), type, after, limit)
 
 
 @router.post("/projects/{project}/bus", status_code=201)
-def post_to_project(context: ContextDep, project: Name, said: Post) -> Object:
-    """Say something on a project's bus."""
-    return _post(context, find_project_bus(context, project), said)
+def post_to_project(context: ContextDep, project: Name, body: BusMessageBody) -> Object:
+    """Post a message on a project's bus."""
+    return _post(context, find_project_bus(context, project), body)
 
 
 @router.post("/bus", status_code=201)
-def post_to_folder(context: ContextDep, said: PlacedPost) -> Object:
-    """Say something on the bus of a folder of the home, as `hostler bus post` does."""
-    if not said.text.strip():
-        raise BadMessage("The message is empty.", "Say something.")
-    terms = BusOptions.of(context.settings.tasks)
-    box = BusPoster(context.home, context.clock, terms, MessageSender.person(context.by))
-    kind = MessageType(said.type)
-    letter = BusMessageDraft(said.project, said.task, kind, said.text, said.thread, said.create)
-    return dict(box.post(letter))
+def post_to_bus(context: ContextDep, body: AddressedBusMessageBody) -> Object:
+    """Post a message on the bus of a project or task, as `hostler bus post` does."""
+    if not body.text.strip():
+        raise BadMessage("The message is empty.", "Enter a text.")
+    options = BusOptions.of(context.settings.tasks)
+    poster = BusPoster(context.home, context.clock, options, MessageSender.person(context.by))
+    kind = MessageType(body.type)
+    draft = BusMessageDraft(body.project, body.task, kind, body.text, body.thread, body.create)
+    return dict(poster.post(draft))
 
 
 def find_task_bus(context: WebContext, task: str) -> BusLocation:
-    """Where the bus of a task is."""
+    """Return the location of a task's bus."""
     with context.store.read() as tx:
         found = resolve_task(tx, task)
     return BusLocation(context.home, found.project, found.id)
 
 
 def find_project_bus(context: WebContext, project: str) -> BusLocation:
-    """Where the bus of a project is; one that is watched may have none yet."""
-    place = BusLocation(context.home, project)
-    if not place.exists and project not in context.settings.repo:
-        raise NotHere(f"There is no project {project!r}.", "`GET /api/v1/projects` lists them.")
-    return place
+    """Return the location of a project's bus, which a watched project may not have yet."""
+    location = BusLocation(context.home, project)
+    if not location.exists and project not in context.settings.repo:
+        raise ResourceNotFound(
+            f"There is no project {project!r}.", "`GET /api/v1/projects` lists them."
+        )
+    return location
 
 
 def check_message_id(after: str) -> str:
-    """The id of a message, or none; nothing else."""
+    """Return the message id; raise BadMessage if it is not valid."""
     if after and not is_id(after):
-        raise BadMessage(f"{after[:40]!r} is no id of a message.", "Take one from a message.")
+        raise BadMessage(f"Invalid message id {after[:40]!r}.", "Use the `id` of a message.")
     return after
 
 
-def _read(place: BusLocation, types: list[MessageType], after: str, limit: int) -> Messages:
-    def wanted(message: object) -> bool:
+def _read(location: BusLocation, types: list[MessageType], after: str, limit: int) -> BusMessages:
+    def is_wanted(message: object) -> bool:
         return not types or getattr(message, "type", None) in types
 
-    with BusSnapshot(place.path) as look:
+    with BusSnapshot(location.path) as snapshot:
         if check_message_id(after):
-            found = list(islice(filter(wanted, look.read(after)), limit))
+            found = list(islice(filter(is_wanted, snapshot.read(after)), limit))
         else:
-            found = look.last(limit, wanted)
-        return Messages(messages=[dict(one.stored()) for one in found], skipped=look.skipped)
+            found = snapshot.last(limit, is_wanted)
+        return BusMessages(messages=[dict(one.stored()) for one in found], skipped=snapshot.skipped)
 
 
-def _post(context: WebContext, place: BusLocation, said: Post) -> Object:
-    bus = Bus(place.path, context.clock, BusOptions.of(context.settings.tasks))
-    if not said.text.strip():
-        raise BadMessage("The message is empty.", "Say something.")
+def _post(context: WebContext, location: BusLocation, body: BusMessageBody) -> Object:
+    bus = Bus(location.path, context.clock, BusOptions.of(context.settings.tasks))
+    if not body.text.strip():
+        raise BadMessage("The message is empty.", "Enter a text.")
     sender = MessageSender.person(context.by)
     message = bus.create().post(
-        MessageType(said.type), redact(said.text), sender, thread=check_message_id(said.thread)
+        MessageType(body.type), redact(body.text), sender, thread=check_message_id(body.thread)
     )
     return dict(message.stored())

@@ -13,7 +13,7 @@ from hostler.bus.bus import BusLocation
 from hostler.service.run_output import has_event_stream
 from hostler.telemetry import names
 from hostler.web.context import ContextDep, WebContext
-from hostler.web.errors import TooMany, Unusable
+from hostler.web.errors import InvalidValue, TooManyClients
 from hostler.web.live.streams import (
     EventStream,
     stream_bus_messages,
@@ -38,7 +38,7 @@ LastId = Annotated[str, Header(alias="Last-Event-ID", max_length=64)]
 async def tasks(
     request: Request, context: ContextDep, after: After = "", last: LastId = ""
 ) -> Response:
-    """Tasks as they change."""
+    """Stream tasks as they change."""
     _check_client_limit(context)
     return _stream(request, context, stream_task_events(context.live, last or after))
 
@@ -49,15 +49,15 @@ async def run(
     context: ContextDep,
     run: Name,
     stream: OutputStream = OutputStream.STDOUT,
-    told: bool = False,
+    readable: bool = False,
     after: After = "",
     last: LastId = "",
 ) -> Response:
-    """What a run's agent prints; `told`: in words, where it speaks in events."""
+    """Stream a run's output. `readable`: as text if the agent prints JSON events."""
     _check_client_limit(context)
     found = await run_in_threadpool(require_run, context, run)
     offset = _parse_offset(last or after)
-    if told and stream is OutputStream.STDOUT and has_event_stream(found.agent_kind):
+    if readable and stream is OutputStream.STDOUT and has_event_stream(found.agent_kind):
         return _stream(
             request,
             context,
@@ -71,7 +71,7 @@ async def run(
 async def task_bus(
     request: Request, context: ContextDep, task: Name, after: After = "", last: LastId = ""
 ) -> Response:
-    """Messages of a task's bus."""
+    """Stream messages of a task's bus."""
     return _stream_bus(
         request, context, await run_in_threadpool(find_task_bus, context, task), last or after
     )
@@ -81,36 +81,38 @@ async def task_bus(
 async def project_bus(
     request: Request, context: ContextDep, project: Name, after: After = "", last: LastId = ""
 ) -> Response:
-    """Messages of a project's bus."""
+    """Stream messages of a project's bus."""
     return _stream_bus(
         request, context, await run_in_threadpool(find_project_bus, context, project), last or after
     )
 
 
-def _stream_bus(request: Request, context: WebContext, place: BusLocation, after: str) -> Response:
+def _stream_bus(
+    request: Request, context: WebContext, location: BusLocation, after: str
+) -> Response:
     _check_client_limit(context)
     return _stream(
-        request, context, stream_bus_messages(context.live, place.path, check_message_id(after))
+        request, context, stream_bus_messages(context.live, location.path, check_message_id(after))
     )
 
 
 def _stream(request: Request, context: WebContext, source: AsyncIterator[bytes]) -> Response:
-    def dropped() -> None:
+    def log_dropped() -> None:
         if context.log is not None:
             context.log.event(names.LIVE_CLIENT_DROPPED, path=request.url.path)
 
-    return EventStream(source, dropped=dropped, lasts=get_access_check(request.scope))
+    return EventStream(source, on_dropped=log_dropped, has_access=get_access_check(request.scope))
 
 
 def _check_client_limit(context: WebContext) -> None:
-    """Before the answer begins: afterwards, no status can be told any more."""
-    if context.live.full:
-        raise TooMany("Too many clients follow already.", "Close some, and try again.")
+    """Raise TooManyClients before the response starts, while its status can still be set."""
+    if context.live.is_full:
+        raise TooManyClients("The limit of live clients is reached.", "Close some and try again.")
 
 
 def _parse_offset(text: str) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdigit() and len(text) < 16):
-        raise Unusable(f"{text[:40]!r} is no place in an output.", "Send the id of an event.")
+        raise InvalidValue(f"Invalid output offset {text[:40]!r}.", "Send the id of an event.")
     return int(text)

@@ -16,54 +16,54 @@ from hostler.service.pool_admin import LocalPoolControl, change_pool, set_pool
 from hostler.service.tasks.control import to_one_line
 from hostler.store.governor import met_since, samples_since
 from hostler.web.context import ContextDep, WebContext
-from hostler.web.errors import NotHere, Unusable
-from hostler.web.schemas import Caps, Closing, Object, PoolName, SomeCaps
+from hostler.web.errors import InvalidValue, ResourceNotFound
+from hostler.web.schemas import Object, ParkPoolBody, PoolCapsBody, PoolCapsPatchBody, PoolName
 
 router = APIRouter(prefix="/pools", tags=["pools"])
 
 
 @router.get("")
 def show_all(context: ContextDep) -> Object:
-    """All pools, the machine and its memory."""
+    """Return all pools, and the machine's agents and memory."""
     return _read_status(context)
 
 
 @router.get("/{pool}")
 def show(context: ContextDep, pool: PoolName) -> Object:
-    """One pool."""
+    """Return one pool."""
     return _find_pool_status(context, pool)
 
 
 @router.put("/{pool}")
-def set_anew(context: ContextDep, pool: PoolName, caps: Caps) -> Object:
-    """Set it anew: what is not said goes back to its default. Agents at work go on."""
+def replace(context: ContextDep, pool: PoolName, caps: PoolCapsBody) -> Object:
+    """Replace the settings of a pool; missing ones become defaults. Running agents continue."""
     return _write_caps(context, pool, caps, set_pool)
 
 
 @router.patch("/{pool}")
-def change(context: ContextDep, pool: PoolName, caps: SomeCaps) -> Object:
-    """Change some of it: what is not said stays. Agents at work go on."""
-    _find_pool_status(context, pool)  # a name that nobody knows is a slip of the pen
+def change(context: ContextDep, pool: PoolName, caps: PoolCapsPatchBody) -> Object:
+    """Change some settings of a pool. Running agents continue."""
+    _find_pool_status(context, pool)  # refuse unknown names, which are probably misspelt
     return _write_caps(context, pool, caps, change_pool)
 
 
 @router.post("/{pool}/reset")
 def reset(context: ContextDep, pool: PoolName) -> Object:
-    """Forget what was learned of it."""
-    return {"pool": pool_key(pool), "was_known": _build_pools(context).reset(pool)}
+    """Reset the adaptive state of a pool."""
+    return {"pool": pool_key(pool), "was_reset": _build_pools(context).reset(pool)}
 
 
 @router.post("/{pool}/park")
-def park(context: ContextDep, pool: PoolName, closing: Closing) -> Object:
-    """Close it for a while, or until it is resumed; agents at work go on."""
-    why = to_one_line(closing.why.replace("\0", " ")) or f"closed by {context.by}"
-    _build_pools(context).park(pool, _parse_term(closing, context.clock.now()), why)
+def park(context: ContextDep, pool: PoolName, body: ParkPoolBody) -> Object:
+    """Park a pool for a time or until it is resumed. Running agents continue."""
+    why = to_one_line(body.why.replace("\0", " ")) or f"parked by {context.by}"
+    _build_pools(context).park(pool, _parse_end(body, context.clock.now()), why)
     return _find_pool_status(context, pool)
 
 
 @router.post("/{pool}/resume")
 def resume(context: ContextDep, pool: PoolName) -> Object:
-    """Open it."""
+    """Resume a parked pool."""
     return {"pool": pool_key(pool), "was_parked": _build_pools(context).resume(pool)}
 
 
@@ -71,39 +71,42 @@ def _build_pools(context: WebContext) -> LocalPoolControl:
     return LocalPoolControl(context.home, context.settings, context.store)
 
 
-def _parse_term(closing: Closing, now: datetime) -> datetime | timedelta | None:
-    """For how long or until when; None: until it is resumed."""
-    if closing.minutes and closing.until:
-        raise Unusable("`minutes` and `until` say different things.", "Say one of them.")
-    if closing.minutes:
-        return timedelta(minutes=closing.minutes)
-    if not closing.until:
+def _parse_end(body: ParkPoolBody, now: datetime) -> datetime | timedelta | None:
+    """Return the duration or end of a park; None means until resumed."""
+    if body.minutes and body.until:
+        raise InvalidValue("Both `minutes` and `until` are set.", "Set only one of them.")
+    if body.minutes:
+        return timedelta(minutes=body.minutes)
+    if not body.until:
         return None
     try:
-        moment = parse_timestamp(closing.until)
+        end = parse_timestamp(body.until)
     except (ValueError, OverflowError):
-        raise Unusable("`until` is no moment.", "Write it like 2026-05-01T12:00Z.") from None
-    if moment <= now:
-        raise Unusable("`until` is over already.", "Say a moment that is to come.")
-    return moment
+        raise InvalidValue(
+            "`until` is not a valid time.", "Use the form 2026-05-01T12:00Z."
+        ) from None
+    if end <= now:
+        raise InvalidValue("`until` is in the past.", "Use a time in the future.")
+    return end
 
 
-def _write_caps(context: WebContext, pool: str, caps: Caps, write: Callable[..., None]) -> Object:
-    read_policy(
-        context.home, context.settings
-    )  # a file that is damaged already is no fault of theirs
+def _write_caps(
+    context: WebContext, pool: str, caps: PoolCapsBody, write: Callable[..., None]
+) -> Object:
+    # Raise for a file that is already damaged, which is not the caller's error.
+    read_policy(context.home, context.settings)
     try:
         write(
             context.home, context.settings, context.store, pool, caps.model_dump(exclude_unset=True)
         )
     except ConfigError as error:
-        said = " ".join(problem.sentence() for problem in error.problems)
-        raise Unusable(said, "Nothing of it was written.") from error
+        message = " ".join(problem.sentence() for problem in error.problems)
+        raise InvalidValue(message, "Correct the value and try again.") from error
     return _find_pool_status(context, pool)
 
 
 def _read_status(context: WebContext) -> Object:
-    inquiry = context.lookout.inquiry()
+    inquiry = context.snapshots.inquiry()
     with context.store.read() as tx:
         return status(tx, inquiry.policy, inquiry.here).as_json()
 
@@ -113,18 +116,21 @@ def _find_pool_status(context: WebContext, pool: str) -> Object:
     for one in found:
         if one["pool"] == pool_key(pool):
             return one
-    raise NotHere(f"There is no pool {pool!r}.", "Nobody set its cap, uses it or wants it.")
+    raise ResourceNotFound(
+        f"There is no pool {pool!r}.",
+        "A pool exists once its cap is set, or a task or agent uses it.",
+    )
 
 
 history_router = APIRouter(tags=["pools"])
 Hours = Annotated[int, Query(ge=1, le=24)]
-# Of limits that were met, so many of the newest.
+# Maximum number of rate limits returned, newest first.
 MAX_LIMITS = 1000
 
 
 @history_router.get("/pool-history")
 def pool_history(context: ContextDep, hours: Hours = 24) -> Object:
-    """Each pool as it was, when it changed and now and then; and limits that its agents met."""
+    """Return the recorded samples of each pool, and the rate limits that its agents hit."""
     with context.store.read() as tx:
         now, since = tx.stamp(), format_timestamp(tx.now() - timedelta(hours=hours))
         samples, limits = samples_since(tx, since), met_since(tx, since, MAX_LIMITS)
@@ -132,8 +138,8 @@ def pool_history(context: ContextDep, hours: Hours = 24) -> Object:
     for sample in samples:
         _pool_entry(pools, sample.pool)["samples"].append(sample.as_json())
     for met in limits:
-        told = {"at": met.at, "count": met.times, "reason": met.reason}
-        _pool_entry(pools, met.pool)["limits"].append(told)
+        limit = {"at": met.at, "count": met.times, "reason": met.reason}
+        _pool_entry(pools, met.pool)["limits"].append(limit)
     return {"since": since, "now": now, "pools": pools}
 
 

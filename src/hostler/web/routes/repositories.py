@@ -6,52 +6,52 @@ from fastapi import APIRouter
 
 from hostler.store.operator import ALL, project_scope
 from hostler.web.context import ContextDep, WebContext
-from hostler.web.errors import NotHere
-from hostler.web.schemas import Name, Object, Reason, get_reason
+from hostler.web.errors import ResourceNotFound
+from hostler.web.schemas import Name, Object, ReasonBody, get_reason
 
 router = APIRouter(tags=["repositories"])
 
 
 @router.get("/repositories")
 def list_repositories(context: ContextDep) -> Object:
-    """Watched repositories: paused or not, and what goes on in each."""
-    return {"repositories": [one.as_json() for one in context.lookout.look().repositories]}
+    """Return the watched repositories, their pauses and their activity."""
+    return {"repositories": [one.as_json() for one in context.snapshots.look().repositories]}
 
 
 @router.post("/repositories/{project}/pause")
-def pause(context: ContextDep, project: Name, reason: Reason | None = None) -> Object:
-    """Start nothing new on it; agents at work go on."""
+def pause(context: ContextDep, project: Name, reason: ReasonBody | None = None) -> Object:
+    """Pause a repository: start no new task. Running agents continue."""
     return _pause(context, project_scope(_require_watched(context, project)), reason)
 
 
 @router.post("/repositories/{project}/resume")
 def resume(context: ContextDep, project: Name) -> Object:
-    """Let it go on; a pause in the settings stays."""
+    """Unpause a repository. A pause in the settings stays."""
     return _resume(context, project_scope(_require_watched(context, project)))
 
 
 @router.post("/pause")
-def pause_all(context: ContextDep, reason: Reason | None = None) -> Object:
-    """Start nothing new anywhere; agents at work go on."""
+def pause_all(context: ContextDep, reason: ReasonBody | None = None) -> Object:
+    """Pause everything: start no new task. Running agents continue."""
     return _pause(context, ALL, reason)
 
 
 @router.post("/resume")
 def resume_all(context: ContextDep) -> Object:
-    """Lift the pause of everything; pauses of single repositories stay."""
+    """End the pause of everything. Pauses of single repositories stay."""
     return _resume(context, ALL)
 
 
 def _require_watched(context: WebContext, project: str) -> str:
     if project not in context.settings.repo:
-        raise NotHere(
+        raise ResourceNotFound(
             f"There is no repository {project!r}.", "`GET /api/v1/repositories` lists them."
         )
     return project
 
 
-def _pause(context: WebContext, scope: str, reason: Reason | None) -> Object:
-    found = context.director.pause(scope, get_reason(reason))
+def _pause(context: WebContext, scope: str, reason: ReasonBody | None) -> Object:
+    found = context.controller.pause(scope, get_reason(reason))
     held = found.held
     return {
         "scope": held.scope,
@@ -63,5 +63,5 @@ def _pause(context: WebContext, scope: str, reason: Reason | None) -> Object:
 
 
 def _resume(context: WebContext, scope: str) -> Object:
-    changed, left = context.director.unpause(scope)
+    changed, left = context.controller.unpause(scope)
     return {"scope": scope, "changed": changed, "still_paused": left}

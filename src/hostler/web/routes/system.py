@@ -22,62 +22,65 @@ from hostler.web.errors import build_error_response
 from hostler.web.middleware import get_session
 from hostler.web.schemas import Filter, Limit, Object
 
-router = APIRouter(tags=["house"])
-top = APIRouter(tags=["house"])
+router = APIRouter(tags=["system"])
+metrics_router = APIRouter(tags=["system"])
 
 
 @router.get("/health")
-def answers() -> dict[str, str]:
-    """Whether the process answers. Open to everybody."""
+def health_check() -> dict[str, str]:
+    """Return ok while the process responds. Needs no authentication."""
     return {"status": "ok"}
 
 
 @router.get("/ready")
 def ready(context: ContextDep) -> Response:
-    """Whether the database answers and a service takes tasks. Open to everybody."""
+    """Return ready if the database works and a service starts tasks. No authentication."""
     with context.store.read() as tx:
         tx.now()
     found = read_presence(context.home)
     if not found.takes_tasks:
         return build_error_response(
-            503, "No service takes tasks.", remedy="hostler service", kind="no_service"
+            503,
+            "The service is not running.",
+            remedy="Start it with: hostler service",
+            kind="service_not_running",
         )
     return Response('{"status":"ready"}', media_type="application/json")
 
 
 @router.get("/version")
 def version() -> Object:
-    """What runs here."""
+    """Return the versions of Hostler and of what it uses."""
     return support_bundle.read_versions()
 
 
-@router.get("/likeness")
-def like(context: ContextDep) -> dict[str, str]:
-    """A digest of version, home and settings: whoever has the same would do the same."""
-    return {"likeness": build_fingerprint(context.home, context.settings)}
+@router.get("/fingerprint")
+def fingerprint(context: ContextDep) -> dict[str, str]:
+    """Return a digest of version, home and settings, which callers compare with their own."""
+    return {"fingerprint": build_fingerprint(context.home, context.settings)}
 
 
 @router.get("/session")
 def session(request: Request, context: ContextDep) -> Object:
-    """Who one is, and what a browser must send with whatever changes something."""
+    """Return the caller's name, and the CSRF token that browsers send with changes."""
     found = get_session(request.scope)
     return {"by": context.by, "csrf": found.csrf if found else None}
 
 
 @router.get("/status")
 def status(context: ContextDep) -> Object:
-    """The snapshot: everything at one moment."""
-    return context.lookout.look().as_json()
+    """Return the snapshot: the state of everything at one time."""
+    return context.snapshots.look().as_json()
 
 
 @router.get("/projects")
 def projects(context: ContextDep) -> Object:
-    """Projects that are watched, or have work."""
-    seen = context.lookout.look()
-    repos = {one.project: one for one in seen.repositories}
-    at_work = Counter(one.run.project for one in seen.at_work)
-    queued = Counter(one.task.project for one in seen.queue)
-    needy = Counter(one.task.project for one in seen.needy)
+    """Return projects that are watched or have work."""
+    snapshot = context.snapshots.look()
+    repos = {one.project: one for one in snapshot.repositories}
+    at_work = Counter(one.run.project for one in snapshot.at_work)
+    queued = Counter(one.task.project for one in snapshot.queue)
+    needy = Counter(one.task.project for one in snapshot.needy)
     names = sorted({*repos, *at_work, *queued, *needy})
     return {
         "projects": [
@@ -95,45 +98,47 @@ def projects(context: ContextDep) -> Object:
 
 @router.get("/pulls")
 def pulls(context: ContextDep) -> Object:
-    """Pull requests that are followed."""
-    seen = context.lookout.look().as_json()
-    return {"pulls": seen["pulls"], "total": seen["pulls_total"]}
+    """Return the followed pull requests."""
+    snapshot = context.snapshots.look().as_json()
+    return {"pulls": snapshot["pulls"], "total": snapshot["pulls_total"]}
 
 
 @router.get("/blocked")
 def blocked(context: ContextDep) -> Object:
-    """What needs a person, and what to do."""
-    seen = context.lookout.look().as_json()
-    return {"blocked": seen["needs_person"], "total": seen["needs_person_total"]}
+    """Return the tasks that need a person, and what to do."""
+    snapshot = context.snapshots.look().as_json()
+    return {"blocked": snapshot["needs_person"], "total": snapshot["needs_person_total"]}
 
 
 @router.get("/config")
 def config(context: ContextDep) -> Object:
-    """The settings in force, without secrets."""
+    """Return the current settings, without secrets."""
     found: Object = context.settings.model_dump(mode="json")
     return found
 
 
 @router.get("/doctor")
 def doctor(context: ContextDep) -> Object:
-    """What `hostler doctor --quick` finds. Nothing is mended."""
+    """Return the findings of `hostler doctor --quick`. Fixes nothing."""
     health.load_package_checks()
-    named = os.environ.get("HOSTLER_CONFIG", "")
-    where = health.CheckContext(
+    config_path = os.environ.get("HOSTLER_CONFIG", "")
+    check_context = health.CheckContext(
         context.home,
-        find_settings_file(context.home, Path(named) if named else None),
+        find_settings_file(context.home, Path(config_path) if config_path else None),
         context.clock,
     )
-    found = health.run_checks(where, quick=True)
+    found = health.run_checks(check_context, quick=True)
     return {
         "exit_code": health.findings_exit_code(found),
         "findings": [asdict(one) for one in found],
     }
 
 
-@top.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
-def numbers() -> Response:
-    """All metrics of this process, for Prometheus."""
+@metrics_router.get(
+    "/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}}
+)
+def metrics_text() -> Response:
+    """Return all metrics of this process in the Prometheus format."""
     return Response(redact(metrics.text()), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -142,5 +147,5 @@ events_router = APIRouter(tags=["events"])
 
 @events_router.get("/events")
 def events(context: ContextDep, task: Filter = "", event: Filter = "", limit: Limit = 50) -> Object:
-    """Log events, oldest first; of one task, or of one name."""
+    """Return log events, oldest first, optionally of one task or with one name."""
     return {"events": read_newest_events(context.home / "logs", limit, task=task, event=event)}

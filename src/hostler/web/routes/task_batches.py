@@ -5,36 +5,42 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from hostler.web.context import ContextDep
-from hostler.web.schemas import ChangedTasks, NamedAnswer, Several, build_changed_tasks, get_reason
+from hostler.web.schemas import (
+    ChangedTasks,
+    NamedAnswerBody,
+    TaskBatchBody,
+    build_changed_tasks,
+    get_reason,
+)
 
 router = APIRouter(prefix="/tasks", tags=["tasks"])
 
 
 @router.post("/stop")
-def stop(context: ContextDep, several: Several) -> ChangedTasks:
-    """Stop them and what came from them; agents are ended."""
-    return build_changed_tasks(context.director.stop(several.tasks, get_reason(several)))
+def stop(context: ContextDep, batch: TaskBatchBody) -> ChangedTasks:
+    """Stop tasks, their children and their agents."""
+    return build_changed_tasks(context.controller.stop(batch.tasks, get_reason(batch)))
 
 
 @router.post("/cancel")
-def cancel(context: ContextDep, several: Several) -> ChangedTasks:
-    """Stop them for good: only a retry brings them back."""
-    return build_changed_tasks(context.director.cancel(several.tasks, get_reason(several)))
+def cancel(context: ContextDep, batch: TaskBatchBody) -> ChangedTasks:
+    """Stop tasks permanently. They can only be retried from scratch."""
+    return build_changed_tasks(context.controller.cancel(batch.tasks, get_reason(batch)))
 
 
 @router.post("/resume")
-def resume(context: ContextDep, several: Several) -> ChangedTasks:
-    """Let them go on where they were."""
-    return build_changed_tasks(context.director.resume(several.tasks, get_reason(several)))
+def resume(context: ContextDep, batch: TaskBatchBody) -> ChangedTasks:
+    """Resume tasks where they were."""
+    return build_changed_tasks(context.controller.resume(batch.tasks, get_reason(batch)))
 
 
 @router.post("/retry")
-def retry(context: ContextDep, several: Several) -> ChangedTasks:
-    """Begin them anew."""
-    return build_changed_tasks(context.director.retry(several.tasks, get_reason(several)))
+def retry(context: ContextDep, batch: TaskBatchBody) -> ChangedTasks:
+    """Retry tasks from scratch."""
+    return build_changed_tasks(context.controller.retry(batch.tasks, get_reason(batch)))
 
 
 @router.post("/answer")
-def answer(context: ContextDep, said: NamedAnswer) -> ChangedTasks:
-    """Answer the question of a task by hand."""
-    return build_changed_tasks([context.director.answer(said.task, said.text)])
+def answer(context: ContextDep, body: NamedAnswerBody) -> ChangedTasks:
+    """Answer the question of a manual task."""
+    return build_changed_tasks([context.controller.answer(body.task, body.text)])

@@ -17,16 +17,16 @@ from hostler.store.tasks import task_page
 from hostler.web.context import ContextDep
 from hostler.web.schemas import (
     NAME_PATTERN,
-    Answer,
+    AnswerBody,
     ChangedTasks,
     Filter,
     Limit,
     Name,
     Object,
-    Reason,
+    ReasonBody,
     States,
-    Submission,
     TaskPage,
+    TaskSubmissionBody,
     build_changed_tasks,
     get_reason,
 )
@@ -44,7 +44,7 @@ def list_tasks(
     before: Annotated[str, Query(max_length=100, pattern=f"^$|{NAME_PATTERN}")] = "",
     limit: Limit = 50,
 ) -> TaskPage:
-    """Tasks, newest first, a page at a time."""
+    """Return a page of tasks, newest first."""
     with context.store.read() as tx:
         found = task_page(
             tx, limit + 1, before=before, states=state, project=project, parent=parent
@@ -59,28 +59,30 @@ def list_tasks(
 
 
 @router.post("", status_code=201)
-def submit(context: ContextDep, asked: Submission) -> Object:
-    """Queue a task by hand, on a repository or in a folder."""
-    wish = TaskRequest(
-        prompt=asked.prompt,
+def submit(context: ContextDep, body: TaskSubmissionBody) -> Object:
+    """Queue a manual task in a repository or folder."""
+    request = TaskRequest(
+        prompt=body.prompt,
         author=context.by,
         here="",
-        project=asked.project,
-        cwd=_check_folder(asked),
-        repo=asked.repo,
-        agent=asked.agent,
-        env=tuple(asked.env),
-        wall_limit_minutes=asked.wall_limit_minutes,
-        max_restarts=asked.max_restarts,
-        title=asked.title,
+        project=body.project,
+        cwd=_check_folder(body),
+        repo=body.repo,
+        agent=body.agent,
+        env=tuple(body.env),
+        wall_limit_minutes=body.wall_limit_minutes,
+        max_restarts=body.max_restarts,
+        title=body.title,
     )
-    at = SubmissionContext(context.home, context.settings, presence=read_presence(context.home))
-    return asdict(LocalTaskQueue(context.store, at).submit(wish, asked.depends_on))
+    submission = SubmissionContext(
+        context.home, context.settings, presence=read_presence(context.home)
+    )
+    return asdict(LocalTaskQueue(context.store, submission).submit(request, body.depends_on))
 
 
 @router.get("/{task}")
 def show(context: ContextDep, task: Name) -> Object:
-    """Everything about one task."""
+    """Return all details of a task."""
     with context.store.read() as tx:
         found = read_task_details(tx, context.home, context.settings, resolve_task(tx, task))
     shown: Object = jsonable_encoder(found.as_json())
@@ -89,49 +91,52 @@ def show(context: ContextDep, task: Name) -> Object:
 
 @router.get("/{task}/why")
 def explain(context: ContextDep, task: Name) -> Object:
-    """Which gate holds it, since when, and what to do."""
-    inquiry = context.lookout.inquiry()
+    """Explain which gate denies the task, since when, and what to do."""
+    inquiry = context.snapshots.inquiry()
     with context.store.read() as tx:
         return explain_task(tx, inquiry, resolve_task(tx, task)).as_json()
 
 
 @router.post("/{task}/stop")
-def stop(context: ContextDep, task: Name, reason: Reason | None = None) -> ChangedTasks:
-    """Stop it and what came from it; agents are ended."""
-    return build_changed_tasks(context.director.stop([task], get_reason(reason)))
+def stop(context: ContextDep, task: Name, reason: ReasonBody | None = None) -> ChangedTasks:
+    """Stop a task, its children and their agents."""
+    return build_changed_tasks(context.controller.stop([task], get_reason(reason)))
 
 
 @router.post("/{task}/cancel")
-def cancel(context: ContextDep, task: Name, reason: Reason | None = None) -> ChangedTasks:
-    """Stop it for good: only a retry brings it back."""
-    return build_changed_tasks(context.director.cancel([task], get_reason(reason)))
+def cancel(context: ContextDep, task: Name, reason: ReasonBody | None = None) -> ChangedTasks:
+    """Stop a task permanently. It can only be retried from scratch."""
+    return build_changed_tasks(context.controller.cancel([task], get_reason(reason)))
 
 
 @router.post("/{task}/resume")
-def resume(context: ContextDep, task: Name, reason: Reason | None = None) -> ChangedTasks:
-    """Let it go on where it was."""
-    return build_changed_tasks(context.director.resume([task], get_reason(reason)))
+def resume(context: ContextDep, task: Name, reason: ReasonBody | None = None) -> ChangedTasks:
+    """Resume a task where it was."""
+    return build_changed_tasks(context.controller.resume([task], get_reason(reason)))
 
 
 @router.post("/{task}/retry")
-def retry(context: ContextDep, task: Name, reason: Reason | None = None) -> ChangedTasks:
-    """Begin anew."""
-    return build_changed_tasks(context.director.retry([task], get_reason(reason)))
+def retry(context: ContextDep, task: Name, reason: ReasonBody | None = None) -> ChangedTasks:
+    """Retry a task from scratch."""
+    return build_changed_tasks(context.controller.retry([task], get_reason(reason)))
 
 
 @router.post("/{task}/answer")
-def answer(context: ContextDep, task: Name, said: Answer) -> ChangedTasks:
-    """Answer the question of a task by hand."""
-    return build_changed_tasks([context.director.answer(task, said.text)])
+def answer(context: ContextDep, task: Name, body: AnswerBody) -> ChangedTasks:
+    """Answer the question of a manual task."""
+    return build_changed_tasks([context.controller.answer(task, body.text)])
 
 
-def _check_folder(asked: Submission) -> str:
-    """A folder that there is, by its whole name; empty where a repository is named."""
-    if not asked.cwd:
-        if not asked.repo:
-            raise NotSubmitted("A task works somewhere.", "Name a `repo`, or a folder as `cwd`.")
+def _check_folder(body: TaskSubmissionBody) -> str:
+    """Return the existing folder, or an empty text if a repository is named."""
+    if not body.cwd:
+        if not body.repo:
+            raise NotSubmitted("No repository or folder given.", "Set `repo` or `cwd`.")
         return ""
-    found = Path(asked.cwd)
-    if "\0" in asked.cwd or not found.is_absolute() or not found.is_dir():
-        raise NotSubmitted(f"There is no folder {asked.cwd[:200]!r}.", "Name it from / on.")
-    return str(found)
+    folder = Path(body.cwd)
+    if "\0" in body.cwd or not folder.is_absolute() or not folder.is_dir():
+        raise NotSubmitted(
+            f"There is no folder {body.cwd[:200]!r}.",
+            "Give the absolute path of an existing folder.",
+        )
+    return str(folder)

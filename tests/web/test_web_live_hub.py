@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from intake_yard import database
-from web_house import memory_home
+from web_fixture import temporary_home
 from why_stage import Stage
 
 from example_counts import examples
@@ -42,7 +42,7 @@ class Reader:
         self.known: dict[str, object] = {}
         self.numbers: list[int] = []
         self.resets = 0
-        self.place = journal.end_place()
+        self.place = journal.last_position()
         self.read_list()
 
     def read_list(self) -> None:
@@ -52,16 +52,16 @@ class Reader:
     def read(self, most: int) -> None:
         """Some events, as after coming back with the id of the last one."""
         place = EventPosition.parse(str(self.place))
-        found = self.journal.after(place, most)
+        found = self.journal.read_after(place, most)
         if found is None:
             self.resets += 1
-            self.place = self.journal.end_place()
+            self.place = self.journal.last_position()
             self.read_list()
             return
         for one in found:
             self.numbers.append(one.number)
             self.place = EventPosition(place.epoch, one.number)
-            self.known[one.told["id"]] = one.told
+            self.known[one.data["id"]] = one.data
 
 
 STEPS = st.lists(
@@ -81,7 +81,7 @@ def step(stage, journal, readers, made, how):
     if how[0] == "put":
         made.append(stage.put(state=how[1]).id)
     elif how[0] == "look":
-        journal.look()
+        journal.update()
     elif how[0] == "read":
         readers[how[1]].read(how[2])
     elif made:
@@ -108,94 +108,94 @@ def step(stage, journal, readers, made, how):
     ],
     3,
 )
-def test_whoever_follows_knows_every_task_as_it_is(steps, kept):
+def test_followers_know_the_current_state_of_every_task(steps, kept):
     clock = FakeClock()
     with database(clock) as store:
         stage = Stage(store, clock)
         made = [stage.put().id]
         journal = TaskEventLog(store, kept)
-        journal.begin()
+        journal.start()
         readers = [Reader(stage, journal), Reader(stage, journal)]
         for how in steps:
             step(stage, journal, readers, made, how)
-        journal.look()
+        journal.update()
         with store.read() as tx:
             present = {task.id: brief_json(task) for task in task_page(tx, 1000)}
         for reader in readers:
-            while reader.place != journal.end_place():
+            while reader.place != journal.last_position():
                 reader.read(2)
             assert reader.known == present
             assert kept == 3 or not reader.resets
             assert reader.numbers == sorted(set(reader.numbers))
             if not reader.resets:
-                assert reader.numbers == list(range(1, journal.end_place().number + 1))
+                assert reader.numbers == list(range(1, journal.last_position().number + 1))
 
 
-def test_a_finished_task_that_has_not_changed_is_told_once(tmp_path):
+def test_an_unchanged_finished_task_is_reported_once(tmp_path):
     clock = FakeClock()
     with database(clock) as store:
         stage = Stage(store, clock)
         task = stage.put()
         journal = TaskEventLog(store)
-        journal.begin()
+        journal.start()
         with store.write(*ADMISSION_SCOPES) as tx:
             change_task(tx, task, replace(task, state=TaskState.DONE))
         for _ in range(4):
-            journal.look()
+            journal.update()
             clock.advance(40)
-        assert journal.end_place().number == 1
+        assert journal.last_position().number == 1
 
 
-def test_changes_after_the_clock_was_set_back_are_told(tmp_path):
+def test_changes_after_the_clock_was_set_back_are_reported(tmp_path):
     clock = FakeClock()
     with database(clock) as store:
         stage = Stage(store, clock)
         task = stage.put(state=TaskState.DONE)
         clock.advance(7200)
         journal = TaskEventLog(store)
-        journal.begin()
+        journal.start()
         clock.jump(-5 * 3600)
         with store.write(*ADMISSION_SCOPES) as tx:
             change_task(tx, task, replace(task, state=TaskState.QUEUED))
             change_task(tx, require_task(tx, task.id), replace(task, reason="again"))
-        journal.look()
-        assert journal.end_place().number == 1
+        journal.update()
+        assert journal.last_position().number == 1
 
 
-def test_a_task_that_was_deleted_is_told(tmp_path):
+def test_a_deleted_task_is_reported(tmp_path):
     clock = FakeClock()
     with database(clock) as store:
         stage = Stage(store, clock)
         task = stage.put()
         journal = TaskEventLog(store)
-        journal.begin()
+        journal.start()
         with store.write(*ADMISSION_SCOPES) as tx:
             tx.constant("DELETE FROM tasks")
-        journal.look()
-        start = EventPosition(journal.end_place().epoch, 0)
-        (told,) = journal.after(start, 9)
-        assert told.told == {"id": task.id, "deleted": True}
+        journal.update()
+        start = EventPosition(journal.last_position().epoch, 0)
+        (told,) = journal.read_after(start, 9)
+        assert told.data == {"id": task.id, "deleted": True}
 
 
-def test_after_nobody_looked_an_old_place_is_worth_nothing():
+def test_positions_of_an_earlier_epoch_are_invalid():
     clock = FakeClock()
     with database(clock) as store:
         journal = TaskEventLog(store)
-        journal.begin()
-        place = journal.end_place()
-        assert journal.after(place, 9) == []
-        journal.end()
-        assert journal.after(place, 9) is None
-        journal.begin()
-        assert journal.after(place, 9) is None
-        assert journal.after(EventPosition(journal.end_place().epoch, 7), 9) is None
+        journal.start()
+        place = journal.last_position()
+        assert journal.read_after(place, 9) == []
+        journal.stop()
+        assert journal.read_after(place, 9) is None
+        journal.start()
+        assert journal.read_after(place, 9) is None
+        assert journal.read_after(EventPosition(journal.last_position().epoch, 7), 9) is None
 
 
-def test_readers_do_not_wait_for_a_look_that_takes_long(monkeypatch):
+def test_readers_do_not_wait_for_a_slow_update(monkeypatch):
     clock, held, begun = FakeClock(), threading.Event(), threading.Event()
     with database(clock) as store:
         journal = TaskEventLog(store)
-        journal.begin()
+        journal.start()
 
         def slow(tx, *given):
             begun.set()
@@ -203,14 +203,14 @@ def test_readers_do_not_wait_for_a_look_that_takes_long(monkeypatch):
             return marks_of(tx, *given)
 
         monkeypatch.setattr("hostler.web.live.hub.marks_of", slow)
-        looking = threading.Thread(target=journal.look)
+        looking = threading.Thread(target=journal.update)
         looking.start()
         assert begun.wait(30)
         told = []
-        reading = threading.Thread(target=lambda: told.append(journal.end_place()))
+        reading = threading.Thread(target=lambda: told.append(journal.last_position()))
         reading.start()
         reading.join(30)
-        assert told and journal.after(told[0], 9) == []
+        assert told and journal.read_after(told[0], 9) == []
         held.set()
         looking.join()
 
@@ -222,7 +222,7 @@ MARKS = st.dictionaries(
 
 
 @given(MARKS, MARKS)
-def test_what_changed_is_what_differs(before, after):
+def test_changed_tasks_are_those_that_differ(before, after):
     names = find_changed_tasks(Marks(before, 0, NOW), Marks(after, 0, NOW))
     unchanged = {name for name, mark in before.items() if mark == ("done",)} - after.keys()
     differing = {
@@ -232,13 +232,13 @@ def test_what_changed_is_what_differs(before, after):
 
 
 @given(st.text(max_size=30))
-def test_any_text_is_a_place_or_none(text):
+def test_any_text_parses_to_a_position_or_none(text):
     place = EventPosition.parse(text)
     assert place is None or EventPosition.parse(str(place)) == place
 
 
 @given(st.text(max_size=40))
-def test_an_event_is_one_line_of_data_whatever_it_tells(text):
+def test_any_event_is_one_line_of_data(text):
     lines = format_event("task", {"text": text}, "x-1").decode("ascii").split("\n")
     assert lines[:2] == ["id: x-1", "event: task"] and lines[3:] == ["", ""]
     assert json.loads(lines[2].removeprefix("data: "))["text"] == text
@@ -246,9 +246,9 @@ def test_an_event_is_one_line_of_data_whatever_it_tells(text):
 
 @settings(max_examples=examples(15, 100), deadline=None)
 @given(st.lists(st.binary(min_size=1, max_size=12), max_size=8), st.data())
-def test_an_output_is_told_whole_however_often_one_comes_back(parts, data):
+def test_reconnecting_clients_get_the_whole_output_once(parts, data):
     clock = FakeClock()
-    with memory_home() as home, database(clock) as store:
+    with temporary_home() as home, database(clock) as store:
         home.mkdir()
         stage = Stage(store, clock)
         run, path = stage.start(stage.put()), home / "stdout"
@@ -269,9 +269,9 @@ def test_an_output_is_told_whole_however_often_one_comes_back(parts, data):
 
 @settings(max_examples=examples(12, 100), deadline=None)
 @given(st.lists(st.integers(1, 4), max_size=6), st.data())
-def test_a_bus_is_told_whole_however_often_one_comes_back(bursts, data):
+def test_reconnecting_clients_get_each_bus_message_once(bursts, data):
     clock = FakeClock()
-    with memory_home() as home:
+    with temporary_home() as home:
         bus = Bus(home / "bus.jsonl", clock).create()
         said, heard, after = [], [], ""
         for burst in bursts:

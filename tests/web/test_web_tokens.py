@@ -23,35 +23,35 @@ from hostler.web.auth import (
 )
 
 
-def test_a_token_is_made_once_and_for_its_owner_alone(tmp_path):
+def test_a_token_is_created_once_with_private_permissions(tmp_path):
     home = tmp_path / "home"
-    first = read_or_create_token(Web(), home, {}, wide=False)
+    first = read_or_create_token(Web(), home, {}, require_own=False)
     assert len(first.value) >= 40
     assert stat.S_IMODE((home / AUTH_FILE_NAME).stat().st_mode) == 0o600
-    assert read_or_create_token(Web(), home, {}, wide=False) == first
+    assert read_or_create_token(Web(), home, {}, require_own=False) == first
     assert [path.name for path in home.iterdir()] == [AUTH_FILE_NAME]
 
 
-def test_a_token_is_in_no_line_that_we_write(tmp_path):
-    made = read_or_create_token(Web(), tmp_path, {}, wide=False)
+def test_a_token_is_redacted_from_logs(tmp_path):
+    made = read_or_create_token(Web(), tmp_path, {}, require_own=False)
     assert made.value not in redact(f"GET /x?token={made.value}") and made.value not in repr(made)
 
 
-def test_the_settings_name_another_one(tmp_path):
+def test_the_settings_can_name_another_token(tmp_path):
     file = tmp_path / "token"
     file.write_text("a-token-from-a-file\n")
     file.chmod(0o600)
-    found = read_or_create_token(Web(token_file=str(file)), tmp_path, {}, wide=True)
+    found = read_or_create_token(Web(token_file=str(file)), tmp_path, {}, require_own=True)
     assert found.value == "a-token-from-a-file"
     found = read_or_create_token(
-        Web(token_env="T"), tmp_path, {"T": "a-token-from-outside"}, wide=True
+        Web(token_env="T"), tmp_path, {"T": "a-token-from-outside"}, require_own=True
     )
     assert (found.value, found.where) == ("a-token-from-outside", "$T")
 
 
-def test_for_other_machines_one_has_to_be_named(tmp_path):
-    with pytest.raises(NoToken, match="of your own"):
-        read_or_create_token(Web(), tmp_path, {}, wide=True)
+def test_remote_access_requires_a_configured_token(tmp_path):
+    with pytest.raises(NoToken, match="your own access token"):
+        read_or_create_token(Web(), tmp_path, {}, require_own=True)
     assert not (tmp_path / AUTH_FILE_NAME).exists()
 
 
@@ -79,24 +79,26 @@ def bad_file(tmp_path, how):
     ("how", "words"),
     [
         ("short", "shorter"),
-        ("open", "Others can read"),
+        ("open", "Other users can read"),
         ("link", "symbolic link"),
-        ("binary", "no plain text"),
+        ("binary", "not plain text"),
         ("missing", "is missing"),
     ],
 )
-def test_files_that_are_refused_and_why(tmp_path, how, words):
+def test_unusable_token_files_are_refused_with_a_reason(tmp_path, how, words):
     with pytest.raises(NoToken, match=words) as refused:
-        read_or_create_token(Web(token_file=str(bad_file(tmp_path, how))), tmp_path, {}, wide=False)
+        read_or_create_token(
+            Web(token_file=str(bad_file(tmp_path, how))), tmp_path, {}, require_own=False
+        )
     assert refused.value.remedy and "Nothing was started" in refused.value.safe
 
 
-def test_an_empty_variable_is_no_token(tmp_path):
+def test_an_empty_variable_is_not_a_token(tmp_path):
     with pytest.raises(NoToken, match="is empty"):
-        read_or_create_token(Web(token_env="T"), tmp_path, {}, wide=False)
+        read_or_create_token(Web(token_env="T"), tmp_path, {}, require_own=False)
 
 
-def test_a_session_ends_when_it_is_not_used_or_old_or_closed():
+def test_a_session_ends_when_idle_old_or_closed():
     clock = FakeClock()
     sessions = SessionStore(clock)
     idle, closed = sessions.open(), sessions.open()
@@ -112,9 +114,9 @@ def test_a_session_ends_when_it_is_not_used_or_old_or_closed():
     assert sessions.find(used) is None
 
 
-def test_the_one_unused_for_longest_makes_room():
+def test_the_session_unused_for_longest_is_dropped_at_the_limit():
     clock = FakeClock()
-    sessions = SessionStore(clock, most=2)
+    sessions = SessionStore(clock, max_sessions=2)
     first, second = sessions.open(), sessions.open()
     clock.advance(1)
     assert sessions.find(first) is not None
@@ -124,7 +126,7 @@ def test_the_one_unused_for_longest_makes_room():
 
 
 @given(st.text(max_size=60))
-def test_nobody_guesses_a_session(name):
+def test_unknown_session_ids_are_refused(name):
     sessions = SessionStore(FakeClock())
     made = sessions.open()
     assert (sessions.find(name) is not None) == (name == made)

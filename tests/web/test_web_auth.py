@@ -34,7 +34,7 @@ METHODS = CHANGING | st.sampled_from(["GET", "HEAD", "OPTIONS"])
 
 
 @given(METHODS, PATHS, HOSTS, WORDS, WORDS, WORDS)
-def test_without_token_and_session_nobody_comes_in(method, path, host, origin, bearer, csrf):
+def test_requests_without_token_or_session_are_refused(method, path, host, origin, bearer, csrf):
     if bearer != TOKEN:
         assert (
             check_request(RequestCredentials(method, path, host, origin, bearer, csrf), LOCKS, None)
@@ -43,12 +43,12 @@ def test_without_token_and_session_nobody_comes_in(method, path, host, origin, b
 
 
 @given(METHODS, PATHS, HOSTS)
-def test_a_program_with_the_token_comes_in(method, path, host):
+def test_a_request_with_the_token_is_allowed(method, path, host):
     assert check_request(RequestCredentials(method, path, host, bearer=TOKEN), LOCKS, None) is None
 
 
 @given(CHANGING, PATHS, HOSTS, WORDS)
-def test_a_session_changes_nothing_without_its_csrf(method, path, host, csrf):
+def test_a_session_needs_its_csrf_token_for_changes(method, path, host, csrf):
     credentials = RequestCredentials(method, path, host, csrf=csrf)
     assert check_request(credentials, LOCKS, SESSION) is (
         None if csrf == SESSION.csrf else AuthFailure.CSRF
@@ -56,7 +56,7 @@ def test_a_session_changes_nothing_without_its_csrf(method, path, host, csrf):
 
 
 @given(METHODS, PATHS, HOSTS, WORDS)
-def test_only_the_token_says_whose_name(method, path, host, name):
+def test_only_a_token_request_may_set_the_caller_name(method, path, host, name):
     by_session = RequestCredentials(method, path, host, csrf=SESSION.csrf, by=name)
     assert check_request(by_session, LOCKS, SESSION) is (AuthFailure.NAME if name else None)
     by_token = RequestCredentials(method, path, host, bearer=TOKEN, by=name)
@@ -68,7 +68,7 @@ def test_only_the_token_says_whose_name(method, path, host, name):
 
 
 @given(PATHS, HOSTS)
-def test_a_session_looks_without_it(path, host):
+def test_a_session_reads_without_a_csrf_token(path, host):
     assert check_request(RequestCredentials("GET", path, host), LOCKS, SESSION) is None
 
 
@@ -78,7 +78,7 @@ def test_a_session_looks_without_it(path, host):
     HOSTS,
     st.sampled_from(["", TOKEN]),
 )
-def test_other_pages_neither_change_nor_see_anything(method, path, host, bearer):
+def test_requests_of_other_origins_are_refused(method, path, host, bearer):
     for origin in ("null", "http://evil.example", f"http://{host}.evil.example", "file://"):
         credentials = RequestCredentials(method, path, host, origin, bearer, SESSION.csrf)
         assert check_request(credentials, LOCKS, SESSION) is AuthFailure.ORIGIN
@@ -87,14 +87,14 @@ def test_other_pages_neither_change_nor_see_anything(method, path, host, bearer)
 
 
 @given(WORDS)
-def test_a_wrong_token_is_not_mended_by_a_session(bearer):
+def test_a_session_does_not_make_up_for_a_wrong_token(bearer):
     credentials = RequestCredentials("GET", "/", OURS, bearer=bearer)
     if bearer not in ("", TOKEN):
         assert check_request(credentials, LOCKS, SESSION) is AuthFailure.TOKEN
 
 
 @given(METHODS, st.text(max_size=40))
-def test_only_names_of_this_machine_are_ours(method, host):
+def test_only_loopback_host_names_are_allowed(method, host):
     if check_request(RequestCredentials(method, "/login", host), LOCKS, None) is None:
         name = parse_host_name(host)
         assert name == "localhost" or name == "::1" or name.startswith(("127.", "0:", "::"))
@@ -125,10 +125,10 @@ def test_only_names_of_this_machine_are_ours(method, host):
 def test_hosts(host, near, wide):
     assert is_allowed_host(host, LOCKS) is near
     names = frozenset({"stable.example"})
-    assert is_allowed_host(host, AuthPolicy(TOKEN, wide=True, names=names)) is wide
+    assert is_allowed_host(host, AuthPolicy(TOKEN, allow_remote=True, names=names)) is wide
 
 
-def test_names_of_the_settings_count_only_where_others_may_come():
+def test_configured_host_names_count_only_with_remote_access():
     assert not is_allowed_host(
         "stable.example", AuthPolicy(TOKEN, names=frozenset({"stable.example"}))
     )
@@ -152,7 +152,7 @@ def test_origins(origin, ours):
 
 
 @pytest.mark.parametrize("path", ["/login", "/api/v1/health", "/api/v1/ready", "/static/x.css"])
-def test_what_is_open_to_all_is_open_to_our_names_alone(path):
+def test_public_paths_still_require_an_allowed_host(path):
     assert check_request(RequestCredentials("GET", path, OURS), LOCKS, None) is None
     assert (
         check_request(RequestCredentials("GET", path, "evil.example"), LOCKS, None)
@@ -175,7 +175,7 @@ def compared(monkeypatch):
 
 
 @pytest.mark.parametrize("given", ["", TOKEN, TOKEN[:-1], f"{TOKEN}x", "é"])
-def test_tokens_are_compared_in_constant_time_and_nowhere_else(compared, given):
+def test_tokens_are_compared_in_constant_time_in_one_function(compared, given):
     """However near a guess comes, it goes through the one function, whole."""
     pair = (given.encode(), TOKEN.encode())
     check_request(RequestCredentials("GET", "/api/v1/status", OURS, bearer=given), LOCKS, None)
@@ -184,10 +184,10 @@ def test_tokens_are_compared_in_constant_time_and_nowhere_else(compared, given):
     check_request(RequestCredentials("POST", "/api/v1/tasks", OURS, csrf=given), LOCKS, SESSION)
     assert compared == [(given.encode(), SESSION.csrf.encode())]
     for source in (auth, middleware, pages):
-        assert secrets_compared_by_hand(source) == []
+        assert find_other_secret_comparisons(source) == []
 
 
-def secrets_compared_by_hand(module) -> list[str]:
+def find_other_secret_comparisons(module) -> list[str]:
     """Lines that compare a token by `==`, `in` or the like, which end at the first difference."""
     tree = ast.parse(inspect.getsource(module))
     names = {"token", "csrf", "bearer"}
@@ -202,7 +202,7 @@ def secrets_compared_by_hand(module) -> list[str]:
     ]
 
 
-def test_a_login_is_compared_in_constant_time_too(house, compared):
-    nobody = house.client(Host="127.0.0.1:8473")
+def test_logins_are_compared_in_constant_time(api_home, compared):
+    nobody = api_home.client(Host="127.0.0.1:8473")
     assert nobody.post("/login", data={"token": "guess"}).status_code == 401
     assert [given for given, _ in compared] == [b"guess"]

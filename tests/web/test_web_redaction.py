@@ -49,12 +49,12 @@ def known(*secrets: str):
             unregister_secret(one)
 
 
-def parts(path: Path, cuts: list[int], size: int, *, over: bool) -> bytes:
+def parts(path: Path, cuts: list[int], size: int, *, complete: bool) -> bytes:
     """A file read in parts; each goes on where the one before ended."""
     told, at = b"", 0
     for end in (*sorted(cuts), size):
         if end > at:
-            told += read_masked(path, ByteRange(at, end), over=over)
+            told += read_masked(path, ByteRange(at, end), complete=complete)
             at = len(told)
     return told
 
@@ -63,28 +63,28 @@ PIECES = st.lists(st.sampled_from([PLAIN, PLAIN[:9], b"aa", b"x\n", b"\n"]), max
 
 
 @given(PIECES, st.lists(st.integers(0, 200), max_size=6))
-def test_parts_of_an_output_are_the_whole_without_secrets(pieces, cuts):
+def test_ranges_of_an_output_join_to_the_masked_whole(pieces, cuts):
     data = b"".join(pieces)
     with known(SECRET), tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "stdout"
         path.write_bytes(data)
         whole = mask_bytes(data, encode_forms(registered_forms()))
         assert PLAIN not in whole
-        assert parts(path, [min(one, len(data)) for one in cuts], len(data), over=True) == whole
+        assert parts(path, [min(one, len(data)) for one in cuts], len(data), complete=True) == whole
 
 
 @given(PIECES, st.lists(st.integers(0, 200), max_size=6))
-def test_an_output_that_grows_never_shows_the_beginning_of_one(pieces, cuts):
+def test_growing_output_never_shows_the_start_of_a_secret(pieces, cuts):
     data = b"".join(pieces)
     with known(SECRET), tempfile.TemporaryDirectory() as folder:
         path, told = Path(folder) / "stdout", b""
         whole = mask_bytes(data, encode_forms(registered_forms()))
         for size in sorted(cuts):
             path.write_bytes(data[:size])
-            told += read_masked(path, ByteRange(len(told), len(told) + 999), over=False)
+            told += read_masked(path, ByteRange(len(told), len(told) + 999), complete=False)
             assert whole.startswith(told)
         path.write_bytes(data)
-        told += read_masked(path, ByteRange(len(told), len(told) + 999), over=True)
+        told += read_masked(path, ByteRange(len(told), len(told) + 999), complete=True)
         assert told == whole
 
 
@@ -93,16 +93,16 @@ def words(value) -> str:
     return json.dumps(value, ensure_ascii=False) + str(value)
 
 
-def test_no_route_tells_a_secret(house, client):
-    task = house.put(
+def test_no_route_returns_a_secret(api_home, client):
+    task = api_home.put(
         title=f"use {SECRET}", question=f"is it {SECRET}?", state=TaskState.NEEDS_INPUT
     )
-    other = house.put(title=f"use {SECRET}")
-    run = house.start(other)
-    folder = house.home / run.folder
+    other = api_home.put(title=f"use {SECRET}")
+    run = api_home.start(other)
+    folder = api_home.home / run.folder
     folder.mkdir(parents=True)
     (folder / "stdout").write_bytes(b"it is " + PLAIN + b" ok\n")
-    bus = open_task_bus(house.home, task.project, task.id).create()
+    bus = open_task_bus(api_home.home, task.project, task.id).create()
     bus.post(MessageType.INFO, f"the word is {SECRET}", MessageSender.person("ann"))
     paths = ["status", "tasks", "blocked", "config", f"tasks/{task.id}", f"tasks/{other.id}/why"]
     paths += [f"tasks/{task.id}/bus", f"runs/{run.run}", "tasks/nobody"]
@@ -120,16 +120,16 @@ def test_no_route_tells_a_secret(house, client):
     assert client.get(f"/api/v1/tasks/{task.id}").json()["title"] == f"use {SECRET}"
 
 
-def test_no_stream_tells_a_secret(house):
-    task = house.put(title=f"use {SECRET}")
-    run = replace(house.start(task), agent_kind="scripted")
-    folder = house.home / run.folder
+def test_no_stream_sends_a_secret(api_home):
+    task = api_home.put(title=f"use {SECRET}")
+    run = replace(api_home.start(task), agent_kind="scripted")
+    folder = api_home.home / run.folder
     folder.mkdir(parents=True)
-    line = json.dumps({"type": "text", "text": f"it is {SECRET}", "delta": False})
-    (folder / "stdout").write_text(line + "\n")
-    bus = open_task_bus(house.home, task.project, task.id).create()
+    connection = json.dumps({"type": "text", "text": f"it is {SECRET}", "delta": False})
+    (folder / "stdout").write_text(connection + "\n")
+    bus = open_task_bus(api_home.home, task.project, task.id).create()
     bus.post(MessageType.INFO, f"the word is {SECRET}", MessageSender.person("ann"))
-    live = house.context.live
+    live = api_home.context.live
 
     async def first(source, name) -> dict:
         async for part in source:
@@ -141,59 +141,63 @@ def test_no_stream_tells_a_secret(house):
     async def tasks() -> dict:
         source = stream_task_events(live, "")
         assert b"event: ready" in await anext(source)
-        await asyncio.to_thread(house.put, title=f"and {SECRET}")
+        await asyncio.to_thread(api_home.put, title=f"and {SECRET}")
         return await first(source, "task")
 
-    async def scene() -> list[dict]:
+    async def scenario() -> list[dict]:
         return [
             await first(
-                stream_run_output(live, house.store, house.home, run, OutputStream.STDOUT, 0),
+                stream_run_output(live, api_home.store, api_home.home, run, OutputStream.STDOUT, 0),
                 "output",
             ),
-            await first(stream_readable_output(live, house.store, house.home, run, 0), "output"),
+            await first(
+                stream_readable_output(live, api_home.store, api_home.home, run, 0), "output"
+            ),
             await first(stream_bus_messages(live, bus.path, ""), "message"),
             await tasks(),
         ]
 
     with known(SECRET):
-        for told in asyncio.run(scene()):
+        for told in asyncio.run(scenario()):
             assert "pass" not in words(told), told
             assert REDACTED in words(told) or "****" in words(told)
 
 
-def test_a_key_that_comes_line_by_line_is_told_in_no_words(house):
-    run = replace(house.start(house.put()), agent_kind="scripted")
-    folder = house.home / run.folder
+def test_a_key_printed_line_by_line_is_redacted_from_readable_output(api_home):
+    run = replace(api_home.start(api_home.put()), agent_kind="scripted")
+    folder = api_home.home / run.folder
     folder.mkdir(parents=True)
     lines = ["it prints\n", "-----BEGIN PRIVATE KEY-----\n", "MIIBVgIB\n", "ADANBgkq\n"]
     lines += ["-----END PRIVATE KEY-----\n", "and goes on\n"]
 
-    async def scene() -> str:
+    async def scenario() -> str:
         told, source = (
             "",
-            stream_readable_output(house.context.live, house.store, house.home, run, 0, 0.01),
+            stream_readable_output(
+                api_home.context.live, api_home.store, api_home.home, run, 0, 0.01
+            ),
         )
         with (folder / "stdout").open("w", buffering=1) as file:
-            for line in lines:
-                file.write(line)
+            for connection in lines:
+                file.write(connection)
                 # What there is to tell of it comes before the next sign of life.
                 while (part := await anext(source)) != HEARTBEAT:
                     told += json.loads(part.split(b"data: ")[1])["text"]
         await source.aclose()
         return told
 
-    told = asyncio.run(scene())
+    told = asyncio.run(scenario())
     assert "it prints" in told and "and goes on" in told
     assert "MIIB" not in told and "ADAN" not in told
 
 
-def test_a_key_at_the_beginning_of_a_line_is_hidden_in_answers_and_events():
+def test_a_key_at_the_start_of_a_line_is_redacted_in_responses_and_events():
     text = "below\nsk-" + "a1" * 15
     assert "a1a1" not in dump_redacted({"text": text})
     assert b"a1a1" not in RedactedJSONResponse({"text": text}).body
 
 
-def test_what_is_hidden_leaves_json_whole():
+def test_redaction_keeps_json_valid():
     """Shapes that begin in one text and end in another hide nothing, and break nothing."""
     told = {"a": "-----BEGIN RSA PRIVATE KEY-----", "b": ["http://x", {"c:d": "y@z"}], "n": 7}
     told["e"] = "-----END RSA PRIVATE KEY-----"

@@ -8,10 +8,10 @@ import threading
 from contextlib import closing, contextmanager, suppress
 
 import pytest
+from command_backends import open_backend
 from hypothesis import example, given
 from hypothesis import strategies as st
-from two_ways import way_to
-from web_house import TOKEN, memory_home
+from web_fixture import TOKEN, temporary_home
 
 from hostler import __version__
 from hostler.cli import context
@@ -68,7 +68,7 @@ def working(**more) -> Presence:
         (ServiceAddress("http://10.0.0.1:80", 7, "1"), working(), False),
     ],
 )
-def test_only_the_service_of_the_home_here_in_our_version_is_asked(note, who, asked):
+def test_only_a_local_service_of_the_same_home_and_version_is_used(note, who, asked):
     assert is_usable_service(note, who, HERE, "1") is asked
 
 
@@ -78,24 +78,24 @@ def test_only_the_service_of_the_home_here_in_our_version_is_asked(note, who, as
 @example("http://localhost:80")
 @example("https://127.0.0.1:80")
 @example("http://127.0.0.1")
-def test_the_token_goes_to_an_address_of_this_machine_alone(url):
+def test_the_token_is_sent_only_to_this_machine(url):
     if is_local_url(url):
         assert url.startswith(("http://127.", "http://[::1]:", "http://[0:"))
         assert "@" not in url
 
 
-def test_a_command_knows_the_note_by_its_name():
+def test_the_address_file_has_its_documented_name():
     assert context.ADDRESS_FILE == discovery.ADDRESS_FILE_NAME
 
 
-def test_agents_are_told_apart_by_their_environment():
+def test_agents_are_recognised_by_their_environment():
     assert context.is_inside_run({"HOSTLER_RUN": "r"}) and context.is_inside_run(
         {"HOSTLER_TASK": "t"}
     )
     assert not context.is_inside_run({"HOSTLER_RUN": "", "HOSTLER_HOME": "/x"})
 
 
-def test_a_token_is_looked_for_and_never_made(tmp_path):
+def test_finding_a_token_creates_none(tmp_path):
     assert find_token(Web(), tmp_path, {}) is None and not [*tmp_path.iterdir()]
     assert find_token(Web(token_env="T"), tmp_path, {}) is None
     found = find_token(Web(token_env="T"), tmp_path, {"T": TOKEN})
@@ -109,12 +109,12 @@ def test_a_token_is_looked_for_and_never_made(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"url": 1}', '{"url": "x", "pid": "y"}'])
-def test_a_note_that_is_none_is_no_note(tmp_path, text):
+def test_an_invalid_address_file_is_ignored(tmp_path, text):
     (tmp_path / discovery.ADDRESS_FILE_NAME).write_text(text)
     assert read_live_address(tmp_path) is None
 
 
-def test_a_note_of_a_dead_process_is_no_note(tmp_path):
+def test_the_address_file_of_an_exited_process_is_ignored(tmp_path):
     with write_address_file(tmp_path, URL):
         whole = (tmp_path / discovery.ADDRESS_FILE_NAME).read_text()
         assert read_live_address(tmp_path).version == __version__
@@ -141,14 +141,16 @@ JSON = st.recursive(
 @given(
     st.integers(100, 599), st.binary(max_size=30) | JSON.map(lambda one: json.dumps(one).encode())
 )
-def test_any_answer_is_facts_or_one_of_three_errors(status, data):
+def test_any_response_is_data_or_one_of_three_errors(status, data):
     try:
         found = parse_answer(status, data, "look")
         assert 200 <= status < 300 and found == json.loads(data)
     except NotExecuted:
         fault = json.loads(data)["error"]
         assert status >= 300 or status < 200
-        assert fault["kind"] not in (None, "defect") and not isinstance(fault.get("exit_code"), int)
+        assert fault["kind"] not in (None, "internal_error") and not isinstance(
+            fault.get("exit_code"), int
+        )
     except NotAnswered as error:
         assert error.exit_code == 76 and error.remedy == "look"
     except HostlerError as error:
@@ -158,7 +160,7 @@ def test_any_answer_is_facts_or_one_of_three_errors(status, data):
 # -- servers that do something else ------------------------------------------------------------
 
 
-class Odd:
+class OddServer:
     """A server that answers each request as a test says, and hangs up: at None, and at the end."""
 
     def __init__(self, *answers: bytes | None) -> None:
@@ -170,7 +172,7 @@ class Odd:
         self._thread.start()
 
     def _serve(self) -> None:
-        with self._at, self._at.accept()[0] as line, line.makefile("rb") as file:
+        with self._at, self._at.accept()[0] as connection, connection.makefile("rb") as file:
             for answer in self._answers:
                 request = self._request(file)
                 if not request:
@@ -178,7 +180,7 @@ class Odd:
                 self.heard.append(request)
                 if answer is None:
                     return
-                line.sendall(answer)
+                connection.sendall(answer)
 
     def _request(self, file) -> bytes:
         head = b""
@@ -187,7 +189,11 @@ class Odd:
             if not more:
                 return b""
             head += more
-        size = [line.split(b":")[1] for line in head.lower().splitlines() if b"th:" in line[:16]]
+        size = [
+            connection.split(b":")[1]
+            for connection in head.lower().splitlines()
+            if b"th:" in connection[:16]
+        ]
         return head + (file.read(int(size[0])) if size else b"")
 
     def close(self) -> None:
@@ -200,28 +206,31 @@ def http(status: int, body: bytes, **headers: str) -> bytes:
     return f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\n{more}\r\n".encode() + body
 
 
-LIKE = http(200, b'{"likeness": "ours"}')
+LIKE = http(200, b'{"fingerprint": "ours"}')
 
 
 @contextmanager
-def odd(*answers: bytes | None):
-    server = Odd(*answers)
-    with closing(server), closing(ServiceConnection(server.url, TOKEN, "bob")) as line:
-        yield server, line
+def odd_server(*answers: bytes | None):
+    server = OddServer(*answers)
+    with closing(server), closing(ServiceConnection(server.url, TOKEN, "bob")) as connection:
+        yield server, connection
 
 
-def test_an_answer_that_is_lost_is_told_and_nothing_is_asked_twice():
-    with odd(LIKE, None) as (server, line):
-        assert line.likeness() == "ours"
+def test_a_lost_response_is_reported_and_not_retried():
+    with odd_server(LIKE, None) as (server, connection):
+        assert connection.fetch_fingerprint() == "ours"
         with pytest.raises(NotAnswered, match="connection was lost") as lost:
-            RemotePauses(line).pause(ALL)
-    assert lost.value.exit_code == 76 and "may have been done" in lost.value.safe
+            RemotePauses(connection).pause(ALL)
+    assert lost.value.exit_code == 76 and "may have been executed" in lost.value.safe
     assert "hostler status" in lost.value.remedy
-    assert [one.split(b" ")[1] for one in server.heard] == [b"/api/v1/likeness", b"/api/v1/pause"]
+    assert [one.split(b" ")[1] for one in server.heard] == [
+        b"/api/v1/fingerprint",
+        b"/api/v1/pause",
+    ]
     assert TOKEN not in "".join(lost.value.lines())
 
 
-def test_a_command_has_longer_for_its_answer_than_the_service_to_show_who_it_is(monkeypatch):
+def test_a_command_may_take_longer_than_the_fingerprint(monkeypatch):
     waits, real = [], socket.socket.settimeout
 
     def noted(self, seconds):
@@ -229,24 +238,24 @@ def test_a_command_has_longer_for_its_answer_than_the_service_to_show_who_it_is(
         real(self, seconds)
 
     monkeypatch.setattr(socket.socket, "settimeout", noted)
-    with odd(LIKE) as (_, line):
-        assert line.likeness() == "ours"
+    with odd_server(LIKE) as (_, connection):
+        assert connection.fetch_fingerprint() == "ours"
     assert waits == [2.0, 90.0]
 
 
-def test_a_service_that_falls_silent_may_have_done_it(monkeypatch):
+def test_a_timeout_means_an_unknown_outcome(monkeypatch):
     monkeypatch.setattr(lines, "ANSWER_TIMEOUT_SECONDS", 0.05)
-    with odd(LIKE, b"", None) as (_, line):
-        line.likeness()
-        with pytest.raises(NotAnswered, match="silent"):
-            RemotePauses(line).pause(ALL)
-        line.close()
+    with odd_server(LIKE, b"", None) as (_, connection):
+        connection.fetch_fingerprint()
+        with pytest.raises(NotAnswered, match="did not respond"):
+            RemotePauses(connection).pause(ALL)
+        connection.close()
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        http(500, b'{"error": {"what": "x", "kind": "defect", "exit_code": null}}'),
+        http(500, b'{"error": {"what": "x", "kind": "internal_error", "exit_code": null}}'),
         http(503, b"Service Unavailable"),
         http(200, b"{"),
         http(200, b'{"id": 1}'),
@@ -254,58 +263,64 @@ def test_a_service_that_falls_silent_may_have_done_it(monkeypatch):
         b"\0\0\0",
     ],
 )
-def test_an_answer_that_cannot_be_understood_may_mean_anything(answer):
-    with odd(LIKE, answer) as (_, line):
-        line.likeness()
+def test_an_unexpected_response_means_an_unknown_outcome(answer):
+    with odd_server(LIKE, answer) as (_, connection):
+        connection.fetch_fingerprint()
         with pytest.raises(NotAnswered):
-            RemotePauses(line).pause(ALL)
+            RemotePauses(connection).pause(ALL)
 
 
-def test_a_service_that_hangs_up_before_the_command_was_asked_nothing():
-    with odd(http(200, b'{"likeness": "ours"}', Connection="close")) as (server, line):
-        assert line.likeness() == "ours"
+def test_a_disconnect_before_the_command_executes_nothing():
+    with odd_server(http(200, b'{"fingerprint": "ours"}', Connection="close")) as (
+        server,
+        connection,
+    ):
+        assert connection.fetch_fingerprint() == "ours"
         with pytest.raises(NotExecuted):
-            RemotePauses(line).pause(ALL)
+            RemotePauses(connection).pause(ALL)
     assert len(server.heard) == 1
 
 
-def test_nobody_there_and_somebody_silent_were_asked_nothing(monkeypatch):
+def test_a_missing_or_silent_service_executes_nothing(monkeypatch):
     monkeypatch.setattr(lines, "FINGERPRINT_TIMEOUT_SECONDS", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with closing(ServiceConnection(url, TOKEN, "bob")) as line, pytest.raises(NotExecuted):
-            line.likeness()
-    with closing(ServiceConnection(url, TOKEN, "bob")) as line, pytest.raises(NotExecuted):
-        line.likeness()
+        with (
+            closing(ServiceConnection(url, TOKEN, "bob")) as connection,
+            pytest.raises(NotExecuted),
+        ):
+            connection.fetch_fingerprint()
+    with closing(ServiceConnection(url, TOKEN, "bob")) as connection, pytest.raises(NotExecuted):
+        connection.fetch_fingerprint()
 
 
 @pytest.mark.parametrize(
     "answer", [http(401, b"{}"), http(200, b"[]"), http(200, b"\xff"), b"?\r\n\r\n"]
 )
-def test_somebody_else_at_the_address_is_nobody(answer):
-    with odd(answer) as (_, line), suppress(NotExecuted):
-        assert line.likeness() != "ours"
+def test_another_server_at_the_address_is_not_used(answer):
+    with odd_server(answer) as (_, connection), suppress(NotExecuted):
+        assert connection.fetch_fingerprint() != "ours"
 
 
-def test_no_proxy_hears_anything(monkeypatch):
+def test_no_proxy_is_used(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as proxy:
         proxy.setblocking(False)
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.getsockname()[1]}")
-        with way_to("service") as way:
-            assert way.holds.pause(ALL).changed
+        with open_backend("service") as backend:
+            assert backend.pauses.pause(ALL).changed
         with pytest.raises(BlockingIOError):
             proxy.accept()
 
 
-def test_a_task_that_is_too_large_for_the_line_is_not_sent():
+def test_a_too_large_request_is_not_sent():
     from hostler.service.tasks.submission import TaskRequest
 
-    with odd(LIKE) as (server, line):
-        line.likeness()
+    with odd_server(LIKE) as (server, connection):
+        connection.fetch_fingerprint()
         with pytest.raises(NotExecuted):
-            RemoteQueue(line).submit(TaskRequest("ü" * 600_000, "bob", "/tmp"), [])
-        line.close()
+            RemoteQueue(connection).submit(TaskRequest("ü" * 600_000, "bob", "/tmp"), [])
+        connection.close()
     assert len(server.heard) == 1
 
 
@@ -314,7 +329,7 @@ def test_a_task_that_is_too_large_for_the_line_is_not_sent():
 
 @pytest.fixture
 def home():
-    with memory_home() as found:
+    with temporary_home() as found:
         found.mkdir()
         (found / AUTH_FILE_NAME).write_text(TOKEN)
         (found / AUTH_FILE_NAME).chmod(0o600)
@@ -326,42 +341,42 @@ SETTINGS = Settings()
 
 def found_line(home, server, settings=SETTINGS, purpose=SERVICE_PURPOSE):
     with home_lock(home, SystemClock(), purpose), write_address_file(home, server.url):
-        line = connect_to_service(home, settings, {}, "bob")
-    if line is not None:
-        line.close()
-    return line is not None
+        connection = connect_to_service(home, settings, {}, "bob")
+    if connection is not None:
+        connection.close()
+    return connection is not None
 
 
 def like(home) -> bytes:
-    return http(200, json.dumps({"likeness": build_fingerprint(home, SETTINGS)}).encode())
+    return http(200, json.dumps({"fingerprint": build_fingerprint(home, SETTINGS)}).encode())
 
 
-def test_the_service_that_is_like_us_is_found(home):
-    with odd(like(home)) as (server, _):
+def test_a_service_with_the_same_fingerprint_is_used(home):
+    with odd_server(like(home)) as (server, _):
         assert found_line(home, server)
     assert f"Bearer {TOKEN}".encode() in server.heard[0]
 
 
-def test_one_with_other_settings_is_not(home):
-    with odd(like(home)) as (server, _):
+def test_a_service_with_other_settings_is_not_used(home):
+    with odd_server(like(home)) as (server, _):
         assert not found_line(home, server, Settings(web=Web(port=9)))
 
 
-def test_an_api_without_a_service_hears_no_token(home):
-    with odd(like(home)) as (server, line):
+def test_an_api_without_a_service_gets_no_token(home):
+    with odd_server(like(home)) as (server, connection):
         assert not found_line(home, server, purpose=ONE_TASK_PURPOSE)
         with write_address_file(home, server.url):
             assert connect_to_service(home, SETTINGS, {}, "bob") is None
         assert server.heard == []
-        line.likeness()  # lets it end
+        connection.fetch_fingerprint()  # lets it end
 
 
 def test_a_real_api_with_another_token_is_not_used(home):
-    with way_to("service") as way:
-        assert way.line is not None
+    with open_backend("service") as backend:
+        assert backend.connection is not None
         with closing(
-            ServiceConnection(way.line.url, "another-token-0123456789", "bob")
+            ServiceConnection(backend.connection.url, "another-token-0123456789", "bob")
         ) as stranger:
-            assert stranger.likeness() == ""
-        with way.house.store.read() as tx:
+            assert stranger.fetch_fingerprint() == ""
+        with backend.api_home.store.read() as tx:
             assert all_pauses(tx) == {}

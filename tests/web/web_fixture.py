@@ -34,7 +34,7 @@ def _api():
     return build_api()
 
 
-class Client:
+class ApiClient:
     """Asks an application in this process, one request after another."""
 
     def __init__(self, app, headers: dict[str, str]) -> None:
@@ -60,27 +60,27 @@ class Client:
         return self.request("PATCH", path, **more)
 
 
-class WebHouse(Stage):
+class WebFixture(Stage):
     """Rows of a stage, behind an API."""
 
     def __init__(self, home: Path, store, clock, **live: Any) -> None:
         super().__init__(store, clock)
         self.home = home
-        self.now_set = self.settings()
+        self.current_settings = self.settings()
         self.context = WebContext(
             home,
             store,
             clock,
-            lambda: self.now_set,
+            lambda: self.current_settings,
             "ann",
             live=LiveHub(store, clock, **live),
         )
         self.sessions = SessionStore(clock)
         self.app = add_authentication(_api(), self.context, AuthPolicy(TOKEN), self.sessions)
 
-    def client(self, **headers: str) -> Client:
+    def client(self, **headers: str) -> ApiClient:
         """Somebody who asks, by default with the token."""
-        return Client(self.app, headers or BEARER)
+        return ApiClient(self.app, headers or BEARER)
 
     def change(self, task, **values):
         with self.store.write(*ADMISSION_SCOPES) as tx:
@@ -88,21 +88,21 @@ class WebHouse(Stage):
 
 
 @contextmanager
-def web_house(home: Path, clock=None, **live: Any):
+def open_web_fixture(home: Path, clock=None, **live: Any):
     clock = clock or SystemClock()
     home.mkdir(parents=True, exist_ok=True)
     (home / "hostler.db").write_bytes(migrated())
     store = open_store(home, clock=clock)
-    house = WebHouse(home, store, clock, **live)
+    api_home = WebFixture(home, store, clock, **live)
     try:
-        yield house
+        yield api_home
     finally:
-        house.context.live.close()
+        api_home.context.live.close()
         store.close()
 
 
 @contextmanager
-def memory_home():
+def temporary_home():
     """A folder for a home, off the disk where that can be."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hostler.agents.agent_files import OutputStream
-from hostler.web.live.streams import OutputFormatter
+from hostler.web.live.streams import ChunkFormatter
 
 KIND = "scripted"
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=20)
@@ -22,35 +22,35 @@ LINES = st.lists(EVENTS.map(json.dumps) | st.text('{}"ab ', max_size=10), max_si
 
 def told(data: bytes, cuts: list[int], back: set[int]) -> str:
     """All that is told of data that comes in parts; after some of them somebody comes back."""
-    teller, position, said = OutputFormatter(KIND, OutputStream.STDOUT, 0), 0, ""
+    formatter, position, said = ChunkFormatter(KIND, OutputStream.STDOUT, 0), 0, ""
     for number, cut in enumerate(sorted({min(one, len(data)) for one in cuts} | {len(data)})):
-        said += teller.tell(data[position:cut])
+        said += formatter.feed(data[position:cut])
         position = cut
         if number in back:
-            teller, position = (
-                OutputFormatter(KIND, OutputStream.STDOUT, teller.offset),
-                teller.offset,
+            formatter, position = (
+                ChunkFormatter(KIND, OutputStream.STDOUT, formatter.offset),
+                formatter.offset,
             )
-    said += teller.tell(data[position:])
-    return said + teller.rest()
+    said += formatter.feed(data[position:])
+    return said + formatter.finish()
 
 
 @given(LINES, st.booleans(), st.lists(st.integers(0, 400)), st.sets(st.integers(0, 5)))
-def test_parts_and_returns_change_nothing(lines, ended, cuts, back):
+def test_chunks_and_reconnects_do_not_change_the_text(lines, ended, cuts, back):
     data = ("\n".join(lines) + ("\n" if ended and lines else "")).encode()
     assert told(data, cuts, back) == told(data, [], set())
 
 
-def test_events_are_told_in_words():
+def test_events_are_formatted_as_text():
     lines = [{"type": "text", "text": "Looking", "delta": False}]
     lines += [{"type": "tool", "name": "Bash", "detail": "make test"}]
     data = "".join(json.dumps(one) + "\n" for one in lines).encode()
     assert told(data, [], set()) == "Looking\n-> Bash: make test\n"
 
 
-def test_a_line_longer_than_a_part_is_told_when_it_is_whole():
+def test_a_line_longer_than_a_chunk_is_formatted_when_complete():
     line = json.dumps({"type": "text", "text": "x" * 200_000, "delta": False}).encode() + b"\n"
-    teller = OutputFormatter(KIND, OutputStream.STDOUT, 0)
-    assert teller.tell(line[:65_536]) == "" and teller.offset == 0
-    assert teller.tell(line[65_536:]) == "x" * 200_000 + "\n"
-    assert teller.offset == len(line)
+    formatter = ChunkFormatter(KIND, OutputStream.STDOUT, 0)
+    assert formatter.feed(line[:65_536]) == "" and formatter.offset == 0
+    assert formatter.feed(line[65_536:]) == "x" * 200_000 + "\n"
+    assert formatter.offset == len(line)

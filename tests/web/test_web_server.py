@@ -13,7 +13,7 @@ import httpx
 import pytest
 from intake_yard import migrated
 from task_program import Home
-from web_house import memory_home
+from web_fixture import temporary_home
 
 from hostler.bus.bus import Bus
 from hostler.bus.message import MessageSender, MessageType
@@ -41,7 +41,7 @@ from hostler.web.server import (
 
 @pytest.fixture
 def ground():
-    with memory_home() as home:
+    with temporary_home() as home:
         home.mkdir()
         (home / "hostler.db").write_bytes(migrated())
         store = open_store(home)
@@ -60,13 +60,13 @@ def ask(served, path="/api/v1/status", token=None):
 HERE = ListenAddress("127.0.0.1", 0)
 
 
-def test_it_answers_for_the_length_of_a_block(ground):
+def test_the_api_serves_during_the_block(ground):
     with serve_api(ground, HERE) as served:
         assert ask(served).status_code == 200
         assert ask(served, token="wrong").status_code == 401
         assert read_live_url(ground.home) == served.url
-        assert served.token.where in served.sentence() and served.url in served.sentence()
-        assert served.token.value not in served.sentence()
+        assert f"Dashboard: {served.url} (token: hostler web token)" == served.describe()
+        assert served.token.value not in served.describe()
     assert read_live_url(ground.home) == "" and not (ground.home / NOTE).exists()
     with pytest.raises(httpx.ConnectError):
         ask(served)
@@ -74,7 +74,7 @@ def test_it_answers_for_the_length_of_a_block(ground):
     assert "web_listening" in logged and served.token.value not in logged
 
 
-def test_two_at_one_address_are_refused_before_anything_starts(ground):
+def test_an_address_in_use_is_refused_before_anything_starts(ground):
     with serve_api(ground, HERE) as served:
         taken = ListenAddress("127.0.0.1", int(served.url.rpartition(":")[2]))
         with (
@@ -85,7 +85,7 @@ def test_two_at_one_address_are_refused_before_anything_starts(ground):
         assert "--web-listen" in refused.value.remedy and ask(served).status_code == 200
 
 
-def test_wider_than_this_machine_needs_leave_and_a_token(ground):
+def test_remote_access_needs_a_setting_and_a_token(ground):
     with pytest.raises(HostlerError, match="Other machines") as refused:
         choose_address(Web(), "0.0.0.0:8473")
     assert "allow_remote" in refused.value.remedy
@@ -98,11 +98,11 @@ def test_wider_than_this_machine_needs_leave_and_a_token(ground):
         ground.home, ground.store, ground.clock, lambda: settings, "ann", ground.log, environment
     )
     with serve_api(remote, wide) as served:
-        assert "Other machines" in served.sentence() and served.wide
+        assert "Other machines" in served.describe() and served.is_remote
         assert ask(served).status_code == 200
 
 
-def test_a_proxy_before_this_machine_may_have_a_name(ground):
+def test_a_proxy_may_forward_another_host_name(ground):
     settings = Settings(web=Web(port=0, allow_remote=True, hosts=["barn.example"]))
     named = replace(ground, settings=lambda: settings)
     with serve_api(named, HERE) as served:
@@ -112,7 +112,7 @@ def test_a_proxy_before_this_machine_may_have_a_name(ground):
         assert httpx.get(f"{served.url}/api/v1/status", headers=stranger).status_code == 421
 
 
-def test_silent_connections_are_bounded_and_do_not_last(ground, monkeypatch):
+def test_idle_connections_are_limited_and_time_out(ground, monkeypatch):
     monkeypatch.setattr("hostler.web.server.MAX_CONNECTIONS", 8)
     monkeypatch.setattr("hostler.web.server.HEAD_TIMEOUT_SECONDS", 0.2)
     with serve_api(ground, HERE) as served:
@@ -130,7 +130,7 @@ def test_silent_connections_are_bounded_and_do_not_last(ground, monkeypatch):
             assert ask(served).status_code == 200
 
 
-def test_a_head_that_comes_in_drops_does_not_last(ground, monkeypatch):
+def test_a_slow_request_head_times_out(ground, monkeypatch):
     monkeypatch.setattr("hostler.web.server.HEAD_TIMEOUT_SECONDS", 0.2)
     with serve_api(ground, HERE) as served:
         port = int(served.url.rpartition(":")[2])
@@ -145,26 +145,28 @@ def test_a_head_that_comes_in_drops_does_not_last(ground, monkeypatch):
     "said",
     [b"nonsense\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\nno header\r\n\r\n"],
 )
-def test_what_is_no_http_is_refused_in_the_one_shape(ground, said):
+def test_invalid_http_gets_the_usual_error_body(ground, said):
     with serve_api(ground, HERE) as served:
         port = int(served.url.rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port)) as line:
-            line.settimeout(30)
-            line.sendall(said)
-            head, _, body = b"".join(iter(lambda: line.recv(4096), b"")).partition(b"\r\n\r\n")
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.settimeout(30)
+            connection.sendall(said)
+            head, _, body = b"".join(iter(lambda: connection.recv(4096), b"")).partition(
+                b"\r\n\r\n"
+            )
     assert head.startswith(b"HTTP/1.1 400 ") and b"nosniff" in head
-    assert json.loads(body)["error"]["kind"] == "not_understood"
+    assert json.loads(body)["error"]["kind"] == "bad_request"
 
 
-def test_most_descriptors_are_left_to_the_service(monkeypatch):
+def test_the_connection_limit_leaves_most_descriptors_to_the_service(monkeypatch):
     for soft, most in ((256, 64), (100_000, 256), (2, 1), (-1, 256)):
         monkeypatch.setattr("resource.getrlimit", lambda _, soft=soft: (soft, soft))
         assert connection_limit() == most
 
 
 @pytest.mark.parametrize("text", ["8473", "x:y", "localhost:99999", ":-1", "a:b:"])
-def test_addresses_that_are_none(text):
-    with pytest.raises(HostlerError, match="no address"):
+def test_invalid_addresses_are_refused(text):
+    with pytest.raises(HostlerError, match="Invalid address"):
         choose_address(Web(), text)
 
 
@@ -184,14 +186,16 @@ def test_addresses():
         assert build_local_url(at).startswith("http://127.0.0.1:")
 
 
-def test_an_endless_head_is_cut_off(ground):
+def test_an_endless_request_head_is_aborted(ground):
     with serve_api(ground, HERE) as served:
-        with socket.create_connection(("127.0.0.1", int(served.url.rpartition(":")[2]))) as line:
-            line.settimeout(30)
-            line.sendall(b"GET / HTTP/1.1\r\nx: ")
+        with socket.create_connection(
+            ("127.0.0.1", int(served.url.rpartition(":")[2]))
+        ) as connection:
+            connection.settimeout(30)
+            connection.sendall(b"GET / HTTP/1.1\r\nx: ")
             with pytest.raises(OSError):
                 for _ in range(100_000):
-                    line.sendall(b"x" * 65_536)
+                    connection.sendall(b"x" * 65_536)
         assert ask(served).status_code == 200
 
 
@@ -201,14 +205,14 @@ def hasty(monkeypatch):
     dropped = threading.Event()
 
     def stream(source, **_more):
-        return EventStream(source, 0.2, dropped=dropped.set)
+        return EventStream(source, 0.2, on_dropped=dropped.set)
 
     monkeypatch.setattr("hostler.web.routes.live.EventStream", stream)
     return dropped
 
 
 @pytest.fixture
-def hung_up(monkeypatch):
+def was_disconnected(monkeypatch):
     """Rings when a connection is over on our side, whatever was not sent yet."""
     gone, lost = threading.Event(), LimitedHttpProtocol.connection_lost
 
@@ -220,7 +224,9 @@ def hung_up(monkeypatch):
     return gone
 
 
-def test_one_who_never_reads_is_cut_off_and_delays_nobody(ground, hasty, hung_up):
+def test_a_client_that_never_reads_is_disconnected_and_delays_no_others(
+    ground, hasty, was_disconnected
+):
     # More than the kernel keeps for one who does not read.
     bus = Bus(ground.home / "projects" / "barn" / "bus.jsonl").create()
     for _ in range(200):
@@ -233,7 +239,7 @@ def test_one_who_never_reads_is_cut_off_and_delays_nobody(ground, hasty, hung_up
         never.sendall(f"{head}Authorization: Bearer {served.token.value}\r\n\r\n".encode())
         assert hasty.wait(30)
         # Not merely given up: what waits to be sent would keep the connection for ever.
-        assert hung_up.wait(30)
+        assert was_disconnected.wait(30)
         assert ask(served).status_code == 200
 
 
@@ -241,39 +247,39 @@ def test_one_who_never_reads_is_cut_off_and_delays_nobody(ground, hasty, hung_up
 
 
 @pytest.fixture
-def town(tmp_path: Path, environment):
+def home_fixture(tmp_path: Path, environment):
     made = Home(tmp_path, environment)
     yield made
     made.clean()
 
 
-def test_a_service_with_an_api_and_commands_over_it(town):
-    service = town.start("service", "--web-listen", "127.0.0.1:0")
-    said = town.heard(service, "The API answers")
-    assert str(town.home / "web-token") in said
-    url, token = town.ok("web", "url").strip(), town.ok("web", "token").strip()
-    assert token == (town.home / "web-token").read_text().strip() and token not in said
+def test_a_service_with_an_api_and_commands_over_it(home_fixture):
+    service = home_fixture.start("service", "--web-listen", "127.0.0.1:0")
+    said = home_fixture.heard(service, "Dashboard: ")
+    assert "hostler web token" in said
+    url, token = home_fixture.ok("web", "url").strip(), home_fixture.ok("web", "token").strip()
+    assert token == (home_fixture.home / "web-token").read_text().strip() and token not in said
     with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}) as client:
         assert client.get("/api/v1/ready").status_code == 200
-        asked = {"prompt": "done()", "cwd": str(town.yard)}
+        asked = {"prompt": "done()", "cwd": str(home_fixture.yard)}
         task = client.post("/api/v1/tasks", json=asked).json()["id"]
         with client.stream("GET", "/api/v1/live/tasks", timeout=60) as live:
             assert next(live.iter_lines()).startswith("id: ")
-        town.reach(task, "done")
+        home_fixture.reach(task, "done")
         (run,) = client.get(f"/api/v1/tasks/{task}").json()["runs"]
         assert client.get(f"/api/v1/runs/{run['run']}").json()["outcome"] == "success"
-    assert "Left." in town.end(service)
-    assert service.returncode == 0 and not (town.home / "web.json").exists()
-    answers = town.call("web", "url", "--json")
+    assert "Left." in home_fixture.end(service)
+    assert service.returncode == 0 and not (home_fixture.home / "web.json").exists()
+    answers = home_fixture.call("web", "url", "--json")
     assert '"answers": false' in answers.stdout
 
 
-def test_an_address_in_use_ends_it_before_any_agent_starts(town):
+def test_an_address_in_use_ends_it_before_any_agent_starts(home_fixture):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         at = f"127.0.0.1:{taken.getsockname()[1]}"
-        town.ok("task", "submit", "done()")
-        done = town.call("service", "--web-listen", at)
+        home_fixture.ok("task", "submit", "done()")
+        done = home_fixture.call("service", "--web-listen", at)
     assert done.returncode == 1 and "cannot listen" in done.stderr
     assert "Traceback" not in done.stderr
-    (task,) = town.tasks()
+    (task,) = home_fixture.tasks()
     assert task.attempt == 0
