@@ -149,7 +149,7 @@ def _read_all(terminal: int) -> None:
 def _browser(home: Path) -> Iterator[None]:
     """Somebody who follows all tasks live."""
     url = _url(home)
-    token = web_token(Web(), home, {}, wide=False)
+    token = web_token(Web(), home, {}, require_own=False)
     bearer = {"Authorization": f"Bearer {token.value}"}
     with httpx.Client(base_url=url, headers=bearer, trust_env=False, timeout=None) as client:
         client.get("/api/v1/status").raise_for_status()
