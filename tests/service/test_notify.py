@@ -15,7 +15,7 @@ from example_counts import examples
 from hostler.clock import FakeClock
 from hostler.config.settings import Notify, Settings
 from hostler.errors import HostlerError
-from hostler.service.notifications.delivery import Refused
+from hostler.service.notifications.delivery import NotificationFailed
 from hostler.service.notifications.notifier import MAX_ATTEMPTS, Notifier
 from hostler.service.outbox_thread import SenderThreads
 from hostler.store.operator import NoticeState, count_notices
@@ -41,9 +41,9 @@ class Line:
         delivery = call.headers["X-Hostler-Delivery"]
         self.attempts[delivery] += 1
         if self.mood == "busy":
-            raise Refused("HTTP 503", again=True)
+            raise NotificationFailed("HTTP 503", retryable=True)
         if self.mood == "refuses":
-            raise Refused("HTTP 404", again=False)
+            raise NotificationFailed("HTTP 404", retryable=False)
         self.taken.append(delivery)
         if self.mood == "dies":
             self.mood = "takes"

@@ -11,8 +11,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from hostler.service.notifications.delivery import (
+    NotificationFailed,
     NotifyAddress,
-    Refused,
     build_request,
     post_notification,
     sign_body,
@@ -63,9 +63,12 @@ def test_a_call_arrives_whole_and_signed():
     ("status", "again"), [(429, True), (408, True), (500, True), (404, False), (401, False)]
 )
 def test_a_refusal_says_whether_to_try_again(status, again):
-    with listener(status, Retry_After="120") as (address, _), pytest.raises(Refused) as error:
+    with (
+        listener(status, Retry_After="120") as (address, _),
+        pytest.raises(NotificationFailed) as error,
+    ):
         post_notification(address, build_request(NOTICE, "slack"))
-    assert error.value.again is again and error.value.after == 120
+    assert error.value.retryable is again and error.value.retry_after == 120
     assert "s3cret" not in " ".join(error.value.lines())
 
 
@@ -74,17 +77,17 @@ def test_nobody_is_sent_elsewhere(status):
     with (
         listener() as (other, elsewhere),
         listener(status, Location=other.url) as (address, _),
-        pytest.raises(Refused) as error,
+        pytest.raises(NotificationFailed) as error,
     ):
         post_notification(address, build_request(NOTICE, "ntfy"))
-    assert elsewhere == [] and not error.value.again
+    assert elsewhere == [] and not error.value.retryable
 
 
 def test_no_connection_is_told_without_the_address():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = NotifyAddress(f"http://127.0.0.1:{taken.getsockname()[1]}/s3cret")
-        with pytest.raises(Refused) as error:
+        with pytest.raises(NotificationFailed) as error:
             post_notification(address, build_request(NOTICE, "generic"))
-    assert error.value.again and "s3cret" not in str(error.value)
+    assert error.value.retryable and "s3cret" not in str(error.value)
     assert error.value.__cause__ is None

@@ -17,7 +17,7 @@ from hostler.errors import HostlerError
 from hostler.model import format_timestamp, parse_timestamp
 from hostler.service.notifications.delivery import (
     SIGNATURE_HEADER,
-    Refused,
+    NotificationFailed,
     build_request,
     read_address,
     to_header_text,
@@ -132,7 +132,9 @@ def test_a_header_is_one_line_of_ascii(text):
 def test_a_call_is_tried_a_bounded_number_of_times(again, wanted):
     notice, now = NOTICE, NOW
     for may in again:
-        notice = after_attempt(notice, Refused("HTTP 500", again=may, after=wanted), now)
+        notice = after_attempt(
+            notice, NotificationFailed("HTTP 500", retryable=may, retry_after=wanted), now
+        )
         if notice.state is not NoticeState.QUEUED:
             break
         wait = parse_timestamp(notice.not_before) - now

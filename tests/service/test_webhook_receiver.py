@@ -24,11 +24,11 @@ from hostler.service.polling.webhooks import (
 SECRET = "a long and lovely secret"
 
 
-class Door:
-    """A receiver, who knocked, and what was answered."""
+class ReceiverFixture:
+    """A receiver, the repositories that it reported, and the statuses of its responses."""
 
     def __init__(self) -> None:
-        self.knocks: list[str] = []
+        self.repositories: list[str] = []
         self.answers: list[int] = []
         self.port = 0
 
@@ -43,7 +43,7 @@ class Door:
             assert answer.getheader("server") == "Hostler"
             return answer.status
 
-    def say(self, text: bytes) -> bytes:
+    def send(self, text: bytes) -> bytes:
         """Send these bytes and return the whole answer.
 
         A receiver may answer and hang up before it has read everything: then nothing more can be
@@ -57,12 +57,12 @@ class Door:
                 while part := line.recv(4096):
                     answer += part
             except OSError as error:
-                assert error.errno in HANG_UP, error
+                assert error.errno in DISCONNECT_ERRORS, error
         return answer
 
 
-# What a sender sees of a receiver that hangs up.
-HANG_UP = {errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN}
+# Errors that a sender gets when the receiver disconnects.
+DISCONNECT_ERRORS = {errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN}
 
 
 def body(number: int = 1) -> bytes:
@@ -70,57 +70,60 @@ def body(number: int = 1) -> bytes:
 
 
 @pytest.fixture
-def door(monkeypatch):
+def webhook(monkeypatch):
     monkeypatch.setenv("HOOK_SECRET", SECRET)
-    made = Door()
+    made = ReceiverFixture()
     settings = GitHub(webhook_listen="127.0.0.1:0", webhook_secret_env="HOOK_SECRET")
-    with receive_webhooks(settings, made.knocks.append, made.answers.append) as receiver:
+    with receive_webhooks(settings, made.repositories.append, made.answers.append) as receiver:
         made.port = receiver.port
         yield made
 
 
-def test_a_delivery_knocks_once(door):
-    assert [door.post(body()), door.post(body())] == [202, 409]
-    assert door.knocks == ["octo/stable"] and door.answers == [202, 409]
-    assert door.post(b'{"zen": "Keep it logically awesome."}') == 202
-    assert door.knocks == ["octo/stable"]
+def test_a_delivery_reports_its_repository_once(webhook):
+    assert [webhook.post(body()), webhook.post(body())] == [202, 409]
+    assert webhook.repositories == ["octo/stable"] and webhook.answers == [
+        202,
+        409,
+    ]
+    assert webhook.post(b'{"zen": "Keep it logically awesome."}') == 202
+    assert webhook.repositories == ["octo/stable"]
 
 
-def test_other_paths_methods_and_sizes_are_refused_unread(door):
-    assert door.post(body(), path="/") == 404
-    assert door.post(body(), path="/webhook?x=1") == 202
-    assert door.post(b"", method="GET") == 501
-    assert door.post(b"", **{"content-length": str(MAX_BODY_BYTES + 1)}) == 413
-    assert door.post(b"", **{"content-length": "9" * 40}) == 413
-    assert b" 411 " in door.say(b"POST /webhook HTTP/1.1\r\nhost: x\r\n\r\n")
-    assert b" 411 " in door.say(b"POST /webhook HTTP/1.1\r\ncontent-length: -1\r\n\r\n")
-    assert b" 400 " in door.say(b"POST /webhook HTTP/1.1\r\ncontent-length: 9\r\n\r\nshort")
-    assert door.knocks == ["octo/stable"]
+def test_other_paths_methods_and_sizes_are_refused(webhook):
+    assert webhook.post(body(), path="/") == 404
+    assert webhook.post(body(), path="/webhook?x=1") == 202
+    assert webhook.post(b"", method="GET") == 501
+    assert webhook.post(b"", **{"content-length": str(MAX_BODY_BYTES + 1)}) == 413
+    assert webhook.post(b"", **{"content-length": "9" * 40}) == 413
+    assert b" 411 " in webhook.send(b"POST /webhook HTTP/1.1\r\nhost: x\r\n\r\n")
+    assert b" 411 " in webhook.send(b"POST /webhook HTTP/1.1\r\ncontent-length: -1\r\n\r\n")
+    assert b" 400 " in webhook.send(b"POST /webhook HTTP/1.1\r\ncontent-length: 9\r\n\r\nshort")
+    assert webhook.repositories == ["octo/stable"]
 
 
 @pytest.mark.parametrize("text", [b"\x16\x03\x01\x02\x00", b"\r\n\r\n", b"A" * 100_000, b"GET"])
-def test_garbage_is_no_trouble(door, text, capfd):
-    door.say(text)
-    assert door.post(body()) == 202
+def test_invalid_requests_do_no_harm(webhook, text, capfd):
+    webhook.send(text)
+    assert webhook.post(body()) == 202
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_largest_body_is_taken(door):
+def test_the_largest_body_is_accepted(webhook):
     padded = body()[:-1] + b" " * (MAX_BODY_BYTES - len(body())) + b"}"
-    assert len(padded) == MAX_BODY_BYTES and door.post(padded) == 202
+    assert len(padded) == MAX_BODY_BYTES and webhook.post(padded) == 202
 
 
-def test_a_slow_sender_is_let_go_and_holds_up_nobody(door, monkeypatch):
+def test_a_slow_sender_is_disconnected_and_delays_no_others(webhook, monkeypatch):
     monkeypatch.setattr(receiving._WebhookHandler, "timeout", 0.2)
-    with socket.create_connection(("127.0.0.1", door.port), timeout=30) as slow:
+    with socket.create_connection(("127.0.0.1", webhook.port), timeout=30) as slow:
         slow.sendall(b"POST /webhook HTTP/1.1\r\n")
-        assert door.post(body()) == 202
+        assert webhook.post(body()) == 202
         assert slow.recv(1) == b""
 
 
-def test_a_sender_of_a_byte_now_and_then_is_let_go_too(door, monkeypatch):
-    monkeypatch.setattr(receiving._WebhookServer, "seconds", 0.3)
-    with socket.create_connection(("127.0.0.1", door.port), timeout=30) as slow:
+def test_a_sender_of_single_bytes_is_disconnected(webhook, monkeypatch):
+    monkeypatch.setattr(receiving._WebhookServer, "max_seconds", 0.3)
+    with socket.create_connection(("127.0.0.1", webhook.port), timeout=30) as slow:
         slow.sendall(b"POST /webhook HTTP/1.1\r\ncontent-length: 1000000\r\n\r\n")
         slow.settimeout(0.02)
         for _ in range(5000):
@@ -134,33 +137,33 @@ def test_a_sender_of_a_byte_now_and_then_is_let_go_too(door, monkeypatch):
                 break
         else:
             pytest.fail("it may send for ever")
-    assert door.post(body()) == 202
+    assert webhook.post(body()) == 202
 
 
-def test_more_than_so_many_at_once_are_turned_away_and_the_next_is_served(door, monkeypatch):
+def test_connections_above_the_limit_are_refused(webhook, monkeypatch):
     lines = [
-        socket.create_connection(("127.0.0.1", door.port), timeout=30)
+        socket.create_connection(("127.0.0.1", webhook.port), timeout=30)
         for _ in range(receiving.MAX_CONNECTIONS)
     ]
     for line in lines:
         line.sendall(b"POST /webhook HTTP/1.1\r\n")
-    with socket.create_connection(("127.0.0.1", door.port), timeout=30) as late:
+    with socket.create_connection(("127.0.0.1", webhook.port), timeout=30) as late:
         assert late.recv(1) == b""
     for line in lines:
         line.close()
     for _ in range(1000):
         try:
-            assert door.post(body()) in (202, 409)
+            assert webhook.post(body()) in (202, 409)
             break
         except ConnectionError:  # turned away, before or after all was sent
             continue
-    assert door.knocks == ["octo/stable"]
+    assert webhook.repositories == ["octo/stable"]
 
 
-def test_many_at_once_are_all_heard(door):
+def test_many_deliveries_at_once_are_all_received(webhook):
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda number: door.post(body(number)), range(200)))
-    assert answers == [202] * 200 and len(door.knocks) == 200
+        answers = list(pool.map(lambda number: webhook.post(body(number)), range(200)))
+    assert answers == [202] * 200 and len(webhook.repositories) == 200
 
 
 def test_without_an_address_nothing_listens():
@@ -188,19 +191,19 @@ def test_missing_and_weak_secrets_are_refused(monkeypatch, settings, secret, wor
     assert refused.value.remedy
 
 
-def test_an_address_in_use_or_of_nobody_is_told(monkeypatch, tmp_path):
+def test_an_unusable_address_is_an_error(monkeypatch, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text(SECRET + "\n")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         for address in (f"127.0.0.1:{taken.getsockname()[1]}", "203.0.113.1:80", "127.0.0.1:99999"):
             github = GitHub(webhook_listen=address, webhook_secret_file=str(secret))
             with (
-                pytest.raises(HostlerError, match="Nobody can listen on"),
+                pytest.raises(HostlerError, match="Cannot listen for webhooks on"),
                 receive_webhooks(github, lambda _: None, lambda _: None),
             ):
                 pass
 
 
-def test_which_addresses_are_of_this_machine_alone():
+def test_loopback_addresses_are_recognised():
     assert all(map(is_loopback, ("127.0.0.1:1", "[::1]:1", "localhost:1", "127.9.9.9:1")))
     assert not any(map(is_loopback, ("0.0.0.0:1", "[::]:1", "example.org:1", "10.0.0.1:1")))

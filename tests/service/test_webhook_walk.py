@@ -11,7 +11,7 @@ from hostler.store.tasks import TaskState
 SECRET = "a long and lovely secret"
 
 
-def test_a_webhook_wakes_the_poll_of_its_repository(town: Town, monkeypatch):
+def test_a_webhook_triggers_the_poll_of_its_repository(town: Town, monkeypatch):
     monkeypatch.setenv("HOOK_SECRET", SECRET)
     town.runtime = {"poll_interval_seconds": 86_400}
     alice = town.person(ALICE)

@@ -29,14 +29,14 @@ NOTHING_SENT = "Nothing was sent."
 
 @dataclass(frozen=True, slots=True)
 class NotifyAddress:
-    """Where to call. Neither part is ever shown."""
+    """The URL and signing secret. Neither is ever shown."""
 
     url: str = field(repr=False)
     secret: str = field(default="", repr=False)
 
 
 def read_address(notify: Notify, environment: Mapping[str, str]) -> NotifyAddress | None:
-    """The address that the settings name; None where they name none."""
+    """Return the configured address, or None if there is none."""
     if not notify.url_env and not notify.url_file:
         return None
     url = _read_value("url", notify.url_env, notify.url_file, environment)
@@ -50,28 +50,33 @@ def read_address(notify: Notify, environment: Mapping[str, str]) -> NotifyAddres
 
 
 def validate_address(url: str) -> None:
-    """Refuse what cannot be called, or only in the clear on a network, without showing it."""
+    """Raise HostlerError if the URL is invalid, or unencrypted to another machine."""
     try:
         parts = urlsplit(url)
         host, _port = parts.hostname or "", parts.port
     except ValueError:
         host, parts = "", urlsplit("")
-    plain = parts.scheme == "http" and _is_loopback(host)
-    if not host or not (parts.scheme == "https" or plain) or not url.isascii() or " " in url:
+    is_local_http = parts.scheme == "http" and _is_loopback(host)
+    if (
+        not host
+        or not (parts.scheme == "https" or is_local_http)
+        or not url.isascii()
+        or " " in url
+    ):
         raise HostlerError(
-            "The address of `[notify]` is not one that can be called.",
+            "The URL in `[notify]` is not valid.",
             safe=NOTHING_SENT,
-            remedy="Use an https address (http only for this machine).",
+            remedy="Use an https URL (http only for this machine).",
         )
 
 
-def _read_value(what: str, name: str, file: str, environment: Mapping[str, str]) -> str:
-    found = _read_file(file) if file else environment.get(name, "").strip()
+def _read_value(key: str, variable: str, file: str, environment: Mapping[str, str]) -> str:
+    found = _read_file(file) if file else environment.get(variable, "").strip()
     if found:
         return found
-    where = f"The file of `notify.{what}_file` is empty." if file else f"${name} is not set."
+    problem = f"The file in `notify.{key}_file` is empty." if file else f"${variable} is not set."
     raise HostlerError(
-        where, safe=NOTHING_SENT, remedy=f"Set `notify.{what}_env` or `{what}_file`."
+        problem, safe=NOTHING_SENT, remedy=f"Set `notify.{key}_env` or `notify.{key}_file`."
     )
 
 
@@ -81,11 +86,11 @@ def _read_file(name: str) -> str:
         with path.open(encoding="utf-8") as file:
             return file.read(MAX_FILE_LENGTH).strip()
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text"
+        reason = getattr(error, "strerror", None) or "it is not text"
         raise HostlerError(
             f"{path} cannot be read: {reason}.",
             safe=NOTHING_SENT,
-            remedy="Mend the file of `[notify]`.",
+            remedy="Check the file named in `[notify]`.",
         ) from None
 
 
@@ -103,28 +108,30 @@ _NTFY_PRIORITIES = {"restart_failed": "high", "blocked": "high", "parked": "low"
 
 @dataclass(frozen=True, slots=True)
 class NotificationRequest:
-    """One request: its body and its headers."""
+    """The body and headers of a request."""
 
     body: bytes
     headers: Mapping[str, str]
 
 
-def build_request(notice: Notice, shape: MessageFormat, secret: str = "") -> NotificationRequest:
-    """A notice in one of the shapes; signed, if there is a secret."""
-    call = {"generic": _build_generic, "slack": _build_slack, "ntfy": _build_ntfy}[shape](notice)
+def build_request(notice: Notice, format: MessageFormat, secret: str = "") -> NotificationRequest:
+    """Return the request for a notification, signed if there is a secret."""
+    request = {"generic": _build_generic, "slack": _build_slack, "ntfy": _build_ntfy}[format](
+        notice
+    )
     if not secret:
-        return call
-    signed = {SIGNATURE_HEADER: sign_body(call.body, secret)}
-    return NotificationRequest(call.body, {**call.headers, **signed})
+        return request
+    signed = {SIGNATURE_HEADER: sign_body(request.body, secret)}
+    return NotificationRequest(request.body, {**request.headers, **signed})
 
 
 def sign_body(body: bytes, secret: str) -> str:
-    """The HMAC of a body, as GitHub's webhooks write theirs."""
+    """Return the HMAC of a body in the form of GitHub's webhooks."""
     return f"sha256={hmac.new(secret.encode(), body, sha256).hexdigest()}"
 
 
 def _delivery_id(notice: Notice) -> str:
-    """The same for each attempt of one call, so that the other side can tell repetitions."""
+    """Return an id that is the same for each attempt, so that receivers can detect repetitions."""
     return sha256(notice.key.encode()).hexdigest()[:32]
 
 
@@ -148,15 +155,15 @@ def _build_generic(notice: Notice) -> NotificationRequest:
 
 def _build_slack(notice: Notice) -> NotificationRequest:
     title = f"*{_escape_slack(notice.title)}*"
-    where = f"\n<{notice.url}>" if notice.url else ""
-    said = f"\n{_escape_slack(notice.body)}" if notice.body else ""
+    link = f"\n<{notice.url}>" if notice.url else ""
+    text = f"\n{_escape_slack(notice.body)}" if notice.body else ""
     return NotificationRequest(
-        _encode_json({"text": f"{title}{said}{where}"}), {"Content-Type": "application/json"}
+        _encode_json({"text": f"{title}{text}{link}"}), {"Content-Type": "application/json"}
     )
 
 
 def _escape_slack(text: str) -> str:
-    """Text that Slack shows as it is: no links, no mentions."""
+    """Escape text for Slack, so that it contains no links or mentions."""
     plain = redact(text).replace("&", "&amp;")
     return plain.replace("<", "&lt;").replace(">", "&gt;")
 
@@ -175,7 +182,7 @@ def _build_ntfy(notice: Notice) -> NotificationRequest:
 
 
 def to_header_text(text: str) -> str:
-    """Text that fits into a header: one line of ASCII."""
+    """Return text as one line of ASCII for a header."""
     line = " ".join(text.split())
     return "".join(c if " " <= c <= "~" else "?" for c in line)[:200]
 
@@ -187,22 +194,22 @@ def _encode_json(fields: Mapping[str, object]) -> bytes:
 TIMEOUT_SECONDS = 10.0
 
 
-class Refused(HostlerError):
-    """A call that was not taken; `again`: it may be, later. `after`: the other side says when."""
+class NotificationFailed(HostlerError):
+    """A request failed. `retry_after` is the number of seconds that the receiver asked to wait."""
 
-    def __init__(self, why: str, *, again: bool, after: float = 0.0) -> None:
+    def __init__(self, why: str, *, retryable: bool, retry_after: float = 0.0) -> None:
         super().__init__(
-            f"The call was not taken: {why}.", remedy="Look at the address of `[notify]`."
+            f"The notification was not delivered: {why}.", remedy="Check the URL in `[notify]`."
         )
         self.why = why
-        self.again = again
-        self.after = after
+        self.retryable = retryable
+        self.retry_after = retry_after
 
 
 def post_notification(
     address: NotifyAddress, request: NotificationRequest, seconds: float = TIMEOUT_SECONDS
 ) -> int:
-    """Send a request and return the status of the response. Raises Refused.
+    """Send a request and return the status of the response. Raises NotificationFailed.
 
     Redirects are not followed, because the signed request is meant for this address only.
     """
@@ -216,13 +223,15 @@ def post_notification(
         ):
             status, retry_after = response.status_code, response.headers.get("Retry-After", "")
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        raise Refused(f"no connection ({type(error).__name__})", again=True) from None
+        raise NotificationFailed(
+            f"no connection ({type(error).__name__})", retryable=True
+        ) from None
     if not 200 <= status < 300:
-        raise _refusal_for(status, retry_after)
+        raise _failure_for(status, retry_after)
     return status
 
 
-def _refusal_for(status: int, after: str) -> Refused:
-    again = status == 429 or status == 408 or status >= 500
-    wait = float(after) if after.isascii() and after.isdigit() else 0.0
-    return Refused(f"HTTP {status}", again=again, after=wait)
+def _failure_for(status: int, retry_after: str) -> NotificationFailed:
+    retryable = status == 429 or status == 408 or status >= 500
+    seconds = float(retry_after) if retry_after.isascii() and retry_after.isdigit() else 0.0
+    return NotificationFailed(f"HTTP {status}", retryable=retryable, retry_after=seconds)

@@ -13,9 +13,9 @@ from hostler.config.settings import Settings
 from hostler.errors import HostlerError
 from hostler.model import format_timestamp, parse_timestamp
 from hostler.service.notifications.delivery import (
+    NotificationFailed,
     NotificationRequest,
     NotifyAddress,
-    Refused,
     build_request,
     post_notification,
     read_address,
@@ -121,15 +121,15 @@ MIN_RETRY_DELAY = timedelta(seconds=10)
 MAX_RETRY_DELAY = timedelta(minutes=10)
 
 
-def after_attempt(notice: Notice, refused: Refused | None, now: datetime) -> Notice:
+def after_attempt(notice: Notice, failure: NotificationFailed | None, now: datetime) -> Notice:
     """A notice after one attempt to send it: sent, later, or given up."""
     tried = replace(notice, attempts=notice.attempts + 1)
-    if refused is None:
+    if failure is None:
         return replace(tried, state=NoticeState.SENT, last_error="")
-    told = replace(tried, last_error=refused.why[:500])
-    if not refused.again or tried.attempts >= MAX_ATTEMPTS:
+    told = replace(tried, last_error=failure.why[:500])
+    if not failure.retryable or tried.attempts >= MAX_ATTEMPTS:
         return replace(told, state=NoticeState.FAILED)
-    wait = max(MIN_RETRY_DELAY * 2 ** (tried.attempts - 1), timedelta(seconds=refused.after))
+    wait = max(MIN_RETRY_DELAY * 2 ** (tried.attempts - 1), timedelta(seconds=failure.retry_after))
     return replace(told, not_before=format_timestamp(now + min(wait, MAX_RETRY_DELAY)))
 
 
@@ -245,12 +245,12 @@ class Notifier:
         now = self._clock.now()
         if self._leaving.is_set() or self._until(notice) > 0:
             return False
-        refused: Refused | None = None
+        failure: NotificationFailed | None = None
         try:
             self._post(address, build_request(notice, self._settings.notify.shape, address.secret))
-        except Refused as error:
-            refused = error
-        done = after_attempt(notice, refused, now)
+        except NotificationFailed as error:
+            failure = error
+        done = after_attempt(notice, failure, now)
         with self._store.write(NOTICE_SCOPE) as tx:
             values = {"attempts": done.attempts, "last_error": done.last_error}
             when = {"state": done.state.value, "not_before": done.not_before}

@@ -1,6 +1,6 @@
 """Receive webhooks: verify each delivery, and trigger a poll of its repository.
 
-A delivery is only a hint: nothing in it is used but the name of the repository.
+Of a delivery, only the name of the repository is used.
 """
 
 from __future__ import annotations
@@ -25,26 +25,25 @@ from hostler.errors import HostlerError
 from hostler.telemetry.redaction import register_secret
 
 _SIGNATURE_HEADER = "x-hub-signature-256"
-_EVENT_HEADER = "x-github-event"
-# Larger than anything that GitHub sends about the events that we want; it sends up to 25 MB.
+# GitHub sends up to 25 MB, but much less for the events that Hostler needs.
 MAX_BODY_BYTES = 5 * 1024 * 1024
-# So many signatures are remembered, to know a delivery that comes again.
-_MAX_REMEMBERED = 10_000
+# Number of signatures that are remembered to detect replays.
+_MAX_SIGNATURES = 10_000
 
 
 class WebhookStatus(IntEnum):
-    """What is answered, as HTTP says it."""
+    """The HTTP status of a response."""
 
-    TAKEN = 202
-    UNREADABLE = 400
-    FORGED = 403
-    SEEN_BEFORE = 409
-    NOT_JSON = 415
+    ACCEPTED = 202
+    INVALID_BODY = 400
+    INVALID_SIGNATURE = 403
+    REPLAYED = 409
+    WRONG_CONTENT_TYPE = 415
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookDelivery:
-    """What was sent; the names of headers are lower case."""
+    """A received delivery. Header names are in lower case."""
 
     headers: Mapping[str, str]
     body: bytes
@@ -52,83 +51,83 @@ class WebhookDelivery:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryVerdict:
-    """What to answer, and which repository to look at, if any."""
+    """The status of the response, and the repository to poll, if any."""
 
-    answer: WebhookStatus
+    status: WebhookStatus
     repo: str | None = None
 
 
 def sign_delivery(body: bytes, secret: bytes) -> str:
-    """What GitHub writes over a body that it sends with this secret."""
+    """Return the signature that GitHub sends with a body."""
     return "sha256=" + hmac.new(secret, body, hashlib.sha256).hexdigest()
 
 
 class DeliveryVerifier:
-    """Judges deliveries. Remembers the newest signatures, in memory: a replay costs one look."""
+    """Verifies deliveries. Remembers the newest signatures in memory, to refuse replays."""
 
-    def __init__(self, secret: bytes, remembered: int = _MAX_REMEMBERED) -> None:
+    def __init__(self, secret: bytes, max_signatures: int = _MAX_SIGNATURES) -> None:
         if not secret:
-            raise ValueError("without a secret everybody could knock")
+            raise ValueError("a webhook secret is required")
         self._secret = secret
-        self._remembered = remembered
-        self._seen: dict[str, None] = {}
+        self._max_signatures = max_signatures
+        self._signatures: dict[str, None] = {}
 
-    def judge(self, delivery: WebhookDelivery) -> DeliveryVerdict:
-        """What a delivery is worth. Not safe to call from two threads at once."""
-        wanted = sign_delivery(delivery.body, self._secret)
+    def verify(self, delivery: WebhookDelivery) -> DeliveryVerdict:
+        """Check a delivery. Not thread-safe."""
+        expected = sign_delivery(delivery.body, self._secret)
         given = delivery.headers.get(_SIGNATURE_HEADER, "")
-        # Before all else: whoever does not know the secret learns nothing from our answers.
-        if not hmac.compare_digest(wanted.encode(), given.encode("utf-8", "replace")):
-            return DeliveryVerdict(WebhookStatus.FORGED)
+        # First, so that callers without the secret learn nothing from the response.
+        if not hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace")):
+            return DeliveryVerdict(WebhookStatus.INVALID_SIGNATURE)
         if not delivery.headers.get("content-type", "").startswith("application/json"):
-            return DeliveryVerdict(WebhookStatus.NOT_JSON)
-        # The number of a delivery is not signed; the signature of the same body is the same.
-        if wanted in self._seen:
-            return DeliveryVerdict(WebhookStatus.SEEN_BEFORE)
+            return DeliveryVerdict(WebhookStatus.WRONG_CONTENT_TYPE)
+        # The delivery id is not signed, so replays are detected by the signature of the body.
+        if expected in self._signatures:
+            return DeliveryVerdict(WebhookStatus.REPLAYED)
         try:
             repo = _repository_name(json.loads(delivery.body))
         except (ValueError, RecursionError):
-            return DeliveryVerdict(WebhookStatus.UNREADABLE)
-        self._remember(wanted)
-        return DeliveryVerdict(WebhookStatus.TAKEN, repo)
+            return DeliveryVerdict(WebhookStatus.INVALID_BODY)
+        self._remember(expected)
+        return DeliveryVerdict(WebhookStatus.ACCEPTED, repo)
 
     def _remember(self, signature: str) -> None:
-        self._seen[signature] = None
-        while len(self._seen) > self._remembered:
-            del self._seen[next(iter(self._seen))]
+        self._signatures[signature] = None
+        while len(self._signatures) > self._max_signatures:
+            del self._signatures[next(iter(self._signatures))]
 
 
 def _repository_name(payload: object) -> str | None:
-    """`owner/name` in lower case; None for what is about no repository."""
+    """Return `owner/name` in lower case, or None if the payload names no repository."""
     if not isinstance(payload, dict):
-        raise ValueError("a payload is an object")
+        raise ValueError("the payload must be an object")
     repository = payload.get("repository")
     name = repository.get("full_name") if isinstance(repository, dict) else None
     return name.lower() if isinstance(name, str) else None
 
 
 WEBHOOK_PATH = "/webhook"
-# How long somebody may take to send a delivery, and how many may do so at once.
+# Maximum time to send a delivery, and maximum of connections at once.
 MAX_REQUEST_SECONDS = 10.0
 MAX_CONNECTIONS = 16
 
-# Told the repository to look at, as `owner/name` in lower case.
+# Called with the repository to poll, as `owner/name` in lower case.
 OnRepoChanged = Callable[[str], None]
-# Told the status of every answer.
-OnAnswer = Callable[[int], None]
+# Called with the status of every response.
+OnResponse = Callable[[int], None]
 
 
 class WebhookReceiver:
-    """Listens until it is closed."""
+    """Receives deliveries in a thread until it is closed."""
 
     def __init__(
         self,
         address: tuple[str, int],
-        doorkeeper: DeliveryVerifier,
-        knock: OnRepoChanged,
-        tell: OnAnswer = lambda _: None,
+        verifier: DeliveryVerifier,
+        on_repo_changed: OnRepoChanged,
+        on_response: OnResponse = lambda _: None,
     ) -> None:
-        self._server = _WebhookServer(address, doorkeeper, knock, tell)
+        self._server = _WebhookServer(address, verifier, on_repo_changed, on_response)
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="webhooks", daemon=True
         )
@@ -140,54 +139,54 @@ class WebhookReceiver:
         return int(self._server.server_address[1])
 
     def close(self) -> None:
-        """Take nothing any more."""
+        """Stop listening."""
         self._server.shutdown()
         self._server.server_close()
 
 
 class _WebhookServer(ThreadingHTTPServer):
     daemon_threads = True
-    # Otherwise a restart could not listen for minutes.
+    # Without it, a restart could not listen again for minutes.
     allow_reuse_address = True
-    seconds = MAX_REQUEST_SECONDS
+    max_seconds = MAX_REQUEST_SECONDS
 
     def __init__(
         self,
         address: tuple[str, int],
-        doorkeeper: DeliveryVerifier,
-        knock: OnRepoChanged,
-        tell: OnAnswer,
+        verifier: DeliveryVerifier,
+        on_repo_changed: OnRepoChanged,
+        on_response: OnResponse,
     ) -> None:
         super().__init__(address, _WebhookHandler)
-        self.doorkeeper = doorkeeper
-        self.knock = knock
-        self.tell = tell
-        self.lock = threading.Lock()
-        self._places = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self.verifier = verifier
+        self.on_repo_changed = on_repo_changed
+        self.on_response = on_response
+        self.verify_lock = threading.Lock()
+        self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Beyond so many at once, nobody is listened to: GitHub sends it again."""
-        if not self._places.acquire(blocking=False):
+        """Refuse connections above the limit; the next poll finds what they would have reported."""
+        if not self._slots.acquire(blocking=False):
             self.shutdown_request(request)
             return
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """All of it within the time: who sends a byte now and then holds no place for long."""
-        over = threading.Timer(self.seconds, _hang_up, [request])
-        over.daemon = True
-        over.start()
+        """Handle a request, and abort it if it takes too long in total."""
+        timer = threading.Timer(self.max_seconds, _abort_connection, [request])
+        timer.daemon = True
+        timer.start()
         try:
             super().process_request_thread(request, client_address)
         finally:
-            over.cancel()
-            self._places.release()
+            timer.cancel()
+            self._slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Somebody hung up, or sent nonsense: no news."""
+        """Ignore disconnects and invalid requests."""
 
 
-def _hang_up(request: socket.socket) -> None:
+def _abort_connection(request: socket.socket) -> None:
     with suppress(OSError):
         request.shutdown(socket.SHUT_RDWR)
 
@@ -197,35 +196,35 @@ class _WebhookHandler(BaseHTTPRequestHandler):
     timeout = MAX_REQUEST_SECONDS
 
     def version_string(self) -> str:
-        """Which Python this is, is nobody's business."""
+        """Hide the Python version."""
         return "Hostler"
 
     def do_POST(self) -> None:
-        """Take a delivery."""
+        """Receive a delivery."""
         if self.path.partition("?")[0] != WEBHOOK_PATH:
-            self._answer(404)
+            self._respond(404)
             return
         size = self.headers.get("content-length", "")
         if not (size.isascii() and size.isdigit()):
-            self._answer(411)
+            self._respond(411)
         elif len(size) > 12 or int(size) > MAX_BODY_BYTES:
-            self._answer(413)
+            self._respond(413)
         else:
-            self._take(self.rfile.read(int(size)), int(size))
+            self._receive(self.rfile.read(int(size)), int(size))
 
-    def _take(self, body: bytes, size: int) -> None:
+    def _receive(self, body: bytes, size: int) -> None:
         if len(body) < size:
-            self._answer(WebhookStatus.UNREADABLE)
+            self._respond(WebhookStatus.INVALID_BODY)
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
-        with self.server.lock:
-            verdict = self.server.doorkeeper.judge(WebhookDelivery(headers, body))
+        with self.server.verify_lock:
+            verdict = self.server.verifier.verify(WebhookDelivery(headers, body))
         if verdict.repo is not None:
-            self.server.knock(verdict.repo)
-        self._answer(verdict.answer)
+            self.server.on_repo_changed(verdict.repo)
+        self._respond(verdict.status)
 
-    def _answer(self, status: int) -> None:
-        self.server.tell(status)
+    def _respond(self, status: int) -> None:
+        self.server.on_response(status)
         self.send_response(status)
         self.send_header("content-length", "0")
         self.send_header("connection", "close")
@@ -233,48 +232,49 @@ class _WebhookHandler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, format: str, *args: Any) -> None:
-        """What strangers send is not for our log."""
+        """Log nothing, because anyone can send requests."""
 
 
-# Anything shorter can be guessed.
+# Shorter secrets could be guessed.
 _MIN_SECRET_LENGTH = 16
-_CREATE_REMEDY = "Make one (openssl rand -hex 32), and give the same to GitHub."
+_CREATE_REMEDY = "Create one (openssl rand -hex 32), and enter the same on GitHub."
 
 
 @contextmanager
 def receive_webhooks(
-    settings: GitHub, knock: OnRepoChanged, tell: OnAnswer
+    settings: GitHub, on_repo_changed: OnRepoChanged, on_response: OnResponse
 ) -> Iterator[WebhookReceiver | None]:
-    """Listen for the length of a block; None where the settings name no address."""
+    """Receive webhooks during the block. Yields None if no address is configured."""
     if not settings.webhook_listen:
         yield None
         return
-    doorkeeper = DeliveryVerifier(_read_secret(settings).encode())
+    verifier = DeliveryVerifier(_read_secret(settings).encode())
     try:
-        receiver = WebhookReceiver(_parse_address(settings.webhook_listen), doorkeeper, knock, tell)
+        address = _parse_address(settings.webhook_listen)
+        receiver = WebhookReceiver(address, verifier, on_repo_changed, on_response)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise HostlerError(
-            f"Nobody can listen on {settings.webhook_listen}: {reason}.",
+            f"Cannot listen for webhooks on {settings.webhook_listen}: {reason}.",
             safe="Nothing was started.",
-            remedy="Choose another `github.webhook_listen`, or leave it empty.",
+            remedy="Change `github.webhook_listen`, or leave it empty to receive no webhooks.",
         ) from error
     with closing(receiver):
         yield receiver
 
 
 def _read_secret(settings: GitHub) -> str:
-    """The secret that GitHub signs with. Raises if there is none, or one that can be guessed."""
+    """Return the webhook secret. Raises if it is missing or too short."""
     if settings.webhook_secret_file:
         secret = _read_secret_file(settings.webhook_secret_file)
     else:
         secret = os.environ.get(settings.webhook_secret_env or "", "").strip()
     if len(secret) < _MIN_SECRET_LENGTH:
-        found = "is missing" if not secret else f"is shorter than {_MIN_SECRET_LENGTH} characters"
+        problem = "is missing" if not secret else f"is shorter than {_MIN_SECRET_LENGTH} characters"
         raise HostlerError(
-            f"`github.webhook_listen` is set, and the webhook secret {found}.",
+            f"`github.webhook_listen` is set, but the webhook secret {problem}.",
             safe="Nothing was started.",
-            remedy="Name `github.webhook_secret_file` or `github.webhook_secret_env`. "
+            remedy="Set `github.webhook_secret_file` or `github.webhook_secret_env`. "
             f"{_CREATE_REMEDY}",
         )
     register_secret(secret)
@@ -282,13 +282,13 @@ def _read_secret(settings: GitHub) -> str:
 
 
 def _parse_address(text: str) -> tuple[str, int]:
-    """`host:port` in parts; an IPv6 address stands in brackets."""
+    """Split `host:port`; an IPv6 address is in brackets."""
     host, _, port = text.rpartition(":")
     return host.strip("[]"), int(port)
 
 
 def is_loopback(text: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """Return True if only this machine can reach the address."""
     host, _ = _parse_address(text)
     try:
         return ip_address(host).is_loopback
@@ -302,7 +302,7 @@ def _read_secret_file(name: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise HostlerError(
-            f"The file of the webhook secret, {name}, cannot be read: {reason}.",
+            f"The webhook secret file {name} cannot be read: {reason}.",
             safe="Nothing was started.",
             remedy=_CREATE_REMEDY,
         ) from error
