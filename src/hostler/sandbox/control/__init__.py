@@ -1,1 +1,5 @@
-"""Test controls: faults, the ledger of requests, and the endpoints below /_sandbox."""
+"""Test controls.
+
+`faults` says which requests go wrong and how, `ledger` records what was asked and answered, and
+`endpoints` serves both, and the other controls, below /_sandbox.
+"""

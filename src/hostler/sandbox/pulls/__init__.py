@@ -1,1 +1,5 @@
-"""Pull requests, their reviews, and how they follow pushes."""
+"""Pull requests and their reviews.
+
+Read `entities`, `changes` (open, edit, merge), `mergeability`, `pushes` (what moved refs do) and
+`review_comments`. A caller that moves refs holds the repository's lock.
+"""

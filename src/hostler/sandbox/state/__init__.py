@@ -1,1 +1,5 @@
-"""The state of a sandbox: clock, tables of entities, the world, seeds, the state file."""
+"""The state of a sandbox.
+
+Read `tables` (entities by id, name and group), `entities`, `clock`, `world` (what is true and what
+readers see), `seed` (fill a world) and `state_file` (save and load). It knows no HTTP requests.
+"""
