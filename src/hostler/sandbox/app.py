@@ -26,7 +26,7 @@ _LOOPBACK = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGN
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a `Host` header names this machine by one of its own names."""
+    """Return whether a `Host` header names this machine by one of its own names."""
     return _LOOPBACK.fullmatch(host) is not None
 
 
@@ -45,7 +45,7 @@ def refusal_reason(path: str, headers: Mapping[str, str]) -> str | None:
 
 
 def git_bridge(world: World, vault: RepoStore) -> GitBridge:
-    """The smart-HTTP side of a world's repositories."""
+    """Return the smart-HTTP side of a world's repositories."""
 
     def look_up(call: GitCall, token: str | None) -> GitAccess:
         return git_access(world, call, token)
@@ -59,7 +59,7 @@ def git_bridge(world: World, vault: RepoStore) -> GitBridge:
 
 
 def git_access(world: World, call: GitCall, token: str | None) -> GitAccess:
-    """How the bearer of a token stands to the repository that a git client names."""
+    """Return what the owner of a token may do with the repository that a git client names."""
     try:
         viewer = identify(world, None if token is None else f"Bearer {token}")
     except ApiError:
@@ -126,7 +126,7 @@ class SandboxApp:
         return None
 
     async def respond(self, request: ApiRequest) -> ApiResponse:
-        """The answer to a request, without any socket."""
+        """Return the response to a request, without a socket."""
         if request.path == "/_sandbox" or request.path.startswith("/_sandbox/"):
             return await self.control.answer(request)
         return await self.pipeline.answer(request)
@@ -155,7 +155,7 @@ def _headers(scope: Scope) -> dict[str, str]:
 async def _read_request(
     scope: Scope, path: str, headers: dict[str, str], receive: Receive
 ) -> ApiRequest | None:
-    """The request with its body; None if the body is too large."""
+    """Return the request with its body; None if the body is too large."""
     chunks: list[bytes] = []
     size = 0
     if "content-length" in headers or "transfer-encoding" in headers:

@@ -53,11 +53,11 @@ class Identity:
         return found if found != "none" or repo.private else "read"
 
     def can(self, tables: Tables, repo: Repo, wanted: str) -> bool:
-        """Whether the permission reaches `wanted`."""
+        """Return whether the permission reaches `wanted`."""
         return PERMISSIONS.index(self.permission(tables, repo)) >= PERMISSIONS.index(wanted)
 
     def association(self, tables: Tables, repo: Repo) -> str:
-        """How GitHub calls the author's relation to the repository."""
+        """Return how GitHub calls the author's relation to the repository."""
         if not self.login:
             return "NONE"
         if self.login.lower() == repo.owner.lower():
@@ -118,13 +118,13 @@ class Installation(Entity):
         return (("app", self.app_id),)
 
     def covers(self, owner: str, repo_id: int) -> bool:
-        """Whether a repository of this owner and id is within reach."""
+        """Return whether a repository of this owner and id is within reach."""
         owned = owner.lower() == self.account.lower()
         return owned and (self.repos is None or repo_id in self.repos)
 
 
 def app_of_jwt(world: World, token: str) -> Identity:
-    """The App that signed a JWT; 401 if it is not valid now."""
+    """Return the App that signed a JWT; 401 if it is not valid now."""
     try:
         claims: dict[str, Any] = jwt.decode(token, options={"verify_signature": False})
     except (jwt.PyJWTError, ValueError):
@@ -178,22 +178,22 @@ class AccessToken(Entity):
 
 
 def fingerprint(secret: str) -> str:
-    """A name for a secret that tells nothing of it."""
+    """Return a digest by which a secret is stored and looked up."""
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
 def token_for(login: str) -> str:
-    """The fixed token of a user in seeds and tests."""
+    """Return the fixed token of a user in seeds and tests."""
     return "ghp_" + hashlib.sha256(f"sandbox token of {login}".encode()).hexdigest()[:36]
 
 
 def installation_secret(number: int) -> str:
-    """A token that only its holder can know."""
+    """Return a random token for an installation."""
     return f"ghs_{number:04d}{secrets.token_hex(16)}"
 
 
 def identify(world: World, authorization: str | None) -> Identity:
-    """Who speaks; 401 if the credentials are wrong."""
+    """Return the identity behind the credentials; 401 if they are wrong."""
     if not authorization:
         return ANONYMOUS
     secret = _secret_of(authorization)

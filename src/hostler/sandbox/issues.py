@@ -40,7 +40,7 @@ class IssueChange:
 
     @classmethod
     def read(cls, fields: JsonFields, only: tuple[str, ...] = ()) -> IssueChange:
-        """The change that a JSON body asks for."""
+        """Return the change that a JSON body asks for."""
         if only:
             return cls(labels=label_names(fields), assignees=fields.texts("assignees"))
         return cls(
@@ -55,7 +55,7 @@ class IssueChange:
 
 
 def label_names(fields: JsonFields) -> list[str] | None:
-    """The names in `labels`, each given as text or as an object with a name."""
+    """Return the names in `labels`, each given as text or as an object with a name."""
     values = fields.values.get("labels")
     if isinstance(values, list):
         named = [item.get("name") if isinstance(item, dict) else item for item in values]
@@ -109,7 +109,7 @@ def change_issue(call: ApiCall, issue: Issue, change: IssueChange) -> Issue:
 
 
 def touch_issue(call: ApiCall, issue: Issue, **values: Any) -> Issue:
-    """A new version with `updated_at` moved to now."""
+    """Return a new version with `updated_at` moved to now."""
     return call.world.put(replace(issue, updated_at=call.world.now(), **values))
 
 
@@ -123,7 +123,7 @@ class _IssueEdit:
         self._actions: list[tuple[str, dict[str, Any]]] = []
 
     def done(self) -> Issue:
-        """The new version, told to the world; the old one if nothing changed."""
+        """Save the new version and publish its events; return the old one if nothing changed."""
         if self._issue is self._before:
             return self._before
         made = touch_issue(self._call, self._issue)
@@ -196,7 +196,7 @@ class _IssueEdit:
 
 
 def _webhook_subject(world: World, issue: Issue) -> tuple[str, Entity]:
-    """What a webhook calls it: GitHub speaks of a pull request as such, not as an issue."""
+    """Return the webhook event and entity: pull_request for a pull request, else issues."""
     pull = world.truth.find(PullRequest, "issue", issue.id) if issue.pull else None
     return ("pull_request", pull) if pull else ("issues", issue)
 

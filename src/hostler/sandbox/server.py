@@ -47,7 +47,7 @@ class Running:
         self.control = _http_client(f"{url}/_sandbox")
 
     def client(self, login: str | None = None, *, token: str = "", **options: Any) -> httpx.Client:
-        """An HTTP client that speaks for a user, a token, or nobody."""
+        """Return an HTTP client with a user's token, a given token, or none."""
         secret = token or (token_for(login) if login else "")
         headers = {"Accept": "application/vnd.github+json"}
         if secret:
@@ -83,7 +83,7 @@ class Running:
 def running(
     seed: dict[str, Any] | None = None, *, port: int = 0, git: bool = False, **settings: Any
 ) -> Iterator[Running]:
-    """A sandbox for the length of a block. `settings` are those of `Settings`."""
+    """Yield a sandbox that runs until the block ends; `settings` are those of `SandboxSettings`."""
     if seed is not None:
         check_seed(seed, World())
     vault = RepoStore.temporary() if git else None
@@ -136,7 +136,7 @@ def _run_loop(
 
 
 async def _cancel_all_tasks() -> None:
-    """End what still works in the background, so that no child of git outlives its loop."""
+    """Cancel all background tasks, so that no git child outlives the event loop."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()

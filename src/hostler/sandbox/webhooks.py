@@ -63,7 +63,7 @@ class Webhook(Entity):
         return (("repo", self.repo_id),)
 
     def wants(self, event: str) -> bool:
-        """Whether it is told of an event."""
+        """Return whether this hook is subscribed to an event."""
         return event == "ping" or (self.active and ("*" in self.events or event in self.events))
 
 
@@ -91,7 +91,7 @@ class WebhookDelivery(Entity):
 
 @serializer(Webhook)
 def serialize_webhook(item: Webhook, frame: RenderContext) -> dict[str, Any]:
-    """A hook; its secret is never told."""
+    """Return a hook without its secret."""
     url = f"{repo_url(item.repo_id, frame)}/hooks/{item.id}"
     config = {
         "url": item.url,
@@ -118,7 +118,7 @@ def serialize_webhook(item: Webhook, frame: RenderContext) -> dict[str, Any]:
 
 @serializer(WebhookDelivery, "bare", kept=False)
 def serialize_short_delivery(item: WebhookDelivery, _frame: RenderContext) -> dict[str, Any]:
-    """A delivery in a list."""
+    """Return a delivery in a list."""
     return {
         "id": item.id,
         "guid": item.guid,
@@ -137,7 +137,7 @@ def serialize_short_delivery(item: WebhookDelivery, _frame: RenderContext) -> di
 
 @serializer(WebhookDelivery, kept=False)
 def serialize_delivery(item: WebhookDelivery, frame: RenderContext) -> dict[str, Any]:
-    """A delivery with what was said."""
+    """Return a delivery with its payload."""
     headers = {"X-GitHub-Event": item.event, "X-GitHub-Delivery": item.guid}
     return {
         **serialize_short_delivery(item, frame),
@@ -155,7 +155,7 @@ LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
 def signature(secret: str, body: bytes) -> str:
-    """The X-Hub-Signature-256 of a body."""
+    """Return the X-Hub-Signature-256 of a body."""
     return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
 
 
@@ -187,7 +187,7 @@ class WebhookSender:
             self.queue(hook, event, action, body)
 
     def queue(self, hook: Webhook, event: str, action: str, body: bytes) -> None:
-        """Record a delivery and set it on its way."""
+        """Record a delivery and start it."""
         world = self._world
         delivery = world.put(
             WebhookDelivery(
@@ -205,12 +205,12 @@ class WebhookSender:
         self._start(self._deliver(hook, delivery, body))
 
     async def idle(self) -> None:
-        """Wait until nothing is on its way."""
+        """Wait until all deliveries have ended."""
         while self._tasks:
             await asyncio.wait(set(self._tasks))
 
     async def close(self) -> None:
-        """Give up what is on its way."""
+        """Cancel the deliveries in progress."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -11,7 +11,7 @@ from hostler.sandbox.state.world import World
 
 
 def all_routes() -> ApiRouter:
-    """One router with the routes of every module here."""
+    """Return one router with the routes of every module here."""
     whole = ApiRouter()
     for module in _modules():
         router = getattr(module, "router", None)

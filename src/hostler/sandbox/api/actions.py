@@ -31,12 +31,12 @@ class TimeSpan:
     high: int = _MAX_TIME
 
     def holds(self, second: int) -> bool:
-        """Whether a second lies inside."""
+        """Return whether a second lies inside."""
         return self.low <= second <= self.high
 
 
 def parse_created(text: str) -> TimeSpan:
-    """The span that a text means; 422 where it means none."""
+    """Return the span that a text means; 422 where it means none."""
     if not text.strip():
         return TimeSpan()
     first, dots, last = text.partition("..")
@@ -61,7 +61,7 @@ def _start_of(text: str) -> int:
 
 
 def _end_of(text: str) -> int:
-    """A day without a time lasts until its last second."""
+    """Return the last second of a time; a day without a time lasts until its last second."""
     return _start_of(text) + (_DAY - 1 if len(text.strip()) == 10 else 0)
 
 
@@ -117,7 +117,7 @@ def _run_filter(call: ApiCall) -> RunFilter:
 
 @router.route("GET", RUNS)
 def list_runs(call: ApiCall) -> ApiResponse:
-    """All runs, newest first."""
+    """Return all runs, newest first."""
     runs = call.tables.group(WorkflowRun, "repo", call.repo.id)
     found = runs.select("created", descending=True, where=_run_filter(call))
     return call.wrapped(found, "workflow_runs")
@@ -125,13 +125,13 @@ def list_runs(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", REPO + "/actions/workflows")
 def list_workflows(call: ApiCall) -> ApiResponse:
-    """The workflows that have run."""
+    """Return the workflows that have run."""
     return call.wrapped(call.tables.group(Workflow, "repo", call.repo.id).select(), "workflows")
 
 
 @router.route("GET", REPO + "/actions/workflows/{workflow_id}/runs")
 def list_workflow_runs(call: ApiCall) -> ApiResponse:
-    """One workflow's runs, newest first; it is named by id or file."""
+    """Return one workflow's runs, newest first; it is named by id or file."""
     name = call.params["workflow_id"]
     tables, path = call.tables, f".github/workflows/{name}"
     found = tables.find(Workflow, "path", call.repo.id, path)
@@ -147,7 +147,7 @@ def list_workflow_runs(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", RUN)
 def get_run(call: ApiCall) -> ApiResponse:
-    """One run."""
+    """Return one run."""
     return call.one(_find_run(call))
 
 
@@ -163,7 +163,7 @@ def delete_run(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", RUN + "/attempts/{attempt}")
 def get_attempt(call: ApiCall) -> ApiResponse:
-    """A run as it was in one attempt."""
+    """Return a run as it was in one attempt."""
     run, attempt = _find_run(call), _attempt_number(call)
     if attempt == run.attempt:
         return call.one(run)
@@ -173,7 +173,7 @@ def get_attempt(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", RUN + "/jobs")
 def list_jobs(call: ApiCall) -> ApiResponse:
-    """The jobs of the present attempt, or of all."""
+    """Return the jobs of the present attempt, or of all."""
     run = _find_run(call)
     every = call.request.query.get("filter") == "all"
     return call.wrapped(_jobs_of_attempt(call, run, None if every else run.attempt), "jobs")
@@ -181,13 +181,13 @@ def list_jobs(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", RUN + "/attempts/{attempt}/jobs")
 def list_attempt_jobs(call: ApiCall) -> ApiResponse:
-    """The jobs of one attempt."""
+    """Return the jobs of one attempt."""
     return call.wrapped(_jobs_of_attempt(call, _find_run(call), _attempt_number(call)), "jobs")
 
 
 @router.route("GET", RUN + "/artifacts")
 def list_artifacts(call: ApiCall) -> ApiResponse:
-    """The sandbox keeps none."""
+    """Return an empty list: the sandbox keeps no artifacts."""
     _find_run(call)
     return json_response({"total_count": 0, "artifacts": []})
 
@@ -226,13 +226,13 @@ def cancel_run(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", JOB)
 def get_job(call: ApiCall) -> ApiResponse:
-    """One job."""
+    """Return one job."""
     return call.one(_find_job(call))
 
 
 @router.route("GET", JOB + "/logs")
 def get_job_logs(call: ApiCall) -> ApiResponse:
-    """The way to a job's log."""
+    """Redirect to a job's log."""
     job = _find_job(call)
     if job.status != "completed":
         raise not_found()
@@ -241,7 +241,7 @@ def get_job_logs(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", RUN + "/logs")
 def get_run_logs(call: ApiCall) -> ApiResponse:
-    """The way to an archive of all logs."""
+    """Redirect to an archive of all logs."""
     run = _find_run(call)
     if run.status != "completed":
         raise not_found()
@@ -254,13 +254,13 @@ def _redirect_to_log(call: ApiCall, kind: str, number: int) -> ApiResponse:
 
 
 def _log_key(kind: str, number: int) -> str:
-    """What makes a log's address hard to guess; it needs no token, as on GitHub."""
+    """Return a key that makes a log's URL hard to guess; it needs no token, as on GitHub."""
     return hashlib.sha256(f"sandbox log {kind} {number}".encode()).hexdigest()[:32]
 
 
 @router.route("GET", _LOG_STORAGE + "/{kind}/{number}/{key}", free=True)
 def get_stored_log(call: ApiCall) -> ApiResponse:
-    """A job's log as text, or a run's logs as an archive."""
+    """Return a job's log as text, or a run's logs as an archive."""
     kind, number = call.params["kind"], call.number()
     if call.params["key"] != _log_key(kind, number):
         raise ApiError(403, "Signature not valid")

@@ -30,7 +30,7 @@ APP_EVENTS = ["issues", "issue_comment", "pull_request", "push"]
 
 @serializer(GitHubApp)
 def serialize_app(app: GitHubApp, frame: RenderContext) -> dict[str, Any]:
-    """An App."""
+    """Return an App."""
     return {
         "id": app.id,
         "slug": app.slug,
@@ -51,7 +51,7 @@ def serialize_app(app: GitHubApp, frame: RenderContext) -> dict[str, Any]:
 
 @serializer(Installation)
 def serialize_installation(item: Installation, frame: RenderContext) -> dict[str, Any]:
-    """An installation."""
+    """Return an installation."""
     app = frame.tables.get(GitHubApp, item.app_id)
     account = user_of(frame.tables, item.account)
     return {
@@ -78,7 +78,7 @@ def serialize_installation(item: Installation, frame: RenderContext) -> dict[str
 
 @router.route("GET", "/app", app=True)
 def get_app(call: ApiCall) -> ApiResponse:
-    """The App that asks."""
+    """Return the App that sends the request."""
     app = call.tables.get(GitHubApp, call.viewer.app_id or 0)
     if app is None:
         raise not_found()
@@ -87,19 +87,19 @@ def get_app(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", "/app/installations", app=True)
 def list_installations(call: ApiCall) -> ApiResponse:
-    """Where the App is installed."""
+    """Return the App's installations."""
     return call.page(call.tables.group(Installation, "app", call.viewer.app_id).select())
 
 
 @router.route("GET", "/app/installations/{installation_id}", app=True)
 def get_installation(call: ApiCall) -> ApiResponse:
-    """One installation."""
+    """Return one installation."""
     return call.one(_find_installation(call))
 
 
 @router.route("GET", REPO + "/installation", app=True)
 def get_repo_installation(call: ApiCall) -> ApiResponse:
-    """The App's installation that covers a repository."""
+    """Return the App's installation that covers a repository."""
     for found in call.tables.group(Installation, "app", call.viewer.app_id).select():
         if found.covers(call.repo.owner, call.repo.id):
             return call.one(found)
@@ -108,7 +108,7 @@ def get_repo_installation(call: ApiCall) -> ApiResponse:
 
 @router.route("POST", "/app/installations/{installation_id}/access_tokens", app=True)
 def create_access_token(call: ApiCall) -> ApiResponse:
-    """A token that speaks for an installation for one hour."""
+    """Create a token that speaks for an installation for one hour."""
     found = _find_installation(call)
     chosen = _chosen_repos(call, found)
     token = create_token(call.world, found, chosen)
@@ -141,13 +141,13 @@ def create_token(world: World, found: Installation, repos: list[Repo]) -> Access
 
 
 def covered_repos(world: World, found: Installation) -> list[Repo]:
-    """Every repository that an installation reaches."""
+    """Return every repository that an installation reaches."""
     return [repo for repo in world.truth.all(Repo) if found.covers(repo.owner, repo.id)]
 
 
 @router.route("GET", "/installation/repositories", login=True)
 def list_installation_repos(call: ApiCall) -> ApiResponse:
-    """What an installation's token reaches."""
+    """Return what an installation's token reaches."""
     if call.viewer.installation_id is None:
         raise forbidden(
             "You must authenticate with an installation access token"
@@ -176,7 +176,7 @@ def _find_installation(call: ApiCall) -> Installation:
 
 
 def _chosen_repos(call: ApiCall, found: Installation) -> list[Repo]:
-    """The repositories for a token: all of the installation's, or the named ones among them."""
+    """Return a token's repositories: all of the installation's, or the named ones."""
     reached = covered_repos(call.world, found)
     fields = call.fields("Installation")
     names = fields.texts("repositories")

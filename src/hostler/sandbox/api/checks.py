@@ -55,7 +55,7 @@ async def create_status(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", REPO + "/commits/{ref}/statuses")
 async def list_statuses(call: ApiCall) -> ApiResponse:
-    """All states that a commit was given, newest first."""
+    """Return all statuses of a commit, newest first."""
     sha = await resolve_commit(call.git(), call.params["ref"])
     group = call.tables.group(CommitStatus, "commit", call.repo.id, sha)
     return call.page(group.select(descending=True))
@@ -63,7 +63,7 @@ async def list_statuses(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", REPO + "/commits/{ref}/status")
 async def get_combined_status(call: ApiCall) -> ApiResponse:
-    """The newest state of every context, and what they come to."""
+    """Return the newest status of every context, and the combined state."""
     sha = await resolve_commit(call.git(), call.params["ref"])
     group = call.tables.group(CommitStatus, "commit", call.repo.id, sha)
     newest = {item.context: item for item in group.select()}
@@ -173,7 +173,7 @@ def _read_output(check: CheckRun, fields: JsonFields) -> CheckOutput:
 
 @router.route("GET", CHECK_RUN)
 def get_check(call: ApiCall) -> ApiResponse:
-    """One check."""
+    """Return one check."""
     return call.one(_find_check(call))
 
 
@@ -191,7 +191,7 @@ class CheckFilter:
 
 @router.route("GET", REPO + "/commits/{ref}/check-runs")
 async def list_checks(call: ApiCall) -> ApiResponse:
-    """A commit's checks; of several with one name the newest, unless `filter=all`."""
+    """Return a commit's checks; of several with one name the newest, unless `filter=all`."""
     sha = await resolve_commit(call.git(), call.params["ref"])
     query = call.request.query
     wanted = CheckFilter(query.get("check_name", ""), query.get("status", ""))

@@ -22,20 +22,20 @@ COMMENT = REPO + "/issues/comments/{comment_id}"
 
 @router.route("GET", REPO + "/issues/comments")
 def list_repo_comments(call: ApiCall) -> ApiResponse:
-    """All conversations' comments, by id unless sorted."""
+    """Return all conversations' comments, by id unless sorted."""
     comments = call.tables.group(Comment, "repo", call.repo.id)
     return call.feed(comments, sorts=("created", "updated"))
 
 
 @router.route("GET", REPO + "/issues/{number}/comments")
 def list_issue_comments(call: ApiCall) -> ApiResponse:
-    """One conversation's comments, by id."""
+    """Return one conversation's comments, by id."""
     return call.feed(call.tables.group(Comment, "issue", call.issue().id))
 
 
 @router.route("POST", REPO + "/issues/{number}/comments", creates=True)
 def create_comment(call: ApiCall) -> ApiResponse:
-    """Say something. The conversation's `updated_at` moves."""
+    """Add a comment and update the issue's `updated_at`."""
     issue = call.issue()
     check_lock(call, issue)
     body = call.fields("IssueComment").body(required=True)
@@ -62,13 +62,13 @@ def create_comment(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", COMMENT)
 def get_comment(call: ApiCall) -> ApiResponse:
-    """One comment."""
+    """Return one comment."""
     return call.one(_find_comment(call))
 
 
 @router.route("PATCH", COMMENT)
 def edit_comment(call: ApiCall) -> ApiResponse:
-    """Say it differently."""
+    """Change a comment's text."""
     comment = _own_comment(call)
     body = call.fields("IssueComment").body(required=True)
     assert body is not None
@@ -83,7 +83,7 @@ def edit_comment(call: ApiCall) -> ApiResponse:
 
 @router.route("DELETE", COMMENT)
 def delete_comment(call: ApiCall) -> ApiResponse:
-    """Take it back. Nothing's `updated_at` moves."""
+    """Delete a comment. No `updated_at` changes."""
     comment = _own_comment(call)
     call.world.remove(comment)
     issue = call.world.truth.get(Issue, comment.issue_id)
@@ -94,7 +94,7 @@ def delete_comment(call: ApiCall) -> ApiResponse:
 
 
 def check_lock(call: ApiCall, issue: Issue) -> None:
-    """Refuse strangers in a locked conversation."""
+    """Raise 403 if the conversation is locked and the caller may not write."""
     if issue.locked and not call.can("write"):
         raise forbidden("Unable to create comment because issue is locked.")
 
@@ -119,7 +119,7 @@ Reaction = tuple[int, str, str]
 
 @router.route("GET", COMMENT_REACTIONS)
 def list_reactions(call: ApiCall) -> ApiResponse:
-    """Who reacted how."""
+    """Return the reactions to a comment."""
     comment = _find_comment(call)
     content = call.request.query.get("content")
     wanted = [given for given in comment.reactions if content in (None, given[2])]

@@ -39,7 +39,7 @@ MAX_COMMITS = 250
 
 @router.route("GET", REPO + "/commits")
 async def list_commits(call: ApiCall) -> ApiResponse:
-    """A history, newest first."""
+    """Return a history, newest first."""
     git, page = call.git(), requested_page_of(call)
     wanted = await _commit_query(call, git)
     found = await commits.log(git, _page_query(wanted, page.offset, page.size))
@@ -80,7 +80,7 @@ def _parse_time(text: str | None, field: str) -> datetime | None:
 
 
 async def resolve_commit(git: Repository, ref: str) -> str:
-    """The commit behind a ref; GitHub's 409 for an empty repository, its 404 or 422 otherwise."""
+    """Return the commit behind a ref; 409 for an empty repository, otherwise 404 or 422."""
     try:
         return await refs.resolve(git, ref)
     except NoSuchObject:
@@ -93,7 +93,7 @@ async def resolve_commit(git: Repository, ref: str) -> str:
 
 @router.route("GET", REPO + "/commits/{ref...}")
 async def get_commit(call: ApiCall) -> ApiResponse:
-    """One commit with its files."""
+    """Return one commit with its files."""
     git = call.git()
     item = await commits.get_commit(git, await resolve_commit(git, call.params["ref"]))
     old = item.parents[0] if item.parents else diffs.EMPTY_TREE
@@ -110,7 +110,7 @@ async def get_commit(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", REPO + "/git/commits/{sha}")
 async def get_git_commit(call: ApiCall) -> ApiResponse:
-    """One commit as git stores it."""
+    """Return one commit as git stores it."""
     git, sha = call.git(), call.params["sha"]
     if not names.is_sha(sha) or await refs.object_kind(git, sha) != "commit":
         raise not_found()
@@ -121,7 +121,7 @@ async def get_git_commit(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", REPO + "/git/trees/{ref...}")
 async def get_tree(call: ApiCall) -> ApiResponse:
-    """What a tree holds, with all below it where `recursive` is given."""
+    """Return what a tree holds, with all below it where `recursive` is given."""
     git, ref = call.git(), call.params["ref"]
     tree = (
         ref
@@ -151,7 +151,7 @@ async def _is_tree(git: Repository, ref: str) -> bool:
 
 @router.route("GET", REPO + "/compare/{basehead...}")
 async def get_comparison(call: ApiCall) -> ApiResponse:
-    """What the second has beyond the common ancestor with the first."""
+    """Return what the second has beyond the common ancestor with the first."""
     git = call.git()
     first, dots, second = call.params["basehead"].partition("...")
     if not dots:
@@ -181,7 +181,7 @@ async def get_comparison(call: ApiCall) -> ApiResponse:
 
 
 def _branch_of(call: ApiCall, text: str) -> str:
-    """A ref, perhaps with its owner before a colon."""
+    """Return a ref, perhaps with its owner before a colon."""
     owner, colon, branch = text.partition(":")
     if not colon:
         return text
@@ -212,19 +212,19 @@ MAX_FILE_BYTES = 100_000_000
 
 @router.route("GET", REPO + "/contents")
 async def get_root(call: ApiCall) -> ApiResponse:
-    """The files at the top."""
+    """Return the files at the top."""
     return await _respond_with_content(call, "")
 
 
 @router.route("GET", FILE_PATH)
 async def get_content(call: ApiCall) -> ApiResponse:
-    """A file with its content, or what is in a folder."""
+    """Return a file with its content, or what is in a folder."""
     return await _respond_with_content(call, _content_path(call))
 
 
 @router.route("GET", REPO + "/readme")
 async def get_readme(call: ApiCall) -> ApiResponse:
-    """The file that introduces the repository."""
+    """Return the file that introduces the repository."""
     return await _respond_with_content(call, "README.md")
 
 
@@ -252,7 +252,7 @@ async def _respond_with_content(call: ApiCall, path: str) -> ApiResponse:
 
 
 async def _content_fields(git: Repository, entry: TreeEntry) -> dict[str, Any]:
-    """A file's text; left out where it is large, and absent where it is another repository."""
+    """Return a file's text: empty if it is large, absent if the entry is another repository."""
     if entry.kind != "blob" or (entry.size or 0) > MAX_INLINE_BYTES:
         _check_size(entry)
         return {"encoding": "none", "content": ""}
@@ -345,7 +345,7 @@ def _decode_content(fields: JsonFields) -> bytes:
 async def _target_branch(
     call: ApiCall, git: Repository, fields: JsonFields
 ) -> tuple[str, str | None]:
-    """The branch to write to and its head; only the default branch may not exist yet."""
+    """Return the branch to write to and its head; only the default branch may not exist yet."""
     branch = fields.text("branch") or call.repo.default_branch
     head = await refs.branch(git, branch) if names.is_branch_name(branch) else None
     empty = head is None and not await refs.snapshot(git, "refs/heads/")

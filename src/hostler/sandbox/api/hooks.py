@@ -24,7 +24,7 @@ def _ping_payload(item: Webhook, _action: str, frame: RenderContext) -> dict[str
 
 @router.route("GET", REPO + "/hooks", access="admin", login=True)
 def list_hooks(call: ApiCall) -> ApiResponse:
-    """All hooks."""
+    """Return all hooks."""
     return call.page(call.tables.group(Webhook, "repo", call.repo.id).select())
 
 
@@ -41,7 +41,7 @@ def create_hook(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", HOOK, access="admin", login=True)
 def get_hook(call: ApiCall) -> ApiResponse:
-    """One hook."""
+    """Return one hook."""
     return call.one(_find_hook(call))
 
 
@@ -54,7 +54,7 @@ def edit_hook(call: ApiCall) -> ApiResponse:
 
 @router.route("DELETE", HOOK, access="admin")
 def delete_hook(call: ApiCall) -> ApiResponse:
-    """Unsubscribe; what was delivered is forgotten."""
+    """Delete a hook and its deliveries."""
     hook = _find_hook(call)
     for made in list(call.tables.group(WebhookDelivery, "hook", hook.id).select()):
         call.world.remove(made)
@@ -71,14 +71,14 @@ def ping_hook(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", HOOK + "/deliveries", access="admin", login=True)
 def list_deliveries(call: ApiCall) -> ApiResponse:
-    """What was delivered, newest first."""
+    """Return a hook's deliveries, newest first."""
     made = call.tables.group(WebhookDelivery, "hook", _find_hook(call).id)
     return call.page(made.select(descending=True), "bare")
 
 
 @router.route("GET", HOOK + "/deliveries/{delivery_id}", access="admin", login=True)
 def get_delivery(call: ApiCall) -> ApiResponse:
-    """One delivery with what was said."""
+    """Return one delivery with its payload."""
     found = call.tables.get(WebhookDelivery, call.number("delivery_id"))
     if found is None or found.hook_id != _find_hook(call).id:
         raise not_found()

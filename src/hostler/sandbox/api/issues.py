@@ -84,7 +84,7 @@ def _issue_filter(call: ApiCall) -> IssueFilter | None:
 
 @router.route("POST", REPO + "/issues", issues=True, creates=True)
 def create_issue(call: ApiCall) -> ApiResponse:
-    """A new issue; labels and assignees of callers without triage are dropped silently."""
+    """Create an issue; labels and assignees of callers without triage are dropped silently."""
     fields = call.fields("Issue")
     title = fields.text("title", required=True, limit=256)
     body, change = fields.body(), IssueChange()
@@ -99,7 +99,7 @@ def create_issue(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", REPO + "/issues/{number}")
 def get_issue(call: ApiCall) -> ApiResponse:
-    """One issue."""
+    """Return one issue."""
     return call.one(call.issue())
 
 
@@ -122,7 +122,7 @@ async def edit_issue(call: ApiCall) -> ApiResponse:
 
 @router.route("PUT", REPO + "/issues/{number}/lock", access="write")
 def lock_issue(call: ApiCall) -> ApiResponse:
-    """Close the conversation to strangers."""
+    """Lock a conversation."""
     reasons = ("off-topic", "too heated", "resolved", "spam")
     reason = call.fields("Issue").choice("lock_reason", reasons)
     issue = call.issue()
@@ -134,7 +134,7 @@ def lock_issue(call: ApiCall) -> ApiResponse:
 
 @router.route("DELETE", REPO + "/issues/{number}/lock", access="write")
 def unlock_issue(call: ApiCall) -> ApiResponse:
-    """Open the conversation again."""
+    """Unlock a conversation."""
     issue = call.issue()
     now = call.world.now()
     call.world.put(replace(issue, locked=False, lock_reason=None, updated_at=now))
@@ -149,13 +149,13 @@ _COLOR = re.compile(r"[0-9a-fA-F]{6}")
 
 @router.route("GET", REPO + "/labels")
 def list_labels(call: ApiCall) -> ApiResponse:
-    """All labels."""
+    """Return all labels."""
     return call.page(call.tables.group(Label, "repo", call.repo.id).select())
 
 
 @router.route("POST", REPO + "/labels", access="triage", creates=True)
 def create_label(call: ApiCall) -> ApiResponse:
-    """A new label."""
+    """Create a label."""
     fields = call.fields("Label")
     name = _free_name(call, fields, "name", None)
     label = Label(call.world.new_id("label"), call.repo.id, name)
@@ -164,13 +164,13 @@ def create_label(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", LABEL)
 def get_label(call: ApiCall) -> ApiResponse:
-    """One label."""
+    """Return one label."""
     return call.one(_find_label(call))
 
 
 @router.route("PATCH", LABEL, access="triage")
 def edit_label(call: ApiCall) -> ApiResponse:
-    """Rename or repaint."""
+    """Change a label's name, color or description."""
     label, fields = _find_label(call), call.fields("Label")
     if "new_name" in fields:
         label = replace(label, name=_free_name(call, fields, "new_name", label))
@@ -179,7 +179,7 @@ def edit_label(call: ApiCall) -> ApiResponse:
 
 @router.route("DELETE", LABEL, access="triage")
 def delete_label(call: ApiCall) -> ApiResponse:
-    """Remove it from the repository and from all issues."""
+    """Delete a label and remove it from all issues."""
     label = _find_label(call)
     for issue in call.tables.group(Issue, "repo", call.repo.id).select():
         if label.id in issue.labels:
@@ -191,33 +191,33 @@ def delete_label(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", ISSUE_LABELS)
 def list_issue_labels(call: ApiCall) -> ApiResponse:
-    """An issue's labels."""
+    """Return an issue's labels."""
     return call.page(_labels_of(call, call.issue()))
 
 
 @router.route("POST", ISSUE_LABELS, access="triage")
 def add_issue_labels(call: ApiCall) -> ApiResponse:
-    """More labels for an issue."""
+    """Add labels to an issue."""
     issue = call.issue()
     return _set_labels(call, issue, [*_names_of(call, issue), *_wanted_labels(call)])
 
 
 @router.route("PUT", ISSUE_LABELS, access="triage")
 def set_issue_labels(call: ApiCall) -> ApiResponse:
-    """These labels and no others."""
+    """Replace an issue's labels."""
     return _set_labels(call, call.issue(), _wanted_labels(call))
 
 
 @router.route("DELETE", ISSUE_LABELS, access="triage")
 def clear_issue_labels(call: ApiCall) -> ApiResponse:
-    """No labels."""
+    """Remove all labels from an issue."""
     change_issue(call, call.issue(), IssueChange(labels=[]))
     return no_content()
 
 
 @router.route("DELETE", ISSUE_LABELS + "/{name}", access="triage")
 def remove_issue_label(call: ApiCall) -> ApiResponse:
-    """One label less; 404 if the issue has it not."""
+    """Remove one label from an issue; 404 if the issue does not have it."""
     issue, name = call.issue(), call.params["name"].lower()
     names = _names_of(call, issue)
     kept = [known for known in names if known.lower() != name]
@@ -281,21 +281,21 @@ BLOCKERS = REPO + "/issues/{number}/dependencies/blocked_by"
 
 @router.route("GET", BLOCKERS)
 def list_blockers(call: ApiCall) -> ApiResponse:
-    """What an issue waits for."""
+    """Return the issues that block an issue."""
     found = (call.tables.get(Issue, issue_id) for issue_id in call.issue().blocked_by)
     return call.page([issue for issue in found if issue is not None and _can_see(call, issue)])
 
 
 @router.route("GET", REPO + "/issues/{number}/dependencies/blocking")
 def list_blocked(call: ApiCall) -> ApiResponse:
-    """What waits for an issue."""
+    """Return the issues that an issue blocks."""
     waiting = call.tables.group(Issue, "blocker", call.issue().id).select()
     return call.page([issue for issue in waiting if _can_see(call, issue)])
 
 
 @router.route("POST", BLOCKERS, access="triage", creates=True)
 def add_blocker(call: ApiCall) -> ApiResponse:
-    """Let an issue wait for another, named by its id (not its number)."""
+    """Add a blocker to an issue; the blocker is named by its id, not its number."""
     issue = call.issue()
     wanted = call.fields("IssueDependency").number("issue_id", required=True)
     blocker = call.tables.get(Issue, wanted or 0)
@@ -314,7 +314,7 @@ def add_blocker(call: ApiCall) -> ApiResponse:
 
 @router.route("DELETE", BLOCKERS + "/{issue_id}", access="triage")
 def remove_blocker(call: ApiCall) -> ApiResponse:
-    """Let an issue wait no longer."""
+    """Remove a blocker from an issue."""
     issue, wanted = call.issue(), call.number("issue_id")
     if wanted not in issue.blocked_by:
         raise not_found()
@@ -331,7 +331,7 @@ def _can_see(call: ApiCall, issue: Issue) -> bool:
 
 @router.route("GET", REPO + "/issues/events")
 def list_repo_events(call: ApiCall) -> ApiResponse:
-    """All issues' events, newest first."""
+    """Return all issues' events, newest first."""
     return call.page(
         call.tables.group(IssueEvent, "repo", call.repo.id).select("id", descending=True)
     )
@@ -339,7 +339,7 @@ def list_repo_events(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", REPO + "/issues/events/{event_id}")
 def get_event(call: ApiCall) -> ApiResponse:
-    """One event."""
+    """Return one event."""
     found = call.tables.get(IssueEvent, call.number("event_id"))
     if found is None or found.repo_id != call.repo.id:
         raise not_found()
@@ -348,7 +348,7 @@ def get_event(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", REPO + "/issues/{number}/events")
 def list_issue_events(call: ApiCall) -> ApiResponse:
-    """One issue's events, oldest first."""
+    """Return one issue's events, oldest first."""
     return call.page(call.tables.group(IssueEvent, "issue", call.issue().id).select(), "bare")
 
 

@@ -48,25 +48,25 @@ _ROOT = {
 
 @router.route("GET", "/")
 def get_root(call: ApiCall) -> ApiResponse:
-    """Where everything is."""
+    """Return the URLs of the API."""
     return json_response({name: call.request.root + rest for name, rest in _ROOT.items()})
 
 
 @router.route("GET", "/zen")
 def get_zen(_call: ApiCall) -> ApiResponse:
-    """A word of wisdom."""
+    """Return a fixed sentence of GitHub's zen."""
     return ApiResponse(200, b"Keep it logically awesome.", content_type="text/plain; charset=utf-8")
 
 
 @router.route("GET", "/meta")
 def get_meta(_call: ApiCall) -> ApiResponse:
-    """About this host."""
+    """Return facts about this host."""
     return json_response({"verifiable_password_authentication": False, "hooks": ["127.0.0.1/32"]})
 
 
 @router.route("GET", "/user", login=True)
 def get_authenticated_user(call: ApiCall) -> ApiResponse:
-    """The caller."""
+    """Return the authenticated user."""
     user = call.tables.find(User, call.actor.lower())
     if user is None or call.viewer.installation_id is not None:
         raise forbidden("Resource not accessible by integration")
@@ -83,7 +83,7 @@ def get_authenticated_user(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", "/users/{login}")
 def get_user(call: ApiCall) -> ApiResponse:
-    """A user or organisation."""
+    """Return a user or organisation."""
     user = call.tables.find(User, call.params["login"].lower())
     if user is None:
         raise not_found()
@@ -92,7 +92,7 @@ def get_user(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", "/rate_limit", free=True)
 def get_rate_limit(call: ApiCall) -> ApiResponse:
-    """What is left; asking costs nothing."""
+    """Return the caller's rate limit; the request itself costs nothing."""
     account = call.account
     core = {
         "limit": account.limit,

@@ -84,7 +84,7 @@ def list_pulls(call: ApiCall) -> ApiResponse:
 
 @router.route("POST", REPO + "/pulls", creates=True)
 async def create_pull(call: ApiCall) -> ApiResponse:
-    """Ask for a branch to be merged into another."""
+    """Open a pull request."""
     git, fields = call.git(), call.fields("PullRequest")
     async with git.lock:
         pull = await open_pull(call, git, fields)
@@ -96,7 +96,7 @@ async def create_pull(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", PULL)
 async def get_pull(call: ApiCall) -> ApiResponse:
-    """One pull request. The first reader after a move does not learn whether it merges."""
+    """Return one pull request. The first reader after a push does not learn whether it merges."""
     pull = find_pull(call)
     git = call.git()
     wanted = call.request.headers.get("accept", "")
@@ -134,7 +134,7 @@ async def change_pull(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", PULL + "/commits")
 async def list_pull_commits(call: ApiCall) -> ApiResponse:
-    """Its commits, oldest first, at most 250."""
+    """Return its commits, oldest first, at most 250."""
     pull = find_pull(call)
     found = await commits.new_commits(call.git(), pull.base_sha, pull.head_sha)
     return respond_with_page(
@@ -146,7 +146,7 @@ async def list_pull_commits(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", PULL + "/files")
 async def list_pull_files(call: ApiCall) -> ApiResponse:
-    """Its files with their patches, at most 3,000."""
+    """Return its files with their patches, at most 3,000."""
     pull = find_pull(call)
     found = await commits.new_files(call.git(), pull.base_sha, pull.head_sha)
     return respond_with_page(
@@ -157,7 +157,7 @@ async def list_pull_files(call: ApiCall) -> ApiResponse:
 
 
 def find_pull(call: ApiCall) -> PullRequest:
-    """The pull request that the path names; 404 where the number is an issue's or nobody's."""
+    """Return the pull request that the path names; 404 if the number is not a pull request's."""
     pull = call.tables.find(PullRequest, call.repo.id, call.number())
     if pull is None or call.tables.get(Issue, pull.issue_id) is None:
         raise not_found()
@@ -211,14 +211,14 @@ REQUESTED_REVIEWERS = REPO + "/pulls/{number}/requested_reviewers"
 
 @router.route("GET", REQUESTED_REVIEWERS)
 def list_reviewers(call: ApiCall) -> ApiResponse:
-    """Those who were asked and have not answered."""
+    """Return the requested reviewers who have not reviewed yet."""
     users = [simple_user(login, call.frame) for login in find_pull(call).reviewers]
     return json_response({"users": users, "teams": []})
 
 
 @router.route("POST", REQUESTED_REVIEWERS, access="triage")
 def request_reviewers(call: ApiCall) -> ApiResponse:
-    """Ask somebody who works on this repository."""
+    """Request reviews from collaborators."""
     pull = find_pull(call)
     wanted = [
         _check_reviewer(call, login)
@@ -230,7 +230,7 @@ def request_reviewers(call: ApiCall) -> ApiResponse:
 
 @router.route("DELETE", REQUESTED_REVIEWERS, access="triage")
 def remove_reviewers(call: ApiCall) -> ApiResponse:
-    """No longer ask."""
+    """Withdraw requests for review."""
     pull = find_pull(call)
     gone = {login.lower() for login in call.fields("PullRequest").texts("reviewers") or []}
     left = tuple(login for login in pull.reviewers if login.lower() not in gone)

@@ -36,7 +36,7 @@ async def get_ref(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", REPO + "/git/matching-refs/{ref...}")
 async def list_matching_refs(call: ApiCall) -> ApiResponse:
-    """Every ref whose name begins so."""
+    """Return every ref whose name begins with a prefix."""
     found = await refs.matching(call.git(), f"refs/{call.params['ref']}")
     return respond_with_page(
         call, found, lambda ref: shapes.serialize_ref(ref, call.repo.id, call.frame)
@@ -45,7 +45,7 @@ async def list_matching_refs(call: ApiCall) -> ApiResponse:
 
 @router.route("POST", REFS, access="write", creates=True)
 async def create_ref(call: ApiCall) -> ApiResponse:
-    """A new branch or tag."""
+    """Create a branch or tag."""
     git, fields = call.git(), call.fields("Reference")
     text, sha = fields.text("ref", required=True) or "", fields.text("sha", required=True) or ""
     if not text.startswith("refs/") or text.count("/") < 2:
@@ -98,14 +98,14 @@ async def delete_ref(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", REPO + "/branches")
 async def list_branches(call: ApiCall) -> ApiResponse:
-    """All branches, by name."""
+    """Return all branches, by name."""
     found = await refs.matching(call.git(), "refs/heads/")
     return respond_with_page(call, found, lambda ref: _short_branch(call, ref))
 
 
 @router.route("GET", REPO + "/branches/{branch...}")
 async def get_branch(call: ApiCall) -> ApiResponse:
-    """One branch with its newest commit."""
+    """Return one branch with its newest commit."""
     git, name = call.git(), call.params["branch"]
     sha = await refs.branch(git, name) if names.is_branch_name(name) else None
     if sha is None:
@@ -186,7 +186,7 @@ PROTECTION = REPO + "/branches/{branch}/protection"
 
 @router.route("GET", PROTECTION, access="admin")
 def get_protection(call: ApiCall) -> ApiResponse:
-    """The rule of a branch."""
+    """Return the rule of a branch."""
     return json_response(_serialize_rule(call, _find_rule(call)))
 
 

@@ -23,19 +23,19 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 @router.route("GET", REPO)
 def get_repo(call: ApiCall) -> ApiResponse:
-    """One repository."""
+    """Return one repository."""
     return call.one(call.repo)
 
 
 @router.route("POST", "/user/repos", login=True, creates=True)
 async def create_user_repo(call: ApiCall) -> ApiResponse:
-    """A repository of the caller."""
+    """Create a repository of the caller."""
     return await _create_repo(call, call.actor)
 
 
 @router.route("POST", "/orgs/{org}/repos", login=True, creates=True)
 async def create_org_repo(call: ApiCall) -> ApiResponse:
-    """A repository of an organisation."""
+    """Create a repository of an organisation."""
     org = _find_org(call)
     if call.actor.lower() not in {name.lower() for name in org.members}:
         raise forbidden("You need admin access to the organization before adding a repository.")
@@ -101,13 +101,13 @@ def list_own_repos(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", "/users/{login}/repos")
 def list_user_repos(call: ApiCall) -> ApiResponse:
-    """A user's repositories, as far as the caller may see them."""
+    """Return a user's repositories, as far as the caller may see them."""
     return call.page(_sort_repos(call, _repos_of_owner(call, call.params["login"])))
 
 
 @router.route("GET", "/orgs/{org}/repos")
 def list_org_repos(call: ApiCall) -> ApiResponse:
-    """An organisation's repositories, as far as the caller may see them."""
+    """Return an organisation's repositories, as far as the caller may see them."""
     return call.page(_sort_repos(call, _repos_of_owner(call, _find_org(call).login)))
 
 
@@ -220,7 +220,7 @@ _PERMISSION_NAMES = {"pull": "read", "push": "write", "read": "read", "write": "
 
 @router.route("GET", REPO + "/collaborators", access="write", login=True)
 def list_collaborators(call: ApiCall) -> ApiResponse:
-    """Everybody who was given something, owners first."""
+    """Return all collaborators, owners first."""
     chosen, headers = call.cut(PageableList(_collaborator_logins(call)))
     response = json_response([_serialize_collaborator(call, login) for login in chosen])
     response.headers.update(headers)
@@ -255,7 +255,7 @@ def remove_collaborator(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", COLLABORATOR + "/permission", login=True)
 def get_permission(call: ApiCall) -> ApiResponse:
-    """What a user may do here."""
+    """Return what a user may do here."""
     user = _find_user(call)
     found = Identity(key="", login=user.login).permission(call.tables, call.repo)
     # The old word knows only four levels.

@@ -121,13 +121,13 @@ def _record_submission(call: ApiCall, review: Review) -> None:
 
 @router.route("GET", REVIEW)
 def get_review(call: ApiCall) -> ApiResponse:
-    """One review."""
+    """Return one review."""
     return call.one(_find_review(call))
 
 
 @router.route("PUT", REVIEW)
 def edit_review(call: ApiCall) -> ApiResponse:
-    """Change a review's words."""
+    """Change a review's text."""
     review = _own_review(call)
     body = call.fields("PullRequestReview").body(required=True)
     after = call.world.put(replace(review, body=body or ""))
@@ -138,7 +138,7 @@ def edit_review(call: ApiCall) -> ApiResponse:
 
 @router.route("DELETE", REVIEW)
 def delete_review(call: ApiCall) -> ApiResponse:
-    """Throw away a pending review."""
+    """Delete a pending review."""
     review = _own_review(call)
     if not review.pending:
         raise unprocessable("Can not delete a non-pending pull request review")
@@ -151,7 +151,7 @@ def delete_review(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", REVIEW + "/comments")
 def list_comments_of_review(call: ApiCall) -> ApiResponse:
-    """A review's remarks."""
+    """Return a review's comments."""
     return call.page(call.tables.group(ReviewComment, "review", _find_review(call).id).select())
 
 
@@ -180,7 +180,7 @@ def submit_review(call: ApiCall) -> ApiResponse:
 
 @router.route("PUT", REVIEW + "/dismissals", access="write")
 def dismiss_review(call: ApiCall) -> ApiResponse:
-    """Take a verdict's weight away."""
+    """Dismiss a review."""
     review = _find_review(call)
     call.fields("PullRequestReview").text("message", required=True)
     if review.state not in ("APPROVED", "CHANGES_REQUESTED"):
@@ -214,13 +214,13 @@ COMMENT_SORTS = ("created", "updated")
 
 @router.route("GET", REPO + "/pulls/comments")
 def list_repo_review_comments(call: ApiCall) -> ApiResponse:
-    """All remarks of a repository, by id unless sorted."""
+    """Return all review comments of a repository, by id unless sorted."""
     return call.feed(call.tables.group(ReviewComment, "repo", call.repo.id), sorts=COMMENT_SORTS)
 
 
 @router.route("GET", PULL_COMMENTS)
 def list_pull_review_comments(call: ApiCall) -> ApiResponse:
-    """One pull request's remarks, by id unless sorted."""
+    """Return one pull request's review comments, by id unless sorted."""
     return call.feed(
         call.tables.group(ReviewComment, "pull", find_pull(call).id), sorts=COMMENT_SORTS
     )
@@ -251,13 +251,13 @@ def reply_to_review_comment(call: ApiCall) -> ApiResponse:
 
 @router.route("GET", PULL_COMMENT)
 def get_review_comment(call: ApiCall) -> ApiResponse:
-    """One remark."""
+    """Return one review comment."""
     return call.one(_find_comment(call))
 
 
 @router.route("PATCH", PULL_COMMENT)
 def edit_review_comment(call: ApiCall) -> ApiResponse:
-    """Say it differently."""
+    """Change a comment's text."""
     comment = _own_comment(call)
     body = call.fields(REVIEW_COMMENT).body(required=True)
     after = call.world.put(replace(comment, body=body or "", updated_at=call.world.now()))
@@ -268,7 +268,7 @@ def edit_review_comment(call: ApiCall) -> ApiResponse:
 
 @router.route("DELETE", PULL_COMMENT)
 def delete_review_comment(call: ApiCall) -> ApiResponse:
-    """Take it back. Nothing's `updated_at` moves."""
+    """Delete a comment. No `updated_at` changes."""
     comment = _own_comment(call)
     call.world.remove(comment)
     if not comment.pending:

@@ -43,7 +43,7 @@ class RunCause:
 
 
 def conclusion_of(conclusions: Iterable[str | None]) -> str | None:
-    """What a run comes to; None while a job is running."""
+    """Return a run's conclusion; None while a job is running."""
     ends = set(conclusions)
     if None in ends:
         return None
@@ -53,7 +53,7 @@ def conclusion_of(conclusions: Iterable[str | None]) -> str | None:
 
 
 def start_run(world: World, repo: Repo, cause: RunCause, plans: Sequence[JobPlan]) -> WorkflowRun:
-    """A new run with its jobs, as far along as the plans say."""
+    """Start a run with its jobs, in the states that the plans give."""
     workflow = _workflow(world, repo, cause.workflow)
     now, end = world.now(), conclusion_of(plan.conclusion for plan in plans)
     made = world.put(
@@ -140,7 +140,7 @@ def _end_job(world: World, job: WorkflowJob, plan: JobPlan) -> WorkflowJob:
 
 
 def jobs_of(world: World, run: WorkflowRun, attempt: int | None = None) -> list[WorkflowJob]:
-    """A run's jobs, of its present attempt unless another is named."""
+    """Return a run's jobs, of its present attempt unless another is named."""
     wanted = attempt or run.attempt
     found: list[WorkflowJob] = list(world.truth.group(WorkflowJob, "run", run.id).select())
     return [job for job in found if job.attempt == wanted]
@@ -167,7 +167,7 @@ def _update_run(world: World, run: WorkflowRun) -> WorkflowRun:
 
 
 def rerun(world: World, run: WorkflowRun, actor: str, *, failed_only: bool) -> WorkflowRun:
-    """A new attempt; jobs that are kept from the last one keep their end."""
+    """Start a new attempt; jobs that are kept from the last one keep their conclusion."""
     old = jobs_of(world, run)
     now = world.now()
     again = replace(

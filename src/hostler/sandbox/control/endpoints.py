@@ -56,7 +56,7 @@ class ControlEndpoints:
         self._actions[(method, area)] = action
 
     async def answer(self, request: ApiRequest) -> ApiResponse:
-        """The answer; mistakes are 400 and name the field."""
+        """Return the response; invalid input is answered 400 with the name of the field."""
         path = request.path.removeprefix("/_sandbox").strip("/")
         area, _, rest = path.partition("/")
         exact = self._actions.get((request.method, path))

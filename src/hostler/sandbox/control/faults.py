@@ -34,7 +34,7 @@ class Fault:
     _random: random.Random = field(default_factory=random.Random, repr=False)
 
     def strikes(self, method: str, template: str, path: str) -> bool:
-        """Whether this request is hit; counts it."""
+        """Return whether the fault strikes this request, and count it."""
         if self.count is not None and self.struck >= self.count:
             return False
         if self.method not in ("*", method):
@@ -50,7 +50,7 @@ class Fault:
         return True
 
     def as_dict(self) -> dict[str, Any]:
-        """What the control interface shows."""
+        """Return what the control interface shows."""
         return {name: value for name, value in vars(self).items() if name[0] != "_"}
 
 
@@ -70,7 +70,7 @@ class FaultPlan:
         return fault
 
     def pick(self, method: str, template: str, path: str) -> Fault | None:
-        """The rule that hits this request, if any."""
+        """Return the rule that hits this request, if any."""
         if not self._faults:
             return None
         for fault in self._faults.values():
@@ -79,7 +79,7 @@ class FaultPlan:
         return None
 
     def listed(self) -> list[dict[str, Any]]:
-        """All rules with how often they struck."""
+        """Return all rules with how often they struck."""
         return [fault.as_dict() for fault in self._faults.values()]
 
     def remove(self, fault_id: int | None = None) -> bool:

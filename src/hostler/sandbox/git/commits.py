@@ -58,7 +58,7 @@ class CommitQuery:
 
 
 async def log(repo: Repository, wanted: CommitQuery) -> list[Commit]:
-    """The commits of a history, newest first."""
+    """Return the commits of a history, newest first."""
     about = (wanted.start, *wanted.exclude)
     shown = await repo.read("log", *_FORMAT, *_arguments(wanted), about=about, accept=(0, 128))
     if shown.code:
@@ -77,19 +77,19 @@ def _arguments(wanted: CommitQuery) -> list[str]:
 
 
 def _git_date(moment: datetime) -> str:
-    """A moment in the one form that git does not guess at."""
+    """Return a time in the one form that git does not guess at."""
     return f"@{int(moment.timestamp())} +0000"
 
 
 async def count_commits(repo: Repository, wanted: CommitQuery) -> int:
-    """How many commits a history has."""
+    """Return how many commits a history has."""
     args = _arguments(wanted)
     about = (wanted.start, *wanted.exclude)
     return int((await repo.read("rev-list", "--count", *args, about=about)).text)
 
 
 async def get_commit(repo: Repository, sha: str) -> Commit:
-    """One commit by its sha."""
+    """Return one commit by its sha."""
     found = await log(repo, CommitQuery(sha, count=1))
     if not found:
         raise NoSuchObject(sha)
@@ -110,7 +110,7 @@ def _parse_commit(fields: list[str]) -> Commit:
 
 
 def _commit_time(seconds: str) -> datetime:
-    """A commit's time; git keeps any number, so beyond the calendar the nearest day of it."""
+    """Return a commit's time, clamped to the calendar because git keeps any number."""
     return datetime.fromtimestamp(clamp_to_calendar(int(seconds or 0)), UTC)
 
 
@@ -134,7 +134,7 @@ class Comparison:
 
 
 async def merge_bases(repo: Repository, base: str, head: str) -> list[str]:
-    """All best common ancestors."""
+    """Return all best common ancestors."""
     both = (base, head)
     asked = ("merge-base", "--all", *both)
     return (await repo.read(*asked, about=both, accept=(0, 1), final=(0, 1))).lines
@@ -150,12 +150,12 @@ async def compare(repo: Repository, base: str, head: str) -> Comparison:
 
 
 async def new_commits(repo: Repository, base: str, head: str) -> list[Commit]:
-    """The commits of `head` that `base` lacks, oldest first."""
+    """Return the commits of `head` that `base` lacks, oldest first."""
     return (await log(repo, CommitQuery(head, exclude=(base,))))[::-1]
 
 
 async def new_files(repo: Repository, base: str, head: str) -> list[FileChange]:
-    """What a pull request shows: the difference from the common ancestor to `head`."""
+    """Return what a pull request shows: the difference from the common ancestor to `head`."""
     bases = await merge_bases(repo, base, head)
     return await diffs.changed_files_with_patches(
         repo, bases[0] if bases else diffs.EMPTY_TREE, head
@@ -174,7 +174,7 @@ class Merge:
 
 
 async def merged_tree(repo: Repository, base: str, head: str) -> str:
-    """The tree of both sides together, or MergeConflict."""
+    """Return the tree of both sides together, or MergeConflict."""
     bases = await merge_bases(repo, base, head)
     if not bases:
         raise MergeConflict
@@ -205,14 +205,14 @@ async def _unmerged(repo: Repository, env: dict[str, str]) -> list[str]:
 
 
 async def merge(repo: Repository, wanted: Merge) -> str:
-    """One commit with both sides as parents."""
+    """Make one commit with both sides as parents."""
     tree = await merged_tree(repo, wanted.base, wanted.head)
     parents = (wanted.base, wanted.head)
     return await repo.write_commit(tree, parents, wanted.message, wanted.author, wanted.committer)
 
 
 async def squash(repo: Repository, wanted: Merge) -> str:
-    """One commit on the base with everything the head brings."""
+    """Make one commit on the base with all changes of the head."""
     tree = await merged_tree(repo, wanted.base, wanted.head)
     return await repo.write_commit(
         tree, (wanted.base,), wanted.message, wanted.author, wanted.committer
@@ -220,7 +220,7 @@ async def squash(repo: Repository, wanted: Merge) -> str:
 
 
 async def rebase(repo: Repository, wanted: Merge) -> str:
-    """Each of the head's commits again, on top of the base."""
+    """Repeat each of the head's commits on top of the base."""
     tip = wanted.base
     for commit in await new_commits(repo, wanted.base, wanted.head):
         if len(commit.parents) == 1:

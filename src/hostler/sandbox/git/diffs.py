@@ -21,12 +21,12 @@ class PatchLine:
     text: str
 
     def number(self, side: str) -> int | None:
-        """The line number on the LEFT (old) or RIGHT (new) side."""
+        """Return the line number on the LEFT (old) or RIGHT (new) side."""
         return self.old if side == "LEFT" else self.new
 
 
 def patch_lines(patch: str) -> list[PatchLine]:
-    """Every shown line with its numbers on both sides."""
+    """Return every shown line with its numbers on both sides."""
     shown: list[PatchLine] = []
     old = new = header = 0
     for position, text in enumerate(patch.split("\n")):
@@ -43,17 +43,17 @@ def patch_lines(patch: str) -> list[PatchLine]:
 
 
 def find_line(patch: str, line: int, side: str) -> PatchLine | None:
-    """The shown line with this number on this side."""
+    """Return the shown line with this number on this side."""
     return next((shown for shown in patch_lines(patch) if shown.number(side) == line), None)
 
 
 def line_at_position(patch: str, position: int) -> PatchLine | None:
-    """The shown line at this distance from the first hunk header."""
+    """Return the shown line at this distance from the first hunk header."""
     return next((shown for shown in patch_lines(patch) if shown.position == position), None)
 
 
 def hunk_excerpt(patch: str, until: PatchLine) -> str:
-    """The hunk from its header down to a line: what a review comment carries."""
+    """Return the hunk from its header down to a line: what a review comment carries."""
     return "\n".join(patch.split("\n")[until.hunk : until.position + 1])
 
 
@@ -79,13 +79,13 @@ class FileChange:
 
 
 async def changed_files(repo: Repository, old: str, new: str) -> list[FileChange]:
-    """The files that differ from `old` to `new`, in the order of their paths, without patches."""
+    """Return the files that differ from `old` to `new`, by path, without patches."""
     asked = (*_DIFF, "-z", "--raw", "--numstat", old, new)
     return parse_changes((await repo.read(*asked, about=(old, new))).text)
 
 
 async def changed_files_with_patches(repo: Repository, old: str, new: str) -> list[FileChange]:
-    """The same with patches."""
+    """Return the same with patches."""
     changes = await changed_files(repo, old, new)
     if not changes:
         return []
@@ -145,7 +145,7 @@ def _with_counts(change: FileChange, added: str, deleted: str) -> FileChange:
 
 
 def split_patches(text: str) -> list[str | None]:
-    """One patch per file, each from its first hunk header on."""
+    """Return one patch per file, each from its first hunk header on."""
     blocks = ("\n" + text).split("\ndiff --git ")[1:]
     return [_patch_body(block) for block in blocks]
 

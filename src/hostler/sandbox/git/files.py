@@ -39,7 +39,7 @@ class FileEdit:
 
 
 async def find_entry(repo: Repository, commit: str, path: str) -> TreeEntry | None:
-    """The file or folder at `path`; None where there is none."""
+    """Return the file or folder at `path`; None where there is none."""
     if not path:
         found = await repo.read("rev-parse", f"{commit}^{{tree}}", about=(commit,))
         tree = found.text.strip()
@@ -51,7 +51,7 @@ async def find_entry(repo: Repository, commit: str, path: str) -> TreeEntry | No
 
 
 async def is_path_blocked(repo: Repository, commit: str, path: str) -> bool:
-    """Whether a file cannot be at `path`: it is a folder, or a folder above it is a file."""
+    """Return whether a file cannot be at `path`: it is a folder, or a folder above it is a file."""
     parts = path.split("/")
     above = ["/".join(parts[:count]) for count in range(1, len(parts))]
     asked = ("ls-tree", "-z", "-l", "--full-tree", commit, "--", *above, path)
@@ -62,7 +62,7 @@ async def is_path_blocked(repo: Repository, commit: str, path: str) -> bool:
 
 
 async def list_tree(repo: Repository, tree: str, *, recursive: bool = False) -> list[TreeEntry]:
-    """The entries of a tree, with paths relative to it."""
+    """Return the entries of a tree, with paths relative to it."""
     flags = ["-r", "-t"] if recursive else []
     listed = await repo.read("ls-tree", "-z", "-l", *flags, tree, about=(tree,), accept=(0, 128))
     if listed.code:
@@ -82,7 +82,7 @@ def parse_tree(text: str) -> list[TreeEntry]:
 
 
 async def read_blob(repo: Repository, sha: str) -> bytes:
-    """A file's content."""
+    """Return a file's content."""
     return (await repo.read("cat-file", "blob", sha, about=(sha,))).out
 
 

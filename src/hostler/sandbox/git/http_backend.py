@@ -20,7 +20,7 @@ class ResponseHead:
 
 
 def read_head(raw: bytes) -> ResponseHead:
-    """The CGI header block; without a Status line it means 200."""
+    """Return the CGI header block; without a Status line it means 200."""
     status = 200
     headers: list[tuple[bytes, bytes]] = []
     for line in raw.strip().split(b"\r\n"):
@@ -33,7 +33,7 @@ def read_head(raw: bytes) -> ResponseHead:
 
 
 def split_response(raw: bytes) -> tuple[ResponseHead, bytes]:
-    """A whole CGI answer as head and body; nonsense becomes a 500."""
+    """Return a whole CGI answer as head and body; nonsense becomes a 500."""
     head, found, body = raw.partition(HEAD_END)
     if not found:
         return ResponseHead(500, ((b"content-type", b"text/plain"),)), b"git gave no answer\n"
@@ -57,7 +57,7 @@ class ClientStalled(Exception):
 
 
 async def read_body(receive: Receive, patience: float | None = None) -> AsyncIterator[bytes]:
-    """The request body, piece by piece; None waits for ever for the next one."""
+    """Return the request body, piece by piece; None waits for ever for the next one."""
     more = True
     while more:
         message = await wait_within(patience, receive())
@@ -69,7 +69,7 @@ async def read_body(receive: Receive, patience: float | None = None) -> AsyncIte
 
 
 async def wait_within(patience: float | None, wait: Awaitable[T]) -> T:
-    """What is waited for, unless it takes longer than patience lasts."""
+    """Return the awaited value; raise ClientStalled if it takes longer than `patience` seconds."""
     try:
         async with asyncio.timeout(patience):
             return await wait

@@ -14,12 +14,12 @@ _MAX_REF_LENGTH = 244
 
 
 def is_sha(text: str) -> bool:
-    """A full commit id, in lower case."""
+    """Return whether a text is a full commit id in lower case."""
     return _SHA.fullmatch(text) is not None
 
 
 def is_branch_name(text: str) -> bool:
-    """A name that git and GitHub accept for a branch or tag."""
+    """Return whether git and GitHub accept a name for a branch or tag."""
     if not text or len(text) > _MAX_REF_LENGTH or text == "@" or text.startswith("-"):
         return False
     if _FORBIDDEN_IN_REF.search(text) or text.endswith((".", "/")):
@@ -40,21 +40,21 @@ def full_ref(text: str) -> str:
 
 
 def branch_ref(branch: str) -> str:
-    """The full ref of a branch."""
+    """Return the full ref of a branch."""
     if not is_branch_name(branch):
         raise BadName("branch", branch)
     return f"refs/heads/{branch}"
 
 
 def sha(text: str) -> str:
-    """The same sha, once it looks like one."""
+    """Return the same sha, once it looks like one."""
     if not is_sha(text):
         raise BadName("sha", text)
     return text
 
 
 def tree_path(text: str) -> str:
-    """A path inside a tree, without leading or trailing slashes; "" is the root."""
+    """Return a path inside a tree, without leading or trailing slashes; "" is the root."""
     path = text.strip("/")
     if not path:
         return ""

@@ -59,7 +59,7 @@ class GitOutput:
 
 
 def clean_environment(home: Path) -> dict[str, str]:
-    """Nothing of the user's: no configuration, no identity, no prompts, no pager."""
+    """Return an environment without the user's configuration, identity, prompts and pager."""
     identity = {
         f"GIT_{role}_{what}": value
         for role in ("AUTHOR", "COMMITTER")

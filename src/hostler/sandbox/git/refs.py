@@ -38,7 +38,7 @@ class GitRef:
 
 
 async def snapshot(repo: Repository, prefix: str = "refs/") -> dict[str, str]:
-    """Every ref under `prefix` with its sha."""
+    """Return every ref under `prefix` with its sha."""
     return {ref.name: ref.sha for ref in await matching(repo, prefix)}
 
 
@@ -50,7 +50,7 @@ async def matching(repo: Repository, prefix: str) -> list[GitRef]:
 
 
 def moves(before: dict[str, str], after: dict[str, str]) -> list[RefMove]:
-    """What changed between two snapshots."""
+    """Return what changed between two snapshots."""
     changed = [
         RefMove(ref, before.get(ref, ZERO), after.get(ref, ZERO))
         for ref in before.keys() | after.keys()
@@ -59,7 +59,7 @@ def moves(before: dict[str, str], after: dict[str, str]) -> list[RefMove]:
 
 
 async def find(repo: Repository, ref: str) -> str | None:
-    """The sha that a full ref names."""
+    """Return the sha that a full ref names."""
     with contextlib.suppress(_AskGit):
         return _loose(repo, ref)
     shown = await repo.git(
@@ -90,12 +90,12 @@ def _loose(repo: Repository, ref: str) -> str | None:
 
 
 async def branch(repo: Repository, name: str) -> str | None:
-    """The sha of a branch's head."""
+    """Return the sha of a branch's head."""
     return await find(repo, names.branch_ref(name))
 
 
 async def resolve(repo: Repository, text: str) -> str:
-    """The commit behind a branch, tag, full ref or (short) sha."""
+    """Return the commit behind a branch, tag, full ref or (short) sha."""
     for candidate in _candidates(text):
         named = await find(repo, candidate) if candidate.startswith("refs/") else candidate
         if named is None:
@@ -151,7 +151,7 @@ async def forward(repo: Repository, ref: str, new: str, *, force: bool) -> RefMo
 
 
 async def contains(repo: Repository, descendant: str, ancestor: str) -> bool:
-    """Whether `ancestor` is part of `descendant`'s history."""
+    """Return whether `ancestor` is part of `descendant`'s history."""
     asked = await repo.read(
         "merge-base",
         "--is-ancestor",

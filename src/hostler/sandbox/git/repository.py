@@ -177,14 +177,14 @@ class RepoStore:
 
     @classmethod
     def at(cls, folder: Path) -> Self:
-        """The vault in `folder`, made where it is missing."""
+        """Return the store in `folder`, which is created if it is missing."""
         home = folder / "home"
         home.mkdir(parents=True, exist_ok=True)
         return cls(folder, GitRunner(home))
 
     @classmethod
     def temporary(cls) -> Self:
-        """A vault in a fresh temporary folder; `close` removes it, or the next one after a kill."""
+        """Return a store in a new temporary folder. `close` removes it, or the next store does."""
         remove_orphans()
         # Locked before it has the name by which it is swept.
         fresh = Path(tempfile.mkdtemp(prefix="hostler-sandbox-new-"))
@@ -202,7 +202,7 @@ class RepoStore:
             self._lock = None
 
     def path(self, number: int) -> Path:
-        """Where a repository lies; ids are numbers, so no name can lead elsewhere."""
+        """Return the path of a repository; ids are numbers, so no name can lead elsewhere."""
         return self.root / f"{int(number)}.git"
 
     async def create(
@@ -214,7 +214,7 @@ class RepoStore:
         person: Signature,
         readme: bool = True,
     ) -> Repository:
-        """A new repository, by default with a first commit."""
+        """Create a repository, by default with a first commit."""
         made = await create_repository(self.path(number), self.runner, default_branch)
         if readme:
             await made.first_commit(default_branch, title, person)
@@ -222,7 +222,7 @@ class RepoStore:
         return made
 
     def get(self, number: int) -> Repository:
-        """The repository with this id."""
+        """Return the repository with this id."""
         known = self._open.get(number)
         if known is not None:
             return known
@@ -232,7 +232,7 @@ class RepoStore:
         return self._open.setdefault(number, Repository(path, self.runner))
 
     def numbers(self) -> list[int]:
-        """The ids of all repositories."""
+        """Return the ids of all repositories."""
         return sorted(int(path.stem) for path in self.root.glob("*.git") if path.stem.isdigit())
 
     async def remove(self, number: int) -> None:
@@ -272,7 +272,7 @@ def remove_orphans() -> None:
 
 
 def _try_lock(folder: Path) -> int | None:
-    """A hold on a folder that ends with this process; None while somebody else has it."""
+    """Lock a folder until this process ends; return None if another process has the lock."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -82,7 +82,7 @@ _ASK_FOR_CREDENTIALS = GitRefusal(
 
 
 def parse_git_call(method: str, path: str, query: str) -> GitCall | None:
-    """The git request behind a URL; None where it is none."""
+    """Return the git request behind a URL; None if it is not a git request."""
     found = _PATH.fullmatch(path)
     if not found:
         return None
@@ -95,7 +95,7 @@ def parse_git_call(method: str, path: str, query: str) -> GitCall | None:
 
 
 def token_of(authorization: str | None) -> str | None:
-    """The token in an Authorization header: Bearer, token, or Basic with it as password."""
+    """Return the token in an Authorization header: Bearer, token, or Basic with it as password."""
     scheme, _, value = (authorization or "").strip().partition(" ")
     if scheme.lower() in {"bearer", "token"}:
         return value.strip() or None
@@ -168,11 +168,11 @@ class GitBridge:
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_GIT_CALLS))
 
     def wants(self, scope: Scope) -> bool:
-        """Whether this request comes from a git client."""
+        """Return whether this request comes from a git client."""
         return _git_call(scope) is not None
 
     async def idle(self) -> None:
-        """Wait until no git child of ours is left."""
+        """Wait until no git child of this bridge is left."""
         for _ in range(MAX_GIT_CALLS):
             await self._places.acquire()
         for _ in range(MAX_GIT_CALLS):
@@ -291,7 +291,7 @@ async def _feed_until_gone(child: asyncio.subprocess.Process, client: _GitClient
 
 
 async def _end_child(child: asyncio.subprocess.Process, errors: asyncio.Task[bytes]) -> None:
-    """Leave no child, no zombie and no open pipe behind, even when cancelled."""
+    """End the child and close its pipes, even when cancelled."""
     errors.cancel()
     await asyncio.gather(errors, return_exceptions=True)
     if child.stdout is not None and child.stdout.at_eof():
@@ -322,7 +322,7 @@ _FORWARDED = {
 def cgi_environment(
     call: GitCall, repository: Path, login: str | None, headers: Iterable[tuple[bytes, bytes]]
 ) -> dict[str, str]:
-    """What `git http-backend` reads about a request."""
+    """Return what `git http-backend` reads about a request."""
     given = {
         name: value.decode("latin-1")
         for key, value in headers

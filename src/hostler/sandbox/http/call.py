@@ -66,18 +66,18 @@ class ApiCall:
         return self.viewer.login
 
     def fields(self, resource: str) -> JsonFields:
-        """The JSON body, with GitHub's complaints about `resource`."""
+        """Return the JSON body, with GitHub's complaints about `resource`."""
         return JsonFields(resource, self.request.json())
 
     def number(self, name: str = "number") -> int:
-        """A numeric path segment; 404 if it is none."""
+        """Return a numeric path segment; 404 if it is none."""
         text = self.params[name]
         if not (text.isascii() and text.isdigit() and len(text) < 19):
             raise not_found()
         return int(text)
 
     def issue(self, name: str = "number") -> Issue:
-        """The issue (also of a pull request) that the path names; 301, 404 or 410 if it is away."""
+        """Return the issue (or pull request's issue) that the path names; 301, 404 or 410 if gone."""
         number = self.number(name)
         issue = self.tables.find(Issue, self.repo.id, number)
         if issue is None:
@@ -88,7 +88,7 @@ class ApiCall:
         return issue
 
     def git(self) -> Repository:
-        """The repository's git side."""
+        """Return the repository's git side."""
         vault = self.world.vault
         if vault is None:
             raise conflict("Git Repository is empty.")
@@ -100,15 +100,15 @@ class ApiCall:
             raise (conflict("Git Repository is empty.") if known else not_found()) from None
 
     def can(self, permission: str) -> bool:
-        """Whether the caller has at least this permission here."""
+        """Return whether the caller has at least this permission here."""
         return self.viewer.can(self.tables, self.repo, permission)
 
     def association(self) -> str:
-        """The caller's relation to the repository."""
+        """Return the caller's relation to the repository."""
         return self.viewer.association(self.tables, self.repo)
 
     def association_with(self, repo: Repo) -> str:
-        """The caller's relation to some repository."""
+        """Return the caller's relation to some repository."""
         return self.viewer.association(self.tables, repo)
 
     def one(
@@ -136,7 +136,7 @@ class ApiCall:
         return ApiResponse(200, encode({"total_count": len(items), key: found}), headers)
 
     def cut(self, items: Pageable | Sequence[Any]) -> tuple[list[Any], dict[str, str]]:
-        """The asked-for part of a list, and the `Link` header that goes with it."""
+        """Return the asked-for part of a list, and the `Link` header that goes with it."""
         found = PageableList(items) if isinstance(items, Sequence) else items
         page = requested_page(self.request.query, self.world.settings.max_items)
         link = link_header(self.numeric_url(), self.request.query, page, len(found))
@@ -198,7 +198,7 @@ T = TypeVar("T")
 
 
 def requested_page_of(call: ApiCall) -> Page:
-    """The page that the query asks for."""
+    """Return the page that the query asks for."""
     return requested_page(call.request.query, call.world.settings.max_items)
 
 

@@ -11,13 +11,13 @@ from hostler.sandbox.state.clock import http_date
 
 
 def etag_of(response: ApiResponse, viewer: Identity, root: str) -> str:
-    """The weak tag of a representation for one token. It knows nothing of the `Link` header."""
+    """Return the weak ETag of a representation for one token. It ignores `Link`."""
     seed = f"{viewer.key} {root} ".encode()
     return f'W/"{blake2b(seed + (response.digest or response.body), digest_size=32).hexdigest()}"'
 
 
 def apply_conditions(request: ApiRequest, response: ApiResponse, viewer: Identity) -> ApiResponse:
-    """The answer with its tag, or a 304 if the caller has it already."""
+    """Return the answer with its tag, or a 304 if the caller has it already."""
     if response.status != 200 or request.method not in ("GET", "HEAD"):
         return response
     tag = etag_of(response, viewer, request.root)

@@ -26,7 +26,7 @@ class ApiError(Exception):
         self.headers = headers or {}
 
     def payload(self) -> dict[str, Any]:
-        """The JSON body."""
+        """Return the JSON body."""
         body: dict[str, Any] = {"message": self.message}
         if self.errors is not None:
             body["errors"] = self.errors
@@ -44,27 +44,27 @@ def gone(message: str) -> ApiError:
 
 
 def forbidden(message: str = "Must have admin rights to Repository.") -> ApiError:
-    """The caller is known, and may not."""
+    """Return a 403: the caller is known and lacks the permission."""
     return ApiError(403, message)
 
 
 def unauthorized(message: str = "Requires authentication") -> ApiError:
-    """The caller must say who they are."""
+    """Return a 401: the request needs valid credentials."""
     return ApiError(401, message)
 
 
 def bad_request(message: str = "Problems parsing JSON") -> ApiError:
-    """The request could not be read."""
+    """Return a 400: the request could not be read."""
     return ApiError(400, message)
 
 
 def conflict(message: str) -> ApiError:
-    """The state does not allow it now."""
+    """Return a 409: the present state does not allow the request."""
     return ApiError(409, message)
 
 
 def invalid(resource: str, field: str, code: str, message: str = "") -> ApiError:
-    """One field is not acceptable; `code` is missing_field, invalid, already_exists or custom."""
+    """Return a 422 for one field; `code` is missing_field, invalid, already_exists or custom."""
     detail = {"resource": resource, "field": field, "code": code}
     if message:
         detail["message"] = message
@@ -72,7 +72,7 @@ def invalid(resource: str, field: str, code: str, message: str = "") -> ApiError
 
 
 def wrong_type(field: str, value: object, wanted: str) -> ApiError:
-    """A field has the wrong JSON type."""
+    """Return a 422: a field has the wrong JSON type."""
     shown = "nil" if value is None else repr(value)[:80]
     return ApiError(422, f"Invalid request.\n\nFor 'properties/{field}', {shown} is not {wanted}.")
 
@@ -93,6 +93,6 @@ _ANSWERS: tuple[tuple[type[errors.GitError], int, str], ...] = (
 
 
 def api_error_for(error: errors.GitError) -> ApiError:
-    """The clean answer; the most special class decides."""
+    """Return the response for a git error; the most specific class decides."""
     status, words = next((s, w) for kind, s, w in _ANSWERS if isinstance(error, kind))
     return ApiError(status, words)

@@ -32,7 +32,7 @@ class PageableList:
         return len(self._items)
 
     def cut(self, offset: int, count: int) -> list[Any]:
-        """Up to `count` items from `offset` on."""
+        """Return up to `count` items from `offset` on."""
         return list(self._items[offset : offset + count])
 
 
@@ -50,7 +50,7 @@ class Page:
 
 
 def requested_page(query: dict[str, str], max_items: int) -> Page:
-    """The asked-for page; nonsense counts as the default, too far out is refused."""
+    """Return the asked-for page; nonsense counts as the default, too far out is refused."""
     size = min(_positive_int(query.get("per_page"), 30), 100)
     page = Page(_positive_int(query.get("page"), 1), size)
     if page.number > 1 and page.offset >= max_items:
@@ -61,7 +61,7 @@ def requested_page(query: dict[str, str], max_items: int) -> Page:
 
 
 def link_header(url: str, query: dict[str, str], page: Page, total: int) -> str:
-    """The `Link` header; empty if everything fits on one page."""
+    """Return the `Link` header; empty if everything fits on one page."""
     last = max(math.ceil(total / page.size), 1)
     targets: dict[str, int] = {}
     if page.number > 1:
@@ -76,7 +76,7 @@ def link_header(url: str, query: dict[str, str], page: Page, total: int) -> str:
 
 
 def parse_timestamp(text: str | None, field: str = "since") -> int | None:
-    """The second of an ISO 8601 time; None if absent, 422 if unreadable."""
+    """Return the second of an ISO 8601 time; None if absent, 422 if unreadable."""
     if not text:
         return None
     try:

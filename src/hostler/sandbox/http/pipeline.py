@@ -73,7 +73,7 @@ def _find_repo(call: ApiCall) -> Repo:
 
 
 def redirect_to_new_name(call: ApiCall) -> ApiError:
-    """The way to a renamed repository: 301 for reads, 307 for writes."""
+    """Return a redirect to a renamed repository: 301 for reads, 307 for writes."""
     url = call.numeric_url()
     if call.request.query_string:
         url += "?" + call.request.query_string
@@ -127,7 +127,7 @@ class Pipeline:
         self._requests = 0
 
     async def answer(self, request: ApiRequest) -> ApiResponse:
-        """The finished answer; raises Cut where the plan says so."""
+        """Return the finished response; raise ConnectionCut if the fault plan says so."""
         self.world.settle()
         exchange = self._open(request)
         response: ApiResponse | None = None
@@ -172,7 +172,7 @@ class Pipeline:
         return response
 
     async def _answer(self, exchange: Exchange) -> ApiResponse:
-        """The answer, paid for: what a fault does to it afterwards changes no budget."""
+        """Return the response and charge for it; a fault that strikes later changes no budget."""
         response = await self._attempt(exchange)
         self._charge(exchange, response)
         return response
@@ -196,7 +196,7 @@ class Pipeline:
             exchange.entry.primary = 1
 
     async def _serve(self, exchange: Exchange, account: RateAccount) -> ApiResponse:
-        """The handler's answer; while it is awaited, the request counts as one at once."""
+        """Return the handler's response; meanwhile the request counts as concurrent."""
         account.concurrent += 1
         try:
             if exchange.fault is not None and exchange.fault.kind == "delay":
@@ -295,7 +295,7 @@ def _check_headers(request: ApiRequest) -> None:
 
 
 def _gateway_error(status: int) -> ApiResponse:
-    """What GitHub's front gives when something behind it fails."""
+    """Return the response of GitHub's gateway when a server behind it fails."""
     if status >= 500:
         body = b"<html><body><h1>We had issues producing the response.</h1></body></html>"
         return ApiResponse(status, body, content_type="text/html; charset=utf-8")

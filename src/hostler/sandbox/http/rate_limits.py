@@ -26,7 +26,7 @@ class SlidingSum:
         self._total = 0
 
     def total(self, now: float) -> int:
-        """What was added in the window that ends now."""
+        """Return the sum over the window that ends now."""
         entries = self._entries
         while entries and (entries[0][0] <= now - self._seconds or entries[0][0] > now):
             self._total -= entries.popleft()[1]
@@ -52,12 +52,12 @@ class RateAccount:
     missing: SlidingSum = field(default_factory=lambda: SlidingSum(60))
 
     def renew(self, now: float) -> None:
-        """Begin a new hour if the old one is over (or the clock was set back before it)."""
+        """Start a new hour if the old one is over (or the clock was set back before it)."""
         if now >= self.reset or self.reset > now + 3600:
             self.used, self.reset = 0, int(now) + 3600
 
     def headers(self) -> dict[str, str]:
-        """The x-ratelimit headers."""
+        """Return the x-ratelimit headers."""
         return {
             "X-RateLimit-Limit": str(self.limit),
             "X-RateLimit-Remaining": str(max(self.limit - self.used, 0)),
@@ -75,7 +75,7 @@ class RateLimits:
         self._accounts: dict[str, RateAccount] = {}
 
     def account(self, who: Identity, now: float) -> RateAccount:
-        """The account that pays for `who`, in its current hour."""
+        """Return the account that pays for `who`, in its current hour."""
         account = self._accounts.get(who.purse)
         if account is None:
             account = self._accounts[who.purse] = RateAccount(0)
@@ -105,11 +105,11 @@ class RateLimits:
             raise self.primary()
 
     def primary(self, shape: int | None = None) -> ApiError:
-        """The answer to a token whose budget is gone."""
+        """Return the error for a caller whose hourly budget is used up."""
         return ApiError(shape or self._settings.primary_shape, "API rate limit exceeded")
 
     def secondary(self, shape: int | None = None) -> ApiError:
-        """The answer to haste."""
+        """Return the error for a caller who sends too much too fast."""
         wait = str(self._settings.secondary_retry_after)
         status = shape or self._settings.secondary_shape
         return ApiError(
@@ -117,7 +117,7 @@ class RateLimits:
         )
 
     def clear(self) -> None:
-        """Give everybody a fresh budget."""
+        """Reset all rate limits."""
         self._accounts.clear()
 
     def _creating_too_fast(self, account: RateAccount, now: float) -> bool:

@@ -30,7 +30,7 @@ class JsonFields:
     def text(
         self, name: str, *, required: bool = False, limit: int = 0, null: bool = True
     ) -> str | None:
-        """A string, or None where it is absent or null."""
+        """Return a string, or None where it is absent or null."""
         value = self.values.get(name)
         if value is None:
             if required:
@@ -47,11 +47,11 @@ class JsonFields:
         return value
 
     def body(self, name: str = "body", *, required: bool = False) -> str | None:
-        """A text of at most 65,536 characters."""
+        """Return a text of at most 65,536 characters."""
         return self.text(name, required=required, limit=MAX_BODY_LENGTH)
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """A boolean."""
+        """Return a boolean."""
         value = self.values.get(name)
         if value is None:
             return default
@@ -60,7 +60,7 @@ class JsonFields:
         return value
 
     def number(self, name: str, *, required: bool = False) -> int | None:
-        """An integer."""
+        """Return an integer."""
         value = self.values.get(name)
         if value is None:
             if required:
@@ -71,7 +71,7 @@ class JsonFields:
         return value
 
     def texts(self, name: str) -> list[str] | None:
-        """A list of strings; a single string counts as a list of one."""
+        """Return a list of strings; a single string counts as a list of one."""
         value = self.values.get(name)
         if value is None:
             return None
@@ -85,7 +85,7 @@ class JsonFields:
         return list(value)
 
     def choice(self, name: str, allowed: tuple[str, ...]) -> str | None:
-        """One of a few words."""
+        """Return one of the allowed values, or None if absent."""
         value = self.text(name)
         if value is not None and value not in allowed:
             raise invalid(self.resource, name, "invalid")
@@ -93,7 +93,7 @@ class JsonFields:
 
 
 def too_long(resource: str, name: str, limit: int) -> Exception:
-    """The answer to an overlong text."""
+    """Return the answer to an overlong text."""
     message = f"{name} is too long (maximum is {limit} characters)"
     return unprocessable(
         "Validation Failed",
@@ -119,7 +119,7 @@ def encode(value: Any) -> bytes:
 
 
 def json_response(value: Any, status: int = 200, **headers: str) -> ApiResponse:
-    """An answer with a JSON body; header names are written with underscores."""
+    """Return an answer with a JSON body; header names are written with underscores."""
     named = {name.replace("_", "-"): text for name, text in headers.items()}
     return ApiResponse(status, encode(value), named)
 
@@ -153,14 +153,14 @@ class ApiRequest:
         return self.method in ("GET", "HEAD", "OPTIONS")
 
     def json(self) -> dict[str, Any]:
-        """The body as a JSON object; an empty body is an empty object."""
+        """Return the body as a JSON object; an empty body is an empty object."""
         value = self.json_value()
         if not isinstance(value, dict):
             raise bad_request("Body should be a JSON object")
         return value
 
     def json_value(self) -> Any:
-        """The body as any JSON; an empty body is an empty object."""
+        """Return the body as any JSON; an empty body is an empty object."""
         if not self.body.strip():
             return {}
         try:
@@ -175,7 +175,7 @@ def _refuse_constant(constant: str) -> None:
 
 
 def _replace_surrogates(value: Any) -> Any:
-    """The value without halves of surrogate pairs, which no encoding can write."""
+    """Return the value without halves of surrogate pairs, which no encoding can write."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):

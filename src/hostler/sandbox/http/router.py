@@ -80,7 +80,7 @@ class ApiRouter:
             self.add(route)
 
     def match(self, method: str, path: str) -> tuple[ApiRoute, dict[str, str]] | None:
-        """The route for a raw path, with its variables decoded; None if there is none."""
+        """Return the route for a raw path, with its variables decoded; None if there is none."""
         parts = path.strip("/").split("/") if path.strip("/") else []
         wanted = "GET" if method == "HEAD" else method
         found = _find_leaf(self._root, parts, 0, wanted, [])

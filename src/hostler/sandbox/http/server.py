@@ -117,24 +117,24 @@ class SandboxServer(uvicorn.Server):
         await self._answering.wait()
 
     def stop(self) -> None:
-        """End after what is under way; a second time, at once."""
+        """Stop after the requests in progress; at the second call, immediately."""
         self.force_exit = self.should_exit
         self.should_exit = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals to whoever started us: they save before they go."""
+        """Leave signals to the caller, who saves the state before exiting."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, then tell."""
+        """Start, then set the events that callers wait for."""
         await super().startup(sockets=sockets)
         self.ready.set()
         self._answering.set()
 
 
 def listen_on(port: int) -> socket.socket:
-    """A socket on this machine's own address; port 0 takes a free one."""
+    """Listen on the loopback address; port 0 takes a free port."""
     # Named as TCP, or asyncio leaves Nagle's algorithm on and answers wait 40 ms for an ACK.
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -152,7 +152,7 @@ def listen_on(port: int) -> socket.socket:
 
 
 def url_of_socket(listening: Any) -> str:
-    """Where a socket is reached."""
+    """Return the URL of a listening socket."""
     return f"http://{HOST}:{listening.getsockname()[1]}"
 
 

@@ -33,7 +33,7 @@ class PullSides:
 
 
 async def read_sides(call: ApiCall, git: Repository, fields: JsonFields) -> PullSides:
-    """The two branches that a request names; 422 where one is missing or not there."""
+    """Return the two branches that a request names; 422 where one is missing or not there."""
     head, base = fields.text("head", required=True), fields.text("base", required=True)
     assert head is not None and base is not None
     owner, colon, branch = head.partition(":")
@@ -47,7 +47,7 @@ async def read_sides(call: ApiCall, git: Repository, fields: JsonFields) -> Pull
 
 
 async def branch_sha(git: Repository, branch: str, field: str) -> str:
-    """Where a branch stands; 422 on `field` where there is none."""
+    """Return where a branch stands; 422 on `field` where there is none."""
     found = await refs.branch(git, branch) if names.is_branch_name(branch) else None
     if found is None:
         raise invalid("PullRequest", field, "invalid")
@@ -55,7 +55,7 @@ async def branch_sha(git: Repository, branch: str, field: str) -> str:
 
 
 def custom_error(message: str) -> ApiError:
-    """A refusal in GitHub's words."""
+    """Return a 422 with one of GitHub's messages."""
     detail = {"resource": "PullRequest", "code": "custom", "message": message}
     return unprocessable("Validation Failed", [detail])
 
@@ -112,7 +112,7 @@ async def open_pull(call: ApiCall, git: Repository, fields: JsonFields) -> PullR
 
 
 def _source_issue(call: ApiCall, fields: JsonFields) -> Issue | None:
-    """The issue that is to become a pull request, where one is named."""
+    """Return the issue that is to become a pull request, where one is named."""
     number = fields.number("issue")
     if number is None:
         return None

@@ -36,12 +36,12 @@ class MergeRefusal:
 
 
 def repo_options(repo: Repo) -> dict[str, bool]:
-    """A repository's switches."""
+    """Return a repository's merge options."""
     return dict(repo.options)
 
 
 def count_approvals(reviews: Iterable[Review]) -> int:
-    """How many reviewers approve; none counts while anybody asks for changes.
+    """Return how many reviewers approve; 0 while any reviewer asks for changes.
 
     The reviews are those of people who may write: what others say weighs nothing.
     """
@@ -84,7 +84,7 @@ def merge_refusal(
 
 
 def missing_approvals(wanted: int, given: int) -> str:
-    """What is said where approvals are lacking; nothing where they are not."""
+    """Return the message if approvals are missing, else an empty text."""
     if given >= wanted:
         return ""
     reviews = "review is" if wanted == 1 else "reviews are"
@@ -92,7 +92,7 @@ def missing_approvals(wanted: int, given: int) -> str:
 
 
 def missing_checks(wanted: Sequence[str], passed: Set[str], known: Set[str]) -> str:
-    """What is said where checks are lacking; nothing where they are not."""
+    """Return the message if checks are missing, else an empty text."""
     missing = [name for name in wanted if name not in passed]
     if not missing:
         return ""
@@ -110,7 +110,7 @@ def merge_message(
     text: str | None,
     log: list[str],
 ) -> str:
-    """The words of the commit that a merge makes."""
+    """Return the message of a merge commit."""
     if method == "squash":
         shown = "\n\n".join(f"* {message}" for message in log) if len(log) > 1 else ""
         first, rest = f"{issue.title} (#{issue.number})", shown
@@ -133,7 +133,7 @@ def mergeable_state(tables: Tables, issue: Issue, pull: PullRequest) -> str:
 
 
 def missing_requirements(tables: Tables, pull: PullRequest) -> str:
-    """What the base branch asks for and is not there, in GitHub's words; empty if nothing."""
+    """Return GitHub's message for unmet requirements of the base branch; empty if all are met."""
     rule = tables.find(Protection, pull.repo_id, pull.base_ref)
     if rule is None:
         return ""
@@ -172,7 +172,7 @@ def _has_failures(tables: Tables, pull: PullRequest) -> bool:
 def _check_results(
     tables: Tables, pull: PullRequest
 ) -> tuple[dict[str, str], dict[str, str | None]]:
-    """The last state of every context, and the last conclusion of every check."""
+    """Return the last state of every context, and the last conclusion of every check."""
     key = ("commit", pull.repo_id, pull.head_sha)
     statuses = {item.context: item.state for item in tables.group(CommitStatus, *key).select()}
     checks = {item.name: item.conclusion for item in tables.group(CheckRun, *key).select()}
@@ -195,14 +195,14 @@ async def start_or_await_check(world: World, git: Repository, pull_id: int) -> N
 
 
 async def check_now(world: World, git: Repository, pull_id: int) -> None:
-    """Find out now, for those who cannot go on without knowing and hold the lock."""
+    """Check mergeability now. The caller holds the repository's lock."""
     pull = _find_unchecked(world, pull_id)
     if pull is not None:
         await _store_result(world, git, pull, await _try_merge(world, git, pull))
 
 
 def _find_unchecked(world: World, pull_id: int) -> PullRequest | None:
-    """The pull request, where it is open and nobody knows whether it merges."""
+    """Return the pull request if it is open and its mergeability is unknown."""
     pull = world.truth.get(PullRequest, pull_id)
     issue = world.truth.get(Issue, pull.issue_id) if pull else None
     opened = issue is not None and issue.state == "open"
@@ -253,5 +253,5 @@ async def delete_ref(git: Repository, ref: str) -> None:
 
 
 def is_check_running(world: World, pull_id: int) -> bool:
-    """Whether a check has been started and not ended."""
+    """Return whether a check has been started and not ended."""
     return pull_id in _running_checks.get(world, {})

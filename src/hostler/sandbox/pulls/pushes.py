@@ -41,7 +41,7 @@ _CLOSING_KEYWORDS = re.compile(
 
 
 def closed_issue_numbers(text: str | None, full_name: str) -> list[int]:
-    """The numbers of this repository's issues that a text closes, each once."""
+    """Return the numbers of this repository's issues that a text closes, each once."""
     found = (
         int(match["number"])
         for match in _CLOSING_KEYWORDS.finditer(text or "")
@@ -66,7 +66,7 @@ MAX_PUSH_COMMITS = 20
 
 
 async def follow_push(world: World, push: GitPush) -> None:
-    """Let everything that hangs on the moved refs follow them."""
+    """Update everything that depends on the moved refs."""
     repo = world.truth.get(Repo, push.number)
     if repo is None or world.vault is None:
         return
@@ -109,7 +109,7 @@ def _is_open(issue: Issue | None) -> bool:
 
 
 def issue_of(world: World, pull: PullRequest) -> Issue:
-    """The issue that a pull request is."""
+    """Return the issue that a pull request is."""
     issue = world.truth.get(Issue, pull.issue_id)
     assert issue is not None, "a pull request has lost its issue"
     return issue
@@ -118,7 +118,7 @@ def issue_of(world: World, pull: PullRequest) -> Issue:
 async def update_head(
     world: World, git: Repository, pull: PullRequest, sha: str, actor: str
 ) -> PullRequest:
-    """The head moved: new commits, unknown mergeability, perhaps outdated comments."""
+    """Record that the head moved: new commits, unknown mergeability, outdated comments."""
     if sha == pull.head_sha:
         return pull
     forced = not await refs.contains(git, sha, pull.head_sha)
@@ -157,7 +157,7 @@ def close_pull(world: World, pull: PullRequest, actor: str, why: str = "") -> No
 
 
 def mark_merged(world: World, pull: PullRequest, actor: str, sha: str) -> PullRequest:
-    """The pull request is part of its base now."""
+    """Record that the pull request has become part of its base."""
     now, issue = world.now(), issue_of(world, pull)
     world.note(issue, "merged", actor, commit_id=sha)
     world.note(issue, "closed", actor)
@@ -176,7 +176,7 @@ def mark_merged(world: World, pull: PullRequest, actor: str, sha: str) -> PullRe
 def close_mentioned_issues(
     world: World, repo: Repo, actor: str, text: str | None, sha: str
 ) -> None:
-    """Close what a text says it fixes."""
+    """Close the issues that a text says it fixes."""
     for number in closed_issue_numbers(text, repo.full_name):
         issue = world.truth.find(Issue, repo.id, number)
         if issue is None or issue.state == "closed" or issue.pull is not None:
@@ -195,7 +195,7 @@ def close_mentioned_issues(
 
 
 async def _new_commits(git: Repository, move: RefMove) -> list[Commit]:
-    """The newest commits that a move brought to a branch, oldest first."""
+    """Return the newest commits that a move brought to a branch, oldest first."""
     if move.deleted or not move.ref.startswith("refs/heads/"):
         return []
     known = () if move.created else (move.old,)

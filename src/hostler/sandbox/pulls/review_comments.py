@@ -28,7 +28,7 @@ class FoundLine:
 def find_in_patch(
     patch: str, line: int, side: str, start: int | None, start_side: str
 ) -> FoundLine | None:
-    """The place of a line (or stretch of lines) in a patch; None where the patch shows it not."""
+    """Return the position of a line (or range) in a patch; None if the patch does not show it."""
     last = diffs.find_line(patch, line, side)
     if last is None:
         return None
@@ -40,7 +40,7 @@ def find_in_patch(
 
 
 def find_by_position(patch: str, position: int) -> tuple[FoundLine, str] | None:
-    """The place at a distance from the first hunk header, with its side."""
+    """Return the line at a distance from the first hunk header, with its side."""
     shown = diffs.line_at_position(patch, position)
     if shown is None:
         return None
@@ -69,7 +69,7 @@ async def move_review_comments(
 def moved_comment(
     item: ReviewComment, step: Mapping[str, FileChange], now: Mapping[str, FileChange], sha: str
 ) -> ReviewComment:
-    """The comment after a push: shifted, or outdated where its line is no longer shown."""
+    """Return the comment after a push: shifted, or outdated where its line is no longer shown."""
     outdated = replace(item, spot=DiffPosition())
     file = now.get(item.path)
     line = item.spot.line
@@ -87,7 +87,7 @@ def moved_comment(
 
 
 def shifted_line(patch: str | None, line: int) -> int | None:
-    """Where a line went when a file was changed; None where it was touched."""
+    """Return a line's number after a change of its file; None if the line itself was changed."""
     if patch is None:
         return None
     gap = 0
@@ -124,7 +124,7 @@ class CommentDraft:
 
 
 async def read_draft(git: Repository, pull: PullRequest, fields: JsonFields) -> CommentDraft:
-    """What a JSON body wants to say, and where; 422 where the diff does not show the place."""
+    """Return the comment in a JSON body; 422 if the diff does not show its line."""
     body = fields.body(required=True)
     path = fields.text("path", required=True)
     assert body is not None and path is not None
@@ -138,7 +138,7 @@ async def read_draft(git: Repository, pull: PullRequest, fields: JsonFields) -> 
 
 
 async def read_commit(git: Repository, pull: PullRequest, fields: JsonFields) -> str:
-    """The commit that is spoken of: the head, or another one of the pull request."""
+    """Return the commit that a comment is about: the head, or another one of the pull request."""
     commit = fields.text("commit_id") or pull.head_sha
     known = names.is_sha(commit) and await refs.object_kind(git, commit) == "commit"
     if not known or not await refs.contains(git, pull.head_sha, commit):
@@ -181,7 +181,7 @@ def _bad_position(field: str, problem: str) -> ApiError:
 
 
 def draft_reply(parent: ReviewComment, body: str) -> CommentDraft:
-    """An answer, at the place of what it answers."""
+    """Return a reply, at the line of the comment that it replies to."""
     return CommentDraft(
         body,
         parent.path,
@@ -265,7 +265,7 @@ def count_comments(call: ApiCall, pull_id: int, change: int) -> None:
 
 
 def inner_fields(value: Any, resource: str) -> JsonFields:
-    """An object inside a body, with its own complaints."""
+    """Return the fields of an object inside a body, with its own resource name."""
     if not isinstance(value, dict):
         raise invalid(resource, "comments", "invalid")
     return JsonFields(resource, value)

@@ -49,7 +49,7 @@ def serializer(
 
 
 def serialize(item: Entity, frame: RenderContext, variant: str = "") -> dict[str, Any]:
-    """An entity's JSON as a dictionary."""
+    """Return an entity's JSON as a dictionary."""
     return _serializers[(item.kind, variant)][0](item, frame)
 
 
@@ -61,13 +61,13 @@ class Renderer:
         self._epoch = -1
 
     def one(self, item: Entity, frame: RenderContext, variant: str = "") -> bytes:
-        """The JSON of one entity."""
+        """Return the JSON of one entity."""
         return self._bytes(item, frame, variant)[0]
 
     def many(
         self, items: Iterable[Entity], frame: RenderContext, variant: str = ""
     ) -> tuple[bytes, bytes]:
-        """The JSON list of several, and a digest that stands for it."""
+        """Return the JSON list of several, and a digest that stands for it."""
         parts = [self._bytes(item, frame, variant) for item in items]
         body = b"[" + b",".join([part[0] for part in parts]) + b"]"
         return body, b"".join([part[1] for part in parts]) or b"[]"
@@ -109,7 +109,7 @@ def webhook_payload(event: str) -> Callable[[PayloadFunction], PayloadFunction]:
 
 
 def render_payload(event: str, item: Entity, action: str, frame: RenderContext) -> dict[str, Any]:
-    """The event's own part of a delivery."""
+    """Return the event's own part of a delivery."""
     function = _payloads.get(event)
     return function(item, action, frame) if function else {item.kind: serialize(item, frame)}
 

@@ -15,7 +15,7 @@ from hostler.sandbox.state.entities import Repo
 
 @serializer(CommitStatus)
 def serialize_status(item: CommitStatus, frame: RenderContext) -> dict[str, Any]:
-    """A commit's status under one context."""
+    """Return a commit's status under one context."""
     creator = simple_user(item.creator, frame)
     return {
         "id": item.id,
@@ -34,7 +34,7 @@ def serialize_status(item: CommitStatus, frame: RenderContext) -> dict[str, Any]
 
 @serializer(CheckRun, kept=False)
 def serialize_check_run(item: CheckRun, frame: RenderContext) -> dict[str, Any]:
-    """One check of a commit."""
+    """Return one check of a commit."""
     url = f"{repo_url(item.repo_id, frame)}/check-runs/{item.id}"
     page = f"{page_url(item.repo_id, frame)}/runs/{item.id}"
     return {
@@ -64,14 +64,14 @@ def serialize_check_run(item: CheckRun, frame: RenderContext) -> dict[str, Any]:
 
 
 def pulls_of_commit(repo_id: int, sha: str, frame: RenderContext) -> list[dict[str, Any]]:
-    """The pull requests whose head is this commit."""
+    """Return the pull requests whose head is this commit."""
     pulls = frame.tables.group(PullRequest, "repo", repo_id).select()
     return [minimal_pull(pull, frame) for pull in pulls if pull.head_sha == sha]
 
 
 @serializer(Workflow)
 def serialize_workflow(item: Workflow, frame: RenderContext) -> dict[str, Any]:
-    """A named way of running CI."""
+    """Return a named way of running CI."""
     page = page_url(item.repo_id, frame)
     return {
         "id": item.id,
@@ -89,7 +89,7 @@ def serialize_workflow(item: Workflow, frame: RenderContext) -> dict[str, Any]:
 
 @serializer(WorkflowRun, kept=False)
 def serialize_run(item: WorkflowRun, frame: RenderContext) -> dict[str, Any]:
-    """One run of a workflow."""
+    """Return one run of a workflow."""
     url = f"{repo_url(item.repo_id, frame)}/actions/runs/{item.id}"
     found = frame.tables.get(Workflow, item.workflow_id)
     repo = frame.tables.get(Repo, item.repo_id)
@@ -155,7 +155,7 @@ def _run_urls(item: WorkflowRun, url: str, frame: RenderContext) -> dict[str, An
 
 @serializer(WorkflowJob, kept=False)
 def serialize_job(item: WorkflowJob, frame: RenderContext) -> dict[str, Any]:
-    """One job of a run."""
+    """Return one job of a run."""
     base = repo_url(item.repo_id, frame)
     owner = frame.tables.get(WorkflowRun, item.run_id)
     found = frame.tables.get(Workflow, owner.workflow_id) if owner else None

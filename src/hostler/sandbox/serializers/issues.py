@@ -15,7 +15,7 @@ REACTIONS = ("+1", "-1", "laugh", "confused", "heart", "hooray", "eyes", "rocket
 
 @serializer(Label)
 def serialize_label(item: Label, frame: RenderContext) -> dict[str, Any]:
-    """A label."""
+    """Return a label."""
     return {
         "id": item.id,
         "node_id": node_id("Label", item.id),
@@ -30,19 +30,19 @@ def serialize_label(item: Label, frame: RenderContext) -> dict[str, Any]:
 
 
 def labels_of(issue: Issue, frame: RenderContext) -> list[dict[str, Any]]:
-    """An issue's labels, without those that are gone."""
+    """Return an issue's labels, without those that are gone."""
     found = (frame.tables.get(Label, label_id) for label_id in issue.labels)
     return [serialize_label(item, frame) for item in found if item is not None]
 
 
 def _is_independent(item: Issue, frame: RenderContext) -> bool:
-    """Whether its JSON tells nothing of other issues."""
+    """Return whether an issue's JSON depends on no other issue."""
     return not item.blocked_by and not frame.tables.group(Issue, "blocker", item.id).items
 
 
 @serializer(Issue, kept=_is_independent)
 def serialize_issue(item: Issue, frame: RenderContext) -> dict[str, Any]:
-    """An issue, or a pull request seen as one."""
+    """Return an issue, or a pull request seen as one."""
     base = repo_url(item.repo_id, frame)
     url = f"{base}/issues/{item.number}"
     assignees = [simple_user(login, frame) for login in item.assignees]
@@ -76,7 +76,7 @@ def serialize_issue(item: Issue, frame: RenderContext) -> dict[str, Any]:
 
 
 def _dependency_counts(item: Issue, frame: RenderContext) -> dict[str, int]:
-    """How many issues it waits for and how many wait for it: open ones, and all."""
+    """Return how many issues it waits for and how many wait for it: open ones, and all."""
     found = (frame.tables.get(Issue, number) for number in item.blocked_by)
     blockers = [other.state for other in found if other is not None]
     waiting = frame.tables.group(Issue, "blocker", item.id).items.values()
@@ -120,7 +120,7 @@ def _pull_fields(item: Issue, base: str, frame: RenderContext) -> dict[str, Any]
 
 @serializer(Comment)
 def serialize_comment(item: Comment, frame: RenderContext) -> dict[str, Any]:
-    """A comment of a conversation."""
+    """Return a comment of a conversation."""
     base = repo_url(item.repo_id, frame)
     url = f"{base}/issues/comments/{item.id}"
     page = f"{html_root(frame)}/{full_name(item.repo_id, frame)}/issues/{item.number}"
@@ -141,7 +141,7 @@ def serialize_comment(item: Comment, frame: RenderContext) -> dict[str, Any]:
 
 
 def reaction_counts(given: tuple[tuple[int, str, str], ...], url: str) -> dict[str, Any]:
-    """The roll-up of reactions below a text."""
+    """Return the roll-up of reactions below a text."""
     counts = Counter(content for _, _, content in given)
     return {
         "url": f"{url}/reactions",
@@ -152,7 +152,7 @@ def reaction_counts(given: tuple[tuple[int, str, str], ...], url: str) -> dict[s
 
 @serializer(IssueEvent, "bare", kept=False)
 def serialize_bare_event(item: IssueEvent, frame: RenderContext) -> dict[str, Any]:
-    """An event in an issue's own list."""
+    """Return an event in an issue's own list."""
     base = repo_url(item.repo_id, frame)
     detail = dict(item.detail)
     commit = f"{base}/commits/{item.commit_id}" if item.commit_id else None
@@ -198,7 +198,7 @@ def _dependency_reference(issue_id: int, frame: RenderContext) -> dict[str, Any]
 
 @serializer(IssueEvent, kept=False)
 def serialize_event(item: IssueEvent, frame: RenderContext) -> dict[str, Any]:
-    """An event in the repository's list, with its issue."""
+    """Return an event in the repository's list, with its issue."""
     about = frame.tables.get(Issue, item.issue_id)
     return {
         **serialize_bare_event(item, frame),

@@ -15,7 +15,7 @@ from hostler.sandbox.state.entities import Issue, Repo
 
 @serializer(Issue, "pull", kept=False)
 def serialize_short_pull(issue: Issue, frame: RenderContext) -> dict[str, Any]:
-    """A pull request in a list."""
+    """Return a pull request in a list."""
     pull = pull_of(issue, frame)
     base, page = repo_url(pull.repo_id, frame), page_url(pull.repo_id, frame)
     url, links = f"{base}/pulls/{pull.number}", _pull_urls(pull, base)
@@ -47,7 +47,7 @@ def serialize_short_pull(issue: Issue, frame: RenderContext) -> dict[str, Any]:
 
 @serializer(Issue, "pull_full", kept=False)
 def serialize_pull(issue: Issue, frame: RenderContext) -> dict[str, Any]:
-    """A pull request on its own."""
+    """Return a pull request on its own."""
     pull = pull_of(issue, frame)
     opened = issue.state == "open"
     return {
@@ -68,7 +68,7 @@ def serialize_pull(issue: Issue, frame: RenderContext) -> dict[str, Any]:
 
 
 def pull_of(issue: Issue, frame: RenderContext) -> PullRequest:
-    """The pull request that an issue is."""
+    """Return the pull request that an issue is."""
     pull = frame.tables.find(PullRequest, "issue", issue.id)
     assert pull is not None, "an issue says that it is a pull request, and is none"
     return pull
@@ -128,7 +128,7 @@ def _pull_side(
 
 @serializer(PullRequest, "minimal", kept=False)
 def minimal_pull(pull: PullRequest, frame: RenderContext) -> dict[str, Any]:
-    """A pull request inside a check or workflow run."""
+    """Return a pull request inside a check or workflow run."""
     base = repo_url(pull.repo_id, frame)
     repo = frame.tables.get(Repo, pull.repo_id)
     where = {"id": pull.repo_id, "url": base, "name": repo.name if repo else "ghost"}
@@ -178,7 +178,7 @@ def _ref_event(item: PushRecord, _action: str, _frame: RenderContext) -> dict[st
 
 @serializer(Review)
 def serialize_review(item: Review, frame: RenderContext) -> dict[str, Any]:
-    """A review. It has no `updated_at`; a pending one has no `submitted_at` either."""
+    """Return a review. It has no `updated_at`; a pending one has no `submitted_at` either."""
     pull = f"{repo_url(item.repo_id, frame)}/pulls/{item.number}"
     page = f"{page_url(item.repo_id, frame)}/pull/{item.number}#pullrequestreview-{item.id}"
     shown = {
@@ -200,7 +200,7 @@ def serialize_review(item: Review, frame: RenderContext) -> dict[str, Any]:
 
 @serializer(ReviewComment)
 def serialize_review_comment(item: ReviewComment, frame: RenderContext) -> dict[str, Any]:
-    """A remark on a line; `line` and `position` are null once the line is gone."""
+    """Return a review comment; `line` and `position` are null once its line is gone."""
     base = repo_url(item.repo_id, frame)
     url, pull = f"{base}/pulls/comments/{item.id}", f"{base}/pulls/{item.number}"
     page = f"{page_url(item.repo_id, frame)}/pull/{item.number}#discussion_r{item.id}"

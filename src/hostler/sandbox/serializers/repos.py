@@ -27,17 +27,17 @@ _USER_URLS = ("followers", "subscriptions", "organizations", "repos", "received_
 
 
 def node_id(kind: str, number: int) -> str:
-    """An opaque id as GraphQL has it."""
+    """Return an opaque id as GraphQL has it."""
     return base64.b64encode(f"{kind}:{number}".encode()).decode().rstrip("=")
 
 
 def user_of(tables: Tables, login: str) -> User:
-    """The user of a login; GitHub's ghost where the account is gone."""
+    """Return the user of a login; GitHub's ghost where the account is gone."""
     return tables.find(User, login.lower()) or GHOST
 
 
 def simple_user(login: str, frame: RenderContext) -> dict[str, Any]:
-    """A user inside other JSON."""
+    """Return a user inside other JSON."""
     user = user_of(frame.tables, login)
     url = f"{frame.root}/users/{user.login}"
     return {
@@ -60,13 +60,13 @@ def simple_user(login: str, frame: RenderContext) -> dict[str, Any]:
 
 
 def html_root(frame: RenderContext) -> str:
-    """Where pages for people would be."""
+    """Return the URL under which web pages would be."""
     return frame.root.removesuffix("/api/v3")
 
 
 @serializer(User, kept=False)
 def serialize_user(user: User, frame: RenderContext) -> dict[str, Any]:
-    """A user on their own."""
+    """Return a user on their own."""
     return {
         **simple_user(user.login, frame),
         "name": user.name,
@@ -152,7 +152,7 @@ class OpenIssues:
 
 @serializer(Repo, kept=False)
 def serialize_repo(repo: Repo, frame: RenderContext) -> dict[str, Any]:
-    """A repository as the viewer sees it."""
+    """Return a repository as the viewer sees it."""
     count = len(frame.tables.group(Issue, "repo", repo.id).select(where=OpenIssues()))
     permission = frame.viewer.permission(frame.tables, repo)
     return {
@@ -184,7 +184,7 @@ def serialize_repo(repo: Repo, frame: RenderContext) -> dict[str, Any]:
 
 
 def permission_flags(permission: str) -> dict[str, bool]:
-    """A permission as the switches that GitHub shows."""
+    """Return a permission as the switches that GitHub shows."""
     level = PERMISSIONS.index(permission)
     wanted = {"admin": "admin", "maintain": "maintain", "push": "write", "triage": "triage"}
     return {name: level >= PERMISSIONS.index(needed) for name, needed in wanted.items()} | {
@@ -222,23 +222,23 @@ def _count_fields(open_issues: int) -> dict[str, int]:
 
 
 def text_node_id(kind: str, text: str) -> str:
-    """An opaque id for something that is known by a text."""
+    """Return an opaque id for something that is known by a text."""
     return base64.b64encode(f"{kind}:{text}".encode()).decode().rstrip("=")
 
 
 def page_url(repo_id: int, frame: RenderContext) -> str:
-    """A repository's page for people."""
+    """Return the URL of a repository's web page."""
     return f"{html_root(frame)}/{full_name(repo_id, frame)}"
 
 
 def git_user(person: Signature) -> dict[str, Any]:
-    """Who git says it was."""
+    """Return a commit's author or committer as git has it."""
     when = iso(int(person.when.timestamp()))
     return {"name": person.name, "email": person.email, "date": when}
 
 
 def serialize_commit(item: Commit, repo_id: int, frame: RenderContext) -> dict[str, Any]:
-    """A commit as the lists show it."""
+    """Return a commit as the lists show it."""
     base, page = repo_url(repo_id, frame), page_url(repo_id, frame)
     url = f"{base}/commits/{item.sha}"
     return {
@@ -267,7 +267,7 @@ def _commit_fields(item: Commit, base: str) -> dict[str, Any]:
 
 
 def unsigned_verification() -> dict[str, Any]:
-    """What GitHub says of a commit without a signature."""
+    """Return GitHub's verification of a commit without a signature."""
     return {
         "verified": False,
         "reason": "unsigned",
@@ -287,7 +287,7 @@ def _account(person: Signature, frame: RenderContext) -> dict[str, Any] | None:
 
 
 def serialize_git_commit(item: Commit, repo_id: int, frame: RenderContext) -> dict[str, Any]:
-    """A commit as git's own part of the API shows it."""
+    """Return a commit as git's own part of the API shows it."""
     base, page = repo_url(repo_id, frame), page_url(repo_id, frame)
     inner = _commit_fields(item, base)
     del inner["comment_count"]
@@ -303,7 +303,7 @@ def serialize_git_commit(item: Commit, repo_id: int, frame: RenderContext) -> di
 def serialize_file(
     item: FileChange, repo_id: int, sha: str, frame: RenderContext
 ) -> dict[str, Any]:
-    """One file of a diff."""
+    """Return one file of a diff."""
     page, path = page_url(repo_id, frame), quote(item.path)
     shown: dict[str, Any] = {
         "sha": item.blob,
@@ -324,7 +324,7 @@ def serialize_file(
 
 
 def serialize_ref(item: GitRef, repo_id: int, frame: RenderContext) -> dict[str, Any]:
-    """A ref and what it names."""
+    """Return a ref and what it names."""
     base = repo_url(repo_id, frame)
     return {
         "ref": item.name,
@@ -339,7 +339,7 @@ def serialize_ref(item: GitRef, repo_id: int, frame: RenderContext) -> dict[str,
 
 
 def repo_url(repo_id: int, frame: RenderContext) -> str:
-    """The API's address of a repository."""
+    """Return the API's address of a repository."""
     return f"{frame.root}/repos/{full_name(repo_id, frame)}"
 
 

@@ -20,18 +20,18 @@ def clamp_to_calendar(second: T) -> T:
 
 @lru_cache(maxsize=65_536)
 def iso(second: int) -> str:
-    """A second as GitHub writes it: 2026-01-31T12:00:00Z."""
+    """Return a second as GitHub writes it: 2026-01-31T12:00:00Z."""
     return datetime.fromtimestamp(clamp_to_calendar(second), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def iso_or_none(second: int | None) -> str | None:
-    """The same, for what may not have happened yet."""
+    """Return the same, or None if there is no time yet."""
     return None if second is None else iso(second)
 
 
 @lru_cache(maxsize=1024)
 def http_date(second: int) -> str:
-    """A second as HTTP headers write it."""
+    """Return a second as HTTP headers write it."""
     return formatdate(clamp_to_calendar(second), usegmt=True)
 
 

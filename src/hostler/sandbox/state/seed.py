@@ -94,7 +94,7 @@ def check_seed(data: Any, world: World) -> None:
 
 
 def _rows(data: dict[str, Any], name: str, where: str = "") -> Iterator[tuple[str, Any]]:
-    """Every row of a list, with its place."""
+    """Return every row of a list, with its place."""
     for index, row in enumerate(data.get(name, ())):
         yield f"{where}{name}[{index}]", row
 
@@ -226,7 +226,7 @@ class Seeder:
         self._world = world
 
     def user(self, login: str, **values: Any) -> User:
-        """A user with the fixed token of that login; organisations have none."""
+        """Create a user with the fixed token of that login; organisations have none."""
         world = self._world
         known = world.user(login)
         if known is not None:
@@ -237,7 +237,7 @@ class Seeder:
         return user
 
     async def repo(self, full_name: str, *, labels: tuple[str, ...] = (), **values: Any) -> Repo:
-        """A repository; its owner is made if need be."""
+        """Create a repository, and its owner if missing."""
         owner, _, name = full_name.partition("/")
         self.user(owner)
         repo = await create_repo(self._world, owner, name, **values)
@@ -246,7 +246,7 @@ class Seeder:
         return repo
 
     def label(self, repo: Repo, name: str, color: str = "ededed", description: str = "") -> Label:
-        """A label."""
+        """Return a label."""
         world = self._world
         known = world.truth.find(Label, repo.id, name.lower())
         made = Label(world.new_id("label"), repo.id, name, color, description or None)
@@ -255,7 +255,7 @@ class Seeder:
     def issue(
         self, repo: Repo, title: str, user: str, *, labels: tuple[str, ...] = (), **values: Any
     ) -> Issue:
-        """An issue; `values` may set anything else of it."""
+        """Create an issue; `values` sets any other fields."""
         world, now = self._world, self._world.now()
         made = Issue(
             id=world.new_id("issue"),
@@ -271,7 +271,7 @@ class Seeder:
         return world.put(made)
 
     def comment(self, issue: Issue, user: str, body: str, **values: Any) -> Comment:
-        """A comment; the issue's count and `updated_at` follow."""
+        """Create a comment and update the issue's count and `updated_at`."""
         world, now = self._world, self._world.now()
         made = Comment(
             id=world.new_id("comment"),
@@ -290,7 +290,7 @@ class Seeder:
         return world.put(made)
 
     def app(self, slug: str, owner: str, public_key: str = "") -> GitHubApp:
-        """A GitHub App with its bot account; without a key it cannot sign for itself."""
+        """Create a GitHub App with its bot account; without a key it cannot sign JWTs."""
         world = self._world
         number = world.new_id("app")
         self.user(f"{slug}[bot]", type="Bot")
@@ -308,7 +308,7 @@ class Seeder:
 
 
 async def plant_seed(world: World, data: Any) -> None:
-    """Make everything that a seed names. The seed is checked first, so it grows whole or not."""
+    """Create everything that a seed names. An invalid seed changes nothing."""
     check_seed(data, world)
     seeder = Seeder(world)
     with world.hiding(0):

@@ -54,7 +54,7 @@ def find_duplicate(items: Iterable[Entity]) -> str | None:
 
 
 def drop_orphans(items: list[Entity]) -> list[Entity]:
-    """Those whose repository, issue and so on are there, without labels that are not."""
+    """Return the entities whose repository, issue and so on exist, without missing labels."""
     while True:
         there = {(item.kind, item.id) for item in items}
         kept = [item for item in items if _has_owners(item, there)]
@@ -99,7 +99,7 @@ PRODUCT = "hostler-sandbox"
 
 
 def dump_state(world: World) -> dict[str, Any]:
-    """Everything that is true, without what is only on its way to readers."""
+    """Return everything that is true, without what is only on its way to readers."""
     entities: dict[str, list[dict[str, Any]]] = {}
     for item in world.truth.everything():
         if not item.saved:
@@ -195,7 +195,7 @@ def _require(state: dict[str, Any], name: str, wanted: type) -> Any:
 
 
 def _dump_clock(clock: VirtualClock) -> dict[str, Any]:
-    """How far it is from the machine's, which runs on while we are away; or where it stands."""
+    """Return the clock's offset from the machine's clock, or the time at which it is frozen."""
     if clock.frozen:
         return {"offset": 0.0, "frozen_at": clock.now()}
     return {"offset": round(clock.now() - time.time(), 3), "frozen_at": None}
@@ -221,7 +221,7 @@ def _unreadable(detail: str) -> SandboxError:
 
 @contextmanager
 def locked_state_file(path: Path) -> Iterator[Path]:
-    """The file behind a path, for one sandbox alone; a place that cannot be written is told now."""
+    """Lock a state file for this sandbox and yield its real path; raise if it is not writable."""
     # Behind a link: what is replaced is the file, and the link stays.
     real = path.resolve()
     if not real.parent.is_dir():
@@ -285,7 +285,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def read_json(path: Path, what: str) -> Any:
-    """The JSON in a file, or a sentence that says what is wrong with it."""
+    """Return the JSON in a file; raise SandboxError if it cannot be read."""
     try:
         return json.loads(path.read_bytes())
     except FileNotFoundError:

@@ -24,15 +24,15 @@ class Entity:
         return ()
 
     def groups(self) -> tuple[Key, ...]:
-        """The lists it appears in, such as ("repo", 7)."""
+        """Return the lists it appears in, such as ("repo", 7)."""
         return ()
 
     def face(self) -> Hashable:
-        """What other entities' JSON shows of it; None where nothing does."""
+        """Return what other entities' JSON shows of it; None where nothing does."""
         return None
 
     def moment(self, order: str) -> int:
-        """The second by which it is sorted for `order` (created or updated)."""
+        """Return the second by which it is sorted for `order` (created or updated)."""
         return int(getattr(self, f"{order}_at", 0))
 
 
@@ -63,7 +63,7 @@ class CollectionView:
         return self._high - self._low
 
     def cut(self, offset: int, count: int) -> list[Any]:
-        """Up to `count` entities from `offset` on."""
+        """Return up to `count` entities from `offset` on."""
         if self._reverse:
             end = max(self._high - offset, self._low)
             keys = self._keys[max(end - count, self._low) : end][::-1]
@@ -111,7 +111,7 @@ class Collection:
         since: int | None = None,
         where: EntityFilter | None = None,
     ) -> CollectionView:
-        """Those changed at `since` or later that pass `where`, by id, created or updated."""
+        """Return those changed at `since` or later that pass `where`, by id, created or updated."""
         keys = self._sorted(order)
         if where is None and (since is None or order == "updated"):
             low = 0 if since is None else bisect_left(keys, (since, -1))
@@ -157,28 +157,28 @@ class Tables:
         self.epoch = 0
 
     def get(self, kind: type[E], item_id: int) -> E | None:
-        """The entity of this id."""
+        """Return the entity of this id."""
         return self._rows.get(kind.kind, {}).get(item_id)  # type: ignore[return-value]
 
     def find(self, kind: type[E], *name: Hashable) -> E | None:
-        """The entity of this unique name."""
+        """Return the entity of this unique name."""
         item_id = self._names.get((kind.kind, name))
         return None if item_id is None else self.get(kind, item_id)
 
     def has(self, kind: str, item_id: int) -> bool:
-        """Whether this id is taken."""
+        """Return whether this id is taken."""
         return item_id in self._rows.get(kind, ())
 
     def all(self, kind: type[E]) -> list[E]:
-        """Every entity of a kind, in the order of their making."""
+        """Return every entity of a kind, in the order of their making."""
         return list(self._rows.get(kind.kind, {}).values())  # type: ignore[arg-type]
 
     def everything(self) -> list[Entity]:
-        """Every entity of every kind."""
+        """Return every entity of every kind."""
         return [item for rows in self._rows.values() for item in rows.values()]
 
     def group(self, kind: type[E], *key: Hashable) -> Collection:
-        """The list of this name; empty if nothing is in it."""
+        """Return the list of this name; empty if nothing is in it."""
         return self._groups.get((kind.kind, key), _EMPTY)
 
     def put(self, item: Entity) -> None:

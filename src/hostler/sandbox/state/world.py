@@ -55,7 +55,7 @@ class SandboxSettings:
             setattr(self, name, value)
 
     def as_dict(self) -> dict[str, Any]:
-        """All fields."""
+        """Return all fields."""
         return asdict(self)
 
     def _checked(self, name: str, value: Any) -> Any:
@@ -83,7 +83,7 @@ _NOREPLY = re.compile(r"(?:[0-9]+\+)?([^@+]+)@users\.noreply\.github\.com")
 
 
 def git_signature(world: World, login: str) -> Signature:
-    """The name and address under which a user's commits are made here and now."""
+    """Return the name and address under which a user's commits are made here and now."""
     when = datetime.fromtimestamp(world.now(), UTC)
     user = world.user(login)
     if user is None:
@@ -93,12 +93,12 @@ def git_signature(world: World, login: str) -> Signature:
 
 
 def host_signature(world: World) -> Signature:
-    """The name under which the host itself commits."""
+    """Return the name under which the host itself commits."""
     return Signature("GitHub", "noreply@github.com", datetime.fromtimestamp(world.now(), UTC))
 
 
 def login_of_email(tables: Tables, email: str) -> str | None:
-    """The user behind a commit's address, where there is one."""
+    """Return the user behind a commit's address, where there is one."""
     found = _NOREPLY.fullmatch(email)
     if found:
         user = tables.find(User, found[1].lower())
@@ -136,22 +136,22 @@ class World:
         self._random = random.Random(0)  # noqa: S311 - ids, not secrets
 
     def now(self) -> int:
-        """The second it is."""
+        """Return the current second."""
         return int(self.clock.now())
 
     def new_id(self, kind: str) -> int:
-        """A fresh id; each kind counts for itself, so ids of different kinds collide."""
+        """Return a new id; each kind has its own counter, so ids of different kinds collide."""
         if self.settings.id_strategy == "random":
             return self._random_id(kind)
         return self.count(f"id:{kind}")
 
     def count(self, name: str) -> int:
-        """The next number of a counter: 1, 2, 3, …"""
+        """Return the next number of a counter: 1, 2, 3, …"""
         self.counters[name] = self.counters.get(name, 0) + 1
         return self.counters[name]
 
     def next_number(self, repo: Repo) -> int:
-        """The next issue or pull request number of a repository."""
+        """Return the next issue or pull request number of a repository."""
         return self.count(f"number:{repo.id}")
 
     def put(self, item: E) -> E:
@@ -199,7 +199,7 @@ class World:
             _hidden_for.reset(token)
 
     def settle(self) -> None:
-        """Show readers everything whose time has come."""
+        """Make all writes visible whose delay has passed."""
         pending = self._pending
         if not pending:
             return
@@ -229,11 +229,11 @@ class World:
         self._published.clear()
 
     def user(self, login: str) -> User | None:
-        """The user of this login, in truth."""
+        """Return the user of this login, in truth."""
         return self.truth.find(User, login.lower())
 
     def repo(self, full_name: str) -> Repo | None:
-        """The repository of this name, in truth."""
+        """Return the repository of this name, in truth."""
         return self.truth.find(Repo, full_name.lower())
 
     def _publish(self, item: Entity, *, removed: bool) -> None:
