@@ -31,7 +31,7 @@ def is_loopback(host: str) -> bool:
 
 
 def refusal_reason(path: str, headers: Mapping[str, str]) -> str | None:
-    """Why a request is refused; None where it is not.
+    """Return why a request is refused; None if it is not.
 
     A page can make its own name point to this machine, but then the browser sends that name
     as `Host`; and what it sends across, it marks with `Origin`.
@@ -185,7 +185,7 @@ async def _send_response(send: Send, response: ApiResponse, head: bool) -> None:
 
 
 async def _cut_connection(scope: Scope, cut: ConnectionCut, send: Send) -> None:
-    """End the connection, with half of the body said or without a word."""
+    """Cut the connection, after half of the body or before the response."""
     abort = scope.get("extensions", {}).get(ABORT)
     if abort is None:
         raise cut

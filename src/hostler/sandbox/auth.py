@@ -20,7 +20,7 @@ from hostler.sandbox.state.world import World
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A user's token, an App's JWT, an installation's token, or nobody.
+    """The caller: a user's token, an App's JWT, an installation's token, or anonymous.
 
     `key` names the token and goes into ETags; `purse` names the budget that pays, which all
     tokens of one user or installation share. `repos` limits an installation (None = no limit).
@@ -36,11 +36,11 @@ class Identity:
 
     @property
     def anonymous(self) -> bool:
-        """Whether nobody is named."""
+        """Whether the request has no credentials."""
         return not self.login and not self.is_app
 
     def permission(self, tables: Tables, repo: Repo) -> str:
-        """none, read, triage, write, maintain or admin."""
+        """Return none, read, triage, write, maintain or admin."""
         if self.installation_id is not None:
             return self._installation_permission(repo)
         if not self.login:

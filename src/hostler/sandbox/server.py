@@ -173,7 +173,7 @@ async def _serve_until_signal(
     with listen_on(port) as listening:
         app.world.root = url_of_socket(listening)
         server = SandboxServer(app)
-        # First of all: whoever ends us while we load finds everything kept, too.
+        # Before loading: a signal during the load must save everything, too.
         _handle_signals(server)
         await _load_or_seed(app.world, state, seed)
         serving = asyncio.create_task(server.serve(sockets=[listening]))

@@ -69,7 +69,7 @@ class Webhook(Entity):
 
 @dataclass(frozen=True, slots=True)
 class WebhookDelivery(Entity):
-    """One attempt to tell a hook something. `status_code` 0: nobody answered."""
+    """One delivery to a hook. `status_code` 0: no response."""
 
     kind: ClassVar[str] = "delivery"
     saved: ClassVar[bool] = False
@@ -237,7 +237,7 @@ class WebhookSender:
         try:
             task = asyncio.get_running_loop().create_task(work)
         except RuntimeError:
-            # Nobody runs us: a world that is being set up tells nobody.
+            # No event loop: a world that is being set up delivers nothing.
             work.close()
             return
         self._tasks.add(task)

@@ -66,7 +66,7 @@ def _lower_owner(label: str) -> str:
 
 @router.route("GET", REPO + "/pulls")
 def list_pulls(call: ApiCall) -> ApiResponse:
-    """Open ones, newest first, unless asked otherwise. There is no `since`."""
+    """Return pull requests; by default open ones, newest first. There is no `since`."""
     query = call.request.query
     state, head, sort = query.get("state", "open"), query.get("head", ""), query.get("sort", "")
     wanted = PullFilter(

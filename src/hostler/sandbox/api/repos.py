@@ -61,7 +61,7 @@ def _with_settings(call: ApiCall, fields: JsonFields) -> Repo:
 
 
 async def _point_head(call: ApiCall, branch: str) -> None:
-    """Let git follow a new default branch; 422 where there is no such branch."""
+    """Point HEAD at a new default branch; 422 if there is no such branch."""
     known = names.is_branch_name(branch)
     if known and call.world.vault is not None:
         git = call.git()

@@ -157,7 +157,7 @@ def list_comments_of_review(call: ApiCall) -> ApiResponse:
 
 @router.route("POST", REVIEW + "/events", creates=True)
 def submit_review(call: ApiCall) -> ApiResponse:
-    """Submit a pending review; its remarks become visible."""
+    """Submit a pending review; its comments become visible."""
     review, issue, fields = _own_review(call), call.issue(), call.fields("PullRequestReview")
     event, body = fields.choice("event", tuple(REVIEW_STATES)), fields.body()
     if event is None:
@@ -228,7 +228,7 @@ def list_pull_review_comments(call: ApiCall) -> ApiResponse:
 
 @router.route("POST", PULL_COMMENTS, creates=True)
 async def create_review_comment(call: ApiCall) -> ApiResponse:
-    """Remark on a line, or answer a remark."""
+    """Create a review comment on a line, or a reply."""
     pull, fields = _commentable_pull(call), call.fields(REVIEW_COMMENT)
     answered = fields.number("in_reply_to")
     if answered is not None:
@@ -242,7 +242,7 @@ async def create_review_comment(call: ApiCall) -> ApiResponse:
 
 @router.route("POST", PULL_COMMENTS + "/{comment_id}/replies", creates=True)
 def reply_to_review_comment(call: ApiCall) -> ApiResponse:
-    """Answer a remark. Answers to answers are not supported."""
+    """Reply to a review comment. Replies to replies are not supported."""
     pull = _commentable_pull(call)
     parent = _find_parent(call, pull, call.number("comment_id"))
     body = call.fields(REVIEW_COMMENT).body(required=True)

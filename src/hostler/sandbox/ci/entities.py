@@ -12,7 +12,7 @@ FAILURES = frozenset({"failure", "timed_out", "cancelled", "action_required", "s
 
 @dataclass(frozen=True, slots=True)
 class CommitStatus(Entity):
-    """A state that somebody gave a commit, under a context."""
+    """A commit's status under one context."""
 
     kind: ClassVar[str] = "status"
     repo_id: int

@@ -22,7 +22,7 @@ from hostler.sandbox.state.world import World
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """A job as told: `conclusion` None means that it is still running."""
+    """A job as requested by a test: `conclusion` None means that it is still running."""
 
     name: str
     conclusion: str | None = "success"

@@ -153,7 +153,7 @@ def _parse_advance(value: Any) -> float:
 
 
 class WorldControls:
-    """The world by hand."""
+    """Controls that change the world."""
 
     def __init__(self, app: SandboxApp) -> None:
         self._app = app
@@ -239,7 +239,7 @@ JOB_CONCLUSIONS = (
 
 
 class CiControls:
-    """CI by hand."""
+    """Controls that play CI."""
 
     def __init__(self, app: SandboxApp) -> None:
         self._world = app.world

@@ -83,7 +83,7 @@ class FaultPlan:
         return [fault.as_dict() for fault in self._faults.values()]
 
     def remove(self, fault_id: int | None = None) -> bool:
-        """Drop one rule, or all; whether there was one."""
+        """Remove one rule, or all. Return False if there was none."""
         if fault_id is None:
             self._faults.clear()
             return True

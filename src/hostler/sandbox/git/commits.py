@@ -164,7 +164,7 @@ async def new_files(repo: Repository, base: str, head: str) -> list[FileChange]:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """What to bring together, in whose name and with which words."""
+    """What to merge, the author and committer, and the message."""
 
     base: str
     head: str

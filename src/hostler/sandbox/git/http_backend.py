@@ -93,7 +93,7 @@ async def forward_all_but_last(
 
 
 async def write_input(child: asyncio.subprocess.Process, data: bytes) -> None:
-    """Give bytes to the child; one that no longer listens is no error, its answer says why."""
+    """Write to the child. A closed pipe is not an error: the child's response says why."""
     assert child.stdin is not None
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         child.stdin.write(data)

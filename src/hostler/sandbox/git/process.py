@@ -42,7 +42,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class GitOutput:
-    """How a command ended and what it said."""
+    """A git command's exit code and output."""
 
     code: int
     out: bytes

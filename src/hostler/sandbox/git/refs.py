@@ -69,7 +69,7 @@ async def find(repo: Repository, ref: str) -> str | None:
 
 
 class _AskGit(Exception):
-    """What a ref names cannot be told from its file alone."""
+    """The file of a ref alone does not say what the ref names."""
 
 
 def _loose(repo: Repository, ref: str) -> str | None:
@@ -165,6 +165,6 @@ async def contains(repo: Repository, descendant: str, ancestor: str) -> bool:
 
 
 async def object_kind(repo: Repository, sha: str) -> str | None:
-    """commit, tag, tree or blob; None where there is no such object."""
+    """Return commit, tag, tree or blob; None if there is no such object."""
     shown = await repo.read("cat-file", "-t", names.sha(sha), about=(sha,), accept=(0, 1, 128))
     return shown.text.strip() if shown.code == 0 else None

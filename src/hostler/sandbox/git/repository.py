@@ -76,7 +76,7 @@ CONFIG = """\
 
 @dataclass(slots=True)
 class Repository:
-    """A bare repository. Whoever moves refs holds `lock`."""
+    """A bare repository. A caller that moves refs holds `lock`."""
 
     path: Path
     runner: GitRunner
@@ -154,7 +154,7 @@ class Repository:
 
 
 async def create_repository(path: Path, runner: GitRunner, default_branch: str) -> Repository:
-    """Make an empty bare repository whose configuration is ours."""
+    """Create an empty bare repository with the sandbox's configuration."""
     for folder in ("objects/info", "objects/pack", "refs/heads", "refs/tags"):
         (path / folder).mkdir(parents=True)
     (path / "HEAD").write_text(f"ref: {names.branch_ref(default_branch)}\n", encoding="utf-8")
@@ -260,7 +260,7 @@ class RepoStore:
 
 
 def remove_orphans() -> None:
-    """Remove temporary vaults whose sandboxes were killed: our own, that nobody holds."""
+    """Remove this user's temporary stores whose sandboxes were killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             if folder.lstat().st_uid != os.getuid():

@@ -49,7 +49,7 @@ class GitCall:
 
 @dataclass(frozen=True, slots=True)
 class GitAccess:
-    """How the caller stands to the repository that was named.
+    """What the caller may do with the repository that was named.
 
     `number` is None where there is no such repository. `moved_to` is its present
     `owner/name` where it was found under an old one. `bad_credentials` says that a token
@@ -109,7 +109,7 @@ def token_of(authorization: str | None) -> str | None:
 
 
 def access_refusal(call: GitCall, standing: GitAccess) -> GitRefusal | None:
-    """Why this call is not let through; None where it is."""
+    """Return why this call is refused; None if it is allowed."""
     if standing.bad_credentials:
         return _ASK_FOR_CREDENTIALS
     if standing.number is None or not standing.can_read:

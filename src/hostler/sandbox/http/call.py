@@ -77,7 +77,7 @@ class ApiCall:
         return int(text)
 
     def issue(self, name: str = "number") -> Issue:
-        """Return the issue (or pull request's issue) that the path names; 301, 404 or 410 if gone."""
+        """Return the issue (or pull request's) that the path names; 301, 404 or 410 if gone."""
         number = self.number(name)
         issue = self.tables.find(Issue, self.repo.id, number)
         if issue is None:

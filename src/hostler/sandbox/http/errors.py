@@ -34,12 +34,12 @@ class ApiError(Exception):
 
 
 def not_found() -> ApiError:
-    """Absent, or hidden from the caller: GitHub says the same to both."""
+    """Return a 404: absent, or hidden from the caller."""
     return ApiError(404, "Not Found")
 
 
 def gone(message: str) -> ApiError:
-    """It was here and will not come back."""
+    """Return a 410: deleted for good."""
     return ApiError(410, message)
 
 
@@ -78,7 +78,7 @@ def wrong_type(field: str, value: object, wanted: str) -> ApiError:
 
 
 def unprocessable(message: str, errors: list[Any] | None = None) -> ApiError:
-    """Understood, and refused."""
+    """Return a 422: understood and refused."""
     return ApiError(422, message, errors)
 
 

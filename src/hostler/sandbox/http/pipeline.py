@@ -92,7 +92,7 @@ API_VERSIONS = ("2022-11-28", "2026-03-10")
 
 
 class ConnectionCut(Exception):
-    """The connection ends here; `body` holds what was said before (None: nothing)."""
+    """The connection is cut; `partial` is the response of which half is sent (None: nothing)."""
 
     def __init__(self, partial: ApiResponse | None = None) -> None:
         super().__init__("connection cut on purpose")
@@ -250,7 +250,7 @@ class Pipeline:
     def _refusal(self, exchange: Exchange, error: ApiError) -> ApiResponse:
         now = self.world.clock.now()
         if exchange.account is None:
-            # Whoever was not known is told of the budget of strangers.
+            # An unknown caller gets the headers of the anonymous budget.
             exchange.account = self.limits.account(ANONYMOUS, now)
         elif error.status in (404, 410):
             exchange.account.missing.add(now, 1)

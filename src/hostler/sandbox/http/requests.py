@@ -103,7 +103,7 @@ def too_long(resource: str, name: str, limit: int) -> Exception:
 
 @dataclass(slots=True)
 class ApiResponse:
-    """An answer. `digest` stands for the body in its ETag; empty means hash the body itself."""
+    """A response. `digest` stands for the body in its ETag; empty means hash the body itself."""
 
     status: int = 200
     body: bytes = b""
@@ -114,7 +114,7 @@ class ApiResponse:
 
 
 def encode(value: Any) -> bytes:
-    """JSON as we send it."""
+    """Return a value as compact JSON bytes."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -125,7 +125,7 @@ def json_response(value: Any, status: int = 200, **headers: str) -> ApiResponse:
 
 
 def no_content() -> ApiResponse:
-    """204."""
+    """Return an empty 204."""
     return ApiResponse(204)
 
 

@@ -206,7 +206,7 @@ _MERGE_FUNCTIONS = {"merge": commits.merge, "squash": commits.squash, "rebase": 
 
 @dataclass(frozen=True, slots=True)
 class MergeOptions:
-    """How somebody wants it merged."""
+    """The options of a merge request."""
 
     method: str
     title: str | None

@@ -64,7 +64,7 @@ class PullRequest(Entity):
 
 @dataclass(frozen=True, slots=True)
 class Review(Entity):
-    """Somebody's verdict on a pull request; `submitted_at` is None while it is pending."""
+    """A review of a pull request; `submitted_at` is None while it is pending."""
 
     kind: ClassVar[str] = "review"
     repo_id: int
@@ -92,7 +92,7 @@ class Review(Entity):
 
 @dataclass(frozen=True, slots=True)
 class DiffPosition:
-    """Where in a diff a comment stands; all None once the place is gone."""
+    """A comment's position in a diff; all None once the line is gone."""
 
     line: int | None = None
     start_line: int | None = None
@@ -101,7 +101,7 @@ class DiffPosition:
 
 @dataclass(frozen=True, slots=True)
 class ReviewComment(Entity):
-    """A remark on a line of a diff. Those of a pending review are in no list but its own."""
+    """A comment on a line of a diff. Only its review lists one that is pending."""
 
     kind: ClassVar[str] = "review_comment"
     repo_id: int

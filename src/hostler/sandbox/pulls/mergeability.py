@@ -29,7 +29,7 @@ _VERDICTS = {"APPROVED", "CHANGES_REQUESTED", "DISMISSED"}
 
 @dataclass(frozen=True, slots=True)
 class MergeRefusal:
-    """Why a merge is not done: GitHub's status and words."""
+    """Why a merge is refused: GitHub's status and message."""
 
     status: int
     message: str
@@ -54,7 +54,7 @@ def count_approvals(reviews: Iterable[Review]) -> int:
 
 
 def describe_state(issue: Issue, pull: PullRequest, *, blocked: bool, failing: bool) -> str:
-    """GitHub's one word for how near a pull request is to being merged."""
+    """Return GitHub's `mergeable_state`."""
     if pull.mergeable is None or issue.state == "closed":
         return "unknown"
     if not pull.mergeable:
@@ -69,7 +69,7 @@ def describe_state(issue: Issue, pull: PullRequest, *, blocked: bool, failing: b
 def merge_refusal(
     issue: Issue, pull: PullRequest, repo: Repo, *, sha: str | None, method: str, lacking: str
 ) -> MergeRefusal | None:
-    """Why this merge must not be tried; None where it may. `lacking` is what the base asks for."""
+    """Return why this merge is refused, or None. `lacking` is the base's unmet requirement."""
     if pull.merged_at is not None or issue.state == "closed":
         return MergeRefusal(405, "Pull Request is not mergeable")
     if issue.pull and issue.pull.draft:
@@ -123,7 +123,7 @@ def merge_message(
 
 
 def mergeable_state(tables: Tables, issue: Issue, pull: PullRequest) -> str:
-    """clean, dirty, draft, blocked, unstable or unknown."""
+    """Return clean, dirty, draft, blocked, unstable or unknown."""
     return describe_state(
         issue,
         pull,
@@ -227,7 +227,7 @@ async def _store_result(
     world: World, git: Repository, asked: PullRequest, made: str | None
 ) -> None:
     now = world.truth.get(PullRequest, asked.id)
-    # It may have moved meanwhile; then the answer is to a question nobody asks any more.
+    # Either side may have moved meanwhile; then this result is out of date.
     if now is None or now.merged_at is not None:
         return
     if (now.head_sha, now.base_sha) != (asked.head_sha, asked.base_sha):

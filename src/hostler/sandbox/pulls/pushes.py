@@ -104,7 +104,7 @@ def open_pulls(world: World, side: str, repo_id: int, branch: str) -> list[PullR
 
 
 def _is_open(issue: Issue | None) -> bool:
-    # The issue is None where somebody deleted it by hand.
+    # The issue is None if a test deleted it.
     return issue is not None and issue.state == "open"
 
 

@@ -96,7 +96,7 @@ def shifted_line(patch: str | None, line: int) -> int | None:
             return shown.new
         if shown.old is not None and shown.old > line:
             break
-        # Lines added before ours push it down, lines removed pull it up.
+        # Lines added above this line push it down, lines removed pull it up.
         gap += (shown.old is None) - (shown.new is None)
     return line + gap
 

@@ -182,7 +182,7 @@ def serialize_bare_event(item: IssueEvent, frame: RenderContext) -> dict[str, An
 
 
 def _dependency_reference(issue_id: int, frame: RenderContext) -> dict[str, Any] | None:
-    """Another issue, in a few words."""
+    """Return the short JSON of another issue."""
     other = frame.tables.get(Issue, issue_id)
     repo = frame.tables.get(Repo, other.repo_id) if other else None
     if other is None or repo is None:

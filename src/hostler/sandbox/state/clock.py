@@ -14,7 +14,7 @@ MAX_SECOND = 253_402_300_799  # the end of the year 9999
 
 
 def clamp_to_calendar(second: T) -> T:
-    """Beyond what a calendar can say, the nearest that it can."""
+    """Return the nearest second that a calendar date can express."""
     return min(max(second, 0), MAX_SECOND)
 
 
@@ -36,21 +36,21 @@ def http_date(second: int) -> str:
 
 
 class VirtualClock:
-    """Wall time plus an offset; frozen, it stands still until moved."""
+    """Wall time plus an offset. When frozen, it changes only when it is set."""
 
     def __init__(self) -> None:
         self._offset = 0.0
         self._frozen_at: float | None = None
 
     def now(self) -> float:
-        """Seconds since the epoch."""
+        """Return seconds since the epoch."""
         if self._frozen_at is not None:
             return clamp_to_calendar(self._frozen_at)
         return clamp_to_calendar(time.time() + self._offset)
 
     @property
     def frozen(self) -> bool:
-        """Whether time stands still."""
+        """Whether the clock is frozen."""
         return self._frozen_at is not None
 
     def advance(self, seconds: float) -> None:
@@ -65,11 +65,11 @@ class VirtualClock:
             self._offset = moment - time.time()
 
     def freeze(self) -> None:
-        """Stand still."""
+        """Freeze at the current time."""
         self._frozen_at = self.now()
 
     def thaw(self) -> None:
-        """Run on from where it stands."""
+        """Unfreeze: run on from the frozen time."""
         moment, self._frozen_at = self.now(), None
         self.set(moment)
 

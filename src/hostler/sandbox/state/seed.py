@@ -220,7 +220,7 @@ def _is_rsa_key(pem: str) -> bool:
 
 
 class Seeder:
-    """Makes people, repositories and conversations without going through the API."""
+    """Creates users, repositories, issues and comments without the API."""
 
     def __init__(self, world: World) -> None:
         self._world = world

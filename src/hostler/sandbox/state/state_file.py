@@ -41,7 +41,7 @@ _NEEDS = {
 
 
 def find_duplicate(items: Iterable[Entity]) -> str | None:
-    """Two entities under one id or name, in words; None where there are none."""
+    """Describe two entities with the same id or name; None if there are none."""
     keys: Counter[tuple[object, ...]] = Counter()
     for item in items:
         # Old names may be shared: the latest to give one up has it.
@@ -351,7 +351,7 @@ def _sync(path: Path) -> None:
 
 def _remove_old_saves(path: Path, kept: str | None) -> None:
     """Remove repositories of states that are no longer there, and halves of unfinished saves."""
-    # Exactly the names that a save gives: what else begins like the state is not ours.
+    # Exactly the names that a save gives; other files with this prefix are not the sandbox's.
     name = re.escape(path.name)
     ours = re.compile(rf"{name}\.git-[0-9a-f]{{8}}|\.{name}\.(git-[0-9a-f]{{8}}|[0-9]+)\.part")
     for old in path.parent.iterdir():
