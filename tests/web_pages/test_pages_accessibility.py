@@ -52,7 +52,7 @@ def test_every_tab_stop_shows_its_focus(web_service: FakeWebService, open_page: 
 
 
 def require_visible_stops(page: Page, address: str) -> None:
-    call_inspector(page, "noteStops")
+    call_inspector(page, "recordFocus")
     for _ in range(14):
         page.keyboard.press("Tab")
     stops = page.evaluate("window.stops")
@@ -118,7 +118,7 @@ def test_every_control_has_an_accessible_name(
     for address in SCREENS:
         page.goto(f"{web_service.url}/{address}")
         expect(page.locator("[aria-busy=true]")).to_have_count(0)
-        assert call_inspector(page, "nameless") == []
+        assert call_inspector(page, "unnamedControls") == []
         expect(page.locator("h1")).to_have_count(1)
         expect(page.locator("main")).to_have_count(1)
 
@@ -134,4 +134,4 @@ def test_every_text_has_enough_contrast(
         expect(page.locator("[aria-busy=true]")).to_have_count(0)
         if "task" in address:
             expect(page.locator(".output-line")).to_have_count(8)
-        assert call_inspector(page, "pale") == [], address
+        assert call_inspector(page, "lowContrastTexts") == [], address

@@ -47,7 +47,7 @@ def test_one_change_among_five_hundred_patches_few_elements(
     page.get_by_role("button", name="more").click()
     expect(page.locator(".board-card")).to_have_count(COUNT)
     # A busy machine stretches every clock; what is touched can be counted.
-    call_inspector(page, "count")
+    call_inspector(page, "countMutations")
     web_service.change_task(brief("t0250", "Another title", "queued", NOW))
     expect(page.get_by_text("Another title")).to_be_attached()
     assert page.evaluate("window.touched") < 40

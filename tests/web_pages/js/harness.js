@@ -1,4 +1,4 @@
-// Tests are sentences; all of a file run, and tell what did not hold.
+// A minimal test harness: runs all tests of a file and returns the failures.
 
 const tests = [];
 
@@ -27,7 +27,7 @@ export function holds(what, about) {
   if (!what) throw new Error(about);
 }
 
-/** Numbers in [0, 1) that are the same each time. */
+/** Return a seeded random number generator. */
 export function dice(seed) {
   let state = seed >>> 0;
   return () => {
@@ -38,7 +38,7 @@ export function dice(seed) {
   };
 }
 
-/** Any of a list. */
+/** Return a random element of a list. */
 export function any(roll, list) {
   return list[Math.floor(roll() * list.length)];
 }

@@ -1,4 +1,4 @@
-// What tests look for in a page.
+// Inspect a page for tests.
 
 const light = (colour) => {
   const [red, green, blue] = colour.map((part) => {
@@ -21,16 +21,16 @@ function ground(element) {
   return [255, 255, 255];
 }
 
-const NOT_LOOKED_AT = "svg, .visually-hidden, noscript, .skip, option, [disabled]";
+const IGNORED = "svg, .visually-hidden, noscript, .skip, option, [disabled]";
 
-/** Texts that do not stand out from the nearest ground that is not clear. */
-export function pale() {
+/** Return texts with too little contrast to their background. */
+export function lowContrastTexts() {
   const bad = new Set();
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
     const element = walker.currentNode.parentElement;
     const text = walker.currentNode.data.trim();
-    if (!text || element.closest(NOT_LOOKED_AT)) continue;
+    if (!text || element.closest(IGNORED)) continue;
     const both = [light(parsed(getComputedStyle(element).color).colour), light(ground(element))];
     const ratio = (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05);
     if (ratio < 4.5) bad.add(`${text.slice(0, 30)}: ${ratio.toFixed(2)} (${element.className})`);
@@ -40,21 +40,21 @@ export function pale() {
 
 const USED = "a, button, input, select, textarea, [role=img], [role=meter]";
 
-/** What can be used or is drawn, and has no name. */
-export function nameless() {
+/** Return controls and drawings without an accessible name. */
+export function unnamedControls() {
   const named = (one) => one.textContent.trim() || one.getAttribute("aria-label") || one.labels?.length;
   return [...document.querySelectorAll(USED)].filter((one) => !named(one)).map((one) => one.outerHTML);
 }
 
-/** Whether one can see that an element has the focus. */
+/** Return true if the focus of an element is visible. */
 function focusShown(one) {
   const inner = one.querySelector("rect");
   const drawn = inner && getComputedStyle(inner).strokeWidth === "3px";
   return getComputedStyle(one).outlineStyle !== "none" || drawn;
 }
 
-/** From now on, note what gets the focus, and whether one can see it. */
-export function noteStops() {
+/** Record each focused element, and whether its focus is visible. */
+export function recordFocus() {
   globalThis.stops = [];
   document.addEventListener("focusin", ({ target }) => stops.push([target.tagName, focusShown(target)]));
 }
@@ -63,21 +63,21 @@ export function places(selector) {
   return [...document.querySelectorAll(selector)].map((one) => JSON.stringify(one.getBoundingClientRect()));
 }
 
-/** How far from the left a node of the graph stands. */
+/** Return the x position of a graph node. */
 export function nodeAt(name) {
   const nodes = [...document.querySelectorAll(".graph-node")];
   return nodes.find((one) => one.textContent.includes(name)).getBoundingClientRect().x;
 }
 
-/** From now on, count what is touched. */
-export function count() {
+/** Count DOM mutations from now on. */
+export function countMutations() {
   globalThis.touched = 0;
   const watcher = new MutationObserver((all) => (globalThis.touched += all.length));
   const everything = { childList: true, subtree: true, attributes: true, characterData: true };
   watcher.observe(document.getElementById("page"), everything);
 }
 
-/** When something holds; looked at now and then, as few things tell of themselves. */
+/** Wait until a condition holds, by polling it. */
 function when(holds) {
   return new Promise((done) => {
     const timer = setInterval(() => {
@@ -88,12 +88,12 @@ function when(holds) {
   });
 }
 
-/** When a text stands in the page. */
+/** Wait until a text is in the page. */
 export function shown(text) {
   return when(() => document.getElementById("page").textContent.includes(text));
 }
 
-/** When an output is at its end. */
+/** Wait until the output is scrolled to its end. */
 export function atEnd() {
   const body = document.querySelector(".output-body");
   return when(() => body.scrollHeight - body.scrollTop - body.clientHeight < 2);

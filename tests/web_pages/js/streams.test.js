@@ -12,18 +12,18 @@ test("colours mark pieces, and a reset ends them", () => {
   equal(found, [["a", ""], ["b", "fg-red"], ["c", "t-bold fg-red"], ["d", ""]]);
 });
 
-test("a style goes on into the next line", () => {
+test("a style continues in the next line", () => {
   const first = pieces(`${E}[32mok`);
   equal(classes(pieces("still", first.style).pieces[0].style), "fg-green");
 });
 
-test("256 colours and true colours become the nearest that there are", () => {
+test("256 colours and RGB colours map to the nearest of 16", () => {
   const look = (codes) => classes(pieces(`${E}[${codes}mx`).pieces[0].style);
   equal([look("38;5;1"), look("38;5;9"), look("38;5;196"), look("38;2;0;200;0"), look("48;5;4"), look("38;5;240"), look("7")], ["fg-red", "fg-bright-red", "fg-bright-red", "fg-green", "bg-blue", "fg-bright-black", "fg-ground bg-ink"]);
   equal([look("38"), look("38;5"), look("99"), look("38;5;999")], ["", "", "", ""]);
 });
 
-test("what else a terminal would obey is dropped", () => {
+test("other control sequences are dropped", () => {
   equal(text(`a${E}[2Jb${E}[10;5Hc${E}]0;title\x07d${E}]8;;http://x\x1b\\e${E}(Bf\x07\x08g${E}Pq\x1b\\h`), "abcdefgh");
   equal(text("10 %\r50 %\r100 %"), "100 %");
   equal(text("line\r"), "line");
@@ -41,7 +41,7 @@ test("any bytes: the pieces are the plain text, and no control is left", () => {
   }
 });
 
-test("however a stream is cut, its lines are the same", () => {
+test("lines do not depend on chunk boundaries", () => {
   const roll = dice(11);
   for (let round = 0; round < 300; round += 1) {
     const whole = Array.from({ length: 30 }, () => any(roll, ["a", "bc", "\n", "\n\n", "ü"])).join("");
@@ -57,13 +57,13 @@ test("however a stream is cut, its lines are the same", () => {
   }
 });
 
-test("a line without an end does not grow without end", () => {
+test("a line without a line break is bounded", () => {
   const joiner = new LineJoiner();
   for (let round = 0; round < 10; round += 1) joiner.take("x".repeat(MAX_LINE_LENGTH));
   holds(joiner.pending.length <= MAX_LINE_LENGTH, "it grew");
 });
 
-test("a word is found wherever it stands, and marks cut pieces", () => {
+test("all matches are found, and marking splits pieces", () => {
   equal(findMatches("Ab ab AB", "ab"), [[0, 2], [3, 5], [6, 8]]);
   equal(findMatches("aaa", "aa"), [[0, 2]]);
   equal(findMatches("x", ""), []);
@@ -74,7 +74,7 @@ test("a word is found wherever it stands, and marks cut pieces", () => {
 
 const STREAM = 'id: 1\nevent: task\ndata: {"a":1}\n\n: beat\n\nid: 2\r\nevent: task\r\ndata: one\r\ndata: two\r\n\r\ndata: plain\n\nevent: lost\n\nid: 3\ndata: end';
 
-test("events are read as they were sent; what is not whole is none", () => {
+test("complete events are parsed, incomplete ones ignored", () => {
   const parser = new EventParser();
   equal(parser.take(STREAM), [
     { type: "task", data: '{"a":1}', id: "1" },
@@ -84,7 +84,7 @@ test("events are read as they were sent; what is not whole is none", () => {
   equal(parser.lastId, "2");
 });
 
-test("however the bytes are cut, the events are the same", () => {
+test("events do not depend on chunk boundaries", () => {
   const wanted = new EventParser().take(STREAM);
   const roll = dice(5);
   for (let round = 0; round < 500; round += 1) {

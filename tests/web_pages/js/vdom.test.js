@@ -4,14 +4,14 @@ export { run } from "./harness.js";
 
 const root = () => document.createElement("div");
 
-test("texts are texts, whatever stands in them", () => {
+test("text is never interpreted as markup", () => {
   const place = root();
   render(place, h("p", { title: "<i>" }, "<img src=x onerror=alert(1)>", 5, null, false, ["a", ["b"]]));
   equal(place.innerHTML, '<p title="<i>">&lt;img src=x onerror=alert(1)&gt;5ab</p>'.replace('"<i>"', place.querySelector("p").outerHTML.includes("&lt;i&gt;") ? '"&lt;i&gt;"' : '"<i>"'));
   equal(place.querySelectorAll("img, i").length, 0);
 });
 
-test("what has a key stays the same element, wherever it goes", () => {
+test("keyed elements are kept when they move", () => {
   const place = root();
   const rows = (keys) => h("ul", {}, keys.map((key) => h("li", { key }, key)));
   render(place, rows(["a", "b", "c"]));
@@ -19,10 +19,10 @@ test("what has a key stays the same element, wherever it goes", () => {
   render(place, rows(["c", "x", "a"]));
   const after = [...place.querySelectorAll("li")];
   equal(after.map((one) => one.textContent), ["c", "x", "a"]);
-  holds(after[0] === before.c && after[2] === before.a, "elements were made anew");
+  holds(after[0] === before.c && after[2] === before.a, "elements were created again");
 });
 
-test("when one is gone, the others are not moved", () => {
+test("removing an element does not move others", () => {
   const place = root();
   const rows = (keys) => keys.map((key) => h("li", { key }, key));
   render(place, rows(["a", "b", "c", "d"]));
@@ -32,7 +32,7 @@ test("when one is gone, the others are not moved", () => {
   equal(watcher.takeRecords().length, 1);
 });
 
-test("without a change nothing is touched", () => {
+test("rendering the same description changes nothing", () => {
   const place = root();
   const draw = () => h("div", { class: "a", vars: { "--x": 1 } }, "t", h("b", { key: 1 }, "u"));
   render(place, draw());
@@ -42,20 +42,20 @@ test("without a change nothing is touched", () => {
   equal(watcher.takeRecords().length, 0);
 });
 
-test("listeners are the newest ones, and go away", () => {
+test("the current listeners are called, and removed ones are not", () => {
   const place = root();
-  const heard = [];
-  render(place, h("button", { on: { click: () => heard.push(1) } }));
+  const calls = [];
+  render(place, h("button", { on: { click: () => calls.push(1) } }));
   const button = place.firstChild;
   button.click();
-  render(place, h("button", { on: { click: () => heard.push(2) } }));
+  render(place, h("button", { on: { click: () => calls.push(2) } }));
   button.click();
   render(place, h("button", {}));
   button.click();
-  equal(heard, [1, 2]);
+  equal(calls, [1, 2]);
 });
 
-test("what people typed stays, unless it is told otherwise", () => {
+test("user input stays unless the description changes", () => {
   const place = root();
   const draw = (value) => h("input", { value, class: "x" });
   render(place, draw("a"));
@@ -66,7 +66,7 @@ test("what people typed stays, unless it is told otherwise", () => {
   equal(place.firstChild.value, "b");
 });
 
-test("islands fill themselves, are left alone, and end once", () => {
+test("mounted elements manage themselves and unmount once", () => {
   const place = root();
   const ended = [];
   const mount = (name) => h("section", {}, h("div", { key: name, mount: (element) => (element.append("own"), () => ended.push(name)) }));
@@ -79,7 +79,7 @@ test("islands fill themselves, are left alone, and end once", () => {
   equal(ended, ["a", "b"]);
 });
 
-test("drawings have their own names", () => {
+test("SVG elements have the SVG namespace", () => {
   const place = root();
   render(place, h("svg", { viewBox: "0 0 1 1" }, h("a", { href: "#x" }, h("text", {}, "t"))));
   equal(place.querySelector("text").namespaceURI, "http://www.w3.org/2000/svg");
@@ -93,7 +93,7 @@ function randomTree(roll, depth = 0) {
   return h(any(roll, ["div", "p", "b"]), keyed ? { ...props, key: Math.floor(roll() * 4) } : props, children);
 }
 
-test("any description after any other is what it would be from nothing", () => {
+test("patching gives the same result as rendering from scratch", () => {
   const roll = dice(99);
   const place = root();
   for (let round = 0; round < 1500; round += 1) {

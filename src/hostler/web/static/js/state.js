@@ -20,7 +20,7 @@ export const state = {
   poolHistoryError: null,
   tasks: null,
   tasksError: null,
-  filter: { word: "", project: "" },
+  filter: { text: "", project: "" },
   more: {},
   task: null,
   findings: null,

@@ -114,7 +114,7 @@ export async function postMessage(event) {
 
 export function reply(message) {
   update({ task: { ...state.task, replyTo: message } });
-  document.getElementById("say")?.focus();
+  document.getElementById("message")?.focus();
 }
 
 export const showRun = (run) => update({ task: { ...state.task, run, tab: "output" } });

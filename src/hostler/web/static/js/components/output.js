@@ -74,9 +74,9 @@ class Pane {
 
   async start() {
     try {
-      const seen = await get(`runs/${encodeURIComponent(this.#run)}`);
+      const run = await get(`runs/${encodeURIComponent(this.#run)}`);
       if (this.#closed) return;
-      this.#skipped = Math.max(0, (seen.output_bytes?.[fileOf(this.#stream)] ?? 0) - MAX_EARLIER_BYTES);
+      this.#skipped = Math.max(0, (run.output_bytes?.[fileOf(this.#stream)] ?? 0) - MAX_EARLIER_BYTES);
     } catch (error) {
       if (!this.#closed) this.#onState({ state: "gone", why: error });
       return;

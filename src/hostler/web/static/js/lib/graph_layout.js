@@ -5,7 +5,7 @@ const SWEEPS = 6;
 
 /** Position `nodes` (ids) and `edges` ({from, to, …}). `size`: {width, height, gapX, gapY} of a
  *  node and the gaps between nodes; `columns`: nodes per row for those without edges.
- *  Returns {places: Map id → {x, y, layer}, edges: [{…edge, points}], width, height}. */
+ *  Returns {positions: Map id → {x, y, layer}, edges: [{…edge, points}], width, height}. */
 export function layoutGraph(nodes, edges, size, columns = 4) {
   const known = new Set(nodes);
   const kept = unique(edges.filter((edge) => known.has(edge.from) && known.has(edge.to) && edge.from !== edge.to));
@@ -14,17 +14,17 @@ export function layoutGraph(nodes, edges, size, columns = 4) {
   const forward = acyclic(inner, kept);
   const layers = splitLongEdges(assignLayers(inner, forward), forward);
   reduceCrossings(layers);
-  const places = assignPositions(layers, size);
-  const drawn = routeEdges(kept, layers, places, size);
+  const positions = assignPositions(layers, size);
+  const drawn = routeEdges(kept, layers, positions, size);
   const unconnected = [...known].filter((id) => !linked.has(id));
-  return combine(inner, unconnected, places, drawn, size, columns);
+  return combine(inner, unconnected, positions, drawn, size, columns);
 }
 
 function unique(edges) {
-  const seen = new Set();
+  const names = new Set();
   return edges.filter((edge) => {
     const name = JSON.stringify([edge.from, edge.to]);
-    return !seen.has(name) && seen.add(name);
+    return !names.has(name) && names.add(name);
   });
 }
 
@@ -166,11 +166,11 @@ function routeEdges(edges, { cell, layer, forward }, rows, size) {
 
 /** Combine the graph with a grid of the nodes without edges below it. */
 function combine(inner, unconnected, rows, edges, size, columns) {
-  const places = new Map();
+  const positions = new Map();
   let [width, height] = [0, 0];
   const position = (id, at, y, layer) => {
     const x = at * (size.width + size.gapX);
-    places.set(id, { x, y, layer });
+    positions.set(id, { x, y, layer });
     width = Math.max(width, x + size.width);
     height = Math.max(height, y + size.height);
   };
@@ -178,7 +178,7 @@ function combine(inner, unconnected, rows, edges, size, columns) {
   const below = inner.length ? height + size.gapY * 2 : 0;
   const step = size.height + size.gapY;
   unconnected.forEach((id, at) => position(id, at % columns, below + Math.floor(at / columns) * step, null));
-  return { places, edges, width, height };
+  return { positions, edges, width, height };
 }
 
 /** Return a smooth SVG path through the points of an edge. */

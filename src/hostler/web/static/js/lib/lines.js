@@ -25,12 +25,12 @@ export class LineJoiner {
   }
 }
 
-/** Return the [start, end] of each case-insensitive match of `word` in `text`. */
-export function findMatches(text, word) {
-  if (!word) return [];
+/** Return the [start, end] of each case-insensitive match of `query` in `text`. */
+export function findMatches(text, query) {
+  if (!query) return [];
   // Match case-sensitively if lower case changes the length, because offsets would be wrong.
   const lower = text.toLowerCase();
-  const [hay, needle] = lower.length === text.length ? [lower, word.toLowerCase()] : [text, word];
+  const [hay, needle] = lower.length === text.length ? [lower, query.toLowerCase()] : [text, query];
   const found = [];
   for (let at = hay.indexOf(needle); at >= 0; at = hay.indexOf(needle, at + needle.length)) {
     found.push([at, at + needle.length]);

@@ -93,29 +93,29 @@ export function availableActions(state, { byHand = true } = {}) {
   return allowed;
 }
 
-const RUN_WORDS = { admitted: "starting", starting: "starting", running: "running", exited: "finishing", finishing: "finishing" };
+const RUN_LABELS = { admitted: "starting", starting: "starting", running: "running", exited: "finishing", finishing: "finishing" };
 
 /** Return the label of a run's state. */
 export function runLabel(state) {
-  return RUN_WORDS[state] ?? String(state ?? "").replaceAll("_", " ");
+  return RUN_LABELS[state] ?? String(state ?? "").replaceAll("_", " ");
 }
 
 /** Group tasks by column: first in queue order, then newest first. */
 export function board(tasks, queue = []) {
-  const place = new Map(queue.map((one, at) => [one.task, at]));
+  const position = new Map(queue.map((one, at) => [one.task, at]));
   const columns = Object.fromEntries(COLUMNS.map((column) => [column.name, []]));
   for (const task of tasks) columns[stateInfo(task.state).column].push(task);
   const newest = (a, b) => (a.id < b.id ? 1 : a.id > b.id ? -1 : 0);
-  const first = (task) => place.get(task.id) ?? Infinity;
+  const first = (task) => position.get(task.id) ?? Infinity;
   for (const list of Object.values(columns)) {
     list.sort((a, b) => (first(a) === first(b) ? newest(a, b) : first(a) - first(b)));
   }
   return columns;
 }
 
-/** Return the tasks that contain a word and belong to a project. */
-export function filterTasks(tasks, { word = "", project = "" } = {}) {
-  const wanted = word.trim().toLowerCase();
+/** Return the tasks that contain a text and belong to a project. */
+export function filterTasks(tasks, { text = "", project = "" } = {}) {
+  const wanted = text.trim().toLowerCase();
   return tasks.filter(
     (task) =>
       (!project || task.project === project) &&

@@ -2,7 +2,7 @@
 
 import { duration, plural, parseTimestamp, money } from "./format.js";
 
-const RUN_WORDS = {
+const RUN_OUTCOMES = {
   success: ["good", "succeeded"],
   needs_input: ["ask", "asked a question"],
   blocked: ["bad", "was blocked"],
@@ -30,9 +30,9 @@ function runEvents(run) {
 }
 
 function runEnd(run) {
-  const [tone, words] = RUN_WORDS[run.outcome] ?? ["bad", run.outcome ? `ended: ${run.outcome.replaceAll("_", " ")}` : "ended"];
+  const [tone, label] = RUN_OUTCOMES[run.outcome] ?? ["bad", run.outcome ? `ended: ${run.outcome.replaceAll("_", " ")}` : "ended"];
   const facts = [run.why, run.seconds ? `after ${duration(run.seconds)}` : "", run.usd ? money(run.usd) : ""];
-  return { tone, what: `Attempt ${run.attempt} ${words}`, more: facts.filter(Boolean).join(" · ") };
+  return { tone, what: `Attempt ${run.attempt} ${label}`, more: facts.filter(Boolean).join(" · ") };
 }
 
 const ACTION_TONES = { answered: "work", resumed: "work", retried: "work" };

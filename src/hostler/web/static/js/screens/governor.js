@@ -121,7 +121,7 @@ function chart(pool, { history, now, width }) {
       band(bands(samples.map((one) => ({ at: one.at, value: one.breaker === "closed" ? "" : one.breaker })), end), x, "breaker", box),
       band(bands(samples.map((one) => ({ at: one.at, value: one.parked ? "parked" : "" })), end), x, "parked", box),
       ticks.map((tick) => h("g", { key: `y ${tick}`, class: "chart-grid" }, h("line", { x1: box.left, x2: box.width - box.right, y1: y(tick), y2: y(tick) }), h("text", { x: box.left - 8, y: y(tick) + 4, "text-anchor": "end" }, tick))),
-      timeTicks(from, until, Math.max(2, Math.floor(box.width / 90))).map((tick) => h("g", { key: `x ${tick}`, class: "chart-grid" }, h("line", { x1: x(tick), x2: x(tick), y1: box.height - box.bottom, y2: box.height - box.bottom + 4 }), h("text", { x: x(tick), y: box.height - 6, "text-anchor": "middle" }, timeWords(tick, until - from)))),
+      timeTicks(from, until, Math.max(2, Math.floor(box.width / 90))).map((tick) => h("g", { key: `x ${tick}`, class: "chart-grid" }, h("line", { x1: x(tick), x2: x(tick), y1: box.height - box.bottom, y2: box.height - box.bottom + 4 }), h("text", { x: x(tick), y: box.height - 6, "text-anchor": "middle" }, timeLabel(tick, until - from)))),
       h("path", { class: "chart-area", d: stepArea(points("active"), x, y, end) }),
       h("path", { class: "chart-line is-ceiling", d: stepPath(points("ceiling"), x, y, end) }),
       h("path", { class: "chart-line is-cap", d: stepPath(points("cap"), x, y, end) }),
@@ -136,13 +136,13 @@ function band(found, x, name, box) {
   return found.map((one) => h("rect", { key: `${name} ${one.from}`, class: `chart-band is-${name} is-${one.value}`, x: x(one.from), width: Math.max(2, x(one.to) - x(one.from)), y: box.top, height: box.height - box.top - box.bottom }, h("title", {}, name === "parked" ? "parked" : `breaker ${one.value.replace("_", "-")}`)));
 }
 
-function timeWords(at, span) {
+function timeLabel(at, span) {
   const timestamp = new Date(at).toISOString();
   return span < 600000 ? timeOfDayWithSeconds(timestamp, at) : timeOfDay(timestamp, at);
 }
 
-function key(name, words) {
-  return h("span", { class: `chart-key-item is-${name}`, key: name }, words);
+function key(name, label) {
+  return h("span", { class: `chart-key-item is-${name}`, key: name }, label);
 }
 
 // -- shares -----------------------------------------------------------------------------------

@@ -44,11 +44,11 @@ function objectives(snapshot) {
 }
 
 function objective(one) {
-  const [words, tone] = one.met === null ? ["no data", "idle"] : one.met ? ["met", "good"] : ["missed", "bad"];
+  const [label, tone] = one.met === null ? ["no data", "idle"] : one.met ? ["met", "good"] : ["missed", "bad"];
   return h(
     "li",
     { class: "objective", key: one.name },
-    chip(words, tone, { class: "has-dot" }),
+    chip(label, tone, { class: "has-dot" }),
     h("p", { class: "small" }, one.what),
     h("p", { class: "objective-value" }, h("strong", { class: "number" }, formatMeasure(one.value, one.unit)), h("span", { class: "soft tiny" }, `target: ${one.at_most ? "at most" : "at least"} ${formatMeasure(one.target, one.unit)}, ${count(one.of)} measured`)),
   );
@@ -156,7 +156,7 @@ function usageMeter(name, now, worst, limit) {
   return h(
     "div",
     { key: name },
-    h("div", { class: "meter-words small" }, h("span", {}, LIMIT_LABELS[name] ?? name.replaceAll("_", " ")), h("span", { class: "number soft" }, `${count(now)} of ${count(limit)}; peak ${count(worst)}`)),
+    h("div", { class: "meter-labels small" }, h("span", {}, LIMIT_LABELS[name] ?? name.replaceAll("_", " ")), h("span", { class: "number soft" }, `${count(now)} of ${count(limit)}; peak ${count(worst)}`)),
     meter(now / limit, LIMIT_LABELS[name] ?? name, worst / limit),
   );
 }
@@ -178,7 +178,7 @@ function costOfToday(snapshot) {
     h(
       "div",
       { class: "panel pad stack-tight" },
-      cost.per_day_usd ? h("div", {}, h("div", { class: "meter-words small" }, h("span", {}, "Daily limit"), h("span", { class: "number soft" }, money(cost.per_day_usd))), meter(cost.today_usd / cost.per_day_usd, "Daily limit")) : null,
+      cost.per_day_usd ? h("div", {}, h("div", { class: "meter-labels small" }, h("span", {}, "Daily limit"), h("span", { class: "number soft" }, money(cost.per_day_usd))), meter(cost.today_usd / cost.per_day_usd, "Daily limit")) : null,
       projects.length ? h("dl", { class: "facts" }, projects.map(([name, usd]) => [h("dt", { key: `t ${name}` }, name), h("dd", { class: "number", key: `d ${name}` }, money(usd))])) : h("p", { class: "soft small" }, "No cost today."),
       cost.unpriced_runs ? h("p", { class: "soft tiny" }, `${plural(cost.unpriced_runs, "run")} reported no cost.`) : null,
       cost.per_task_usd ? h("p", { class: "soft tiny" }, `Limit per task: ${money(cost.per_task_usd)}.`) : null,

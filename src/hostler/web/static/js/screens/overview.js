@@ -193,6 +193,6 @@ function repository(one, actions) {
 /** Pause or unpause a repository. A pause in the settings has no button. */
 function pauseButton(one, actions) {
   if (one.paused_in_settings) return null;
-  const [words, action] = one.paused ? ["Unpause …", actions.unpause] : ["Pause …", actions.pause];
-  return button(words, () => action(one), { variant: "is-plain is-small", "aria-label": `${words.replace(" …", "")}: ${one.repo}` });
+  const [label, action] = one.paused ? ["Unpause …", actions.unpause] : ["Pause …", actions.pause];
+  return button(label, () => action(one), { variant: "is-plain is-small", "aria-label": `${label.replace(" …", "")}: ${one.repo}` });
 }

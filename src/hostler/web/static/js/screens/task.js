@@ -186,8 +186,8 @@ function compose(page, actions) {
     "form",
     { class: "compose", on: { submit: actions.postMessage } },
     to ? h("p", { class: "small soft compose-to" }, h("span", { class: "one-line" }, `Reply to: ${to.body}`), button("×", () => actions.reply(null), { variant: "is-plain is-small", "aria-label": "Cancel reply" })) : null,
-    h("label", { class: "visually-hidden", for: "say" }, "Message"),
-    h("textarea", { id: "say", name: "text", required: true, rows: 2, maxlength: 60000, placeholder: "Note for this task" }),
+    h("label", { class: "visually-hidden", for: "message" }, "Message"),
+    h("textarea", { id: "message", name: "text", required: true, rows: 2, maxlength: 60000, placeholder: "Note for this task" }),
     h(
       "div",
       { class: "row" },

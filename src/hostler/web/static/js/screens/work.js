@@ -25,7 +25,7 @@ function header(state, actions) {
     h(
       "div",
       { class: "end filters" },
-      h("input", { type: "search", placeholder: "Filter tasks", "aria-label": "Filter tasks", value: state.filter.word, on: { input: (event) => actions.filter({ word: event.target.value }) } }),
+      h("input", { type: "search", placeholder: "Filter tasks", "aria-label": "Filter tasks", value: state.filter.text, on: { input: (event) => actions.filter({ text: event.target.value }) } }),
       h(
         "select",
         { "aria-label": "Project", on: { change: (event) => actions.filter({ project: event.target.value }) } },
@@ -106,7 +106,7 @@ function graph(tasks, state) {
         { width, height, viewBox: `${-MARGIN} ${-MARGIN} ${width} ${height}`, role: "group", "aria-label": `${nodes.length} tasks and their dependencies` },
         h("defs", {}, h("marker", { id: "tip", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, h("path", { d: "M0 0L8 4 0 8z", class: "graph-tip" }))),
         layout.edges.map((edge) => h("path", { key: `${edge.from} ${edge.to}`, class: `graph-edge is-${edge.kind}`, d: path(edge.points), "marker-end": "url(#tip)" })),
-        nodes.map((id) => node(id, layout.places.get(id), byId.get(id), known.externals.get(id))),
+        nodes.map((id) => node(id, layout.positions.get(id), byId.get(id), known.externals.get(id))),
       ),
     ),
     h(
