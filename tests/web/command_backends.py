@@ -1,4 +1,4 @@
-"""The two ways of a command to a home: on its database, and over the API of its service."""
+"""Open a home for commands: directly on its database, or over the API of its service."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BOB = "bob"
 
 @dataclass
 class CommandBackend:
-    """A home, and one way to it."""
+    """A home and the interfaces through which commands change it."""
 
     api_home: WebFixture
     tasks: TaskControl
@@ -50,7 +50,7 @@ class CommandBackend:
 
 
 def local_backend(api_home: WebFixture) -> CommandBackend:
-    """What a command does itself."""
+    """Return the backend that uses the database."""
     settings = api_home.current_settings
     director = TaskController(api_home.home, api_home.store, api_home.clock, 1.0, BOB)
     queue = LocalTaskQueue(
@@ -68,7 +68,7 @@ def local_backend(api_home: WebFixture) -> CommandBackend:
 
 
 def remote_backend(api_home: WebFixture, connection: ServiceConnection) -> CommandBackend:
-    """What a command asks of a service."""
+    """Return the backend that calls the service."""
     return CommandBackend(
         api_home,
         RemoteTasks(connection),
@@ -82,7 +82,7 @@ def remote_backend(api_home: WebFixture, connection: ServiceConnection) -> Comma
 
 @contextmanager
 def open_backend(kind: str, **more: Any):
-    """A home of its own, with a clock that stands still, and the way of this kind to it."""
+    """Open a backend of this kind on a new home with a fake clock."""
     with ExitStack() as stack:
         home = stack.enter_context(temporary_home())
         api_home = stack.enter_context(open_web_fixture(home, FakeClock(), **more))

@@ -1,4 +1,4 @@
-"""A home with an API per test."""
+"""Fixtures: a home with an API for each test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hostler.clock import FakeClock
 
 @pytest.fixture
 def api_home():
-    """With a clock that stands still."""
+    """A home with an API and a fake clock."""
     with temporary_home() as home, open_web_fixture(home, FakeClock()) as found:
         yield found
 

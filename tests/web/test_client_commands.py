@@ -1,4 +1,4 @@
-"""Both ways of a command: the same rows, facts, errors and exit codes."""
+"""Commands have the same rows, results, errors and exit codes with both backends."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_task_is_submitted(backend, tmp_path):
     assert second.blockers[0]["name"] == first.id
     folder = backend.api_home.home / "projects" / first.project / "tasks" / first.id
     assert (folder / "TASK.md").read_text() == "Tidy up\n"
-    # Where nothing is named, in the folder of whoever asks.
+    # Without a repository or folder, the task runs in the caller's folder.
     assert row(backend, backend.queue.submit(task_request(here=str(tmp_path)), []).id).cwd == str(
         tmp_path
     )
@@ -134,7 +134,7 @@ def test_a_pool_is_set_parked_resumed_and_reset(backend):
 # -- errors ------------------------------------------------------------------------------------
 
 BLANK = BusMessageDraft("barn", "", MessageType.FACT, "x")
-# What the rooms refuse.
+# Commands that both backends refuse.
 REFUSED = {
     "no such task": lambda backend: backend.tasks.stop(["nobody"]),
     "no such issue": lambda backend: backend.tasks.retry(["octo/barn#7"]),
@@ -153,7 +153,7 @@ REFUSED = {
     "no thread": lambda backend: backend.buses.post(replace(BLANK, create=True, thread="x")),
     "no name": lambda backend: backend.buses.post(replace(BLANK, project="x.lock")),
 }
-# What the API itself refuses: whoever asks goes to the database, and hears its words.
+# Requests that the API itself refuses, so that commands use the database.
 NOT_EXECUTED = {
     "long title": lambda backend: backend.queue.submit(task_request(title="x" * 121), []),
     "large prompt": lambda backend: backend.queue.submit(
@@ -185,7 +185,7 @@ def error_of(act, backend):
 
 
 def call_like_a_command(act, backend):
-    """As a command does it: what is not taken there is done here."""
+    """Fall back to the database if the service executes nothing, as commands do."""
     try:
         return error_of(act, backend)
     except NotExecuted:
@@ -199,7 +199,7 @@ def rows(api_home):
 
 @pytest.fixture(scope="module")
 def served():
-    """A home and both ways to it: for what changes nothing."""
+    """Both backends of one home, for commands that change nothing."""
     with open_backend("service") as found:
         found.api_home.put()
         yield found, local_backend(found.api_home)
@@ -248,7 +248,7 @@ STEPS = st.lists(
 
 
 def run_step(backend, made, step):
-    """Do one thing; what is told of it."""
+    """Run a step and return its result."""
     kind, *given = step
 
     def name(number):
@@ -277,7 +277,7 @@ def run_step(backend, made, step):
 
 
 def set_state(backend, name, state):
-    """What happens to a task meanwhile."""
+    """Change a task's state outside the backend."""
     with backend.api_home.store.write(*ADMISSION_SCOPES) as tx:
         found = require_task(tx, name) if not name.startswith("nobody") else None
         if found is not None:

@@ -1,4 +1,4 @@
-"""Which way a command takes, and what a lost answer means."""
+"""When commands use the service, and what a lost response means."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def working(**more) -> Presence:
     return Presence(Holder(**facts))
 
 
-# -- whether a service is to be asked ----------------------------------------------------------
+# -- whether a service is used ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_the_address_file_of_an_exited_process_is_ignored(tmp_path):
     assert read_live_address(tmp_path) is None
 
 
-# -- what an answer means ----------------------------------------------------------------------
+# -- responses --------------------------------------------------------------------------------
 
 JSON = st.recursive(
     st.none() | st.integers() | st.text(max_size=5),
@@ -157,11 +157,11 @@ def test_any_response_is_data_or_one_of_three_errors(status, data):
         assert error.exit_code == json.loads(data)["error"]["exit_code"]
 
 
-# -- servers that do something else ------------------------------------------------------------
+# -- unexpected servers -----------------------------------------------------------------------
 
 
 class OddServer:
-    """A server that answers each request as a test says, and hangs up: at None, and at the end."""
+    """A server that sends the given responses, and disconnects at None and at the end."""
 
     def __init__(self, *answers: bytes | None) -> None:
         self.heard: list[bytes] = []
@@ -324,7 +324,7 @@ def test_a_too_large_request_is_not_sent():
     assert len(server.heard) == 1
 
 
-# -- finding the one ---------------------------------------------------------------------------
+# -- finding a service -------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Who is let in, whatever a request says of itself."""
+"""Authentication of requests, with any headers."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_public_paths_still_require_an_allowed_host(path):
 
 @pytest.fixture
 def compared(monkeypatch):
-    """Pairs that were compared in constant time: the one function that promises it."""
+    """Record the pairs that are compared in constant time."""
     found = []
 
     def compare(given, wanted):
@@ -176,7 +176,7 @@ def compared(monkeypatch):
 
 @pytest.mark.parametrize("given", ["", TOKEN, TOKEN[:-1], f"{TOKEN}x", "é"])
 def test_tokens_are_compared_in_constant_time_in_one_function(compared, given):
-    """However near a guess comes, it goes through the one function, whole."""
+    """Every guess is compared by the constant-time function."""
     pair = (given.encode(), TOKEN.encode())
     check_request(RequestCredentials("GET", "/api/v1/status", OURS, bearer=given), LOCKS, None)
     assert compared == ([pair] if given else [])
@@ -188,7 +188,7 @@ def test_tokens_are_compared_in_constant_time_in_one_function(compared, given):
 
 
 def find_other_secret_comparisons(module) -> list[str]:
-    """Lines that compare a token by `==`, `in` or the like, which end at the first difference."""
+    """Return source lines that compare a token without constant time."""
     tree = ast.parse(inspect.getsource(module))
     names = {"token", "csrf", "bearer"}
     return [

@@ -1,4 +1,4 @@
-"""Who is said to have done something, and commands for tasks by the names that people use."""
+"""Caller names, and commands that name tasks as users do."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ API = "/api/v1"
 
 
 def asking(api_home, name: str) -> ApiClient:
-    """Somebody with the token who says a name."""
+    """Return a client with the token and a caller name."""
     return api_home.client(**BEARER, **{CALLER_HEADER: quote(name)})
 
 
 def browser(api_home, **more: str) -> ApiClient:
-    """Somebody with a session."""
+    """Return a client with a browser session."""
     opened = api_home.sessions.open()
     found = api_home.sessions.find(opened)
     return api_home.client(
@@ -110,7 +110,7 @@ def test_a_pool_is_parked_until_a_time(api_home, client):
     ends = "2099-05-01T12:00Z"
     assert client.post(f"{API}/pools/openai/park", json={"until": "soon"}).status_code == 422
     closed = client.post(f"{API}/pools/openai/park", json={"until": ends, "why": "keys"}).json()
-    # No word closes a pool for longer than a month.
+    # A pool is parked for at most a month.
     assert closed["parked"]["until"] and closed["parked"]["why"] == "keys"
 
 

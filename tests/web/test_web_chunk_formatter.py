@@ -1,4 +1,4 @@
-"""Outputs in words: however they come, and wherever somebody goes on."""
+"""Readable output does not depend on chunk boundaries or reconnects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LINES = st.lists(EVENTS.map(json.dumps) | st.text('{}"ab ', max_size=10), max_si
 
 
 def told(data: bytes, cuts: list[int], back: set[int]) -> str:
-    """All that is told of data that comes in parts; after some of them somebody comes back."""
+    """Return the text of data that comes in chunks, with reconnects after some of them."""
     formatter, position, said = ChunkFormatter(KIND, OutputStream.STDOUT, 0), 0, ""
     for number, cut in enumerate(sorted({min(one, len(data)) for one in cuts} | {len(data)})):
         said += formatter.feed(data[position:cut])

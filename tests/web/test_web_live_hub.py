@@ -1,4 +1,4 @@
-"""Live streams: whoever comes back misses nothing and hears nothing twice."""
+"""Task events: reconnecting clients get each change once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STATES = [TaskState.QUEUED, TaskState.RUNNING, TaskState.DONE, TaskState.FAILED,
 
 
 class Reader:
-    """A client: it reads the list, then follows; sometimes it is away."""
+    """A client that reads the list, then follows events, with interruptions."""
 
     def __init__(self, stage, journal) -> None:
         self.stage, self.journal = stage, journal
@@ -50,7 +50,7 @@ class Reader:
             self.known = {task.id: brief_json(task) for task in task_page(tx, 1000)}
 
     def read(self, most: int) -> None:
-        """Some events, as after coming back with the id of the last one."""
+        """Read events after the last one received."""
         place = EventPosition.parse(str(self.place))
         found = self.journal.read_after(place, most)
         if found is None:
@@ -91,7 +91,7 @@ def step(stage, journal, readers, made, how):
             if how[0] == "gate":
                 note_gate(tx, name, how[2])
             elif task.over:
-                # Who is over goes on by a person's word alone, and is seen in between.
+                # A finished task is restarted only by a command, which is a change of its own.
                 change_task(tx, task, replace(task, state=TaskState.QUEUED))
             else:
                 change_task(tx, task, replace(task, state=how[2]))

@@ -1,4 +1,4 @@
-"""Refusals: every one in the same shape, and nothing changed."""
+"""Refused requests have the same error body and change nothing."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def test_unknown_sessions_are_refused(api_home):
     "other", ['pref={"a": 1}', "foo[bar]=1", "a=b c", "flag", "a=\xe9", "=", ""]
 )
 def test_invalid_cookies_of_other_ports_are_ignored(api_home, other):
-    """Those of all ports of a host come together."""
+    """Browsers send the cookies of all ports of a host."""
     ours = log_in(api_home, Origin=BASE).headers["set-cookie"].partition(";")[0]
     for cookie in (f"{other}; {ours}", f"{ours}; {other}"):
         browser = api_home.client(Cookie=cookie.encode("latin-1"))

@@ -1,4 +1,4 @@
-"""Secrets that we know leave by no route and no stream, wherever they are cut."""
+"""No route or stream sends a known secret, wherever it is cut."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def known(*secrets: str):
 
 
 def parts(path: Path, cuts: list[int], size: int, *, complete: bool) -> bytes:
-    """A file read in parts; each goes on where the one before ended."""
+    """Read a file in parts, each from the end of the previous one."""
     told, at = b"", 0
     for end in (*sorted(cuts), size):
         if end > at:
@@ -89,7 +89,7 @@ def test_growing_output_never_shows_the_start_of_a_secret(pieces, cuts):
 
 
 def words(value) -> str:
-    """All that is said in an answer, whatever way it was written."""
+    """Return all texts of a response, decoded."""
     return json.dumps(value, ensure_ascii=False) + str(value)
 
 
@@ -180,7 +180,7 @@ def test_a_key_printed_line_by_line_is_redacted_from_readable_output(api_home):
         with (folder / "stdout").open("w", buffering=1) as file:
             for connection in lines:
                 file.write(connection)
-                # What there is to tell of it comes before the next sign of life.
+                # Its text comes before the next heartbeat.
                 while (part := await anext(source)) != HEARTBEAT:
                     told += json.loads(part.split(b"data: ")[1])["text"]
         await source.aclose()
@@ -198,7 +198,7 @@ def test_a_key_at_the_start_of_a_line_is_redacted_in_responses_and_events():
 
 
 def test_redaction_keeps_json_valid():
-    """Shapes that begin in one text and end in another hide nothing, and break nothing."""
+    """A secret's pattern across two texts redacts nothing and keeps the JSON valid."""
     told = {"a": "-----BEGIN RSA PRIVATE KEY-----", "b": ["http://x", {"c:d": "y@z"}], "n": 7}
     told["e"] = "-----END RSA PRIVATE KEY-----"
     assert (

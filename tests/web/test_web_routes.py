@@ -1,4 +1,4 @@
-"""Every route: what it answers, and that commands do what the command line does."""
+"""Responses of every route; commands act as on the command line."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ def test_pools_are_shown_set_parked_and_resumed(api_home, client):
     asked = {"max_global_agents": 2, "adaptive": True, "hard_max": 9}
     assert ok(client.put(f"{API}/pools/p", json=asked))["adaptive"] is True
     assert ok(client.put(f"{API}/pools/p", json={"max_global_agents": 3}))["adaptive"] is False
-    # Whoever changes the cap alone leaves everything else.
+    # Changing only the cap keeps the other settings.
     ok(client.put(f"{API}/pools/p", json=asked))
     some = ok(client.patch(f"{API}/pools/p", json={"max_global_agents": 3}))
     assert (some["cap"], some["adaptive"]) == (3, True)

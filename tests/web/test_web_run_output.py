@@ -1,4 +1,4 @@
-"""Parts of an output: the bytes that are meant, and no broken characters."""
+"""Ranges of an output, and whole characters."""
 
 from __future__ import annotations
 

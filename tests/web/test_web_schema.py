@@ -1,4 +1,4 @@
-"""The schema against the program: whatever the one allows or forbids, the other does too."""
+"""The OpenAPI schema and the program accept and refuse the same requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hostler.clock import FakeClock
 from hostler.store.tasks import TaskState
 
 HEADERS = {**BEARER, "Host": "localhost"}
-# Of what is well formed and of what is not, for each operation.
+# Examples of valid and of invalid requests for each operation.
 EXAMPLES = 2
 LONG = 200
 
@@ -33,7 +33,7 @@ def bounded(examples: int, **more):
 
 @pytest.fixture
 def furnished(monkeypatch):
-    """A home with something to find, and a service that takes tasks."""
+    """A home with data and a running service."""
     monkeypatch.setattr("hostler.web.routes.system.read_presence", lambda _home: SERVED)
     with temporary_home() as home, open_web_fixture(home, FakeClock()) as api_home:
         task = api_home.put("stable", state=TaskState.NEEDS_INPUT, question="Which?")
@@ -47,26 +47,25 @@ def furnished(monkeypatch):
 
 
 def schema_of(api_home):
-    # Here, because only these tests pay for it.
+    # Imported here, because only these tests need it.
     import schemathesis
 
     found = schemathesis.openapi.from_asgi("/api/v1/openapi.json", api_home.app, headers=HEADERS)
-    # Streams have no end to wait for; they have tests of their own.
+    # Streams do not end; other tests cover them.
     return found.exclude(path_regex="/live/")
 
 
 def check_responses(case):
     from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-    # What is well formed may still name a folder, an agent or a cap that there is not.
+    # Valid requests can name a missing folder, agent or cap.
     case.call_and_validate(
         headers=HEADERS, base_url=BASE, excluded_checks=[positive_data_acceptance]
     )
 
 
 def valid_requests(operation, names, examples):
-    """What fits; half of it about things that are there: made-up names reach no farther than the
-    first look."""
+    """Generate valid requests; half of them name existing things, to get past the first check."""
     from schemathesis import GenerationMode
 
     @bounded(examples)
@@ -81,7 +80,7 @@ def valid_requests(operation, names, examples):
 
 
 def invalid_requests(operation, examples):
-    """What does not fit, where anything can be said at all."""
+    """Generate requests that do not match the schema."""
     from schemathesis import GenerationMode
 
     @bounded(examples)
@@ -113,7 +112,7 @@ def test_every_route_matches_its_schema_in_many_examples(furnished):
 
 
 def test_responses_lead_to_further_valid_requests(furnished):
-    """One after another: what an answer names is asked about next, whatever was changed before."""
+    """Follow the names in responses to further requests, across changes."""
     machine = schema_of(furnished).as_state_machine()
     steps = []
 
@@ -128,5 +127,5 @@ def test_responses_lead_to_further_valid_requests(furnished):
             case.validate_response(response, excluded_checks=[positive_data_acceptance])
 
     Walk.run(settings=bounded(4, stateful_step_count=6))
-    # By the names that answers told: nothing that was made up is there.
+    # Use the names in responses: made-up names do not exist.
     assert len(steps) > 10 and any("{" in label for label in steps)

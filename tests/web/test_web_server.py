@@ -1,4 +1,4 @@
-"""A real server: it starts before anything else, says where it is, and ends; or says why not."""
+"""A real server: start, address file, limits, shutdown, and errors at start."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_idle_connections_are_limited_and_time_out(ground, monkeypatch):
             ]
             for one in silent:
                 one.settimeout(30)
-                # Refused for want of room, or hung up on after a while: all come to an end.
+                # Refused above the limit, or disconnected after a timeout: all end.
                 with suppress(ConnectionError):
                     assert one.recv(1) == b""
             assert ask(served).status_code == 200
@@ -201,7 +201,7 @@ def test_an_endless_request_head_is_aborted(ground):
 
 @pytest.fixture
 def hasty(monkeypatch):
-    """Clients that do not read are cut off soon; rings when one was."""
+    """Disconnect clients that do not read after a short time; the event is set when one was."""
     dropped = threading.Event()
 
     def stream(source, **_more):
@@ -213,7 +213,7 @@ def hasty(monkeypatch):
 
 @pytest.fixture
 def was_disconnected(monkeypatch):
-    """Rings when a connection is over on our side, whatever was not sent yet."""
+    """An event that is set when the server has closed a connection."""
     gone, lost = threading.Event(), LimitedHttpProtocol.connection_lost
 
     def over(self, exc):
@@ -227,7 +227,7 @@ def was_disconnected(monkeypatch):
 def test_a_client_that_never_reads_is_disconnected_and_delays_no_others(
     ground, hasty, was_disconnected
 ):
-    # More than the kernel keeps for one who does not read.
+    # More than the kernel buffers for a client that does not read.
     bus = Bus(ground.home / "projects" / "barn" / "bus.jsonl").create()
     for _ in range(200):
         bus.post(MessageType.USER, "x" * 50_000, MessageSender.person("ann"))
@@ -238,7 +238,7 @@ def test_a_client_that_never_reads_is_disconnected_and_delays_no_others(
         head = f"GET /api/v1/live/projects/barn/bus HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
         never.sendall(f"{head}Authorization: Bearer {served.token.value}\r\n\r\n".encode())
         assert hasty.wait(30)
-        # Not merely given up: what waits to be sent would keep the connection for ever.
+        # The connection must be closed, or unsent data would keep it open.
         assert was_disconnected.wait(30)
         assert ask(served).status_code == 200
 

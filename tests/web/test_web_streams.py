@@ -1,4 +1,4 @@
-"""Live clients: many at once, some that never read, and nobody at work for nobody."""
+"""Live streams with many clients, clients that never read, and no clients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TIMEOUT_SECONDS = 30.0
 
 
 class StreamClient:
-    """A client in this process; one that is `stuck` takes the first bytes and then none."""
+    """A client in this process; a `stuck` one takes the headers and then no data."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class StreamClient:
             self.over.set()
 
     async def next(self, *names: str) -> tuple[str, str, dict]:
-        """The next event of these names: its id, name and data."""
+        """Return the id, name and data of the next event with one of these names."""
         async with asyncio.timeout(TIMEOUT_SECONDS):
             while True:
                 while b"\n\n" not in self._left:
@@ -80,7 +80,7 @@ class StreamClient:
                     return fields.get("id", ""), fields["event"], json.loads(fields["data"])
 
     def got_nothing_more(self) -> bool:
-        """Whether nothing came but the end."""
+        """Return True if no more data came."""
         rest = self._left
         while not self._told.empty():
             rest += self._told.get_nowait()
@@ -119,7 +119,7 @@ async def open_stream(app, path, last="", **more):
 
 @pytest.fixture
 def live_fixture():
-    """A home whose clock runs, and where nobody lingers."""
+    """A home with a real clock, whose watchers stop at once without clients."""
     with temporary_home() as home, open_web_fixture(home, linger_seconds=0.0) as found:
         yield found
 
@@ -254,7 +254,7 @@ def test_closing_a_session_ends_only_its_streams(live_fixture):
             open_stream(live_fixture.app, path, cookie=mine) as closed,
             open_stream(live_fixture.app, path, cookie=other) as open_still,
             open_stream(live_fixture.app, path) as program,
-            # It came in by its token, whatever session it names besides.
+            # Authenticated by its token, so the session does not matter.
             open_stream(live_fixture.app, path, cookie=mine, bearer=True) as both,
         ):
             for one in (closed, open_still, program, both):

@@ -1,4 +1,4 @@
-"""Tokens and sessions: made once, kept private, ended in time."""
+"""Access tokens and browser sessions: creation, permissions and expiry."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_unknown_session_ids_are_refused(name):
 
 
 class SessionsMachine(RuleBasedStateMachine):
-    """Sessions against a list of moments."""
+    """Compare the session store with a model."""
 
     MOST = 3
 

@@ -1,4 +1,4 @@
-"""A home with an API, in this process: no socket, no service."""
+"""A home with an API in this process, without a socket or service."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ BASE = "http://127.0.0.1:8473"
 
 @cache
 def _api():
-    """The routes, made once: that takes longer than most tests."""
+    """Build the routes once, because that takes longer than most tests."""
     return build_api()
 
 
 class ApiClient:
-    """Asks an application in this process, one request after another."""
+    """Sends requests to an application in this process, one at a time."""
 
     def __init__(self, app, headers: dict[str, str]) -> None:
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
@@ -61,7 +61,7 @@ class ApiClient:
 
 
 class WebFixture(Stage):
-    """Rows of a stage, behind an API."""
+    """A home with test rows and an API."""
 
     def __init__(self, home: Path, store, clock, **live: Any) -> None:
         super().__init__(store, clock)
@@ -79,7 +79,7 @@ class WebFixture(Stage):
         self.app = add_authentication(_api(), self.context, AuthPolicy(TOKEN), self.sessions)
 
     def client(self, **headers: str) -> ApiClient:
-        """Somebody who asks, by default with the token."""
+        """Return a client, by default with the token."""
         return ApiClient(self.app, headers or BEARER)
 
     def change(self, task, **values):
@@ -103,7 +103,7 @@ def open_web_fixture(home: Path, clock=None, **live: Any):
 
 @contextmanager
 def temporary_home():
-    """A folder for a home, off the disk where that can be."""
+    """Create a home directory in memory if possible."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         yield Path(folder) / "home"

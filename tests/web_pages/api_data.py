@@ -1,4 +1,4 @@
-"""A house as the API tells of it: enough of everything to fill every screen."""
+"""Responses of the API with enough data to fill every screen."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def record(count: int, failed: int, mean: float, std: float) -> Json:
 
 
 def empty_snapshot(now: datetime = NOW) -> Json:
-    """Somebody works, and there is nothing to do."""
+    """Return a snapshot of a running service without tasks."""
     costs = {"primary_per_hour": 120.0, "points_per_minute": 4.0, "stretch": 1.0, "fits": True}
     return {
         "now": stamp(now),
@@ -219,7 +219,7 @@ def objective(name: str, what: str, unit: str, target: float, *found: Any) -> Js
 
 
 def pool_history(now: datetime = NOW) -> Json:
-    """What a service has noted of one pool: it was away for an hour, and met a limit."""
+    """Return the history of one pool, with a gap of an hour and a rate limit."""
     facts = {"ceiling": 8, "breaker": "closed", "parked": False}
     return {
         "since": ago(now, hours=24),
@@ -239,7 +239,7 @@ def pool_history(now: datetime = NOW) -> Json:
 
 
 def full_snapshot(now: datetime = NOW) -> Json:
-    """A morning with something of everything."""
+    """Return a snapshot with data in every section."""
     working = [
         agent(
             "20260301-113012-stable-12-bugfix",
@@ -479,7 +479,7 @@ def repository(project: str, repo: str, now: datetime, **more: Any) -> Json:
 
 
 def brief(name: str, title: str, state: str, now: datetime, **more: Any) -> Json:
-    """A task in a list."""
+    """Return a task of the task list."""
     return {
         "id": name,
         "project": "stable",
@@ -502,7 +502,7 @@ def brief(name: str, title: str, state: str, now: datetime, **more: Any) -> Json
 
 
 def briefs(now: datetime = NOW) -> list[Json]:
-    """Tasks for the board and the graph."""
+    """Return tasks for the board and the graph."""
     return [
         brief(
             "20260301-113012-stable-12-bugfix",
@@ -631,7 +631,7 @@ def run(task: str, attempt: int, now: datetime, **more: Any) -> Json:
 
 
 def task(name: str, now: datetime = NOW, **more: Any) -> Json:
-    """Everything about one task."""
+    """Return the details of a task."""
     return {
         "id": name,
         "project": "stable",

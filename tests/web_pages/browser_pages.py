@@ -1,4 +1,4 @@
-"""Opening pages in a real browser, and listening to what it complains of."""
+"""Open pages in a real browser and collect its errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-# How long a page may take for anything, in milliseconds: generous, for the machine is shared.
+# Long timeout in milliseconds, because the machine is shared.
 TIMEOUT_MS = 30_000
 ColorScheme = Literal["light", "dark"]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -30,7 +30,7 @@ expect.set_options(timeout=TIMEOUT_MS)
 
 
 class PageOpener(Protocol):
-    """Opens a page at an address behind `#`; `still`: its clock does not go on."""
+    """Opens a page at a URL fragment; with `fixed_clock` its time stands still."""
 
     def __call__(
         self,
@@ -46,7 +46,7 @@ class PageOpener(Protocol):
 
 
 def find_browser() -> str:
-    """The browser; without one the tests are skipped, in CI they fail."""
+    """Return the browser's path. Without one the tests are skipped, or fail in CI."""
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None:
         skip_without("chromium", "there is no Chromium on PATH")
@@ -54,31 +54,31 @@ def find_browser() -> str:
 
 
 def call_inspector(page: Page, what: str, *given: Any) -> Any:
-    """What a function of `js/inspect.js` finds in a page."""
+    """Call a function of `js/inspect.js` in a page."""
     call = "([name, given]) => import('/tests/inspect.js').then((file) => file[name](...given))"
     return page.evaluate(call, [what, list(given)])
 
 
 class CachedPage:
-    """A page that tests use one after another: a new one costs a second of CPU time."""
+    """A page that tests share one after another, because a new one costs a second of CPU time."""
 
     def __init__(self, browser: Browser, *, fixed_clock: bool, scale: float) -> None:
         context = browser.new_context(timezone_id="UTC", locale="en-GB", device_scale_factor=scale)
         context.set_default_timeout(TIMEOUT_MS)
         self.page = context.new_page()
         if fixed_clock:
-            # Its clock stands at the moment of the data; what waits for time still comes.
+            # Fix the clock at the time of the data; timers still run.
             self.page.clock.set_fixed_time(NOW)
         self._session = self.page.context.new_cdp_session(self.page)
 
     def prepare(self, width: int, height: int, color_scheme: ColorScheme) -> Page:
-        """Set what a test wishes."""
+        """Set the size and colour scheme for a test."""
         self.page.set_viewport_size({"width": width, "height": height})
         self.page.emulate_media(color_scheme=color_scheme)
         return self.page
 
     def clean(self, origin: str) -> None:
-        """Forget what the last test did: its document, cookies, storage and mouse."""
+        """Reset the document, cookies, storage and mouse."""
         self.page.goto("about:blank")
         self.page.mouse.move(0, 0)
         kinds = {"origin": origin, "storageTypes": "cookies,local_storage"}
@@ -86,7 +86,7 @@ class CachedPage:
 
 
 class PageCache:
-    """The pages that are kept while the browser runs."""
+    """The pages that are shared while the browser runs."""
 
     def __init__(self, browser: Browser) -> None:
         self._browser = browser
@@ -100,7 +100,7 @@ class PageCache:
 
 
 class TrackedPageOpener:
-    """Pages of one test, and what they complained of."""
+    """The pages of one test and their errors."""
 
     def __init__(self, kept: PageCache, web_service: FakeWebService) -> None:
         self._kept = kept
@@ -132,7 +132,7 @@ class TrackedPageOpener:
         self.errors.append(str(error))
 
     def _said(self, message: ConsoleMessage) -> None:
-        # A browser tells of every answer that is an error; that is not ours to mend.
+        # Browsers report every error response, which tests cause on purpose.
         if message.type == "error" and "Failed to load resource" not in message.text:
             self.errors.append(message.text)
 

@@ -1,4 +1,4 @@
-"""One browser for the whole session, one service made of data, fresh pages for each test."""
+"""Fixtures: one browser and one fake service per session, fresh pages for each test."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ def shared_browser() -> Iterator[tuple[Browser, asyncio.AbstractEventLoop]]:
 
 @pytest.fixture
 def browser(shared_browser: tuple[Browser, asyncio.AbstractEventLoop]) -> Iterator[Browser]:
-    """The browser. Its loop counts as running, also between calls: others that follow in this
-    process have loops of their own, so it must not."""
+    """The browser. Its event loop counts as running only during the test.
+
+    Otherwise other tests of this process could not run their own loops.
+    """
     found, loop = shared_browser
     asyncio._set_running_loop(loop)
     yield found
@@ -55,7 +57,7 @@ def page_cache(shared_browser: tuple[Browser, asyncio.AbstractEventLoop]) -> Pag
 def open_page(
     browser: Browser, page_cache: PageCache, web_service: FakeWebService
 ) -> Iterator[PageOpener]:
-    """Opens pages. What they complain of fails the test."""
+    """Opens pages. Their errors fail the test."""
     opener = TrackedPageOpener(page_cache, web_service)
     yield opener
     opener.close()

@@ -1,4 +1,4 @@
-"""A service made of data: serves the dashboard's own files, and answers as the API does.
+"""A fake service: serves the dashboard's files, and responds like the API from data.
 
 What a page sends is written down; what it is told is put here by the test. The port stays the
 same when it goes away and comes back.
@@ -26,13 +26,13 @@ from hostler.web.pages import INDEX_FILE, read_static_files
 API = "/api/v1/"
 TESTS = Path(__file__).parent / "js"
 CSRF = "the-csrf-token"
-# Scripts and styles stay the same while the tests run: a page that is opened again has them.
+# Scripts and styles do not change during the tests, so pages can cache them.
 CACHED = {"Cache-Control": "max-age=3600"}
 
 
 @dataclass
 class SentRequest:
-    """Something that a page wanted to change."""
+    """A request of a page that changes something."""
 
     method: str
     path: str
@@ -41,7 +41,7 @@ class SentRequest:
 
 @dataclass
 class FakeState:
-    """All that a page can be told."""
+    """The data that the fake service returns."""
 
     snapshot: Json = field(default_factory=empty_snapshot)
     briefs: list[Json] = field(default_factory=list)
@@ -54,15 +54,15 @@ class FakeState:
     findings: list[Json] = field(default_factory=list)
     agents: list[str] = field(default_factory=lambda: ["claude", "codex"])
     events: list[tuple[str, Json | None]] = field(default_factory=list)
-    # By the path below the API: what is answered instead.
+    # Error responses by path.
     failures: dict[str, tuple[int, Json]] = field(default_factory=dict)
-    # Paths that are not answered before they are taken out.
+    # Paths whose responses are delayed.
     delayed: set[str] = field(default_factory=set)
     token: str = ""
 
 
 class FakeWebService:
-    """The service, in threads of this process."""
+    """The fake service, in threads of this process."""
 
     def __init__(self) -> None:
         self.state = FakeState()
@@ -80,7 +80,7 @@ class FakeWebService:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Be there."""
+        """Start listening."""
         server = _Server(("127.0.0.1", self.port), _Handler)
         server.web_service = self
         self.port = server.server_address[1]
@@ -88,7 +88,7 @@ class FakeWebService:
         threading.Thread(target=server.serve_forever, args=[0.02], daemon=True).start()
 
     def stop(self) -> None:
-        """Be away: nobody answers, and every stream ends."""
+        """Stop listening, and end all streams."""
         assert self._server is not None
         self._server.shutdown()
         self._server.server_close()
@@ -99,7 +99,7 @@ class FakeWebService:
             self.condition.notify_all()
 
     def reset(self) -> None:
-        """An empty scene for the next test; streams of the last one end."""
+        """Reset the data and end all streams."""
         if self._server is None:
             self.start()
         with self.condition:
@@ -107,16 +107,16 @@ class FakeWebService:
             self.epoch += 1
             self.condition.notify_all()
 
-    # -- what happens ---------------------------------------------------------------------------
+    # -- events --------------------------------------------------------------------------------
 
     def send_event(self, kind: str = "changed", data: Json | None = None) -> None:
-        """An event for whoever follows tasks."""
+        """Send an event to followers of tasks."""
         with self.condition:
             self.state.events.append((kind, data))
             self.condition.notify_all()
 
     def change_task(self, brief: Json) -> None:
-        """A task is as it is told here from now on."""
+        """Change a task and send its event."""
         rest = [one for one in self.state.briefs if one["id"] != brief["id"]]
         self.state.briefs = [brief, *rest]
         self.send_event("task", brief)
@@ -137,13 +137,13 @@ class FakeWebService:
             self.condition.notify_all()
 
     def release(self, path: str) -> None:
-        """Answer what was held."""
+        """Respond to delayed requests of a path."""
         with self.condition:
             self.state.delayed.discard(path)
             self.condition.notify_all()
 
     def wait_for_change(self, path: str, timeout: float = 30) -> SentRequest:
-        """What a page sent to a path; waits for it."""
+        """Wait for a change of a path, and return it."""
         with self.condition:
             found = self.condition.wait_for(
                 lambda: [one for one in self.changes if one.path == path], timeout
@@ -160,7 +160,7 @@ class FakeWebService:
 
 
 class _Server(ThreadingHTTPServer):
-    """Knows its connections, so that it can end them."""
+    """Tracks its connections, so that it can close them."""
 
     daemon_threads = True
     web_service: FakeWebService
@@ -183,14 +183,14 @@ class _Server(ThreadingHTTPServer):
                 one.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A page that leaves in the middle of an answer is no error."""
+        """Ignore pages that disconnect during a response."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    # A small answer must not wait for its acknowledgement.
+    # Small responses must not wait for acknowledgements.
     disable_nagle_algorithm = True
 
     @property
@@ -199,7 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self.server.web_service
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nobody reads it."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
         path = unquote(urlsplit(self.path).path)
@@ -373,7 +373,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._live_bus(parts[1], last)
 
     def _next(self, ready: Any) -> bool:
-        """Until there is something to say; False: the stream is over."""
+        """Wait until there is data. Return False if the stream has ended."""
         web_service, epoch = self.web_service, self._era
         with web_service.condition:
             web_service.condition.wait_for(lambda: ready() or web_service.epoch != epoch, 30)
@@ -417,7 +417,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _event(self, kind: str, data: Json, name: str) -> None:
         self.wfile.write(f"event: {kind}\nid: {name}\ndata: {json.dumps(data)}\n\n".encode())
 
-    # -- answers --------------------------------------------------------------------------------
+    # -- responses ------------------------------------------------------------------------------
 
     def _json(self, body: Any, status: int = 200) -> None:
         self._answer(status, json.dumps(body).encode(), "application/json")

@@ -1,4 +1,4 @@
-"""By keyboard, by ear, and with eyes that need contrast."""
+"""Accessibility: keyboard, screen readers and contrast."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fake_web_service import FakeWebService
 from playwright.sync_api import Page, expect
 
 TASK = "20260301-113012-stable-12-bugfix"
-# Two keys before anything is drawn.
+# Two key presses before the next render.
 TWO_ARROWS = """() => {
   for (let n = 0; n < 2; n += 1) {
     const arrow = new KeyboardEvent("keydown", { key: "ArrowLeft", bubbles: true });
@@ -36,7 +36,7 @@ def test_the_first_tab_stop_skips_the_header(
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("#content")).to_be_focused()
-    # The browser moves the focus by itself, before the page puts its address back.
+    # The browser moves the focus before the page restores its URL.
     expect(page).to_have_url(f"{web_service.url}/#/work")
 
 

@@ -1,4 +1,4 @@
-"""The graph and the charts, as they stand in the page."""
+"""The dependency graph and the charts."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_charts_show_recorded_samples(web_service: FakeWebService, open_page: Pa
         "Pool anthropic: 1 running agent, cap 2, hard max 8, 1 rate limit hit",
     )
     expect(page.get_by_text("Recorded by this page since 12:00")).to_be_visible()
-    # A screen that is entered again asks again: what the service has noted stands before it.
+    # Opening the screen again reads the recorded history.
     web_service.state.failures, web_service.state.past = {}, pool_history()
     page.evaluate("location.hash = '#/overview'")
     page.evaluate("location.hash = '#/governor'")

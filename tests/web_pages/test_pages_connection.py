@@ -1,4 +1,4 @@
-"""A service that goes away and comes back; and the door."""
+"""Lost and restored connections, and the login page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_lost_connection_is_shown_and_resumed(
     expect(page.locator(".output-bar")).to_contain_text("disconnected")
     expect(page.get_by_role("heading", name="Leap years")).to_be_visible()
 
-    # What happens meanwhile must be told afterwards, once.
+    # Changes without a connection must be reported once afterwards.
     web_service.state.outputs[f"{TASK}-r1 stdout"] += "meanwhile\n"
     web_service.state.tasks[TASK] = task(TASK, state="done", runs=[run(TASK, 1, NOW)])
     web_service.state.events.append(("task", brief(TASK, "Leap years", "done", NOW)))

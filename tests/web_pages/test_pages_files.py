@@ -1,4 +1,4 @@
-"""The dashboard's files: served as they are, and nothing else is."""
+"""The dashboard's static files are served, and no others."""
 
 from __future__ import annotations
 

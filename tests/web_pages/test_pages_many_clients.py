@@ -1,4 +1,4 @@
-"""Many who look on while much is done: everybody stays live, and who never reads hurts nobody."""
+"""Many live clients during many tasks, and one that never reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hostler.bus.message import MessageSender, MessageType
 
 LISTENERS = 19
 TIMEOUT_MS = 120.0
-# An agent that any shell can be: it says something, and is done.
+# An agent that prints a line and finishes.
 SETTINGS = """
 [runtime]
 worker_count = 8
@@ -39,7 +39,7 @@ def home_fixture(tmp_path: Path, environment: dict[str, str]) -> Iterator[Home]:
 
 
 class Listener(threading.Thread):
-    """Follows tasks until it has heard that each of some is done."""
+    """Follows tasks until the wanted number of them is done."""
 
     def __init__(self, client: httpx.Client, wanted: int) -> None:
         super().__init__(daemon=True)
@@ -66,14 +66,14 @@ class Listener(threading.Thread):
 
 
 def fill_bus(home: Path) -> None:
-    """More than kernels keep for one who does not read."""
+    """Fill a bus with more than the kernel buffers for a client that does not read."""
     bus = Bus(home / "projects" / "yard" / "bus.jsonl").create()
     for _ in range(200):
         bus.post(MessageType.USER, "x" * 50_000, MessageSender.person("ann"))
 
 
 def open_unread_stream(url: str, token: str) -> socket.socket:
-    """Asks for all of that bus, and takes nothing."""
+    """Open a stream of the bus and read nothing."""
     host, port = url.removeprefix("http://").split(":")
     line = socket.socket()
     line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
@@ -112,7 +112,7 @@ def test_two_browsers_and_twenty_clients_stay_live_while_tasks_run(
             timeout=TIMEOUT_MS,
         ) as client,
     ):
-        # One client for all: each listener has a connection of its own, and TLS is set up once.
+        # One client for all listeners, so that TLS is set up once; each has its own connection.
         listeners = [Listener(client, tasks) for _ in range(LISTENERS)]
         assert all(one.ready.wait(TIMEOUT_MS) for one in listeners)
         requests = {"prompt": "work", "cwd": str(home_fixture.yard)}
@@ -122,7 +122,7 @@ def test_two_browsers_and_twenty_clients_stay_live_while_tasks_run(
         ]
         for one in listeners:
             one.join(TIMEOUT_MS)
-            # All of it, nothing twice, in the order of its numbers.
+            # Every event once.
             assert sorted(one.done) == sorted(made)
             assert len(set(one.ids)) == len(one.ids)
         assert client.get("/status").json()["tasks"] == {"done": tasks}

@@ -1,4 +1,4 @@
-"""The pure rules of the dashboard, run where they live: in a browser."""
+"""Run the JavaScript unit tests in a browser."""
 
 from __future__ import annotations
 

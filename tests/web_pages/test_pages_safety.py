@@ -1,4 +1,4 @@
-"""Words of others are words: never markup, never scripts; and nothing comes from elsewhere."""
+"""Untrusted text is never markup or script, and nothing is loaded from other hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each screen with rows, without, while it waits and when it fails; narrow, dark and enlarged."""
+"""Each screen with data, empty, loading and failed; narrow, dark and enlarged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def fill_state(web_service: FakeWebService) -> None:
 
 
 def go_to_screen(page: Page, address: str) -> None:
-    """To another screen, as a link would."""
+    """Open another screen as a link does."""
     page.evaluate("(address) => { location.hash = address; }", address)
     way = "Work" if "task" in address else address.split("/")[1].capitalize()
     expect(page.locator(".nav [aria-current=page]")).to_contain_text(way)

@@ -1,4 +1,4 @@
-"""The dashboard on the real thing: the real program, its API, its database, and an agent."""
+"""The dashboard with the real program, API, database and an agent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from playwright.sync_api import Browser, expect
 from task_program import Home
 
 LISTEN = "127.0.0.1:0"
-# First it asks; then it is told, works until it may end, and is done.
+# It asks a question; after the answer it waits for the gate, and is done.
 WORK = """Greet
 told = pathlib.Path("told")
 if not told.exists():
@@ -46,13 +46,13 @@ def home_fixture(tmp_path: Path, environment: dict[str, str]) -> Iterator[Home]:
 
 
 def program_of(text: str) -> str:
-    """A prompt that is a program: its first line is the title."""
+    """Return a prompt that is a program, with its first line as the title."""
     first, _, rest = text.partition("\n")
     return f"# {first}\n{rest}"
 
 
 def start_service(home_fixture: Home) -> str:
-    """The address of a service that works."""
+    """Start a service and return its URL."""
     service = home_fixture.start("service", "--web-listen", LISTEN)
     said = home_fixture.heard(service, "Dashboard: ")
     return said.rpartition("Dashboard: ")[2].partition(" ")[0]
@@ -94,7 +94,7 @@ def test_submit_run_question_answer_done_for_real(home_fixture: Home, browser: B
 
 
 class Api:
-    """The real API, asked by a program."""
+    """A client of the real API."""
 
     def __init__(self, url: str, token: str) -> None:
         self._url = f"{url}/api/v1/"

@@ -1,4 +1,4 @@
-"""One task through all its days, as somebody at a browser sees and steers it."""
+"""The task screen, from submission to the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MANUAL_TASK = {"repo_full_name": None, "issue_number": None, "issue_url": None, 
 
 
 def set_task_state(web_service: FakeWebService, state: str, **more: object) -> None:
-    """The task is in this state from now on, and everybody hears it."""
+    """Change the task's state and send the event."""
     web_service.state.tasks[TASK] = task(TASK, title="Tidy up", state=state, **MANUAL_TASK, **more)
     web_service.change_task(
         brief(TASK, "Tidy up", state, NOW, project="tools", repo_full_name=None, issue_number=None)

@@ -51,14 +51,14 @@ def _require_watched(context: WebContext, project: str) -> str:
 
 
 def _pause(context: WebContext, scope: str, reason: ReasonBody | None) -> Object:
-    found = context.controller.pause(scope, get_reason(reason))
-    held = found.held
+    result = context.controller.pause(scope, get_reason(reason))
+    pause = result.held
     return {
-        "scope": held.scope,
-        "changed": found.changed,
-        "since": held.since,
-        "by": held.by,
-        "why": held.why,
+        "scope": pause.scope,
+        "changed": result.changed,
+        "since": pause.since,
+        "by": pause.by,
+        "why": pause.why,
     }
 
 
