@@ -29,7 +29,7 @@ HOSTLER = [sys.executable, "-m", "hostler"]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 WIDE, TALL = {"width": 1280, "height": 800}, {"width": 1280, "height": 1020}
 PHONE = {"width": 360, "height": 740}
-OTHERS = {"stable-dark": (TALL, "dark"), "stable-phone": (PHONE, "light")}
+OTHERS = {"overview-dark": (TALL, "dark"), "overview-phone": (PHONE, "light")}
 PATIENCE = 120.0
 # So many guests have a place at last.
 AT_WORK = 6
@@ -55,7 +55,7 @@ def main() -> None:
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=path, args=FLAGS)
         with filmed(browser, held=True) as camera:
-            camera.take_stable()
+            camera.take_overview()
         # Another one: while a story is held, its GitHub is too, and whoever looks there is late.
         with filmed(browser, held=False) as camera:
             camera.take_others()
@@ -167,14 +167,14 @@ class Camera:
         self._story = story
         self._watching = self._page(TALL)
 
-    def take_stable(self) -> None:
+    def take_overview(self) -> None:
         """When somebody is asked; the story stands still for them."""
         others = [(name, self._page(*how)) for name, how in OTHERS.items()]
         until(self._guests_are_settled)
         self._story.go_on()
         until(self._somebody_is_asked)
         self._story.hold()
-        for name, page in (("stable", self._watching), *others):
+        for name, page in (("overview", self._watching), *others):
             self._wait(page, ".needs-you-row")
             self._shoot(page, name)
         self._story.go_on()

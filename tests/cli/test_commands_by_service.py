@@ -48,7 +48,7 @@ class Counter:
 
     def _all(self) -> int:
         found = re.findall(
-            r'^\w*api_changes_total\{door="token",status="\d+"\} ([\d.]+)$',
+            r'^\w*api_changes_total\{auth="token",status="\d+"\} ([\d.]+)$',
             self._http.get("/metrics").text,
             re.MULTILINE,
         )
@@ -136,7 +136,7 @@ def liar(home: Path) -> Iterator[list[bytes]]:
     (home / AUTH_FILE_NAME).write_text(TOKEN)
     (home / AUTH_FILE_NAME).chmod(0o600)
     said = json.dumps(
-        {"likeness": build_fingerprint(home, load_settings(home, None).settings)}
+        {"fingerprint": build_fingerprint(home, load_settings(home, None).settings)}
     ).encode()
     heard: list[bytes] = []
     at = socket.create_server(("127.0.0.1", 0))
@@ -164,7 +164,7 @@ def test_what_was_sent_and_not_answered_is_told_and_never_done_again(stead):
     with liar(stead.home) as heard:
         lost = stead.call("task", "submit", "done()")
     assert lost.returncode == 76 and lost.stdout == ""
-    assert "may have been done" in lost.stderr and "hostler task list" in lost.stderr
+    assert "may have been executed" in lost.stderr and "hostler task list" in lost.stderr
     assert heard[1].startswith(b"POST /api/v1/tasks ") and b"done()" in heard[1]
     assert stead.tasks() == [] and "Traceback" not in lost.stderr and TOKEN not in lost.stderr
 
