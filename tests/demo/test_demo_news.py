@@ -145,7 +145,7 @@ WORK = {
     "failed": (
         database(),
         database(state="retrying", reason="It exited with 1."),
-        ("hostler", "tries again soon: It exited with 1."),
+        ("hostler", "retries soon: It exited with 1."),
     ),
     "blocked": (database(), database(state="blocked", reason="Why."), ("hostler", "blocked: Why.")),
     "done": (database(), database(state="done"), ("hostler", "done")),

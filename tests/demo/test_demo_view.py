@@ -42,7 +42,7 @@ def test_the_view_fits_and_does_not_wrap(width, height, lines, sight):
 
 def test_eighty_columns_show_everything_that_matters():
     picture = "\n".join(drawn([LONG] * 40, END, 80, 24))
-    for word in ("what is happening", "tide-table #2", "implement", "left alone", "#4 merged"):
+    for word in ("what is happening", "tide-table #2", "implement", "ignored", "#4 merged"):
         assert word in picture
     assert "1900 counts" not in picture
     assert "1900 counts as a leap year" in "\n".join(drawn([], END, 120, 40))
@@ -59,16 +59,19 @@ HAPPENING = {
     "an agent speaks": ({"state": "running", "runs": (LIVE,)}, "Thinking."),
     "an agent starts": (
         {"state": "running", "runs": (replace(LIVE, words=()),)},
-        "an agent starts",
+        "agent starting",
     ),
     "our own part": (
         {"state": "running", "runs": (replace(LIVE, state="finishing"),)},
         "commit, required tests, push",
     ),
-    "a queue": ({"state": "queued"}, "waits for a place"),
+    "a queue": ({"state": "queued"}, "waiting for a slot"),
     "a failure": ({"state": "retrying", "reason": "It exited with 1."}, "It exited with 1."),
-    "a merge": ({"state": "awaiting_feedback"}, "merged; the next poll will notice"),
-    "no pull request yet": ({"state": "awaiting_feedback", "pull": None}, "opens the pull request"),
+    "a merge": ({"state": "awaiting_feedback"}, "merged; picked up at the next poll"),
+    "no pull request yet": (
+        {"state": "awaiting_feedback", "pull": None},
+        "opening the pull request",
+    ),
 }
 
 
@@ -81,13 +84,13 @@ def test_a_comment_that_waits_is_named():
     sight = with_task(END, ALMANAC, "bugfix", state="awaiting_feedback")
     pull = END.github.pulls[0]
     sight = with_pull(sight, ALMANAC, 4, merged_by=None, remarks=pull.remarks[:2])
-    assert build_rows(sight)[0].happening == "a comment; the next poll will notice"
+    assert build_rows(sight)[0].happening == "new comment; picked up at the next poll"
 
 
 def test_a_question_is_shown_until_it_is_answered():
     sight = with_task(END, TIDE_TABLE, "small_job", state="needs_input", reason="Which one?")
     assert build_rows(with_issue(sight, BREST, comments=()))[3].happening == "Which one?"
-    assert build_rows(sight)[3].happening == "answered; the next poll will notice"
+    assert build_rows(sight)[3].happening == "answered; picked up at the next poll"
 
 
 def test_the_screen_leaves_the_terminal_as_it_was():

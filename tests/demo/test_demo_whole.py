@@ -89,7 +89,7 @@ MOMENTS = {
     "at the start": "files",
     "when it is picked up": "picks it up",
     "while agents work": "Reading almanac/years.py",
-    "after a failure": "tries again soon",
+    "after a failure": "retries soon",
     "when a pull request is open": "opens pull request",
     "after a merge": "merges",
 }
@@ -141,7 +141,7 @@ def test_a_story_after_an_interrupted_one_is_whole(place, environment):
     assert first.rest() == 130
     second = Demo(place, environment, *LONG)
     assert second.rest() == 0, second.said
-    assert "everything holds" in second.said
+    assert "checks passed" in second.said
     assert ESCAPE not in second.said
     nothing_remains(place)
 
@@ -166,7 +166,7 @@ def test_a_killed_service_ends_the_story_at_once(place, environment):
     (service,) = services_of(place)
     os.kill(service, signal.SIGKILL)
     assert demo.rest() == 1
-    assert "the service left by itself" in demo.said
+    assert "the service exited unexpectedly" in demo.said
     nothing_is_left(place)
     assert kept_folder(demo).is_dir()
 
@@ -179,7 +179,7 @@ def test_a_killed_keeper_ends_the_story_at_once(place, environment):
     os.kill(keeper, signal.SIGKILL)
     gone(keeper)
     assert demo.rest() == 1
-    assert "the process that guards the service was lost" in demo.said
+    assert "the process that guards the service was killed" in demo.said
     nothing_is_left(place)
 
 
@@ -198,7 +198,7 @@ def services_of(place: Path) -> list[int]:
 
 
 def kept_folder(demo: Demo) -> Path:
-    found = re.search(r"The demo's folder is kept: (.+)", demo.said)
+    found = re.search(r"The folder of the demo was kept: (.+)", demo.said)
     assert found, demo.said
     return Path(found[1])
 
@@ -207,7 +207,7 @@ def kept_folder(demo: Demo) -> Path:
 def test_too_little_time_names_what_is_missing_and_where_the_logs_are(place, environment):
     demo = Demo(place, environment, "--timeout", "4")
     assert demo.rest() == 1
-    assert "4 s were not enough" in demo.said
+    assert "not finished after 4 s" in demo.said
     assert "almanac #1 is open" in demo.said
     folder = kept_folder(demo)
     assert (folder / "service.log").read_text()
@@ -229,7 +229,7 @@ def require_no_token(demo: Demo) -> None:
 @SOAK
 def test_what_is_kept_can_be_looked_at_until_ctrl_c(place, environment):
     demo = Demo(place, environment, *LONG, "--keep")
-    demo.until("everything holds")
+    demo.until("checks passed")
     clone = demo.until("git clone").split()
     filing = demo.until("curl -H") + demo.until("issues -d")
     log = Path(demo.until("tail -f").split()[-1])

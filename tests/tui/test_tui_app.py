@@ -60,7 +60,7 @@ def test_refresh_looks_again():
         before = given.outlook.looks
         given.outlook.seen = seen(full=False)
         await pilot.press("r")
-        await until(pilot, lambda: "No agent is at work." in shown(app))
+        await until(pilot, lambda: "No agents running." in shown(app))
         assert given.outlook.looks > before
         await until(pilot, lambda: not app.at.said)
 
@@ -143,7 +143,7 @@ def test_commits_trouble_and_the_time_after_it():
         assert "Mend the roof" in shown(app)
         given.outlook.put(seen(full=False))
         advance_watcher(given.clock, 1)
-        await until(pilot, lambda: "No agent is at work." in shown(app))
+        await until(pilot, lambda: "No agents running." in shown(app))
         assert not app.news.trouble
 
     with_screen(ScreenState(), given, act)
@@ -153,7 +153,7 @@ def test_times_go_on_by_the_clock():
     given = means(seen())
 
     async def act(app, pilot):
-        assert "▸ 17m" in shown(app)
+        assert "▸  17m" in shown(app)
         app.watcher.end()
         given.clock.advance(120)
         app.pass_time()

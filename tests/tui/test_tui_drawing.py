@@ -83,7 +83,9 @@ def test_every_frame_fits_and_nothing_in_it_is_obeyed(screen, known, columns, li
 def test_too_little_room_is_said():
     for columns, lines in ((MIN_COLUMNS - 1, 24), (80, MIN_LINES - 1), (1, 1)):
         text = draw_screen(ScreenState(), news(), columns, lines).text()
-        assert text.split("\n")[0] == truncate("More room, please.", columns)
+        assert text.split("\n")[0] == truncate(
+            f"Too small: needs {MIN_COLUMNS}x{MIN_LINES}.", columns
+        )
 
 
 @given(wild_news(), st.integers(MIN_COLUMNS, 200))

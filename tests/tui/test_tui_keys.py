@@ -134,7 +134,7 @@ def test_details_stay_with_their_row():
     assert current_row(screen, changed).item["issue"] == 20
     del changed.seen["queue"][0]
     assert current_row(screen, changed) is None
-    assert "It is over" in draw_screen(screen, changed, *SIZE).text()
+    assert "No longer listed" in draw_screen(screen, changed, *SIZE).text()
     assert handle_key(screen, changed, "escape", SIZE)[0].over is None
 
 

@@ -16,7 +16,7 @@ from hostler.tui.text_format import format_duration, format_tokens
 LISTS = {
     Panel.AGENTS: "at_work",
     Panel.QUEUE: "queue",
-    Panel.BLOCKED: "needs_person",
+    Panel.NEEDS_YOU: "needs_person",
     Panel.PRS: "pulls",
 }
 
@@ -114,10 +114,10 @@ def test_a_chosen_row_is_found_wherever_it_is(at, order):
 
 
 def test_urls_are_those_of_the_pull_request_or_else_of_the_issue():
-    asks = build_rows(Panel.BLOCKED, ScreenState(), news())[0]
+    asks = build_rows(Panel.NEEDS_YOU, ScreenState(), news())[0]
     assert asks.url == "https://github.com/octo/barn/pull/5"
     by_hand = build_rows(Panel.AGENTS, ScreenState(), news())[2]
-    assert (by_hand.url, by_hand.cells[2]) == ("", "by hand")
+    assert (by_hand.url, by_hand.cells[2]) == ("", "manual")
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,10 @@ def screen(size, keys=(), known=None, **more):
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("panel", list(Panel), ids=lambda panel: panel.value.lower())
+@pytest.mark.parametrize("panel", list(Panel), ids=lambda panel: panel.name.lower())
 def test_every_panel_in_every_size(golden, panel, size):
     at = screen(size, known=news(log=LOG), console=True, panel=panel)
-    golden(f"console-{panel.value.lower()}-{size[0]}x{size[1]}", at)
+    golden(f"console-{panel.name.lower()}-{size[0]}x{size[1]}", at)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
@@ -34,10 +34,10 @@ def test_top(golden, size):
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("panel", list(Panel)[:5], ids=lambda panel: panel.value.lower())
+@pytest.mark.parametrize("panel", list(Panel)[:5], ids=lambda panel: panel.name.lower())
 def test_details(golden, panel, size):
     at = screen(size, ["enter"], panel=panel)
-    golden(f"details-{panel.value.lower()}-{size[0]}x{size[1]}", at)
+    golden(f"details-{panel.name.lower()}-{size[0]}x{size[1]}", at)
 
 
 TEXTS = {

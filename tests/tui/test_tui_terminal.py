@@ -72,7 +72,8 @@ def none_went_back(before: list[tuple], after: list[tuple]) -> bool:
 def test_without_a_terminal_it_says_so_and_ends_with_2(hostler, command, home):
     done = hostler(command, env={"TERM": "xterm"})
     assert done.code == 2 and done.out == ""
-    assert f"`hostler {command}` needs a terminal" in done.err and "Traceback" not in done.err
+    assert f"`hostler {command}` requires an interactive terminal" in done.err
+    assert "Traceback" not in done.err
     assert not home.exists()
 
 
@@ -87,7 +88,7 @@ def test_a_dumb_terminal_gets_the_panels_once_as_text(pane, home, tmp_path, envi
     (home / "hostler.db").write_bytes(migrated())
     started = pane.start(["top"], tmp_path, environment)
     assert pane.ended(started) == 0
-    assert "No agent is at work." in pane.shown and "History of 24h" in pane.shown
+    assert "No agents running." in pane.shown and "History of 24h" in pane.shown
     assert "\x1b" not in pane.shown
 
 
@@ -102,7 +103,7 @@ def test_top_goes_on_without_a_database_and_shows_it_when_it_comes(
     pane.until("There is no database yet")
     home.mkdir()
     (home / "hostler.db").write_bytes(migrated())
-    pane.until("No agent is at work.")
+    pane.until("No agents running.")
     before = pane.type("?")
     pane.until("this help", before)
     pane.type("q")
@@ -140,7 +141,7 @@ def test_a_console_works_and_leaves_as_a_service_does(program, pane):
     assert kept
     pane.type("\x03")
     assert pane.ended(started) == 0
-    assert pane.is_as_it_was() and "Left." in pane.shown.rpartition("\x1b[?1049l")[2]
+    assert pane.is_as_it_was() and "Stopped." in pane.shown.rpartition("\x1b[?1049l")[2]
     assert none_went_back(kept, cursors(town))
     # All of it is in the log of the home, and nothing else was printed.
     log = "".join(file.read_text() for file in (town.home / "logs").iterdir())
@@ -191,7 +192,7 @@ def test_a_second_signal_leaves_at_once_and_gives_the_terminal_back(program, pan
     pane.until("small job: at work")
     town.until(lambda: [r for r in town.live() if r.state == "running" and r.stdout_offset])
     pane.type("q")
-    pane.until("Ctrl-C once more")
+    pane.until("Ctrl-C again")
     started.send_signal(signal.SIGINT)
     assert pane.ended(started) == 130
     assert pane.is_as_it_was()
@@ -218,9 +219,9 @@ def test_a_restart_brings_the_screen_back(program, pane):
     """Two starts of a program that is not loaded: too dear for every day."""
     town = program()
     started = console(town, pane)
-    pane.until("No agent is at work.")
+    pane.until("No agents running.")
     assert town.call("service", "restart").returncode == 0
     pane.until("Restarted: Hostler")
-    pane.until("No agent is at work.", pane.shown.rindex("\x1b[?1049h"))
+    pane.until("No agents running.", pane.shown.rindex("\x1b[?1049h"))
     pane.type("q")
     assert pane.ended(started) == 0

@@ -125,7 +125,7 @@ def test_every_error_has_words():
     assert describe_error(HostlerError("A.", safe="B.", remedy="C.")) == "A. B. C."
     assert (
         describe_error(PermissionError(13, "Permission denied"))
-        == "The system refused: Permission denied."
+        == "System error: Permission denied."
     )
     assert "KeyError" in describe_error(KeyError("x"))
 

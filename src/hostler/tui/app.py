@@ -78,7 +78,7 @@ TERMINAL_CHECK_SECONDS = 5.0
 
 
 def _stop_unavailable(_task: str) -> str:
-    return "Nothing can be stopped from here."
+    return "Tasks cannot be stopped from here."
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ Facts = Iterator[tuple[str, str]]
 
 
 def build_details(panel: Panel, row: PanelRow, news: ScreenData) -> list[tuple[str, str]]:
-    """What is known about a row; what says nothing is left out. Addresses are whole."""
+    """Return what is known about a row, without empty facts and with full addresses."""
     item = row.item or {}
     if panel in (Panel.LOG, Panel.HISTORY):
         item = {**item, "of": row.cells[0]}
@@ -56,7 +56,7 @@ def _agent_details(item: Mapping[str, Any], news: ScreenData) -> Facts:
     yield "run", f"{item['run']} ({item['state']}), attempt {item['attempt']}"
     yield "for", format_age(item["seconds"] + news.late)
     yield "last sign", format_time(item["active_at"], news.now, news.zone)
-    yield "waits", "Its place is lent: it waits for others." if item["lent"] else ""
+    yield "waits", "Waiting for its children; its slot is released." if item["lent"] else ""
     yield "stops", item["stopping"] or ""
     counts = (item["input_tokens"], item["output_tokens"], item["cached_tokens"])
     yield "tokens", "{:,} in, {:,} out, {:,} cached".format(*counts)
@@ -66,15 +66,15 @@ def _agent_details(item: Mapping[str, Any], news: ScreenData) -> Facts:
 def _queue_details(item: Mapping[str, Any], news: ScreenData) -> Facts:
     yield from _common_details(item, news)
     yield "state", f"{format_state(item['state'])}, attempt {item['attempt']}"
-    yield "waits", f"{format_age(item['seconds'] + news.late)}, place {item['position']}"
+    yield "waits", f"{format_age(item['seconds'] + news.late)}, position {item['position']}"
     if item["would_start"]:
-        yield "gate", "Nothing holds it: it is next."
+        yield "gate", "none: it starts next"
         return
     yield "gate", item["gate"]
     yield "why", item["why"] or ""
     yield "since", format_time(item["since"], news.now, news.zone)
     opens = format_time(item["until"], news.now, news.zone)
-    yield "opens", "not known" if opens == UNKNOWN else opens
+    yield "opens", "unknown" if opens == UNKNOWN else opens
     yield "do", item["remedy"] or ""
 
 
@@ -91,7 +91,7 @@ def _pull_request_details(item: Mapping[str, Any], news: ScreenData) -> Facts:
     yield "status", format_state(item["status"])
     yield "branch", item["branch"] or ""
     yield "head", item["head_sha"] or ""
-    yield "turns", f"{item['turns_without_person']} without a person's word"
+    yield "turns", f"{item['turns_without_person']} without user input"
 
 
 def _history_details(item: Mapping[str, Any], _news: ScreenData) -> Facts:
@@ -109,7 +109,7 @@ def _log_details(item: Mapping[str, Any], _news: ScreenData) -> Facts:
 _DETAIL_BUILDERS: Mapping[Panel, Callable[[Mapping[str, Any], ScreenData], Facts]] = {
     Panel.AGENTS: _agent_details,
     Panel.QUEUE: _queue_details,
-    Panel.BLOCKED: _blocked_details,
+    Panel.NEEDS_YOU: _blocked_details,
     Panel.PRS: _pull_request_details,
     Panel.HISTORY: _history_details,
     Panel.LOG: _log_details,
@@ -122,22 +122,22 @@ _NARROW_COLUMNS = 50
 
 
 def dialog_title(screen: ScreenState) -> str:
-    """What the text is."""
+    """Return the title of the dialog."""
     match screen.over:
         case DetailsDialog(panel=panel):
             return f"{panel.value}: details"
         case RepositoryDialog():
-            return "Which repository?"
+            return "Select a repository"
         case StopDialog():
             return "Stop this task?"
         case UrlDialog():
-            return "No browser here: the address"
+            return "No browser available; address"
         case _:
             return "Keys"
 
 
 def dialog_hint(screen: ScreenState) -> str:
-    """What can be pressed."""
+    """Return the keys of the dialog."""
     match screen.over:
         case DetailsDialog():
             stop = " · s stop" if screen.console else ""
@@ -145,30 +145,30 @@ def dialog_hint(screen: ScreenState) -> str:
         case RepositoryDialog():
             return "enter choose · escape back"
         case StopDialog():
-            return "y stop it · anything else: no"
+            return "y stop · any other key: cancel"
         case _:
             return "escape back"
 
 
 def dialog_lines(screen: ScreenState, news: ScreenData, columns: int) -> list[str]:
-    """The whole text, for a screen of so many columns."""
+    """Return the whole text of the dialog for a number of columns."""
     columns -= MARGIN
     match screen.over:
         case DetailsDialog() as over:
             row = find_detailed_row(over, screen, news)
             if row is None:
-                return wrap_text("It is over, or not listed now.", columns)
+                return wrap_text("No longer listed.", columns)
             return _details_lines(over, row, news, columns)
         case RepositoryDialog(at=at):
             return [truncate(line, columns) for line in _choice_lines(at, news)]
         case StopDialog(task=task, about=about):
-            told = "Its agent is ended, and what came from it is stopped too. It starts again "
-            told += "only by `hostler task resume` or `retry`."
+            effect = "This also stops its agent and its children. Restart it with "
+            effect += "`hostler task resume` or `retry`."
             named = [
                 *wrap_text(sanitize_text(about), columns),
                 *wrap_text(sanitize_text(task), columns),
             ]
-            return [*named, "", *wrap_text(told, columns)]
+            return [*named, "", *wrap_text(effect, columns)]
         case UrlDialog(url=url):
             return wrap_text(sanitize_text(url), columns)
         case _:
@@ -180,13 +180,13 @@ def dialog_lines(screen: ScreenState, news: ScreenData, columns: int) -> list[st
 def find_detailed_row(
     over: DetailsDialog, screen: ScreenState, news: ScreenData
 ) -> PanelRow | None:
-    """The row whose details are shown, as it is now."""
+    """Return the current row whose details are shown."""
     rows = build_rows(over.panel, screen, news)
     return next((row for row in rows if row.key == over.key), None)
 
 
 def list_choices(news: ScreenData) -> list[str]:
-    """Projects that can be chosen; the first is none, which means all."""
+    """Return the projects to choose from; the first, empty one means all."""
     return ["", *list_projects(news)]
 
 
@@ -198,7 +198,7 @@ def _details_lines(over: DetailsDialog, row: PanelRow, news: ScreenData, columns
 
 
 def _label_lines(label: str, text: str, columns: int, room: int) -> list[str]:
-    """A label in a column of its own; above its text where lines are short."""
+    """Format a label beside its text, or above it if the screen is narrow."""
     if columns < max(_NARROW_COLUMNS, 2 * room):
         return [truncate(label, columns), *(f"  {one}" for one in wrap_text(text, columns - 2))]
     parts = wrap_text(text, columns - room)

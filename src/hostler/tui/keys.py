@@ -22,31 +22,31 @@ from hostler.tui.state import (
     UrlDialog,
 )
 
-STOP_UNAVAILABLE = "Tasks are stopped from the console; from here: hostler task stop "
-NO_PAGE = "It has no page on GitHub; more of it: hostler task show "
-NO_TASK = "This row is no task."
+STOP_UNAVAILABLE = "Read-only here. Stop it with: hostler task stop "
+NO_PAGE = "Not on GitHub. Show it with: hostler task show "
+NO_TASK = "This row is not a task."
 
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """Look again, now."""
+    """Refresh the snapshot now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quit:
-    """The screen is to close."""
+    """Close the screen."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenUrl:
-    """A page is to be shown in a browser."""
+    """Open a page in the browser."""
 
     url: str
 
 
 @dataclass(frozen=True, slots=True)
 class StopTask:
-    """A task is to be stopped; a person has said yes."""
+    """Stop a task; the user has confirmed."""
 
     task: str
 
@@ -56,7 +56,7 @@ KeyResult = tuple[ScreenState, list[Effect]]
 
 
 def handle_key(screen: ScreenState, news: ScreenData, key: str, size: tuple[int, int]) -> KeyResult:
-    """One key, on a screen of so many columns and lines."""
+    """Handle one key; `size` is the screen's columns and lines."""
     screen = replace(screen, said="")
     if key in ("q", "ctrl+c"):
         return screen, [Quit()]
@@ -72,7 +72,7 @@ def handle_key(screen: ScreenState, news: ScreenData, key: str, size: tuple[int,
 
 
 def current_row(screen: ScreenState, news: ScreenData) -> PanelRow | None:
-    """The row that a key is about."""
+    """Return the row that a key applies to."""
     if isinstance(screen.over, DetailsDialog):
         return find_detailed_row(screen.over, screen, news)
     rows = build_rows(screen.panel, screen, news)
@@ -94,7 +94,7 @@ def _move_selection(screen: ScreenState, news: ScreenData, step: int) -> ScreenS
     at = max(min(at + step, len(rows) - 1), 0)
     picks = {**screen.picks, screen.panel: RowSelection(rows[at].key, at)}
     if screen.panel is Panel.LOG and at == len(rows) - 1:
-        # At its end the log is followed again.
+        # At its end, the log follows new lines again.
         del picks[Panel.LOG]
     return replace(screen, picks=picks)
 
@@ -114,7 +114,7 @@ def _handle_choice_key(
 def _handle_dialog_key(
     screen: ScreenState, news: ScreenData, key: str, size: tuple[int, int]
 ) -> KeyResult:
-    """A text: it is scrolled, left, or (details) acted on."""
+    """Handle a key in a dialog: scroll it, close it, or act on its task."""
     over = screen.over
     assert isinstance(over, DetailsDialog | UrlDialog | HelpDialog)
     if key in KEY_STEPS:
@@ -130,7 +130,7 @@ def _handle_dialog_key(
 
 
 def _refresh(screen: ScreenState, _news: ScreenData) -> KeyResult:
-    return replace(screen, said="Looking again."), [Refresh()]
+    return replace(screen, said="Refreshing."), [Refresh()]
 
 
 def _filter(screen: ScreenState, news: ScreenData) -> KeyResult:
@@ -158,7 +158,7 @@ def _show_details(screen: ScreenState, news: ScreenData) -> KeyResult:
     if row is None:
         return screen, []
     rows = build_rows(screen.panel, screen, news)
-    # What is read stays chosen, whoever comes before it meanwhile.
+    # Keep this row selected even if rows are inserted before it.
     picks = {**screen.picks, screen.panel: RowSelection(row.key, rows.index(row))}
     return replace(screen, over=DetailsDialog(screen.panel, row.key), picks=picks), []
 

@@ -43,34 +43,34 @@ _MAX_POOLS = 6
 
 
 def build_title(screen: ScreenState, news: ScreenData) -> str:
-    """What this is, and who works."""
+    """Return the name of the screen and the state of the service."""
     return f"hostler {'console' if screen.console else 'top'}  {describe_service(news)}"
 
 
 def describe_filter(screen: ScreenState, news: ScreenData) -> str:
-    """What is shown of it all."""
+    """Return which repository and which history window are shown."""
     of = repository_name(screen.project, news) if screen.project else "all repositories"
     return f"{of} · {screen.window}"
 
 
 def describe_service(news: ScreenData) -> str:
-    """Who works on the home."""
+    """Return whether a service is running, and which."""
     if news.seen is None:
-        return "looking" if not news.trouble else "nothing to show"
+        return "loading" if not news.trouble else "no data"
     holder = news.seen["service"]
     if holder is None:
-        return "no service works here: nothing starts"
+        return "service not running: no tasks will start"
     who = sanitize_text(f"pid {holder['pid']} on {holder['host']}")
     if not holder["takes_tasks"]:
-        return f"no service: {sanitize_text(holder['purpose'])} holds the home ({who})"
+        return f"service not running: {sanitize_text(holder['purpose'])} uses this home ({who})"
     since = (news.now - parse_timestamp(holder["since"])).total_seconds() + news.late
-    return f"service works for {format_age(since)}, {who}"
+    return f"service running for {format_age(since)}, {who}"
 
 
 def list_facts(screen: ScreenState, news: ScreenData, *, narrow: bool) -> list[tuple[str, str]]:
-    """What else is to be known, the most urgent first, each with its tone.
+    """Return the facts of the second line with their tones, the most urgent first.
 
-    `narrow`: there was no room for what is shown of it all.
+    `narrow`: the first line had no room for the filter.
     """
     if news.seen is None:
         return []
@@ -85,19 +85,19 @@ def _build_facts(seen: Mapping[str, Any], news: ScreenData) -> Iterator[tuple[st
         yield sanitize_text(seen["disk_full"]), "bad"
     for one in seen["pauses"][:2]:
         what = one["scope"].removeprefix("project:")
-        of = "everything" if what == "all" else repository_name(what, news)
+        of = "all work" if what == "all" else repository_name(what, news)
         yield f"paused: {of}" + (f" ({sanitize_text(one['why'])})" if one["why"] else ""), "warn"
     yield from _pool_facts(seen, news)
     yield f"{format_usd(seen['cost']['today_usd'])} today", ""
     if seen["unsent_writes"]:
-        yield f"{seen['unsent_writes']} writes not sent yet", "warn"
+        yield f"{seen['unsent_writes']} writes to GitHub not sent yet", "warn"
 
 
 def _pool_facts(seen: Mapping[str, Any], news: ScreenData) -> Iterator[tuple[str, str]]:
     for one in seen["governor"]["pools"][:_MAX_POOLS]:
         parked = one["parked"]
         until = (
-            f" closed until {format_time(parked['until'], news.now, news.zone)}" if parked else ""
+            f" parked until {format_time(parked['until'], news.now, news.zone)}" if parked else ""
         )
         text = f"{sanitize_text(one['pool'])} {one['active']}/{one['max_global_agents']}{until}"
         yield text, "warn" if parked else ""
@@ -110,7 +110,7 @@ _MARKER_COLUMNS = 2
 
 @dataclass(frozen=True, slots=True)
 class TextSpan:
-    """A part of a line, and how it is meant."""
+    """A part of a line, and its tone."""
 
     text: str
     tone: str = ""
@@ -121,30 +121,29 @@ Line = tuple[TextSpan, ...]
 
 @dataclass(frozen=True, slots=True)
 class ScreenFrame:
-    """All lines of a screen. `ages`: a time on it goes on."""
+    """All lines of a screen. `ages`: it shows an elapsed time and must be redrawn."""
 
     lines: tuple[Line, ...]
     ages: bool = False
 
     def text(self) -> str:
-        """Without tones."""
+        """Return the text without tones."""
         return "\n".join("".join(span.text for span in one).rstrip() for one in self.lines)
 
 
 @dataclass(frozen=True, slots=True)
 class _PanelPart:
-    """One panel with its rows."""
+    """One panel with its rows; `empty` is its text if there are none."""
 
     panel: Panel
     rows: Sequence[PanelRow]
     at: int
     total: int
-    # What stands there without rows.
     empty: str
 
     @property
     def above(self) -> int:
-        """Lines before the first row: a title, and the names of columns. A log has one column."""
+        """Number of lines before the first row: a title and, except for the log, headings."""
         return 1 if self.panel is Panel.LOG else 2
 
     @property
@@ -153,10 +152,11 @@ class _PanelPart:
 
 
 def draw_screen(screen: ScreenState, news: ScreenData, columns: int, lines: int) -> ScreenFrame:
-    """Everything, in exactly so many lines of at most so many columns."""
+    """Draw the screen in exactly `lines` lines of at most `columns` columns."""
     if columns < MIN_COLUMNS or lines < MIN_LINES:
-        words = [(TextSpan(truncate("More room, please.", columns)),)] if lines else []
-        return ScreenFrame(_fill_lines(words, lines))
+        notice = f"Too small: needs {MIN_COLUMNS}x{MIN_LINES}."
+        message = [(TextSpan(truncate(notice, columns)),)] if lines else []
+        return ScreenFrame(_fill_lines(message, lines))
     above = list(_draw_header(screen, news, columns, lines))
     room = lines - len(above) - 1
     if screen.over is not None:
@@ -172,19 +172,19 @@ def draw_screen(screen: ScreenState, news: ScreenData, columns: int, lines: int)
 
 
 def render_plain(screen: ScreenState, news: ScreenData, columns: int) -> str:
-    """All panels with all their rows, for where nothing can be drawn."""
+    """Render all panels with all their rows as text, for terminals without cursor control."""
     parts = [_build_part(panel, screen, news) for panel in screen.panels if panel is not Panel.LOG]
     body = [one for part in parts for one in _draw_panel(part, screen, columns, part.wanted)]
     return ScreenFrame((*_draw_header(screen, news, columns, 99), *body)).text()
 
 
 def dialog_height(screen: ScreenState, news: ScreenData, columns: int, lines: int) -> int:
-    """How many lines of a text over the panels are seen at once."""
+    """Return how many lines of a dialog are visible."""
     return max(lines - len(list(_draw_header(screen, news, columns, lines))) - 2, 1)
 
 
 def _shows_elapsed_time(news: ScreenData) -> bool:
-    """Whether the lines above tell how long something goes on."""
+    """Return whether the header shows an elapsed time."""
     return bool(news.trouble or (news.seen and news.seen["service"]))
 
 
@@ -208,7 +208,7 @@ def _draw_header(screen: ScreenState, news: ScreenData, columns: int, lines: int
 
 
 def _join_facts(parts: Sequence[tuple[str, str]], columns: int) -> Line:
-    """Facts on one line, as many as fit; the last of them is cut."""
+    """Join as many facts as fit into one line; the last one is cut."""
     spans: list[TextSpan] = []
     for text, tone in parts:
         before = TextSpan(" · ", DIM) if spans else TextSpan("")
@@ -230,7 +230,7 @@ def _footer_text(screen: ScreenState, columns: int) -> str:
 
 
 def _join_hints(hints: Sequence[str], columns: int) -> str:
-    """As many hints as fit, none of them cut."""
+    """Join as many hints as fit, without cutting one."""
     line = ""
     for hint in hints:
         more = f"{line} · {hint}" if line else hint
@@ -241,7 +241,7 @@ def _join_hints(hints: Sequence[str], columns: int) -> str:
 
 
 def _draw_dialog(screen: ScreenState, news: ScreenData, columns: int, room: int) -> list[Line]:
-    """A text over everything, from where it is scrolled to."""
+    """Draw a dialog from its scroll position."""
     told = dialogs.dialog_lines(screen, news, columns)
     at = getattr(screen.over, "scroll", 0)
     if isinstance(screen.over, RepositoryDialog):
@@ -280,7 +280,7 @@ def _has_elapsed_time(part: _PanelPart) -> bool:
 
 
 def _draw_tabs(parts: Sequence[_PanelPart], focus: int, columns: int) -> Line:
-    """All panels on one line, in short where it is narrow; the one with the focus is marked."""
+    """Draw all panels as tabs, abbreviated if necessary; the focused one is marked."""
     names = [part.panel.value + (f" {part.total}" if part.total else "") for part in parts]
     if sum(text_width(name) + 3 for name in names) > columns:
         short = [f"{part.panel.value[:1]}{part.total or ''}" for part in parts]
@@ -291,7 +291,7 @@ def _draw_tabs(parts: Sequence[_PanelPart], focus: int, columns: int) -> Line:
 
 
 def _draw_panel(part: _PanelPart, screen: ScreenState, columns: int, room: int) -> list[Line]:
-    """A title, the names of columns, and the rows around the chosen one."""
+    """Draw a panel: title, column headings, and the rows around the selected one."""
     focus = part.panel is screen.panel
     seen = visible_rows(len(part.rows), room - part.above, part.at)
     rule = _draw_rule(_panel_title(part, screen, seen), columns, FOCUS if focus else RULE)
@@ -319,7 +319,7 @@ def _panel_title(part: _PanelPart, screen: ScreenState, seen: range) -> str:
 
 
 def _draw_rule(name: str, columns: int, tone: str) -> Line:
-    # The one with the focus can be told apart without colours too.
+    # The focused panel must be visible without colours.
     stroke = "━" if tone == FOCUS else "─"
     text = truncate(f"{stroke * 2} {name} ", columns)
     return (TextSpan(text + stroke * (columns - text_width(text)), tone),)

@@ -22,7 +22,7 @@ from hostler.tui.text_format import (
 BAD, WARN, GOOD, DIM = "bad", "warn", "good", "dim"
 _STATE_TEXTS = {"needs_input": "asks"}
 _MAX_WIDTH = 400
-MANUAL_TASK = "by hand"
+MANUAL_TASK = "manual"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ class PanelRow:
 
 COLUMNS: Mapping[Panel, tuple[TableColumn, ...]] = {
     Panel.AGENTS: (
-        TableColumn("for", 1, numeric=True),
+        TableColumn("time", 1, numeric=True),
         TableColumn("repository", 3, least=8),
         TableColumn("work", 2),
         TableColumn("agent", 5, least=6, most=14),
         TableColumn("try", 9, numeric=True),
-        TableColumn("silent", 6, numeric=True),
+        TableColumn("idle", 6, numeric=True),
         TableColumn("tokens", 8, numeric=True),
         TableColumn("cost", 7, numeric=True),
         TableColumn("title", 4, least=10, most=_MAX_WIDTH),
@@ -61,8 +61,8 @@ COLUMNS: Mapping[Panel, tuple[TableColumn, ...]] = {
         TableColumn("why", 8, least=16, most=60),
         TableColumn("title", 9, least=12, most=_MAX_WIDTH),
     ),
-    Panel.BLOCKED: (
-        TableColumn("for", 1, numeric=True),
+    Panel.NEEDS_YOU: (
+        TableColumn("time", 1, numeric=True),
         TableColumn("repository", 5, least=8),
         TableColumn("work", 2),
         TableColumn("state", 3),
@@ -87,14 +87,14 @@ COLUMNS: Mapping[Panel, tuple[TableColumn, ...]] = {
     ),
     Panel.LOG: (TableColumn("line", 1, least=1, most=_MAX_WIDTH),),
 }
-NOT_LOADED = "Not known yet."
+NOT_LOADED = "Loading."
 EMPTY_TEXTS = {
-    Panel.AGENTS: "No agent is at work.",
-    Panel.QUEUE: "Nothing waits.",
-    Panel.BLOCKED: "Nobody is needed.",
-    Panel.PRS: "No pull request is followed.",
-    Panel.HISTORY: "No run has ended.",
-    Panel.LOG: "Nothing was said yet.",
+    Panel.AGENTS: "No agents running.",
+    Panel.QUEUE: "No tasks queued.",
+    Panel.NEEDS_YOU: "Nothing needs you.",
+    Panel.PRS: "No open pull requests.",
+    Panel.HISTORY: "No finished runs.",
+    Panel.LOG: "No messages yet.",
 }
 
 
@@ -167,14 +167,14 @@ def format_state(state: str) -> str:
 
 def _agent_row(one: Mapping[str, Any], news: ScreenData) -> PanelRow:
     idle = one["idle_seconds"]
-    lends = "lent" if one["lent"] else format_age(None if idle is None else idle + news.late)
+    waits = "waiting" if one["lent"] else format_age(None if idle is None else idle + news.late)
     cells = (
         format_age(one["seconds"] + news.late),
         repository_name(one["project"], news),
         describe_work(one),
         sanitize_text(one["agent"]),
         str(one["attempt"]),
-        "stops" if one["stopping"] else lends,
+        "stops" if one["stopping"] else waits,
         format_tokens(one["input_tokens"] + one["output_tokens"]),
         format_usd(one["usd"]),
         sanitize_text(one.get("title") or ""),
@@ -253,6 +253,6 @@ def _history_row(key: str, name: str, one: Mapping[str, Any]) -> PanelRow:
 _ROW_BUILDERS: Mapping[Panel, tuple[str, Callable[[Mapping[str, Any], ScreenData], PanelRow]]] = {
     Panel.AGENTS: ("at_work", _agent_row),
     Panel.QUEUE: ("queue", _queue_row),
-    Panel.BLOCKED: ("needs_person", _blocked_row),
+    Panel.NEEDS_YOU: ("needs_person", _blocked_row),
     Panel.PRS: ("pulls", _pull_request_row),
 }

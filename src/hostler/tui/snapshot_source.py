@@ -130,8 +130,8 @@ def describe_error(error: Exception) -> str:
     if isinstance(error, HostlerError):
         return " ".join(error.lines())
     if isinstance(error, OSError) and error.strerror:
-        return f"The system refused: {error.strerror}."
-    return f"Hostler has a defect: {type(error).__name__}: {error}"
+        return f"System error: {error.strerror}."
+    return f"Internal error (a bug in Hostler): {type(error).__name__}: {error}"
 
 
 class HomeSnapshots:

@@ -10,20 +10,20 @@ from typing import Any
 
 from hostler.model import EPOCH, parse_timestamp
 
-# What is pressed, and what it does. The first word of each is Textual's name of the key.
+# Keys (by Textual's names) and what they do.
 KEY_HELP: tuple[tuple[str, str], ...] = (
     ("r", "refresh now"),
     ("f", "filter: one repository, or all"),
     ("w", "window of the history: 1h, 24h, 7d, 30d"),
     ("tab, shift+tab", "next panel, previous panel"),
-    ("up, down, k, j", "another row; in a text: scroll"),
+    ("up, down, k, j", "select a row; in a text: scroll"),
     ("pageup, pagedown, home, end", "the same, in larger steps"),
     ("enter", "details, with full URLs"),
     ("o", "open the page in the browser"),
-    ("s", "stop the task, after a yes (console only)"),
+    ("s", "stop the task (console only; asks first)"),
     ("?", "this help"),
     ("escape", "back"),
-    ("q, ctrl+c", "quit; agents at work go on"),
+    ("q, ctrl+c", "quit; agents keep running"),
 )
 # How far a key moves; the ends are farther than any list.
 KEY_STEPS = {
@@ -54,7 +54,7 @@ class Panel(StrEnum):
 
     AGENTS = "Agents"
     QUEUE = "Queue"
-    BLOCKED = "Blocked"
+    NEEDS_YOU = "Needs you"
     PRS = "PRs"
     HISTORY = "History"
     LOG = "Log"

@@ -26,22 +26,21 @@ def register_demo(app: typer.Typer) -> None:
 
 def demo(
     plain: Annotated[
-        bool, typer.Option("--plain", help="One line per thing that happens, for logs.")
+        bool, typer.Option("--plain", help="Print one line per event instead of a live view.")
     ] = False,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave everything running afterwards, until Ctrl-C.")
+        bool, typer.Option("--keep", help="Keep everything running afterwards, until Ctrl-C.")
     ] = False,
     timeout: Annotated[
-        float, typer.Option(min=1, max=3600, help="Longest time for the story, in seconds.")
+        float,
+        typer.Option(metavar="SECONDS", min=1, max=3600, help="Time limit of the whole demo."),
     ] = 85.0,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print only the summary, as JSON for programs.")
-    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print only the summary, as JSON.")] = False,
 ) -> None:
-    """Watch Hostler at work: a GitHub of your own, a few people, and agents that play a script.
+    """Watch Hostler work on a local GitHub with scripted agents.
 
-    It takes about a minute, needs no token, no model and no network, touches nothing of yours,
-    and checks in the end what came of each issue. Exit code 0: everything holds.
+    Takes about a minute. Needs no token, model or network, and does not touch your files. At the
+    end it checks the result of every issue. Exit code 0: all checks passed.
 
     \b
     Example:
@@ -90,19 +89,19 @@ def _print_summary_json(summary: DemoSummary) -> None:
 
 
 def _print_hints(paths: DemoPaths, url: str, scenario: DemoScenario) -> None:
-    """Where everything is, and what to try."""
+    """Print where everything is, and commands to try."""
     from hostler.cli.demo.environment import render_hints
 
-    # Not by way of the redactor: these tokens open nothing but this sandbox, and are to be shown.
+    # Without redaction: these tokens are valid for this sandbox only.
     sys.stderr.write("\n".join(render_hints(paths, url, scenario, sys.argv[0])) + "\n")
     sys.stderr.flush()
 
 
 def _print_folder(paths: DemoPaths, good: bool) -> None:
-    """Where to look after a failure, or after a look around."""
-    print_note(f"The demo's folder is kept: {paths.folder}")
+    """Print where the kept folder is, and after a failure the end of the service's log."""
+    print_note(f"The folder of the demo was kept: {paths.folder}")
     if not good and paths.log.exists():
         lines = paths.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        print_note(f"The service's last lines ({paths.log.name}):")
+        print_note(f"Last lines of the service ({paths.log.name}):")
         for line in lines[-LOG_TAIL_LINES:]:
             print_note(f"  {line}")

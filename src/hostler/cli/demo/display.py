@@ -157,7 +157,7 @@ def _attempt_text(run: RunSnapshot) -> str:
 def _describe_state(task: TaskSnapshot) -> str:
     match task.state:
         case "retrying" | "parked":
-            return f"tries again soon: {task.reason}"
+            return f"retries soon: {task.reason}"
         case "blocked" | "failed" | "stopped":
             return f"{task.state}: {task.reason}"
         case "done":
@@ -177,8 +177,8 @@ def _pair_versions(before: Iterable[S], after: Iterable[S]) -> Iterator[tuple[S,
 
 # Shorter than the names of states, for the little room there is.
 STATE_NAMES = {"awaiting_feedback": "in review", "needs_input": "asks"}
-NEW, IGNORED = "new", "left alone"
-_NEXT_POLL = "the next poll will notice"
+NEW, IGNORED = "new", "ignored"
+_NEXT_POLL = "picked up at the next poll"
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ def _describe_task(
         return _describe_run(task)
     match task.state:
         case "queued":
-            return "waits for a place"
+            return "waiting for a slot"
         case "awaiting_feedback":
             return _describe_review(pull)
         case "needs_input" if issue.talk and not issue.asks:
@@ -248,17 +248,17 @@ def _describe_run(task: TaskSnapshot) -> str:
     assert run is not None
     if run.state in ("exited", "finishing"):
         return "commit, required tests, push"
-    return run.words[-1] if run.words else "an agent starts"
+    return run.words[-1] if run.words else "agent starting"
 
 
 def _describe_review(pull: PullRequestSnapshot | None) -> str:
     if pull is None:
-        return "opens the pull request"
+        return "opening the pull request"
     if pull.merged_by:
         return f"merged; {_NEXT_POLL}"
     if any(len(replies) < remark.versions for remark, replies in pull.threads()):
-        return f"a comment; {_NEXT_POLL}"
-    return "waits for a review"
+        return f"new comment; {_NEXT_POLL}"
+    return "waiting for a review"
 
 
 class DemoView(Protocol):

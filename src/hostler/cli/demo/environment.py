@@ -225,11 +225,11 @@ def render_hints(paths: DemoPaths, url: str, scenario: DemoScenario, program: st
     issue = json.dumps({"title": "Write a greeting", "labels": ["agent:small-job"]})
     return [
         "",
-        "Everything goes on until Ctrl-C.",
+        "Everything keeps running until Ctrl-C.",
         f"  GitHub  {url}",
         f"  home    {paths.home}",
         f"  log     {paths.log}",
-        "Tokens of this GitHub:",
+        "Access tokens of the sandbox GitHub:",
         *(f"  {who:<10}  {token_for(who)}" for who in (MAINTAINER, REVIEWER, OUTSIDER, BOT)),
         "Try:",
         f"  git clone {url}/{repo}.git",
@@ -237,6 +237,8 @@ def render_hints(paths: DemoPaths, url: str, scenario: DemoScenario, program: st
         f"  curl -H 'Authorization: Bearer {token_for(MAINTAINER)}' \\",
         f"    {url}/repos/{repo}/issues -d '{issue}'",
         f"  tail -f {paths.log}",
+        f"  {program} --home {paths.home} status",
+        f"  {program} --home {paths.home} top",
         f"  {program} --home {paths.home} repo list",
         f"  {program} --home {paths.home} service --dry-run",
     ]

@@ -90,7 +90,7 @@ class StopRequest:
 
 # What happens on GitHub wakes nobody, so it is looked at this often.
 OBSERVE_SECONDS = 0.25
-STORY_CHECK = "the story came to its end in time"
+STORY_CHECK = "all issues were finished in time"
 
 
 @dataclass
@@ -138,8 +138,8 @@ class DemoLoop:
         if self.stop_request.asked:
             return "it was stopped"
         if self.service.has_ended():
-            return "the service left by itself"
-        return f"{self.seconds:.0f} s were not enough" if self.elapsed > self.seconds else ""
+            return "the service exited unexpectedly"
+        return f"not finished after {self.seconds:.0f} s" if self.elapsed > self.seconds else ""
 
     def _move(self) -> None:
         """Whoever is refused tries again at the next look, as people do."""

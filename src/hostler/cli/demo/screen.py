@@ -89,7 +89,7 @@ def render_frame(
 
 def _render_title(elapsed: float, width: int) -> Text:
     left = Text(" Hostler demo ", style="bold reverse")
-    note = "  Ctrl-C ends it" if width >= 50 else ""
+    note = "  Ctrl-C to stop" if width >= 50 else ""
     right = f"{elapsed:4.0f} s "
     gap = max(1, width - len(left.plain) - len(note) - len(right))
     title = left.append(note, style="not bold not reverse dim")

@@ -129,14 +129,14 @@ def _nothing_is_left_to_do(snapshot: DemoSnapshot) -> Iterator[str]:
 
 
 _CHECKS: dict[str, Callable[[DemoSnapshot], Iterator[str]]] = {
-    "every issue by somebody allowed is closed": _every_issue_is_closed,
+    "every issue of an allowed user is closed": _every_issue_is_closed,
     "one pull request per task, merged by the reviewer": _one_pull_per_task,
     "one threaded reply per version of a comment": _one_reply_per_version,
     "one commit per version of a comment": _a_commit_per_version,
     "a merged design started its implementation": _a_design_came_first,
-    "an agent that failed was followed by one that did not": _a_failure_was_fixed,
+    "a failed agent was retried successfully": _a_failure_was_fixed,
     "a question was asked and answered": _questions_were_answered,
-    "the stranger's issue was left alone": _outsiders_were_ignored,
+    "the issue of a user who is not allowed was ignored": _outsiders_were_ignored,
     "one status comment per task, and it says done": _status_says_done,
     "nothing is running, waiting or unsent": _nothing_is_left_to_do,
 }
@@ -150,7 +150,7 @@ def _label(issue: IssueSnapshot) -> str:
     return issue_ref(issue.repo, issue.number)
 
 
-TESTS_CHECK = "what was merged passes its tests"
+TESTS_CHECK = "the merged code passes its tests"
 _TEST_TIMEOUT_SECONDS = 60.0
 
 
@@ -193,7 +193,7 @@ def _run_command(argv: list[str], cwd: Path, env: Mapping[str, str]) -> str:
     return "" if done.returncode == 0 else (said[-1] if said else f"code {done.returncode}")
 
 
-SERVICE_CHECK = "the service left when asked, and no process was left behind"
+SERVICE_CHECK = "the service stopped on request and left no process behind"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +218,9 @@ def check_service_exit(report: ServiceExit) -> DemoCheck:
     """How the service ended."""
     wrong = [f"process {one} was alive" for one in report.left]
     if report.code is None:
-        wrong.append("the process that guards the service was lost")
+        wrong.append("the process that guards the service was killed")
     elif report.code:
-        wrong.append(f"the service ended with {report.code}")
+        wrong.append(f"the service exited with code {report.code}")
     return DemoCheck(SERVICE_CHECK, tuple(wrong))
 
 
@@ -238,9 +238,12 @@ def print_summary(summary: DemoSummary) -> None:
         print_line(f"{mark} {check.promise}")
         for wrong in check.wrong:
             print_line(f"    {wrong}")
-    missing = sum(not check.holds for check in summary.checks)
-    word = "everything holds" if summary.good else f"{missing} of {len(summary.checks)} do not hold"
-    print_line(f"\n{summary.seconds:.0f} s, {word}.")
+    failed = sum(not check.holds for check in summary.checks)
+    total = len(summary.checks)
+    if summary.good:
+        print_line(f"\nAll {total} checks passed in {summary.seconds:.0f} s. Next: hostler init")
+    else:
+        print_line(f"\n{failed} of {total} checks failed after {summary.seconds:.0f} s.")
 
 
 def summary_json(summary: DemoSummary) -> dict[str, Any]:
@@ -263,7 +266,7 @@ def _issue_rows(snapshot: DemoSnapshot, issue: IssueSnapshot) -> Iterator[tuple[
     place, end = issue_ref(issue.repo, issue.number), "open" if issue.open else "closed"
     tasks = snapshot.database.tasks_of(issue)
     if not tasks:
-        yield place, "left alone", "", "", "", end
+        yield place, "ignored", "", "", "", end
     for task in tasks:
         pull = snapshot.github.pull_of(issue, task.pull)
         commits = _count_text(pull.commits, "commit", "commits") if pull else ""
