@@ -1,3 +1,3 @@
-"""Hostler runs a stable of coding agents on GitHub issues."""
+"""Hostler runs coding agents on GitHub issues."""
 
 __version__ = "0.1.0"

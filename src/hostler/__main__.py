@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line. `--version` alone answers before anything heavy is imported."""
+    """Run the command line. `--version` is answered before anything heavy is imported."""
     if sys.argv[1:] == ["--version"]:
         from hostler import __version__
         from hostler.cli.stdio import guard_output

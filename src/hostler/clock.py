@@ -1,7 +1,7 @@
-"""Time as an argument: the real clock, and one that tests move by hand.
+"""The system clock, and a clock that tests advance.
 
-Everything that reads the time or waits takes a `Clock`. `FakeClock` wakes its waiters when
-it is moved, so tests wait on events and never on time.
+Everything that reads the time or waits takes a `Clock`. `FakeClock` wakes its waiters when it is
+advanced, so tests wait for events and never for time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hostler.model import EPOCH
 
 
 class Wakeup(Protocol):
-    """Something a thread can wait for, and another thread (or the clock) can end."""
+    """An event that a thread waits for until another thread sets it or a timeout passes."""
 
     def set(self) -> None: ...
     def clear(self) -> None: ...
@@ -24,23 +24,23 @@ class Wakeup(Protocol):
 
 
 class Clock(Protocol):
-    """What we need of time."""
+    """Reads the time and makes events with timeouts."""
 
     def now(self) -> datetime:
-        """The wall clock, in UTC. It may jump."""
+        """Return the wall-clock time in UTC. It may jump."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never run backwards."""
+        """Return seconds that never run backwards."""
         ...
 
     def wakeup(self) -> Wakeup:
-        """A new event whose timeouts are counted by this clock."""
+        """Return a new event whose timeouts are counted by this clock."""
         ...
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The clock of this machine."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -53,10 +53,10 @@ class SystemClock:
 
 
 class FakeClock:
-    """A clock that stands still until a test moves it."""
+    """A clock that stands still until a test advances it."""
 
-    # A test whose waiters never arrive must fail with a message, not hang.
-    PATIENCE = 30.0
+    # A test whose waiters never arrive must fail with a message instead of hanging.
+    TIMEOUT_SECONDS = 30.0
 
     def __init__(self, start: datetime = EPOCH + timedelta(days=20_000)) -> None:
         self._moved = threading.Condition()
@@ -76,7 +76,7 @@ class FakeClock:
         return _FakeWakeup(self)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass: both clocks move, and waiters whose time has come wake."""
+        """Advance both clocks, and wake the waiters whose timeout has passed."""
         if seconds < 0:
             raise ValueError("time only advances; use jump() to set the wall clock back")
         with self._moved:
@@ -85,14 +85,14 @@ class FakeClock:
             self._moved.notify_all()
 
     def jump(self, seconds: float) -> None:
-        """Move the wall clock alone, as NTP or an operator would."""
+        """Move only the wall clock, as NTP or an operator would."""
         with self._moved:
             self._wall += timedelta(seconds=seconds)
 
     def wait_for_waiters(self, count: int = 1) -> None:
-        """Block until `count` threads wait on this clock, besides those about to wake."""
+        """Block until `count` threads wait on this clock, not counting those about to wake."""
         with self._moved:
-            if not self._moved.wait_for(lambda: self._asleep() >= count, self.PATIENCE):
+            if not self._moved.wait_for(lambda: self._asleep() >= count, self.TIMEOUT_SECONDS):
                 raise TimeoutError(f"{self._asleep()} of {count} threads came to wait")
 
     def _asleep(self) -> int:
@@ -140,6 +140,6 @@ class _FakeWait:
         self._deadline = deadline
 
     def is_over(self) -> bool:
-        """Return whether the thread is to go on, which it may not have done yet."""
+        """Return whether the wait has ended, even if its thread has not continued yet."""
         elapsed = self._wakeup._clock._elapsed
         return self._wakeup._flag or (self._deadline is not None and elapsed >= self._deadline)

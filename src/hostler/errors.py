@@ -5,7 +5,7 @@
     ├── StoreError                the database
     │   ├── StoreMissing          there is none yet
     │   ├── StoreBusy             another process holds the write lock for too long
-    │   ├── StoreUnsteady         it could not be opened for a moment
+    │   ├── StoreUnsteady         it could not be opened, but could a moment later
     │   ├── StoreNewer            written by a newer Hostler
     │   ├── StoreOutdated         needs `hostler db upgrade`
     │   ├── StoreReadOnly         its file or folder cannot be written
@@ -14,26 +14,26 @@
     │   ├── StoreUnreachable      the PostgreSQL server does not answer or refuses us
     │   └── StoreConflict         a write met a row that is not as expected
     ├── CheckoutError             git and checkouts; its branch is drawn in checkouts/errors.py
-    ├── HomeLocked                another process works on this home
+    ├── HomeLocked                another process is using this home
     ├── ForgeError                GitHub
     │   ├── CredentialsMissing    there is no token, key or login to use
-    │   ├── Refused               it said no, and did nothing
-    │   │   ├── Unauthorized      it does not know us
-    │   │   ├── Forbidden         it knows us, and we may not
-    │   │   ├── NotFound          it is not there, or hidden from us
-    │   │   ├── Gone              it was there and will not come back
-    │   │   ├── Moved             it is somewhere we do not follow to
-    │   │   ├── Conflict          its state does not allow it now
-    │   │   ├── Invalid           what we sent is not acceptable
-    │   │   └── RateLimited       we asked too much, and are told until when to wait
-    │   ├── ServerFailed          a read met a failing server
+    │   ├── Refused               it rejected the request and did nothing
+    │   │   ├── Unauthorized      the token is not valid
+    │   │   ├── Forbidden         the account has no permission
+    │   │   ├── NotFound          it does not exist, or is hidden from the account
+    │   │   ├── Gone              it was deleted
+    │   │   ├── Moved             it moved to an address that is not followed
+    │   │   ├── Conflict          its state does not allow the request now
+    │   │   ├── Invalid           the request's content is not valid
+    │   │   └── RateLimited       too many requests; says until when to wait
+    │   ├── ServerFailed          a read failed on the server
     │   ├── Unreachable           no answer, and nothing was changed
-    │   ├── Unclear               no clear answer to a write: perhaps it happened
+    │   ├── Unclear               no clear answer to a write, which may have happened
     │   └── GitHubPollingError    a feed could not be read
     ├── SandboxError              the local GitHub could not start or read its file
     └── MissingExtra              an optional dependency is not installed
 
-Callers match types and read facts from attributes; nobody matches the wording.
+Callers match types and read facts from attributes, never the wording.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from pathlib import Path
 
 
 class HostlerError(Exception):
-    """Something a person should read: what happened, what is safe, what to do next."""
+    """An error for users: what happened, what is safe, what to do next."""
 
     exit_code = 1
 
@@ -56,29 +56,35 @@ class HostlerError(Exception):
         self.remedy = remedy
 
     def lines(self) -> list[str]:
-        """The sentences to show, in order, without empty ones."""
+        """Return the sentences to show, without empty ones."""
         return [part for part in (self.what, self.safe, self.remedy) if part]
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake in a settings file. `line` is 0 where no single line is to blame."""
+    """One mistake in a settings file.
+
+    `line` is 0 if it is not known. `message` replaces "expected …, found …" where that would not
+    be good English; it has no full stop.
+    """
 
     key: str
     found: str
     allowed: str
     suggestion: str = ""
     line: int = 0
+    message: str = ""
 
     def sentence(self) -> str:
-        """The mistake in one line for a person."""
+        """Return the mistake in one line."""
         place = f"line {self.line}: " if self.line else ""
         hint = f" {self.suggestion}" if self.suggestion else ""
-        return f"{place}{self.key}: found {self.found}; allowed: {self.allowed}.{hint}"
+        message = self.message or f"{self.key}: expected {self.allowed}, found {self.found}"
+        return f"{place}{message}.{hint}"
 
 
 class ConfigError(HostlerError):
-    """The settings have mistakes; all of them are here."""
+    """The settings have mistakes; `problems` has all of them."""
 
     exit_code = 2
 
@@ -88,7 +94,7 @@ class ConfigError(HostlerError):
         count = len(self.problems)
         super().__init__(
             f"{path} has {count} mistake{'s' if count != 1 else ''}:",
-            remedy="`hostler config schema` and docs/reference/configuration.md list every key.",
+            remedy="`hostler config reference` describes every key.",
         )
 
     def lines(self) -> list[str]:
@@ -110,14 +116,14 @@ class StoreBusy(StoreError):
         super().__init__(
             f"The database is busy: {holder} holds its write lock (waited {waited_seconds:.0f} s).",
             safe="Nothing was written.",
-            remedy="Try again; if it stays so, look at that process.",
+            remedy="Try again. If it stays busy, check that process.",
         )
         self.holder = holder
         self.waited_seconds = waited_seconds
 
 
 class StoreUnsteady(StoreError):
-    """It could not be opened, and a moment later it could."""
+    """The database could not be opened, but could a moment later."""
 
 
 class StoreNewer(StoreError):
@@ -125,7 +131,7 @@ class StoreNewer(StoreError):
 
 
 class StoreOutdated(StoreError):
-    """The database has an older layout than this program."""
+    """The database has an older schema than this program."""
 
 
 class StoreReadOnly(StoreError):
@@ -141,31 +147,31 @@ class StoreCorrupt(StoreError):
 
 
 class StoreUnreachable(StoreError):
-    """The database server does not answer or refuses us."""
+    """The database server does not answer or rejects the connection."""
 
 
 class StoreConflict(StoreError):
-    """A write met a row that is not as the writer expected."""
+    """A write found a row in an unexpected state."""
 
 
 class CheckoutError(HostlerError):
-    """Git, or what an agent left in its checkout, keeps us from going on."""
+    """Git failed, or an agent left its checkout in an unusable state."""
 
 
 class HomeLocked(HostlerError):
-    """Another process works on this home."""
+    """Another process is using this home."""
 
     def __init__(self, home: object, holder: object | None) -> None:
         super().__init__(
-            f"{holder or 'Another process'} works on the home {home}.",
-            safe="Nothing was touched.",
-            remedy="Wait until it has ended, or stop it.",
+            f"{holder or 'Another process'} is already running on the home {home}.",
+            safe="Nothing was changed.",
+            remedy="Wait until it has finished, or stop it.",
         )
         self.holder = holder
 
 
 class ForgeError(HostlerError):
-    """GitHub did not do, or did not clearly do, what was asked."""
+    """A request to GitHub failed, or its result is not known."""
 
 
 class CredentialsMissing(ForgeError):
@@ -173,47 +179,47 @@ class CredentialsMissing(ForgeError):
 
 
 class Refused(ForgeError):
-    """GitHub said no, and did nothing."""
+    """GitHub rejected the request and did nothing."""
 
     def __init__(self, request: str, status: int, message: str, *, remedy: str = "") -> None:
-        said = message if message.endswith((".", "!", "?")) else f"{message}."
-        super().__init__(f"GitHub answered {request} with {status}: {said}", remedy=remedy)
+        sentence = message if message.endswith((".", "!", "?")) else f"{message}."
+        super().__init__(f"GitHub answered {request} with {status}: {sentence}", remedy=remedy)
         self.request = request
         self.status = status
         self.message = message
 
 
 class Unauthorized(Refused):
-    """GitHub does not know us."""
+    """The token is not valid."""
 
 
 class Forbidden(Refused):
-    """GitHub knows us, and we may not."""
+    """The account has no permission."""
 
 
 class NotFound(Refused):
-    """It is not there, or hidden from us."""
+    """The object does not exist, or is hidden from the account."""
 
 
 class Gone(Refused):
-    """It was there and will not come back."""
+    """The object was deleted."""
 
 
 class Conflict(Refused):
-    """Its state does not allow it now."""
+    """The object's state does not allow the request now."""
 
 
 class Moved(Refused):
-    """It is somewhere we do not follow to. `repository_id` is 0 where none was named."""
+    """The object moved to an address that is not followed. `repository_id` is 0 if unknown."""
 
     def __init__(self, request: str, status: int, location: str, repository_id: int = 0) -> None:
-        super().__init__(request, status, f"it is now at {location or 'an unnamed place'}")
+        super().__init__(request, status, f"it moved to {location or 'an unknown address'}")
         self.location = location
         self.repository_id = repository_id
 
 
 class Invalid(Refused):
-    """What we sent is not acceptable. `fields` holds (field, code, message) as far as named."""
+    """The request's content is not valid. `fields` has (field, code, message) as far as known."""
 
     def __init__(
         self, request: str, status: int, message: str, fields: tuple[tuple[str, str, str], ...] = ()
@@ -224,31 +230,32 @@ class Invalid(Refused):
 
 
 class RateLimited(Refused):
-    """Asked to wait: the budget of the hour is spent (primary), or we were hasty (secondary).
+    """GitHub's hourly (primary) or short-term (secondary) rate limit is reached.
 
-    A status of 0: GitHub was not even asked, as it would have refused, or to keep a reserve.
+    Status 0 means that the request was not sent, because GitHub would have rejected it or to
+    keep a reserve.
     """
 
     def __init__(self, request: str, status: int, until: datetime, limit: str) -> None:
         wait = f"the {limit} limit is reached; wait until {until:%H:%M:%S} UTC"
         super().__init__(request, status, wait)
         if not status:
-            self.what = f"GitHub was not asked for {request}: {wait}."
+            self.what = f"Did not send {request} to GitHub: {wait}."
             self.args = (self.what,)
         self.until = until
         self.limit = limit
 
 
 class ServerFailed(ForgeError):
-    """A read met a failing server, or an answer that cannot be read."""
+    """A read failed on the server, or its answer cannot be parsed."""
 
     def __init__(self, request: str, status: int) -> None:
         failed = f"GitHub failed to answer {request} ({status})."
-        strange = f"What GitHub answered to {request} cannot be understood."
+        unreadable = f"GitHub's answer to {request} cannot be parsed."
         super().__init__(
-            failed if status >= 400 else strange,
-            safe="Nothing changed.",
-            remedy="It is asked again by itself; if it stays so, look at `github.api_url`.",
+            failed if status >= 400 else unreadable,
+            safe="Nothing was changed.",
+            remedy="It is retried automatically. If it persists, check `github.api_url`.",
         )
         self.status = status
 
@@ -260,18 +267,18 @@ class Unreachable(ForgeError):
         super().__init__(
             f"GitHub could not be reached for {request}: {reason}.",
             safe="Nothing was changed there.",
-            remedy="Look at the network and at `github.api_url`.",
+            remedy="Check the network and `github.api_url`.",
         )
         self.reason = reason
 
 
 class Unclear(ForgeError):
-    """No clear answer came to a write: perhaps it happened. It must be looked for first."""
+    """No clear answer to a write, which may have happened: look it up before repeating it."""
 
     def __init__(self, request: str, reason: str) -> None:
         super().__init__(
-            f"It is not clear whether GitHub did {request}: {reason}.",
-            safe="It is looked for before it is sent again.",
+            f"It is not known whether GitHub executed {request}: {reason}.",
+            safe="The result is looked up before the request is repeated.",
         )
         self.reason = reason
 
@@ -282,7 +289,7 @@ class GitHubPollingError(ForgeError):
     def __init__(self, repo: str, surface: str, cause: ForgeError) -> None:
         super().__init__(
             f"{surface} of {repo} could not be read. {cause.what}",
-            safe="The next poll reads it from the same place.",
+            safe="The next poll continues from the same position.",
             remedy=cause.remedy,
         )
         self.repo = repo

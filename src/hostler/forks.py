@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Forkable(Protocol):
-    """Something that starts anew in a forked child."""
+    """Something that resets itself in a forked child."""
 
     def after_fork(self) -> None: ...
 
@@ -17,7 +17,7 @@ _registered: weakref.WeakSet[Forkable] = weakref.WeakSet()
 
 
 def reset_after_fork(item: Forkable) -> None:
-    """Have the item told in every child of this process."""
+    """Call the item's `after_fork` in every forked child of this process."""
     _registered.add(item)
 
 

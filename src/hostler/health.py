@@ -19,7 +19,7 @@ from hostler.errors import HostlerError
 
 
 class CheckStatus(StrEnum):
-    """How a check went, from good to bad."""
+    """Result of a check, from good to bad."""
 
     OK = "ok"
     SKIPPED = "skipped"
@@ -29,7 +29,7 @@ class CheckStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One answer: how it is, how we know, and what to do about it."""
+    """One result of a check, with its evidence and what to do about it."""
 
     check: str
     status: CheckStatus
@@ -39,7 +39,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """What a check may look at. `config_path` is None where no file was named or found."""
+    """Inputs of a check. `config_path` is None if there is no settings file."""
 
     home: Path
     config_path: Path | None
@@ -52,7 +52,7 @@ FixFunction = Callable[[CheckContext], Iterable[str]]
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """A registered check. Quick ones touch neither network nor whole files."""
+    """A registered check. Quick ones use no network and read no large files."""
 
     name: str
     quick: bool
@@ -61,7 +61,7 @@ class HealthCheck:
 
 @dataclass(frozen=True, slots=True)
 class FixResult:
-    """What was done about a finding, or why it could not be done."""
+    """What a fix has done, or why it failed."""
 
     check: str
     what: str
@@ -73,7 +73,7 @@ _fixes: dict[str, FixFunction] = {}
 
 
 def check(name: str, *, quick: bool = True) -> Callable[[CheckFunction], CheckFunction]:
-    """Register a check under a name of its own."""
+    """Register a check under a unique name."""
 
     def register(function: CheckFunction) -> CheckFunction:
         if name in _registry:
@@ -85,11 +85,11 @@ def check(name: str, *, quick: bool = True) -> Callable[[CheckFunction], CheckFu
 
 
 def fix(name: str) -> Callable[[FixFunction], FixFunction]:
-    """Register what is safe to do when a check finds something; it says what it has done."""
+    """Register the safe fix of a check; it yields what it has done."""
 
     def register(function: FixFunction) -> FixFunction:
         if name in _fixes:
-            raise ValueError(f"there are two mends for {name!r}")
+            raise ValueError(f"there are two fixes for {name!r}")
         _fixes[name] = function
         return function
 
@@ -97,7 +97,7 @@ def fix(name: str) -> Callable[[FixFunction], FixFunction]:
 
 
 def load_package_checks() -> None:
-    """Import every room's `checks` module, so that its checks register themselves."""
+    """Import every package's `checks` module, so that its checks register themselves."""
     for module in pkgutil.iter_modules(hostler.__path__, "hostler."):
         if module.ispkg and "checks" in _submodules(module.name):
             importlib.import_module(f"{module.name}.checks")
@@ -110,12 +110,12 @@ def _submodules(package: str) -> set[str]:
 
 
 def list_checks() -> list[HealthCheck]:
-    """All checks, in the order of their names."""
+    """Return all checks, sorted by name."""
     return [_registry[name] for name in sorted(_registry)]
 
 
 def run_checks(context: CheckContext, *, quick: bool = False) -> list[Finding]:
-    """Run the checks. One that raises is a finding itself and stops no other."""
+    """Run the checks. A check that raises becomes a finding, and the others still run."""
     findings: list[Finding] = []
     for item in list_checks():
         if item.quick or not quick:
@@ -129,21 +129,19 @@ def _run_check(item: HealthCheck, context: CheckContext) -> list[Finding]:
     except HostlerError as error:
         return [Finding(item.name, CheckStatus.FAILED, error.what, error.remedy)]
     except OSError as error:
-        return [
-            Finding(item.name, CheckStatus.FAILED, str(error), "Mend its rights, or name another.")
-        ]
+        return [Finding(item.name, CheckStatus.FAILED, str(error), "Fix its permissions.")]
     except Exception as error:  # a broken check must not hide the others
-        evidence = f"the check itself broke: {type(error).__name__}: {error}"
+        evidence = f"the check itself failed: {type(error).__name__}: {error}"
         return [Finding(item.name, CheckStatus.FAILED, evidence, "Please report this.")]
 
 
 def apply_fixes(context: CheckContext, findings: Iterable[Finding]) -> list[FixResult]:
-    """Mend what is safe to mend. What fails is told, and stops no other."""
-    wanting = {
+    """Apply the fixes of the findings. A fix that fails is reported, and the others still run."""
+    checks_to_fix = {
         one.check for one in findings if one.status in (CheckStatus.WARNING, CheckStatus.FAILED)
     }
     done: list[FixResult] = []
-    for name in sorted(wanting & _fixes.keys()):
+    for name in sorted(checks_to_fix & _fixes.keys()):
         try:
             done.extend(FixResult(name, what) for what in _fixes[name](context))
         except HostlerError as error:
@@ -154,7 +152,7 @@ def apply_fixes(context: CheckContext, findings: Iterable[Finding]) -> list[FixR
 
 
 def findings_exit_code(findings: Iterable[Finding]) -> int:
-    """The exit code: 0 all well, 1 something to look at, 2 something is broken."""
+    """Return the exit code: 0 no problems, 1 warnings, 2 failures."""
     worst = {finding.status for finding in findings}
     if CheckStatus.FAILED in worst:
         return 2

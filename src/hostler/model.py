@@ -13,19 +13,19 @@ _OWNER = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9]|-(?=[A-Za-z0-9])){0,38}")
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
-def format_timestamp(moment: datetime) -> str:
-    """A moment as stored everywhere: UTC, milliseconds, fixed width; text order is time order."""
-    if moment.tzinfo is None:
-        raise ValueError("a moment without a time zone cannot be stored")
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+def format_timestamp(at: datetime) -> str:
+    """Format a datetime as stored everywhere: UTC, milliseconds, fixed width, sortable as text."""
+    if at.tzinfo is None:
+        raise ValueError("a datetime without a time zone cannot be stored")
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def parse_timestamp(text: str) -> datetime:
-    """The moment behind a stored or received UTC timestamp, with or without fractions."""
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
+    """Parse a stored or received timestamp, with or without fractions of a second."""
+    at = datetime.fromisoformat(text)
+    if at.tzinfo is None:
         raise ValueError(f"timestamp without a time zone: {text!r}")
-    return moment.astimezone(UTC)
+    return at.astimezone(UTC)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -43,10 +43,10 @@ class RepoName:
 
     @classmethod
     def parse(cls, text: str) -> RepoName:
-        """Read `owner/name`."""
+        """Parse `owner/name`."""
         owner, slash, name = text.partition("/")
-        if not slash:
-            raise ValueError(f"a repository is written owner/name, not {text!r}")
+        if not slash or "/" in name:
+            raise ValueError(f"expected owner/name, not {text!r}")
         return cls(owner, name)
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class RepoName:
 
 
 class Surface(StrEnum):
-    """The streams of GitHub changes that each have a cursor of their own."""
+    """The streams of GitHub changes, each of which has its own cursor."""
 
     PR_REVIEW_COMMENTS = "pr_review_comments"
     PR_ISSUE_COMMENTS = "pr_issue_comments"
@@ -75,7 +75,7 @@ class ScopeKind(StrEnum):
 
 
 class TokenStatus(StrEnum):
-    """How far an outgoing write has come."""
+    """The status of an outgoing write."""
 
     PLANNED = "planned"
     POSTED = "posted"
@@ -85,7 +85,7 @@ class TokenStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PollCursor:
-    """How far one stream has been read."""
+    """The position up to which one stream has been read."""
 
     surface: Surface
     scope_number: int
@@ -97,7 +97,7 @@ class PollCursor:
 
 @dataclass(frozen=True, slots=True)
 class ActionToken:
-    """One outgoing write, known by its token."""
+    """One outgoing write, identified by its token."""
 
     token: str
     scope_kind: ScopeKind

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 
-# It joins the parts of one emoji and moves nothing.
+# Zero-width joiner: joins the parts of one emoji.
 _JOINER = "\u200d"
 
 
 def format_age(seconds: float) -> str:
-    """How long something takes or took, in at most four letters: `7s`, `12m`, `3h`, `9d`."""
+    """Format a duration in at most four characters: `7s`, `12m`, `3h`, `9d`."""
     for letter, size in (("d", 86_400), ("h", 3600), ("m", 60)):
         if seconds >= 2 * size or (letter == "m" and seconds >= size):
             return f"{min(int(seconds // size), 999)}{letter}"
@@ -17,7 +17,7 @@ def format_age(seconds: float) -> str:
 
 
 def shorten(text: str, columns: int | None) -> str:
-    """A text that fits; what is cut off is an ellipsis."""
+    """Cut a text to a number of columns, with an ellipsis; None means no limit."""
     if columns is None or display_width(text) <= columns:
         return text
     kept, used = "", 0
@@ -30,7 +30,7 @@ def shorten(text: str, columns: int | None) -> str:
 
 
 def display_width(text: str) -> int:
-    """How many columns a text takes."""
+    """Return the number of columns that a text takes."""
     return sum(_char_width(char) for char in text)
 
 
@@ -41,12 +41,12 @@ def _char_width(char: str) -> int:
 
 
 def escape_line(text: str) -> str:
-    """The text on one line, without anything that a terminal would obey."""
+    """Put the text on one line and escape terminal control characters."""
     return escape_control(" ".join(text.split()))
 
 
 def escape_control(text: str) -> str:
-    """The text without anything that a terminal would obey."""
+    """Escape terminal control characters."""
     return "".join(char if _is_harmless(char) else _escape_char(char) for char in text)
 
 
@@ -58,9 +58,9 @@ def _escape_char(char: str) -> str:
     return char.encode("unicode_escape").decode()
 
 
-def format_code(text: str, most: int) -> str:
-    """Somebody else's words, as code: they name nobody, link nowhere, and are not long."""
+def format_code(text: str, max_length: int) -> str:
+    """Quote foreign text as Markdown code, so that it mentions no user and links nowhere."""
     plain = " ".join(text.replace("`", "'").split())
-    if len(plain) > most:
-        plain = plain[: most - 1] + "…"
+    if len(plain) > max_length:
+        plain = plain[: max_length - 1] + "…"
     return f"`{plain}`" if plain else "nothing"

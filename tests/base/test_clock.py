@@ -65,7 +65,7 @@ def test_time_never_advances_backwards():
 
 
 def test_waiting_for_waiters_that_never_come_fails_instead_of_hanging(monkeypatch):
-    monkeypatch.setattr(FakeClock, "PATIENCE", 0.01)
+    monkeypatch.setattr(FakeClock, "TIMEOUT_SECONDS", 0.01)
     with pytest.raises(TimeoutError, match="0 of 1"):
         FakeClock().wait_for_waiters()
 
@@ -74,7 +74,7 @@ def test_waiting_for_waiters_that_never_come_fails_instead_of_hanging(monkeypatc
 def test_a_thread_that_is_about_to_wake_does_not_count_as_waiting(monkeypatch, wake):
     clock = FakeClock()
     wakeup, thread, _ = waiting(clock, 10)
-    monkeypatch.setattr(FakeClock, "PATIENCE", 0)
+    monkeypatch.setattr(FakeClock, "TIMEOUT_SECONDS", 0)
     # Held, so that the thread cannot go on yet.
     with clock._moved:
         wake(clock, wakeup)

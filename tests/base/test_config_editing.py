@@ -231,7 +231,7 @@ def test_the_file_of_init_loses_its_repository_and_gets_another(tmp_path):
     start = InitAnswers(RepoName("octo", "hello"), ("ann",), "claude", "auto")
     text = render_template(build_choices(start))
     less = remove_table(text, "repo", "hello")
-    assert "hello" not in less and "# One kind of worker" in less
+    assert "hello" not in less and "# One coding agent" in less
     path = tmp_path / "hostler.toml"
     path.write_text(add_table(less, "repo", "new", VALUES | {"allowed_users": ["ann"]}))
     assert list(read_settings(path).settings.repo) == ["new"]

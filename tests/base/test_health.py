@@ -108,5 +108,5 @@ def test_only_what_is_wrong_is_mended_and_what_fails_stops_no_other(mending, tmp
 
 def test_there_are_not_two_mends_for_one_check(mending):
     health.fix("a")(lambda _context: [])
-    with pytest.raises(ValueError, match="two mends"):
+    with pytest.raises(ValueError, match="two fixes"):
         health.fix("a")(lambda _context: [])

@@ -85,7 +85,7 @@ def test_outside_of_a_run_there_is_nobody_to_tell(hostler, argv, tmp_path):
         (("done", "--reply", "5=a", "--reply", "5=b"), "twice"),
         (("ask", ""), "question"),
         (("ask", "--blocked", "  "), "question"),
-        (("ask",), "question"),
+        (("ask",), "QUESTION"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, tuple) else value,
 )

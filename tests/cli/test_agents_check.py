@@ -66,7 +66,7 @@ def statuses(findings):
 
 
 def test_an_empty_file_has_no_agents(desk):
-    assert "no agent" in desk.run("list").stdout
+    assert "No agent" in desk.run("list").stdout
     assert desk.json("list") == []
     assert desk.run("check").exit_code == 0
 
@@ -168,7 +168,7 @@ def test_a_fallback_of_the_same_pool_is_worth_a_look(desk):
 def test_an_agent_that_is_not_there_is_refused(desk, words):
     desk.agent("main", "claude")
     found = desk.run(*words)
-    assert found.exit_code != 0 and "There are: main." in str(found.exception.lines())
+    assert found.exit_code != 0 and "Configured agents: main." in str(found.exception.lines())
 
 
 def test_doctor_tells_versions_in_short_and_asks_each_program_once(desk):

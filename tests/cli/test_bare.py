@@ -83,14 +83,14 @@ def test_a_yes_starts_the_service_and_is_asked_for_once(folder, home, environmen
     with terminal(folder, environment) as screen:
         screen.until("Start now?")
         screen.type("y\n")
-        screen.until("Ctrl-C to leave")
+        screen.until("Ctrl-C to stop")
         assert (home / CONSENT_FILE).exists()
         # On a terminal it says what goes on, and what a second one means.
         screen.program.send_signal(signal.SIGINT)
-        screen.until("Ctrl-C once more: leave now")
-        assert screen.end() == 0 and "Left." in screen.shown
+        screen.until("Ctrl-C again to exit immediately")
+        assert screen.end() == 0 and "Stopped." in screen.shown
     with terminal(folder, environment) as screen:
-        screen.until("Ctrl-C to leave")
+        screen.until("Ctrl-C to stop")
         assert "Start now?" not in screen.shown
         screen.program.send_signal(signal.SIGTERM)
         assert screen.end() == 0
@@ -111,4 +111,4 @@ def test_the_plan_names_repositories_agents_and_caps():
         "no limit per day",
     ):
         assert word in text
-    assert "only tasks by hand" in describe_start(Settings())[0]
+    assert "manual tasks only" in describe_start(Settings())[0]

@@ -14,6 +14,7 @@ from piped_commands import Piped
 from typer.testing import CliRunner
 
 from hostler import __version__
+from hostler.cli.help import COMMAND_SECTIONS
 from hostler.cli.main import app, keep_named_command
 from hostler.config import reference
 
@@ -62,9 +63,23 @@ def test_every_command_has_help_and_an_example(path, hostler):
     command = COMMANDS[path]
     text = command.help or ""
     assert text.strip()
-    if not getattr(command, "commands", None):
+    if path:
         assert "Example" in text, f"{' '.join(path)} shows no example"
-        assert re.search(r"^ *hostler .*" + re.escape(path[-1]), text, re.MULTILINE)
+        assert re.search(r"^ *.*hostler .*" + re.escape(path[-1]), text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_help_shows_no_python_types(path, hostler):
+    shown = hostler(*path, "--help").out
+    assert not re.search(r"<(str|int|float|path|list)\b|\{\w|\blist\[", shown), shown
+
+
+def test_no_summary_of_a_command_is_cut_at_80_columns():
+    root = COMMANDS[()]
+    text = root.get_help(typer.Context(root, terminal_width=80))
+    assert "..." not in text.partition("Set up:")[2]
+    named = {name for names in COMMAND_SECTIONS.values() for name in names}
+    assert named == set(root.commands)
 
 
 def test_quick_help_says_what_the_full_road_says(hostler):
@@ -144,7 +159,7 @@ def test_a_defect_is_one_line_and_its_traceback_is_in_the_log(hostler, home, mon
     monkeypatch.setattr(reference, "build_json_schema", lambda: 1 / 0)
     done = hostler("config", "schema")
     assert done.code == 70
-    assert done.err.startswith("error: Hostler has a defect: ZeroDivisionError")
+    assert done.err.startswith("error: Internal error (a bug in Hostler): ZeroDivisionError")
     assert "Traceback" not in done.err
     (log,) = (home / "logs").iterdir()
     assert str(log) in done.err

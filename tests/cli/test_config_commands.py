@@ -18,7 +18,7 @@ def test_check_reports_the_mistakes_of_both_files(hostler, home):
     done = hostler("config", "check")
     assert done.code == 2
     assert "has 2 mistakes" in done.err
-    assert "runtime.worker_count: found 0; allowed: 1 or more" in done.err
+    assert "runtime.worker_count: expected 1 or more, found 0" in done.err
     assert "governor.json has 1 mistake" in done.err
     assert "Traceback" not in done.err
     found = json.loads(hostler("config", "check", "--json").out)
@@ -38,7 +38,7 @@ def test_a_named_file_that_is_not_there_is_an_error(hostler, tmp_path):
     for command in (("config", "check"), ("config", "show"), ("doctor",)):
         done = hostler("--config", tmp_path / "absent.toml", *command)
         assert done.code == 2
-        assert "`hostler init` writes one" in done.err + done.out
+        assert "`hostler init` creates one" in done.err + done.out
 
 
 def test_schema_is_json(hostler):
@@ -51,4 +51,4 @@ def test_reference_writes_the_page_or_says_why_not(hostler, tmp_path):
     assert target.read_text().startswith("# Settings")
     done = hostler("config", "reference", "--output", "/proc/nowhere/page.md")
     assert done.code == 1
-    assert "could not be written" in done.err and "Traceback" not in done.err
+    assert "Cannot write" in done.err and "Traceback" not in done.err

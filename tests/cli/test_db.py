@@ -100,7 +100,7 @@ def test_backup_and_restore_bring_the_old_state_back(hostler, home):
     restored = facts(hostler("db", "restore", backup["backup"], "--json"))
     assert known(home) == {"octo/before"}
     assert Path(restored["kept"]).is_file()
-    assert "kept at" in hostler("db", "restore", restored["kept"]).out
+    assert "moved to" in hostler("db", "restore", restored["kept"]).out
     assert known(home) == {"octo/before", "octo/after"}
 
 
@@ -137,7 +137,7 @@ def test_bad_backups_are_refused_in_words(db, home, tmp_path, kind):
 
 def test_check_finds_a_sound_database_sound(db):
     db("upgrade")
-    assert "sound" in db("check").out
+    assert "No problems found" in db("check").out
     assert facts(db("check", "--json"))["problems"] == []
 
 

@@ -68,7 +68,7 @@ def test_a_token_file_that_others_can_read_is_a_warning(hostler, home, tmp_path,
     hostler("init", "--yes", "--repo", "octo/hello", "--agent", "none")
     on_sandbox(token_file=str(secret))
     done = hostler("doctor", "--json")
-    assert any("can be read by others" in f["evidence"] for f in findings(done)["credentials"])
+    assert any("can be read by other users" in f["evidence"] for f in findings(done)["credentials"])
     assert "ghp_" not in done.out
 
 
@@ -107,15 +107,15 @@ def test_credentials_are_looked_for_where_the_settings_say(hostler, home, tmp_pa
         assert found["credentials"][0]["status"] == status, auth
 
 
-def test_what_is_safe_to_mend_is_mended_and_asked_again(hostler, home):
+def test_safe_fixes_are_applied_and_checked_again(hostler, home):
     hostler("init", "--yes", "--repo", "octo/hello", "--agent", "claude")
     home.chmod(0o777)
     before = hostler("doctor", "--quick", "--json")
-    assert "anybody may write" in str(findings(before)["home"])
-    assert json.loads(before.out)["mended"] == []
+    assert "writable by all users" in str(findings(before)["home"])
+    assert json.loads(before.out)["fixed"] == []
     done = hostler("doctor", "--quick", "--fix", "--json")
-    (mended,) = json.loads(done.out)["mended"]
-    assert mended["check"] == "home" and mended["done"] and "became 775" in mended["what"]
-    assert "anybody may write" not in str(findings(done)["home"])
+    (fixed,) = json.loads(done.out)["fixed"]
+    assert fixed["check"] == "home" and fixed["done"] and "became 775" in fixed["what"]
+    assert "writable by all users" not in str(findings(done)["home"])
     home.chmod(0o777)
-    assert "mended   home:" in hostler("doctor", "--quick", "--fix").out
+    assert "fixed    home:" in hostler("doctor", "--quick", "--fix").out

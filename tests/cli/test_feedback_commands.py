@@ -160,7 +160,7 @@ def test_what_is_said_during_a_block_is_answered_once_after_it(program):
     assert (found["why"], found["waiting"]) == ("There is no key.", 1)
     assert found["do"] == "hostler feedback blocked reset --pr 2 --repo alice/stable"
     done = town.call(*found["do"].split()[1:])
-    assert (done.returncode, done.stdout) == (0, "alice/stable#2 goes on: queued.\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "Resumed alice/stable#2: queued.\n"), done.stderr
     ready(town, "awaiting_feedback")
     answers = ["@alice: Done: Please get stuck.", "@alice: Done: And another thing."]
 
@@ -185,9 +185,9 @@ def test_resume_refuses_what_makes_no_sense(program):
     refused(town, "Pull request 77 is not one of ours", "resume", "--pr", "77", code=2)
     refused(town, "alice/barn and alice/stable", "resume", "--pr", "2", code=2)
     refused(town, "is not watched", "resume", "--pr", "9", code=2)
-    refused(town, "is no repository", "resume", "--pr", "2", "--repo", "stable")
+    refused(town, "Invalid repository", "resume", "--pr", "2", "--repo", "stable")
     refused(town, "is not one of ours", "resume", "--pr", "1", "--repo", "alice/stable", code=2)
-    refused(town, "is no commit", *here, "--head-sha", "abc123", code=2)
+    refused(town, "Invalid commit SHA", *here, "--head-sha", "abc123", code=2)
     refused(town, f"is {head}, not {'0' * 40}", *here, "--head-sha", "0" * 40)
     for number in ("0", "-3", "99999999999999999999", "two"):
         assert town.call("feedback", "resume", "--pr", number).returncode == 2
@@ -215,7 +215,7 @@ def test_resume_without_github_changes_nothing(program):
     head = Person(town.hub, "alice")("GET", "/pulls/2")["head"]["sha"]
     done = town.call("feedback", "resume", "--pr", "2", "--head-sha", head)
     assert done.returncode == 0, done.stderr
-    assert f"alice/stable#2 awaits feedback again, at {head[:12]}" in done.stdout
+    assert f"Resumed alice/stable#2 at {head[:12]}" in done.stdout
     assert "hostler service" in done.stderr
     assert (pull(town).status, pull(town).last_seen_head_sha) == ("awaiting_feedback", head)
 
@@ -224,16 +224,16 @@ def test_reset_refuses_what_is_unknown_not_blocked_or_over(program):
     town = program()
     alice = with_pull(town)
     refused(town, "is not blocked: it is awaiting feedback", "blocked", "reset", "--pr", "2")
-    assert town.call("feedback", "blocked", "reset").stderr == "Nothing is blocked.\n"
-    assert town.call("feedback", "blocked", "list").stderr == "Nothing is blocked.\n"
+    assert town.call("feedback", "blocked", "reset").stderr == "No task is blocked.\n"
+    assert town.call("feedback", "blocked", "list").stderr == "No task is blocked.\n"
     get_stuck(town)
     refused(town, "is not one of ours", "blocked", "reset", "--pr", "5", code=2)
     refused(town, "is not watched", "blocked", "reset", "--repo", "alice/barn", code=2)
-    refused(town, "belongs to one pull request", "blocked", "reset", "--head-sha", "0" * 40, code=2)
-    refused(town, "no terminal to ask on", "blocked", "reset")
+    refused(town, "--head-sha needs --pr", "blocked", "reset", "--head-sha", "0" * 40, code=2)
+    refused(town, "Not a terminal", "blocked", "reset")
     alice("PATCH", "/pulls/2", state="closed")
     one = town.call("feedback", "blocked", "reset", "--pr", "2")
-    assert (one.returncode, "alice/stable#2 stays as it is." in one.stdout) == (1, True)
+    assert (one.returncode, "alice/stable#2 was not resumed." in one.stdout) == (1, True)
     everything = town.call("feedback", "blocked", "reset", "--yes", "--json")
     assert everything.returncode == 0, everything.stderr
     (left,) = json.loads(everything.stdout)
@@ -250,13 +250,13 @@ def test_reset_of_everything_asks_first_and_a_dry_run_changes_nothing(program):
     assert "alice/stable#2" in shown and "The push was refused." in shown
     dry = town.call("feedback", "blocked", "reset", "--dry-run")
     assert (dry.returncode, pull(town).status) == (0, "blocked")
-    assert dry.stdout == "alice/stable#2 would go on; 0 words wait for it.\n"
+    assert dry.stdout == "Would resume alice/stable#2 (0 comments waiting).\n"
     argv = town.argv("feedback", "blocked", "reset")
     said = on_terminal(argv[1:], town.environment, town.root, typed="n\n")
     assert "Let 1 go on?" in said and "Nothing was changed." in said
     assert pull(town).status == "blocked"
     said = on_terminal(argv[1:], town.environment, town.root, typed="y\n")
-    assert "alice/stable#2 goes on: awaiting feedback." in said
+    assert "Resumed alice/stable#2: awaiting feedback." in said
     (task,) = town.tasks()
     assert (pull(town).status, task.state) == ("awaiting_feedback", "awaiting_feedback")
 
@@ -269,7 +269,7 @@ def test_an_issue_that_is_blocked_is_listed_and_started_again(program):
     assert (found["pr"], found["issue"], found["why"]) == (None, number, "No.")
     assert found["do"] == f"hostler run alice/stable#{number}"
     done = town.call("feedback", "blocked", "reset", "--yes")
-    assert done.stdout == f"alice/stable#{number} goes on: queued.\n", done.stderr
+    assert done.stdout == f"Resumed alice/stable#{number}: queued.\n", done.stderr
 
 
 @pytest.mark.long

@@ -81,16 +81,16 @@ def test_a_dry_run_says_what_would_go_and_what_stays(hostler, old_home):
     done = hostler("gc", "--dry-run")
     assert done.code == 0 and done.err == ""
     lines = [line.split() for line in done.out.splitlines()]
-    assert ["tasks", "1", "would", "go,", "10.0", "kB"] in lines
+    assert ["tasks", "1", "would", "be", "deleted,", "10.0", "kB"] in lines
     assert "1 kept: its task is not finished (t2)" in done.out
-    assert "1 thing, 10.0 kB would go. Nothing was removed." in done.out
+    assert "Would delete 1 item, 10.0 kB. Nothing was deleted." in done.out
     assert known(old_home) == ["t1", "t2"]
     assert not (old_home / "logs").exists()
 
 
 def test_yes_removes_without_asking_and_leaves_a_line_in_the_log(hostler, old_home):
     done = hostler("gc", "--yes")
-    assert done.code == 0 and "Removed 1 thing, 10.0 kB." in done.out
+    assert done.code == 0 and "Deleted 1 item, 10.0 kB." in done.out
     assert "hostler db vacuum" in done.out
     assert known(old_home) == ["t2"]
     (log,) = (old_home / "logs").iterdir()
@@ -98,7 +98,7 @@ def test_yes_removes_without_asking_and_leaves_a_line_in_the_log(hostler, old_ho
     assert [(one["event"], one["kind"], one["count"]) for one in events] == [
         ("gc_swept", "tasks", 1)
     ]
-    assert hostler("gc", "--yes").out.endswith("Removed 0 things, 0 bytes.\n")
+    assert hostler("gc", "--yes").out.endswith("Deleted 0 items, 0 bytes.\n")
 
 
 def test_json_for_programs(hostler, old_home):
@@ -129,7 +129,7 @@ def test_only_some_kinds_and_another_age(hostler, old_home):
 def test_without_a_terminal_nothing_goes_unless_it_is_said(hostler, old_home, options):
     done = hostler("gc", *options)
     assert done.code == 1 and done.out == ""
-    assert "--yes" in done.err and "Nothing was removed." in done.err
+    assert "--yes" in done.err and "Nothing was deleted." in done.err
     assert known(old_home) == ["t1", "t2"]
 
 
@@ -152,13 +152,13 @@ def converse(environment, folder, answer):
 
 def test_on_a_terminal_it_shows_what_would_go_and_asks(old_home, environment, tmp_path):
     code, screen = converse(environment, tmp_path, "n")
-    assert code == 1 and "Remove 1 thing, 10.0 kB?" in screen and "Nothing was removed" in screen
+    assert code == 1 and "Delete 1 item, 10.0 kB?" in screen and "Nothing was deleted" in screen
     assert known(old_home) == ["t1", "t2"]
     code, screen = converse(environment, tmp_path, "y")
-    assert code == 0 and "Removed 1 thing" in screen
+    assert code == 0 and "Deleted 1 item" in screen
     assert known(old_home) == ["t2"]
     code, screen = converse(environment, tmp_path, "y")
-    assert code == 0 and "Nothing is to be removed." in screen and "[y/N]" not in screen
+    assert code == 0 and "Nothing to delete." in screen and "[y/N]" not in screen
 
 
 def test_it_runs_while_somebody_works_on_the_home(hostler, old_home):

@@ -50,13 +50,13 @@ def told(done):
 def test_without_a_database_everything_is_idle(hostler, configured):
     configured(100, poll_interval_seconds=60)
     done = hostler("github", "cost")
-    assert (done.code, "every repository counts as idle" in done.err) == (0, True)
+    assert (done.code, "all repositories count as idle" in done.err) == (0, True)
     assert "100: 0 active, 100 idle" in done.out
-    assert "5,000 requests an hour; 80 % may be used" in done.out
+    assert "5,000 requests per hour; Hostler may use 80 %" in done.out
     (line,) = [line for line in done.out.splitlines() if line.startswith("points/minute")]
     assert line.split() == ["points/minute", "140", "1,000", "720"]
-    assert "This fits now." in done.out
-    assert "The worst case would not fit: idle repositories are polled up to" in done.out
+    assert "Within the limits now." in done.out
+    assert "Over the limit in the worst case: idle repositories are polled up to" in done.out
 
 
 def test_what_is_stored_says_who_is_active(hostler, configured, follow):
@@ -83,14 +83,14 @@ def test_what_does_not_fit_is_told_with_what_to_change(hostler, configured):
     configured(300, poll_interval_seconds=10)
     done = hostler("github", "cost")
     assert done.code == 0
-    assert "This does not fit: idle repositories are polled up to 3.9 times less often" in done.out
+    assert "Over the limit: idle repositories are polled up to 3.9 times less often" in done.out
     for key in ("runtime.poll_interval_seconds to 39", "Watch 77 repositories", "GitHub App"):
         assert key in done.out
 
 
 def test_few_that_are_polled_seldom_always_fit(hostler, configured):
     configured(2, poll_interval_seconds=600)
-    assert "This fits, even in the worst case." in hostler("github", "cost").out
+    assert "Within the limits, even in the worst case." in hostler("github", "cost").out
 
 
 def test_no_repository_costs_nothing(hostler):
@@ -100,7 +100,7 @@ def test_no_repository_costs_nothing(hostler):
 
 def test_settings_that_read_more_say_so(hostler, configured):
     configured(1, enable_incremental_comment_fetch="false")
-    assert "Whole threads are read besides" in hostler("github", "cost").out
+    assert "whole threads are read" in hostler("github", "cost").out
 
 
 def test_asked_github_tells_the_real_limit_for_free(hostler, configured):
@@ -113,7 +113,7 @@ def test_asked_github_tells_the_real_limit_for_free(hostler, configured):
         assert found["may_be_used"]["primary_per_hour"] == 7200
         assert sandbox.app.pipeline.ledger.answer({})["totals"]["primary"] == 0
         done = hostler("github", "cost", "--ask", env=env)
-        assert "9,000 requests an hour, 9,000 of them left" in done.out
+        assert "9,000 requests per hour, 9,000 left" in done.out
         assert "ghp_" not in done.out + done.err
 
 

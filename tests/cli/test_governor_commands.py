@@ -46,7 +46,7 @@ def test_without_anything_the_default_pool_is_shown(hostler):
     done = hostler("governor")
     assert done.code == 0
     assert "anthropic: 0 of 8 agents, 8 free\n" in done.out
-    assert "no database yet" in done.err
+    assert "No database yet" in done.err
 
 
 def test_a_database_of_an_older_program_is_said_with_what_the_operator_allows(hostler, stable):
@@ -72,7 +72,7 @@ def test_alone_it_shows(hostler, busy):
     assert done.out.splitlines()[:-1] == hostler("governor", "show").out.splitlines()[:-1]
     assert "anthropic: 1 of 8 agents, 7 free" in done.out
     assert f"ant  t1  run-1  pid {os.getpid()}" in done.out
-    assert "bee holds 0 and wants 3 more; its share is 3" in done.out
+    assert "bee: 0 in use, 3 more wanted, share 3" in done.out
     assert "The window is spent." in done.out
 
 
@@ -156,7 +156,7 @@ def test_a_damaged_file_is_named_and_stays(hostler, home):
 
 
 def test_a_parked_pool_is_opened_by_hand(hostler, busy):
-    assert hostler("governor", "resume", "--provider", "openai").out == "Pool openai is open.\n"
+    assert hostler("governor", "resume", "--provider", "openai").out == "Resumed pool openai.\n"
     done = hostler("governor", "resume", "--provider", "openai", "--json")
     assert json.loads(done.out) == {"pool": "openai", "was_parked": False}
     assert "The window" not in hostler("governor").out
@@ -171,7 +171,7 @@ def test_leases_of_the_dead_are_named(hostler, stable):
     assert os.waitpid(pid, 0)[1] == 0
     done = hostler("governor")
     assert "0 of 8 agents" in done.out
-    assert "their holders are dead: run-1" in done.out
+    assert "leases of exited processes, released at the next start: run-1" in done.out
 
 
 # Caps that learn.
@@ -203,7 +203,7 @@ MET = PoolState(
 def test_a_pool_is_set_with_all_its_keys_and_back_to_its_defaults(hostler, home):
     argv = "--max-global 5 --adaptive --policy served --hard-max 9 --settle-sec 60 --break-sec 30"
     done = hostler("governor", "set", *argv.split(), "--min-dispatch-interval", "1.5")
-    assert done.out == "Pool anthropic: 5 agents to start with, at most 9 (served).\n"
+    assert done.out == "Pool anthropic: starts with 5 agents, at most 9 (adaptive: served).\n"
     assert content(home)["anthropic"] == {
         "max_global_agents": 5,
         "adaptive": True,
@@ -280,7 +280,7 @@ def test_options_that_contradict_each_other_are_named_as_they_were_given(hostler
 
 def test_what_was_learned_is_forgotten(hostler, stable):
     learn(stable, MET)
-    assert hostler("governor", "reset").out == "Pool anthropic: what was learned is forgotten.\n"
+    assert hostler("governor", "reset").out == "Pool anthropic: adaptive state was reset.\n"
     assert known(stable) == PoolState()
     done = hostler("governor", "reset", "--provider", "openai", "--json")
     assert json.loads(done.out) == {"pool": "openai", "was_known": False}
@@ -288,17 +288,17 @@ def test_what_was_learned_is_forgotten(hostler, stable):
 
 def test_a_pool_is_closed_by_hand_for_a_time_or_until_it_is_resumed(hostler, stable):
     done = hostler("governor", "park", "--provider", "openai", "--for", "2", "--why", "A new key.")
-    assert done.out.startswith("Pool openai is closed until 2")
+    assert done.out.startswith("Pool openai is parked until 2")
     done = hostler("governor", "park")
-    assert done.out == "Pool anthropic is closed until an operator opens it.\n"
+    assert done.out == "Pool anthropic is parked until an operator opens it.\n"
     out = hostler("governor").out
-    assert "(A new key.)" in out and "closed until an operator opens it (An operator" in out
+    assert "(A new key.)" in out and "parked until an operator opens it (Parked by" in out
     done = hostler("governor", "park", "--until", "2020-01-01T00:00Z", "--provider", "google")
-    assert done.out == "Pool google is open: that moment is past.\n"
+    assert done.out == "Pool google is not parked: that time has passed.\n"
     told = json.loads(hostler("governor", "park", "--json").out)
     assert told == {"pool": "anthropic", "parked": True, "until": None}
     for pool in ("anthropic", "openai"):
-        assert hostler("governor", "resume", "--provider", pool).out == f"Pool {pool} is open.\n"
+        assert hostler("governor", "resume", "--provider", pool).out == f"Resumed pool {pool}.\n"
 
 
 def test_show_says_all_that_is_known_of_a_pool(hostler, busy, stable):
@@ -318,11 +318,12 @@ def test_show_says_all_that_is_known_of_a_pool(hostler, busy, stable):
     assert "anthropic: 1 of 2 agents, 1 free" in out
     assert "operator cap 6, adaptive on (aimd), dynamic cap 2, hard max 12" in out
     assert f"last decrease {at - timedelta(minutes=1):%Y-%m-%d %H:%M:%S} UTC" in out
-    assert f"7 rate-limit events, settles until {at + timedelta(minutes=1):%Y-%m-%d}" in out
-    assert "breaker half-open, ant t1 tries since" in out and "opened 3 times in a row" in out
+    assert f"7 rate-limit events, settle window until {at + timedelta(minutes=1):%Y-%m-%d}" in out
+    assert "breaker half-open, probing with ant t1 since" in out
+    assert "opened 3 times in a row" in out
     assert "starts about 3 s apart" in out
-    assert "bee holds 0 and wants 3 more; its share is 2" in out
-    assert "its next waits (breaker): Pool anthropic is held back" in out
+    assert "bee: 0 in use, 3 more wanted, share 2" in out
+    assert "next one waits (breaker): Pool anthropic is held back" in out
     assert "operator cap 8, adaptive off" in out
     (told, _) = json.loads(hostler("governor", "--json").out)["pools"]
     overlay = told["overlay"]
@@ -349,7 +350,7 @@ def test_show_says_that_what_was_learned_is_damaged(hostler, stable):
     with closing(open_store(stable)) as store, store.write("admission") as tx:
         put_overlay(tx, "anthropic", dump_state(MET)[:30])
     out = hostler("governor").out
-    assert "was damaged: the most careful was taken for it" in out and "breaker open until" in out
+    assert "was damaged; safe defaults are used" in out and "breaker open until" in out
     (told,) = json.loads(hostler("governor", "--json").out)["pools"]
     assert told["overlay"]["damaged_at"] and told["cap"] == 1
 

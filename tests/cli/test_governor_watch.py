@@ -52,14 +52,14 @@ def test_it_redraws_when_something_has_changed_and_ends_quietly(watching, home):
             prune(tx, Policy(), here)
         with store.write("admission") as tx:
             demand(tx, "", "bee", here, wanted=3)
-    assert "  bee holds 0 and wants 3 more; its share is 3" in block(watching)
+    assert "  bee: 0 in use, 3 more wanted, share 3" in block(watching)
     watching.send_signal(signal.SIGINT)
     assert watching.wait() == 0
     assert watching.stdout.read() == ""
 
 
 def test_without_a_database_it_says_so_and_waits_for_one(begun, home, hostler):
-    assert "There is no database yet: nothing runs." in block(begun)
+    assert "No database yet: no agents are running." in block(begun)
     assert hostler("db", "upgrade").code == 0
     assert block(begun)[0] == "anthropic: 0 of 8 agents, 8 free"
     begun.send_signal(signal.SIGINT)

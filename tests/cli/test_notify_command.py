@@ -34,13 +34,16 @@ def test_a_call_is_made_and_the_answer_is_said(config, monkeypatch):
         assert "s3cret" not in said.output
         told = run.invoke(app, [*given, "notify", "test", "--json"])
         assert json.loads(told.output) == {"status": 200, "shape": "ntfy", "signed": True}
-    assert len(arrived) == 2 and b"Hostler can reach you" in arrived[0][2]
+    assert len(arrived) == 2 and b"notifications work" in arrived[0][2]
 
 
 def test_without_an_address_nothing_is_sent(config):
     said = run.invoke(app, [*config(), "notify", "test"])
     assert isinstance(said.exception, HostlerError)
-    assert "no address" in said.exception.what and "notify.url_env" in said.exception.remedy
+    assert (
+        "No notification address" in said.exception.what
+        and "notify.url_env" in said.exception.remedy
+    )
 
 
 def test_a_refusal_is_an_error_without_the_address(config, monkeypatch):

@@ -115,8 +115,8 @@ def test_the_real_program_adds_a_repository_once(hostler_process, place):
         'allowed_users = ["bot"]\noperator_logins = ["bot"]\n'
     )
     assert f"Added {place.name} as [repo.{place.id}]" in done.out
-    assert "Only bot, the account of the token" in done.out
-    assert "hostler service --dry-run" in done.out and "agent:design: made" in done.err
+    assert "Only issues and comments of bot (the token's account)" in done.out
+    assert "hostler service --dry-run" in done.out and "agent:design: created" in done.err
     written, writes = place.file.read_text(), place.writes()
     again = hostler_process("repo", "add", place.name.upper(), "--json")
     labels = facts(again)["labels"]
@@ -188,7 +188,7 @@ def test_a_service_that_holds_the_home_makes_them(hostler, place, monkeypatch):
             ended.set()
         serving.result()
     assert done.code == 0, done.err
-    assert "works on this home and makes them" in done.err
+    assert "to create them" in done.err
     assert len(sent) == 2 and place.labels() == NAMES
 
 
@@ -207,7 +207,7 @@ def test_a_label_that_github_never_takes_is_told_and_the_table_stays(repo, place
 def test_a_dry_run_changes_nothing(repo, place):
     done = repo("add", place.name, "--dry-run", "--allow", "ann")
     assert done.code == 0, done.err
-    assert f"[repo.{place.id}]" in done.out and "Would make the labels" in done.out
+    assert f"[repo.{place.id}]" in done.out and "Would create labels" in done.out
     assert 'allowed_users = ["ann"]' in done.out and "Nothing was changed." in done.out
     shown = facts(repo("add", place.name, "--dry-run", "--json"))
     assert (shown["dry_run"], sorted(shown["labels"]["missing"])) == (True, NAMES)
@@ -229,9 +229,9 @@ def test_everything_that_was_said_is_in_the_table(repo, place):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--id", "other"], "another id"),
-        (["--base-branch", "dev"], "another base_branch"),
-        (["--allow", "eve"], "another allowed_users"),
+        (["--id", "other"], "values of: id"),
+        (["--base-branch", "dev"], "values of: base_branch"),
+        (["--allow", "eve"], "values of: allowed_users"),
         (["--agent", "hal"], "no agent 'hal'"),
     ],
 )
@@ -261,7 +261,7 @@ def test_a_renamed_repository_is_added_under_its_present_name(repo, place):
     old = place.text + table("old", place.name)
     place.file.write_text(old)
     said = repo("add", place.name, "--no-labels")
-    assert f"GitHub calls it alice/{new} now" in said.out and place.file.read_text() == old
+    assert f"GitHub renamed it to alice/{new}" in said.out and place.file.read_text() == old
 
 
 REFUSED = [
@@ -407,7 +407,7 @@ def test_several_at_once_are_all_added(hostler_process, place):
 
 def test_an_app_has_no_person_to_allow():
     name = RepoName("octo", "stable")
-    with pytest.raises(HostlerError, match="an App"):
+    with pytest.raises(HostlerError, match="the App"):
         new_table(name, "hostler[bot]", RepoAddOptions(name))
     allowed = new_table(name, "hostler[bot]", RepoAddOptions(name, allow=("ann",)))
     assert allowed["allowed_users"] == ["ann"]

@@ -79,17 +79,17 @@ def test_whoever_waits_hears_the_end(place, done, code):
 def test_whoever_waits_for_a_service_that_is_gone_is_told(place):
     with service(place, lambda _store, lock: lock.release()):
         error = refused(restart(place, "--wait"))
-    assert "has ended before it restarted" in error.what and "still asked for" in error.safe
+    assert "exited before it restarted" in error.what and "request is kept" in error.safe
 
 
 def test_a_service_that_looks_once_cannot_be_asked(place):
     lock = HomeLock.take(place, SystemClock(), ONE_POLL_PURPOSE)
     error = refused(restart(place))
-    assert "service --once" in error.what and "cannot be asked" in error.what
+    assert "service --once" in error.what and "cannot be restarted" in error.what
     with closing(open_store(place)) as store:
         assert not _asked(store)
     lock.release()
 
 
 def test_nobody_cannot_be_asked(place):
-    assert "No service works" in refused(restart(place, "--wait")).what
+    assert "service is not running" in refused(restart(place, "--wait")).what

@@ -36,7 +36,7 @@ def test_a_service_works_until_it_is_asked_to_leave(program):
     said = town.heard(service, "awaits review, pull request")
     assert "Watching alice/stable" in said
     assert f"alice/stable#{number}  small job: at work" in said
-    assert "Left." in town.end(service)
+    assert "Stopped." in town.end(service)
     assert service.returncode == 0
 
 
@@ -47,14 +47,14 @@ def test_leaving_lets_agents_go_on_and_the_next_start_takes_over(program):
     town.heard(service, "at work")
     (run,) = town.until(lambda: [r for r in town.live() if r.state == "running"])
     said = town.end(service)
-    assert "1 agent at work; the next start takes over." in said
+    assert "1 agent keeps running; the next start takes over." in said
     assert service.returncode == 0
     assert [r.state for r in town.live()] == ["running"]
     again = town.start("service", "--stop-agents")
     town.heard(again, "Watching")
     log = next((town.home / "logs").glob("*.jsonl"))
     town.until(lambda: "run_adopted" in log.read_text())
-    assert "Left." in town.end(again)
+    assert "Stopped." in town.end(again)
     assert town.live() == []
     (task,) = town.tasks()
     # A stop because we leave is no stop of the task.
@@ -174,7 +174,7 @@ def test_one_issue_that_ends_with_a_question(program):
         (["run", "alice/stable#0"], "names no issue"),
         (["run", "alice/other#1"], "is not watched"),
         (["run", "alice/stable#999"], "does not exist"),
-        (["run", "alice/stable#1", "--flow", "magic"], "There is no flow"),
+        (["run", "alice/stable#1", "--flow", "magic"], "Unknown flow"),
         (["service", "--json"], "--dry-run"),
     ],
 )
@@ -190,4 +190,4 @@ def test_settings_without_a_repository_or_an_agent(program):
     town = program()
     town.config.write_text("[runtime]\nworker_count = 2\n")
     said = town.call("service")
-    assert (said.returncode, "name no repository" in said.stderr) == (1, True)
+    assert (said.returncode, "No repository" in said.stderr) == (1, True)

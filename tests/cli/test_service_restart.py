@@ -187,7 +187,7 @@ def test_a_service_asked_to_leave_in_the_middle_of_its_update_leaves_and_the_nex
     lone.heard(service, "Watching")
     assert lone.call("service", "restart").returncode == 0
     lone.until(lambda: (lone.root / "begun").exists(), "the update")
-    assert "Left." in lone.end(service)
+    assert "Stopped." in lone.end(service)
     assert service.returncode == 0 and len(lone.events("service_started")) == 1
     # How far it came is known, and nobody has said that it was restarted.
     assert lone.where() == ("running", "update")
@@ -262,7 +262,7 @@ def test_an_update_that_does_not_pass_its_check_is_rolled_back(lone: Lone):
 def test_a_restart_that_nobody_can_carry_out_is_refused(lone: Lone):
     lone.submit()
     said = lone.call("service", "restart")
-    assert (said.returncode, "No service works on this home." in said.stderr) == (1, True)
+    assert (said.returncode, "The service is not running." in said.stderr) == (1, True)
     assert lone.operation() is None
 
 
@@ -285,5 +285,5 @@ def test_once_ends_when_its_work_is_over(lone: Lone):
     lone.let_go()
     said = lone.call("service", "--once")
     assert said.returncode == 0, said.stderr
-    assert "One look at no repository" in said.stdout and "Left." in said.stdout
+    assert "Polling once: no repository" in said.stdout and "Stopped." in said.stdout
     assert [task.state for task in lone.tasks()] == ["done"]

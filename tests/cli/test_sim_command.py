@@ -57,4 +57,4 @@ def test_a_wrong_scenario_and_a_folder_that_cannot_be(hostler, short, tmp_path):
     assert done.code == 2 and "nonsense is no scenario" in done.err and "slow_drift" in done.err
     (tmp_path / "file").write_text("")
     done = hostler("sim", "governor", "--scenario", short, "--plot", tmp_path / "file" / "x")
-    assert done.code == 1 and "cannot hold drawings" in done.err
+    assert done.code == 1 and "Cannot write plots" in done.err

@@ -91,7 +91,7 @@ def test_it_is_for_its_owner_alone_and_overwrites_nothing(home):
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert json.loads(said.stdout)["file"] == str(file)
     again, _ = bundle(home)
-    assert isinstance(again.exception, HostlerError) and "exists already" in again.exception.what
+    assert isinstance(again.exception, HostlerError) and "already exists" in again.exception.what
 
 
 def test_where_much_is_broken_the_rest_is_put_together(home):
@@ -99,7 +99,7 @@ def test_where_much_is_broken_the_rest_is_put_together(home):
     (home / "hostler.db").write_text("no database")
     said, parts = bundle(home)
     assert said.exit_code == 0 and "mistakes" in parts["settings.toml"]
-    assert "could not be put together" in parts["counts.json"]
+    assert "could not be created" in parts["counts.json"]
     assert json.loads(parts["versions.json"])["hostler"] and parts["log.jsonl"]
 
 

@@ -71,11 +71,11 @@ def test_options_are_stored(stead):
 
 
 BAD = [
-    (["x", "--file", "y"], "a text and a --file"),
+    (["x", "--file", "y"], "not both"),
     ([""], "empty"),
     (["-"], "empty"),
-    (["--file", "missing.md"], "cannot be read"),
-    (["--file", "."], "cannot be read"),
+    (["--file", "missing.md"], "Cannot read"),
+    (["--file", "."], "Cannot read"),
     (["x", "--cwd", "nowhere"], "There is no folder"),
     (["x", "--cwd", ".", "--repo", "a/b"], "one of them"),
     (["x", "--repo", "a/b"], "no repository"),
@@ -273,7 +273,7 @@ def test_a_service_without_repositories_takes_tasks(stead):
     shown = stead.json("task", "show", task.id)
     assert (shown["state"], shown["runs"][0]["outcome"]) == ("done", "success")
     assert shown["runs"][0]["folder"].endswith(shown["runs"][0]["run"])
-    assert "Left." in stead.end(service)
+    assert "Stopped." in stead.end(service)
 
 
 def test_what_a_gate_holds_is_not_said_to_have_started(stead):
@@ -307,7 +307,7 @@ def test_waiting_says_what_they_have_come_to(stead):
     assert (said.returncode, "asks. Which colour?" in said.stdout) == (3, True)
     assert stead.call("task", "wait", asks, bad).returncode == 1
     stuck = stead.call("task", "wait", after_bad)
-    assert (stuck.returncode, "It can never start" in stuck.stdout) == (3, True)
+    assert (stuck.returncode, "Can never start" in stuck.stdout) == (3, True)
     assert stead.call("task", "wait", held, "--timeout", "0").returncode == 75
     first = stead.json("task", "wait", held, good, "--any")
     assert [one["id"] for one in first] == [good]
@@ -356,7 +356,7 @@ def test_interrupting_a_tail_ends_nothing_else(stead):
 
 def test_logs_of_any_run_from_the_end(stead):
     waiting = stead.submit("x")
-    assert "has had no run yet" in stead.call("task", "logs", waiting).stderr
+    assert "has not run yet" in stead.call("task", "logs", waiting).stderr
     once = ("--foreground", "--max-restarts", "1")
     prompt = "print(*range(50), sep='\\n'); 1 / 0"
     task = stead.call("task", "submit", *once, prompt).stdout.split()[0]
@@ -366,7 +366,7 @@ def test_logs_of_any_run_from_the_end(stead):
     run = stead.runs(task)[0].run
     shown = stead.json("task", "logs", task, "--run", run[:20])
     assert (shown["run"], len(shown["lines"])) == (run, 50)
-    assert "No run of it begins" in stead.call("task", "logs", task, "--run", "x").stderr
+    assert "No run of this task begins" in stead.call("task", "logs", task, "--run", "x").stderr
     assert stead.call("task", "logs", task, "--lines", "0").returncode == 2
 
 
@@ -441,7 +441,7 @@ done() if 'Bl' + 'ue.' in text else ask('Which colour?')
     assert asked.returncode == 3
     task = asked.stdout.split()[0]
     assert stead.call("task", "answer", task, "").returncode == 2
-    assert "queued again" in stead.ok("task", "answer", task, "Blue.")
+    assert "queued with your answer" in stead.ok("task", "answer", task, "Blue.")
     assert stead.call("task", "answer", task, "Red.").returncode == 1
     shown = stead.ok("task", "show", task)
     assert re.search(r"^  asked +\S+: Which colour\?$", shown, re.M)
@@ -463,12 +463,12 @@ def test_a_pause_holds_everything_and_stop_all_stops_it(stead):
     assert (refused.returncode, "--yes" in refused.stderr) == (1, True)
     stopped = stead.json("stop-all", "--yes", "--why", "enough")
     assert {one["id"] for one in stopped} == {first, second}
-    assert "Work goes on." in stead.ok("unpause")
-    assert "was not paused" in stead.ok("unpause")
+    assert "Resumed." in stead.ok("unpause")
+    assert "no pause" in stead.ok("unpause")
     third = stead.submit(DONE)
     stead.reach(third, "done")
     assert stead.task(first).state == "stopped"
-    assert "Nothing runs" in stead.call("stop-all", "--yes").stderr
+    assert "No task is running" in stead.call("stop-all", "--yes").stderr
     stead.end(service)
 
 
@@ -492,7 +492,7 @@ def test_delete_asks_and_removes_rows_and_folders(stead):
 
 
 def test_the_list_is_a_tree_of_what_is_unfinished(stead):
-    assert "Nothing is unfinished" in stead.call("task", "list").stderr
+    assert "No open tasks." in stead.call("task", "list").stderr
     assert stead.json("task", "list") == []
     top = stead.submit("Top")
     inside = {"HOSTLER_RUN": "r", "HOSTLER_TASK": top, "HOSTLER_PROJECT": "yard"}
@@ -591,7 +591,7 @@ def test_a_person_is_asked_on_a_terminal(stead):
     task = stead.submit("x")
     environment = {**stead.environment, "HOSTLER_HOME": str(stead.home)}
     asked = on_terminal(["stop-all"], environment, stead.yard, typed="n\n")
-    assert "Stop 1 task, and end their agents?" in asked and "Nothing was changed." in asked
+    assert "Stop 1 task and their agents?" in asked and "Nothing was changed." in asked
     assert stead.task(task).state == "queued"
     on_terminal(["stop-all"], environment, stead.yard, typed="y\n")
     assert stead.task(task).state == "stopped"

@@ -88,7 +88,7 @@ def test_output_on_a_full_disk(environment, tmp_path, command):
     said = done.communicate()[1].decode()
     no_complaint(said)
     assert done.returncode == 1
-    assert "could not be written" in said
+    assert "Cannot write" in said
 
 
 @pytest.mark.parametrize("command", COMMANDS[:2], ids=" ".join)

@@ -214,7 +214,7 @@ def test_the_terminal_is_the_programs_own(stable, terminal):
 def test_ctrl_c_ends_the_wait_and_leaves_no_wish(store, terminal):
     fill(store)
     seat = terminal("--", "true")
-    said = seat.hear("Waiting for a place")
+    said = seat.hear("Waiting for a slot")
     assert "1 of 1 agents of pool anthropic are running." in said
     assert len(wishes(store)) == 1
     seat.type(b"\x03")
@@ -226,7 +226,7 @@ def test_ctrl_c_ends_the_wait_and_leaves_no_wish(store, terminal):
 def test_it_waits_until_a_place_is_given_back(store, start):
     fill(store)
     waiting = start("--project", "ant", "--", "echo", "there")
-    assert b"Waiting for a place" in waiting.stderr.readline()
+    assert b"Waiting for a slot" in waiting.stderr.readline()
     (wish,) = wishes(store)
     assert (wish.project, wish.wanted, wish.holder.pid) == ("ant", 1, waiting.pid)
     empty(store)
@@ -238,7 +238,7 @@ def test_it_waits_until_a_place_is_given_back(store, start):
 def test_it_waits_until_a_holder_has_died(store, start):
     first = up(start("--", "cat"))
     second = start("--", "echo", "there")
-    assert b"Waiting for a place" in second.stderr.readline()
+    assert b"Waiting for a slot" in second.stderr.readline()
     first.kill()
     first.wait()
     out, _ = second.communicate(timeout=60)

@@ -127,7 +127,7 @@ def test_settings_and_tokens_that_cannot_be_used(desk: Desk) -> None:
     desk.settings(name="nowhere")
     assert "Look at the name" in desk.refused("service", "--dry-run")
     desk.settings(url="http://127.0.0.1:9")
-    assert "Look at the network" in desk.refused("run", one)
+    assert "Check the network" in desk.refused("run", one)
     # After all these, the same command does its work.
     desk.settings()
     done = desk.hostler("run", one)

@@ -72,7 +72,7 @@ def test_a_github_that_is_down_or_talks_nonsense_and_comes_back(
         # Its agent is done, and nothing can be pushed.
         service.until(in_state(service, "field", TaskState.PARKED))
         fail_to_look(service, repos=3)
-        assert all("Look at the network" in line for line in last_words(service))
+        assert all("Check the network" in line for line in last_words(service))
         outage.close()
         look_again(service)
         numbers["meadow"] = town.file("meadow")

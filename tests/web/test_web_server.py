@@ -268,7 +268,7 @@ def test_a_service_with_an_api_and_commands_over_it(home_fixture):
         home_fixture.reach(task, "done")
         (run,) = client.get(f"/api/v1/tasks/{task}").json()["runs"]
         assert client.get(f"/api/v1/runs/{run['run']}").json()["outcome"] == "success"
-    assert "Left." in home_fixture.end(service)
+    assert "Stopped." in home_fixture.end(service)
     assert service.returncode == 0 and not (home_fixture.home / "web.json").exists()
     answers = home_fixture.call("web", "url", "--json")
     assert '"answers": false' in answers.stdout

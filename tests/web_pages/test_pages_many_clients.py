@@ -137,4 +137,4 @@ def test_two_browsers_and_twenty_clients_stay_live_while_tasks_run(
     for page in pages:
         expect(page.locator(".connection")).to_have_text("live")
         page.context.close()
-    assert "Left." in home_fixture.end(service)
+    assert "Stopped." in home_fixture.end(service)

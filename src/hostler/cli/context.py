@@ -18,18 +18,15 @@ if TYPE_CHECKING:
     from hostler.clock import SystemClock
     from hostler.config.loader import LoadedSettings
     from hostler.config.settings import Settings
-    from hostler.store import Store
-if TYPE_CHECKING:
-    from hostler.config.settings import Settings
-    from hostler.telemetry.logs import EventLog
-if TYPE_CHECKING:
     from hostler.service.tasks.control import PauseControl, TaskControl, TaskController
+    from hostler.store import Store
+    from hostler.telemetry.logs import EventLog
     from hostler.web.client.connection import ServiceConnection
 
 
 @dataclass(frozen=True, slots=True)
 class GlobalOptions:
-    """The global options as given."""
+    """The global options of one call."""
 
     home: Path | None
     config: Path | None
@@ -37,28 +34,28 @@ class GlobalOptions:
 
     @property
     def home_folder(self) -> Path:
-        """Where our state lives: `--home`, `HOSTLER_HOME`, or `~/.hostler`."""
+        """The home: `--home`, `HOSTLER_HOME`, or `~/.hostler`."""
         return resolve_folder(self.home) if self.home else find_default_home()
 
 
 def find_default_home() -> Path:
-    """The home where no option names one."""
+    """Return the home for calls without --home."""
     return resolve_folder(Path(os.environ.get("HOSTLER_HOME") or "~/.hostler"))
 
 
 def resolve_folder(path: Path) -> Path:
-    """A path that a person named, absolute and with its `~` resolved."""
+    """Return a path given by the user as absolute path, with `~` expanded."""
     try:
         return path.expanduser().absolute()
     except (RuntimeError, OSError) as error:
         raise HostlerError(
-            f"Where {path} is cannot be found out: {str(error).rstrip('.')}.",
-            remedy="Name the home with its full path: --home or HOSTLER_HOME.",
+            f"Cannot resolve the path {path}: {str(error).rstrip('.')}.",
+            remedy="Give the full path with --home or HOSTLER_HOME.",
         ) from error
 
 
 def load_settings(given: GlobalOptions) -> LoadedSettings:
-    """The settings; from here on, the secrets they name are hidden in all we write."""
+    """Load the settings, and redact the secrets they name in all output from now on."""
     from hostler.config.loader import load_settings as load
 
     if given.config is None and os.environ.get("HOSTLER_RUN"):
@@ -70,7 +67,7 @@ def load_settings(given: GlobalOptions) -> LoadedSettings:
 
 
 def reload_settings(path: Path) -> Settings:
-    """The settings of a file that has changed; the secrets they name are hidden too."""
+    """Load a changed settings file, and redact the secrets it names in all output."""
     from hostler.config.loader import read_settings
 
     settings = read_settings(path).settings
@@ -87,45 +84,49 @@ def _register_secrets(settings: Settings) -> None:
 
 
 def _load_settings_in_run(home: Path) -> LoadedSettings:
-    """The operator's settings. An agent stands in a checkout: a file in there is not his."""
+    """Load the settings inside a run: a hostler.toml in the agent's checkout is ignored."""
     from hostler.config.loader import SETTINGS_FILE_NAME, LoadedSettings, path_exists, read_settings
     from hostler.config.settings import Settings
 
-    ours = home / SETTINGS_FILE_NAME
+    path = home / SETTINGS_FILE_NAME
     return (
-        read_settings(ours) if path_exists(ours) else LoadedSettings(Settings(), None, frozenset())
+        read_settings(path) if path_exists(path) else LoadedSettings(Settings(), None, frozenset())
     )
 
 
 def export_config_path(loaded: LoadedSettings) -> None:
-    """Have agents that we start find the same settings, when they call us."""
+    """Set HOSTLER_CONFIG, so that agents that call `hostler` use the same settings."""
     if loaded.path is not None:
         os.environ["HOSTLER_CONFIG"] = str(loaded.path.absolute())
 
 
 def global_options(context: typer.Context) -> GlobalOptions:
-    """The global options of this call."""
+    """Return the global options of this call."""
     found = context.find_root().obj
     assert isinstance(found, GlobalOptions)
     return found
 
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 TaskArgument = Annotated[
     str,
-    typer.Argument(metavar="TASK", help="Its id, the beginning of it, or owner/repo#12."),
+    typer.Argument(metavar="TASK", help="Task ID or its beginning, or an issue as owner/repo#12."),
 ]
 
 
 TasksArgument = Annotated[
     list[str],
-    typer.Argument(metavar="TASK...", help="Ids, beginnings of ids, or issues as owner/repo#12."),
+    typer.Argument(
+        metavar="TASK...", help="Task IDs or their beginnings, or issues as owner/repo#12."
+    ),
 ]
 
 
-ReasonOption = Annotated[str, typer.Option(help="Why, for those who wonder later.")]
+ReasonOption = Annotated[
+    str, typer.Option(metavar="TEXT", help="Reason (shown in status and history).")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ class OpenHome:
 
 @contextmanager
 def open_home(context: typer.Context, *, make: bool = False) -> Iterator[OpenHome]:
-    """The home that is meant; `make`: with a database, even if it has none yet."""
+    """Open the home and its database; `make`: create the database if there is none."""
     from hostler.clock import SystemClock
     from hostler.service.context import open_or_create_store
     from hostler.store import open_store
@@ -160,13 +161,13 @@ def open_home(context: typer.Context, *, make: bool = False) -> Iterator[OpenHom
 
 
 def current_actor() -> str:
-    """A name for rows that say who did something."""
+    """Return who is recorded as the author of this command's actions."""
     task = os.environ.get("HOSTLER_TASK", "")
     return f"the agent of {task}" if task and os.environ.get("HOSTLER_RUN") else current_user()
 
 
 def current_user() -> str:
-    """The person at this machine."""
+    """Return the login name of the user."""
     from hostler.service.tasks.control import current_user as found
 
     return found()
@@ -174,7 +175,7 @@ def current_user() -> str:
 
 @contextmanager
 def open_command_log(given: GlobalOptions, settings: Settings, command: str) -> Iterator[EventLog]:
-    """The log of one command, with `--debug` on the terminal too; and its trace."""
+    """Open the log and the trace of one command; `--debug` also logs to the terminal."""
     from hostler.clock import SystemClock
     from hostler.telemetry import tracing
     from hostler.telemetry.logs import LogCaps, LogDestinations
@@ -201,7 +202,7 @@ def open_command_log(given: GlobalOptions, settings: Settings, command: str) -> 
 
 
 def log_traceback(error: Exception) -> Path | None:
-    """Write a defect's traceback to the home's log; None where that cannot be done."""
+    """Write a traceback to the home's log; return its path, or None if that fails."""
     from hostler.clock import SystemClock
     from hostler.telemetry.logs import LogDestinations
     from hostler.telemetry.names import COMMAND_FAILED
@@ -211,27 +212,27 @@ def log_traceback(error: Exception) -> Path | None:
         logging = LogDestinations(clock, folder)
         logging.log.event(COMMAND_FAILED, error=error, command=" ".join(sys.argv[1:3]))
         logging.close()
-    except Exception:  # we are telling of a defect already
+    except Exception:  # the caller is reporting an error already
         return None
     return folder / f"{clock.now().date().isoformat()}.jsonl" if logging.complete else None
 
 
 T = TypeVar("T")
-# The file in which a running service publishes its address: see `web/discovery.py`.
+# A running service writes its address to this file: see `web/discovery.py`.
 ADDRESS_FILE = "web.json"
 
 
 def call_service_or_local(
     context: typer.Context,
-    there: Callable[[ServiceConnection], T],
-    here: Callable[[], T],
+    remote: Callable[[ServiceConnection], T],
+    local: Callable[[], T],
     by: str = "",
 ) -> T:
-    """Have the service do something if it would do just what we would; otherwise do it here."""
+    """Call the running service if it would do exactly the same; otherwise act locally."""
     home = global_options(context).home_folder
-    # First what costs nothing: whatever speaks to a service takes time to load.
+    # The cheap checks first: the client of the service takes time to import.
     if is_inside_run(os.environ) or not (home / ADDRESS_FILE).exists():
-        return here()
+        return local()
     from hostler.web.client.connection import NotExecuted
     from hostler.web.discovery import connect_to_service
 
@@ -239,49 +240,49 @@ def call_service_or_local(
     line = connect_to_service(home, settings, os.environ, by or current_actor())
     if line is not None:
         with closing(line), suppress(NotExecuted):
-            return there(line)
-    return here()
+            return remote(line)
+    return local()
 
 
 def is_inside_run(environment: Mapping[str, str]) -> bool:
-    """Whether an agent calls: it has no business with its operator's token."""
+    """Return whether an agent is calling, which must not use the operator's token."""
     return bool(environment.get("HOSTLER_RUN") or environment.get("HOSTLER_TASK"))
 
 
 def control_tasks(context: typer.Context, act: Callable[[TaskControl], T]) -> T:
-    """Do something with tasks."""
+    """Run an action on tasks, in the service or here."""
 
-    def there(line: ServiceConnection) -> T:
+    def remote(line: ServiceConnection) -> T:
         from hostler.web.client.commands import RemoteTasks
 
         return act(RemoteTasks(line))
 
-    def here() -> T:
+    def local() -> T:
         with open_home(context) as opened:
             return act(_build_controller(opened))
 
-    return call_service_or_local(context, there, here)
+    return call_service_or_local(context, remote, local)
 
 
 def control_pauses(
     context: typer.Context, act: Callable[[PauseControl], T], *, make: bool = False
 ) -> T:
-    """Hold something back, or let it go on; `make`: also where there is no database yet."""
+    """Pause or unpause, in the service or here; `make`: create the database if needed."""
 
-    def there(line: ServiceConnection) -> T:
+    def remote(line: ServiceConnection) -> T:
         from hostler.web.client.commands import RemotePauses
 
         return act(RemotePauses(line))
 
-    def here() -> T:
+    def local() -> T:
         with open_home(context, make=make) as opened:
             return act(_build_controller(opened))
 
-    return call_service_or_local(context, there, here)
+    return call_service_or_local(context, remote, local)
 
 
 def _build_controller(opened: OpenHome) -> TaskController:
-    """Whoever gives a command here."""
+    """Build the controller that acts in this process."""
     from hostler.service.tasks.control import TaskController
 
     grace = float(opened.settings.runtime.stop_grace_seconds)

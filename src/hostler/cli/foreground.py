@@ -14,31 +14,27 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from hostler.cli.output import DIM, colourise, print_line, print_note
 
 if TYPE_CHECKING:
-    from hostler.config.settings import Settings
-    from hostler.service.runner import ServiceRunner
-    from hostler.telemetry.logs import EventLog
-    from hostler.web.server import RunningApi
-if TYPE_CHECKING:
+    from hostler.clock import Clock
     from hostler.config.loader import LoadedSettings
+    from hostler.config.settings import Settings
+    from hostler.service.context import AppContext
     from hostler.service.runner import ServiceRunner
     from hostler.service.systemd import SystemdNotifier
-if TYPE_CHECKING:
-    from hostler.clock import Clock
-    from hostler.service.context import AppContext
     from hostler.service.tasks.summary import TaskFollower
     from hostler.store.tasks import Task
     from hostler.telemetry.logs import EventLog
+    from hostler.web.server import RunningApi
 
 
 @dataclass(frozen=True, slots=True)
 class ApiOptions:
-    """Whether the API is served (None: as the settings say), and where."""
+    """Whether to serve the dashboard and API (None: as in the settings), and where."""
 
     web: bool | None = None
     listen: str = ""
 
     def options(self) -> list[str]:
-        """The same for the next program."""
+        """Return the command-line options that say the same."""
         if self.listen:
             return ["--web-listen", self.listen]
         return [] if self.web is None else ["--web" if self.web else "--no-web"]
@@ -48,9 +44,9 @@ class ApiOptions:
 def serve_api(
     runner: ServiceRunner, log: EventLog, wanted: ApiOptions
 ) -> Iterator[RunningApi | None]:
-    """The API for the length of a block; None where nobody wants it."""
-    house = runner.house
-    if not (house.settings.web.enabled if wanted.web is None else wanted.web):
+    """Serve the API for the block; yield None if it is not wanted."""
+    app = runner.house
+    if not (app.settings.web.enabled if wanted.web is None else wanted.web):
         yield None
         return
     from hostler.cli.commands.web import start_api
@@ -58,25 +54,26 @@ def serve_api(
     def settings() -> Settings:
         return runner.house.settings
 
-    with start_api(house.home, house.store, settings, log, wanted.listen) as served:
+    with start_api(app.home, app.store, settings, log, wanted.listen) as served:
         yield served
 
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-# On a screen: the terminal was closed.
+# With a live screen, SIGHUP means that the terminal was closed.
 STOP_SIGNALS_WITH_HANGUP = (*STOP_SIGNALS, signal.SIGHUP)
 
 
 class Stoppable(Protocol):
-    """Somebody who can be asked to leave."""
+    """Something that can be asked to stop."""
 
     def leave(self, *, stop_agents: bool = False) -> None: ...
 
 
 class SignalHandler:
-    """The first signal asks to leave; the second leaves now: what is cut off is taken up again.
+    """Asks the attached worker to stop on the first signal; exits immediately on the second.
 
-    Whoever works is attached; one that comes after the signal leaves at once.
+    The next start recovers what an immediate exit interrupted. A worker attached after the first
+    signal is asked to stop at once.
     """
 
     def __init__(
@@ -87,7 +84,7 @@ class SignalHandler:
         cut_off: Callable[[], None] = lambda: None,
         signals: Sequence[signal.Signals] = STOP_SIGNALS,
     ) -> None:
-        """`cut_off`: what is done before it leaves at once."""
+        """`cut_off` is called before an immediate exit."""
         self._stop_agents = stop_agents
         self._told = told
         self._cut_off = cut_off
@@ -96,50 +93,50 @@ class SignalHandler:
         self.asked = False
 
     def listen(self) -> None:
-        """Hear signals from now on, also those that the program before us held back for us."""
+        """Handle signals from now on, including those that were blocked before this program ran."""
         for number in self._signals:
-            signal.signal(number, self._hear)
+            signal.signal(number, self._handle)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, self._signals)
 
     def attach(self, worker: Stoppable) -> None:
-        """This one is to leave when it is asked for."""
-        # In this order: a signal in between finds one or the other.
+        """Set the worker to stop on a signal."""
+        # In this order: a signal in between sees one or the other.
         self._worker = worker
         if self.asked:
             worker.leave(stop_agents=self._stop_agents)
 
     def leaves(self) -> bool:
-        """Whether we were asked to leave."""
+        """Return whether a stop was requested."""
         return self.asked
 
     def ask(self) -> None:
-        """Ask as the first Ctrl-C does."""
+        """Request a stop, like the first Ctrl-C."""
         if not self.asked:
-            self._hear(signal.SIGINT, None)
+            self._handle(signal.SIGINT, None)
 
-    def _hear(self, number: int, _frame: Any) -> None:
+    def _handle(self, number: int, _frame: Any) -> None:
         if self.asked:
             if number == signal.SIGHUP:
-                # A terminal that goes says so more than once; nobody is impatient.
+                # A closing terminal may send SIGHUP several times.
                 return
             self._cut_off()
             os._exit(128 + number)
         self.asked = True
         self._told()
-        # From another thread: here we may have interrupted the very lock that is needed.
+        # In another thread: this one may hold the lock that is needed.
         threading.Thread(target=self._leave, args=(number, self._worker)).start()
 
     def _leave(self, number: int, worker: Stoppable | None) -> None:
         if number == signal.SIGINT and sys.stdin.isatty():
-            ends = "agents are ended" if self._stop_agents else "agents at work go on"
-            print_note(f"Leaving; {ends}. Ctrl-C once more: leave now, whatever is under way.")
+            agents = "stopping agents too" if self._stop_agents else "agents keep running"
+            print_note(f"Stopping; {agents}. Press Ctrl-C again to exit immediately.")
         if worker is not None:
             worker.leave(stop_agents=self._stop_agents)
 
 
 def exit_now(code: int) -> NoReturn:
-    """End the process: a thread that still waits for a network must not keep us."""
-    # A terminal that was closed takes no last word.
+    """Exit without waiting for threads that may hang on the network."""
+    # The terminal may be closed already.
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):
             stream.flush()
@@ -151,33 +148,33 @@ Callback = Callable[[], None]
 
 
 def print_timed(text: str) -> None:
-    """A line with its time, at once."""
+    """Print a line with the time, and flush it."""
     from datetime import datetime
 
     try:
         print_line(f"{colourise(f'{datetime.now().astimezone():%H:%M:%S}', DIM)}  {text}")
         sys.stdout.flush()
     except OSError:
-        # Nobody reads any more, or the disk of a log is full: the work goes on.
+        # The reader is gone or the disk is full: keep working without output.
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
 
 
 def _do_nothing() -> None:
-    """Nothing is to be done."""
+    """Default of optional callbacks."""
 
 
-def _run_service(runner: ServiceRunner, look: LoopCallback, _leave: Callback) -> None:
-    """The service, here."""
-    runner.run(look)
+def _run_service(runner: ServiceRunner, after_iteration: LoopCallback, _leave: Callback) -> None:
+    """Run the service in this thread."""
+    runner.run(after_iteration)
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceUi:
-    """Who shows a service.
+    """How a service is shown: as lines, or on a live screen.
 
-    `work` has the runner work, and calls the last argument to have it leave. `asked` hears that
-    it was asked to leave, `cut_off` that it ends now. `lines`: log lines may stand between ours.
-    `web`: whether the API is served beside it.
+    `work` runs the runner, and calls its last argument to request a stop. `asked` is called when
+    a stop is requested, `cut_off` before an immediate exit. `lines`: log lines may be printed in
+    between. `web`: whether the API is served too.
     """
 
     command: str = "service"
@@ -190,11 +187,11 @@ class ServiceUi:
 
     @property
     def reloads(self) -> bool:
-        """Whether SIGHUP asks for the settings; on a screen it says that the terminal is gone."""
+        """Whether SIGHUP reloads the settings; with a live screen it means a closed terminal."""
         return self.lines
 
     def signal_handler(self, told: Callback, *, stop_agents: bool) -> SignalHandler:
-        """Whoever hears signals for it; `told` hears of them too."""
+        """Build the signal handler; `told` is called on the first signal."""
 
         def asked() -> None:
             told()
@@ -208,7 +205,7 @@ class ServiceUi:
 
 @dataclass(frozen=True, slots=True)
 class ServiceSession:
-    """What one service after another works with, until the program leaves."""
+    """What stays the same when the service restarts within this process."""
 
     loaded: LoadedSettings
     systemd: SystemdNotifier
@@ -218,40 +215,40 @@ class ServiceSession:
 
 
 def note_timed(text: str) -> None:
-    """The same on standard error, where standard output is for a result."""
+    """Print a line with the time on standard error."""
     from datetime import datetime
 
     print_note(f"{colourise(f'{datetime.now().astimezone():%H:%M:%S}', DIM, sys.stderr)}  {text}")
 
 
-# How often it is looked whether the service that does the work is still there.
+# How often to check whether the service that does the work still runs.
 LOCK_RETRY_SECONDS = 5.0
 
 
-def run_task_to_end(house: AppContext, clock: Clock, log: EventLog, task: Task) -> Task:
-    """Do the work, or watch the service that does it; the task when no agent is needed."""
+def run_task_to_end(app: AppContext, clock: Clock, log: EventLog, task: Task) -> Task:
+    """Run the task, or follow the service that runs it; return the task once it is settled."""
     from hostler.errors import HomeLocked
     from hostler.service.context import ONE_TASK_PURPOSE
     from hostler.service.tasks.summary import TaskFollower
     from hostler.store.engine.locks import home_lock
 
-    follower, told = TaskFollower(house.store, note_timed, {task.id}), None
+    follower, reported = TaskFollower(app.store, note_timed, {task.id}), None
     while True:
         try:
-            with home_lock(house.home, clock, ONE_TASK_PURPOSE):
-                return _run_here(house, clock, log, task, follower)
+            with home_lock(app.home, clock, ONE_TASK_PURPOSE):
+                return _run_here(app, clock, log, task, follower)
         except HomeLocked as locked:
             holder = str(locked.holder or "Another process")
-        if holder != told:
-            told = holder
-            print_note(f"{holder} works on this home and takes it.")
-        rested = _follow_service(house, clock, task, follower)
-        if rested is not None:
-            return rested
+        if holder != reported:
+            reported = holder
+            print_note(f"{holder} is running and will do the work.")
+        settled = _follow_service(app, clock, task, follower)
+        if settled is not None:
+            return settled
 
 
 def _run_here(
-    house: AppContext, clock: Clock, log: EventLog, task: Task, follower: TaskFollower
+    app: AppContext, clock: Clock, log: EventLog, task: Task, follower: TaskFollower
 ) -> Task:
     from hostler.checkouts.git import require_version as require_git
     from hostler.service.runner import ServiceRunner
@@ -262,40 +259,40 @@ def _run_here(
     if task.repo_full_name is not None:
         require_git()
     runner = ServiceRunner(
-        house, clock, ServiceLog(log, note_timed), ServiceMode(polls=False, only={task.id})
+        app, clock, ServiceLog(log, note_timed), ServiceMode(polls=False, only={task.id})
     )
     signal_handler = SignalHandler()
     signal_handler.listen()
     signal_handler.attach(runner)
-    lookout = UnservedWaitMonitor(lambda: read_family(house.store, task.id), note_timed)
+    monitor = UnservedWaitMonitor(lambda: read_family(app.store, task.id), note_timed)
 
-    def rested() -> bool:
+    def is_settled() -> bool:
         follower.look()
-        return find_settled_task(house.store, task.id) is not None or lookout.look()
+        return find_settled_task(app.store, task.id) is not None or monitor.look()
 
-    runner.run(rested)
-    return _read_task(house, task)
+    runner.run(is_settled)
+    return _read_task(app, task)
 
 
 def _follow_service(
-    house: AppContext, clock: Clock, task: Task, follower: TaskFollower
+    app: AppContext, clock: Clock, task: Task, follower: TaskFollower
 ) -> Task | None:
-    """The task, when it is at rest; None after a while: perhaps nobody works here any more."""
+    """Follow the task for a while; return it if it is settled, else None."""
     from hostler.service.tasks.foreground import find_settled_task
 
     end = clock.monotonic() + LOCK_RETRY_SECONDS
     while True:
-        mark = house.store.change_mark()
+        mark = app.store.change_mark()
         follower.look()
-        rested = find_settled_task(house.store, task.id)
+        settled = find_settled_task(app.store, task.id)
         left = end - clock.monotonic()
-        if rested is not None or left <= 0:
-            return rested
-        house.store.wait_for_change(mark, left)
+        if settled is not None or left <= 0:
+            return settled
+        app.store.wait_for_change(mark, left)
 
 
-def _read_task(house: AppContext, task: Task) -> Task:
+def _read_task(app: AppContext, task: Task) -> Task:
     from hostler.store.tasks import require_task
 
-    with house.store.read() as tx:
+    with app.store.read() as tx:
         return require_task(tx, task.id)

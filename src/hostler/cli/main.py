@@ -1,8 +1,8 @@
 """The root command: global options, the list of commands, and the only place that catches errors.
 
-Typer reads the signature of every command it is given, and loads its validation library to
-convert options. Both take longer than most commands, so only the named command is kept, and a
-plain `--help` is answered without parsing.
+Typer reads the signature of every registered command and loads its validation library to convert
+options. Both take longer than most commands, so only the named command is kept, and a plain
+`--help` is answered without parsing.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from hostler.cli.commands.web import register_web
 from hostler.cli.commands.wrap import register_wrap
 from hostler.cli.context import GlobalOptions, load_settings, resolve_folder
 from hostler.cli.demo.command import register_demo
+from hostler.cli.help import RootCommands
 from hostler.cli.output import print_error, print_line, print_note, print_raw
 from hostler.cli.stdio import guard_output
 from hostler.errors import HostlerError
@@ -61,40 +62,37 @@ def keep_named_command(app: typer.Typer, arguments: Sequence[str]) -> typer.Type
 
 
 def _keep_only(app: typer.Typer, name: str, rest: Sequence[str]) -> typer.Typer:
-    """Return a group with one command or group of it; all of it if it has none of that name."""
+    """Return the group reduced to one of its commands; unchanged if it has none of that name."""
     groups = [info for info in app.registered_groups if _group_name(info) == name]
     commands = [info for info in app.registered_commands if _command_name(info) == name]
     if not groups + commands:
         return app
-    less = copy.copy(app)
-    less.registered_groups = [_narrow_group(info, rest) for info in groups]
-    less.registered_commands = commands
-    return less
+    reduced = copy.copy(app)
+    reduced.registered_groups = [_narrow_group(info, rest) for info in groups]
+    reduced.registered_commands = commands
+    return reduced
 
 
 def _narrow_group(info: TyperInfo, rest: Sequence[str]) -> TyperInfo:
     # A group has no options but --help, so the name of its command comes first or not at all.
     if info.typer_instance is None or not rest:
         return info
-    less = copy.copy(info)
-    less.typer_instance = _keep_only(info.typer_instance, rest[0], rest[1:])
-    return less
+    reduced = copy.copy(info)
+    reduced.typer_instance = _keep_only(info.typer_instance, rest[0], rest[1:])
+    return reduced
 
 
 def _command_words(arguments: Sequence[str]) -> Sequence[str]:
-    """Return the word that names the command, and all after it.
-
-    What follows an option of the root is no name.
-    """
-    place = 0
-    while place < len(arguments) and arguments[place].startswith("-"):
-        place += 2 if arguments[place] in _OPTIONS_WITH_VALUE else 1
-    return arguments[place:]
+    """Return the command's name and everything after it, skipping options of the root."""
+    index = 0
+    while index < len(arguments) and arguments[index].startswith("-"):
+        index += 2 if arguments[index] in _OPTIONS_WITH_VALUE else 1
+    return arguments[index:]
 
 
 def _group_name(info: TyperInfo) -> str | None:
-    given = info.name or (info.typer_instance and info.typer_instance.info.name)
-    return given if isinstance(given, str) else None
+    name = info.name or (info.typer_instance and info.typer_instance.info.name)
+    return name if isinstance(name, str) else None
 
 
 def _command_name(info: CommandInfo) -> str | None:
@@ -102,7 +100,7 @@ def _command_name(info: CommandInfo) -> str | None:
 
 
 def _render_help(app: typer.Typer, arguments: Sequence[str]) -> str | None:
-    """The help text that these arguments ask for, or None if they ask for anything else."""
+    """Return the help text that these arguments ask for, or None if they ask for anything else."""
     *names, last = arguments or [""]
     if last not in {"--help", "-h"}:
         return None
@@ -117,12 +115,12 @@ def _render_help(app: typer.Typer, arguments: Sequence[str]) -> str | None:
     return command.get_help(context)
 
 
-# In the home: who said yes to the first start, and when.
+# File in the home that records who confirmed the first start, and when.
 CONSENT_FILE = "agreed.json"
 
 
 def _run_without_command(context: typer.Context, given: GlobalOptions) -> None:
-    """Start the service after a yes, which is asked for once per home; otherwise help."""
+    """Start the service after a confirmation, asked once per home; otherwise print help."""
     loaded = _load_startable(given)
     if loaded is None:
         print_raw(context.get_help())
@@ -131,7 +129,7 @@ def _run_without_command(context: typer.Context, given: GlobalOptions) -> None:
         for line in describe_start(loaded.settings):
             print_line(line)
         if not typer.confirm("Start now?", err=True):
-            print_note("Nothing was started. Later: hostler service")
+            print_note("Nothing was started. Start it later with: hostler service")
             raise typer.Exit(1)
         _store_consent(given.home_folder)
     from hostler.cli.commands.service import start_service
@@ -140,33 +138,36 @@ def _run_without_command(context: typer.Context, given: GlobalOptions) -> None:
 
 
 def describe_start(settings: Settings) -> list[str]:
-    """What a service would do with these settings, and what keeps it within bounds."""
+    """Describe what the service would do with these settings, and its limits."""
     runtime, budget = settings.runtime, settings.budget
     agents = ", ".join(f"{name} ({agent.kind})" for name, agent in settings.agent.items())
     repos = [f"{repo.owner}/{repo.name}" for repo in settings.repo.values()]
-    purses = ((budget.per_task_usd, "task"), (budget.per_day_usd, "day"))
-    caps = [f"{usd:g} USD per {what}" if usd else f"no limit per {what}" for usd, what in purses]
+    limits = ((budget.per_task_usd, "task"), (budget.per_day_usd, "day"))
+    caps = [f"{usd:g} USD per {what}" if usd else f"no limit per {what}" for usd, what in limits]
     return [
-        "The service would watch "
-        + (", ".join(repos) or "no repository, only tasks by hand")
+        "The service will watch "
+        + (", ".join(repos) or "no repository, and run manual tasks only")
         + ".",
-        f"Issues with a label of ours, by people you allow, start agents: {agents}.",
-        f"Agents spend money: at most {runtime.worker_count} agents at once; {', '.join(caps)} "
-        "(counted when an agent ends: what runs then goes on).",
-        "See first what it would pick up: hostler service --dry-run",
+        f"Labelled issues of allowed users start agents: {agents}.",
+        f"Agents cost money. Limits: {runtime.worker_count} agents at once; {', '.join(caps)}",
+        "(costs are counted when an agent finishes; running agents are not interrupted).",
+        "To preview which issues would start: hostler service --dry-run",
     ]
 
 
 def _load_startable(given: GlobalOptions) -> LoadedSettings | None:
-    """The settings, if somebody can be asked, they are there, and nobody works on the home."""
+    """Return the settings if the service can be started from here; otherwise None.
+
+    It needs a terminal to ask on, a settings file with an agent, and no running service.
+    """
     from hostler.service.context import read_presence
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None
     loaded = load_settings(given)
-    here = read_presence(given.home_folder)
-    if here.holder is not None:
-        print_note(here.sentence())
+    presence = read_presence(given.home_folder)
+    if presence.holder is not None:
+        print_note(presence.sentence())
         return None
     return loaded if loaded.path is not None and loaded.settings.agent else None
 
@@ -183,18 +184,11 @@ def _store_consent(home: Path) -> None:
     from hostler.cli.output import write_atomically
     from hostler.model import format_timestamp
 
-    said = {"by": current_user(), "at": format_timestamp(datetime.now(UTC))}
-    write_atomically(home / CONSENT_FILE, json.dumps(said) + "\n")
+    consent = {"by": current_user(), "at": format_timestamp(datetime.now(UTC))}
+    write_atomically(home / CONSENT_FILE, json.dumps(consent) + "\n")
 
 
-# Plain help: the decorated kind doubles the start-up time of every `--help`.
-app = typer.Typer(
-    name="hostler",
-    rich_markup_mode=None,
-    invoke_without_command=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
+app = RootCommands()
 for register in (
     register_agent_results,
     register_agents,
@@ -240,31 +234,37 @@ def root(
     context: typer.Context,
     home: Annotated[
         Path | None,
-        typer.Option(envvar="HOSTLER_HOME", help="Folder of the database, logs and checkouts."),
+        typer.Option(
+            envvar="HOSTLER_HOME",
+            metavar="DIR",
+            help="The home: folder of the database, logs and checkouts [default: ~/.hostler].",
+        ),
     ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
             envvar="HOSTLER_CONFIG",
-            help="Settings file [default: ./hostler.toml, then the home's].",
+            metavar="FILE",
+            help="Settings file [default: ./hostler.toml, else hostler.toml in the home].",
         ),
     ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and log lines.")] = False,
     _version_wanted: Annotated[
         bool,
         typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version."),
     ] = False,
 ) -> None:
-    """Run a stable of coding agents on GitHub issues, never more than you allow.
+    """Run coding agents on GitHub issues, within limits that you set.
 
     \b
     Start here:
-      hostler init                 write a settings file
-      hostler doctor               see whether everything is in place
-      hostler sandbox              a GitHub of your own to try things on
+      hostler demo       watch it work, in one minute, without any account
+      hostler init       write a settings file
+      hostler doctor     check the setup
+      hostler service    watch the repositories and start working
     """
     if home is not None:
-        # For what we start, and for the log of a defect, which is written outside any command.
+        # For child processes, and for the log of a defect, which is written outside any command.
         os.environ["HOSTLER_HOME"] = str(resolve_folder(home))
     context.obj = GlobalOptions(home=home, config=config, debug=debug)
     if context.invoked_subcommand is None:
@@ -276,41 +276,43 @@ def run() -> None:
     debug = "--debug" in sys.argv[1:]
     try:
         with guard_output():
-            less = keep_named_command(app, sys.argv[1:])
-            text = _render_help(less, sys.argv[1:])
-            less() if text is None else print_raw(text)
+            reduced = keep_named_command(app, sys.argv[1:])
+            text = _render_help(reduced, sys.argv[1:])
+            reduced() if text is None else print_raw(text)
     except KeyboardInterrupt:
         print_note("Stopped.")
         sys.exit(130)
     except Exception as error:
         if debug:
             raise
-        told = _translate_error(error)
-        print_error(told)
-        sys.exit(told.exit_code)
+        translated = _translate_error(error)
+        print_error(translated)
+        sys.exit(translated.exit_code)
 
 
 def _translate_error(error: Exception) -> HostlerError:
-    """Any error as one that a person can read."""
+    """Turn any error into a HostlerError with a readable message."""
     if isinstance(error, HostlerError):
         return error
     if isinstance(error, OSError) and error.strerror:
-        what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        if not error.filename:
+            return HostlerError(f"System error: {error.strerror}.")
         return HostlerError(
-            f"The system refused: {what}.", remedy="Mend that, or name another place."
+            f"Cannot access {error.filename}: {error.strerror}.",
+            remedy="Fix its permissions, or use --home to choose another folder.",
         )
     return _build_defect_error(error)
 
 
 def _build_defect_error(error: Exception) -> HostlerError:
-    """A defect of ours: keep the traceback in the log, tell the person in one line."""
+    """Log the traceback of an unexpected error, and describe it in one line."""
     from hostler.cli.context import log_traceback
 
-    kept = log_traceback(error)
-    told = HostlerError(
-        f"Hostler has a defect: {type(error).__name__}: {error}",
-        safe=f"The details are in {kept}." if kept else "",
-        remedy="Please report it; --debug shows the details here.",
+    log_path = log_traceback(error)
+    defect = HostlerError(
+        f"Internal error (a bug in Hostler): {type(error).__name__}: {error}",
+        safe=f"Details: {log_path}" if log_path else "",
+        remedy="Please report it. --debug shows the traceback.",
     )
-    told.exit_code = 70
-    return told
+    defect.exit_code = 70
+    return defect

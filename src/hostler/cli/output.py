@@ -21,7 +21,7 @@ RED, YELLOW, GREEN, DIM = "31", "33", "32", "2"
 
 
 def colourise(text: str, colour: str, stream: TextIO | None = None) -> str:
-    """The text in a colour, on a terminal that wants colours; otherwise as it is."""
+    """Return the text in a colour if the stream is a terminal that supports it."""
     stream = stream or sys.stdout
     if not stream.isatty() or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb":
         return text
@@ -29,19 +29,19 @@ def colourise(text: str, colour: str, stream: TextIO | None = None) -> str:
 
 
 def print_raw(text: str) -> None:
-    """A line on standard output, as it is: for texts that cannot hold a secret of the user's."""
+    """Print a line without redaction, for texts that cannot contain a secret."""
     sys.stdout.write(text + "\n")
 
 
 def print_line(text: str = "") -> None:
-    """A line on standard output, without secrets."""
+    """Print a line on standard output, with secrets redacted."""
     from hostler.telemetry.redaction import redact
 
     print_raw(redact(text))
 
 
 def print_note(text: str) -> None:
-    """A line about what we are doing, on standard error, so that output can be piped."""
+    """Print a line on standard error, with secrets redacted."""
     from hostler.telemetry.redaction import redact
 
     sys.stderr.write(redact(text) + "\n")
@@ -49,19 +49,19 @@ def print_note(text: str) -> None:
 
 
 def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
-    """One JSON document on standard output, without secrets."""
+    """Print one JSON document on standard output, with secrets redacted."""
     print_line(format_json(value))
 
 
 def format_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
-    """A JSON document for programs (and for people who look at it)."""
+    """Format a JSON document, indented."""
     import json
 
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 def print_error(error: HostlerError) -> None:
-    """What happened, what is safe, what to do next, on standard error."""
+    """Print what happened, what is safe and what to do, on standard error."""
     from hostler.telemetry.redaction import redact
 
     first, *rest = error.lines()
@@ -71,10 +71,10 @@ def print_error(error: HostlerError) -> None:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file whole or not at all; a clear error where that fails."""
+    """Write a file atomically; raise HostlerError if that fails."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        # New folders are ours alone: the home holds what agents and people said.
+        # New folders are private: the home contains prompts and output of agents.
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)
@@ -82,9 +82,9 @@ def write_atomically(path: Path, text: str) -> None:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise HostlerError(
-            f"{path} could not be written: {error.strerror}.",
-            safe="What was there before is unchanged.",
-            remedy="Choose another place, or make this one writable.",
+            f"Cannot write {path}: {error.strerror}.",
+            safe="The existing file was not changed.",
+            remedy="Make it writable, or choose another path.",
         ) from error
 
 
@@ -93,35 +93,39 @@ _MIN_WIDTH = 40
 
 
 def format_local_time(at: datetime) -> str:
-    """A moment in the reader's own time; with its day if it is not today's."""
-    here = at.astimezone()
+    """Format a timestamp in local time, with its date unless it is today."""
+    local = at.astimezone()
     today = datetime.now().astimezone().date()
-    return f"{here:%H:%M:%S}" if here.date() == today else f"{here:%Y-%m-%d %H:%M:%S}"
+    return f"{local:%H:%M:%S}" if local.date() == today else f"{local:%Y-%m-%d %H:%M:%S}"
 
 
 def terminal_width() -> int | None:
-    """How many columns there are; None where nobody looks at a terminal."""
+    """Return the number of columns; None if standard output is not a terminal."""
     if not sys.stdout.isatty():
         return None
     return max(shutil.get_terminal_size().columns, _MIN_WIDTH)
 
 
 def format_labelled(label: str, text: str) -> list[str]:
-    """A line for people, its label in a column of its own; wrapped on a terminal."""
+    """Format a label and a text in two columns, wrapped on a terminal."""
     columns = terminal_width()
-    room = 10_000_000 if columns is None else columns - _LABEL_WIDTH - 2
-    # Names are there to be copied: better a long line than half a name.
-    wrapped = textwrap.wrap(escape_line(text), room, break_on_hyphens=False, break_long_words=False)
+    width = 10_000_000 if columns is None else columns - _LABEL_WIDTH - 2
+    # Users copy names: do not break them across lines.
+    wrapped = textwrap.wrap(
+        escape_line(text), width, break_on_hyphens=False, break_long_words=False
+    )
     parts = wrapped or [""]
     heads = [f"  {label:<{_LABEL_WIDTH}}", *(" " * (_LABEL_WIDTH + 2) for _ in parts[1:])]
     return [f"{head}{part}".rstrip() for head, part in zip(heads, parts, strict=True)]
 
 
 def require_confirmation(question: str) -> None:
-    """Go on only with a yes. Without a terminal nobody can be asked, and that is said."""
+    """Ask for confirmation; exit if the user declines, raise HostlerError without a terminal."""
     if not sys.stdin.isatty():
         raise HostlerError(
-            "There is no terminal to ask on.", safe="Nothing was changed.", remedy="Use --yes."
+            "Not a terminal: cannot ask for confirmation.",
+            safe="Nothing was changed.",
+            remedy="Pass --yes to confirm.",
         )
     if not typer.confirm(question, err=True):
         print_note("Nothing was changed.")
@@ -129,7 +133,7 @@ def require_confirmation(question: str) -> None:
 
 
 class BadText(HostlerError):
-    """There is no text, or more than one, or none that can be read."""
+    """A text argument is missing, given twice, or cannot be read."""
 
     exit_code = 2
 
@@ -138,39 +142,39 @@ class BadText(HostlerError):
 
 
 def read_text_argument(
-    text: str | None, file: Path | None, stdin: TextIO, largest: int, what: str
+    text: str | None, file: Path | None, stdin: TextIO, max_length: int, what: str
 ) -> str:
-    """The one text that was given. `what` names it: the prompt, the answer."""
+    """Read a text from the argument, a file or standard input; `what` names it in errors."""
     if text is not None and file is not None:
-        raise BadText(f"There is a text and a --file; {what} is one of them.")
+        raise BadText(f"Give {what} either as a text or with --file, not both.")
     if file is not None:
-        found = _read_text_file(file, largest, what)
+        found = _read_text_file(file, max_length, what)
     elif text == "-" or (text is None and not stdin.isatty()):
-        found = _decode_text(stdin.buffer.read(4 * largest + 1), largest, what)
+        found = _decode_text(stdin.buffer.read(4 * max_length + 1), max_length, what)
     else:
         found = (text or "").encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     if not found.strip():
         raise BadText(
-            f"{what} is empty.".capitalize(), "Give a text, --file FILE, or - to read one."
+            f"{what} is empty.".capitalize(), "Give a text, --file FILE, or - for standard input."
         )
     return found
 
 
-def _read_text_file(file: Path, largest: int, what: str) -> str:
+def _read_text_file(file: Path, max_length: int, what: str) -> str:
     try:
         with file.expanduser().open("rb") as opened:
-            return _decode_text(opened.read(4 * largest + 1), largest, what)
+            return _decode_text(opened.read(4 * max_length + 1), max_length, what)
     except (OSError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise BadText(f"{file} cannot be read: {why}.") from error
+        raise BadText(f"Cannot read {file}: {why}.") from error
 
 
-def _decode_text(data: bytes, largest: int, what: str) -> str:
+def _decode_text(data: bytes, max_length: int, what: str) -> str:
     text = data.decode("utf-8", "replace")
-    if len(text) > largest:
+    if len(text) > max_length:
         raise BadText(
-            f"{what} has more than {largest:,} characters.".capitalize(),
-            "Leave the material in a file, and name it in the text.",
+            f"{what} is longer than {max_length:,} characters.".capitalize(),
+            "Put the material into a file and name the file in the text.",
         )
-    # The last newline belongs to the file, and not to what it says.
+    # The last newline ends the file, it is not part of the text.
     return text.removesuffix("\n")

@@ -7,16 +7,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# As a shell reports a program that was ended by SIGPIPE.
+# The exit code that shells report for a program killed by SIGPIPE.
 EXIT_BROKEN_PIPE = 141
 
 
 @contextmanager
 def guard_output() -> Iterator[None]:
-    """Everything that the block says is out when it ends; a clear end where that cannot be."""
+    """Flush the block's output; exit with a clear message or code if it cannot be written."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed by whoever started us
+        if stream is None:  # closed by the calling process
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -32,10 +32,10 @@ def guard_output() -> Iterator[None]:
         if error.filename is not None:
             raise
         _discard_stdout()
-        sys.stderr.write(f"error: The output could not be written: {error.strerror}.\n")
+        sys.stderr.write(f"error: Cannot write the output: {error.strerror}.\n")
         sys.exit(1)
 
 
 def _discard_stdout() -> None:
-    """Let what is still buffered go nowhere, or Python would complain once more at its end."""
+    """Discard buffered output, so that Python does not fail again when it flushes at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Find, read and validate the operator's files, and compare two states of the settings."""
+"""Find, read and validate hostler.toml and governor.json, and compare two versions of settings."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from hostler.errors import ConfigError, Problem
 
 SETTINGS_FILE_NAME = "hostler.toml"
 TABLE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-# `repo` and `agent` hold one table per name; everything else is a table by itself.
+# `repo` and `agent` contain one table per name; all other tables are plain.
 _NAMED_TABLES: dict[str, type[Section]] = {"repo": Repo, "agent": Agent}
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """Settings and where they came from. `path` is None when everything is default."""
+    """Settings and their origin. `path` is None if there is no settings file."""
 
     settings: Settings
     path: Path | None
@@ -39,20 +39,20 @@ class LoadedSettings:
 
 
 def find_settings_file(home: Path, explicit: Path | None = None) -> Path | None:
-    """The settings file: the named one, `./hostler.toml`, then the home's."""
+    """Return the settings file: the given one, else `./hostler.toml`, else the home's."""
     if explicit is not None:
         return explicit
     return next((path for path in _candidate_paths(home) if path_exists(path)), None)
 
 
 def _candidate_paths(home: Path) -> Iterator[Path]:
-    with suppress(OSError):  # the folder we stand in may have been removed
+    with suppress(OSError):  # the current folder may have been deleted
         yield Path.cwd() / SETTINGS_FILE_NAME
     yield home / SETTINGS_FILE_NAME
 
 
 def path_exists(path: Path) -> bool:
-    """Whether something is there. What cannot be looked at counts: reading it will say why."""
+    """Return whether the path exists, or cannot be checked (reading it will report why)."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -63,18 +63,18 @@ def path_exists(path: Path) -> bool:
 
 
 def load_settings(home: Path, explicit: Path | None = None) -> LoadedSettings:
-    """Find and read the settings; defaults where there is no file and none was named."""
+    """Find and read the settings; use defaults if there is no file and none was given."""
     path = find_settings_file(home, explicit)
     return read_settings(path) if path else LoadedSettings(Settings(), None, frozenset())
 
 
 def read_settings(path: Path) -> LoadedSettings:
-    """Read one file. Raises `ConfigError` with every mistake."""
+    """Read one settings file. Raises ConfigError with all mistakes."""
     return parse_settings(_read_text(path), path)
 
 
 def parse_settings(text: str, path: Path) -> LoadedSettings:
-    """What the text of a file says. Raises `ConfigError` with every mistake."""
+    """Parse and validate the text of a settings file. Raises ConfigError with all mistakes."""
     raw = _parse_toml(path, text)
     parsed, problems = _validate(raw)
     problems.extend(check_across_tables(parsed))
@@ -91,27 +91,29 @@ def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        problem = Problem("the file", "bytes that are not UTF-8", "text in UTF-8")
+        found, message, hint = "bytes that are not UTF-8", "The file is not UTF-8 text", ""
     except FileNotFoundError:
-        problem = Problem("the file", "nothing", "a settings file", "`hostler init` writes one.")
+        found, message, hint = "nothing", "There is no such file", "`hostler init` creates one."
     except OSError as error:
-        problem = Problem("the file", error.strerror or str(error), "a readable file")
-    raise ConfigError(path, [problem])
+        found = error.strerror or str(error)
+        message, hint = f"Cannot read the file: {found}", ""
+    raise ConfigError(path, [Problem("the file", found, "a settings file", hint, message=message)])
 
 
 def _parse_toml(path: Path, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        line = re.search(r"at line (\d+)", str(error))
-        problem = Problem(
-            "the file", str(error) or "too deep", "TOML, as docs/reference/configuration.md shows"
-        )
+        reason = str(error) or "too deeply nested"
+        line = re.search(r"at line (\d+)", reason)
+        # The line is shown in front, so it is left out of the reason.
+        shown = re.sub(r" \(at line \d+, column (\d+)\)", r" at column \1", reason)
+        problem = Problem("the file", reason, "TOML", message=f"TOML syntax error: {shown}")
         raise ConfigError(path, [replace(problem, line=int(line[1]) if line else 0)]) from error
 
 
 def _validate(raw: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    """Each table by itself, so that a mistake in one hides none in another."""
+    """Validate each table separately, so that a mistake in one does not hide others."""
     parsed: dict[str, Any] = {}
     problems: list[Problem] = []
     for name, value in raw.items():
@@ -136,7 +138,7 @@ def _validate_named_tables(
             problems.append(Problem(dotted, format_value(value), f"a table, [{kind}.<name>]"))
         elif not TABLE_NAME.fullmatch(name):
             problems.append(
-                Problem(dotted, format_value(name), "a name of letters, digits, '_', '-'")
+                Problem(dotted, format_value(name), "a name of letters, digits, '_' and '-'")
             )
         else:
             _validate_table(dotted, _NAMED_TABLES[kind], value, found, name, problems)
@@ -159,7 +161,7 @@ def _validate_table(
 
 
 def _list_set_keys(raw: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    """The dotted names of all keys that the file sets."""
+    """Yield the dotted names of all keys that the file sets."""
     for name, value in raw.items():
         if isinstance(value, dict):
             yield from _list_set_keys(value, f"{prefix}{name}.")
@@ -172,13 +174,14 @@ _KEY_LINE = re.compile(r"^\s*([A-Za-z0-9_.\"'-]+?)\s*=")
 
 
 def _line_numbers(text: str) -> dict[str, int]:
-    """On which line each dotted key or table stands, as well as a plain reading can tell."""
+    """Map dotted keys and tables to line numbers, as far as simple patterns find them."""
     lines: dict[str, int] = {}
     table = ""
     for number, line in enumerate(text.splitlines(), start=1):
         if header := _HEADER_LINE.match(line):
             table = header[1].replace('"', "").replace("'", "")
             lines.setdefault(table, number)
+            lines.setdefault(table.partition(".")[0], number)
         elif found := _KEY_LINE.match(line):
             name = found[1].replace('"', "").replace("'", "")
             lines.setdefault(f"{table}.{name}" if table else name, number)
@@ -186,7 +189,7 @@ def _line_numbers(text: str) -> dict[str, int]:
 
 
 def _add_line_number(problem: Problem, lines: Mapping[str, int]) -> Problem:
-    """The line of the key itself, or of the nearest table around it."""
+    """Add the line of the key, or of the nearest table around it."""
     name = problem.key
     while name:
         if name in lines:
@@ -197,19 +200,19 @@ def _add_line_number(problem: Problem, lines: Mapping[str, int]) -> Problem:
 
 @dataclass(frozen=True, slots=True)
 class FilesReport:
-    """The files that were read, and the errors of those that have mistakes."""
+    """The files that were checked, and the errors of those with mistakes."""
 
     files: tuple[Path, ...]
     errors: tuple[ConfigError, ...]
 
     def sentence(self) -> str:
-        """The good news in one line."""
+        """Return the result in one line, if there are no mistakes."""
         if not self.files:
-            return "There is no settings file: defaults are in force. `hostler init` writes one."
+            return "There is no settings file; defaults are used. `hostler init` creates one."
         return " and ".join(str(path) for path in self.files) + ": no mistakes."
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Return the report as JSON data."""
         problems = [
             {"file": str(error.path), **asdict(problem)}
             for error in self.errors
@@ -219,7 +222,7 @@ class FilesReport:
 
 
 def check_files(home: Path, explicit: Path | None) -> FilesReport:
-    """Read the settings and the caps; a mistake in one hides none in the other."""
+    """Check the settings and the caps; a mistake in one does not hide others."""
     settings, caps = find_settings_file(home, explicit), home / POOLS_FILE_NAME
     files = [path for path in (settings, caps) if path and (path_exists(path) or path == explicit)]
     return FilesReport(tuple(files), tuple(_read_errors(files, caps)))
@@ -235,7 +238,7 @@ def _read_errors(files: Iterable[Path], caps: Path) -> Iterable[ConfigError]:
 
 @dataclass(frozen=True, slots=True)
 class SettingsChange:
-    """`settings`: what is in force from now on; `taken` and `waiting`: names of changed keys."""
+    """Effective settings after a change, the changed keys, and those that need a restart."""
 
     settings: Settings
     taken: tuple[str, ...]
@@ -243,7 +246,7 @@ class SettingsChange:
 
 
 def merge_settings(present: Settings, wanted: Settings) -> SettingsChange:
-    """Take up everything that needs no restart; the rest keeps its present value."""
+    """Apply all changes that need no restart; other keys keep their present values."""
     tables: dict[str, Section] = {}
     taken: list[str] = []
     waiting: list[str] = []
@@ -267,5 +270,5 @@ def _changed_keys(old: Section, new: Section) -> list[str]:
 
 
 def _changed_tables(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """Tables that came, went or are different."""
+    """Return the names of added, removed and changed tables."""
     return [name for name in {**old, **new} if old.get(name) != new.get(name)]

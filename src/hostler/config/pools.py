@@ -28,41 +28,46 @@ class PoolCaps(Section):
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True, allow_inf_nan=False)
 
-    max_global_agents: int = key(0, "Agents at once; 0: `[runtime] max_global_agents`.", ge=0)
-    adaptive: bool = key(False, "Let the cap follow what the provider takes.")
-    policy: Literal["aimd", "served"] = key("aimd", "How an adaptive cap follows.")
-    hard_max: int = key(0, "Ceiling of an adaptive cap; 0: twice max_global_agents.", ge=0)
+    max_global_agents: int = key(
+        0, "Maximum number of agents at once; 0: `[runtime] max_global_agents`.", ge=0
+    )
+    adaptive: bool = key(False, "Adapt the cap to what the provider accepts.")
+    policy: Literal["aimd", "served"] = key("aimd", "Adaptive policy.")
+    hard_max: int = key(0, "Upper limit of an adaptive cap; 0: twice max_global_agents.", ge=0)
     settle_seconds: int = key(
-        120, "Pause after every change of an adaptive cap.", ge=1, le=DAY_SECONDS
+        120, "Settle window after a change of an adaptive cap.", ge=1, le=DAY_SECONDS
     )
     break_seconds: int = key(
-        300, "First pause of the breaker; doubles up to 3600.", ge=1, le=DAY_SECONDS
+        300, "How long the breaker first stays open; doubles up to 3600.", ge=1, le=DAY_SECONDS
     )
     min_dispatch_interval_seconds: float = key(
-        3.0, "Least pause between two starts.", ge=0, le=DAY_SECONDS
+        3.0, "Minimum time between two starts.", ge=0, le=DAY_SECONDS
     )
 
 
 def load_pools(path: Path) -> dict[str, PoolCaps]:
-    """The pools of a file; none without a file. A damaged one is an error, never a default."""
+    """Load the pools of a file; none if there is no file. Raises ConfigError if it is damaged."""
     raw = read_pools_json(path)
     return {} if raw is None else parse_pools(path, raw)
 
 
 def read_pools_json(path: Path) -> Any:
-    """The JSON of a file as it is; None without a file."""
+    """Read the JSON of a file; return None if there is no file."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise ConfigError(path, [Problem("the file", str(error.strerror), "readable")]) from error
+        message = f"Cannot read the file: {error.strerror}"
+        problem = Problem("the file", str(error.strerror), "readable", message=message)
+        raise ConfigError(path, [problem]) from error
     except (ValueError, RecursionError) as error:
-        raise ConfigError(path, [Problem("the file", f"no JSON ({error})", "JSON")]) from error
+        problem = Problem("the file", str(error), "JSON", message=f"JSON syntax error: {error}")
+        raise ConfigError(path, [problem]) from error
 
 
 def parse_pools(path: Path, raw: Any) -> dict[str, PoolCaps]:
-    """The pools of a file's content, all mistakes in it at once; the path is for those."""
+    """Parse the pools of a file's content. Raises ConfigError with all mistakes."""
     if not isinstance(raw, dict):
         raise ConfigError(
             path, [Problem("the file", format_value(raw), 'an object, {"pools": {…}}')]
@@ -73,7 +78,12 @@ def parse_pools(path: Path, raw: Any) -> dict[str, PoolCaps]:
     problems: list[Problem] = []
     if "" in tables and DEFAULT_POOL in tables:
         problems.append(
-            Problem(f"pools.{DEFAULT_POOL}", "the pool twice", 'one of "" and its name')
+            Problem(
+                f"pools.{DEFAULT_POOL}",
+                "both",
+                "one",
+                message=f'The pool {DEFAULT_POOL} is given twice: as "" and by its name',
+            )
         )
     pools = {
         name or DEFAULT_POOL: _parse_pool(name, table, problems) for name, table in tables.items()
@@ -84,7 +94,7 @@ def parse_pools(path: Path, raw: Any) -> dict[str, PoolCaps]:
 
 
 def canonical_key(key: str) -> str | None:
-    """Which of our keys is meant, also where it is spelt in another way; None: it is not ours."""
+    """Return the known key that a differently spelt key means; None if there is none."""
     return _KEYS_BY_SPELLING.get(key.replace("_", "").lower())
 
 
@@ -92,20 +102,21 @@ _KEYS_BY_SPELLING = {name.replace("_", ""): name for name in PoolCaps.model_fiel
 
 
 def _is_default(key: str, value: object) -> bool:
-    """Zero means the default for every number of ours."""
+    """Return whether the value is 0, which means the default for every known number."""
     return key in PoolCaps.model_fields and type(value) in (int, float) and value == 0
 
 
 def _parse_pool(name: str, table: Any, problems: list[Problem]) -> PoolCaps:
-    place = f"pools.{name or DEFAULT_POOL}"
+    pool = f"pools.{name or DEFAULT_POOL}"
     if not isinstance(table, Mapping):
-        problems.append(Problem(place, format_value(table), "an object"))
+        problems.append(Problem(pool, format_value(table), "an object"))
         return PoolCaps()
     named: dict[str, Any] = {}
     for spelt, value in table.items():
         name = canonical_key(spelt) or spelt
         if name in named:
-            problems.append(Problem(f"{place}.{name}", "the key twice", "one spelling of it"))
+            what = f"The key {pool}.{name} is given twice, in different spellings"
+            problems.append(Problem(f"{pool}.{name}", "both", "one", message=what))
         named[name] = value
     try:
         return PoolCaps(
@@ -113,5 +124,5 @@ def _parse_pool(name: str, table: Any, problems: list[Problem]) -> PoolCaps:
         )
     except ValidationError as error:
         known = PoolCaps.model_fields
-        problems.extend(problem_from_validation(place, one, known) for one in error.errors())
+        problems.extend(problem_from_validation(pool, one, known) for one in error.errors())
         return PoolCaps()

@@ -13,30 +13,30 @@ from hostler.errors import HostlerError
 from hostler.model import RepoName
 
 ReposById = Mapping[str, Repo]
-# An id is the name of a folder too.
+# IDs are used as folder names.
 MAX_ID_LENGTH = 100
 _LOGIN: TypeAdapter[str] = TypeAdapter(Login)
 
 
 def repo_full_name(repo: Repo) -> RepoName:
-    """A repository's `owner/name`."""
+    """Return a repository's `owner/name`."""
     return RepoName(repo.owner, repo.name)
 
 
 def parse_repo_name(text: str) -> RepoName:
-    """Read `owner/name`; one clear error for anything else."""
+    """Parse `owner/name`; raise HostlerError for anything else."""
     try:
         return RepoName.parse(text.strip())
     except ValueError as error:
         raise HostlerError(
-            f"{text!r} is no repository: {error}.",
+            f"Invalid repository {text!r}: {error}.",
             safe="Nothing was changed.",
             remedy="Write it as owner/name.",
         ) from error
 
 
 def find_repo_id(repos: ReposById, name: RepoName) -> str | None:
-    """Under which id a repository is watched. GitHub reads names without regard to case."""
+    """Return the ID of a watched repository, or None. Like on GitHub, case does not matter."""
     wanted = str(name).lower()
     return next(
         (id for id, repo in repos.items() if str(repo_full_name(repo)).lower() == wanted), None
@@ -44,7 +44,7 @@ def find_repo_id(repos: ReposById, name: RepoName) -> str | None:
 
 
 def resolve_repo_id(repos: ReposById, text: str) -> str:
-    """The id that a person means by an id or by `owner/name`."""
+    """Return the ID of a repository that is given by ID or by `owner/name`."""
     text = text.strip()
     if text in repos:
         return text
@@ -52,44 +52,44 @@ def resolve_repo_id(repos: ReposById, text: str) -> str:
     if found is None:
         known = ", ".join(f"{id} ({repo_full_name(repo)})" for id, repo in repos.items())
         raise HostlerError(
-            f"The settings know no repository {text!r}.",
+            f"There is no repository {text!r} in the settings.",
             safe="Nothing was changed.",
-            remedy=f"There are: {known}." if known else "Add one: hostler repo add owner/name",
+            remedy=f"Watched: {known}." if known else "Add one with: hostler repo add owner/name",
         )
     return found
 
 
 def require_repo_id(text: str) -> str:
-    """An id that a table can have."""
+    """Return the text if it is a valid ID; otherwise raise HostlerError."""
     if not TABLE_NAME.fullmatch(text) or len(text) > MAX_ID_LENGTH:
         raise HostlerError(
-            f"{text!r} cannot be an id.",
+            f"Invalid ID {text!r}.",
             safe="Nothing was changed.",
             remedy=f"Use at most {MAX_ID_LENGTH} letters, digits, '_' and '-', "
-            "and begin with a letter or digit.",
+            "starting with a letter or digit.",
         )
     return text
 
 
 def require_login(text: str) -> str:
-    """The login of a person or bot on GitHub."""
+    """Return the text if it is a valid GitHub login; otherwise raise HostlerError."""
     try:
         return _LOGIN.validate_python(text)
     except ValidationError as error:
         raise HostlerError(
-            f"{text!r} is not a GitHub login.",
+            f"Invalid GitHub login {text!r}.",
             safe="Nothing was changed.",
-            remedy="Name one login at a time, without the @.",
+            remedy="Give one login at a time, without the @.",
         ) from error
 
 
 def choose_repo_id(repos: ReposById, name: RepoName, wanted: str = "") -> str:
-    """An id that is free: the wanted one, or one like the repository's name."""
+    """Return a free ID: the wanted one, or one derived from the repository's name."""
     if wanted:
         taken = repos.get(require_repo_id(wanted))
         if taken is not None:
             raise HostlerError(
-                f"The id {wanted} belongs to {repo_full_name(taken)}.",
+                f"The ID {wanted} is used by {repo_full_name(taken)}.",
                 safe="Nothing was changed.",
                 remedy="Choose another one with --id.",
             )
@@ -98,31 +98,33 @@ def choose_repo_id(repos: ReposById, name: RepoName, wanted: str = "") -> str:
         if proposed not in repos:
             return proposed
     raise HostlerError(
-        f"The ids that {name} would get are in use.",
+        f"The IDs derived from {name} are in use.",
         safe="Nothing was changed.",
         remedy="Choose one with --id.",
     )
 
 
 def build_table_name(name: str) -> str:
-    """A name for a table without dots, which would open a table inside."""
+    """Derive the name of a TOML table, which must not contain dots."""
     plain = re.sub(r"[^A-Za-z0-9_-]", "-", name).lstrip("-_")
     return plain[:MAX_ID_LENGTH] or "repository"
 
 
 def choose_agent(agents: Mapping[str, Agent], wanted: str) -> str:
-    """The agent to name in a new table; empty where there is no choice."""
+    """Return the agent to name in a new table; empty if there is only one."""
     names = ", ".join(sorted(agents))
     if wanted and wanted not in agents:
         raise HostlerError(
             f"There is no agent {wanted!r}.",
             safe="Nothing was changed.",
-            remedy=f"There are: {names}." if names else "Add an [agent.<name>] table first.",
+            remedy=f"Configured agents: {names}."
+            if names
+            else "Add an [agent.<name>] table first.",
         )
     if not wanted and len(agents) > 1:
         raise HostlerError(
-            "There are several agents, and none was named.",
+            "There are several agents.",
             safe="Nothing was changed.",
-            remedy=f"Name one with --agent: {names}.",
+            remedy=f"Choose one with --agent: {names}.",
         )
     return wanted

@@ -1,4 +1,4 @@
-"""The settings file that `hostler init` writes, and the values that it proposes."""
+"""The settings file that `hostler init` writes, and the values that it suggests."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _TEMPLATE_HEAD = """\
 
 @dataclass(frozen=True, slots=True)
 class InitChoices:
-    """What the person chose: keys to set, per table."""
+    """The keys to set, per table."""
 
     tables: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
 
 def render_template(choices: InitChoices) -> str:
-    """The commented file."""
+    """Render the commented file."""
     parts = [_TEMPLATE_HEAD]
     for table, section in SETTINGS_TABLES.items():
         kind = table.partition(".<")[0]
@@ -75,7 +75,7 @@ def _inner_tables(name: str, keys: Iterable[SettingKey]) -> Iterable[str]:
 
 KNOWN_AGENTS = ("claude", "codex", "gemini", "opencode")
 _REMOTE = re.compile(r"github\.com[:/]([^/\s]+)/([^/\s]+?)(?:\.git)?/?$")
-# A question to another program is never worth more than this to us.
+# Time limit of each program that is asked.
 _TIMEOUT_SECONDS = 10.0
 
 
@@ -91,7 +91,7 @@ class DetectedEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class InitAnswers:
-    """What the person (or `--yes`) decided. Empty means: leave it open."""
+    """The user's answers, or the suggestions with --yes. Empty means undecided."""
 
     repo: RepoName | None
     allowed_users: tuple[str, ...]
@@ -107,13 +107,13 @@ def detect_environment(folder: Path, environment: Mapping[str, str]) -> Detected
             run_program("git", "-C", str(folder), "remote", "get-url", "origin")
         ),
         has_token=bool(environment.get("GITHUB_TOKEN")),
-        # Only whether there is one: the token itself is asked for anew when it is needed.
+        # Only whether there is one: the token itself is read when it is needed.
         gh_has_token=bool(run_program("gh", "auth", "token")),
     )
 
 
 def parse_github_remote(url: str) -> RepoName | None:
-    """The GitHub repository behind a git remote, if it is one."""
+    """Return the GitHub repository of a git remote, or None if it is not on GitHub."""
     match = _REMOTE.search(url.strip())
     try:
         return RepoName(match[1], match[2]) if match else None
@@ -122,7 +122,7 @@ def parse_github_remote(url: str) -> RepoName | None:
 
 
 def propose_answers(found: DetectedEnvironment) -> InitAnswers:
-    """The answers to start from."""
+    """Suggest answers from what was found."""
     return InitAnswers(
         repo=found.repo,
         allowed_users=(found.repo.owner,) if found.repo else (),
@@ -132,7 +132,7 @@ def propose_answers(found: DetectedEnvironment) -> InitAnswers:
 
 
 def build_choices(answers: InitAnswers) -> InitChoices:
-    """The keys to set in the new file."""
+    """Build the keys to set in the new file."""
     tables: dict[str, dict[str, object]] = {"github": {"auth": answers.auth}}
     if answers.repo:
         tables[f"repo.{build_table_name(answers.repo.name)}"] = {
@@ -147,7 +147,7 @@ def build_choices(answers: InitAnswers) -> InitChoices:
 
 
 def run_program(*argv: str) -> str:
-    """What a program answers; nothing where it is missing, fails or takes too long."""
+    """Return a program's output; an empty text if it is missing, fails or takes too long."""
     try:
         done = subprocess.run(
             argv, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, stdin=subprocess.DEVNULL

@@ -1,25 +1,28 @@
-"""Mistakes in a settings file, including those between several keys. Pure functions."""
+"""Find mistakes in a settings file, including those across tables. Pure functions."""
 
 from __future__ import annotations
 
 import difflib
 import ipaddress
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic_core import ErrorDetails
 
-from hostler.config.settings import PATTERN_MEANINGS, Agent, GitHub, Repo, Runtime, Web
+from hostler.config.settings import PATTERN_MEANINGS, Agent, GitHub, Labels, Repo, Runtime, Web
 from hostler.errors import Problem
 from hostler.model import RepoName
 from hostler.telemetry.redaction import looks_like_secret
 
+# Longer lists of known keys are left to the reference.
+MAX_KEYS_LISTED = 12
 SECRET_WORDS = ("token", "secret", "password", "passwd", "private_key", "api_key", "apikey")
 
 
 def format_value(value: object) -> str:
-    """A found value as a person wrote it; shortened, and withheld where it may be a secret."""
+    """Format a value as in TOML, shortened, and withheld if it may be a secret."""
     if isinstance(value, str) and looks_like_secret(value):
         return "something that looks like a secret (not shown)"
     if isinstance(value, bool):
@@ -29,50 +32,73 @@ def format_value(value: object) -> str:
 
 
 def find_pasted_secrets(value: object, name: str = "") -> Iterator[Problem]:
-    """Every text, wherever it stands, that looks like a token somebody pasted."""
+    """Yield a problem for every text that looks like a pasted token."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if looks_like_secret(str(key)):
-                yield Problem(
-                    _join_key(name, "…"), format_value(str(key)), "a name that is no secret"
-                )
+                yield Problem(_join_key(name, "…"), format_value(str(key)), "the name of a key")
             yield from find_pasted_secrets(inner, _join_key(name, str(key)))
     elif isinstance(value, list):
         for inner in value:
             yield from find_pasted_secrets(inner, name)
     elif isinstance(value, str) and looks_like_secret(value):
-        allowed = "the name of a variable or of a file that holds it"
+        allowed = "the name of a variable or of a file that contains it"
         yield Problem(name, format_value(value), allowed)
 
 
 def unknown_key_problem(table: str, name: str, known: Iterable[str]) -> Problem:
-    """A key that does not exist, with the nearest one that does. Its value is never shown."""
+    """Describe an unknown key, with the nearest known one. Its value is never shown."""
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    suggestion = f"Did you mean {near[0]}?" if near else ""
+    suggestion = ""
+    if near:
+        suggestion = f"Did you mean {near[0]}?" if table else f"Did you mean [{near[0]}]?"
+    elif 0 < len(known) <= MAX_KEYS_LISTED:
+        suggestion = f"Known keys: {', '.join(known)}."
     if any(word in name.lower() for word in SECRET_WORDS) and name not in known:
         suggestion = (
             "Secrets do not belong in this file: name a variable (…_env) or a file (…_file)."
         )
-    return Problem(_join_key(table, name), "an unknown key", ", ".join(known) or "none", suggestion)
+    key = _join_key(table, name)
+    what = f"unknown key {key}" if table else f"unknown table [{key}]"
+    return Problem(key, "an unknown key", ", ".join(known) or "none", suggestion, message=what)
 
 
 def problem_from_validation(table: str, details: ErrorDetails, known: Iterable[str]) -> Problem:
-    """Translate one of pydantic's complaints."""
+    """Translate one of pydantic's errors."""
     path = [str(part) for part in details["loc"]]
-    if details["type"] == "extra_forbidden" and len(path) == 1:
-        return unknown_key_problem(table, path[0], known)
+    if details["type"] == "extra_forbidden":
+        # `labels` is the only table inside another one.
+        nested = Labels.model_fields if path[0] == "labels" else ()
+        return unknown_key_problem(
+            _join_key(table, *path[:-1]), path[-1], known if len(path) == 1 else nested
+        )
     name = _join_key(table, *(part for part in path if not part.startswith(("literal[", "bool"))))
     if details["type"] == "missing":
-        return Problem(name, "nothing", "this key is needed here")
+        return missing_key_problem(name)
     found = (
         "something that is not shown" if _may_hold_secret(name) else format_value(details["input"])
     )
-    return Problem(name, found, _allowed_text(details))
+    return Problem(name, found, _allowed_text(details), _suggest_choice(details))
+
+
+def _suggest_choice(details: ErrorDetails) -> str:
+    """Return the allowed word that is nearest to a wrong one, as a question."""
+    if details["type"] != "literal_error" or not isinstance(details["input"], str):
+        return ""
+    choices = re.findall(r"'([^']*)'", str((details.get("ctx") or {}).get("expected", "")))
+    near = difflib.get_close_matches(details["input"], choices, n=1)
+    return f"Did you mean {near[0]}?" if near else ""
+
+
+def missing_key_problem(name: str, meaning: str = "") -> Problem:
+    """Describe a required key that is missing; `meaning` says what it is for."""
+    what = f"missing required key {name}" + (f" ({meaning})" if meaning else "")
+    return Problem(name, "nothing", meaning or "a value", message=what)
 
 
 def _may_hold_secret(name: str) -> bool:
-    """Keys into which people paste the secret itself instead of where it is."""
+    """Return whether users tend to paste the secret itself into this key."""
     last = name.rpartition(".")[2]
     return last.endswith(("_env", "_file", "_url")) or any(word in last for word in SECRET_WORDS)
 
@@ -97,7 +123,7 @@ _LIMITS = {
     "greater_than": ("gt", "more than {}"),
     "less_than_equal": ("le", "{} or less"),
     "string_too_long": ("max_length", "at most {} characters"),
-    "string_too_short": ("min_length", "at least {} character(s)"),
+    "string_too_short": ("min_length", "at least {} characters"),
     "literal_error": ("expected", "{}"),
 }
 
@@ -106,6 +132,8 @@ def _allowed_text(details: ErrorDetails) -> str:
     context: Mapping[str, Any] = details.get("ctx") or {}
     if details["type"] == "string_pattern_mismatch":
         return PATTERN_MEANINGS.get(context["pattern"], f"text that matches {context['pattern']}")
+    if details["type"] == "string_too_short" and context.get("min_length") == 1:
+        return "a text that is not empty"
     if details["type"] in _LIMITS:
         name, template = _LIMITS[details["type"]]
         return template.format(context.get(name, "?"))
@@ -113,7 +141,7 @@ def _allowed_text(details: ErrorDetails) -> str:
 
 
 def check_across_tables(parsed: Mapping[str, Any]) -> Iterator[Problem]:
-    """All mistakes that show only when tables are read together."""
+    """Yield the mistakes that show only when tables are read together."""
     repos: Mapping[str, Repo] = parsed.get("repo", {})
     agents: Mapping[str, Agent] = parsed.get("agent", {})
     yield from _check_repositories(repos, agents)
@@ -138,20 +166,19 @@ def _check_repositories(
         if repo.name in {".", ".."}:
             yield Problem(f"repo.{name}.name", format_value(repo.name), "a GitHub repository name")
         if full in seen:
-            yield Problem(
-                f"repo.{name}", f"{full} again", f"one table per repository (see repo.{seen[full]})"
-            )
+            what = f"[repo.{name}] and [repo.{seen[full]}] are the same repository, {full}"
+            yield Problem(f"repo.{name}", full, "another repository", message=what)
         seen.setdefault(full, name)
         if repo.agent and repo.agent not in agents:
             yield _unknown_agent_problem(f"repo.{name}.agent", repo.agent, agents)
         elif not repo.agent and len(agents) > 1:
-            yield Problem(f"repo.{name}.agent", "nothing", _agent_choices(agents))
+            yield missing_key_problem(f"repo.{name}.agent", _agent_choices(agents))
         yield from _check_labels(name, repo)
         yield from _check_operators(name, repo)
 
 
 def _is_owner(text: str) -> bool:
-    """A login may be a bot's and may be longer; what owns a repository may not."""
+    """Return whether the text can own a repository; bots cannot, and their logins are longer."""
     try:
         RepoName(text, "any")
     except ValueError:
@@ -162,29 +189,36 @@ def _is_owner(text: str) -> bool:
 def _check_labels(name: str, repo: Repo) -> Iterator[Problem]:
     labels = [repo.labels.design, repo.labels.bugfix, repo.labels.small_job, repo.labels.ignore]
     if len({label.lower() for label in labels}) < len(labels):
-        yield Problem(f"repo.{name}.labels", "one label twice", "four different labels")
+        yield Problem(f"repo.{name}.labels", "the same label twice", "four different labels")
 
 
 def _check_operators(name: str, repo: Repo) -> Iterator[Problem]:
     if repo.operations_issue_number and not repo.operator_logins:
+        key = f"repo.{name}.operator_logins"
         yield Problem(
-            f"repo.{name}.operator_logins",
-            "nobody",
-            f"who may command on issue {repo.operations_issue_number}",
-            "Name at least one login, or set operations_issue_number = 0.",
+            key,
+            "an empty list",
+            "a login",
+            "Add a login, or set operations_issue_number = 0.",
+            message=f"{key} is empty, so no one can command on the operations issue "
+            f"#{repo.operations_issue_number}",
         )
 
 
 def _check_agent(name: str, agent: Agent, agents: Mapping[str, Agent]) -> Iterator[Problem]:
-    place = f"agent.{name}"
+    table = f"agent.{name}"
     if agent.kind == "command" and not agent.command:
-        yield Problem(f"{place}.command", "nothing", 'the program to run, as in ["my-agent"]')
+        yield missing_key_problem(f"{table}.command", 'the program to run, as in ["my-agent"]')
     if agent.kind == "scripted" and not agent.script:
-        yield Problem(f"{place}.script", "nothing", "the file to play")
+        yield missing_key_problem(f"{table}.script", "the script file to play")
     if agent.fallback and agent.fallback not in agents:
-        yield _unknown_agent_problem(f"{place}.fallback", agent.fallback, agents)
+        yield _unknown_agent_problem(f"{table}.fallback", agent.fallback, agents)
     if agent.fallback and _has_fallback_cycle(name, agents):
-        yield Problem(f"{place}.fallback", format_value(agent.fallback), "a chain that ends")
+        yield Problem(
+            f"{table}.fallback",
+            format_value(agent.fallback),
+            "an agent whose fallbacks do not lead back to this one",
+        )
 
 
 def _has_fallback_cycle(start: str, agents: Mapping[str, Agent]) -> bool:
@@ -200,14 +234,14 @@ def _has_fallback_cycle(start: str, agents: Mapping[str, Agent]) -> bool:
 
 def _check_github(github: GitHub) -> Iterator[Problem]:
     if github.app_id and not github.app_private_key_file:
-        yield Problem(
-            "github.app_private_key_file", "nothing", "the App's key, since app_id is set"
+        yield missing_key_problem(
+            "github.app_private_key_file", "file of the App's key, because app_id is set"
         )
     if github.auth == "app" and not github.app_id:
-        yield Problem("github.app_id", "0", "the App's number, since auth is app")
+        yield missing_key_problem("github.app_id", 'the App\'s number, because auth = "app"')
     if github.auth == "token" and not (github.token_env or github.token_file):
-        yield Problem(
-            "github.token_env", "nothing", "a variable or token_file, since auth is token"
+        yield missing_key_problem(
+            "github.token_env", 'or github.token_file, because auth = "token"'
         )
 
 
@@ -215,18 +249,18 @@ def _check_database(runtime: Runtime) -> Iterator[Problem]:
     if _has_password(runtime.database_url):
         yield Problem(
             "runtime.database_url",
-            "an address with a password, or one that cannot be read (not shown)",
+            "an address with a password, or an invalid one (not shown)",
             "postgresql://user@host/name",
             "Keep the password in ~/.pgpass or PGPASSWORD.",
         )
 
 
 def _has_password(url: str) -> bool:
-    """Whether an address holds a password, or cannot be read well enough to tell."""
+    """Return whether an address contains a password, or is too broken to tell."""
     try:
         parts = urlsplit(url)
-        words = [name.lower() for name, _ in parse_qsl(parts.query)]
-        return parts.password is not None or any("password" in name for name in words)
+        options = [name.lower() for name, _ in parse_qsl(parts.query)]
+        return parts.password is not None or any("password" in name for name in options)
     except ValueError:
         return True
 
@@ -237,7 +271,7 @@ def _check_web(web: Web) -> Iterator[Problem]:
             "web.host",
             format_value(web.host),
             "a loopback address",
-            "Set allow_remote = true if others on the network shall reach it.",
+            "Set allow_remote = true if other machines should reach the dashboard.",
         )
 
 
@@ -250,8 +284,10 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _unknown_agent_problem(place: str, found: str, agents: Mapping[str, Agent]) -> Problem:
-    return Problem(place, format_value(found), _agent_choices(agents))
+def _unknown_agent_problem(key: str, found: str, agents: Mapping[str, Agent]) -> Problem:
+    near = difflib.get_close_matches(found, agents, n=1)
+    suggestion = f"Did you mean {near[0]}?" if near else ""
+    return Problem(key, format_value(found), _agent_choices(agents), suggestion)
 
 
 def _agent_choices(agents: Mapping[str, Agent]) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hostler.cli.context import JsonOption, global_options, load_settings
+from hostler.cli.help import CommandGroup
 from hostler.cli.output import print_json, print_line, print_note
 from hostler.errors import HostlerError
 
@@ -28,16 +29,11 @@ if TYPE_CHECKING:
     from hostler.service.run_output import OutputFormatter
 
 
-commands = typer.Typer(
-    name="agents",
-    help="The programs that do the work, and how their ends are judged.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+commands = CommandGroup("agents")
 
 
 class AgentKindOption(StrEnum):
-    """Kinds of agents that have a stream."""
+    """Agent kinds whose output can be classified."""
 
     CLAUDE = "claude"
     CODEX = "codex"
@@ -48,7 +44,7 @@ class AgentKindOption(StrEnum):
 
 
 class EndedByOption(StrEnum):
-    """Why we ended a run."""
+    """Reasons for which Hostler ends a run."""
 
     STOP = "stop"
     WALL_TIMEOUT = "wall_timeout"
@@ -64,7 +60,7 @@ def register_agents(app: typer.Typer) -> None:
 
 @commands.callback()
 def agents() -> None:
-    """The programs that do the work, and how their ends are judged.
+    """List, check and try out the coding agents.
 
     \b
     Example:
@@ -76,9 +72,9 @@ def agents() -> None:
 
 @commands.command("list")
 def list_agents(context: typer.Context, json: JsonOption = False) -> None:
-    """Show the agents of the settings: kind, model, pool, program and version.
+    """List the configured agents: kind, model, pool, program and version.
 
-    Each program is asked for its version, and nothing else.
+    Runs each program with --version, and nothing else.
 
     \b
     Example:
@@ -96,7 +92,7 @@ def list_agents(context: typer.Context, json: JsonOption = False) -> None:
     if json:
         print_json({"agents": [asdict(one) for one in found]})
     elif not found:
-        print_line("The settings name no agent. Add one: [agent.<name>] with its `kind`.")
+        print_line("No agent is configured. Add an [agent.<name>] table with its `kind`.")
     for one in found if not json else ():
         print_line("\n".join(_format_agent(one)))
 
@@ -104,7 +100,7 @@ def list_agents(context: typer.Context, json: JsonOption = False) -> None:
 def _format_agent(one: AgentInfo) -> list[str]:
     from hostler.cli.output import format_labelled
 
-    where = one.path or (f"{one.program}: missing" if one.program else "a part of Hostler")
+    where = one.path or (f"{one.program}: missing" if one.program else "built into Hostler")
     facts = {
         "kind": one.kind,
         "model": one.model,
@@ -121,14 +117,14 @@ def _format_agent(one: AgentInfo) -> list[str]:
 def check(
     context: typer.Context,
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Which agent [default: all].")
+        str | None, typer.Argument(metavar="NAME", help="Agent to check [default: all].")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Check whether agents can work: program, version, login, environment, fallback.
+    """Check that agents can run: program, version, login, environment, fallback.
 
-    Nothing is spent: programs are asked only what they answer by themselves. What cannot be
-    known is said to be not known. Exit code 1: at least one cannot work.
+    Costs nothing: no request is sent to a provider, so a login that only the provider can
+    verify is reported as unknown. Exit code 1: at least one agent cannot run.
 
     \b
     Example:
@@ -154,32 +150,36 @@ def check(
         told = {name: [asdict(finding) for finding in every] for name, every in found.items()}
         print_json({"agents": told})
     elif not found:
-        print_line("The settings name no agent.")
+        print_line("No agent is configured.")
     if any(one.status is CheckStatus.FAILED for every in found.values() for one in every):
         raise typer.Exit(1)
 
 
 @commands.command()
 def classify(
-    kind: Annotated[AgentKindOption, typer.Option("--kind", help="Which program printed it.")],
+    kind: Annotated[AgentKindOption, typer.Option("--kind", help="Kind of the agent that ran.")],
     stdout: Annotated[
-        Path | None, typer.Option("--stdout", help="File with its standard output.")
+        Path | None,
+        typer.Option("--stdout", metavar="FILE", help="File with its standard output."),
     ] = None,
     stderr: Annotated[
-        Path | None, typer.Option("--stderr", help="File with its standard error.")
+        Path | None,
+        typer.Option("--stderr", metavar="FILE", help="File with its standard error."),
     ] = None,
     exit_code: Annotated[
-        int | None, typer.Option("--exit-code", help="Its exit code; of a signal, negative.")
+        int | None,
+        typer.Option("--exit-code", metavar="N", help="Its exit code; negative for a signal."),
     ] = None,
     ended_by: Annotated[
-        EndedByOption | None, typer.Option("--ended-by", help="If Hostler ended it: why.")
+        EndedByOption | None,
+        typer.Option("--ended-by", help="Why Hostler ended the run, if it did."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Explain the verdict on a recorded run, from its streams and its exit code.
+    """Explain how Hostler classifies a recorded run, from its output and exit code.
 
-    The files are `stdout` and `stderr` of a run's folder. If the verdict is wrong, this is what
-    to report. Needs no home; nothing is written.
+    The files are `stdout` and `stderr` in a run's folder. Attach the output of this command
+    when you report a wrong classification. Needs no home and writes nothing.
 
     \b
     Example:
@@ -202,7 +202,7 @@ def classify(
 
 
 def _format_verdict(told: Mapping[str, Any]) -> Iterator[str]:
-    """How a run was judged, for people."""
+    """Yield the classification of a run as lines for the terminal."""
     yield f"{told['outcome']}, decided by {told['decided_by']}: {told['why']}"
     yield f"  next       {told['next']}"
     for name in ("resets_at", "retry_after_seconds", "session"):
@@ -214,20 +214,22 @@ def _format_verdict(told: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _require_agent(agents: Mapping[str, Agent], name: str) -> str:
-    """The name of an agent of the settings, or a clear refusal."""
+    """Return the name if such an agent is configured; otherwise raise HostlerError."""
     if name in agents:
         return name
     from hostler.errors import HostlerError
 
-    names = ", ".join(agents) or "none; add [agent.<name>] to the settings"
-    refused = HostlerError(f"There is no agent {name[:80]!r}.", remedy=f"There are: {names}.")
+    remedy = (
+        f"Configured agents: {', '.join(agents)}." if agents else "Add an [agent.<name>] table."
+    )
+    refused = HostlerError(f"There is no agent {name[:80]!r}.", remedy=remedy)
     refused.exit_code = 2
     raise refused
 
 
 @contextmanager
 def _make_scratch_folder(*, keep: bool = False) -> Iterator[Path]:
-    """An empty folder of our own, gone afterwards."""
+    """Create an empty folder for the block, and delete it afterwards unless `keep`."""
     import shutil
     import tempfile
 
@@ -251,24 +253,25 @@ def register_try(commands: typer.Typer) -> None:
 
 def try_agent(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Which agent of the settings.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a configured agent.")],
     prompt: Annotated[
-        str | None, typer.Option("--prompt", help="What to do [default: write one small file].")
+        str | None,
+        typer.Option("--prompt", metavar="TEXT", help="Prompt [default: write one small file]."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the scratch folder there.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the scratch folder.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Give an agent one small prompt in a scratch repository. This spends money.
+    """Run an agent on one small prompt in a scratch repository. This costs money.
 
-    It runs under the real supervisor with its limits, and what it says is shown as it comes.
-    Ctrl-C ends it with everything it started. It is no task, and takes no place in its pool.
-    Exit code 0: it went well; 1: it did not.
+    The agent runs under the real supervisor with its limits, and its output is shown live.
+    Ctrl-C stops it and everything it started. This is not a task and uses no slot of its pool.
+    Exit code 0: the agent succeeded; 1: it did not.
 
     \b
     Example:
       hostler agents try claude
-      hostler agents try codex --yes --prompt "Say hello in hello.txt." --json
+      hostler agents try codex --yes --prompt "Write hello to hello.txt." --json
     """
     import os
 
@@ -287,10 +290,10 @@ def try_agent(
     text = _check_prompt(prompt) if prompt is not None else DEFAULT_PROMPT
     if agent.kind != "scripted":
         print_note(
-            f"{name} ({agent.kind}) may call a provider: that costs money, or uses up a quota."
+            f"{name} ({agent.kind}) calls its provider: this costs money or uses up a quota."
         )
         if not yes:
-            require_confirmation("Go on?")
+            require_confirmation("Continue?")
     with _make_scratch_folder(keep=keep) as folder:
         create_scratch_repository(folder / "checkout", os.environ)
         work = build_smoke_test(agent, settings, folder, text)
@@ -315,16 +318,16 @@ def _check_prompt(prompt: str) -> str:
 
 @contextmanager
 def _stop_on_signals(trial: AgentSmokeTest) -> Iterator[None]:
-    """Whatever asks us to leave ends the agent first; asked once more, without grace."""
+    """Stop the agent on the first signal; on the second, without a grace period."""
     import signal
 
-    def hear(_number: int, _frame: object) -> None:
+    def handle(_number: int, _frame: object) -> None:
         trial.stop()
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    # Under nohup, losing the terminal ends nothing.
-    heeded = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
-    before = [(number, signal.signal(number, hear)) for number in heeded]
+    # nohup ignores SIGHUP: keep it ignored.
+    handled = [number for number in numbers if signal.getsignal(number) != signal.SIG_IGN]
+    before = [(number, signal.signal(number, handle)) for number in handled]
     try:
         yield
     finally:
@@ -384,7 +387,7 @@ def _exit_code(tried: SmokeTestResult) -> int:
     return 0 if tried.verdict.outcome is Outcome.SUCCESS else 1
 
 
-# More than any text of a result may have, in bytes.
+# Larger than the limit of any text in a result, in bytes.
 MAX_BODY_BYTES = 1024 * 1024
 
 
@@ -395,24 +398,29 @@ def register_agent_results(app: typer.Typer) -> None:
 
 
 def done(
-    summary: Annotated[str, typer.Option(help="What was done, for people.")] = "",
-    title: Annotated[str, typer.Option(help="Title of the pull request.")] = "",
+    summary: Annotated[
+        str, typer.Option(metavar="TEXT", help="What was done, in a few sentences.")
+    ] = "",
+    title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the pull request.")] = "",
     body_file: Annotated[
         Path | None,
-        typer.Option(help="File with the pull request's description; - reads standard input."),
+        typer.Option(
+            metavar="FILE", help="File with the pull request's description; - reads standard input."
+        ),
     ] = None,
     commit_message: Annotated[
-        str, typer.Option(help="Message for what is not committed yet.")
+        str, typer.Option(metavar="TEXT", help="Commit message for uncommitted changes.")
     ] = "",
     reply: Annotated[
         list[str] | None,
-        typer.Option(metavar="ID=TEXT", help="Answer to a comment, by its number; repeatable."),
+        typer.Option(metavar="ID=TEXT", help="Reply to comment ID (repeatable)."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Say that the work of this run is done. For agents, inside a run.
+    """Report that the work of this run is done.
 
-    Writes the run's result.json; a later word replaces an earlier one.
+    Agents call this inside a run. Writes the run's result.json. Calling it again replaces the
+    earlier result.
 
     \b
     Examples:
@@ -435,19 +443,22 @@ def done(
 
 
 def ask(
-    question: Annotated[str, typer.Argument(help="What a person must answer.")],
+    question: Annotated[
+        str, typer.Argument(metavar="QUESTION", help="Question that a person must answer.")
+    ],
     blocked: Annotated[
-        bool, typer.Option("--blocked", help="The work cannot go on; the text says why.")
+        bool, typer.Option("--blocked", help="The work cannot continue; the text gives the reason.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Ask a person a question, and end the work until it is answered. For agents, inside a run.
+    """Ask a person a question and pause the task.
 
-    Writes the run's result.json; a later word replaces an earlier one.
+    Agents call this inside a run. The task continues in its session once the question is
+    answered. Writes the run's result.json. Calling it again replaces the earlier result.
 
     \b
     Examples:
-      hostler ask "Shall old files be converted, or refused?"
+      hostler ask "Should old files be converted, or rejected?"
       hostler ask --blocked "The tests need a licence that is not here."
     """
     status = "blocked" if blocked else "needs_input"
@@ -461,7 +472,7 @@ def _write_result(words: Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json({"written": str(path), **result.model_dump(mode="json")})
     else:
-        print_line(f"Noted: {result.status} ({path}). End your program now.")
+        print_line(f"Recorded {result.status} in {path}. Exit now.")
 
 
 def _read_body(path: Path) -> str:
@@ -475,5 +486,5 @@ def _read_body(path: Path) -> str:
     except OSError as error:
         why = error.strerror or str(error)
     except UnicodeDecodeError:
-        why = "it is not text in UTF-8"
-    raise HostlerError(f"{path} cannot be read: {why}.", safe="Nothing was written.")
+        why = "it is not UTF-8 text"
+    raise HostlerError(f"Cannot read {path}: {why}.", safe="Nothing was written.")

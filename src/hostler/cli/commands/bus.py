@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hostler.cli.context import JsonOption, call_service_or_local, global_options, load_settings
+from hostler.cli.help import CommandGroup
 from hostler.cli.output import print_json, print_line, print_note
 
 if TYPE_CHECKING:
@@ -21,26 +22,30 @@ if TYPE_CHECKING:
 
 
 ProjectOption = Annotated[
-    str, typer.Option(metavar="PROJECT", help="The project [default: the run's we are in].")
+    str, typer.Option(metavar="PROJECT", help="Project [default: that of the current run].")
 ]
 TaskOption = Annotated[
     str,
     typer.Option(
         metavar="TASK",
-        help="The task [default: the run's we are in; none with --project: the project's bus].",
+        help="Task [default: that of the current run; with --project: the project's own bus].",
     ),
 ]
 TypesOption = Annotated[
-    list[str] | None, typer.Option("--type", metavar="TYPE", help="Only these; repeatable.")
+    list[str] | None,
+    typer.Option("--type", metavar="TYPE", help="Only messages of this type (repeatable)."),
 ]
-SinceOption = Annotated[str, typer.Option(metavar="ID", help="Only what came after this message.")]
+SinceOption = Annotated[str, typer.Option(metavar="ID", help="Only messages after this one.")]
 _DEFAULT_LAST = 20
 
-commands = typer.Typer(
-    name="bus",
-    help="Post, read and follow messages of tasks and projects.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+commands = CommandGroup(
+    "bus",
+    """Post, read and follow messages of tasks and projects.
+
+    \b
+    Example:
+      hostler bus read --task 20260301-101500-stable-tidy-up
+    """,
 )
 
 
@@ -52,34 +57,39 @@ def register_bus(app: typer.Typer) -> None:
 @commands.command()
 def post(
     context: typer.Context,
-    text: Annotated[str | None, typer.Argument(help="The message; - reads standard input.")] = None,
-    file: Annotated[Path | None, typer.Option(help="File with the message.")] = None,
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="Message; - reads standard input.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File with the message.")
+    ] = None,
     type_: Annotated[
         str,
         typer.Option(
-            "--type", metavar="TYPE", help="What it is for [default: FACT in a run, else USER]."
+            "--type", metavar="TYPE", help="Message type [default: FACT in a run, else USER]."
         ),
     ] = "",
     thread: Annotated[
-        str, typer.Option(metavar="ID", help="The message that this one answers.")
+        str, typer.Option(metavar="ID", help="Message that this one replies to.")
     ] = "",
     project: ProjectOption = "",
     task: TaskOption = "",
     create: Annotated[
-        bool, typer.Option("--create", help="Begin a bus that does not exist yet.")
+        bool, typer.Option("--create", help="Create the bus if it does not exist.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
     """Post a message on the bus of a task or project.
 
-    The sender is the run we are in, or the person at the machine. Types: FACT, PROGRESS,
-    DECISION, QUESTION, ERROR, WARNING, INFO, REVIEW; USER for people alone.
+    The sender is the current run, or you outside a run. An agent sees messages only if it runs
+    `hostler bus read`. Types: FACT, PROGRESS, DECISION, QUESTION, ERROR, WARNING, INFO, REVIEW,
+    and USER (people only).
 
     \b
     Examples:
       hostler bus post "The parser keeps empty lines now."
-      hostler bus post --type QUESTION "Shall old files be converted, or refused?"
-      hostler bus post --task 20260301-235958-stable-12-bugfix --thread ID "Refused."
+      hostler bus post --type QUESTION "Should old files be converted, or rejected?"
+      hostler bus post --task 20260301-235958-stable-12-bugfix --thread ID "Rejected."
       hostler bus post --project stable --file notes.md
     """
     from hostler.bus.bus import current_sender
@@ -90,22 +100,22 @@ def post(
 
     sender = current_sender(os.environ)
     chosen = parse_type(type_) if type_ else default_type(sender)
-    place = _find_place(context, project, task, may_be_new=create)
-    terms = BusOptions.of(load_settings(global_options(context)).settings.tasks)
+    location = _find_bus(context, project, task, may_be_new=create)
+    options = BusOptions.of(load_settings(global_options(context)).settings.tasks)
     body = read_body(text, file, sys.stdin)
-    letter = BusMessageDraft(place.project, place.task, chosen, body, thread, create)
-    box = BusPoster(place.home, SystemClock(), terms, sender)
+    draft = BusMessageDraft(location.project, location.task, chosen, body, thread, create)
+    poster = BusPoster(location.home, SystemClock(), options, sender)
 
-    def there(line: ServiceConnection) -> Mapping[str, Any]:
+    def remote(line: ServiceConnection) -> Mapping[str, Any]:
         from hostler.web.client.commands import RemoteBuses
 
-        return RemoteBuses(line).post(letter)
+        return RemoteBuses(line).post(draft)
 
-    stored = call_service_or_local(context, there, lambda: box.post(letter), by=sender.name)
+    stored = call_service_or_local(context, remote, lambda: poster.post(draft), by=sender.name)
     if json:
-        print_json({"bus": str(place.path), **stored})
+        print_json({"bus": str(location.path), **stored})
     else:
-        print_line(f"Posted {stored['id']} ({stored['type']}) to {place}.")
+        print_line(f"Posted {stored['id']} ({stored['type']}) to {location}.")
 
 
 @commands.command()
@@ -137,20 +147,20 @@ def read(
     from hostler.bus.reader import MessagePage
     from hostler.cli.commands.bus_messages import format_message, parse_id
 
-    place = _find_place(context, project, task)
-    bus = _open_bus(place)
+    location = _find_bus(context, project, task)
+    bus = _open_bus(location)
     wanted, after = _build_filter(bus, types, thread), parse_id(since)
     page = bus.since(after, wanted) if since or thread else bus.tail(last or _DEFAULT_LAST, wanted)
     page = MessagePage(page.messages[-(last or len(page)) :], page.skipped)
-    _mark_read(place, page)
+    _mark_read(location, page)
     if json:
         messages = [message.stored() for message in page]
-        print_json({"bus": str(place.path), "messages": messages, "skipped": page.skipped})
+        print_json({"bus": str(location.path), "messages": messages, "skipped": page.skipped})
         return
     for message in page:
         print_line(format_message(message))
     if not page.messages:
-        print_note(f"No messages on the bus of {place}.")
+        print_note(f"The bus of {location} has no such messages.")
     _note_skipped(page.skipped)
 
 
@@ -158,14 +168,16 @@ def read(
 def follow(
     context: typer.Context,
     since: Annotated[
-        str, typer.Option(metavar="ID", help="Begin after this message [default: from now on].")
+        str, typer.Option(metavar="ID", help="Start after this message [default: now].")
     ] = "",
     types: TypesOption = None,
     project: ProjectOption = "",
     task: TaskOption = "",
     json: JsonOption = False,
 ) -> None:
-    """Show messages as they are posted, until Ctrl-C. With --json, one object per line.
+    """Show messages as they are posted, until Ctrl-C.
+
+    With --json, prints one object per line.
 
     \b
     Examples:
@@ -174,14 +186,14 @@ def follow(
     """
     from hostler.cli.commands.bus_messages import format_json_line, format_message, parse_id
 
-    place = _find_place(context, project, task)
-    bus = _open_bus(place)
+    location = _find_bus(context, project, task)
+    bus = _open_bus(location)
     wanted, after = _build_filter(bus, types, ""), parse_id(since) or None
     messages = bus.follow(after)
-    print_note(f"Following the bus of {place}; Ctrl-C ends it.")
+    print_note(f"Following the bus of {location}. Press Ctrl-C to stop.")
     for message in messages:
         if wanted(message):
-            _mark_read(place, [message])
+            _mark_read(location, [message])
             print_line(format_json_line(message) if json else format_message(message))
             sys.stdout.flush()
 
@@ -193,7 +205,7 @@ def stats(
     task: TaskOption = "",
     json: JsonOption = False,
 ) -> None:
-    """Count what is on the bus of a task or project: messages, sizes, contention, damage.
+    """Show statistics of the bus of a task or project: messages, sizes, contention, damage.
 
     \b
     Example:
@@ -203,8 +215,8 @@ def stats(
 
     from hostler.cli.commands.bus_messages import format_count
 
-    place = _find_place(context, project, task)
-    facts = {"bus": str(place.path), **asdict(_open_bus(place).stats())}
+    location = _find_bus(context, project, task)
+    facts = {"bus": str(location.path), **asdict(_open_bus(location).stats())}
     if json:
         print_json(facts)
         return
@@ -212,22 +224,22 @@ def stats(
         print_line(f"{name.replace('_', ' '):<16}  {format_count(value)}")
 
 
-def _find_place(
+def _find_bus(
     context: typer.Context, project: str, task: str, *, may_be_new: bool = False
 ) -> BusLocation:
     from hostler.bus.bus import resolve_location
     from hostler.cli.commands.bus_messages import missing_bus_error
 
-    place = resolve_location(global_options(context).home_folder, os.environ, project, task)
-    if not place.exists and not may_be_new:
-        raise missing_bus_error(place)
-    return place
+    location = resolve_location(global_options(context).home_folder, os.environ, project, task)
+    if not location.exists and not may_be_new:
+        raise missing_bus_error(location)
+    return location
 
 
-def _open_bus(place: BusLocation) -> Bus:
+def _open_bus(location: BusLocation) -> Bus:
     from hostler.bus.bus import Bus
 
-    return Bus(place.path)
+    return Bus(location.path)
 
 
 def _build_filter(bus: Bus, types: list[str] | None, thread: str) -> MessageFilter:
@@ -242,12 +254,12 @@ def _build_filter(bus: Bus, types: list[str] | None, thread: str) -> MessageFilt
     return wanted
 
 
-def _mark_read(place: BusLocation, messages: Iterable[Message]) -> None:
-    """In a run that reads its own task's bus: what is shown to its agent need not be told again."""
+def _mark_read(location: BusLocation, messages: Iterable[Message]) -> None:
+    """Record that this run's agent has seen these messages of its own task."""
     from hostler.bus.bus import record_shown
 
     folder = os.environ.get("HOSTLER_RUN_DIR", "")
-    if folder and place.task and place.task == os.environ.get("HOSTLER_TASK"):
+    if folder and location.task and location.task == os.environ.get("HOSTLER_TASK"):
         for message in messages:
             record_shown(Path(folder), message)
 
@@ -255,5 +267,6 @@ def _mark_read(place: BusLocation, messages: Iterable[Message]) -> None:
 def _note_skipped(count: int) -> None:
     if count:
         print_note(
-            f"{count:,} line{'s' if count > 1 else ''} in between are no messages; left out."
+            f"Skipped {count:,} line{'s' if count > 1 else ''} that {'are' if count > 1 else 'is'} "
+            "not a message."
         )

@@ -1,4 +1,4 @@
-"""Parse what users type for a bus message, and format messages for the terminal."""
+"""Parse the options of bus commands, and format messages for the terminal."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from hostler.text import escape_control
 
 
 def parse_type(name: str) -> MessageType:
-    """The type that a person means, in whatever case."""
+    """Parse a message type, ignoring case."""
     try:
         return MessageType(name.upper().replace("-", "_"))
     except ValueError:
         raise BadRequest(
-            f"There is no type {name[:40]!r} of messages.", f"There are: {', '.join(MessageType)}."
+            f"Unknown message type {name[:40]!r}.", f"Known types: {', '.join(MessageType)}."
         ) from None
 
 
 def default_type(sender: MessageSender) -> MessageType:
-    """What a message is that nobody called anything else."""
+    """Return the type of a message whose type was not given."""
     return MessageType.USER if sender.kind is SenderKind.PERSON else MessageType.FACT
 
 
 def parse_id(text: str) -> str:
-    """An id, or nothing; anything else is refused."""
+    """Return a message ID or an empty text; raise BadRequest for anything else."""
     if text and not is_id(text):
         raise BadRequest(
-            f"{text[:40]!r} is not the id of a message.",
-            "Ids look like 20260301-120000-123456; `hostler bus read` shows them.",
+            f"Invalid message ID {text[:40]!r}.",
+            "IDs look like 20260301-120000-123456; `hostler bus read` shows them.",
         )
     return text
 
 
 def find_thread(bus: Bus, text: str) -> str:
-    """The thread to which a message belongs."""
+    """Return the thread of a message."""
     found = bus.get(parse_id(text))
     if found is None:
         raise BadRequest(f"There is no message {text} on this bus.")
@@ -54,9 +54,9 @@ def find_thread(bus: Bus, text: str) -> str:
 
 
 def read_body(text: str | None, file: Path | None, stdin: TextIO) -> str:
-    """The message: from the argument, a file or standard input; never empty."""
+    """Read a message from the argument, a file or standard input; raise BadMessage if empty."""
     if text is not None and file is not None:
-        raise BadMessage("There is a text and a --file; a message has one of them.")
+        raise BadMessage("Give either a text or --file, not both.")
     if file is not None:
         body = _read_file(file)
     elif text == "-" or (text is None and not stdin.isatty()):
@@ -64,7 +64,9 @@ def read_body(text: str | None, file: Path | None, stdin: TextIO) -> str:
     else:
         body = text or ""
     if not body.strip():
-        raise BadMessage("The message is empty.", "Give a text, --file FILE, or - to read one.")
+        raise BadMessage(
+            "The message is empty.", "Give a text, --file FILE, or - for standard input."
+        )
     return body
 
 
@@ -73,22 +75,22 @@ def _read_file(file: Path) -> str:
         with file.open("rb") as opened:
             return _decode(opened.read(MAX_BODY_SIZE + 2))
     except OSError as error:
-        raise BadMessage(f"{file} cannot be read: {error.strerror}.") from error
+        raise BadMessage(f"Cannot read {file}: {error.strerror}.") from error
 
 
 def _decode(data: bytes) -> str:
-    # The last newline belongs to the file, and not to what it says.
+    # The last newline ends the file, it is not part of the message.
     data = data.removesuffix(b"\n")
     if len(data) > MAX_BODY_SIZE:
         raise BadMessage(
-            f"A message has {MAX_BODY_SIZE:,} bytes at most; this one has more.",
-            "Leave it in a file, and name that in the message.",
+            f"The message is longer than {MAX_BODY_SIZE:,} bytes.",
+            "Put the text into a file and name the file in the message.",
         )
     return data.decode("utf-8", "replace")
 
 
 def missing_bus_error(place: BusLocation) -> BadRequest:
-    """Why there is no such bus, with names that look alike."""
+    """Build the error for a missing bus, with a similar name as a hint."""
     folder = place.path.parent
     try:
         names = [path.name for path in folder.parent.iterdir() if path.is_dir()]
@@ -98,24 +100,24 @@ def missing_bus_error(place: BusLocation) -> BadRequest:
     like = f"Did you mean {close[0]}? " if close else ""
     return BadRequest(
         f"There is no {place} in {place.home}.",
-        f"{like}`hostler bus post --create` begins its bus all the same.",
+        f"{like}`hostler bus post --create` creates its bus.",
     )
 
 
 def format_message(message: Message) -> str:
-    """A message for people: a line about it, then its text."""
+    """Format a message for the terminal: a heading, then its text."""
     answers = f"  in thread {message.thread}" if message.thread else ""
     head = f"{message.id}  {message.type:<9}  {message.sender}{answers}"
     return "\n".join([head, *(f"  {escape_control(line)}" for line in message.body.split("\n"))])
 
 
 def format_json_line(message: Message) -> str:
-    """A message for programs, on one line."""
+    """Format a message as one line of JSON."""
     return json.dumps(message.stored())
 
 
 def format_count(value: object) -> str:
-    """A number, a text or a table of numbers, for people."""
+    """Format a number, a text or a table of numbers for the terminal."""
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, dict):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from hostler.cli.context import JsonOption, global_options, load_settings
+from hostler.cli.help import CommandGroup
 from hostler.cli.output import print_error, print_json, print_line, write_atomically
 from hostler.errors import ConfigError, HostlerError
 
@@ -20,11 +21,14 @@ if TYPE_CHECKING:
     from hostler.model import RepoName
 
 
-commands = typer.Typer(
-    name="config",
-    help="Show, check and describe the settings.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+commands = CommandGroup(
+    "config",
+    """Show, check and describe the settings.
+
+    \b
+    Example:
+      hostler config check
+    """,
 )
 
 
@@ -35,7 +39,7 @@ def register_config(app: typer.Typer) -> None:
 
 @commands.command()
 def show(context: typer.Context, json: JsonOption = False) -> None:
-    """Print the settings in force, defaults included.
+    """Print the effective settings, including defaults.
 
     \b
     Example:
@@ -48,15 +52,15 @@ def show(context: typer.Context, json: JsonOption = False) -> None:
     if json:
         print_json(loaded.settings.model_dump())
         return
-    print_line(f"# from {loaded.path or 'defaults alone: there is no settings file'}\n")
+    print_line(f"# from {loaded.path or 'defaults only: there is no settings file'}\n")
     print_line(format_toml(loaded.settings, loaded.given))
 
 
 @commands.command()
 def check(context: typer.Context, json: JsonOption = False) -> None:
-    """Report every mistake in the settings at once.
+    """Check the settings and report every mistake.
 
-    Both files are read: hostler.toml and the home's governor.json.
+    Reads hostler.toml and, in the home, governor.json. Exit code 2: there are mistakes.
 
     \b
     Example:
@@ -94,10 +98,11 @@ def schema() -> None:
 @commands.command()
 def reference(
     output: Annotated[
-        Path | None, typer.Option(help="File to write instead of standard output.")
+        Path | None,
+        typer.Option(metavar="FILE", help="File to write instead of standard output."),
     ] = None,
 ) -> None:
-    """Write the reference page of all keys, in Markdown.
+    """Print the reference page of all settings, in Markdown.
 
     \b
     Example:
@@ -123,22 +128,29 @@ def register_init(app: typer.Typer) -> None:
 def init(
     context: typer.Context,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Take the proposals, ask nothing.")
+        bool, typer.Option("--yes", "-y", help="Accept the defaults without questions.")
     ] = False,
-    repo: Annotated[str, typer.Option(help="Repository to watch, as owner/name.")] = "",
+    repo: Annotated[str, typer.Option(metavar="OWNER/NAME", help="Repository to watch.")] = "",
     allowed_user: Annotated[
-        list[str] | None, typer.Option(help="Whose issues cause work (repeatable).")
+        list[str] | None,
+        typer.Option(
+            metavar="LOGIN", help="User whose issues and comments start work (repeatable)."
+        ),
     ] = None,
     agent: Annotated[
-        str, typer.Option(help="claude, codex, gemini or opencode; `none` to decide later.")
+        str,
+        typer.Option(
+            metavar="KIND", help="claude, codex, gemini or opencode; none to decide later."
+        ),
     ] = "",
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Write a commented settings file and check it.
+    """Write a commented settings file.
 
-    It proposes what is found on this machine: agents, the repository of this folder, the login of
-    `gh`. The file goes to the path of --config, or to hostler.toml in the home.
+    Suggests what it finds on this machine: installed agents, the repository of the current
+    folder, the account of `gh`. Writes to the path of --config, or hostler.toml in the home.
+    Afterwards, `hostler repo add` creates the repository's labels on GitHub.
 
     \b
     Example:
@@ -162,9 +174,9 @@ def _refuse_to_overwrite(path: Path, force: bool) -> None:
 
     if path_exists(path) and not force:
         raise HostlerError(
-            f"{path} is there already.",
+            f"{path} already exists.",
             safe="It was not changed.",
-            remedy="Edit it, name another place with --config, or replace it with --force.",
+            remedy="Edit it, choose another path with --config, or replace it with --force.",
         )
 
 
@@ -183,30 +195,34 @@ def _parse_repo(text: str) -> RepoName:
     try:
         return RepoName.parse(text.strip())
     except ValueError as error:
-        raise HostlerError(f"{text!r}: {error}.", remedy="Write it as owner/name.") from error
+        raise HostlerError(
+            f"Invalid repository {text!r}: {error}.", remedy="Write it as owner/name."
+        ) from error
 
 
 def _ask_questions(start: InitAnswers, found: DetectedEnvironment) -> InitAnswers:
     if not sys.stdin.isatty():
         raise HostlerError(
-            "There is no terminal to ask questions on.", remedy="Use `hostler init --yes`."
+            "Not a terminal: cannot ask questions.", remedy="Use `hostler init --yes`."
         )
     named = _ask_until_valid(
-        _parse_repo, "Repository to watch (owner/name, empty for none)", start.repo
+        _parse_repo, "Repository to watch (owner/name; empty for none)", start.repo
     )
     users = _ask_until_valid(
-        _parse_logins, "Whose issues may cause work (logins, comma)", start.allowed_users
+        _parse_logins,
+        "Users whose issues start work (logins, separated by commas)",
+        start.allowed_users,
     )
     agent = _ask_until_valid(_parse_agent, f"Agent ({_agents_hint(found)})", start.agent or "none")
     auth = start.auth
     if found.gh_has_token:
-        use_gh = typer.confirm("Take the token from `gh auth token` when needed?", default=True)
+        use_gh = typer.confirm("Use the token of `gh auth token`?", default=True)
         auth = "gh" if use_gh else "auto"
     return replace(start, auth=auth, repo=named, allowed_users=users or (), agent=agent or "")
 
 
 def _ask_until_valid(read: Callable[[str], T], question: str, default: object) -> T | None:
-    """Ask until the answer can be read; nothing for an empty one."""
+    """Ask until the answer is valid; return None for an empty answer."""
     shown = ",".join(default) if isinstance(default, tuple) else str(default or "")
     while True:
         answer: str = typer.prompt(question, default=shown, show_default=bool(shown)).strip()
@@ -224,7 +240,7 @@ def _parse_logins(text: str) -> tuple[str, ...]:
         try:
             RepoName(login, "any")
         except ValueError as error:
-            raise HostlerError(f"{login!r} is not a GitHub login.") from error
+            raise HostlerError(f"Invalid GitHub login {login!r}.") from error
     return logins
 
 
@@ -233,18 +249,18 @@ def _parse_agent(name: str) -> str:
 
     if name not in (*KNOWN_AGENTS, "none"):
         raise HostlerError(
-            f"There is no agent called {name!r}.",
-            remedy=f"Choose one of {', '.join(KNOWN_AGENTS)}, none.",
+            f"Unknown agent {name!r}.",
+            remedy=f"Choose one of: {', '.join(KNOWN_AGENTS)}, none.",
         )
     return "" if name == "none" else name
 
 
 def _agents_hint(found: DetectedEnvironment) -> str:
-    return "found here: " + ", ".join(found.agents) if found.agents else "none found on PATH"
+    return "installed: " + ", ".join(found.agents) if found.agents else "none found on PATH"
 
 
 def _write_checked(path: Path, answers: InitAnswers) -> None:
-    """Check the new text in a file of its own first: what is written is always valid."""
+    """Write the settings file after checking the new text in a temporary file."""
     from tempfile import TemporaryDirectory
 
     from hostler.config.loader import read_settings
@@ -266,18 +282,22 @@ def _print_result(path: Path, answers: InitAnswers, found: DetectedEnvironment, 
     if json:
         print_json({"path": str(path), "auth": answers.auth, "still_missing": missing})
         return
-    print_line(f"Wrote {path} and checked it: no mistakes.")
+    print_line(f"Wrote {path}.")
     for line in missing:
         print_line(f"  Still missing: {line}")
-    print_line("Next: hostler doctor")
+    if answers.repo:
+        print_line(f"Next: hostler repo add {answers.repo}   create its labels on GitHub")
+        print_line("      hostler doctor      check the setup")
+    else:
+        print_line("Next: hostler doctor")
 
 
 def _list_missing(answers: InitAnswers, found: DetectedEnvironment) -> Iterator[str]:
     if not answers.repo:
-        yield "a repository: fill in a [repo.<id>] table."
+        yield "a repository: run `hostler repo add owner/name`."
     elif not answers.allowed_users:
-        yield "people whose issues cause work: allowed_users."
+        yield "users whose issues start work: set allowed_users."
     if not answers.agent:
-        yield "an agent: fill in an [agent.<name>] table."
+        yield "an agent: add an [agent.<name>] table."
     if not found.has_token and answers.auth != "gh":
         yield "a GitHub token: set GITHUB_TOKEN, or log in with `gh auth login`."

@@ -34,9 +34,9 @@ def register_pause(app: typer.Typer) -> None:
 
 
 def pause(context: typer.Context, why: ReasonOption = "", json: JsonOption = False) -> None:
-    """Start nothing new, on no repository and in no folder; agents at work go on.
+    """Stop starting new work; running agents continue.
 
-    `hostler repo pause` does the same for one repository.
+    Applies to all repositories and manual tasks. `hostler repo pause` pauses one repository.
 
     \b
     Example:
@@ -51,11 +51,13 @@ def pause(context: typer.Context, why: ReasonOption = "", json: JsonOption = Fal
         return
     reason = f": {held.why}" if held.why else "."
     already = "" if changed else "already "
-    print_line(f"Everything is {already}paused, since {held.since} by {held.by}{reason}")
+    print_line(f"All work is {already}paused, since {held.since} by {held.by}{reason}")
 
 
 def unpause(context: typer.Context, json: JsonOption = False) -> None:
-    """Lift the pause of everything; pauses of single repositories stay.
+    """Resume starting new work after `hostler pause`.
+
+    Repositories paused with `hostler repo pause` stay paused.
 
     \b
     Example:
@@ -70,22 +72,22 @@ def unpause(context: typer.Context, json: JsonOption = False) -> None:
     if json:
         print_json({"changed": changed, "still_paused": left})
         return
-    print_line("Work goes on." if changed else "Everything was not paused.")
+    print_line("Resumed." if changed else "There was no pause.")
     for scope in left:
         print_line(
-            f"Still paused: {scope.removeprefix('project:')} (`hostler repo unpause` lifts it)"
+            f"Still paused: {scope.removeprefix('project:')} (resume with `hostler repo unpause`)"
         )
 
 
 def stop_all(
     context: typer.Context,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     why: ReasonOption = "",
     json: JsonOption = False,
 ) -> None:
-    """Stop every task that runs or would start by itself; agents at work are ended.
+    """Stop all running and waiting tasks and their agents.
 
-    New issues and new tasks still begin; `hostler pause` holds those back.
+    New issues and tasks still start work; use `hostler pause` to prevent that.
 
     \b
     Example:
@@ -95,20 +97,20 @@ def stop_all(
     from hostler.service.tasks.control import ACTIVE_STATES, TaskStopper
     from hostler.store.tasks import tasks_in
 
-    with open_home(context) as house:
-        with house.store.read() as tx:
+    with open_home(context) as opened:
+        with opened.store.read() as tx:
             count = len(tasks_in(tx, ACTIVE_STATES))
         if count and not yes:
-            require_confirmation(
-                f"Stop {count} task{'s' if count != 1 else ''}, and end their agents?"
-            )
-        grace = float(house.settings.runtime.stop_grace_seconds)
+            require_confirmation(f"Stop {count} task{'s' if count != 1 else ''} and their agents?")
+        grace = float(opened.settings.runtime.stop_grace_seconds)
         reason = " ".join(why.split())
-        stopper = TaskStopper(house.home, house.store, house.clock, grace, current_actor(), reason)
+        stopper = TaskStopper(
+            opened.home, opened.store, opened.clock, grace, current_actor(), reason
+        )
         changed = stopper.stop_everything()
     print_changed(changed, json=json)
     if not changed:
-        print_note("Nothing runs, and nothing waits to.")
+        print_note("No task is running or waiting.")
 
 
 def register_run(app: typer.Typer) -> None:
@@ -118,23 +120,31 @@ def register_run(app: typer.Typer) -> None:
 
 def run(
     context: typer.Context,
-    issue: Annotated[str, typer.Argument(help="The issue: owner/repo#12 of a watched repository.")],
+    issue: Annotated[
+        str,
+        typer.Argument(
+            metavar="ISSUE", help="Issue of a watched repository, such as octo/stable#12."
+        ),
+    ],
     flow: Annotated[
         str | None,
-        typer.Option(help="design, bugfix or small_job [default: by its label, else small_job]."),
+        typer.Option(
+            metavar="FLOW",
+            help="design, bugfix or small_job [default: by the issue's label, else small_job].",
+        ),
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Stay until no agent is needed any more.")
+        bool,
+        typer.Option("--wait/--no-wait", help="Wait until the task finishes or needs you."),
     ] = True,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Work on one issue now, whatever its labels and author.
 
-    It is also the way to start a task again that was stopped, has failed or is blocked. A
-    running service takes the work; without one, this command does it, and Ctrl-C leaves the
-    agent at work for the next start. Exit code 0: a pull request awaits review, or it is done;
-    3: a person is needed, it waits for a time or for what nobody works on, or it was left at
-    work; 1: it failed or was stopped.
+    Also restarts a task that was stopped, failed or is blocked. A running service does the
+    work; without one, this command does it, and after Ctrl-C the agent keeps running until the
+    next start. Exit code 0: a pull request is in review, or the task is done; 1: it failed or
+    was stopped; 3: the task needs you, waits for something else, or was left running.
 
     \b
     Example:
@@ -156,13 +166,13 @@ def run(
     export_config_path(loaded)
     with (
         open_command_log(given, settings, "run") as log,
-        open_context(given.home_folder, settings, clock) as house,
+        open_context(given.home_folder, settings, clock) as app,
     ):
-        task = start_issue_task(house, wanted, chosen)
+        task = start_issue_task(app, wanted, chosen)
         if wait:
-            task = run_task_to_end(house, clock, log, task)
+            task = run_task_to_end(app, clock, log, task)
         else:
-            print_note("It is queued; a running service takes it.")
+            print_note("Queued. A running service will start it.")
     _print_task(task, json=json)
     exit_now(exit_code_for(task) if wait else 0)
 
@@ -177,7 +187,7 @@ def _parse_flow(name: str | None) -> Flow | None:
     plain = name.strip().lower().replace("-", "_").replace(" ", "_")
     if plain not in allowed:
         names = ", ".join(allowed)
-        raise HostlerError(f"There is no flow {name!r}.", remedy=f"Choose one of: {names}.")
+        raise HostlerError(f"Unknown flow {name!r}.", remedy=f"Choose one of: {names}.")
     return Flow(plain)
 
 

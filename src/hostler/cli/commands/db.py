@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hostler.cli.context import JsonOption, global_options, load_settings, open_command_log
+from hostler.cli.help import CommandGroup
 from hostler.cli.output import print_json, print_line, print_note
 
 if TYPE_CHECKING:
@@ -21,15 +22,10 @@ if TYPE_CHECKING:
     from hostler.telemetry.logs import EventLog
 
 
-# Below this many pages a copy is over before anybody could read about it.
+# Smaller copies finish before a progress line could be read.
 _MIN_PAGES_FOR_PROGRESS = 25_000
 
-commands = typer.Typer(
-    name="db",
-    help="Create, upgrade, back up, restore and check the database.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+commands = CommandGroup("db")
 
 
 def register_db(app: typer.Typer) -> None:
@@ -44,7 +40,9 @@ def options(
         str | None,
         typer.Option(
             envvar="HOSTLER_DATABASE_URL",
-            help="PostgreSQL, without its password [default: as the settings say, or in the home].",
+            metavar="URL",
+            help="PostgreSQL address without password [default: from the settings, else SQLite in "
+            "the home].",
         ),
     ] = None,
 ) -> None:
@@ -60,7 +58,7 @@ def options(
 
 @dataclass(frozen=True, slots=True)
 class _DatabaseTarget:
-    """What every command here works on."""
+    """The database and log that one command of this group works on."""
 
     home: Path
     place: Place
@@ -71,7 +69,7 @@ class _DatabaseTarget:
 
 @contextmanager
 def _open_target(context: typer.Context, command: str) -> Iterator[_DatabaseTarget]:
-    """The database, by option, environment or settings, which are read before anything is done."""
+    """Find the database by option, environment or settings, and open the command's log."""
     from hostler.clock import SystemClock
     from hostler.store.engine.backend import find_place
     from hostler.store.engine.sqlite import Patience
@@ -86,17 +84,17 @@ def _open_target(context: typer.Context, command: str) -> Iterator[_DatabaseTarg
 
 
 def _build_progress() -> Callable[[int, int], None]:
-    """Notes on every tenth of a long copy."""
-    told = 0
+    """Return a callback that prints every tenth of a long copy."""
+    printed = 0
 
-    def tell(done: int, total: int) -> None:
-        nonlocal told
+    def print_progress(done: int, total: int) -> None:
+        nonlocal printed
         tenths = done * 10 // total if total else 10
-        if total >= _MIN_PAGES_FOR_PROGRESS and tenths > told:
-            told = tenths
+        if total >= _MIN_PAGES_FOR_PROGRESS and tenths > printed:
+            printed = tenths
             print_note(f"Copied {tenths * 10} % ...")
 
-    return tell
+    return print_progress
 
 
 @commands.command()
@@ -107,22 +105,22 @@ def upgrade(
     ] = True,
     json: JsonOption = False,
 ) -> None:
-    """Create the database, or bring it to the layout of this program.
+    """Create the database, or upgrade it to the schema version of this program.
 
-    It changes all or nothing, after a backup into the home's folder `backups`. Stop the
-    service first. On a database that is up to date nothing happens.
+    Writes a backup to `backups` in the home, then upgrades in one transaction. Stop the service
+    first. Does nothing if the database is up to date.
 
     \b
     Example:
       hostler db upgrade
     """
     from hostler.store.admin.migrate import Plan
-    from hostler.store.admin.migrate import upgrade as bring_up
+    from hostler.store.admin.migrate import upgrade as upgrade_database
     from hostler.telemetry.names import STORE_UPGRADED
 
     target = context.with_resource(_open_target(context, "upgrade"))
     print_note(f"Upgrading {target.place} ...")
-    done = bring_up(
+    done = upgrade_database(
         target.home,
         target.place,
         clock=target.clock,
@@ -143,11 +141,11 @@ def upgrade(
 
 def _print_upgrade(place: Place, done: Upgrade) -> None:
     if not done.changed:
-        print_line(f"The database is up to date (layout {done.after}).")
+        print_line(f"The database is up to date (schema {done.after}).")
     elif done.before is None:
-        print_line(f"Created {place} (layout {done.after}).")
+        print_line(f"Created {place} (schema {done.after}).")
     else:
-        print_line(f"Upgraded {place} from layout {done.before} to {done.after}.")
+        print_line(f"Upgraded {place} from schema {done.before} to {done.after}.")
         print_line(f"Backup: {done.backup.path}" if done.backup else "No backup was taken.")
 
 
@@ -155,13 +153,14 @@ def _print_upgrade(place: Place, done: Upgrade) -> None:
 def back_up(
     context: typer.Context,
     to: Annotated[
-        Path | None, typer.Option(help="The new file [default: a new one in `backups`].")
+        Path | None,
+        typer.Option(metavar="FILE", help="New file [default: one in `backups` in the home]."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Copy the database, also while the service runs.
+    """Back up the database; the service may keep running.
 
-    On PostgreSQL this needs pg_dump.
+    PostgreSQL: needs pg_dump.
 
     \b
     Example:
@@ -185,30 +184,33 @@ def back_up(
     if json:
         print_json({"backup": taken.path, "revision": taken.revision, "bytes": taken.size})
     else:
-        print_line(f"Backup: {taken.path} ({taken.size:,} bytes, layout {taken.revision})")
+        print_line(f"Backup: {taken.path} ({taken.size:,} bytes, schema {taken.revision})")
 
 
 @commands.command()
 def restore(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(help="A backup made by `hostler db backup` or upgrade.")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="Backup made by `hostler db backup` or `db upgrade`."),
+    ],
     json: JsonOption = False,
 ) -> None:
-    """Replace the database by a backup, and keep the present one aside.
+    """Replace the database with a backup, and keep the current one in a separate file.
 
-    The backup is read whole before anything changes. Stop the service first.
+    Checks the whole backup before it changes anything. Stop the service first.
 
     \b
     Example:
       hostler db restore ~/.hostler/backups/hostler-0002-20260301T120000000Z.db
     """
-    from hostler.store.admin.backup import restore as go_back
+    from hostler.store.admin.backup import restore as restore_database
     from hostler.store.admin.revision import HEAD
     from hostler.telemetry.names import STORE_RESTORED
 
     target = context.with_resource(_open_target(context, "restore"))
     print_note(f"Restoring {file} ...")
-    done = go_back(
+    done = restore_database(
         target.home,
         target.place,
         file.absolute(),
@@ -221,18 +223,18 @@ def restore(
         facts = {"restored": done.backup.path, "revision": done.backup.revision}
         print_json({"database": str(target.place), **facts, "kept": done.kept})
         return
-    print_line(f"Restored {target.place} from {done.backup.path} (layout {done.backup.revision}).")
+    print_line(f"Restored {target.place} from {done.backup.path} (schema {done.backup.revision}).")
     if done.kept:
-        print_line(f"The database before it is kept at {done.kept}.")
+        print_line(f"The previous database was moved to {done.kept}.")
     if done.backup.revision != HEAD:
-        print_line("Its layout is older than this program: run `hostler db upgrade` next.")
+        print_line("Its schema is older than this program: run `hostler db upgrade` next.")
 
 
 @commands.command()
 def check(context: typer.Context, json: JsonOption = False) -> None:
-    """Read the whole database and report damage, broken references and a wrong layout.
+    """Check the whole database for damage, broken references and a wrong schema.
 
-    Exit code 0: sound; 1: problems, one per line.
+    Exit code 0: no problems; 1: problems, one per line.
 
     \b
     Example:
@@ -248,7 +250,7 @@ def check(context: typer.Context, json: JsonOption = False) -> None:
         facts = {"sound": found.sound, "revision": found.revision, "problems": found.problems}
         print_json({"database": str(target.place), **facts})
     elif found.sound:
-        print_line(f"The database is sound (layout {found.revision}).")
+        print_line(f"No problems found (schema {found.revision}).")
     else:
         for problem in found.problems:
             print_line(f"problem: {problem}")
@@ -257,20 +259,20 @@ def check(context: typer.Context, json: JsonOption = False) -> None:
 
 @commands.command()
 def vacuum(context: typer.Context, json: JsonOption = False) -> None:
-    """Give unused space of the database back to the system.
+    """Shrink the database file by releasing unused space.
 
-    SQLite needs as much free space as the database is large; stop the service first. A
+    SQLite needs free disk space of the size of the database; stop the service first. A
     PostgreSQL server keeps the space for new rows.
 
     \b
     Example:
       hostler db vacuum
     """
-    from hostler.store.admin.inspect import vacuum as give_back
+    from hostler.store.admin.inspect import vacuum as vacuum_database
 
     target = context.with_resource(_open_target(context, "vacuum"))
     print_note(f"Vacuuming {target.place} ...")
-    done = give_back(target.home, target.place, clock=target.clock, patience=target.patience)
+    done = vacuum_database(target.home, target.place, clock=target.clock, patience=target.patience)
     if json:
         print_json({"database": str(target.place), "before": done.before, "after": done.after})
     else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hostler.cli.help import CommandGroup
 from hostler.cli.output import format_json, print_json, print_note, print_raw
 from hostler.errors import HostlerError
 
@@ -28,22 +29,30 @@ def register_sandbox(app: typer.Typer) -> None:
 
 def sandbox(
     port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="Port on 127.0.0.1; 0 takes a free one.")
+        int,
+        typer.Option(
+            metavar="PORT", min=0, max=65_535, help="Port on 127.0.0.1; 0 chooses a free one."
+        ),
     ] = 0,
     state: Annotated[
         Path | None,
-        typer.Option(help="File that keeps everything: read at start, written at the end."),
+        typer.Option(
+            metavar="FILE", help="File that keeps the state: read at start, written at exit."
+        ),
     ] = None,
     seed: Annotated[
         Path | None,
-        typer.Option(help="JSON file with users and repositories (docs/internals/sandbox.md)."),
+        typer.Option(
+            metavar="FILE", help="JSON file of users and repositories (docs/internals/sandbox.md)."
+        ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Serve a strict local GitHub: API, webhooks and git, on this machine only.
+    """Run a local GitHub to experiment with.
 
-    It keeps GitHub's rules and limits, and makes faults on demand. Stop it with Ctrl-C.
-    A state file that exists already wins over a seed.
+    Serves API, webhooks and git on this machine only, enforces GitHub's rules and limits, and
+    produces faults on demand. If the state file already exists, --seed is ignored. Press Ctrl-C
+    to stop.
 
     \b
     Examples:
@@ -65,11 +74,9 @@ def _print_sandbox_json(welcome: StartupInfo) -> None:
     _flush()
 
 
-# Its tokens open nothing but this sandbox, and are there to be shown.
-
-
 def _print_sandbox_text(welcome: StartupInfo) -> None:
-    print_raw(f"A GitHub of your own listens at {welcome.url} (Ctrl-C ends it)\n")
+    # The tokens are valid for this sandbox only, so they are printed without redaction.
+    print_raw(f"The sandbox GitHub is running at {welcome.url}. Press Ctrl-C to stop.\n")
     print_raw("Users and their tokens:")
     width = max(map(len, welcome.tokens), default=0)
     for login, token in welcome.tokens.items():
@@ -86,6 +93,11 @@ def _print_hints(welcome: StartupInfo) -> None:
     print_raw("\nTry:")
     print_raw(f"  git clone http://{login}:{token}@{where}/{repo}.git")
     print_raw(f"  curl -H 'Authorization: Bearer {token}' {welcome.url}/repos/{repo}/issues")
+    print_raw("\nTo use Hostler with it, put this into hostler.toml:")
+    print_raw("  [github]")
+    print_raw(f'  api_url = "{welcome.url}"')
+    print_raw(f'  web_url = "{welcome.url}"')
+    print_raw(f"and run: export GITHUB_TOKEN={token}")
 
 
 def _flush() -> None:
@@ -94,15 +106,11 @@ def _flush() -> None:
     sys.stdout.flush()
 
 
-commands = typer.Typer(
-    help="Try rules in a made-up world, on this machine alone.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+commands = CommandGroup("sim")
 
 
 class PolicyOption(StrEnum):
-    """The policies by name; the simulator, which knows them, is not loaded for this."""
+    """Names of the policies; repeated here so that help does not load the simulator."""
 
     FIXED_8 = "fixed_8"
     FIXED_24 = "fixed_24"
@@ -116,12 +124,17 @@ class PolicyOption(StrEnum):
 
 def register_sim(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    app.add_typer(commands, name="sim")
+    app.add_typer(commands)
 
 
 @commands.callback()
 def _sim() -> None:
-    """Try rules in a made-up world, on this machine alone."""
+    """Simulate concurrency policies, on this machine only.
+
+    \b
+    Example:
+      hostler sim governor
+    """
 
 
 @commands.command()
@@ -130,7 +143,9 @@ def governor(
         str,
         typer.Option(metavar="NAME|FILE", help="Scenario (docs/internals/sim.md) or TOML file."),
     ] = "main",
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="How many days to try.")] = 5,
+    seeds: Annotated[
+        int, typer.Option(metavar="N", min=1, max=1000, help="Number of days to simulate.")
+    ] = 5,
     policy: Annotated[
         list[PolicyOption] | None,
         typer.Option(
@@ -142,18 +157,20 @@ def governor(
     plot: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Draw the first day of each policy there, as SVG and PNG."
+            metavar="DIR", help="Folder for plots of each policy's first day, as SVG and PNG."
         ),
     ] = None,
     jobs: Annotated[
-        int, typer.Option(min=0, max=256, help="Processes to use; 0: one for each core.")
+        int,
+        typer.Option(metavar="N", min=0, max=256, help="Processes to use; 0: one per core."),
     ] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Let policies for caps that learn run against a provider whose ceiling they cannot see.
+    """Compare adaptive cap policies in a simulation.
 
-    The rules are the real ones; provider, agents, work and clock are made up. The same seed gives
-    the same numbers, and the same work to every policy. Nothing is started, called or stored.
+    A simulated provider has a limit that the policies cannot see. Uses the governor's real rules
+    with a simulated provider, agents, work and clock. The same seed gives the same numbers, and
+    the same work to every policy. Starts no agent, calls no provider and stores nothing.
 
     \b
     Example:
@@ -183,21 +200,21 @@ def governor(
 
 
 def _build_progress() -> Callable[[int, int], None]:
-    """A note on every tenth of the work."""
+    """Return a callback that prints every tenth of the work."""
     shown = 0
 
-    def tell(done: int, total: int) -> None:
+    def print_progress(done: int, total: int) -> None:
         nonlocal shown
         tenths = done * 10 // total
         if tenths > shown and total > 1:
             shown = tenths
             print_note(f"Simulated {done} of {total} days ...")
 
-    return tell
+    return print_progress
 
 
 def _make_folder(folder: Path) -> None:
-    """Before anything is computed for it."""
+    """Create the folder of the plots; raise HostlerError if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -223,7 +240,7 @@ def _draw_plots(folder: Path, scenario: Scenario, standings: Sequence[Standing])
 
 def _unwritable_error(folder: Path, error: OSError) -> HostlerError:
     return HostlerError(
-        f"{folder} cannot hold drawings: {error.strerror}.",
-        safe="Nothing that was there before is changed.",
-        remedy="Name another folder with --plot.",
+        f"Cannot write plots to {folder}: {error.strerror}.",
+        safe="Existing files were not changed.",
+        remedy="Choose another folder with --plot.",
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hostler.cli.context import GlobalOptions, global_options, load_settings
+from hostler.cli.help import CommandGroup
 from hostler.cli.output import (
     DIM,
     GREEN,
@@ -38,17 +39,16 @@ def register_doctor(app: typer.Typer) -> None:
 
 def doctor(
     context: typer.Context,
-    quick: Annotated[bool, typer.Option("--quick", help="Leave out what takes long.")] = False,
-    fix: Annotated[
-        bool, typer.Option("--fix", help="Mend what is safe to mend, and ask again.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Skip slow checks.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Apply safe fixes, then check again.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Check settings, database, tools, and what work has left behind.
+    """Check the setup and the state of this installation.
 
-    Each finding says how we know and what to do. With --fix, rights of others on our files, places
-    and processes of the dead, and checkouts with which nothing is lost are mended. Exit code 0: all
-    well; 1: something to look at; 2: something is broken.
+    Checks settings, database, GitHub access, agents, disk and leftovers of finished runs. Each
+    finding shows evidence and what to do. --fix repairs file permissions, releases slots and
+    kills processes left by finished runs, and deletes checkouts that contain no unsaved work.
+    Exit code 0: no problems; 1: warnings; 2: failures.
 
     \b
     Example:
@@ -65,29 +65,29 @@ def doctor(
     health.load_package_checks()
     where = health.CheckContext(home, find_settings_file(home, given.config), SystemClock())
     findings = health.run_checks(where, quick=quick)
-    mended = health.apply_fixes(where, findings) if fix else []
-    if mended:
+    fixed = health.apply_fixes(where, findings) if fix else []
+    if fixed:
         findings = health.run_checks(where, quick=quick)
     if json:
-        found = {"findings": [asdict(f) for f in findings], "mended": [asdict(m) for m in mended]}
+        found = {"findings": [asdict(f) for f in findings], "fixed": [asdict(m) for m in fixed]}
         print_json({"exit_code": health.findings_exit_code(findings), **found})
     else:
-        for one in mended:
+        for one in fixed:
             _print_fix(one)
         for finding in findings:
             print_finding(finding)
     raise typer.Exit(health.findings_exit_code(findings))
 
 
-def _print_fix(mended: FixResult) -> None:
-    word, look = ("mended", GREEN) if mended.done else ("not mended", RED)
-    print_line(f"{colourise(f'{word:<8}', look)} {mended.check}: {mended.what}")
+def _print_fix(fixed: FixResult) -> None:
+    word, colour = ("fixed", GREEN) if fixed.done else ("not fixed", RED)
+    print_line(f"{colourise(f'{word:<8}', colour)} {fixed.check}: {fixed.what}")
 
 
-def print_finding(finding: Finding, whose: str = "") -> None:
-    """One finding, for people; `whose`, if it is about one of many."""
+def print_finding(finding: Finding, subject: str = "") -> None:
+    """Print one finding; `subject` names the thing checked, if there are several."""
     status = colourise(f"{finding.status:<8}", _STATUS_COLOURS[finding.status])
-    about = f"{whose}.{finding.check}" if whose else finding.check
+    about = f"{subject}.{finding.check}" if subject else finding.check
     print_line(f"{status} {about}: {finding.evidence}")
     if finding.remedy:
         print_line(f"         {finding.remedy}")
@@ -95,11 +95,11 @@ def print_finding(finding: Finding, whose: str = "") -> None:
 
 PART_DESCRIPTIONS = {
     "versions.json": "Hostler, Python, the system, libraries",
-    "settings.toml": "the settings in force, without secrets",
-    "doctor.json": "what `hostler doctor --quick` finds",
-    "counts.json": "rows of each table, tasks, runs and writes by state",
-    "disks.json": "room on the disks of the home",
-    "log.jsonl": "the last log lines, without anybody's words",
+    "settings.toml": "the effective settings, without secrets",
+    "doctor.json": "findings of `hostler doctor --quick`",
+    "counts.json": "number of rows per table, and of tasks, runs and writes per state",
+    "disks.json": "free space on the disks of the home",
+    "log.jsonl": "the last log lines, without texts written by people or agents",
 }
 
 
@@ -111,14 +111,18 @@ def register_support_bundle(app: typer.Typer) -> None:
 def support_bundle(
     context: typer.Context,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write; it must not exist.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="File to write; it must not exist yet."
+        ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Put together what helps others to help you: versions, settings, findings, counts, log lines.
+    """Write an archive to attach to a bug report.
 
-    Secrets, prompts, code, titles and comments are not in it; names of repositories are. It asks
-    nobody, and changes nothing. `MANIFEST.txt` inside lists everything.
+    Contains versions, settings, findings, counts, log lines and repository names, but no
+    secrets, prompts, code, titles or comments. Works offline and changes nothing. `MANIFEST.txt`
+    in the archive lists its contents.
 
     \b
     Example:
@@ -160,13 +164,13 @@ def _build_parts(given: GlobalOptions) -> dict[str, str]:
 
 
 def _build_part(make: Callable[[], str]) -> str:
-    """A part, or why it could not be made: a bundle is wanted most where much is broken."""
+    """Return a part's text, or the error that prevented it, so that the other parts are kept."""
     from hostler.telemetry.redaction import redact
 
     try:
         return make()
-    except Exception as error:  # whatever it is, the other parts are wanted
-        return redact(f"({type(error).__name__}: it could not be put together)\n")
+    except Exception as error:
+        return redact(f"({type(error).__name__}: this part could not be created)\n")
 
 
 def _try_load_settings(given: GlobalOptions) -> tuple[LoadedSettings | None, str]:
@@ -225,24 +229,19 @@ def _write_bundle(place: Path, data: bytes) -> None:
     from hostler.errors import HostlerError
 
     try:
-        # It is for people whom you choose: nobody else on this machine.
+        # Other users of this machine must not read it.
         descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError as error:
         raise HostlerError(
-            f"{place} exists already.",
+            f"{place} already exists.",
             safe="Nothing was written.",
-            remedy="Name another file with --output.",
+            remedy="Choose another file with --output.",
         ) from error
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
 
 
-commands = typer.Typer(
-    name="notify",
-    help="Try out who is called when a person is needed.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+commands = CommandGroup("notify")
 
 
 def register_notify(app: typer.Typer) -> None:
@@ -252,7 +251,7 @@ def register_notify(app: typer.Typer) -> None:
 
 @commands.callback()
 def notify() -> None:
-    """Try out who is called when a person is needed.
+    """Test notifications.
 
     \b
     Example:
@@ -263,11 +262,11 @@ def notify() -> None:
 @commands.command()
 def test(
     context: typer.Context,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Make one call to the address of `[notify]`, in its shape and signed, and say how it went.
+    """Send one test notification to the address of `[notify]` and print the result.
 
-    Needs no service and no database. The address is a secret, and is not shown.
+    Needs neither service nor database. The address is a secret and is not shown.
 
     \b
     Example:
@@ -290,17 +289,17 @@ def test(
     address = read_address(settings, os.environ)
     if address is None:
         raise HostlerError(
-            "The settings name no address to call.",
+            "No notification address is configured.",
             safe="Nothing was sent.",
             remedy="Set `notify.url_env` or `notify.url_file`.",
         )
     now = format_timestamp(SystemClock().now())
-    words = "If you can read this, Hostler can reach you."
-    notice = Notice(f"test:{now}", "test", "A test from Hostler", words, created_at=now)
+    text = "If you can read this, notifications work."
+    notice = Notice(f"test:{now}", "test", "Test notification from Hostler", text, created_at=now)
     status = post_notification(address, build_request(notice, settings.shape, address.secret))
     signed = bool(address.secret)
     if json:
         print_json({"status": status, "shape": settings.shape, "signed": signed})
     else:
         how = "signed" if signed else "not signed"
-        print_line(f"Called: HTTP {status} ({settings.shape}, {how}).")
+        print_line(f"Sent: HTTP {status} ({settings.shape}, {how}).")

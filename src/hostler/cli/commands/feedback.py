@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hostler.cli.context import JsonOption, OpenHome, current_actor, open_home
+from hostler.cli.help import CommandGroup
 from hostler.cli.output import (
     format_labelled,
     print_json,
@@ -30,25 +31,29 @@ if TYPE_CHECKING:
     from hostler.workflows.resume import BlockedTask, ResetResult, ResumeRequest
 
 
-# No repository has that many.
+# Larger than any pull request number.
 MAX_PULL_NUMBER = 9_999_999_999
 RepoOption = Annotated[
-    str, typer.Option(metavar="OWNER/NAME", help="Its repository, if several have that number.")
+    str, typer.Option(metavar="OWNER/NAME", help="Repository, if several have this number.")
 ]
 HeadShaOption = Annotated[
-    str, typer.Option(metavar="SHA", help="Refuse unless this is its head on GitHub.")
+    str, typer.Option(metavar="SHA", help="Do nothing unless this is its head on GitHub.")
 ]
 
-commands = typer.Typer(
-    name="feedback",
-    help="Let pull requests go on that were closed, stopped or blocked.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+commands = CommandGroup(
+    "feedback",
+    """Resume closed, stopped or blocked pull requests.
+
+    \b
+    Example:
+      hostler feedback resume --pr 12
+      hostler feedback blocked list
+    """,
 )
 
 
 class BadRequest(HostlerError):
-    """What was asked for makes no sense."""
+    """The options of a feedback command are invalid."""
 
     exit_code = 2
 
@@ -64,18 +69,21 @@ def register_feedback(app: typer.Typer) -> None:
 def resume(
     context: typer.Context,
     pr: Annotated[
-        int, typer.Option("--pr", min=1, max=MAX_PULL_NUMBER, help="Number of the pull request.")
+        int,
+        typer.Option(
+            "--pr", metavar="N", min=1, max=MAX_PULL_NUMBER, help="Number of the pull request."
+        ),
     ],
     repo: RepoOption = "",
     head_sha: HeadShaOption = "",
     json: JsonOption = False,
 ) -> None:
-    """Listen to a pull request again that was closed and reopened, or whose task was stopped.
+    """Resume the task of a reopened pull request.
 
-    Closing a pull request stops its task for good; reopening it on GitHub starts nothing. This
-    asks GitHub whether it is open, notes its head, and has its task await feedback. What
-    allowed people said on it during the last day is taken up, and what they say from now on.
-    One that was merged stays so.
+    Also resumes a pull request whose task was stopped. Closing a pull request stops its task, and
+    reopening it on GitHub does not restart it. This command checks on GitHub that it is open and
+    lets the task wait for feedback again. Comments by allowed users of the last day, and new
+    ones, will be addressed. Merged pull requests cannot be resumed.
 
     \b
     Example:
@@ -114,15 +122,13 @@ def _print_resumed(done: ResumedPull, *, json: bool) -> None:
         return
     name, state = f"{pull.repo_full_name}#{pull.pr_number}", task.state.value.replace("_", " ")
     if not done.changed:
-        print_line(f"{name} is listened to already; its task is {state}.")
+        print_line(f"{name} is active already; its task is {state}.")
         return
-    print_line(
-        f"{name} awaits feedback again, at {pull.last_seen_head_sha[:12]}; its task is {state}."
-    )
+    print_line(f"Resumed {name} at {pull.last_seen_head_sha[:12]}; its task is {state}.")
 
 
 def _build_request(opened: OpenHome, head_sha: str) -> ResumeRequest:
-    """What is asked for, by whom."""
+    """Build the request to resume, with the caller as its actor."""
     from datetime import timedelta
 
     from hostler.workflows.resume import ResumeRequest
@@ -132,19 +138,19 @@ def _build_request(opened: OpenHome, head_sha: str) -> ResumeRequest:
 
 
 def _parse_sha(text: str) -> str:
-    """A whole name of a commit, or nothing."""
+    """Return a full commit SHA or an empty text; raise BadRequest for anything else."""
     sha = text.strip().lower()
     if sha and (len(sha) not in (40, 64) or set(sha) - set("0123456789abcdef")):
         raise BadRequest(
-            f"{text[:80]!r} is no commit.",
+            f"Invalid commit SHA {text[:80]!r}.",
             safe="Nothing was changed.",
-            remedy="Give all 40 digits of its name, as `git rev-parse` prints them.",
+            remedy="Give all 40 digits, as `git rev-parse` prints them.",
         )
     return sha
 
 
 def _parse_repo(text: str) -> str:
-    """A repository's name, or nothing."""
+    """Return a repository's full name, or an empty text."""
     if not text:
         return ""
     from hostler.config.repositories import parse_repo_name
@@ -153,7 +159,7 @@ def _parse_repo(text: str) -> str:
 
 
 def _list_watched(opened: OpenHome) -> dict[RepoName, RepoPolicy]:
-    """The watched repositories."""
+    """Return the policies of the watched repositories."""
     from hostler.intake.repo_policy import build_repo_policy
 
     found = [
@@ -164,7 +170,7 @@ def _list_watched(opened: OpenHome) -> dict[RepoName, RepoPolicy]:
 
 
 def _require_watched(opened: OpenHome, name: str) -> RepoPolicy:
-    """A watched repository by its name."""
+    """Return the policy of a watched repository; raise BadRequest if it is not watched."""
     for repo, found in _list_watched(opened).items():
         if str(repo).lower() == name.lower():
             return found
@@ -177,7 +183,7 @@ def _require_watched(opened: OpenHome, name: str) -> RepoPolicy:
 
 @contextmanager
 def _open_github(opened: OpenHome) -> Iterator[GitHubHub]:
-    """GitHub, for the length of a block."""
+    """Open the connection to GitHub for the block."""
     from hostler.forge.github.hub import open_github
 
     hub = open_github(opened.settings.github, opened.clock)
@@ -188,7 +194,7 @@ def _open_github(opened: OpenHome) -> Iterator[GitHubHub]:
 
 
 def _note_if_not_running(opened: OpenHome) -> None:
-    """Say so where nobody will take up the work."""
+    """Print a note if no service is running."""
     from hostler.service.context import read_presence
 
     found = read_presence(opened.home)
@@ -196,17 +202,20 @@ def _note_if_not_running(opened: OpenHome) -> None:
         print_note(found.sentence())
 
 
-blocked_commands = typer.Typer(
-    name="blocked",
-    help="Pull requests and issues that are blocked, and letting them go on.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+blocked_commands = CommandGroup(
+    "blocked",
+    """List and resume blocked pull requests and issues.
+
+    \b
+    Example:
+      hostler feedback blocked list
+    """,
 )
 
 
 @blocked_commands.command("list")
 def list_blocked(context: typer.Context, json: JsonOption = False) -> None:
-    """What is blocked: since when, why, how many words wait for it, and what to do.
+    """List blocked pull requests and issues: since when, why, and what to do.
 
     \b
     Example:
@@ -223,7 +232,7 @@ def list_blocked(context: typer.Context, json: JsonOption = False) -> None:
         for line in _format_blocked(one, now):
             print_line(line)
     if not found:
-        print_note("Nothing is blocked.")
+        print_note("No task is blocked.")
 
 
 @blocked_commands.command()
@@ -233,24 +242,25 @@ def reset(
         int | None,
         typer.Option(
             "--pr",
+            metavar="N",
             min=1,
             max=MAX_PULL_NUMBER,
-            help="Number of the pull request [default: all that is blocked].",
+            help="Number of the pull request [default: all blocked ones].",
         ),
     ] = None,
     repo: RepoOption = "",
     head_sha: HeadShaOption = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Ask GitHub and say what would be done.")
+        bool, typer.Option("--dry-run", help="Check on GitHub and show what would be done.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Let what is blocked go on, when its cause is mended.
+    """Resume blocked pull requests and issues once their cause is fixed.
 
-    A pull request awaits feedback again, and what was said meanwhile is taken up, once; an
-    issue without one is started again. What is closed or merged on GitHub stays as it is.
-    Exit code 1: something that is open could not go on.
+    A pull request waits for feedback again, and comments that arrived in the meantime are
+    addressed; an issue without a pull request is restarted. Closed and merged pull requests are
+    left alone. Exit code 1: an open one could not be resumed.
 
     \b
     Example:
@@ -260,7 +270,7 @@ def reset(
     """
     if head_sha and pr is None:
         raise BadRequest(
-            "A head belongs to one pull request.", remedy="Name it: --pr N --head-sha SHA"
+            "--head-sha needs --pr.", remedy="Name the pull request: --pr N --head-sha SHA"
         )
     sha, wanted = _parse_sha(head_sha), _parse_repo(repo)
     with open_home(context) as opened:
@@ -306,7 +316,7 @@ def _filter_by_repo(opened: OpenHome, found: list[BlockedTask], repo: str) -> li
 def _reset_tasks(
     opened: OpenHome, chosen: list[BlockedTask], order: ResumeRequest, *, dry: bool
 ) -> tuple[list[ResetResult], HostlerError | None]:
-    """What became of each, and what kept us from the rest, if anything."""
+    """Reset each task; return the results and the error that stopped the rest, if any."""
     from hostler.workflows.resume import BlockedTaskResetter
 
     done: list[ResetResult] = []
@@ -325,7 +335,7 @@ def _reset_tasks(
 def _confirm_reset(chosen: list[BlockedTask]) -> None:
     for one in chosen:
         print_note(f"{one.name}  {' '.join(one.task.reason.split())}")
-    require_confirmation(f"Let {len(chosen)} go on?")
+    require_confirmation(f"Resume {len(chosen)} blocked task{'s' if len(chosen) != 1 else ''}?")
 
 
 def _print_reset(done: list[ResetResult], *, dry: bool, json: bool) -> None:
@@ -334,22 +344,26 @@ def _print_reset(done: list[ResetResult], *, dry: bool, json: bool) -> None:
         return
     for one in done:
         if one.task is None:
-            print_line(f"{one.blocked.name} stays as it is. {one.why}")
+            print_line(f"{one.blocked.name} was not resumed. {one.why}")
         elif dry:
-            print_line(f"{one.blocked.name} would go on; {one.blocked.waiting} words wait for it.")
+            count = one.blocked.waiting
+            print_line(
+                f"Would resume {one.blocked.name} "
+                f"({count} comment{'s' if count != 1 else ''} waiting)."
+            )
         else:
-            print_line(f"{one.blocked.name} goes on: {one.task.state.value.replace('_', ' ')}.")
+            state = one.task.state.value.replace("_", " ")
+            print_line(f"Resumed {one.blocked.name}: {state}.")
     if not done:
-        print_note("Nothing is blocked.")
+        print_note("No task is blocked.")
 
 
 def _reset_json(one: ResetResult, *, dry: bool) -> dict[str, object]:
     state = one.task.state.value if one.task else one.blocked.task.state.value
-    went = one.task is not None
     return {
         **_blocked_json(one.blocked),
         "state": state,
-        "reset": went and not dry,
+        "reset": one.task is not None and not dry,
         "why_not": one.why,
     }
 
@@ -373,7 +387,7 @@ def _format_blocked(one: BlockedTask, now: datetime) -> Iterator[str]:
     kind = "issue" if one.task.pr_number is None else "pull"
     yield from format_labelled(kind, one.name)
     yield from format_labelled("since", f"{one.task.state_since} ({format_age(seconds)})")
-    yield from format_labelled("why", one.task.reason or "It does not say.")
-    yield from format_labelled("words wait", str(one.waiting))
+    yield from format_labelled("why", one.task.reason or "No reason was given.")
+    yield from format_labelled("comments", f"{one.waiting} waiting")
     yield from format_labelled("do", one.remedy)
     yield ""

@@ -23,7 +23,7 @@ _DATABASE_KINDS = ("tasks", "outbox", "inbox")
 
 
 class GcKindOption(StrEnum):
-    """The kinds by name; what they are is said in the service, which is not loaded for this."""
+    """Kinds of data to delete; repeated here so that help does not load the service."""
 
     CHECKOUTS = "checkouts"
     TASKS = "tasks"
@@ -43,10 +43,10 @@ def register_gc(app: typer.Typer) -> None:
 def gc(
     context: typer.Context,
     older_than: Annotated[
-        int, typer.Option(metavar="DAYS", min=1, max=36_500, help="How many days old it must be.")
+        int, typer.Option(metavar="DAYS", min=1, max=36_500, help="Minimum age in days.")
     ] = 30,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would go, what stays, and why.")
+        bool, typer.Option("--dry-run", help="Only show what would be deleted, and what not.")
     ] = False,
     only: Annotated[
         list[GcKindOption] | None,
@@ -55,14 +55,14 @@ def gc(
             help="Only checkouts, tasks, runs, mirrors, outbox, inbox, bus or logs (repeatable).",
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Remove what is old and of no more use; never what is live, dirty or younger.
+    """Delete old, unused data. Never touches active or unsaved work.
 
-    Finished tasks, folders of their runs, their checkouts, mirrors of repositories that are not
-    watched any more, threads and writes of GitHub that are over, old files of buses, old logs. A
-    service may run meanwhile. Exit code 1: something could not be removed.
+    Deletes finished tasks, their run folders and checkouts, mirrors of repositories that are no
+    longer watched, processed GitHub events and writes, old bus files and old logs. The service
+    may keep running. Exit code 1: something could not be deleted.
 
     \b
     Example:
@@ -90,9 +90,9 @@ def gc(
 
         if not dry_run and not yes:
             _confirm_removal(at(), kinds)
-        # Whoever was asked has just read why the rest stays.
-        tell = None if json else _print_kind if dry_run or yes else _print_removed
-        swept = _collect(at(), kinds, dry_run=dry_run, tell=tell)
+        # The confirmation has just listed what is kept and why: do not repeat it.
+        report = None if json else _print_kind if dry_run or yes else _print_removed
+        swept = _collect(at(), kinds, dry_run=dry_run, report=report)
         if not dry_run:
             _log_removals(log, swept)
     if json:
@@ -104,25 +104,27 @@ def gc(
 
 
 def _require_consent(*, dry_run: bool, yes: bool, json: bool) -> None:
-    """Nothing goes unless somebody says so, here or now."""
+    """Raise HostlerError if the user can neither be asked nor has passed --yes or --dry-run."""
     if dry_run or yes:
         return
     if json or not sys.stdin.isatty():
         raise HostlerError(
-            "There is no terminal to ask on." if not json else "With --json nobody is asked.",
-            safe="Nothing was removed.",
-            remedy="Look with --dry-run, then use --yes.",
+            "Not a terminal: cannot ask for confirmation."
+            if not json
+            else "--json cannot ask for confirmation.",
+            safe="Nothing was deleted.",
+            remedy="Preview with --dry-run, then use --yes.",
         )
 
 
 def _confirm_removal(at: GcContext, kinds: Sequence[Any]) -> None:
-    """Show what would go, and leave unless somebody agrees."""
-    swept = _collect(at, kinds, dry_run=True, tell=_print_kind)
+    """Show what would be deleted, and exit unless the user confirms."""
+    swept = _collect(at, kinds, dry_run=True, report=_print_kind)
     if not any(one.gone for one in swept):
-        print_line("Nothing is to be removed.")
+        print_line("Nothing to delete.")
         raise typer.Exit(0)
-    if not typer.confirm(f"Remove {_format_total(swept)}?", err=True):
-        print_note("Nothing was removed.")
+    if not typer.confirm(f"Delete {_format_total(swept)}?", err=True):
+        print_note("Nothing was deleted.")
         raise typer.Exit(1)
 
 
@@ -131,31 +133,31 @@ def _collect(
     kinds: Sequence[Any],
     *,
     dry_run: bool,
-    tell: Callable[[GcResult, bool], None] | None,
+    report: Callable[[GcResult, bool], None] | None,
 ) -> list[GcResult]:
     from hostler.service.gc.collector import collect_garbage
 
     done: list[GcResult] = []
     for swept in collect_garbage(at, kinds, dry_run=dry_run):
         done.append(swept)
-        if tell is not None:
-            tell(swept, dry_run)
+        if report is not None:
+            report(swept, dry_run)
     return done
 
 
 def _print_removed(swept: GcResult, dry_run: bool) -> None:
-    """One kind: what goes."""
-    goes = "would go" if dry_run else "gone"
-    print_line(f"{swept.kind.value:<10} {len(swept.gone):>6} {goes}, {format_bytes(swept.size)}")
+    """Print how much of one kind is deleted."""
+    verb = "would be deleted" if dry_run else "deleted"
+    print_line(f"{swept.kind.value:<10} {len(swept.gone):>6} {verb}, {format_bytes(swept.size)}")
 
 
 def _print_kind(swept: GcResult, dry_run: bool) -> None:
-    """One kind: what goes, and what stays by reason."""
+    """Print how much of one kind is deleted, and what is kept by reason."""
     _print_removed(swept, dry_run)
     for why, count in swept.reasons().most_common():
-        told = [_format_item(one) for one in swept.kept if one.why is why][:MAX_LISTED]
-        more = ", …" if count > len(told) else ""
-        some = colourise(f"({', '.join(told)}{more})", DIM)
+        names = [_format_item(one) for one in swept.kept if one.why is why][:MAX_LISTED]
+        more = ", …" if count > len(names) else ""
+        some = colourise(f"({', '.join(names)}{more})", DIM)
         print_line(f"{'':<10} {count:>6} kept: {why.value} {some}")
 
 
@@ -166,22 +168,22 @@ def _format_item(one: Any) -> str:
 
 
 def _format_total(swept: Sequence[GcResult]) -> str:
-    things = sum(len(one.gone) for one in swept)
+    count = sum(len(one.gone) for one in swept)
     size = format_bytes(sum(one.size for one in swept))
-    return f"{things} thing{'' if things == 1 else 's'}, {size}"
+    return f"{count} item{'' if count == 1 else 's'}, {size}"
 
 
 def _print_total(swept: Sequence[GcResult], *, dry_run: bool) -> None:
     if dry_run:
-        print_line(f"{_format_total(swept)} would go. Nothing was removed.")
+        print_line(f"Would delete {_format_total(swept)}. Nothing was deleted.")
         return
-    print_line(f"Removed {_format_total(swept)}.")
+    print_line(f"Deleted {_format_total(swept)}.")
     if any(one.gone for one in swept if one.kind.value in _DATABASE_KINDS):
-        print_line("The database keeps the space for new rows; `hostler db vacuum` gives it back.")
+        print_line("The database file keeps its size; `hostler db vacuum` shrinks it.")
 
 
 def format_bytes(size: int) -> str:
-    """Bytes as people say them."""
+    """Format a size in bytes, kB, MB or GB."""
     amount = float(size)
     for unit in ("bytes", "kB", "MB", "GB"):
         if amount < 1000 or unit == "GB":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hostler.cli.context import GlobalOptions, global_options, load_settings
+from hostler.cli.help import CommandGroup
 from hostler.cli.output import GREEN, YELLOW, colourise, print_json, print_line, print_note
 from hostler.errors import StoreMissing
 
@@ -15,12 +16,7 @@ if TYPE_CHECKING:
     from hostler.forge.github.rate_limit.cost_model import CostCase, CostPlan, PollingCost
 
 
-commands = typer.Typer(
-    name="github",
-    help="Look at what GitHub allows, and what of it is used.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+commands = CommandGroup("github")
 
 
 def register_github(app: typer.Typer) -> None:
@@ -30,7 +26,7 @@ def register_github(app: typer.Typer) -> None:
 
 @commands.callback()
 def github() -> None:
-    """Look at what GitHub allows, and what of it is used.
+    """Compare polling with GitHub's rate limits.
 
     \b
     Example:
@@ -42,15 +38,15 @@ def github() -> None:
 def cost(
     context: typer.Context,
     ask: Annotated[
-        bool, typer.Option("--ask", help="Ask GitHub for the account's real limit (free).")
+        bool, typer.Option("--ask", help="Query the account's actual limit (costs no request).")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what these settings cost of GitHub's limits: now, and in the worst case.
+    """Show how much of GitHub's rate limits these settings use, now and at worst.
 
-    Now: the repositories as they are stored, while nothing changes. Worst case: all are active,
-    everything changes at every poll, and we write as fast as we may. Needs no service, and asks
-    GitHub nothing without --ask. What does not fit is polled less often.
+    "now" assumes that nothing changes on GitHub. "worst case" assumes that all repositories are
+    active, everything changes at every poll, and Hostler writes at its maximum rate. If the
+    limits do not suffice, Hostler polls less often. Works offline except with --ask.
 
     \b
     Example:
@@ -72,14 +68,14 @@ def cost(
 
 
 def _build_plan(given: GlobalOptions, settings: Settings, limit: int) -> tuple[CostPlan, list[int]]:
-    """The plan, and how many pull requests of each repository are followed."""
+    """Return the plan, and the number of followed pull requests of each repository."""
     from hostler.forge.github.rate_limit.cost_model import list_watched_repositories, plan_setup
     from hostler.store import open_store
 
     try:
         store = open_store(given.home_folder, settings.runtime.database_url or None)
     except StoreMissing:
-        print_note("There is no database yet: every repository counts as idle.")
+        print_note("No database yet: all repositories count as idle.")
         return plan_setup(settings, None, limit), [0] * len(settings.repo)
     try:
         with store.read() as tx:
@@ -90,7 +86,10 @@ def _build_plan(given: GlobalOptions, settings: Settings, limit: int) -> tuple[C
 
 
 def _read_limits(settings: Settings) -> tuple[int, int]:
-    """The limit of the account that has least, and what is left of it. Raises `ForgeError`."""
+    """Return the limit and the remaining requests of the account with the lowest limit.
+
+    Raises ForgeError.
+    """
     from contextlib import closing
 
     from hostler.forge.github.hub import open_github, read_rate_limits
@@ -106,51 +105,51 @@ def _print_plan(
     plan: CostPlan, settings: Settings, followed: list[int], limit: int, remaining: int | None
 ) -> None:
     active = sum(count > 0 for count in followed)
-    left = "" if remaining is None else f", {remaining:,} of them left"
+    left = "" if remaining is None else f", {remaining:,} left"
     print_line(f"repositories    {len(followed)}: {active} active, {len(followed) - active} idle")
     print_line(f"polled          every {settings.runtime.poll_interval_seconds} s")
     share = settings.github.budget_percent
-    print_line(f"account         {limit:,} requests an hour{left}; {share} % may be used")
+    print_line(f"account         {limit:,} requests per hour{left}; Hostler may use {share} %")
     print_line()
-    print_line(f"{'':<16}{'now':>12}{'worst case':>14}{'may be used':>14}")
-    for words, name, room in (
+    print_line(f"{'':<16}{'now':>12}{'worst case':>14}{'allowed':>14}")
+    for label, name, allowed in (
         ("requests/hour", "requests_per_hour", ""),
-        ("of the hour", "primary_per_hour", f"{plan.allowance.primary_per_hour:,}"),
+        ("counted/hour", "primary_per_hour", f"{plan.allowance.primary_per_hour:,}"),
         ("points/minute", "points_per_minute", f"{plan.allowance.points_per_minute:,}"),
     ):
         now, worst = getattr(plan.now.total, name), getattr(plan.worst.total, name)
         print_line(
-            f"{words:<16}{_format_number(now):>12}{_format_number(worst):>14}{room:>14}".rstrip()
+            f"{label:<16}{_format_number(now):>12}{_format_number(worst):>14}{allowed:>14}".rstrip()
         )
     print_line()
     _print_verdict(plan)
     if settings.runtime.enable_incremental_comment_fetch is not True:
-        print_line("Whole threads are read besides, which costs more the longer they are.")
+        print_line("Incremental fetching is off: whole threads are read, long ones cost more.")
 
 
 def _print_verdict(plan: CostPlan) -> None:
     if not plan.now.fits:
         print_line(
             colourise(
-                f"This does not fit: {_describe_stretch(plan.now)}. Any of these would do:", YELLOW
+                f"Over the limit: {_describe_stretch(plan.now)}. Any of these would help:", YELLOW
             )
         )
         for line in plan.advice:
             print_line(f"  {line}")
     elif not plan.worst.fits:
-        print_line(colourise("This fits now.", GREEN))
+        print_line(colourise("Within the limits now.", GREEN))
         print_line(
-            colourise(f"The worst case would not fit: {_describe_stretch(plan.worst)}.", YELLOW)
+            colourise(f"Over the limit in the worst case: {_describe_stretch(plan.worst)}.", YELLOW)
         )
     else:
-        print_line(colourise("This fits, even in the worst case.", GREEN))
+        print_line(colourise("Within the limits, even in the worst case.", GREEN))
 
 
 def _describe_stretch(case: CostCase) -> str:
     from hostler.forge.github.rate_limit.limits import MAX_STRETCH, active_stretch, idle_stretch
 
     idle = idle_stretch(case.stretch)
-    rest = ", and the rest waits for room" if case.stretch > MAX_STRETCH else ""
+    rest = ", and further polls are delayed" if case.stretch > MAX_STRETCH else ""
     active = f"active ones {active_stretch(idle):.1f} times"
     return f"idle repositories are polled up to {idle:.1f} times less often, {active}{rest}"
 

@@ -15,6 +15,7 @@ from hostler.cli.context import (
     global_options,
     load_settings,
 )
+from hostler.cli.help import CommandGroup
 from hostler.cli.output import print_json, print_line, print_note
 from hostler.errors import HostlerError, StoreMissing, StoreOutdated
 
@@ -29,23 +30,22 @@ if TYPE_CHECKING:
 
 
 ProviderOption = Annotated[
-    str, typer.Option(help="The pool: provider or provider:account [show: all; else anthropic].")
+    str,
+    typer.Option(
+        metavar="POOL",
+        help="Pool: provider or provider:account [default: all for show, else anthropic].",
+    ),
 ]
 
-WatchOption = Annotated[bool, typer.Option("--watch", help="Show it again whenever it changes.")]
+WatchOption = Annotated[bool, typer.Option("--watch", help="Keep updating until Ctrl-C.")]
 
 T = TypeVar("T")
 
-# Deaths and passing moments are told by no commit.
+# Processes that die and times that pass write nothing to the database: check again after this.
 REFRESH_SECONDS = 1.0
 CLEAR_SCREEN = "\x1b[H\x1b[2J"
 
-commands = typer.Typer(
-    name="governor",
-    help="Show and set how many agents run at once. Alone, it shows.",
-    invoke_without_command=True,
-    rich_markup_mode=None,
-)
+commands = CommandGroup("governor", runs_alone=True)
 
 
 def register_governor(app: typer.Typer) -> None:
@@ -60,7 +60,9 @@ def governor(
     json: JsonOption = False,
     watch: WatchOption = False,
 ) -> None:
-    """Show and set how many agents run at once. Alone, it shows.
+    """Show and set how many agents run at once.
+
+    Without a command, same as `hostler governor show`.
 
     \b
     Example:
@@ -79,9 +81,9 @@ def show(
     json: JsonOption = False,
     watch: WatchOption = False,
 ) -> None:
-    """Show every pool: its cap, what was learned of it, who runs, and why others wait.
+    """Show the pools.
 
-    It changes nothing.
+    Shows each pool's cap, adaptive state and running agents, and why other agents wait.
 
     \b
     Example:
@@ -98,33 +100,61 @@ def set_cap(
     context: typer.Context,
     max_global: Annotated[
         int,
-        typer.Option(min=0, max=1024, help="Agents at once; 0: as `[runtime]` of the settings."),
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=1024,
+            help="Maximum number of agents at once; 0: as in `[runtime]` of the settings.",
+        ),
     ],
     provider: ProviderOption = "",
     adaptive: Annotated[
-        bool, typer.Option("--adaptive", help="Let the cap follow what the provider takes.")
+        bool, typer.Option("--adaptive", help="Adapt the cap to what the provider accepts.")
     ] = False,
-    policy: Annotated[str, typer.Option(help="How it follows: aimd or served.")] = "aimd",
+    policy: Annotated[
+        str, typer.Option(metavar="NAME", help="Adaptive policy: aimd or served.")
+    ] = "aimd",
     hard_max: Annotated[
-        int, typer.Option(min=0, max=4096, help="Where it ends; 0: twice --max-global.")
+        int,
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=4096,
+            help="Upper limit of the adaptive cap; 0: twice --max-global.",
+        ),
     ] = 0,
     settle_sec: Annotated[
-        int, typer.Option(min=0, max=86_400, help="Pause after every change of it; 0: 120.")
+        int,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            max=86_400,
+            help="Settle window after a change of the cap; 0: 120.",
+        ),
     ] = 0,
     break_sec: Annotated[
-        int, typer.Option(min=0, max=86_400, help="First pause of the breaker; 0: 300.")
+        int,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            max=86_400,
+            help="How long the breaker first stays open; 0: 300.",
+        ),
     ] = 0,
     min_dispatch_interval: Annotated[
-        float, typer.Option(min=0, max=86_400, help="Seconds between two starts; 0: 3.")
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0, max=86_400, help="Minimum time between two starts; 0: 3."
+        ),
     ] = 0,
     json: JsonOption = False,
 ) -> None:
-    """Set how many agents of one pool run at once, on the whole machine.
+    """Set how many agents of a pool run at once.
 
-    The pool is set anew: what is not named goes back to its default, so that without --adaptive
-    its cap is fixed. An adaptive cap starts again from --max-global; the breaker and a closing
-    stay. Other pools, and keys of other programs in governor.json, stay too. It holds from the
-    next start on; running agents are left alone.
+    Applies to this machine. Replaces all settings of the pool: options not given return to their
+    defaults, so without --adaptive the cap is fixed. An adaptive cap restarts from --max-global;
+    breaker and parking are kept. Other pools, and other programs' keys in governor.json, are not
+    changed. Applies from the next start; running agents continue.
 
     \b
     Example:
@@ -137,7 +167,7 @@ def set_cap(
     provider, json = _with_group_options(context, provider, json=json)
     given = global_options(context)
     pool = _parse_pool(provider)
-    told: dict[str, Any] = {
+    given_values: dict[str, Any] = {
         "max_global_agents": max_global,
         "adaptive": adaptive,
         "policy": _parse_policy(policy),
@@ -146,30 +176,36 @@ def set_cap(
         "break_seconds": break_sec,
         "min_dispatch_interval_seconds": min_dispatch_interval,
     }
-    usual = {"adaptive": False, "policy": "aimd"}
-    # What is as usual is not written: the file says what the operator has chosen.
-    chosen = {key: value for key, value in told.items() if value not in (0, usual.get(key))}
+    defaults = {"adaptive": False, "policy": "aimd"}
+    # Defaults are not written: the file contains only what the operator has chosen.
+    chosen = {
+        key: value for key, value in given_values.items() if value not in (0, defaults.get(key))
+    }
     settings = load_settings(given).settings
     if 0 < hard_max < max_global:
         raise _usage_error(
             f"--hard-max {hard_max} is below --max-global {max_global}.",
-            "Name one that is not, or none: then it is twice --max-global.",
+            "Use a higher one, or leave it out for twice --max-global.",
         )
     _set_caps(context, pool, {"max_global_agents": max_global, **chosen})
     knobs = read_policy(given.home_folder, settings).knobs(pool)
     if json:
-        print_json({"pool": pool, **told, **_effective_caps(knobs)})
+        print_json({"pool": pool, **given_values, **_effective_caps(knobs)})
         return
     many = f"{knobs.max_global} agent{'s' if knobs.max_global != 1 else ''}"
     if knobs.adaptive:
-        print_line(f"Pool {pool}: {many} to start with, at most {knobs.hard_max} ({knobs.policy}).")
+        print_line(
+            f"Pool {pool}: starts with {many}, at most {knobs.hard_max} (adaptive: {knobs.policy})."
+        )
     else:
         print_line(f"Pool {pool}: at most {many} at once.")
 
 
 @commands.command()
 def reset(context: typer.Context, provider: ProviderOption = "", json: JsonOption = False) -> None:
-    """Forget what was learned of a pool: its cap, its breaker, its events.
+    """Reset the adaptive state of a pool.
+
+    Resets the adaptive cap, the breaker and the rate-limit history.
 
     \b
     Example:
@@ -182,7 +218,8 @@ def reset(context: typer.Context, provider: ProviderOption = "", json: JsonOptio
         print_json({"pool": pool, "was_known": known})
     else:
         print_line(
-            f"Pool {pool}: {'what was learned is forgotten' if known else 'nothing was learned'}."
+            f"Pool {pool}: "
+            + ("adaptive state was reset." if known else "there was no adaptive state.")
         )
 
 
@@ -190,38 +227,47 @@ def reset(context: typer.Context, provider: ProviderOption = "", json: JsonOptio
 def park(
     context: typer.Context,
     provider: ProviderOption = "",
-    until: Annotated[str, typer.Option(help="Until when, in UTC: 2026-05-01T12:00Z.")] = "",
-    hours: Annotated[float | None, typer.Option("--for", min=0, help="For how many hours.")] = None,
-    why: Annotated[str, typer.Option(help="Why, for those who wait.")] = "",
+    until: Annotated[
+        str, typer.Option(metavar="TIME", help="End in UTC, such as 2026-05-01T12:00Z.")
+    ] = "",
+    hours: Annotated[
+        float | None, typer.Option("--for", metavar="HOURS", min=0, help="Duration in hours.")
+    ] = None,
+    why: Annotated[
+        str, typer.Option(metavar="TEXT", help="Reason (shown for waiting tasks).")
+    ] = "",
     json: JsonOption = False,
 ) -> None:
-    """Close a pool: nobody starts there. Without a time, until it is resumed.
+    """Start no agents in a pool for a time.
 
-    Running agents are left alone. A closing that lasts longer stays as it is.
+    Without --until or --for, the pool is parked until it is resumed. Running agents continue. If
+    the pool is already parked for longer, that stays.
 
     \b
     Example:
-      hostler governor park --provider openai --for 2 --why "The key is renewed."
+      hostler governor park --provider openai --for 2 --why "Replacing the key."
       hostler governor park --until 2026-05-01T12:00Z
     """
     from hostler.model import format_timestamp
 
     provider, json = _with_group_options(context, provider, json=json)
     pool, term = _parse_pool(provider), _parse_term(until, hours)
-    reason = " ".join(why.split()) or "An operator closed it."
+    reason = " ".join(why.split()) or "Parked by an operator."
     found = _control_pools(context, lambda to: to.park(pool, term, reason))
     if json:
         ends_at = format_timestamp(found.ends_at) if found and found.ends_at else None
         print_json({"pool": pool, "parked": found is not None, "until": ends_at})
     elif found is None:
-        print_line(f"Pool {pool} is open: that moment is past.")
+        print_line(f"Pool {pool} is not parked: that time has passed.")
     else:
-        print_line(f"Pool {pool} is closed {found.in_words}.")
+        print_line(f"Pool {pool} is parked {found.in_words}.")
 
 
 @commands.command()
 def resume(context: typer.Context, provider: ProviderOption = "", json: JsonOption = False) -> None:
-    """Open a pool that was closed, by its provider's word or by `park`.
+    """Resume a parked pool.
+
+    Also resumes a pool that was parked because its provider reported a limit.
 
     \b
     Example:
@@ -229,15 +275,15 @@ def resume(context: typer.Context, provider: ProviderOption = "", json: JsonOpti
     """
     provider, json = _with_group_options(context, provider, json=json)
     pool = _parse_pool(provider)
-    was_closed = _control_pools(context, lambda to: to.resume(pool))
+    was_parked = _control_pools(context, lambda to: to.resume(pool))
     if json:
-        print_json({"pool": pool, "was_parked": was_closed})
+        print_json({"pool": pool, "was_parked": was_parked})
     else:
-        print_line(f"Pool {pool} is open." if was_closed else f"Pool {pool} was open.")
+        print_line(f"Resumed pool {pool}." if was_parked else f"Pool {pool} was not parked.")
 
 
 def _with_group_options(context: typer.Context, provider: str, *, json: bool) -> tuple[str, bool]:
-    """Options may stand before the command's name as well."""
+    """Return the options given either before or after the command's name."""
     above: Any = context.parent.obj if context.parent else ("", False)
     return provider or above[0], json or above[1]
 
@@ -256,11 +302,11 @@ def _parse_policy(name: str) -> str:
     known = get_args(PoolCaps.model_fields["policy"].annotation)
     if name in known:
         return name
-    raise _usage_error(f"There is no policy {name!r}.", f"Known are: {', '.join(known)}.")
+    raise _usage_error(f"Unknown policy {name!r}.", f"Known policies: {', '.join(known)}.")
 
 
 def _effective_caps(knobs: PoolConfig) -> dict[str, Any]:
-    """What holds where the operator left it open."""
+    """Return the effective limits, including defaults."""
     return {
         "max_global_agents": knobs.max_global,
         "hard_max": knobs.hard_max,
@@ -271,17 +317,17 @@ def _effective_caps(knobs: PoolConfig) -> dict[str, Any]:
 
 
 def _parse_term(until: str, hours: float | None) -> datetime | timedelta | None:
-    """For how long or until when a pool is closed; None: until it is resumed."""
+    """Parse how long or until when a pool is parked; None means until it is resumed."""
     from datetime import timedelta
 
     from hostler.model import parse_timestamp
 
     if hours is not None and not hours > 0:
         raise _usage_error(
-            "--for 0 is no time.", "Leave it out to close the pool until it is resumed."
+            "--for must be more than 0.", "Leave it out to park the pool until it is resumed."
         )
     if until and hours:
-        raise _usage_error("--until and --for say the same thing twice.", "Give one of them.")
+        raise _usage_error("Give either --until or --for, not both.", "")
     if hours:
         return timedelta(hours=min(hours, 10_000))
     if not until:
@@ -290,7 +336,7 @@ def _parse_term(until: str, hours: float | None) -> datetime | timedelta | None:
         return parse_timestamp(until)
     except (ValueError, OverflowError):
         raise _usage_error(
-            f"{until[:60]!r} is no moment.", "Write it like 2026-05-01T12:00Z."
+            f"Invalid time {until[:60]!r}.", "Write it like 2026-05-01T12:00Z."
         ) from None
 
 
@@ -301,7 +347,7 @@ def _usage_error(what: str, remedy: str) -> HostlerError:
 
 
 def _set_caps(context: typer.Context, pool: str, chosen: dict[str, Any]) -> None:
-    """Where there is no database yet, nothing was learned either."""
+    """Set caps through the database, or only in the file if there is no database yet."""
     from hostler.governor.caps_file import set_caps
 
     try:
@@ -313,18 +359,18 @@ def _set_caps(context: typer.Context, pool: str, chosen: dict[str, Any]) -> None
 def _control_pools(context: typer.Context, act: Callable[[PoolControl], T]) -> T:
     given = global_options(context)
 
-    def there(line: ServiceConnection) -> T:
+    def remote(line: ServiceConnection) -> T:
         from hostler.web.client.commands import RemotePools
 
         return act(RemotePools(line))
 
-    def here() -> T:
+    def local() -> T:
         from hostler.service.pool_admin import LocalPoolControl
 
         with _open_store(given) as store:
             return act(LocalPoolControl(given.home_folder, load_settings(given).settings, store))
 
-    return call_service_or_local(context, there, here)
+    return call_service_or_local(context, remote, local)
 
 
 @contextmanager
@@ -342,7 +388,7 @@ def _open_store(given: GlobalOptions) -> Iterator[Store]:
 
 def _show_pools(given: GlobalOptions, provider: str, *, as_json: bool, watch: bool) -> None:
     if watch and as_json:
-        raise _usage_error("--watch is for people.", "Ask with --json alone, as often as you like.")
+        raise _usage_error("--watch does not go with --json.", "Call it repeatedly with --json.")
     if watch:
         with suppress(KeyboardInterrupt):
             _wait_for_database(given, provider)
@@ -351,45 +397,45 @@ def _show_pools(given: GlobalOptions, provider: str, *, as_json: bool, watch: bo
     try:
         _print_status(_select_pool(_read_status(given), provider), as_json=as_json)
     except StoreOutdated as error:
-        # A program must not take what the operator's file says for all that there is.
+        # JSON must be complete: the settings alone would look like the whole status.
         if as_json:
             raise
         _print_caps(_select_pool(_status_from_files(given), provider), error)
 
 
 def _wait_for_database(given: GlobalOptions, provider: str) -> None:
-    """Without a database nothing changes but its absence; say so once, and wait for it."""
+    """Wait until there is a database; print the configured caps once."""
     import sys
 
     from hostler.clock import SystemClock
 
-    told = False
+    printed = False
     while True:
         try:
             with _open_store(given):
                 return
         except StoreMissing:
-            if not told:
+            if not printed:
                 _print_status(
                     _select_pool(_status_without_database(given), provider), as_json=False
                 )
                 sys.stdout.flush()
-            told = True
+            printed = True
         SystemClock().wakeup().wait(REFRESH_SECONDS)
 
 
 def _print_caps(found: Status, error: StoreOutdated) -> None:
-    """What the operator allows, where nobody can read who runs."""
+    """Print the configured caps when the database is too old to read."""
     from hostler.cli.commands.governor_format import format_caps
 
     for line in format_caps(found):
         print_line(line)
-    print_note(f"{error.what} Until it is upgraded, who runs and what was learned is not shown.")
+    print_note(f"{error.what} Running agents and adaptive state cannot be shown until then.")
     print_note(error.remedy)
 
 
 def _watch_pools(given: GlobalOptions, provider: str) -> None:
-    """Show it, and again when something but the free memory has changed, until interrupted."""
+    """Print the status, and again whenever more than the free memory has changed."""
     import sys
 
     from hostler.cli.commands.governor_format import format_pools
@@ -416,8 +462,8 @@ def _select_pool(found: Status, provider: str) -> Status:
     found = replace(found, pools=tuple(p for p in found.pools if p.pool == provider))
     if not found.pools:
         raise HostlerError(
-            f"There is no pool {provider}: nobody set its cap, uses it or wants it.",
-            remedy="See all with `hostler governor`.",
+            f"There is no pool {provider}: it has no cap set and no agents.",
+            remedy="`hostler governor` lists all pools.",
         )
     return found
 
@@ -442,12 +488,12 @@ def _read_status(given: GlobalOptions) -> Status:
 
 def _status_without_database(given: GlobalOptions) -> Status:
     found = _status_from_files(given)
-    print_note("There is no database yet: nothing runs.")
+    print_note("No database yet: no agents are running.")
     return found
 
 
 def _status_from_files(given: GlobalOptions) -> Status:
-    """What the operator's files say alone."""
+    """Return the status as far as the settings and governor.json tell it."""
     from hostler.clock import SystemClock
     from hostler.governor.holders import NOTHING_TO_PRUNE, read_host
     from hostler.governor.policy import read_policy

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 
 def format_pools(found: Status) -> list[str]:
-    """All pools, and what is given back at the next start."""
-    said = [line for pool in found.pools for line in _format_pool(pool, found)]
+    """Format all pools, and the leases of exited processes."""
+    lines = [line for pool in found.pools for line in _format_pool(pool, found)]
     if found.ended:
         names = ", ".join(lease.lease for lease in found.ended)
-        said.append(f"given back at the next start, as their holders are dead: {names}")
-    return said
+        lines.append(f"leases of exited processes, released at the next start: {names}")
+    return lines
 
 
 def format_caps(found: Status) -> Iterator[str]:
-    """What the operator said of each pool, and no more."""
+    """Format only the configured caps of each pool."""
     for pool in found.pools:
         knobs = pool.knobs
         learns = f"on ({knobs.policy}), hard max {knobs.hard_max}" if knobs.adaptive else "off"
@@ -32,11 +32,14 @@ def format_caps(found: Status) -> Iterator[str]:
 
 
 def format_machine(found: Status) -> str:
-    """This machine; how much memory is free is never the same twice."""
+    """Format the agents and the memory of this machine."""
     ceiling = f" of {found.machine_max_agents}" if found.machine_max_agents else ""
     free = "unknown" if found.free_mb is None else f"{found.free_mb:,} MB"
-    floor = f"{found.memory_floor_mb:,} MB" if found.memory_floor_mb else "nothing"
-    return f"machine: {found.on_machine}{ceiling} agents; memory free: {free}, kept: {floor}"
+    reserved = f"{found.memory_floor_mb:,} MB" if found.memory_floor_mb else "none"
+    many = (
+        f"{found.on_machine}{ceiling} agent{'' if found.on_machine == 1 and not ceiling else 's'}"
+    )
+    return f"machine: {many}; memory: {free} free, {reserved} reserved"
 
 
 def _format_pool(pool: PoolStatus, found: Status) -> Iterator[str]:
@@ -48,7 +51,7 @@ def _format_pool(pool: PoolStatus, found: Status) -> Iterator[str]:
         yield from _format_adaptive(pool.learned)
     if pool.parked:
         why = f" ({pool.parked.why})" if pool.parked.why else ""
-        yield "  " + colourise(f"closed {pool.parked.in_words}{why}", YELLOW)
+        yield "  " + colourise(f"parked {pool.parked.in_words}{why}", YELLOW)
     for lease in pool.leases:
         yield f"  {_format_lease(lease, found)}"
     for project in pool.shares:
@@ -67,15 +70,15 @@ def _format_adaptive(known: AdaptivePool) -> Iterator[str]:
     yield (
         f"  last decrease {_format_time(overlay.last_decrease_at)}, "
         f"{overlay.rate_limit_events} rate-limit events, "
-        + (f"settles until {_format_time(settles)}" if settles else "settled")
+        + (f"settle window until {_format_time(settles)}" if settles else "no settle window")
     )
     apart = knobs.min_dispatch_interval_seconds
     yield f"  breaker {_format_breaker(known)}; starts about {apart:g} s apart"
     if overlay.gate_until is not None and overlay.gate_until > known.now:
-        yield "  " + colourise(f"held back until {_format_time(overlay.gate_until)}", YELLOW)
+        yield "  " + colourise(f"no starts until {_format_time(overlay.gate_until)}", YELLOW)
     if overlay.damaged_at is not None:
-        found = f"what was learned before {_format_time(overlay.damaged_at)} was damaged"
-        yield "  " + colourise(f"{found}: the most careful was taken for it", YELLOW)
+        found = f"adaptive state from before {_format_time(overlay.damaged_at)} was damaged"
+        yield "  " + colourise(f"{found}; safe defaults are used", YELLOW)
 
 
 def _format_breaker(known: AdaptivePool) -> str:
@@ -91,20 +94,22 @@ def _format_breaker(known: AdaptivePool) -> str:
         return colourise(f"open until {_format_time(breaker_until(overlay))}{again}", YELLOW)
     probe = overlay.probe
     if probe is None:
-        return colourise(f"half-open, the next agent tries{again}", YELLOW)
+        return colourise(f"half-open, the next agent is the probe{again}", YELLOW)
     since = _format_time(overlay.probe_admitted_at)
-    return colourise(f"half-open, {probe.project} {probe.task} tries since {since}{again}", YELLOW)
+    return colourise(
+        f"half-open, probing with {probe.project} {probe.task} since {since}{again}", YELLOW
+    )
 
 
 def _format_project(project: str, pool: PoolStatus) -> Iterator[str]:
     wants = pool.wanted_by(project)
     more = "some" if wants is None else str(wants)
     holds, share = pool.held_by(project), pool.shares[project]
-    yield f"  {project} holds {holds} and wants {more} more; its share is {share}"
+    yield f"  {project}: {holds} in use, {more} more wanted, share {share}"
     no = pool.waits.get(project)
     if no is not None:
-        until = f" It opens at {_format_time(no.opens_at)}." if no.opens_at else ""
-        yield f"    its next waits ({no.gate.value}): {no.what}{until}"
+        until = f" Retry at {_format_time(no.opens_at)}." if no.opens_at else ""
+        yield f"    next one waits ({no.gate.value}): {no.what}{until}"
 
 
 def _format_lease(lease: Lease, found: Status) -> str:
@@ -113,7 +118,11 @@ def _format_lease(lease: Lease, found: Status) -> str:
     minutes = int(age_of(lease.acquired_at, found.now).total_seconds()) // 60
     who = lease.task_id or lease.program
     unseen = lease.lease in found.unseen
-    marks = [word for word, true in (("lent", lease.lent), ("unseen", unseen)) if true]
+    marks = [
+        word
+        for word, applies in (("waiting for children", lease.lent), ("not verifiable", unseen))
+        if applies
+    ]
     return "  ".join(
         [lease.project, who, lease.lease, f"pid {lease.holder.pid}", f"{minutes} min", *marks]
     )

@@ -8,11 +8,13 @@ import typer
 
 from hostler.cli.context import (
     JsonOption,
+    ReasonOption,
     control_pauses,
     global_options,
     load_settings,
     open_command_log,
 )
+from hostler.cli.help import CommandGroup
 from hostler.cli.output import print_json, print_line, print_note, require_confirmation
 from hostler.errors import HostlerError
 
@@ -20,13 +22,18 @@ if TYPE_CHECKING:
     from hostler.cli.commands.repo_status import RepoStatus
 
 
-RepoArgument = Annotated[str, typer.Argument(help="Its id in the settings, or owner/name.")]
+RepoArgument = Annotated[
+    str, typer.Argument(metavar="REPO", help="Repository: its ID in the settings, or owner/name.")
+]
 
-commands = typer.Typer(
-    name="repo",
-    help="Add, list, pause and remove watched repositories.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+commands = CommandGroup(
+    "repo",
+    """Add, list, pause and remove watched repositories.
+
+    \b
+    Example:
+      hostler repo add octo/stable
+    """,
 )
 
 
@@ -38,32 +45,43 @@ def register_repo(app: typer.Typer) -> None:
 @commands.command()
 def add(
     context: typer.Context,
-    repository: Annotated[str, typer.Argument(help="The repository, as owner/name.")],
+    repository: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="Repository on GitHub.")],
     id: Annotated[
-        str, typer.Option("--id", help="Its name in the settings [default: like the repository].")
+        str,
+        typer.Option(
+            "--id", metavar="ID", help="Name in the settings [default: the repository's name]."
+        ),
     ] = "",
     base_branch: Annotated[
-        str, typer.Option(help="Branch to work from [default: the repository's own].")
+        str,
+        typer.Option(
+            metavar="BRANCH", help="Branch to work from [default: the repository's default branch]."
+        ),
     ] = "",
     allow: Annotated[
         list[str] | None,
-        typer.Option(help="Whose issues cause work (repeatable) [default: the token's account]."),
+        typer.Option(
+            metavar="LOGIN",
+            help="User whose issues and comments start work (repeatable) [default: the token's "
+            "account].",
+        ),
     ] = None,
     agent: Annotated[
-        str, typer.Option(help="Which [agent.<name>] works there [default: the only one].")
+        str,
+        typer.Option(metavar="NAME", help="Agent from [agent.<name>] [default: the only one]."),
     ] = "",
     no_labels: Annotated[
-        bool, typer.Option("--no-labels", help="Leave the labels on GitHub as they are.")
+        bool, typer.Option("--no-labels", help="Do not create labels on GitHub.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Ask GitHub and say what would be done.")
+        bool, typer.Option("--dry-run", help="Check on GitHub and show what would be done.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Watch a repository: check it, add it to the settings, make its labels.
+    """Watch a repository: check access, add it to the settings, create its labels.
 
-    Adding again does what is still missing. A running service makes the labels; without one,
-    this command does.
+    Safe to repeat: only missing steps are done. A running service creates the labels and starts
+    watching within seconds; without one, this command creates them.
 
     \b
     Example:
@@ -86,9 +104,9 @@ def add(
     loaded = load_settings(given)
     if loaded.path is None:
         raise HostlerError(
-            "There is no settings file to add it to.",
+            "There is no settings file.",
             safe="Nothing was changed.",
-            remedy="Write one first: hostler init",
+            remedy="Create one first: hostler init",
         )
     with open_command_log(given, loaded.settings, "repo add"):
         done = RepoAdder(given.home_folder, loaded.path, loaded.settings, options).run()
@@ -103,9 +121,9 @@ def add(
 
 @commands.command("list")
 def list_repos(context: typer.Context, json: JsonOption = False) -> None:
-    """Show the watched repositories, what is paused, and what is open.
+    """List the watched repositories with open tasks, pull requests and pauses.
 
-    It asks nobody: it reads the settings and the database, also while a service runs.
+    Works offline: reads the settings and the database.
 
     \b
     Example:
@@ -119,7 +137,7 @@ def list_repos(context: typer.Context, json: JsonOption = False) -> None:
     if json:
         print_json({"settings": loaded.path, "repositories": [one.as_json() for one in found]})
     elif not found:
-        print_line("No repository is watched. Add one: hostler repo add owner/name")
+        print_line("No repository is watched. Add one with: hostler repo add owner/name")
     else:
         for one in found:
             print_line("\n".join(one.lines()))
@@ -129,10 +147,10 @@ def list_repos(context: typer.Context, json: JsonOption = False) -> None:
 def pause(
     context: typer.Context,
     repository: RepoArgument,
-    why: Annotated[str, typer.Option(help="Why, for those who wonder later.")] = "",
+    why: ReasonOption = "",
     json: JsonOption = False,
 ) -> None:
-    """Start nothing new on a repository until somebody lifts it; running agents go on.
+    """Stop starting new work on a repository; running agents continue.
 
     \b
     Example:
@@ -156,9 +174,9 @@ def pause(
 
 @commands.command()
 def unpause(context: typer.Context, repository: RepoArgument, json: JsonOption = False) -> None:
-    """Let a paused repository go on.
+    """Resume work on a paused repository.
 
-    A pause in the settings file (`paused = true`) is lifted there.
+    A pause in the settings file (`paused = true`) must be removed there.
 
     \b
     Example:
@@ -174,15 +192,17 @@ def unpause(context: typer.Context, repository: RepoArgument, json: JsonOption =
         still = in_settings or everything
         print_json({"id": found, "changed": changed, "paused": still, "in_settings": in_settings})
         return
-    print_line(f"{found} goes on." if changed else f"{found} was not paused by a command.")
+    print_line(
+        f"Resumed {found}." if changed else f"{found} was not paused by `hostler repo pause`."
+    )
     if in_settings:
-        print_line(f"It stays paused by {loaded.path}: remove `paused = true` from [repo.{found}].")
+        print_line(f"Still paused in {loaded.path}: remove `paused = true` from [repo.{found}].")
     if everything:
-        print_line("It stays paused with everything else.")
+        print_line("All work is still paused (resume with `hostler unpause`).")
 
 
 def _remove_pause(context: typer.Context, project: str) -> tuple[bool, bool]:
-    """Remove a pause; whether there was one, and whether everything is paused."""
+    """Remove a pause; return whether there was one, and whether all work is paused."""
     from hostler.errors import StoreMissing
     from hostler.store.operator import ALL, project_scope
 
@@ -197,10 +217,12 @@ def _remove_pause(context: typer.Context, project: str) -> tuple[bool, bool]:
 def remove(
     context: typer.Context,
     repository: RepoArgument,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Stop watching a repository: its table leaves the settings, what is known of it stays.
+    """Stop watching a repository.
+
+    Removes it from the settings; its tasks stay in the database.
 
     \b
     Example:
@@ -230,17 +252,17 @@ def remove(
         print_json({"removed": found, "settings": loaded.path, "left": facts.as_json()})
         return
     print_line(f"Removed [repo.{found}] from {loaded.path}.")
-    print_line("What is known about it stays in the database: add it again, and work goes on.")
+    print_line("Its tasks stay in the database and continue if you add it again.")
     if facts.is_paused_by_command:
-        print_line(f"So does its pause; `hostler repo unpause {found}` lifts it then.")
-    print_line("A service that runs now watches it until its next start.")
+        print_line(f"Its pause stays too; `hostler repo unpause {found}` removes it then.")
+    print_line("A running service stops watching it within seconds.")
 
 
 def _warn_unfinished(facts: RepoStatus) -> None:
-    """What is not finished, before it is too late."""
+    """Print the open tasks and pull requests."""
     for task in facts.tasks:
-        what = f"#{task.issue_number}" if task.issue_number else "by hand"
-        print_note(f"Not finished: {what} {task.title} ({task.state.value}, task {task.id})")
+        what = f"#{task.issue_number}" if task.issue_number else "manual"
+        print_note(f"Open task: {what} {task.title} ({task.state.value}, {task.id})")
     for pull in facts.pulls:
         print_note(
             f"Open pull request: #{pull.pr_number} for #{pull.issue_number} {pull.url}".rstrip()

@@ -1,6 +1,6 @@
 """The steps of `hostler repo add`, and its result.
 
-Each step may be repeated after a crash: running the command again does what is missing.
+Each step can be repeated after a crash: running the command again does what is missing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from hostler.store.outbox import OutboxRow, WriteState
 
 @dataclass(slots=True)
 class LabelResult:
-    """Labels by what became of them; `failed` has GitHub's words."""
+    """Label names by result; `failed` maps them to GitHub's error messages."""
 
     present: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -51,7 +51,7 @@ class LabelResult:
 
 @dataclass(slots=True)
 class RepoAddResult:
-    """What became of it. `table` is empty where the repository was there already."""
+    """Result of `repo add`. `table` is empty if the repository was configured already."""
 
     path: Path
     id: str
@@ -61,14 +61,14 @@ class RepoAddResult:
     dry_run: bool
     table: dict[str, object] = field(default_factory=dict)
     added: bool = False
-    # Its name on GitHub, where that is another one than in the settings.
+    # Its name on GitHub, if that differs from the one in the settings.
     now_called: str = ""
     allows_itself: bool = False
     has_agent: bool = True
     labels: LabelResult = field(default_factory=LabelResult)
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the result as JSON data."""
         labels = self.labels
         return {
             "id": self.id,
@@ -90,7 +90,7 @@ class RepoAddResult:
         }
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Yield the result as lines for the terminal."""
         yield from self._about_table()
         yield from self._about_labels()
         if not self.has_agent:
@@ -99,19 +99,19 @@ class RepoAddResult:
             yield "Nothing was changed."
             return
         if self.added:
-            yield "A service that runs now watches it from its next start on."
-        yield "Next: hostler service --dry-run   what would be picked up"
-        yield "      hostler service             start"
+            yield "A running service starts watching it within seconds."
+        yield "Next: hostler service --dry-run   show which issues would start"
+        yield "      hostler service             start working"
 
     def failure(self) -> HostlerError:
-        """The labels that GitHub would not have."""
+        """Build the error for labels that GitHub refused."""
         failed = self.labels.failed
         return ForgeError(
-            "Labels could not be made: "
+            "Labels could not be created: "
             + "; ".join(f"{name} ({why.rstrip('.')})" for name, why in failed.items())
             + ".",
             safe=f"[repo.{self.id}] is in {self.path}.",
-            remedy="Mend that and run the command again, or make them on GitHub by hand.",
+            remedy="Fix that and run the command again, or create the labels on GitHub.",
         )
 
     def _about_table(self) -> Iterator[str]:
@@ -121,27 +121,30 @@ class RepoAddResult:
         elif self.added:
             yield f"Added {self.repository} as [repo.{self.id}] to {self.path}."
         else:
-            yield f"{self.repository} is there already as [repo.{self.id}] in {self.path}."
+            yield f"{self.repository} is already configured as [repo.{self.id}] in {self.path}."
         if self.now_called:
-            yield f"GitHub calls it {self.now_called} now: change owner and name in that table."
+            yield f"GitHub renamed it to {self.now_called}: change owner and name in that table."
         if self.allows_itself:
-            yield f"Only {self.login}, the account of the token, causes work; --allow names others."
+            yield (
+                f"Only issues and comments of {self.login} (the token's account) start work. "
+                "Allow other users with --allow."
+            )
 
     def _about_labels(self) -> Iterator[str]:
         labels = self.labels
         if self.dry_run and labels.missing:
-            yield f"Would make the labels {', '.join(labels.missing)}."
+            yield f"Would create labels: {', '.join(labels.missing)}."
         if labels.present and not labels.missing:
-            yield f"The labels are there: {', '.join(labels.present)}."
+            yield f"Labels exist: {', '.join(labels.present)}."
         if labels.made:
-            yield f"Made the labels {', '.join(labels.made)}."
+            yield f"Created labels: {', '.join(labels.made)}."
         if labels.queued:
-            yield f"Queued, not made yet: {', '.join(labels.queued)}. The service makes them."
+            yield f"Queued labels: {', '.join(labels.queued)}. The service will create them."
 
 
-# Longer than it takes to find what a lost answer made, shorter than a person's patience.
+# Long enough to look up labels whose creation GitHub did not confirm.
 LABEL_WAIT_SECONDS = 120.0
-# A database is made in less than a second.
+# Creating a database takes less than a second.
 DATABASE_WAIT_SECONDS = 10.0
 _RETRY_SECONDS = 0.2
 _NOTHING_CHANGED = "Nothing was changed."
@@ -149,7 +152,7 @@ _NOTHING_CHANGED = "Nothing was changed."
 
 @dataclass(frozen=True, slots=True)
 class RepoAddOptions:
-    """What the person asked for. Empty means: not said."""
+    """The options of `repo add`. Empty means not given."""
 
     name: RepoName
     id: str = ""
@@ -171,12 +174,12 @@ class RepoAdder:
         self._clock = SystemClock()
 
     def run(self) -> RepoAddResult:
-        """All steps, in order; what is done already is not done again."""
+        """Run all steps that are not done yet."""
         options = self._options
-        # What needs no network is told before it is asked.
+        # Validate before any request to GitHub.
         self._require_sense()
         with closing(open_github(self._settings.github, self._clock)) as hub:
-            print_note(f"Asking GitHub about {options.name} ...")
+            print_note(f"Checking {options.name} on GitHub ...")
             standing = read_repository_access(hub, options.name)
             done = self._decide(standing)
             forge = hub.urgent(RepoName.parse(done.repository))
@@ -199,7 +202,7 @@ class RepoAdder:
             require_login(login)
         if options.base_branch and not is_branch_name(options.base_branch):
             raise HostlerError(
-                f"{options.base_branch!r} cannot be a branch.", safe=_NOTHING_CHANGED
+                f"Invalid branch name {options.base_branch!r}.", safe=_NOTHING_CHANGED
             )
         known = find_repo_id(self._settings.repo, options.name)
         if known is None or options.agent:
@@ -210,18 +213,18 @@ class RepoAdder:
             self._require_same(known)
 
     def _require_same(self, known: str) -> None:
-        """A table that is there is never changed by adding again; who wants that is told."""
+        """Raise HostlerError if the options differ from the existing table, which is kept."""
         differ = find_differences(known, self._settings.repo[known], self._settings, self._options)
         if differ:
             raise HostlerError(
-                f"{self._options.name} is there already as [repo.{known}], "
-                f"with another {', another '.join(differ)}.",
+                f"{self._options.name} is already configured as [repo.{known}] "
+                f"with different values of: {', '.join(differ)}.",
                 safe=_NOTHING_CHANGED,
                 remedy=f"Edit that table in {self._path}.",
             )
 
     def _decide(self, standing: RepositoryAccess) -> RepoAddResult:
-        """What is to be done, now that GitHub has said what the repository is called."""
+        """Decide what to add, given the repository's name on GitHub."""
         repos, options, found = self._settings.repo, self._options, standing.repository
         known = find_repo_id(repos, options.name) or find_repo_id(repos, found.name)
         done = RepoAddResult(
@@ -246,8 +249,8 @@ class RepoAdder:
         known = self._settings.repo.get(done.id)
         labels = known.labels if known else Labels()
         missing = missing_labels(labels, forge.labels())
-        names = [deed.name for deed in missing]
-        present = [deed.name for deed in wanted_labels(labels) if deed.name not in names]
+        names = [action.name for action in missing]
+        present = [action.name for action in wanted_labels(labels) if action.name not in names]
         done.labels = LabelResult(present=present, missing=names)
         return missing
 
@@ -258,7 +261,7 @@ class RepoAdder:
             try:
                 return open_or_create_store(self._home, url, self._clock)
             except HomeLocked:
-                # There is none yet, so the holder is making it at this moment.
+                # There is no database yet, so the lock holder is creating it right now.
                 if self._clock.monotonic() >= end:
                     raise
                 self._clock.wakeup().wait(_RETRY_SECONDS)
@@ -266,28 +269,28 @@ class RepoAdder:
     def _make(
         self, forge: Forge, store: Store, done: RepoAddResult, missing: list[CreateLabel]
     ) -> None:
-        """Queue the missing labels together, and see them through."""
+        """Queue the missing labels, and wait until they are created."""
         name = RepoName.parse(done.repository)
         with store.write("outbox") as tx:
             tokens = queue_labels(tx, name, missing)
-        print_note(f"Making labels: {', '.join(done.labels.missing)} ...")
+        print_note(f"Creating labels: {', '.join(done.labels.missing)} ...")
         pace = OutboxPace(
             between_writes=timedelta(seconds=self._settings.github.seconds_between_writes)
         )
-        told = DeliveryCallbacks(settled=_note_settled, left_to=_note_left)
-        delivery = WriteDelivery(self._home, store, forge, name, tokens, self._clock, pace, told)
+        notes = DeliveryCallbacks(settled=_note_settled, left_to=_note_left)
+        delivery = WriteDelivery(self._home, store, forge, name, tokens, self._clock, pace, notes)
         for row in delivery.see_through(LABEL_WAIT_SECONDS):
             _sort_label(row, done.labels)
 
 
 def build_table(name: RepoName, login: str, options: RepoAddOptions) -> dict[str, object]:
-    """The values of a new table: what was said, and who causes work."""
+    """Build the values of a new [repo.<id>] table."""
     allowed = list(options.allow) or [login]
     if not options.allow and login.endswith("[bot]"):
         raise HostlerError(
-            f"{login} is an App, whose own words cause no work.",
+            f"The token belongs to the App {login}, whose own issues and comments start no work.",
             safe=_NOTHING_CHANGED,
-            remedy="Say whose issues cause work: --allow LOGIN",
+            remedy="Name a user whose issues start work: --allow LOGIN",
         )
     values: dict[str, object] = {"owner": name.owner, "name": name.name}
     if options.base_branch:
@@ -299,7 +302,7 @@ def build_table(name: RepoName, login: str, options: RepoAddOptions) -> dict[str
 
 
 def add_repo_table(text: str, done: RepoAddResult) -> str:
-    """The settings with the new table; as they are where somebody else has just added it."""
+    """Return the settings with the new table, or unchanged if another process just added it."""
     found = tomllib.loads(text).get("repo", {})
     there = found.get(done.id) if isinstance(found, dict) else None
     if isinstance(there, dict) and f"{there.get('owner')}/{there.get('name')}" == done.repository:
@@ -310,7 +313,7 @@ def add_repo_table(text: str, done: RepoAddResult) -> str:
 def find_differences(
     known: str, repo: Repo, settings: Settings, options: RepoAddOptions
 ) -> list[str]:
-    """Which wishes are not what the settings say."""
+    """Return the options that differ from the existing settings."""
     agent = repo.agent or next(iter(settings.agent), "")
     allowed = {login.lower() for login in repo.allowed_users}
     return [
@@ -326,23 +329,23 @@ def find_differences(
 
 
 def _label_name(row: OutboxRow) -> str:
-    deed = decode_action(row.kind, row.payload)
-    assert isinstance(deed, CreateLabel)
-    return deed.name
+    action = decode_action(row.kind, row.payload)
+    assert isinstance(action, CreateLabel)
+    return action.name
 
 
 def _sort_label(row: OutboxRow, labels: LabelResult) -> None:
     if row.state is WriteState.SENT:
         labels.made.append(_label_name(row))
     elif row.state is WriteState.FAILED:
-        labels.failed[_label_name(row)] = row.last_error or "no reason was given"
+        labels.failed[_label_name(row)] = row.last_error or "no reason given"
     else:
         labels.queued.append(_label_name(row))
 
 
 def _note_settled(row: OutboxRow) -> None:
-    print_note(f"  {_label_name(row)}: {'made' if row.state is WriteState.SENT else 'refused'}")
+    print_note(f"  {_label_name(row)}: {'created' if row.state is WriteState.SENT else 'refused'}")
 
 
 def _note_left(holder: object | None) -> None:
-    print_note(f"{holder or 'Another process'} works on this home and makes them ...")
+    print_note(f"Waiting for {holder or 'another process'} to create them ...")

@@ -22,42 +22,42 @@ UNFINISHED_STATES = tuple(state for state in TaskState if state not in OVER)
 
 @dataclass(frozen=True, slots=True)
 class RepoStatus:
-    """One repository. `held` are the pauses that hold it, besides that of the settings."""
+    """State of one watched repository. `pauses` are those set by commands."""
 
     id: str
     settings: Repo
     agent: str
-    held: tuple[Pause, ...] = ()
+    pauses: tuple[Pause, ...] = ()
     tasks: tuple[Task, ...] = ()
     pulls: tuple[PullRow, ...] = ()
 
     @property
     def repository(self) -> str:
-        """Its `owner/name`."""
+        """The repository's `owner/name`."""
         return str(repo_full_name(self.settings))
 
     @property
     def is_paused_by_command(self) -> bool:
-        """Whether somebody paused this one."""
-        return any(pause.scope == project_scope(self.id) for pause in self.held)
+        """Whether `hostler repo pause` paused this repository."""
+        return any(pause.scope == project_scope(self.id) for pause in self.pauses)
 
     @property
     def states(self) -> dict[str, int]:
-        """How many unfinished tasks are in which state."""
+        """Number of open tasks by state."""
         counted = Counter(task.state for task in self.tasks)
         return {state.value: counted[state] for state in UNFINISHED_STATES if counted[state]}
 
     def as_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the state as JSON data."""
         return {
             "id": self.id,
             "repository": self.repository,
             "base_branch": self.settings.base_branch or None,
             "agent": self.agent or None,
             "allowed_users": self.settings.allowed_users,
-            "paused": bool(self.held) or self.settings.paused,
+            "paused": bool(self.pauses) or self.settings.paused,
             "paused_in_settings": self.settings.paused,
-            "pauses": [asdict(pause) for pause in self.held],
+            "pauses": [asdict(pause) for pause in self.pauses],
             "tasks": self.states,
             "pull_requests": [
                 {"number": pull.pr_number, "issue": pull.issue_number, "url": pull.url or None}
@@ -66,35 +66,44 @@ class RepoStatus:
         }
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """Yield the state as lines for the terminal."""
         tasks = ", ".join(f"{count} {state}" for state, count in self.states.items())
         pulls = ", ".join(f"#{pull.pr_number}" for pull in self.pulls)
         yield f"{self.id}  {self.repository}"
         yield f"  base branch    {self.settings.base_branch or 'the default branch'}"
         yield f"  agent          {self.agent or 'none: add an [agent.<name>] table'}"
-        yield f"  allowed users  {', '.join(self.settings.allowed_users) or 'nobody'}"
+        yield f"  allowed users  {', '.join(self.settings.allowed_users) or 'none'}"
         yield f"  open tasks     {tasks or 'none'}"
         yield f"  pull requests  {pulls or 'none'}"
         if self.settings.paused:
             yield "  paused         in the settings"
-        for pause in self.held:
-            what = "everything, since" if pause.scope == ALL else "since"
+        for pause in self.pauses:
+            what = "all work, since" if pause.scope == ALL else "since"
             reason = f": {pause.why}" if pause.why else ""
             yield f"  paused         {what} {pause.since} by {pause.by}{reason}"
 
 
 def read_repo_statuses(home: Path, settings: Settings, *, only: str = "") -> list[RepoStatus]:
-    """Every watched repository, or one; without a database, what the settings say."""
+    """Read the state of all watched repositories, or of one.
+
+    Without a database, only the settings are used.
+    """
     with _open_reader(home, settings) as tx:
-        held = all_pauses(tx) if tx else {}
+        pauses = all_pauses(tx) if tx else {}
         tasks = tasks_in(tx, UNFINISHED_STATES) if tx else []
         return [
-            _build_status(tx, settings, id, held, tasks) for id in settings.repo if only in ("", id)
+            _build_status(tx, settings, id, pauses, tasks)
+            for id in settings.repo
+            if only in ("", id)
         ]
 
 
 def _build_status(
-    tx: Transaction | None, settings: Settings, id: str, held: dict[str, Pause], tasks: list[Task]
+    tx: Transaction | None,
+    settings: Settings,
+    id: str,
+    pauses: dict[str, Pause],
+    tasks: list[Task],
 ) -> RepoStatus:
     repo = settings.repo[id]
     scopes = (project_scope(id), ALL)
@@ -102,7 +111,7 @@ def _build_status(
         id=id,
         settings=repo,
         agent=repo.agent or next(iter(settings.agent), ""),
-        held=tuple(held[scope] for scope in scopes if scope in held),
+        pauses=tuple(pauses[scope] for scope in scopes if scope in pauses),
         tasks=tuple(task for task in tasks if task.project == id),
         pulls=tuple(pulls_in(tx, repo_full_name(repo)) if tx else ()),
     )

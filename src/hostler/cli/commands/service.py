@@ -26,6 +26,7 @@ from hostler.cli.foreground import (
     print_timed,
     serve_api,
 )
+from hostler.cli.help import CommandGroup
 from hostler.cli.output import colourise, print_json, print_line, print_note
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from hostler.store.engine.locks import HomeLock
 
 
-commands = typer.Typer(name="service", rich_markup_mode=None, invoke_without_command=True)
+commands = CommandGroup("service", runs_alone=True)
 
 
 def register_service(app: typer.Typer) -> None:
@@ -58,31 +59,33 @@ def register_service(app: typer.Typer) -> None:
 def service(
     context: typer.Context,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say which issues would be picked up, and why.")
+        bool, typer.Option("--dry-run", help="Only show which issues would be picked up, and why.")
     ] = False,
     stop_agents: Annotated[
-        bool, typer.Option("--stop-agents", help="End the agents too when it is asked to leave.")
+        bool, typer.Option("--stop-agents", help="Stop running agents when the service stops.")
     ] = False,
     once: Annotated[
-        bool, typer.Option("--once", help="One look at each repository; end when its work is over.")
+        bool,
+        typer.Option("--once", help="Poll each repository once; exit when the work is finished."),
     ] = False,
     web: Annotated[
         bool | None,
-        typer.Option("--web/--no-web", help="Serve the API too [default: as in [web]]."),
+        typer.Option(
+            "--web/--no-web", help="Serve the web dashboard and the API [default: as in [web]]."
+        ),
     ] = None,
     web_listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where; implies --web.")
+        str,
+        typer.Option(metavar="HOST:PORT", help="Address of the dashboard; implies --web."),
     ] = "",
-    json: Annotated[
-        bool, typer.Option("--json", help="With --dry-run: print JSON for programs.")
-    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False,
 ) -> None:
-    """Watch the repositories and run agents on their issues, until it is asked to leave.
+    """Watch repositories and run agents on their issues.
 
-    Tasks by hand (`hostler task submit`) are taken too, also where no repository is watched.
-    It works in the foreground. Ctrl-C or SIGTERM: it leaves within seconds, agents go on, and
-    the next start takes them over. A second Ctrl-C leaves at once. A settings file that changes
-    is read again (SIGHUP: at once); what needs a restart is named.
+    Also runs manual tasks (`hostler task submit`), with or without watched repositories. Runs in
+    the foreground. Ctrl-C or SIGTERM stops it within seconds; agents keep running, and the next
+    start takes them over. A second Ctrl-C exits immediately. Changed settings are reloaded
+    automatically (immediately on SIGHUP); it reports those that need a restart.
 
     \b
     Example:
@@ -101,9 +104,9 @@ def service(
         _preview_issues(given, loaded.settings, json=json)
         return
     if json:
-        raise typer.BadParameter("it belongs to --dry-run", param_hint="--json")
+        raise typer.BadParameter("only valid with --dry-run", param_hint="--json")
     if web is False and web_listen:
-        raise typer.BadParameter("it does not go with --no-web", param_hint="--web-listen")
+        raise typer.BadParameter("not valid with --no-web", param_hint="--web-listen")
     ui = ServiceUi(web=ApiOptions(True if web_listen else web, web_listen))
     start_service(given, loaded, stop_agents=stop_agents, once=once, ui=ui)
 
@@ -116,30 +119,30 @@ def start_service(
     once: bool = False,
     ui: ServiceUi | None = None,
 ) -> NoReturn:
-    """Work in the foreground until it is asked to leave."""
+    """Run the service in the foreground until it is asked to stop."""
     _require_configured(loaded.settings, repository=False)
     if loaded.path is not None:
-        # Whoever starts the next program, wherever it stands, means the same file.
+        # Programs that we start in other folders must find the same file.
         loaded = replace(loaded, path=loaded.path.absolute())
     export_config_path(loaded)
     _run_until_stopped(given, loaded, ui or ServiceUi(), stop_agents=stop_agents, once=once)
 
 
 def _require_configured(settings: Settings, *, repository: bool) -> None:
-    """Something to work with, and (for looking at issues) something to work on."""
+    """Raise HostlerError if no agent is configured, or no repository if one is needed."""
     from hostler.errors import HostlerError
 
     if not settings.repo and (repository or not settings.agent):
         raise HostlerError(
-            "The settings name no repository" + ("." if settings.agent else ", and no agent."),
+            "No repository" + ("" if settings.agent else " and no agent") + " is configured.",
             safe="Nothing was started.",
-            remedy="Add one: hostler repo add owner/name (or write a file: hostler init).",
+            remedy="Create the settings with `hostler init`, or run `hostler repo add owner/name`.",
         )
     if not settings.agent:
         raise HostlerError(
-            "The settings name no agent.",
+            "No agent is configured.",
             safe="Nothing was started.",
-            remedy="Add an [agent.<name>] table, or write a file with `hostler init`.",
+            remedy="Add an [agent.<name>] table, or create the settings with `hostler init`.",
         )
 
 
@@ -156,7 +159,7 @@ def _run_until_stopped(
     lock, clock, settings = take_inherited_lock(), SystemClock(), loaded.settings
     systemd = SystemdNotifier(os.environ, clock)
     signal_handler = ui.signal_handler(systemd.stopping, stop_agents=stop_agents)
-    # Before anything is started, which would otherwise be deaf as long as we are.
+    # Before starting children: they would inherit blocked signals.
     signal_handler.listen()
     if settings.repo:
         require_git()
@@ -174,9 +177,9 @@ def _run_until_stopped(
             purpose=purpose,
             unfit=partial(_roll_back_update, means, signal_handler),
         )
-        with entering as (house, lock_held):
+        with entering as (app, lock_held):
             session = ServiceSession(loaded, systemd, signal_handler, ui, once=once)
-            runner = _run_and_restart(house, lock_held, means, session)
+            runner = _run_and_restart(app, lock_held, means, session)
             _print_exit(runner.house)
     exit_now(1 if once and runner.unreached() else 0)
 
@@ -208,7 +211,7 @@ def _build_restart_means(
 
 
 class _RollbackHalt:
-    """Is asked to leave while an update is undone: its command is ended."""
+    """Ends the command of an update that is being rolled back, when the service must stop."""
 
     def leave(self, *, stop_agents: bool = False) -> None:  # noqa: ARG002
         from hostler.checkouts.process import halt_children
@@ -219,7 +222,7 @@ class _RollbackHalt:
 def _roll_back_update(
     means: RestartDeps, signal_handler: SignalHandler, lock: HomeLock, error: HostlerError
 ) -> None:
-    """The layout that an update needs cannot be had."""
+    """Roll back an update whose database schema cannot be opened."""
     from hostler.service.restart import roll_back_update
 
     signal_handler.attach(_RollbackHalt())
@@ -227,33 +230,36 @@ def _roll_back_update(
 
 
 def _run_and_restart(
-    house: AppContext, lock: HomeLock, means: RestartDeps, session: ServiceSession
+    app: AppContext, lock: HomeLock, means: RestartDeps, session: ServiceSession
 ) -> ServiceRunner:
-    """Work until it is asked to leave. A restart that fails is no reason to; others end here."""
+    """Run the service until it is asked to stop, and carry out restarts.
+
+    A successful restart replaces this process; after a failed one the service continues.
+    """
     from hostler.checkouts.process import allow_children
     from hostler.clock import SystemClock
     from hostler.service.restart import carry_out_restart, max_update_seconds
 
     signal_handler = session.signal_handler
     while True:
-        runner = _run_service(house, means.journal, session)
-        house = runner.house
+        runner = _run_service(app, means.journal, session)
+        app = runner.house
         if not runner.restarting or signal_handler.asked:
             return runner
-        # What is started from here on is not ended any more because we left.
+        # Children started from here on outlive the stop request that drained the service.
         allow_children()
-        # Once more: a signal from just before may have been undone with it.
+        # Check again: a signal may have arrived between the last check and this.
         if signal_handler.asked:
             return runner
-        session.systemd.updating(max_update_seconds(house.settings.runtime))
-        means = replace(means, settings=house.settings)
-        carry_out_restart(means, house.store, lock, SystemClock(), signal_handler.leaves)
+        session.systemd.updating(max_update_seconds(app.settings.runtime))
+        means = replace(means, settings=app.settings)
+        carry_out_restart(means, app.store, lock, SystemClock(), signal_handler.leaves)
         if signal_handler.asked:
             return runner
 
 
-def _run_service(house: AppContext, journal: ServiceLog, session: ServiceSession) -> ServiceRunner:
-    """One service from its start to its end."""
+def _run_service(app: AppContext, journal: ServiceLog, session: ServiceSession) -> ServiceRunner:
+    """Run the service once, from start to stop."""
     from hostler.clock import SystemClock
     from hostler.service.change_detection import SettingsFile
     from hostler.service.polling.webhooks import receive_webhooks
@@ -268,18 +274,18 @@ def _run_service(house: AppContext, journal: ServiceLog, session: ServiceSession
         session.signal_handler,
         session.once,
     )
-    clock, settings, file = SystemClock(), house.settings, None
+    clock, settings, file = SystemClock(), app.settings, None
     if session.loaded.path is not None:
         path = session.loaded.path
         file = SettingsFile(path, settings, lambda: reload_settings(path), clock)
-    runner = ServiceRunner(house, clock, journal, ServiceMode(once=once), settings_file=file)
-    follower = TaskFollower(house.store, ui.tell)
-    # Before anybody is told how to end it.
+    runner = ServiceRunner(app, clock, journal, ServiceMode(once=once), settings_file=file)
+    follower = TaskFollower(app.store, ui.tell)
+    # Before the start message, which says that Ctrl-C stops the service.
     signal_handler.attach(runner)
     if ui.reloads:
         _reload_on_sighup(runner, told=systemd.reloading if file is not None else lambda: None)
     _print_start(settings, ui.tell, once=once)
-    # Once, after the first turn: from then on it really works.
+    # Report readiness to systemd once, after the first iteration.
     greetings = [systemd.ready]
 
     with (
@@ -293,7 +299,8 @@ def _run_service(house: AppContext, journal: ServiceLog, session: ServiceSession
 
         def look() -> bool:
             while greetings:
-                greetings.pop()(f"At work on {len(settings.repo)} repositories.")
+                count = len(settings.repo)
+                greetings.pop()(f"Watching {count} repositor{'y' if count == 1 else 'ies'}.")
             watchdog.turned()
             follower.look()
             return False
@@ -304,11 +311,11 @@ def _run_service(house: AppContext, journal: ServiceLog, session: ServiceSession
 
 def _print_start(settings: Settings, tell: Callable[[str], None], *, once: bool) -> None:
     names = ", ".join(f"{repo.owner}/{repo.name}" for repo in settings.repo.values())
-    none = "no repository: only tasks by hand are taken"
+    none = "no repository; running manual tasks only"
     if once:
-        tell(f"One look at {names or none}.")
+        tell(f"Polling once: {names or none}.")
     else:
-        tell(f"Watching {names or none}. Ctrl-C to leave; agents go on.")
+        tell(f"Watching {names or none}. Press Ctrl-C to stop; agents keep running.")
 
 
 def _print_webhook_address(
@@ -319,12 +326,12 @@ def _print_webhook_address(
     if receiver is None:
         return
     where = settings.github.webhook_listen.rpartition(":")[0]
-    wide = "" if is_loopback(settings.github.webhook_listen) else ", open to other machines"
-    tell(f"Webhooks are taken at http://{where}:{receiver.port}/webhook{wide}.")
+    wide = "" if is_loopback(settings.github.webhook_listen) else " (reachable from other machines)"
+    tell(f"Receiving webhooks at http://{where}:{receiver.port}/webhook{wide}.")
 
 
 def _reload_on_sighup(runner: ServiceRunner, told: Callable[[], None] = lambda: None) -> None:
-    """SIGHUP: the settings are read again; `told` hears it first."""
+    """Reload the settings on SIGHUP; `told` is called first."""
     import signal
 
     def handle(_number: int, _frame: Any) -> None:
@@ -334,21 +341,22 @@ def _reload_on_sighup(runner: ServiceRunner, told: Callable[[], None] = lambda: 
     signal.signal(signal.SIGHUP, handle)
 
 
-def _print_exit(house: AppContext) -> None:
-    """What goes on without us."""
+def _print_exit(app: AppContext) -> None:
+    """Print how many agents keep running."""
     from hostler.store.runs import live_runs
 
-    with house.store.read() as tx:
+    with app.store.read() as tx:
         agents = sum(run.shim is not None for run in live_runs(tx))
     if agents:
         many = f"{agents} agent{'s' if agents > 1 else ''}"
-        print_timed(f"Left. {many} at work; the next start takes over.")
+        verb = "keep" if agents > 1 else "keeps"
+        print_timed(f"Stopped. {many} {verb} running; the next start takes over.")
     else:
-        print_timed("Left.")
+        print_timed("Stopped.")
 
 
 def _preview_issues(given: GlobalOptions, settings: Settings, *, json: bool) -> None:
-    """Decide about all open issues as a service would; nothing is written anywhere."""
+    """Show what the service would decide about all open issues, without writing anything."""
     from tempfile import TemporaryDirectory
 
     from hostler.clock import SystemClock
@@ -363,14 +371,14 @@ def _preview_issues(given: GlobalOptions, settings: Settings, *, json: bool) -> 
         try:
             open_store(home, settings.runtime.database_url or None, clock=clock).close()
         except StoreMissing:
-            # What a first start would see, without making anything that stays.
+            # Preview a first start in a temporary home, so that no database is created.
             home, settings = _use_empty_home(empty, settings)
-        with open_context(home, settings, clock) as house:
+        with open_context(home, settings, clock) as app:
             found: dict[str, list[IssuePreview] | HostlerError] = {}
             for project, repo in settings.repo.items():
-                print_note(f"Asking GitHub about {repo.owner}/{repo.name} ...")
+                print_note(f"Reading the open issues of {repo.owner}/{repo.name} ...")
                 try:
-                    found[project] = preview_repository(house, project)
+                    found[project] = preview_repository(app, project)
                 except HostlerError as error:
                     found[project] = error
     if json:

@@ -25,18 +25,17 @@ UNIT_NAME = "hostler.service"
 
 def install(
     context: typer.Context,
-    print_only: Annotated[
-        bool, typer.Option("--print", help="Only print the unit; write nothing.")
-    ] = False,
+    print_only: Annotated[bool, typer.Option("--print", help="Only print the unit.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace a unit that says something else.")
+        bool, typer.Option("--force", help="Replace an existing, different unit.")
     ] = False,
 ) -> None:
-    """Write a unit of systemd that starts the service with your session, and keeps it running.
+    """Install the service as a systemd user unit.
 
-    It starts this very program with this home, these settings and the present PATH. Stopping or
-    upgrading it leaves agents alone. Secrets do not go into the unit: put them as NAME=value
-    lines into the file `environment` of the home.
+    The unit starts the service with your session and restarts it if it fails. It uses this
+    program, home, settings file and the current PATH. Stopping or upgrading the service does not
+    stop agents. The unit contains no secrets: put them as NAME=value lines into the file
+    `environment` in the home.
 
     \b
     Example:
@@ -62,7 +61,7 @@ def install(
         text = render_unit(plan)
     except InvalidUnitValue as error:
         raise HostlerError(
-            f"No unit can be written: {error}.", safe="Nothing was written."
+            f"Cannot write the unit: {error}.", safe="Nothing was written."
         ) from error
     if print_only:
         print_line(text.rstrip())
@@ -81,41 +80,41 @@ def _write_unit(place: Path, text: str, *, force: bool) -> None:
 
     known = place.read_text("utf-8") if place.exists() else None
     if known == text:
-        print_line(f"{place} is as it should be.")
+        print_line(f"{place} is up to date.")
         return
     if known is not None and not force:
         raise HostlerError(
-            f"{place} says something else.",
+            f"{place} exists and differs.",
             safe="Nothing was written.",
-            remedy="Look at it with --print, and replace it with --force.",
+            remedy="Show the new unit with --print; replace the file with --force.",
         )
     place.parent.mkdir(parents=True, exist_ok=True)
     waiting = place.with_suffix(".new")
     waiting.write_text(text, "utf-8")
     waiting.replace(place)
     print_line(f"Wrote {place}.")
-    print_note("Now: systemctl --user daemon-reload && systemctl --user enable --now hostler")
-    print_note("To run it without a session: loginctl enable-linger")
+    print_note("Next: systemctl --user daemon-reload && systemctl --user enable --now hostler")
+    print_note("To keep it running while you are logged out: loginctl enable-linger")
 
 
-# A commit wakes us; this is for a service that was killed, which says nothing.
+# Commits end the wait earlier; a killed service commits nothing, so check it this often.
 CHECK_SECONDS = 5.0
-# How long nobody may work on the home: a service that was killed is started again meanwhile.
+# How long the service may be away: systemd restarts a killed one within this time.
 MAX_GONE_SECONDS = 30.0
 
 
 def restart(
     context: typer.Context,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait until it is back; exit code 1: it failed.")
+        bool, typer.Option("--wait", help="Wait until it has restarted; exit code 1: it failed.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Ask the service to restart as soon as all work is over; nothing begins until then.
+    """Restart the service once running agents have finished.
 
-    With `[runtime] restart_command` it is updated first, and rolled back if the new version does
-    not pass `hostler doctor --quick`. Work that goes on for longer than
-    `restart_drain_timeout_seconds` is never interrupted: there is no restart then.
+    No new work starts until then. With `[runtime] restart_command` the service is updated first,
+    and rolled back if the new version fails `hostler doctor --quick`. If agents still run after
+    `restart_drain_timeout_seconds`, the restart is given up; agents are never interrupted.
 
     \b
     Example:
@@ -131,7 +130,7 @@ def restart(
         _require_service(given.home_folder)
         asked = _request_restart(store)
         if not asked:
-            print_note("A restart is under way already.")
+            print_note("A restart is already in progress.")
         found = (
             _wait_for_restart(store, given.home_folder, SystemClock())
             if wait
@@ -151,15 +150,15 @@ def _require_service(home: Path) -> None:
     found = read_presence(home)
     if found.holder is None:
         raise HostlerError(
-            "No service works on this home.",
-            safe="Nothing was asked for.",
-            remedy="Start one: hostler service",
+            "The service is not running.",
+            safe="No restart was requested.",
+            remedy="Start it with: hostler service",
         )
     if not found.takes_tasks:
         raise HostlerError(
-            f"{found.holder} works on this home, and cannot be asked for a restart.",
-            safe="Nothing was asked for.",
-            remedy="Wait until it has ended.",
+            f"{found.holder} is using this home and cannot be restarted.",
+            safe="No restart was requested.",
+            remedy="Wait until it has finished.",
         )
 
 
@@ -181,14 +180,14 @@ def _read_restart(store: Store) -> Operation:
 
 
 def _wait_for_restart(store: Store, home: Path, clock: Clock) -> Operation:
-    """The restart, when it is over; an error if nobody is there to carry it out."""
+    """Wait for the end of the restart; raise HostlerError if the service is gone."""
     from hostler.errors import HostlerError
     from hostler.service.context import read_presence
 
     gone_since: float | None = None
     while True:
         mark = store.change_mark()
-        # Before the row: a service that has told its end may be gone a moment later.
+        # Before reading the row: the service may exit right after it has written the result.
         there, now = read_presence(home).takes_tasks, clock.monotonic()
         gone_since = None if there else (gone_since or now)
         found = _read_restart(store)
@@ -196,17 +195,17 @@ def _wait_for_restart(store: Store, home: Path, clock: Clock) -> Operation:
             return found
         if gone_since is not None and now - gone_since >= MAX_GONE_SECONDS:
             raise HostlerError(
-                "The service has ended before it restarted.",
-                safe="The restart is still asked for: the next service tells what became of it.",
-                remedy="Start one: hostler service",
+                "The service exited before it restarted.",
+                safe="The request is kept; the next service reports its result.",
+                remedy="Start it with: hostler service",
             )
         store.wait_for_change(mark, CHECK_SECONDS)
 
 
 def _describe_restart(found: Operation) -> str:
     if found.status == "pending":
-        return "Asked for: it restarts as soon as all work is over; nothing begins until then."
+        return "Restart requested. It happens once running agents have finished."
     if found.status == "running":
-        return "It restarts now."
-    word = "Restarted." if found.status == "done" else "The restart failed."
-    return f"{word} {found.detail}".strip()
+        return "Restarting now."
+    result = "Restarted." if found.status == "done" else "The restart failed."
+    return f"{result} {found.detail}".strip()

@@ -1,4 +1,4 @@
-"""`hostler status`, and `hostler why`: the gate that holds a task."""
+"""`hostler status`, and `hostler why`: the gate that denies a task its start."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from hostler.text import escape_control, escape_line, format_age, shorten
 
 if TYPE_CHECKING:
     from hostler.governor.status import PoolStatus
+    from hostler.service.context import Presence
     from hostler.service.snapshot.activity import RunningAgent, TaskNeedingPerson
     from hostler.service.snapshot.snapshot import Snapshot
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ def register_status(app: typer.Typer) -> None:
 
 
 def status(context: typer.Context, json: JsonOption = False) -> None:
-    """Show whether a service works, agents at work, counts of tasks, and what needs a person.
+    """Show what is running and what needs you.
+
+    Shows the service, running agents, task counts, tasks that need you, and pools.
 
     \b
     Example:
@@ -54,7 +57,7 @@ def status(context: typer.Context, json: JsonOption = False) -> None:
             seen = SnapshotReader(opened.home, opened.settings, opened.store).look()
     except StoreMissing:
         found = read_presence(global_options(context).home_folder)
-        _print_without_database(found.sentence(), json=json)
+        _print_without_database(found, json=json)
         return
     if json:
         print_json(seen.as_json())
@@ -63,12 +66,16 @@ def status(context: typer.Context, json: JsonOption = False) -> None:
         print_line(line)
 
 
-def _print_without_database(sentence: str, *, json: bool) -> None:
+def _print_without_database(found: Presence, *, json: bool) -> None:
     if json:
         print_json({"service": None, "tasks": {}})
-    else:
-        print_line(_format_line("service", sentence))
-        print_line(_format_line("tasks", "none: this home has no database yet"))
+        return
+    print_line(_format_line("service", found.sentence()))
+    # A running service has a database: somebody has moved or deleted it.
+    missing = (
+        "none: no database yet" if found.holder is None else "unknown: the database is missing"
+    )
+    print_line(_format_line("tasks", missing))
 
 
 def _format_status(seen: Snapshot) -> Iterator[str]:
@@ -84,13 +91,13 @@ def _format_status(seen: Snapshot) -> Iterator[str]:
     yield from _format_needing_user(seen)
     yield from _format_pools(seen)
     if seen.unsent:
-        yield _format_line("writes", f"{seen.unsent} to GitHub not sent yet")
+        yield _format_line("writes", f"{seen.unsent} to GitHub not yet sent")
 
 
 def _format_line(label: str, text: str, colour: str = "") -> str:
     columns = terminal_width()
-    shown = shorten(escape_control(text), None if columns is None else columns - 9)
-    return f"{label:<8} {colourise(shown, colour) if colour else shown}"
+    shown = shorten(escape_control(text), None if columns is None else columns - 10)
+    return f"{label:<9} {colourise(shown, colour) if colour else shown}"
 
 
 def _describe_service(seen: Snapshot) -> str:
@@ -98,16 +105,16 @@ def _describe_service(seen: Snapshot) -> str:
 
     holder = seen.presence.holder
     if holder is None:
-        return "none works on this home: nothing starts (`hostler service`)"
+        return "not running, no tasks will start (start it with: hostler service)"
     if not seen.presence.takes_tasks:
-        return f"none; {holder.program} {holder.purpose} (pid {holder.pid}) holds the home"
+        return f"not running; {holder.program} {holder.purpose} (pid {holder.pid}) uses this home"
     since = format_age((seen.now - parse_timestamp(holder.since)).total_seconds())
-    return f"works for {since}, pid {holder.pid} on {holder.host}"
+    return f"running for {since} (pid {holder.pid} on {holder.host})"
 
 
 def _format_pauses(seen: Snapshot) -> Iterator[str]:
     for one in seen.pauses[:_MAX_PAUSES]:
-        what = "everything" if one.scope == "all" else one.scope.removeprefix("project:")
+        what = "all work" if one.scope == "all" else one.scope.removeprefix("project:")
         why = f": {escape_line(one.why)}" if one.why else ""
         yield _format_line("paused", f"{what}, by {one.by} since {one.since}{why}", YELLOW)
     yield from _format_more("paused", len(seen.pauses), _MAX_PAUSES)
@@ -117,21 +124,21 @@ def _format_agents(seen: Snapshot) -> Iterator[str]:
     for number, one in enumerate(seen.at_work[:_MAX_RUNNING]):
         yield _format_line("" if number else "agents", _describe_agent(one))
     if not seen.at_work:
-        yield _format_line("agents", "none at work")
+        yield _format_line("agents", "none running")
     yield from _format_more("", len(seen.at_work), _MAX_RUNNING)
 
 
 def _describe_agent(one: RunningAgent) -> str:
-    waits = ", waits for others" if one.run.lent_at else ""
+    waits = ", waiting for children" if one.run.lent_at else ""
     title = escape_line(one.task.title) if one.task else ""
     return f"{format_age(one.seconds):>4}  {one.run.task_id}  ({one.run.agent}{waits}) {title}"
 
 
 def _format_needing_user(seen: Snapshot) -> Iterator[str]:
     for number, one in enumerate(seen.needy[:_MAX_NEEDING_USER]):
-        yield from _format_one_needing_user("" if number else "person", one)
+        yield from _format_one_needing_user("" if number else "needs you", one)
     if not seen.needy:
-        yield _format_line("person", "nobody is needed")
+        yield _format_line("needs you", "nothing")
     yield from _format_more("", len(seen.needy), _MAX_NEEDING_USER)
 
 
@@ -149,11 +156,12 @@ def _format_pools(seen: Snapshot) -> Iterator[str]:
     yield _format_line("pools", shown + (f", and {more} more" if more > 0 else ""))
     ceiling = f" of {governor.machine_max_agents}" if governor.machine_max_agents else ""
     memory = "" if governor.free_mb is None else f", {governor.free_mb:,} MB of memory free"
-    yield _format_line("machine", f"{governor.on_machine}{ceiling} agents{memory}")
+    plural = "" if governor.on_machine == 1 and not ceiling else "s"
+    yield _format_line("machine", f"{governor.on_machine}{ceiling} agent{plural}{memory}")
 
 
 def _describe_pool(one: PoolStatus) -> str:
-    parked = f", closed {one.parked.in_words}" if one.parked else ""
+    parked = f", parked {one.parked.in_words}" if one.parked else ""
     return f"{one.pool} {one.active}/{one.cap}{parked}"
 
 
@@ -168,9 +176,10 @@ def register_why(app: typer.Typer) -> None:
 
 
 def explain(context: typer.Context, task: TaskArgument, json: JsonOption = False) -> None:
-    """Say why a task does not start: the gates it has passed, the one that holds it, what to do.
+    """Explain why a task does not start.
 
-    It asks the same rules that start tasks, over the same rows, and changes nothing.
+    Shows the gate that denies it, when it opens, and what to do. Evaluates the same rules that
+    start tasks, and changes nothing.
 
     \b
     Example:
@@ -194,7 +203,7 @@ def explain(context: typer.Context, task: TaskArgument, json: JsonOption = False
 
 
 def build_inquiry(opened: OpenHome) -> ExplainInputs:
-    """What `why` asks with, from here."""
+    """Build the inputs of `explain_task`."""
     from hostler.governor.holders import read_host
     from hostler.governor.policy import read_policy
     from hostler.service.context import read_presence
@@ -225,9 +234,9 @@ def _format_why(found: Explanation, seconds: float) -> Iterator[str]:
 def _format_gate(found: Explanation, seconds: float) -> Iterator[str]:
     held = found.held
     if held is None:
-        now = found.presence.takes_tasks
+        running = found.presence.takes_tasks
         yield from format_labelled(
-            "why", "Nothing holds it: it starts " + ("now." if now else "then.")
+            "why", "It can start " + ("now." if running else "as soon as the service runs.")
         )
         return
     yield from format_labelled("gate", held.gate)
@@ -236,18 +245,16 @@ def _format_gate(found: Explanation, seconds: float) -> Iterator[str]:
         yield from format_labelled(
             "since", f"{format_local_time(found.since)} ({format_age(seconds)})"
         )
-    yield from format_labelled(
-        "opens", format_local_time(held.until) if held.until else "not known"
-    )
+    yield from format_labelled("opens", format_local_time(held.until) if held.until else "unknown")
     yield from format_labelled("do", held.remedy or "Wait.")
     for blocker in found.blockers[1:]:
         yield from format_labelled("", f"{blocker.sentence} {blocker.remedy}")
 
 
 def _format_gates(found: Explanation) -> Iterator[str]:
-    """The whole chain, by what each gate says."""
-    by_mark: dict[str, list[str]] = {}
-    for gate, mark in found.chain:
-        by_mark.setdefault(mark.value, []).append(gate)
-    for said, gates in by_mark.items():
-        yield from format_labelled(said.replace("_", " "), ", ".join(gates))
+    """Format all gates, grouped by their result."""
+    by_result: dict[str, list[str]] = {}
+    for gate, result in found.chain:
+        by_result.setdefault(result.value, []).append(gate)
+    for result_name, gates in by_result.items():
+        yield from format_labelled(result_name.replace("_", " "), ", ".join(gates))

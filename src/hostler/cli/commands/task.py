@@ -19,6 +19,7 @@ from hostler.cli.context import (
     global_options,
     open_home,
 )
+from hostler.cli.help import CommandGroup
 from hostler.cli.output import print_json, print_line, print_note, require_confirmation
 
 if TYPE_CHECKING:
@@ -29,11 +30,15 @@ if TYPE_CHECKING:
     from hostler.service.scheduling.task_waits import SettledTask
 
 
-commands = typer.Typer(
-    name="task",
-    help="Submit tasks, look at them, wait for them, stop them and start them again.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+commands = CommandGroup(
+    "task",
+    """Submit, list, follow, answer, stop and restart tasks.
+
+    \b
+    Example:
+      hostler task submit "Tidy up the imports"
+      hostler task list
+    """,
 )
 
 
@@ -63,10 +68,10 @@ def register_states(commands: typer.Typer) -> None:
 def stop(
     context: typer.Context, tasks: TasksArgument, why: ReasonOption = "", json: JsonOption = False
 ) -> None:
-    """Stop tasks and all that came from them; their agents are ended.
+    """Stop tasks, their children and their agents.
 
-    Nothing starts again by itself; `resume` goes on, `retry` begins anew. Several tasks are
-    stopped together, or none is.
+    Use `resume` to continue a stopped task in its session, or `retry` to start it over. If one
+    of several tasks cannot be stopped, none is.
 
     \b
     Example:
@@ -78,7 +83,7 @@ def stop(
 def cancel(
     context: typer.Context, tasks: TasksArgument, why: ReasonOption = "", json: JsonOption = False
 ) -> None:
-    """Stop tasks for good: only `retry` brings them back.
+    """Cancel tasks permanently; only `retry` restarts them.
 
     \b
     Example:
@@ -90,7 +95,7 @@ def cancel(
 def resume(
     context: typer.Context, tasks: TasksArgument, why: ReasonOption = "", json: JsonOption = False
 ) -> None:
-    """Let tasks go on that were stopped, are blocked, or wait; in their sessions.
+    """Continue stopped, blocked or waiting tasks in their sessions.
 
     \b
     Example:
@@ -104,7 +109,7 @@ def resume(
 def retry(
     context: typer.Context, tasks: TasksArgument, why: ReasonOption = "", json: JsonOption = False
 ) -> None:
-    """Begin tasks anew, with all counters at zero; their checkouts and branches stay.
+    """Retry tasks from scratch: counters restart at zero, checkouts and branches are kept.
 
     \b
     Example:
@@ -116,7 +121,7 @@ def retry(
 
 
 def print_changed(changed: Sequence[ChangedTask], *, json: bool) -> None:
-    """What became of each."""
+    """Print the new state of each task."""
     if json:
         words = ("id", "project", "reason")
         print_json(
@@ -131,7 +136,7 @@ def print_changed(changed: Sequence[ChangedTask], *, json: bool) -> None:
 
 
 def _note_if_not_running(context: typer.Context) -> None:
-    """Nobody may be there to take what was queued."""
+    """Print a note if no service is running."""
     from hostler.service.context import read_presence
 
     found = read_presence(global_options(context).home_folder)
@@ -147,11 +152,13 @@ def register_answer(commands: typer.Typer) -> None:
 def answer(
     context: typer.Context,
     task: TaskArgument,
-    text: Annotated[str | None, typer.Argument(help="The answer; - reads standard input.")] = None,
-    file: Annotated[Path | None, typer.Option(help="File with the answer.")] = None,
+    text: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="Answer; - reads standard input.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option(metavar="FILE", help="File with the answer.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Answer the question of a task by hand; it goes on in its session.
+    """Answer the question of a manual task, which then continues in its session.
 
     Questions of tasks from GitHub are answered there, with a comment.
 
@@ -167,7 +174,7 @@ def answer(
     if json:
         print_json({"id": queued.id, "state": queued.state.value, "reason": queued.reason})
     else:
-        print_line(f"{queued.id} is queued again, with your answer.")
+        print_line(f"{queued.id} is queued with your answer.")
 
 
 def register_delete(commands: typer.Typer) -> None:
@@ -178,12 +185,12 @@ def register_delete(commands: typer.Typer) -> None:
 def delete(
     context: typer.Context,
     tasks: TasksArgument,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Delete tasks that are over, with their runs, their children and their folders.
+    """Delete finished tasks with their runs, children and folders.
 
-    A checkout goes only if nothing is lost with it; otherwise it stays, and is named.
+    Checkouts with unsaved work are kept and listed.
 
     \b
     Example:
@@ -223,16 +230,18 @@ def wait(
     tasks: TasksArgument,
     timeout: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=0, help="Wait no longer than this [default: no end]."),
+        typer.Option(metavar="SECONDS", min=0, help="Maximum time to wait [default: no limit]."),
     ] = None,
-    any_: Annotated[bool, typer.Option("--any", help="Until one of them is at rest.")] = False,
+    any_: Annotated[
+        bool, typer.Option("--any", help="Wait only until the first task finishes or needs you.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Wait until tasks are at rest: done, in review, over, or in need of a person.
+    """Wait until tasks finish, are in review, or need you.
 
-    Inside a run, the run's place is lent while it waits, and had again before this returns: no
-    cap can keep those that it waits for from starting. Exit code 0: all are done or await their
-    review; 1: one failed or was stopped; 3: a person is needed; 75: the time is over.
+    Inside a run, the run gives up its slot while it waits and gets it back before this command
+    returns, so that the tasks it waits for can start. Exit code 0: all are done or in review;
+    1: one failed or was stopped; 3: one needs you; 75: timed out.
 
     \b
     Example:
@@ -255,7 +264,7 @@ def wait_for_end(
     one: bool = False,
     json: bool,
 ) -> NoReturn:
-    """Wait, say what they came to, and end with its code."""
+    """Wait for the tasks, print their states, and exit with the resulting code."""
     from hostler.governor.policy import read_policy
     from hostler.service.context import read_presence
     from hostler.service.scheduling.task_waits import exit_code_of, wait_for_tasks
@@ -293,4 +302,4 @@ def _print_settled(found: list[SettledTask], *, json: bool) -> None:
     for one in found:
         print_line(describe_task(one.task))
         for blocker in one.stuck:
-            print_line(f"  It can never start: {blocker.sentence} {blocker.remedy}".rstrip())
+            print_line(f"  Can never start: {blocker.sentence} {blocker.remedy}".rstrip())

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _DEFAULT_LOG_LINES, _DEFAULT_TAIL_LINES = 200, 20
-# What a terminal is spared of one line.
+# Longer lines are cut on the terminal.
 _MAX_LINE_LENGTH = 2000
 
 
@@ -32,18 +32,23 @@ def register_output(commands: typer.Typer) -> None:
 def logs(
     context: typer.Context,
     task: TaskArgument,
-    run: Annotated[str, typer.Option(metavar="RUN", help="Which run [default: the last].")] = "",
-    stderr: Annotated[bool, typer.Option("--stderr", help="Its standard error.")] = False,
+    run: Annotated[
+        str, typer.Option(metavar="RUN", help="Run ID or its beginning [default: the last run].")
+    ] = "",
+    stderr: Annotated[
+        bool, typer.Option("--stderr", help="Show standard error instead of standard output.")
+    ] = False,
     lines: Annotated[
-        int, typer.Option(metavar="N", min=1, max=1_000_000, help="How many, from the end.")
+        int, typer.Option(metavar="N", min=1, max=1_000_000, help="Number of lines from the end.")
     ] = _DEFAULT_LOG_LINES,
-    raw: Annotated[bool, typer.Option("--raw", help="As printed, not as people read it.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Print the output unformatted.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show the last lines that an agent of a task printed.
+    """Show the last output of a task's agent.
 
-    `hostler task show` lists its runs. The whole output is a file in the run's folder. Streams
-    of events are told in words; with --json, each event is a line.
+    Shows standard output; errors of an agent that failed to start are in --stderr. `hostler task
+    show` lists the runs and where their complete output is. Event streams are formatted for
+    reading; --json prints one event per line.
 
     \b
     Example:
@@ -66,29 +71,31 @@ def logs(
         texts = [line.text for line in printed.lines]
         print_json({"run": found.run, "stream": stream, "path": path, "lines": texts})
         return
-    teller = OutputPrinter(raw=raw, json=json)
-    teller.begin(found)
+    printer = OutputPrinter(raw=raw, json=json)
+    printer.begin(found)
     if printed.more:
-        print_note(colourise(f"Earlier lines are in {path}.", DIM, sys.stderr))
+        print_note(colourise(f"Complete output: {path}", DIM, sys.stderr))
     for line in printed.lines:
-        teller.tell(line)
-    teller.end()
+        printer.print(line)
+    printer.end()
     if not printed.lines:
-        print_note("It has printed nothing there.")
+        other = "" if stderr else " Try --stderr."
+        print_note(f"There is no output on standard {'error' if stderr else 'output'}.{other}")
 
 
 def tail(
     context: typer.Context,
     task: TaskArgument,
     lines: Annotated[
-        int, typer.Option(metavar="N", min=0, max=100_000, help="Begin with so many old ones.")
+        int, typer.Option(metavar="N", min=0, max=100_000, help="Start with the last N lines.")
     ] = _DEFAULT_TAIL_LINES,
-    raw: Annotated[bool, typer.Option("--raw", help="As printed, not as people read it.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="One event per line, for programs.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Print the output unformatted.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON event per line.")] = False,
 ) -> None:
-    """Follow what a task's agents print, from run to run, until the task is at rest.
+    """Follow the output of a task's agents until the task finishes or needs you.
 
-    Streams of events are told in words. Ctrl-C ends the following, and nothing else.
+    Shows standard output and standard error of all its runs. Ctrl-C stops following; the task
+    continues.
 
     \b
     Example:
@@ -109,14 +116,14 @@ def tail(
         working = read_presence(opened.home)
         if moving and not working.takes_tasks:
             print_note(working.sentence())
-        teller = OutputPrinter(raw=raw, json=json)
-        for told in follow_output(opened.home, opened.store, opened.clock, meant, lines):
-            if isinstance(told, FollowedRun):
-                teller.begin(told.run)
+        printer = OutputPrinter(raw=raw, json=json)
+        for part in follow_output(opened.home, opened.store, opened.clock, meant, lines):
+            if isinstance(part, FollowedRun):
+                printer.begin(part.run)
             else:
-                teller.tell(told.line)
+                printer.print(part.line)
             sys.stdout.flush()
-        teller.end()
+        printer.end()
         with opened.store.read() as tx:
             print_note(describe_task(require_task(tx, meant)))
 
@@ -129,46 +136,46 @@ def _select_run(runs: list[Run], name: str, task: str) -> Run:
         return found[0]
     if not runs:
         raise HostlerError(
-            f"The task {task} has had no run yet.", remedy=f"See why: hostler why {task}"
+            f"The task {task} has not run yet.", remedy=f"See why with: hostler why {task}"
         )
-    which = "Several runs begin" if found else "No run of it begins"
-    remedy = f"`hostler task show {task}` lists them."
+    which = "Several runs begin" if found else "No run of this task begins"
+    remedy = f"`hostler task show {task}` lists its runs."
     raise HostlerError(f"{which} with {name[:80]!r}.", remedy=remedy)
 
 
 class OutputPrinter:
-    """Tells what runs print, one after the other: in words, as printed, or as events."""
+    """Prints the output of runs, one after the other: formatted, raw, or as JSON events."""
 
     def __init__(self, *, raw: bool, json: bool) -> None:
         self._raw = raw
         self._json = json
         self._run: Run | None = None
-        self._words: OutputFormatter | None = None
+        self._formatter: OutputFormatter | None = None
 
     def begin(self, run: Run) -> None:
-        """From here on, another run is told of."""
+        """Start printing another run."""
         from hostler.service.run_output import OutputFormatter
 
         self.end()
-        self._run, self._words = run, OutputFormatter(run.agent_kind)
+        self._run, self._formatter = run, OutputFormatter(run.agent_kind)
         print_note(colourise(_run_heading(run), DIM, sys.stderr))
 
-    def tell(self, line: OutputLine) -> None:
-        """One more line of it."""
-        assert self._run and self._words, "a run begins first"
+    def print(self, line: OutputLine) -> None:
+        """Print one more line of the run."""
+        assert self._run and self._formatter, "call begin first"
         if self._json:
-            self._say_events(self._run, line)
+            self._print_events(self._run, line)
         elif self._raw:
             print_line(line.text)
         else:
-            _print_all(self._words.of(line))
+            _print_all(self._formatter.of(line))
 
     def end(self) -> None:
-        """Nothing more of it comes."""
-        if self._words is not None:
-            _print_all(self._words.rest())
+        """Print what is buffered of the run."""
+        if self._formatter is not None:
+            _print_all(self._formatter.rest())
 
-    def _say_events(self, run: Run, line: OutputLine) -> None:
+    def _print_events(self, run: Run, line: OutputLine) -> None:
         from json import dumps
 
         from hostler.service.run_output import event_json, parse_line

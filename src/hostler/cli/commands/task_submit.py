@@ -37,57 +37,72 @@ def register_submit(commands: typer.Typer) -> None:
 
 def submit(
     context: typer.Context,
-    text: Annotated[str | None, typer.Argument(help="The prompt; - reads standard input.")] = None,
-    file: Annotated[Path | None, typer.Option(help="File with the prompt.")] = None,
+    text: Annotated[
+        str | None, typer.Argument(metavar="PROMPT", help="Prompt; - reads standard input.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option(metavar="FILE", help="File with the prompt.")] = None,
     project: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="Whose share it uses [default: the run's we are in, the repository's, the "
-            "folder's name].",
+            help="Project whose share of slots it uses [default: that of the current run or the "
+            "repository, else the folder's name].",
         ),
     ] = "",
     cwd: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Folder to work in, as it is [default: the parent's place; else this folder].",
+            help="Folder to work in [default: that of the parent task, else the current folder].",
         ),
     ] = None,
     repo: Annotated[
-        str, typer.Option(metavar="REPO", help="Watched repository: its id, or owner/name.")
+        str,
+        typer.Option(metavar="REPO", help="Watched repository: its ID, or owner/name."),
     ] = "",
     agent: Annotated[
-        str, typer.Option(metavar="NAME", help="Who works [default: the repository's, the only].")
+        str,
+        typer.Option(
+            metavar="NAME", help="Agent [default: that of the repository, else the only one]."
+        ),
     ] = "",
     depends_on: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TASK", help="What must be ready first: a task or owner/repo#12; repeatable."
+            metavar="TASK",
+            help="Task or owner/repo#12 that must be finished first (repeatable).",
         ),
     ] = None,
     env: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Variable that the agent may see; repeatable."),
+        typer.Option(
+            metavar="NAME", help="Environment variable to pass to the agent (repeatable)."
+        ),
     ] = None,
     wall_limit_minutes: Annotated[
-        int | None, typer.Option(metavar="N", min=1, max=10_080, help="Longest run of an agent.")
+        int | None,
+        typer.Option(metavar="MINUTES", min=1, max=10_080, help="Time limit of each run."),
     ] = None,
     max_restarts: Annotated[
-        int | None, typer.Option(metavar="N", min=0, max=100_000, help="Attempts at most.")
+        int | None,
+        typer.Option(metavar="N", min=0, max=100_000, help="Maximum number of attempts."),
     ] = None,
-    title: Annotated[str, typer.Option(help="For lists [default: the prompt's first line].")] = "",
+    title: Annotated[
+        str, typer.Option(metavar="TEXT", help="Title in lists [default: the prompt's first line].")
+    ] = "",
     foreground: Annotated[
-        bool, typer.Option("--foreground", help="Do it here and now if no service works.")
+        bool, typer.Option("--foreground", help="Run it here and now if no service is running.")
     ] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Stay until it is at rest.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the task finishes or needs you.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Queue a task by hand; its id is all that standard output gets.
+    """Queue a task and print its ID.
 
-    Inside a run it becomes a child of the task at work, in the same place; with --wait the run
-    lends its own place meanwhile. Exit codes with --wait are those of `hostler task wait`, with
-    --foreground those of `hostler run`.
+    Reads the prompt from the argument, a file or standard input. Inside a run, the task becomes
+    a child of the current task and works in the same folder; with --wait the run gives up its
+    slot while it waits. --wait exits like `hostler task wait`, --foreground like `hostler run`.
 
     \b
     Example:
@@ -97,7 +112,7 @@ def submit(
     """
     from hostler.service.tasks.submission import TaskRequest
 
-    wish = TaskRequest(
+    request = TaskRequest(
         prompt=_read_prompt(text, file),
         author=current_actor(),
         here=_current_folder(),
@@ -111,8 +126,8 @@ def submit(
         title=title,
     )
     if foreground:
-        _run_in_foreground(global_options(context), wish, depends_on or [], json=json)
-    received = _queue_task(context, wish, depends_on or [], waits=wait)
+        _run_in_foreground(global_options(context), request, depends_on or [], json=json)
+    received = _queue_task(context, request, depends_on or [], waits=wait)
     _print_received(global_options(context).home_folder, received, json=json and not wait)
     if wait:
         from hostler.cli.commands.task import wait_for_end
@@ -122,22 +137,22 @@ def submit(
 
 
 def _queue_task(
-    context: typer.Context, wish: TaskRequest, depends_on: list[str], *, waits: bool
+    context: typer.Context, request: TaskRequest, depends_on: list[str], *, waits: bool
 ) -> SubmissionReceipt:
-    def there(line: ServiceConnection) -> SubmissionReceipt:
+    def remote(line: ServiceConnection) -> SubmissionReceipt:
         from hostler.web.client.commands import RemoteQueue
 
-        return RemoteQueue(line).submit(wish, depends_on)
+        return RemoteQueue(line).submit(request, depends_on)
 
-    def here() -> SubmissionReceipt:
+    def local() -> SubmissionReceipt:
         from hostler.service.tasks.submission import LocalTaskQueue
 
         with open_home(context, make=True) as opened:
             return LocalTaskQueue(opened.store, _submission_context(opened, waits=waits)).submit(
-                wish, depends_on
+                request, depends_on
             )
 
-    return call_service_or_local(context, there, here)
+    return call_service_or_local(context, remote, local)
 
 
 def _submission_context(opened: OpenHome, *, waits: bool) -> SubmissionContext:
@@ -154,35 +169,37 @@ def _submission_context(opened: OpenHome, *, waits: bool) -> SubmissionContext:
 
 
 def _run_in_foreground(
-    given: GlobalOptions, wish: TaskRequest, depends_on: list[str], *, json: bool
+    given: GlobalOptions, request: TaskRequest, depends_on: list[str], *, json: bool
 ) -> NoReturn:
-    """Queue it, and see it through; ends the process."""
+    """Queue the task, run it until it finishes or needs a person, and exit."""
     from hostler.clock import SystemClock
     from hostler.errors import HostlerError
-    from hostler.service.context import open_context as open_house
+    from hostler.service.context import open_context
     from hostler.service.tasks.foreground import exit_code_for
     from hostler.service.tasks.submission import queue_task
 
     if os.environ.get("HOSTLER_RUN"):
         raise HostlerError(
-            "Inside a run, --foreground would hold the run's own place for nothing.",
+            "--foreground is not available inside a run, whose slot it would occupy while waiting.",
             safe="Nothing was queued.",
-            remedy="Use --wait: the place is lent meanwhile.",
+            remedy="Use --wait, which gives up the slot.",
         )
     loaded, clock = load_settings(given), SystemClock()
     export_config_path(loaded)
     with (
         open_command_log(given, loaded.settings, "task submit") as log,
-        open_house(given.home_folder, loaded.settings, clock) as opened,
+        open_context(given.home_folder, loaded.settings, clock) as opened,
     ):
         here = OpenHome(given.home_folder, loaded, opened.store, clock)
-        taken = queue_task(opened.store, _submission_context(here, waits=False), wish, depends_on)
+        queued = queue_task(
+            opened.store, _submission_context(here, waits=False), request, depends_on
+        )
         if not json:
-            print_line(taken.task.id)
+            print_line(queued.task.id)
             sys.stdout.flush()
-        for blocker in taken.blockers:
-            print_note(f"It waits: {blocker.sentence} {blocker.remedy}".rstrip())
-        task = run_task_to_end(opened, clock, log, taken.task)
+        for blocker in queued.blockers:
+            print_note(f"Waiting: {blocker.sentence} {blocker.remedy}".rstrip())
+        task = run_task_to_end(opened, clock, log, queued.task)
     _print_end(task, json=json)
     exit_now(exit_code_for(task))
 
@@ -197,7 +214,7 @@ def _print_end(task: Task, *, json: bool) -> None:
 
 
 def _print_received(home: Path, received: SubmissionReceipt, *, json: bool) -> None:
-    """The id for programs, and for people where it stands."""
+    """Print the task's ID, and its state on standard error."""
     from dataclasses import asdict
 
     from hostler.service.context import read_presence
@@ -210,13 +227,13 @@ def _print_received(home: Path, received: SubmissionReceipt, *, json: bool) -> N
     sys.stdout.flush()
     print_note(_describe_received(received))
     for blocker in received.blockers:
-        print_note(f"It waits: {blocker['why']} {blocker['remedy']}".rstrip())
+        print_note(f"Waiting: {blocker['why']} {blocker['remedy']}".rstrip())
     if not found.takes_tasks:
-        print_note(f"{found.sentence()} With --foreground it is done here and now.")
+        print_note(f"{found.sentence()} Use --foreground to run it here and now.")
 
 
 def _describe_received(received: SubmissionReceipt) -> str:
-    """Where it stands, and which gate holds it; what it depends on is said for itself."""
+    """Describe its state, queue position and the gate that denies it, without dependencies."""
     place = f", position {received.queue_position}" if received.queue_position else ""
     why = f": {received.why}" if received.why is not None and not received.blockers else "."
     return f"{received.status.capitalize()}{place}{why}"
@@ -237,7 +254,7 @@ def _current_folder() -> str:
 
 
 def _resolve_work_folder(cwd: Path | None) -> str:
-    """A folder that there is, by its whole name."""
+    """Return the absolute path of an existing folder; raise NotSubmitted if there is none."""
     from hostler.cli.context import resolve_folder
     from hostler.workflows.manual_tasks import NotSubmitted
 
@@ -245,5 +262,5 @@ def _resolve_work_folder(cwd: Path | None) -> str:
         return ""
     found = resolve_folder(cwd)
     if not found.is_dir():
-        raise NotSubmitted(f"There is no folder {found}.", "Make it first, or name another one.")
+        raise NotSubmitted(f"There is no folder {found}.", "Create it, or choose another one.")
     return os.path.normpath(found)

@@ -40,18 +40,18 @@ def register_list(commands: typer.Typer) -> None:
 
 def list_tasks(
     context: typer.Context,
-    project: Annotated[str, typer.Option(metavar="NAME", help="Only those of a project.")] = "",
+    project: Annotated[str, typer.Option(metavar="NAME", help="Only tasks of this project.")] = "",
     state: Annotated[
         list[str] | None,
-        typer.Option(metavar="STATE", help="Only those in this state; repeatable."),
+        typer.Option(metavar="STATE", help="Only tasks in this state (repeatable)."),
     ] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Also what is over.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Include finished tasks.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show unfinished tasks, each below the task that it came from: state, its age, id, title.
+    """List open tasks as a tree: state, time in that state, ID, title.
 
-    States: queued, running, retrying, parked, awaiting_feedback, needs_input, blocked; and those
-    that are over: stopped, done, failed.
+    States: queued, running, retrying, parked, awaiting_feedback, needs_input, blocked; finished
+    ones: stopped, done, failed.
 
     \b
     Example:
@@ -61,13 +61,17 @@ def list_tasks(
     from hostler.errors import StoreMissing
     from hostler.service.tasks.details import brief_json
     from hostler.service.tasks.summary import order_as_tree
+    from hostler.store.tasks import OVER
 
     states = _parse_states(state or [], all_=all_)
     found: list[Task] = []
+    ended: list[Task] = []
     now = datetime.now().astimezone()
     try:
         with open_home(context) as opened, opened.store.read() as tx:
             found, now = _read_tasks(tx, states, project), tx.now()
+            if not found:
+                ended = _read_tasks(tx, list(OVER), project)
     except StoreMissing:
         pass
     if json:
@@ -77,12 +81,22 @@ def list_tasks(
         print_line(line)
     if not found:
         print_note(
-            "There are no such tasks." if state or project or all_ else "Nothing is unfinished."
+            "No tasks match."
+            if state or project or all_
+            else f"No open tasks.{_failed_hint(ended)}"
         )
 
 
+def _failed_hint(ended: list[Task]) -> str:
+    """Name failed tasks, which the list leaves out unless --all is given."""
+    from hostler.store.tasks import TaskState
+
+    failed = sum(task.state is TaskState.FAILED for task in ended)
+    return f" ({failed} failed: hostler task list --all)" if failed else ""
+
+
 def _format_tasks(tasks: list[tuple[int, Task]], now: datetime) -> Iterator[str]:
-    """A line for each task, no longer than the terminal is wide."""
+    """Format one line per task, cut to the width of the terminal."""
     from hostler.model import parse_timestamp
     from hostler.service.tasks.summary import state_text
     from hostler.store.transaction import age as age_of
@@ -129,7 +143,7 @@ def _normalise_state(name: str) -> str:
     return name.strip().lower().replace("-", "_").replace(" ", "_")
 
 
-# So many runs are shown to people; a task may have had a hundred.
+# Only the last ones are shown; a task may have had a hundred.
 _MAX_RUNS = 10
 _MAX_ACTIONS = 10
 
@@ -140,7 +154,7 @@ def register_show(commands: typer.Typer) -> None:
 
 
 def show(context: typer.Context, task: TaskArgument, json: JsonOption = False) -> None:
-    """Show a task: state, why, what to do, place, children, runs, cost, what people did.
+    """Show a task: state, reason, next step, location, children, runs, cost, user actions.
 
     \b
     Example:
@@ -192,16 +206,16 @@ def _state_facts(found: TaskDetails) -> Iterator[tuple[str, str]]:
 
 
 def _next_facts(found: TaskDetails, held: Explanation) -> Iterator[tuple[str, str]]:
-    """What it does and what comes then; for one that waits, the gate that holds it."""
-    moves = held.waits or found.task.state == "running"
-    if moves and not held.presence.takes_tasks:
+    """Yield what happens next; for a waiting task, the gate that denies it."""
+    needs_service = held.waits or found.task.state == "running"
+    if needs_service and not held.presence.takes_tasks:
         yield "service", held.presence.sentence()
     if not held.waits:
         yield "why", found.next.what
         yield "then", found.next.then
         return
     if held.held is None:
-        yield "why", "Nothing holds it."
+        yield "why", "It can start."
         return
     since = f" since {format_local_time(held.since)}" if held.since else ""
     until = f", opens {format_local_time(held.held.until)}" if held.held.until else ""
@@ -222,7 +236,7 @@ def _location_facts(found: TaskDetails) -> Iterator[tuple[str, str]]:
     yield "pull", found.pull_url
     yield "agent", " · ".join(part for part in (task.agent, _session_text(task)) if part)
     yield "attempts", _attempts_text(found)
-    yield "sees", ", ".join(task.env)
+    yield "env", ", ".join(task.env)
     yield "folder", str(found.folder)
 
 
@@ -232,8 +246,8 @@ def _relation_facts(found: TaskDetails) -> Iterator[tuple[str, str]]:
     yield "parent", task.parent_task or ""
     held = {one.name: one for one in found.blockers}
     for name in task.depends_on:
-        told = f"{held[name].sentence} {held[name].remedy}" if name in held else "ready"
-        yield "depends on", told if name in told else f"{name}: {told}"
+        state = f"{held[name].sentence} {held[name].remedy}" if name in held else "ready"
+        yield "depends on", state if name in state else f"{name}: {state}"
 
 
 def _cost_facts(found: TaskDetails) -> Iterator[tuple[str, str]]:
@@ -249,9 +263,9 @@ def _session_text(task: Task) -> str:
 
 def _attempts_text(found: TaskDetails) -> str:
     task = found.task
-    most = found.settings.tasks.max_restarts if task.max_restarts is None else task.max_restarts
+    limit = found.settings.tasks.max_restarts if task.max_restarts is None else task.max_restarts
     wall = f", {task.wall_limit_minutes} min each" if task.wall_limit_minutes else ""
-    return f"{task.attempt} of {most}{wall}"
+    return f"{task.attempt} of {limit}{wall}"
 
 
 def _format_children(found: TaskDetails) -> Iterator[str]:
@@ -280,25 +294,24 @@ def _format_runs(found: TaskDetails) -> Iterator[str]:
         yield shorten(head + escape_line(run.why or run.stop_why or ""), terminal_width())
     earlier = len(found.runs) - _MAX_RUNS
     if earlier > 0:
-        yield colourise(f"and {earlier} before; --json shows all", DIM)
+        yield colourise(f"and {earlier} earlier runs; --json shows all", DIM)
     yield colourise(shorten(f"files: {found.folder}/runs/<run>", terminal_width()), DIM)
 
 
 def _action_facts(found: TaskDetails) -> Iterator[tuple[str, str]]:
-    """What people did with it; an answer behind its question."""
+    """Yield what users did with the task; an answer after its question."""
     from hostler.model import parse_timestamp
 
-    for deed in found.deeds[-_MAX_ACTIONS:]:
-        if deed.asked:
-            yield (
-                "asked",
-                f"{format_local_time(parse_timestamp(deed.asked_at or deed.at))}: {deed.asked}",
-            )
-        said = f": {deed.text}" if deed.text else ""
-        yield deed.what.value, f"{format_local_time(parse_timestamp(deed.at))} by {deed.by}{said}"
+    for action in found.deeds[-_MAX_ACTIONS:]:
+        if action.asked:
+            asked_at = parse_timestamp(action.asked_at or action.at)
+            yield "asked", f"{format_local_time(asked_at)}: {action.asked}"
+        text = f": {action.text}" if action.text else ""
+        at = format_local_time(parse_timestamp(action.at))
+        yield action.what.value, f"{at} by {action.by}{text}"
 
 
 def _run_outcome(run: Run) -> str:
     if run.outcome is None:
-        return "waits" if run.lent_at else run.state.value
+        return "waiting" if run.lent_at else run.state.value
     return run.outcome.replace("_", " ")

@@ -24,21 +24,22 @@ def register_top(app: typer.Typer) -> None:
 
 
 def top(context: typer.Context) -> None:
-    """Watch agents, queue, questions, pull requests and history on a screen; it only looks.
+    """Show a live dashboard in the terminal (read-only).
 
-    It works with and without a service, and asks GitHub nothing. Keys: `?` shows them, `q` quits.
+    Shows running agents, queue, questions, pull requests and history, with or without a running
+    service; works offline. Press `?` for the keys and `q` to quit.
 
     \b
     Example:
       hostler top
-      ssh barn -t hostler top
+      ssh -t server hostler top
     """
     require_terminal("top", "hostler status")
     from hostler.tui.terminal import supports_cursor
     from hostler.tui.top import render_once, run_top
 
     given = global_options(context)
-    # Now, too: settings with mistakes are told of before a screen hides them.
+    # Report mistakes in the settings before the screen hides them.
     load_settings(given)
 
     def settings() -> Settings:
@@ -46,20 +47,20 @@ def top(context: typer.Context) -> None:
 
     if supports_cursor(os.environ):
         raise typer.Exit(run_top(given.home_folder, settings))
-    print_note("This terminal cannot be drawn on (TERM): this is how it is now.")
+    print_note("This terminal (TERM) does not support a live screen. Current state:")
     print_line(render_once(given.home_folder, settings, shutil.get_terminal_size().columns))
 
 
 def require_terminal(command: str, instead: str) -> None:
-    """A screen needs a terminal; code 2 without one."""
+    """Raise HostlerError with exit code 2 if there is no interactive terminal."""
     from hostler.tui.terminal import is_terminal
 
     if is_terminal():
         return
     error = HostlerError(
-        f"`hostler {command}` needs a terminal, and this is none.",
+        f"`hostler {command}` requires an interactive terminal.",
         safe="Nothing was started.",
-        remedy=f"Run it on a terminal (over ssh: `ssh -t`), or use `{instead}`.",
+        remedy=f"Run it in a terminal (over ssh: `ssh -t`), or use `{instead}`.",
     )
     error.exit_code = 2
     raise error
@@ -73,13 +74,13 @@ def register_console(app: typer.Typer) -> None:
 def console(
     context: typer.Context,
     stop_agents: Annotated[
-        bool, typer.Option("--stop-agents", help="End the agents too when it is asked to leave.")
+        bool, typer.Option("--stop-agents", help="Stop running agents when the service stops.")
     ] = False,
 ) -> None:
-    """Work as `hostler service` does, and show it on a screen; `s` stops a task.
+    """Run the service with a live dashboard in the terminal.
 
-    `q` or Ctrl-C: it leaves as a service does, agents go on, and the next start takes them over.
-    A terminal that is closed is such an end too. Its log is a panel, and in the home as always.
+    `s` stops a task. `q`, Ctrl-C or closing the terminal stops the service; agents keep running,
+    and the next start takes them over. The log is a panel, and is written to the home as usual.
 
     \b
     Example:
@@ -93,7 +94,7 @@ def console(
     loaded = load_settings(given)
     if not supports_cursor(os.environ):
         print_note(
-            "This terminal cannot be drawn on (TERM): these are the lines of `hostler service`."
+            "This terminal (TERM) does not support a live screen. Running as `hostler service`:"
         )
         start_service(given, loaded, stop_agents=stop_agents)
     start_service(given, loaded, stop_agents=stop_agents, ui=_build_ui())

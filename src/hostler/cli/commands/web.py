@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hostler.cli.context import global_options, load_settings
+from hostler.cli.help import CommandGroup
 from hostler.cli.output import print_json, print_line, print_note
 
 if TYPE_CHECKING:
@@ -24,14 +25,9 @@ if TYPE_CHECKING:
 
 
 ListenOption = Annotated[
-    str, typer.Option(metavar="HOST:PORT", help="Where to listen [default: as in [web]].")
+    str, typer.Option(metavar="HOST:PORT", help="Address to listen on [default: as in [web]].")
 ]
-commands = typer.Typer(
-    name="web",
-    help="Serve the API without a service; print its address and its token.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+commands = CommandGroup("web")
 
 
 def register_web(app: typer.Typer) -> None:
@@ -41,19 +37,20 @@ def register_web(app: typer.Typer) -> None:
 
 @commands.callback()
 def web() -> None:
-    """Serve the API without a service; print its address and its token.
+    """Serve the web dashboard; print its address and token.
 
     \b
     Example:
+      hostler web serve
       curl -H "Authorization: Bearer $(hostler web token)" "$(hostler web url)/api/v1/status"
     """
 
 
 @commands.command()
 def serve(context: typer.Context, listen: ListenOption = "") -> None:
-    """Answer until Ctrl-C, without a service: look, and give commands for the next one.
+    """Run the dashboard and API without the service, until Ctrl-C.
 
-    `hostler service --web` does the same beside a service.
+    Actions are queued until the service starts. `hostler service --web` runs both.
 
     \b
     Example:
@@ -74,16 +71,16 @@ def serve(context: typer.Context, listen: ListenOption = "") -> None:
         serving = start_api(opened.home, opened.store, lambda: opened.settings, log, listen)
         with serving as served:
             print_line(served.describe())
-            print_note("Ctrl-C ends it.")
+            print_note("Press Ctrl-C to stop.")
             leaving.wait()
 
 
 @commands.command()
 def url(
     context: typer.Context,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Print where the API of this home answers, or would.
+    """Print the address of the dashboard and API.
 
     \b
     Example:
@@ -102,13 +99,15 @@ def url(
     print_line(found)
     if not known:
         print_note(
-            "Nobody answers there now: start `hostler service --web` or `hostler web serve`."
+            "It is not running. Start it with `hostler service --web` or `hostler web serve`."
         )
 
 
 @commands.command()
 def token(context: typer.Context) -> None:
-    """Print the access token; the first time, one is made. Whoever has it may do all that you may.
+    """Print the access token of the dashboard and API.
+
+    The first call creates it. Keep it secret: it gives full control over Hostler.
 
     \b
     Example:
@@ -121,14 +120,14 @@ def token(context: typer.Context) -> None:
     settings = load_settings(given).settings.web
     require_own = choose_address(settings, "").is_remote
     found = read_or_create_token(settings, given.home_folder, os.environ, require_own=require_own)
-    # Straight out: whatever else we say has secrets taken out of it.
+    # Not through print_line, which would redact it.
     sys.stdout.write(f"{found.value}\n")
 
 
 def start_api(
     home: Path, store: Store, settings: Callable[[], Settings], log: EventLog, listen: str
 ) -> AbstractContextManager[RunningApi]:
-    """An API for the length of a block."""
+    """Serve the API for the block."""
     from hostler.clock import SystemClock
     from hostler.service.tasks.control import current_user
     from hostler.web.server import ApiDeps, choose_address, serve_api
@@ -138,7 +137,7 @@ def start_api(
 
 
 class _StopWaiter:
-    """Waits until it is asked to leave."""
+    """Waits until it is asked to stop."""
 
     def __init__(self) -> None:
         self._asked = threading.Event()

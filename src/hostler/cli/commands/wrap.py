@@ -22,40 +22,48 @@ if TYPE_CHECKING:
     from hostler.store import Store
 
 
-# As shells say it.
+# The same codes as shells use.
 EXIT_NOT_FOUND, EXIT_NOT_STARTED = 127, 126
 
 
 def register_wrap(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    # What stands behind the program's name is the program's, dashes or not.
+    # Options after the program's name belong to the program.
     app.command(context_settings={"allow_interspersed_args": False})(wrap)
 
 
 def wrap(
     context: typer.Context,
     command: Annotated[
-        list[str], typer.Argument(metavar="PROGRAM...", help="The program and its arguments.")
+        list[str], typer.Argument(metavar="PROGRAM...", help="Program and its arguments.")
     ],
     provider: Annotated[
-        str, typer.Option(help="Whose place it takes: provider or provider:account.")
+        str,
+        typer.Option(
+            metavar="POOL", help="Pool whose slot it takes: provider or provider:account."
+        ),
     ] = "anthropic",
     project: Annotated[
-        str, typer.Option(help="For which project [default: HOSTLER_PROJECT, else this folder].")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Project it counts for [default: HOSTLER_PROJECT, else the folder's name].",
+        ),
     ] = "",
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="End with code 75 if there is no place now.")
+        bool, typer.Option("--no-wait", help="Exit with code 75 if there is no free slot.")
     ] = False,
 ) -> None:
-    """Run a program in a place of its own, counted like every other agent.
+    """Run any program under the concurrency limits.
 
-    It waits until there is a place, says why on standard error, and then becomes the program:
-    terminal, signals and exit code are the program's own. The place is free when it ends.
+    The program counts like an agent. Waits for a free slot (showing the reason on standard
+    error), then replaces itself with the program: terminal, signals and exit code are those of
+    the program. The slot is released when the program exits.
 
     \b
     Example:
       hostler wrap -- claude
-      hostler wrap --provider openai --project stable -- codex exec "Mend the tests."
+      hostler wrap --provider openai --project stable -- codex exec "Fix the tests."
     """
     path = _find_program(command[0])
     given = global_options(context)
@@ -81,8 +89,8 @@ def _find_program(program: str) -> str:
     what = "cannot be run" if exists else "was not found"
     error = HostlerError(
         f"The program {program} {what}.",
-        safe="No place was taken.",
-        remedy="Make it executable." if exists else "Install it, or name it with its path.",
+        safe="No slot was taken.",
+        remedy="Make it executable." if exists else "Install it, or give its full path.",
     )
     error.exit_code = EXIT_NOT_STARTED if exists else EXIT_NOT_FOUND
     raise error
@@ -110,7 +118,7 @@ def _build_request(settings: Settings, provider: str, project: str, program: str
 
 
 def _folder_name() -> str:
-    """This folder's name, as far as it can be shown."""
+    """Return the current folder's name, with unprintable characters replaced."""
     return "".join(char if char.isprintable() else "?" for char in Path.cwd().name) or "root"
 
 
@@ -121,7 +129,7 @@ def _open_store(given: GlobalOptions, settings: Settings) -> Store:
     try:
         return open_store(given.home_folder, url)
     except StoreMissing:
-        # Here alone: it loads much that nobody else needs.
+        # Imported here because it is slow to load and rarely needed.
         from hostler.clock import SystemClock
         from hostler.service.context import open_or_create_store
 
@@ -129,7 +137,7 @@ def _open_store(given: GlobalOptions, settings: Settings) -> Store:
 
 
 def _migrate_state(given: GlobalOptions, store: Store) -> None:
-    """State that an older program kept in the operator's file counts from now on."""
+    """Move state that older versions kept in governor.json into the database."""
     from hostler.governor.caps_file import move_state
 
     move_state(given.home_folder, store)
@@ -148,15 +156,15 @@ def _build_waiter(store: Store, given: GlobalOptions, settings: Settings) -> Lea
 
 
 def _build_denial_printer() -> Callable[[LeaseDenied], None]:
-    """Says each closed gate once, until another one is closed."""
-    said: list[str] = []
+    """Return a callback that prints a denial whenever its gate differs from the last one."""
+    printed: list[str] = []
 
-    def tell(denied: LeaseDenied) -> None:
-        if said[-1:] != [denied.gate]:
-            said.append(denied.gate)
-            print_note(f"Waiting for a place: {denied.what} {denied.remedy} (Ctrl-C gives up)")
+    def print_denial(denied: LeaseDenied) -> None:
+        if printed[-1:] != [denied.gate]:
+            printed.append(denied.gate)
+            print_note(f"Waiting for a slot: {denied.what} {denied.remedy} (Ctrl-C to give up)")
 
-    return tell
+    return print_denial
 
 
 def _acquire_lease(waiter: LeaseWaiter, ask: LeaseRequest, *, wait: bool) -> None:
@@ -174,7 +182,7 @@ def _acquire_lease(waiter: LeaseWaiter, ask: LeaseRequest, *, wait: bool) -> Non
 def _exec_program(
     path: str, command: list[str], waiter: LeaseWaiter, ask: LeaseRequest
 ) -> NoReturn:
-    """Be replaced by the program; give the place back if that fails."""
+    """Replace this process with the program; release the lease if that fails."""
     from hostler.governor.leases import release_lease
 
     try:
@@ -191,7 +199,7 @@ def _exec_program(
 
 
 def _reset_signals() -> None:
-    """Python ignores these two, and what is ignored stays so in the next program."""
+    """Restore the default of the two signals that Python ignores; exec would inherit that."""
     import signal
 
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
@@ -199,10 +207,10 @@ def _reset_signals() -> None:
 
 
 def _not_started_error(program: str, error: OSError) -> HostlerError:
-    told = HostlerError(
+    refused = HostlerError(
         f"The program {program} could not be started: {error.strerror}.",
-        safe="Its place was given back.",
-        remedy="Look at the file; a script needs a first line such as `#!/bin/sh`.",
+        safe="Its slot was released.",
+        remedy="Check the file; a script needs a first line such as `#!/bin/sh`.",
     )
-    told.exit_code = EXIT_NOT_STARTED
-    return told
+    refused.exit_code = EXIT_NOT_STARTED
+    return refused
