@@ -164,7 +164,7 @@ def test_whatever_the_text_it_is_edited_rightly_or_refused(text):
         try:
             new = edit(text, "repo", "x", *arguments)
         except HostlerError as error:
-            assert error.safe == "The file is as it was."
+            assert error.safe == "The file was not changed."
         else:
             assert ("x" in tomllib.loads(new).get("repo", {})) is wanted
 

@@ -148,7 +148,7 @@ def refused(path):
     try:
         change(path, adding("new"))
     except HostlerError as error:
-        assert "could not be changed" in error.what
+        assert "Cannot change" in error.what
         return True
     return False
 

@@ -1,7 +1,7 @@
-"""Change a settings file: add or remove one table in its text, and replace the file atomically.
+"""Add or remove one table in the text of a settings file, and replace the file atomically.
 
-All other bytes stay. The new text is parsed and compared before it is written. The folder is
-locked meanwhile, and a concurrent change by an editor is detected.
+All other bytes are kept. The new text is parsed and compared before it is written. The folder is
+locked while the file is replaced, and concurrent changes by an editor are detected.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from hostler.errors import HostlerError
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _BLANKS = " \t\r\n"
-# What takes several lines ends on one that holds one of these.
+# The last line of a multi-line value contains one of these.
 _CLOSING_MARKS = ("]", "}", '"""', "'''")
 
 
 class StatementKind(Enum):
-    """What a statement is."""
+    """Kinds of statements."""
 
     BLANK = auto()
     COMMENT = auto()
@@ -40,20 +40,20 @@ class StatementKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Some whole lines. `path` is that of a table or key, from the root; else it is empty."""
+    """One or more whole lines. `path` is the full name of a table or key, else empty."""
 
     kind: StatementKind
     text: str
     path: tuple[str, ...] = ()
 
     @property
-    def says_something(self) -> bool:
-        """Whether it is more than a blank line or a comment."""
+    def has_content(self) -> bool:
+        """Whether it is a header or a value."""
         return self.kind in (StatementKind.HEADER, StatementKind.VALUE)
 
 
 def parse_statements(text: str) -> Iterator[Statement]:
-    """The statements of a valid text, in order; their texts together are the text."""
+    """Split a valid text into statements; their joined texts are the text."""
     lines = _LINE.findall(text)
     table: tuple[str, ...] = ()
     start = 0
@@ -74,18 +74,18 @@ def parse_statements(text: str) -> Iterator[Statement]:
 
 
 def _read_statement(lines: Sequence[str], start: int) -> tuple[int, dict[str, Any]]:
-    """Where the statement that starts here ends, and what it says by itself."""
+    """Return the end of the statement that starts here, and its parsed content."""
     for end in range(start + 1, len(lines) + 1):
         if end == start + 1 or any(mark in lines[end - 1] for mark in _CLOSING_MARKS):
             try:
                 return end, tomllib.loads("".join(lines[start:end]))
             except tomllib.TOMLDecodeError:
                 continue
-    raise ValueError(f"line {start + 1} begins something that never ends")
+    raise ValueError(f"line {start + 1}: unterminated value")
 
 
 def _key_path(document: Any) -> tuple[str, ...]:
-    """The way down to the first thing that is not alone in its table."""
+    """Return the names down to the first value, or table with several keys."""
     path: list[str] = []
     while isinstance(document, dict) and len(document) == 1:
         ((name, document),) = document.items()
@@ -93,15 +93,15 @@ def _key_path(document: Any) -> tuple[str, ...]:
     return tuple(path)
 
 
-_UNCHANGED = "The file is as it was."
+_UNCHANGED = "The file was not changed."
 TomlDocument = dict[str, Any]
 
 
 def add_table(text: str, kind: str, name: str, values: Mapping[str, object]) -> str:
-    """The text with `[kind.name]` at its end. The name is a bare key."""
+    """Append `[kind.name]` to the text. The name is a bare key."""
     wanted = _parse_toml(text)
     if _has_table(wanted, kind, name):
-        raise HostlerError(f"[{kind}.{name}] is in the settings already.", safe=_UNCHANGED)
+        raise HostlerError(f"[{kind}.{name}] already exists in the settings.", safe=_UNCHANGED)
     newline = "\r\n" if "\r\n" in text else "\n"
     rows = format_table(kind, name, values)
     new = text + _separator(text, newline) + "".join(row + newline for row in rows)
@@ -119,13 +119,13 @@ def add_table(text: str, kind: str, name: str, values: Mapping[str, object]) -> 
 
 
 def remove_table(text: str, kind: str, name: str) -> str:
-    """The text without `[kind.name]`, its inner tables and their own comments."""
+    """Remove `[kind.name]`, its inner tables and their comments from the text."""
     wanted = _parse_toml(text)
     if not _has_table(wanted, kind, name):
         raise HostlerError(f"There is no [{kind}.{name}] in the settings.", safe=_UNCHANGED)
     del wanted[kind][name]
     parts = list(parse_statements(text))
-    gone = [part.says_something and part.path[:2] == (kind, name) for part in parts]
+    gone = [part.has_content and part.path[:2] == (kind, name) for part in parts]
     kept = _join_kept(parts, _mark_comments(parts, gone))
     found = _parse_or_none(kept)
     if found is None or _without_empty_table(found, kind) != _without_empty_table(wanted, kind):
@@ -139,7 +139,7 @@ def remove_table(text: str, kind: str, name: str) -> str:
 
 
 def format_table(kind: str, name: str, values: Mapping[str, object]) -> list[str]:
-    """A table as lines of TOML."""
+    """Format a table as lines of TOML."""
     return [
         f"[{kind}.{name}]",
         *(f"{key} = {format_toml_value(value)}" for key, value in values.items()),
@@ -147,7 +147,7 @@ def format_table(kind: str, name: str, values: Mapping[str, object]) -> list[str
 
 
 def _separator(text: str, newline: str) -> str:
-    """What stands between the text and a new table: the end of its line, and a blank one."""
+    """Return the line breaks between the text and a new table."""
     if not text.strip():
         return ""
     ends = text.endswith("\n")
@@ -157,7 +157,7 @@ def _separator(text: str, newline: str) -> str:
 
 def _parse_toml(text: str) -> TomlDocument:
     try:
-        # Numbers as they are written: nothing may be lost in a comparison, and `nan` is not `nan`.
+        # Keep floats as text: comparing must lose nothing, and `nan` does not equal itself.
         return tomllib.loads(text, parse_float=str)
     except (ValueError, RecursionError) as error:
         raise HostlerError(
@@ -180,7 +180,7 @@ def _has_table(document: TomlDocument, kind: str, name: str) -> bool:
 
 
 def _without_empty_table(document: TomlDocument, kind: str) -> TomlDocument:
-    """Without an empty table of tables, which means the same whether it is there or not."""
+    """Drop an empty table of tables, which means the same as a missing one."""
     pruned = copy.copy(document)
     if pruned.get(kind) == {}:
         del pruned[kind]
@@ -188,7 +188,7 @@ def _without_empty_table(document: TomlDocument, kind: str) -> TomlDocument:
 
 
 def _mark_comments(parts: Sequence[Statement], gone: Sequence[bool]) -> list[bool]:
-    """Which statements go, with the comments and blank lines that are part of the table."""
+    """Extend the removed statements by the comments and blank lines that belong to them."""
     marked = list(gone)
     for start in (at + 1 for at, goes in enumerate(gone) if goes):
         end = _next_statement(parts, start)
@@ -200,11 +200,11 @@ def _mark_comments(parts: Sequence[Statement], gone: Sequence[bool]) -> list[boo
 
 def _next_statement(parts: Sequence[Statement], start: int) -> int:
     rest = range(start, len(parts))
-    return next((at for at in rest if parts[at].says_something), len(parts))
+    return next((at for at in rest if parts[at].has_content), len(parts))
 
 
 def _end_of_comments(parts: Sequence[Statement], start: int, end: int) -> int:
-    """The end of the comments directly under a table; those that touch the next one are its."""
+    """Return the end of the comments below a table; those directly above the next one stay."""
     at = start
     while at < end and parts[at].kind is StatementKind.COMMENT:
         at += 1
@@ -212,7 +212,7 @@ def _end_of_comments(parts: Sequence[Statement], start: int, end: int) -> int:
 
 
 def _join_kept(parts: Sequence[Statement], gone: Sequence[bool]) -> str:
-    """What stays; of the two blank lines around a table, one."""
+    """Join the kept statements; of the blank lines around a removed table, keep one."""
     kept: list[str] = []
     at = 0
     while at < len(parts):
@@ -230,10 +230,10 @@ def _join_kept(parts: Sequence[Statement], gone: Sequence[bool]) -> str:
     return "".join(kept)
 
 
-# A change takes milliseconds; who waits longer waits for somebody who is stuck.
+# A change takes milliseconds: a longer wait means that the other process hangs.
 LOCK_TIMEOUT_SECONDS = 10.0
 _LOCK_RETRY_SECONDS = 0.05
-_FILE_UNCHANGED = "The file is as it was."
+
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -241,18 +241,18 @@ TextEdit = Callable[[str], str]
 
 
 def preview_edit(path: Path, edit: TextEdit) -> None:
-    """Raise what `rewrite` would raise about the text; nothing is written."""
+    """Raise the errors that `rewrite_file` would raise about the text, without writing."""
     with _translate_os_errors(path):
         _apply_edit(path.read_bytes(), path, edit)
 
 
 def rewrite_file(path: Path, edit: TextEdit, clock: Clock) -> bool:
-    """Give the file the text that `edit` makes of its text, if that has no mistakes.
+    """Apply `edit` to the file's text, and replace the file if the result has no mistakes.
 
-    Whether anything changed. The text comes without a byte order mark, which is kept.
+    Return whether anything changed. A byte order mark is kept, but not passed to `edit`.
     """
     with _translate_os_errors(path):
-        path.stat()  # a link that leads nowhere, or in a circle, is told here
+        path.stat()  # fails for broken and circular links
         real = path.resolve()
         with _lock_folder(real.parent, clock):
             return _replace_file(real, path, edit)
@@ -269,8 +269,8 @@ def _replace_file(real: Path, shown: Path, edit: TextEdit) -> bool:
     try:
         if real.read_bytes() != before:
             raise HostlerError(
-                f"{shown} was changed by somebody else at this moment.",
-                safe="What they wrote is kept.",
+                f"{shown} was changed by another program in the meantime.",
+                safe="That change was kept.",
                 remedy="Run the command again.",
             )
         draft.replace(real)
@@ -281,20 +281,20 @@ def _replace_file(real: Path, shown: Path, edit: TextEdit) -> bool:
 
 
 def _apply_edit(before: bytes, shown: Path, edit: TextEdit) -> bytes:
-    """The new content, free of mistakes."""
+    """Return the new content; raise HostlerError if it has mistakes."""
     mark = _BYTE_ORDER_MARK if before.startswith(_BYTE_ORDER_MARK) else b""
     try:
         text = before.removeprefix(mark).decode()
     except UnicodeDecodeError as error:
-        raise HostlerError(f"{shown} is not text in UTF-8.", safe=_FILE_UNCHANGED) from error
+        raise HostlerError(f"{shown} is not UTF-8 text.", safe=_UNCHANGED) from error
     new = edit(text)
     parse_settings(new, shown)
     return mark + new.encode()
 
 
 def _write_draft(real: Path, content: bytes) -> Path:
-    """The new content beside the old file, safe on disk, with its mode and owner."""
-    # One name for all: under the lock, what lies there is what a killed one left.
+    """Write and sync the new content beside the old file, with its mode and owner."""
+    # A fixed name: under the lock, an existing draft was left by a killed process.
     draft = real.with_name(f".{real.name}.hostler-new")
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -303,7 +303,7 @@ def _write_draft(real: Path, content: bytes) -> Path:
             old = real.stat()
             file.write(content)
             file.flush()
-            with suppress(PermissionError):  # only root gives files away
+            with suppress(PermissionError):  # only root can change the owner
                 os.fchown(descriptor, old.st_uid, old.st_gid)
             os.fchmod(descriptor, old.st_mode & 0o7777)
             os.fsync(descriptor)
@@ -319,15 +319,15 @@ def _translate_os_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise HostlerError(
-            f"{path} could not be changed: {error.strerror}.",
-            safe=_FILE_UNCHANGED,
-            remedy="Look at the owner, permissions and mount of the file and its folder.",
+            f"Cannot change {path}: {error.strerror}.",
+            safe=_UNCHANGED,
+            remedy="Check the owner, permissions and mount of the file and its folder.",
         ) from error
 
 
 @contextmanager
 def _lock_folder(folder: Path, clock: Clock) -> Iterator[None]:
-    """The folder itself is locked: no file is left behind by that."""
+    """Lock the folder itself, which leaves no lock file behind."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _acquire_lock(descriptor, folder, clock)
@@ -346,8 +346,8 @@ def _acquire_lock(descriptor: int, folder: Path, clock: Clock) -> None:
             if clock.monotonic() >= end:
                 raise HostlerError(
                     f"Another process keeps changing the settings in {folder}.",
-                    safe=_FILE_UNCHANGED,
-                    remedy="Wait until it has ended, and run the command again.",
+                    safe=_UNCHANGED,
+                    remedy="Wait until it has finished, and run the command again.",
                 ) from None
             clock.wakeup().wait(_LOCK_RETRY_SECONDS)
 

@@ -1,4 +1,4 @@
-"""What Hostler says about itself: log events, metrics and traces, each name declared once.
+"""Log events, metrics and traces, each name declared once.
 
 Import what you need from the modules here; this file imports none of them, so that a command
 which logs nothing pays for nothing.

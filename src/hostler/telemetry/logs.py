@@ -36,14 +36,14 @@ _DAY_FILE = re.compile(r"^(\d{4}-\d{2}-\d{2})\.jsonl$")
 
 @dataclass(frozen=True, slots=True)
 class LogCaps:
-    """How many bytes the file of a day may hold, and all files together."""
+    """Maximum size in bytes of the file of a day, and of all files together."""
 
     day: int = sys.maxsize
     total: int = sys.maxsize
 
     @classmethod
     def of_mb(cls, day: int, total: int) -> LogCaps:
-        """The same in MB; 0: no cap."""
+        """Build caps from sizes in MB; 0 means no cap."""
         return cls(day * 1024 * 1024 or sys.maxsize, total * 1024 * 1024 or sys.maxsize)
 
 
@@ -72,7 +72,7 @@ class DailyLogFile:
         self.dropped = 0
 
     def after_fork(self) -> None:
-        """Begin with a free lock; the append-only descriptor is safe to share."""
+        """Reset the lock; the append-only descriptor is safe to share."""
         self._lock = threading.Lock()
 
     def write(self, line: str) -> None:
@@ -87,7 +87,7 @@ class DailyLogFile:
                 metrics.count(LOG_LINES_LOST)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with self._lock:
             self._release()
 
@@ -96,8 +96,8 @@ class DailyLogFile:
             raise OSError("the day's file is full")
         written = os.write(self._descriptor, data)
         if written < len(data):
-            # The disk filled up in the middle: take the torn piece back, so that the next
-            # line does not join it.
+            # The disk filled up within the line: truncate the torn piece, so that the next line
+            # does not join it.
             size = os.fstat(self._descriptor).st_size
             os.ftruncate(self._descriptor, max(0, size - written))
             raise OSError("short write")
@@ -121,7 +121,7 @@ class DailyLogFile:
                 path.unlink(missing_ok=True)
 
     def _remove_oldest(self, today: date) -> None:
-        """Until all days together are no more than they may be; today's file stays."""
+        """Delete the oldest days until the total fits the cap; keep today's file."""
         days = sorted(path for path in self._folder.iterdir() if _DAY_FILE.match(path.name))
         sizes = {path: path.stat().st_size for path in days}
         for path in days:
@@ -148,13 +148,13 @@ class EventLog:
         self._least = least
 
     def bind(self, **fields: object) -> EventLog:
-        """The same log with these fields on every line."""
+        """Return a log that adds these fields to every line."""
         return EventLog(self._bound.bind(**fields), self._least)
 
     def event(
         self, event: LogEvent, *, error: BaseException | None = None, **fields: object
     ) -> None:
-        """Log one event, at its own level."""
+        """Log one event at its level."""
         if event.level.rank < self._least.rank:
             return
         metrics.count(LOG_LINES, level=event.level)
@@ -165,7 +165,7 @@ class EventLog:
 
 
 class LogDestinations:
-    """The log's destinations. Close it to let go of the file."""
+    """The log's destinations. Close it to close the file."""
 
     def __init__(
         self,
@@ -189,13 +189,13 @@ class LogDestinations:
         self._foreign = _LibraryLogHandler(self.log)
 
     def capture_foreign(self) -> None:
-        """Send what libraries log through here too, so that redaction covers them."""
+        """Also log what libraries log, so that it is redacted."""
         root = logging.getLogger()
         root.handlers[:] = [self._foreign]
         root.setLevel(logging.WARNING)
 
     def close(self) -> None:
-        """Let go of the file and of the libraries' logs."""
+        """Close the file and stop capturing the libraries' logs."""
         logging.getLogger().removeHandler(self._foreign)
         if self._file:
             self._file.close()
@@ -231,18 +231,18 @@ class LogDestinations:
             }
             gone = {"event": LOG_LINES_DROPPED.name, "count": count, "reason": "could not write"}
             file.write(format_json_line({**first, **gone}))
-            # If even this line was dropped, the ones before it still count.
+            # If this line was dropped too, the count is kept for the next one.
             file.dropped = file.dropped and file.dropped + count - 1
 
 
 class _LineSink:
-    """The end of structlog's chain: hands each finished line to one function."""
+    """The last processor of structlog: passes each finished line to a function."""
 
     def __init__(self, write: Callable[[LogFields], None]) -> None:
         self._write = write
 
     def msg(self, fields: LogFields) -> None:
-        """Take one line."""
+        """Pass on one line."""
         self._write(fields)
 
 
@@ -258,12 +258,12 @@ class _LibraryLogHandler(logging.Handler):
         error = record.exc_info[1] if record.exc_info else None
         try:
             self._log.event(event, error=error, logger=record.name, message=record.getMessage())
-        except Exception:  # a library's mistake in its own log line must not reach its caller
+        except Exception:  # an error in a library's log call must not reach its caller
             self.handleError(record)
 
 
 def _level_from_stdlib(number: int) -> LogLevel:
-    """Our level for one of the standard library's."""
+    """Return our level for a level of the standard library."""
     if number >= logging.ERROR:
         return LogLevel.ERROR
     if number >= logging.WARNING:
@@ -272,12 +272,12 @@ def _level_from_stdlib(number: int) -> LogLevel:
 
 
 def format_json_line(fields: LogFields) -> str:
-    """One line of JSON."""
+    """Format an event as one line of JSON."""
     return json.dumps(fields, ensure_ascii=False)
 
 
 def format_terminal_line(fields: LogFields, *, colours: bool) -> str:
-    """`21:03:57 warning  log_lines_dropped  count=3`, tracebacks indented below."""
+    """Format an event as `21:03:57 warning  log_lines_dropped  count=3`, traceback below."""
     rest = {k: v for k, v in fields.items() if k not in {"at", "level", "event", "traceback"}}
     pairs = " ".join(f"{key}={_format_value(value)}" for key, value in rest.items())
     line = f"{fields['at'][11:19]} {fields['level']:<7}  {fields['event']}  {pairs}".rstrip()
@@ -289,11 +289,11 @@ def format_terminal_line(fields: LogFields, *, colours: bool) -> str:
 
 def _format_value(value: object) -> str:
     text = str(value)
-    # Control characters could move the cursor or hide text on a person's terminal.
+    # Control characters could move the cursor or hide text.
     plain = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
     return json.dumps(plain, ensure_ascii=False) if " " in plain or not plain else plain
 
 
 def supports_colours(stream: TextIO) -> bool:
-    """Colours only on a terminal, and not where the person said no."""
+    """Return whether to use colours: only on a terminal, and not with NO_COLOR."""
     return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"

@@ -15,14 +15,14 @@ _MAKERS = {
 
 
 class Metrics:
-    """One process's numbers. A name that was not declared is a programming error."""
+    """The metrics of one process. Undeclared names raise an error."""
 
     def __init__(self) -> None:
         self.after_fork()
         reset_after_fork(self)
 
     def after_fork(self) -> None:
-        """A process counts for itself: start with an empty registry and with free locks."""
+        """Start with an empty registry and free locks in a forked child."""
         self.registry = CollectorRegistry()
         self._made: dict[str, Counter | Gauge | Histogram] = {
             metric.name: _MAKERS[metric.kind](
@@ -50,11 +50,11 @@ class Metrics:
         made.observe(value)
 
     def text(self) -> str:
-        """All of it in Prometheus' text form."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry).decode()
 
     def value(self, metric: Metric, **labels: str) -> float:
-        """A counter's or gauge's present value (0 if never touched)."""
+        """Return the value of a counter or gauge; 0 if it was never set."""
         return self.registry.get_sample_value(metric.name, labels) or 0.0
 
     def _labelled(self, metric: Metric, labels: dict[str, str]) -> Counter | Gauge | Histogram:

@@ -20,39 +20,38 @@ from hostler.forks import reset_after_fork
 REDACTED = "[redacted]"
 # Shorter values would blank out ordinary words; real secrets are longer.
 MIN_SECRET_LENGTH = 8
-# Deeper structures (or ones that hold themselves) are written as one text.
+# Deeper (or recursive) structures are written as one text.
 MAX_DEPTH = 8
-# Larger numbers (and those that are none) are written as text: JSON readers choke on them.
+# Larger numbers, NaN and infinity are written as text: many JSON readers reject them.
 MAX_NUMBER = 2.0**63
 
 SECRET_PATTERNS = (
     r"gh[pousr]_[A-Za-z0-9]{20,}",
     r"github_pat_[A-Za-z0-9_]{20,}",
     r"sk-(?:ant|proj)-[A-Za-z0-9_-]{20,}",
-    # Not in the middle of a word: `task-list-shows-everything` names a task. But letters before it
-    # may end a line break in JSON, or a colour of a terminal.
+    # Not within a word: `task-list-shows-everything` is a task. But the letters before it may end
+    # an escaped line break in JSON, or a colour sequence.
     r"sk-(?:(?<![A-Za-z0-9_-]sk-)|(?<=\\[bfnrt]sk-)|(?<=[0-9;\[]msk-)"
     r"|(?<=\\u[0-9A-Fa-f]{4}sk-)|(?<=\\x[0-9A-Fa-f]{2}sk-))[A-Za-z0-9_-]{20,}",
     r"xox[abprs]-[A-Za-z0-9-]{10,}",
     r"AIza[A-Za-z0-9_-]{30,}",
-    # Quotes are in no address: what follows one in JSON is not its password.
+    # Addresses contain no quotes: what follows one in JSON is not a password.
     r"(?<=://)[^/\s:@\"<>\\]+:[^/\s@\"<>\\]+(?=@)",
-    # Up to the next five dashes, whatever they begin: a search to the end for each of many
-    # beginnings would take for ever.
+    # Only up to the next five dashes: searching to the end from many starts takes too long.
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-(?!----)[^-]*)*-----END [A-Z ]*PRIVATE KEY-----",
 )
 _ANY_SECRET = re.compile("|".join(SECRET_PATTERNS), re.DOTALL)
-# One after another: a search for what begins with fixed letters is far faster than for any of them.
+# Separate searches: patterns that start with fixed letters are much faster than one alternation.
 _COMPILED_PATTERNS = tuple(re.compile(shape, re.DOTALL) for shape in SECRET_PATTERNS)
 
 
 def looks_like_secret(text: str) -> bool:
-    """Whether a text contains something shaped like a well-known kind of token."""
+    """Return whether a text contains something shaped like a well-known kind of token."""
     return _ANY_SECRET.search(text) is not None
 
 
 def encoded_forms(secret: str) -> Iterator[str]:
-    """The ways in which a secret may stand in a line."""
+    """Return the encodings in which a secret may appear in a line."""
     raw = secret.encode()
     yield secret
     yield json.dumps(secret)[1:-1]
@@ -67,7 +66,7 @@ def encoded_forms(secret: str) -> Iterator[str]:
 
 
 def _base64_forms(raw: bytes) -> Iterator[str]:
-    """What stays the same in base64, wherever the secret starts in the encoded text."""
+    """Return the part of a secret's base64 form that does not depend on its offset."""
     for before in range(3):
         padded = b"\0" * before + raw
         whole = len(padded) // 3 * 3
@@ -77,7 +76,7 @@ def _base64_forms(raw: bytes) -> Iterator[str]:
 
 
 def _as_text(value: object) -> str:
-    """A value as text, whatever it is: what is logged must never stop the work."""
+    """Return any value as text; logging must never raise."""
     try:
         return str(value)
     except Exception:
@@ -85,7 +84,7 @@ def _as_text(value: object) -> str:
 
 
 class Redactor:
-    """Knows the secrets of this process and hides them in text."""
+    """Redacts the secrets of this process in text."""
 
     def __init__(self) -> None:
         self.after_fork()
@@ -95,14 +94,14 @@ class Redactor:
         self._forms: frozenset[str] = frozenset()
 
     def after_fork(self) -> None:
-        """Begin with a free lock, whoever held it in the parent."""
+        """Reset the lock in a forked child."""
         self._lock = threading.Lock()
 
     def add(self, secret: str) -> None:
-        """Learn a secret. Lines of a longer one (a private key) are hidden by themselves too."""
+        """Register a secret. Lines of a longer one (a private key) are also redacted separately."""
         with self._lock:
             if secret not in self._known:
-                # The first and last line of every key are the same, and tell nothing.
+                # The first and the last line of all keys are the same.
                 lines = (line for line in secret.splitlines() if not line.startswith("-----"))
                 parts = {secret, *(line for line in lines if len(line) >= MIN_SECRET_LENGTH)}
                 every = (form for part in parts for form in encoded_forms(part))
@@ -112,18 +111,18 @@ class Redactor:
                 self._pattern = self._compiled()
 
     def forget(self, secret: str) -> None:
-        """Stop looking for a secret that has expired: tokens of an App are renewed every hour."""
+        """Forget an expired secret: tokens of an App are renewed every hour."""
         with self._lock:
             if self._known.pop(secret, None) is not None:
                 self._pattern = self._compiled()
 
     @property
     def forms(self) -> frozenset[str]:
-        """All ways in which the secrets that are known may stand somewhere."""
+        """Return all encodings of the registered secrets."""
         return self._forms
 
     def finds(self, text: str) -> bool:
-        """Whether there is anything to hide; much faster than hiding it."""
+        """Return whether there is anything to redact; much faster than redacting."""
         if any(form in text for form in self._forms):
             return True
         return any(shape.search(text) for shape in _COMPILED_PATTERNS)
@@ -136,11 +135,11 @@ class Redactor:
         return re.compile(both, re.DOTALL)
 
     def redact(self, text: str) -> str:
-        """The text without any secret we know or recognise."""
+        """Return the text without registered or recognised secrets."""
         return self._pattern.sub(REDACTED, text)
 
     def clean(self, value: object, depth: int = 0) -> Any:
-        """A value made of plain JSON parts alone, with no secret in any of them.
+        """Return the value as plain JSON data, with secrets redacted in all parts.
 
         Texts are cleaned before they are written as JSON inside JSON, where each layer would
         escape a secret once more and no list of forms could be complete.
@@ -167,16 +166,16 @@ contains_secret = _redactor.finds
 
 
 def registered_forms() -> frozenset[str]:
-    """All ways in which secrets of this process may stand somewhere."""
+    """Return all encodings of the secrets of this process."""
     return _redactor.forms
 
 
-# What is looked at on both sides of a part: longer than any secret, but for the known ones.
+# Context to read on both sides of a part: longer than any recognised secret.
 CONTEXT_BYTES = 8192
 MASK_BYTE = ord("*")
 _LINE_BREAKS = b"\r\n"
 _BYTE_PATTERNS = tuple(re.compile(shape.encode(), re.DOTALL) for shape in SECRET_PATTERNS)
-# What has begun at the very end and may become one of these shapes.
+# The start of such a secret at the end of the data.
 _PARTIAL_SECRET = re.compile(
     rb"(?:gh[pousr]_[A-Za-z0-9]*"
     rb"|github_pat_[A-Za-z0-9_]*"
@@ -193,17 +192,17 @@ _PARTIAL_SECRET = re.compile(
 
 @lru_cache(maxsize=4)
 def encode_forms(forms: frozenset[str]) -> tuple[bytes, ...]:
-    """Forms of secrets as they stand in files."""
+    """Return the encodings of secrets as bytes in files."""
     return tuple(form.encode("utf-8", "surrogateescape") for form in sorted(forms))
 
 
 def context_size(forms: Collection[bytes]) -> int:
-    """How many bytes around a part must be seen, so that no secret is cut."""
+    """Return how many bytes around a part must be read, so that no secret is cut."""
     return max([CONTEXT_BYTES, *(len(form) for form in forms)])
 
 
 def mask_bytes(data: bytes, forms: Collection[bytes]) -> bytes:
-    """The same bytes with every secret covered; lines stay lines."""
+    """Redact secrets in bytes, keeping their length and line breaks."""
     covered = bytearray(data)
     for start, end in _find_secrets(data, forms):
         for at in range(start, end):
@@ -213,14 +212,14 @@ def mask_bytes(data: bytes, forms: Collection[bytes]) -> bytes:
 
 
 def partial_secret_length(data: bytes, forms: Collection[bytes]) -> int:
-    """How many of the last bytes may be the beginning of a secret that has not come to its end."""
+    """Return how many of the last bytes may be the beginning of an incomplete secret."""
     shape = _PARTIAL_SECRET.search(data, max(len(data) - CONTEXT_BYTES, 0))
-    most = len(data) - shape.start() if shape else 0
-    return max([most, *(_partial_form_length(data, form) for form in forms)])
+    shaped = len(data) - shape.start() if shape else 0
+    return max([shaped, *(_partial_form_length(data, form) for form in forms)])
 
 
 def _partial_form_length(data: bytes, form: bytes) -> int:
-    """With how many bytes the data ends that one form begins with, and goes on after."""
+    """Return the length of the longest proper prefix of a form at the end of the data."""
     at = max(len(data) - len(form) + 1, 0)
     while (at := data.find(form[:1], at)) >= 0:
         if form.startswith(data[at:]):

@@ -1,4 +1,4 @@
-"""Traces for OpenTelemetry: nothing at all unless switched on.
+"""OpenTelemetry traces, off by default.
 
 Where they go is OpenTelemetry's own business: its `OTEL_*` variables say (by default to a
 collector on this machine).
@@ -20,7 +20,7 @@ _provider: TracerProvider | None = None
 
 
 def start_tracing(exporter: SpanExporter | None = None) -> None:
-    """Switch traces on for this process."""
+    """Start tracing in this process."""
     global _provider
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -34,7 +34,7 @@ def start_tracing(exporter: SpanExporter | None = None) -> None:
 
 
 def stop_tracing() -> None:
-    """Send what is left and switch off."""
+    """Send buffered spans and stop tracing."""
     global _provider
     if _provider is not None:
         _provider.shutdown()
@@ -43,7 +43,7 @@ def stop_tracing() -> None:
 
 @contextmanager
 def span(name: str, **attributes: str | int | float | bool) -> Iterator[None]:
-    """A stretch of work in a trace; free of cost while tracing is off."""
+    """Record a span for the block; does nothing while tracing is off."""
     if _provider is None:
         yield
         return

@@ -35,16 +35,16 @@ MAX_LOG_LINES = 500
 
 
 class LogLines:
-    """The newest lines; whoever follows is told of each."""
+    """The newest lines of the log; the follower is called for each."""
 
-    def __init__(self, most: int = MAX_LOG_LINES) -> None:
+    def __init__(self, max_lines: int = MAX_LOG_LINES) -> None:
         self._guard = threading.Lock()
-        self._lines: deque[str] = deque(maxlen=most)
+        self._lines: deque[str] = deque(maxlen=max_lines)
         self._count = 0
         self._follower: Callable[[], object] | None = None
 
     def add(self, line: str) -> None:
-        """One line, from whatever thread."""
+        """Add one line, from any thread."""
         with self._guard:
             self._lines.append(line)
             self._count += 1
@@ -53,12 +53,12 @@ class LogLines:
             follower()
 
     def follow(self, follower: Callable[[], object] | None) -> None:
-        """Tell this one of each line; None: nobody any more."""
+        """Set the function to call for each line; None: no function."""
         with self._guard:
             self._follower = follower
 
     def lines(self) -> tuple[tuple[str, ...], int]:
-        """The lines that are kept, and how many there were before them."""
+        """Return the kept lines, and the number of dropped lines before them."""
         with self._guard:
             return tuple(self._lines), self._count - len(self._lines)
 
@@ -83,7 +83,7 @@ def _stop_unavailable(_task: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ScreenDeps:
-    """What a screen acts with. `stop` says what came of it."""
+    """What a screen needs from outside. `stop` returns the text to show."""
 
     outlook: SnapshotSource
     clock: Clock
@@ -94,7 +94,7 @@ class ScreenDeps:
 
 
 class Canvas(Widget):
-    """Shows a frame; only lines that changed are painted again."""
+    """Shows a frame; repaints only lines that changed."""
 
     frame = ScreenFrame(())
 
@@ -105,7 +105,7 @@ class Canvas(Widget):
         return Strip(parts).adjust_cell_length(self.size.width)
 
     def paint(self, frame: ScreenFrame) -> None:
-        """Show this one from now on."""
+        """Show this frame."""
         before, self.frame = self.frame.lines, frame
         if len(before) != len(frame.lines):
             self.refresh()
@@ -117,7 +117,7 @@ class Canvas(Widget):
 
 
 class _SafeStream:
-    """Where the screen is written to; one that was closed takes nothing."""
+    """The output stream of the screen; ignores writes after it was closed."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -138,7 +138,7 @@ class _SafeStream:
 
 
 class ResilientDriver(LinuxDriver):
-    """Survives its terminal: a thread that writes must not die, as others wait for it."""
+    """Survives a closed terminal: its writer thread must not die, as others wait for it."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -146,7 +146,7 @@ class ResilientDriver(LinuxDriver):
 
 
 class SnapshotRead(Message):
-    """A look is over."""
+    """A snapshot was read, or reading it failed."""
 
     def __init__(self, seen: Mapping[str, Any] | None, trouble: str) -> None:
         super().__init__()
@@ -155,7 +155,7 @@ class SnapshotRead(Message):
 
 
 class StatusText(Message):
-    """Something to be read at the foot of the screen."""
+    """A text for the footer."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ class StatusText(Message):
 
 
 class NoBrowser(Message):
-    """A page for which there is no browser."""
+    """A page could not be opened because there is no browser."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -171,11 +171,11 @@ class NoBrowser(Message):
 
 
 class LogChanged(Message):
-    """The service said something."""
+    """The log has new lines."""
 
 
 class HostlerApp(App[None], inherit_bindings=False):
-    """One screen from its opening to its end."""
+    """The application that shows the screen."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS = "Screen, Canvas { background: ansi_default; color: ansi_default; }"
@@ -218,10 +218,10 @@ class HostlerApp(App[None], inherit_bindings=False):
         self.watcher.end()
 
     def close_soon(self) -> None:
-        """End the screen, from a signal or another thread; also one that has yet to open."""
+        """Close the screen, from a signal or another thread, even before it has opened."""
         self._over_soon = True
         if self._events is not None:
-            with suppress(RuntimeError):  # it has ended already
+            with suppress(RuntimeError):  # it has already ended
                 self._events.call_soon_threadsafe(self.exit)
 
     def _mind_terminal(self) -> None:
@@ -229,7 +229,7 @@ class HostlerApp(App[None], inherit_bindings=False):
             self.exit()
 
     def _fatal_error(self) -> None:
-        """A defect is told as everywhere in the program: without all that is in memory."""
+        """Do not print Textual's traceback with local variables; the CLI reports the error."""
         self._close_messages_no_wait()
 
     # -- news ---------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class HostlerApp(App[None], inherit_bindings=False):
         self.show()
 
     def pass_time(self) -> None:
-        """Times on the screen go on."""
+        """Update elapsed times on the screen."""
         late = max(self.means.clock.monotonic() - self._seen_at, 0.0)
         self.news = replace(self.news, late=late)
         self.show()
@@ -273,7 +273,7 @@ class HostlerApp(App[None], inherit_bindings=False):
         self.show()
 
     def on_key(self, event: Key) -> None:
-        """A key that means nothing by itself: it may still be a no, or the way back."""
+        """Handle any other key, which may close or decline a dialog."""
         self.action_press(event.key)
 
     def _do(self, effect: Effect) -> None:
@@ -290,7 +290,7 @@ class HostlerApp(App[None], inherit_bindings=False):
                 self._aside(lambda: self._halt(task))
 
     def _aside(self, work: Callable[[], None]) -> None:
-        """On a thread: the screen goes on meanwhile."""
+        """Run the work on a thread, so that the screen stays responsive."""
         self.run_worker(work, thread=True, exit_on_error=False)
 
     def _look_again(self) -> None:
@@ -302,10 +302,10 @@ class HostlerApp(App[None], inherit_bindings=False):
 
     def _halt(self, task: str) -> None:
         try:
-            told = self.means.stop(task)
-        except Exception as error:  # to be read at once: somebody waits for it
-            told = describe_error(error)
-        self.post_message(StatusText(told))
+            result = self.means.stop(task)
+        except Exception as error:  # shown in the footer
+            result = describe_error(error)
+        self.post_message(StatusText(result))
 
     # -- the picture --------------------------------------------------------------------------
 
@@ -313,7 +313,7 @@ class HostlerApp(App[None], inherit_bindings=False):
         self.show()
 
     def show(self) -> None:
-        """Draw what is known. Time is counted only while a time is on the screen."""
+        """Draw the screen. The timer runs only while an elapsed time is shown."""
         frame = draw_screen(self.at, self.news, self.size.width, self.size.height)
         self.canvas.paint(frame)
         if self._tick is not None:
@@ -321,7 +321,7 @@ class HostlerApp(App[None], inherit_bindings=False):
 
 
 def run_on_terminal(app: HostlerApp) -> None:
-    """Show it until it is left; raise the defect that ended it."""
+    """Run the application until it is closed; raise the error that ended it."""
     app.run(mouse=False)
     if app._exception is not None:
         raise app._exception

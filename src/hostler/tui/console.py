@@ -19,7 +19,7 @@ from hostler.tui.terminal import Terminal
 
 @dataclass(slots=True)
 class Console:
-    """A screen for as long as a service works. `say`: how lines are told while it is closed."""
+    """The screen of a running service. `say` prints lines while the screen is closed."""
 
     say: Callable[[str], None]
     who: str
@@ -30,26 +30,26 @@ class Console:
     _app: HostlerApp | None = None
 
     def tell(self, text: str) -> None:
-        """A line of the service: into the panel, and onto the terminal only without the screen."""
+        """Add a line to the log panel; print it if the screen is closed."""
         self.log.add(f"{datetime.now().astimezone():%H:%M:%S}  {text}")
         if self._app is None:
             self.say(text)
 
     def close(self) -> None:
-        """The service was asked to leave: no screen any more."""
+        """Close the screen because the service was asked to stop."""
         app = self._app
         if app is not None:
             app.close_soon()
 
     def give_back(self) -> None:
-        """It is left at once: the terminal first."""
+        """Restore the terminal before an immediate exit."""
         if self._app is not None:
             self.terminal.give_back()
 
     def work(
         self, runner: ServiceRunner, look: Callable[[], bool], leave: Callable[[], None]
     ) -> None:
-        """The service on a thread, the screen here. Whichever ends first ends the other."""
+        """Run the service on a thread and the screen here; the end of one ends the other."""
         app = self._app = HostlerApp(ScreenState(console=True), self._means(runner))
         service = _Service(runner, look, self.close)
         service.start()
@@ -77,7 +77,7 @@ class Console:
 
 
 class _Service(threading.Thread):
-    """A service at work, and what it ended with."""
+    """The thread of the service, and the error that ended it."""
 
     def __init__(
         self, runner: ServiceRunner, look: Callable[[], bool], ended: Callable[[], None]
@@ -91,7 +91,7 @@ class _Service(threading.Thread):
     def run(self) -> None:
         try:
             self._runner.run(self._look)
-        except BaseException as error:  # told to whoever waits for us
+        except BaseException as error:  # raised again by the thread that waits for this one
             self.error = error
         finally:
             self._ended()

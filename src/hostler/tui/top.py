@@ -20,15 +20,15 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def run_top(home: Path, settings: Callable[[], Settings]) -> int:
-    """Show the house until somebody quits; the exit code."""
+    """Show the screen until the user quits; return the exit code."""
     app = HostlerApp(ScreenState(), ScreenDeps(HomeSnapshots(home, settings), SystemClock()))
-    with _close_on_signals(app) as heard:
+    with _close_on_signals(app) as received:
         run_on_terminal(app)
-    return 128 + heard[0] if heard else 0
+    return 128 + received[0] if received else 0
 
 
 def render_once(home: Path, settings: Callable[[], Settings], columns: int) -> str:
-    """The panels as text, for where nothing can be drawn."""
+    """Render the panels once as text, for terminals without cursor control."""
     outlook = HomeSnapshots(home, settings)
     try:
         return render_plain(ScreenState(), ScreenData(outlook.look()), columns)
@@ -38,16 +38,16 @@ def render_once(home: Path, settings: Callable[[], Settings], columns: int) -> s
 
 @contextmanager
 def _close_on_signals(app: HostlerApp) -> Iterator[list[int]]:
-    """Signals close the screen, so that the terminal is as it was."""
-    heard: list[int] = []
+    """Close the screen on signals, which restores the terminal; yield the received signals."""
+    received: list[int] = []
 
-    def hear(number: int, _frame: Any) -> None:
-        heard.append(number)
+    def handle(number: int, _frame: Any) -> None:
+        received.append(number)
         app.close_soon()
 
-    before = {number: signal.signal(number, hear) for number in _SIGNALS}
+    before = {number: signal.signal(number, handle) for number in _SIGNALS}
     try:
-        yield heard
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
