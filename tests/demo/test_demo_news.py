@@ -126,7 +126,7 @@ STEPS = {
 def test_each_thing_on_github_is_told(before, after, told):
     (line,) = find_events(DemoSnapshot(before), DemoSnapshot(after))
     assert (line.who, line.what) == told
-    assert line.place in ("almanac #1", "tide-table #1")
+    assert line.issue in ("almanac #1", "tide-table #1")
 
 
 WORK = {

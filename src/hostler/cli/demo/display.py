@@ -29,15 +29,15 @@ FLOW_NAMES = {"small_job": "small job", "implementation": "implement"}
 
 @dataclass(frozen=True, slots=True)
 class DemoEvent:
-    """One thing that happened: where, by whom, what."""
+    """Something that happened: on which issue, by whom, what."""
 
-    place: str
+    issue: str
     who: str
     what: str
 
 
 def find_events(before: DemoSnapshot, after: DemoSnapshot) -> list[DemoEvent]:
-    """Everything that is new, people first."""
+    """Find what changed between two snapshots; user actions come first."""
     return [
         *_issue_events(before.github, after.github),
         *_task_events(before.database, after.database),
@@ -47,17 +47,17 @@ def find_events(before: DemoSnapshot, after: DemoSnapshot) -> list[DemoEvent]:
 
 
 def issue_ref(repo: str, number: int) -> str:
-    """`almanac #3`."""
+    """Format an issue as `almanac #3`."""
     return f"{repo.partition('/')[2]} #{number}"
 
 
 def flow_of(flow: str) -> str:
-    """The name of a flow for people."""
+    """Return the display name of a flow."""
     return FLOW_NAMES.get(flow, flow)
 
 
 def _quote_first_line(text: str) -> str:
-    """The beginning of a text, in quotes."""
+    """Return the first line of a text, in quotes."""
     return f"“{text.strip().partition(chr(10))[0]}”"
 
 
@@ -65,11 +65,11 @@ def _issue_events(before: GitHubSnapshot, after: GitHubSnapshot) -> Iterator[Dem
     known = {(issue.repo, issue.number): issue for issue in before.issues}
     for issue in after.issues:
         old = known.get((issue.repo, issue.number))
-        place = issue_ref(issue.repo, issue.number)
+        label = issue_ref(issue.repo, issue.number)
         if old is None:
             labels = ", ".join(issue.labels)
-            yield DemoEvent(place, issue.author, f"files “{issue.title}” [{labels}]")
-        yield from _comment_events(place, old.comments if old else (), issue.comments)
+            yield DemoEvent(label, issue.author, f"files “{issue.title}” [{labels}]")
+        yield from _comment_events(label, old.comments if old else (), issue.comments)
 
 
 def _closed_events(before: GitHubSnapshot, after: GitHubSnapshot) -> Iterator[DemoEvent]:
@@ -80,32 +80,32 @@ def _closed_events(before: GitHubSnapshot, after: GitHubSnapshot) -> Iterator[De
 
 
 def _comment_events(
-    place: str, before: Iterable[CommentSnapshot], after: Iterable[CommentSnapshot]
+    label: str, before: Iterable[CommentSnapshot], after: Iterable[CommentSnapshot]
 ) -> Iterator[DemoEvent]:
     for said, old in _pair_versions(before, after):
         if said.is_status or (old and old.body == said.body):
             continue
         who = HOSTLER if said.author == BOT else said.author
         verb = "edits" if old else "asks" if who == HOSTLER else "answers"
-        yield DemoEvent(place, who, f"{verb}: {_quote_first_line(said.text)}")
+        yield DemoEvent(label, who, f"{verb}: {_quote_first_line(said.text)}")
 
 
 def _pull_events(before: GitHubSnapshot, after: GitHubSnapshot) -> Iterator[DemoEvent]:
     known = {(pull.repo, pull.number): pull for pull in before.pulls}
     for pull in after.pulls:
         old = known.get((pull.repo, pull.number))
-        place = issue_ref(pull.repo, pull.issue or pull.number)
+        label = issue_ref(pull.repo, pull.issue or pull.number)
         if old is None:
-            yield DemoEvent(place, HOSTLER, f"opens pull request #{pull.number}: {pull.title}")
+            yield DemoEvent(label, HOSTLER, f"opens pull request #{pull.number}: {pull.title}")
         elif old.head != pull.head:
-            yield DemoEvent(place, HOSTLER, f"pushes a commit to #{pull.number}: {pull.head[:7]}")
-        yield from _review_comment_events(place, pull, old.remarks if old else ())
-        yield from _comment_events(place, old.comments if old else (), pull.comments)
-        yield from _review_events(place, pull, old)
+            yield DemoEvent(label, HOSTLER, f"pushes a commit to #{pull.number}: {pull.head[:7]}")
+        yield from _review_comment_events(label, pull, old.remarks if old else ())
+        yield from _comment_events(label, old.comments if old else (), pull.comments)
+        yield from _review_events(label, pull, old)
 
 
 def _review_comment_events(
-    place: str, pull: PullRequestSnapshot, before: Iterable[ReviewCommentSnapshot]
+    label: str, pull: PullRequestSnapshot, before: Iterable[ReviewCommentSnapshot]
 ) -> Iterator[DemoEvent]:
     for remark, old in _pair_versions(before, pull.remarks):
         if old and old.body == remark.body:
@@ -117,16 +117,16 @@ def _review_comment_events(
             what = f"edits the comment: {_quote_first_line(remark.text)}"
         else:
             what = f"comments on {remark.path}:{remark.line}: {_quote_first_line(remark.text)}"
-        yield DemoEvent(place, who, what)
+        yield DemoEvent(label, who, what)
 
 
 def _review_events(
-    place: str, pull: PullRequestSnapshot, old: PullRequestSnapshot | None
+    label: str, pull: PullRequestSnapshot, old: PullRequestSnapshot | None
 ) -> Iterator[DemoEvent]:
     for who in pull.approved_by[len(old.approved_by) if old else 0 :]:
-        yield DemoEvent(place, who, f"approves #{pull.number}")
+        yield DemoEvent(label, who, f"approves #{pull.number}")
     if pull.merged_by and not (old and old.merged_by):
-        yield DemoEvent(place, pull.merged_by, f"merges #{pull.number}")
+        yield DemoEvent(label, pull.merged_by, f"merges #{pull.number}")
 
 
 def _task_events(before: DatabaseSnapshot, after: DatabaseSnapshot) -> Iterator[DemoEvent]:
@@ -170,12 +170,12 @@ def _task_label(task: TaskSnapshot) -> str:
 
 
 def _pair_versions(before: Iterable[S], after: Iterable[S]) -> Iterator[tuple[S, S | None]]:
-    """Each of the present ones with its former self."""
+    """Yield each present comment with its earlier version, if any."""
     known = {said.id: said for said in before}
     return ((said, known.get(said.id)) for said in after)
 
 
-# Shorter than the names of states, for the little room there is.
+# Short names of states for the narrow column.
 STATE_NAMES = {"awaiting_feedback": "in review", "needs_input": "asks"}
 NEW, IGNORED = "new", "ignored"
 _NEXT_POLL = "picked up at the next poll"
@@ -194,21 +194,21 @@ class TaskRow:
 
 
 def build_rows(snapshot: DemoSnapshot) -> list[TaskRow]:
-    """The table, by repository and issue."""
+    """Build the table, by repository and issue."""
     return [row for issue in snapshot.github.issues for row in _rows_of(snapshot, issue)]
 
 
 def _rows_of(snapshot: DemoSnapshot, issue: IssueSnapshot) -> Iterator[TaskRow]:
     tasks = snapshot.database.tasks_of(issue)
-    place = issue_ref(issue.repo, issue.number)
+    label = issue_ref(issue.repo, issue.number)
     if not tasks:
         allowed = issue.author in ALLOWED
         why = "not seen yet" if allowed else f"{issue.author} is not in allowed_users"
-        yield TaskRow(place, issue.title, "", NEW if allowed else IGNORED, why)
+        yield TaskRow(label, issue.title, "", NEW if allowed else IGNORED, why)
     for task in tasks:
         pull = snapshot.github.pull_of(issue, task.pull)
         yield TaskRow(
-            place,
+            label,
             issue.title,
             flow_of(task.flow),
             STATE_NAMES.get(task.state, task.state),
@@ -218,7 +218,7 @@ def _rows_of(snapshot: DemoSnapshot, issue: IssueSnapshot) -> Iterator[TaskRow]:
 
 
 def pull_state(pull: PullRequestSnapshot | None) -> str:
-    """A pull request's number and state."""
+    """Format a pull request's number and state."""
     if pull is None:
         return ""
     return f"#{pull.number} {'merged' if pull.merged_by else 'open' if pull.open else 'closed'}"
@@ -262,7 +262,7 @@ def _describe_review(pull: PullRequestSnapshot | None) -> str:
 
 
 class DemoView(Protocol):
-    """Whoever shows the story."""
+    """Shows the demo while it runs."""
 
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -272,11 +272,11 @@ class DemoView(Protocol):
         trace: TracebackType | None,
     ) -> None: ...
     def tell(self, elapsed: float, line: DemoEvent) -> None:
-        """Something has happened."""
+        """Show an event."""
         ...
 
     def draw(self, elapsed: float, snapshot: DemoSnapshot) -> None:
-        """This is how things are."""
+        """Show the current state."""
         ...
 
 
@@ -302,8 +302,8 @@ class SilentView:
 
 
 class PlainView(SilentView):
-    """A line for each thing, at once."""
+    """Prints a line for each event."""
 
     def tell(self, elapsed: float, line: DemoEvent) -> None:
-        print_line(f"{elapsed:5.1f}s  {line.place:<14} {line.who:<8} {line.what}")
+        print_line(f"{elapsed:5.1f}s  {line.issue:<14} {line.who:<8} {line.what}")
         sys.stdout.flush()

@@ -23,7 +23,7 @@ DATA = files("hostler.cli.demo") / "data"
 
 @dataclass(frozen=True, slots=True)
 class DemoRepo:
-    """A repository: its files, what its tests are, and which agent works there."""
+    """A repository with its files, tests and agent."""
 
     name: str
     description: str
@@ -33,13 +33,13 @@ class DemoRepo:
 
     @property
     def short(self) -> str:
-        """Its name without its owner."""
+        """The name without its owner."""
         return self.name.partition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedIssue:
-    """An issue that somebody will file."""
+    """An issue that a demo user files."""
 
     repo: str
     author: str
@@ -50,7 +50,7 @@ class PlannedIssue:
 
 @dataclass(frozen=True, slots=True)
 class PlannedReview:
-    """A comment on the line that holds `near`: its first words, and what they are edited to."""
+    """A comment on the line that contains `near`, and the texts it is edited to."""
 
     issue: str
     path: str
@@ -60,7 +60,7 @@ class PlannedReview:
 
 @dataclass(frozen=True, slots=True)
 class PlannedAnswer:
-    """What is answered when an agent asks about this issue."""
+    """The answer to an agent's question on an issue."""
 
     issue: str
     text: str
@@ -68,7 +68,7 @@ class PlannedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class DemoScenario:
-    """Everything that is known before the story begins."""
+    """Everything that is fixed before the demo starts."""
 
     projects: tuple[DemoRepo, ...]
     filings: tuple[PlannedIssue, ...]
@@ -77,25 +77,25 @@ class DemoScenario:
 
 
 def load_scenario() -> DemoScenario:
-    """The plot that comes with Hostler."""
-    said = _read_toml("story.toml")
+    """Load the scenario that comes with Hostler."""
+    raw = _read_toml("story.toml")
     return DemoScenario(
         projects=tuple(_read_repo(f"repos/{name}.toml") for name in ("almanac", "tide-table")),
-        filings=tuple(PlannedIssue(**one) for one in said["issue"]),
+        filings=tuple(PlannedIssue(**one) for one in raw["issue"]),
         reviews=tuple(
-            PlannedReview(**one | {"words": tuple(one["words"])}) for one in said["review"]
+            PlannedReview(**one | {"words": tuple(one["words"])}) for one in raw["review"]
         ),
-        answers=tuple(PlannedAnswer(**one) for one in said["answer"]),
+        answers=tuple(PlannedAnswer(**one) for one in raw["answer"]),
     )
 
 
 def read_agent_script(agent: str) -> str:
-    """The script that an agent plays."""
+    """Read the script of an agent."""
     return (DATA / "agents" / f"{agent}.toml").read_text(encoding="utf-8")
 
 
 def build_seed(scenario: DemoScenario) -> dict[str, Any]:
-    """The sandbox before anybody acts; the repositories are still empty."""
+    """Build the initial state of the sandbox, with empty repositories."""
     access = {MAINTAINER: "admin", REVIEWER: "write", BOT: "write", OUTSIDER: "triage"}
     return {
         "users": [
@@ -130,7 +130,7 @@ _PASSED_VARIABLES = ("LANG", "LC_ALL", "LC_CTYPE", "TERM", "TMPDIR", "USER", "LO
 
 @dataclass(frozen=True, slots=True)
 class DemoPaths:
-    """Where everything is."""
+    """The paths of a demo."""
 
     folder: Path
 
@@ -151,16 +151,16 @@ class DemoPaths:
         return self.folder / "token"
 
     def service(self) -> list[str]:
-        """The real program, as anybody would start it."""
+        """The command of the service."""
         return [*self.hostler(), "service", "--stop-agents"]
 
     def hostler(self) -> list[str]:
-        """The beginning of every command on this home."""
+        """The first words of every command on this home."""
         where = ["--home", str(self.home), "--config", str(self.config)]
         return [sys.executable, "-P", "-m", "hostler", *where]
 
     def environment(self, ours: Mapping[str, str]) -> dict[str, str]:
-        """No token, setting or proxy of the person who looks on; the Python that runs us."""
+        """Build the environment: this Python, without tokens, settings or proxies of the user."""
         passed = {name: ours[name] for name in _PASSED_VARIABLES if name in ours}
         tools = Path(sys.executable).parent
         path = os.pathsep.join([str(tools), ours.get("PATH", os.defpath)])
@@ -168,7 +168,7 @@ class DemoPaths:
 
 
 def set_up_folder(folder: Path, scenario: DemoScenario, url: str, token: str) -> DemoPaths:
-    """Write everything that the service needs."""
+    """Write the files that the service needs."""
     paths = DemoPaths(folder)
     for name in ("home", "user", "agents"):
         (folder / name).mkdir(mode=0o700)
@@ -181,7 +181,7 @@ def set_up_folder(folder: Path, scenario: DemoScenario, url: str, token: str) ->
 
 
 def render_settings(paths: DemoPaths, scenario: DemoScenario, url: str) -> str:
-    """The text of `hostler.toml`."""
+    """Render `hostler.toml`."""
     tables: dict[str, dict[str, object]] = {
         "github": {
             "api_url": url,
@@ -190,7 +190,7 @@ def render_settings(paths: DemoPaths, scenario: DemoScenario, url: str) -> str:
             "token_file": str(paths.token),
         },
         "runtime": {"poll_interval_seconds": POLL_SECONDS, "memory_floor_mb": 0},
-        # A dashboard would need a port that a service in earnest may already have.
+        # Its port may be in use by a real service.
         "web": {"enabled": False},
     }
     for project in scenario.projects:
@@ -210,7 +210,7 @@ def render_settings(paths: DemoPaths, scenario: DemoScenario, url: str) -> str:
 
 
 def _render_table(name: str, values: Mapping[str, object]) -> str:
-    # What JSON writes for texts, numbers, flags and lists of texts is TOML too.
+    # JSON's strings, numbers, booleans and lists of strings are valid TOML.
     lines = [f"{key} = {json.dumps(value)}\n" for key, value in values.items()]
     return f"\n[{name}]\n" + "".join(lines)
 
@@ -220,7 +220,7 @@ def _script_path(paths: DemoPaths, project: DemoRepo) -> Path:
 
 
 def render_hints(paths: DemoPaths, url: str, scenario: DemoScenario, program: str) -> list[str]:
-    """Where everything is, who there is, and what to try."""
+    """Render the addresses, the users and commands to try."""
     repo = scenario.projects[0].name
     issue = json.dumps({"title": "Write a greeting", "labels": ["agent:small-job"]})
     return [

@@ -1,4 +1,4 @@
-"""Snapshots of the demo: what GitHub shows, and what the service's database holds."""
+"""Snapshots of the demo: what GitHub shows, and what the service's database contains."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MARKER = re.compile(r"\s*<!-- .*? -->\s*$", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class CommentSnapshot:
-    """A comment in a conversation; `versions` counts the wordings that were seen of it."""
+    """A comment; `versions` counts its texts so far."""
 
     id: int
     author: str
@@ -36,18 +36,18 @@ class CommentSnapshot:
 
     @property
     def text(self) -> str:
-        """The words without the mark at their end."""
+        """The text without the marker at its end."""
         return _MARKER.sub("", self.body)
 
     @property
     def is_status(self) -> bool:
-        """Whether it only says where a task is."""
+        """Whether it is a status comment."""
         return self.author == BOT and self.body.startswith(_STATUS)
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewCommentSnapshot(CommentSnapshot):
-    """A comment on a line, or an answer in its thread."""
+    """A review comment, or a reply in its thread."""
 
     path: str = ""
     line: int | None = None
@@ -68,12 +68,12 @@ class IssueSnapshot:
 
     @property
     def talk(self) -> list[CommentSnapshot]:
-        """What people and agents said: everything but statuses."""
+        """All comments except status comments."""
         return [said for said in self.comments if not said.is_status]
 
     @property
     def asks(self) -> bool:
-        """Whether a question of ours is the last word."""
+        """Whether the last comment is a question by Hostler."""
         return bool(self.talk) and self.talk[-1].author == BOT
 
 
@@ -97,12 +97,12 @@ class PullRequestSnapshot:
 
     @property
     def issue(self) -> int | None:
-        """The issue that its text names."""
+        """The issue that its description names."""
         found = _LINK.search(self.body)
         return int(found[2]) if found else None
 
     def threads(self) -> Iterator[tuple[ReviewCommentSnapshot, list[ReviewCommentSnapshot]]]:
-        """Every comment on a line that somebody else made, with our replies to it."""
+        """Yield every review comment of a user, with Hostler's replies."""
         for remark in self.remarks:
             if remark.in_reply_to is None and remark.author != BOT:
                 yield (
@@ -123,27 +123,27 @@ class GitHubSnapshot:
     pulls: tuple[PullRequestSnapshot, ...] = ()
 
     def titled(self, title: str) -> IssueSnapshot | None:
-        """The issue of this title."""
+        """Return the issue with this title."""
         return next((issue for issue in self.issues if issue.title == title), None)
 
     def pulls_of(self, issue: IssueSnapshot) -> list[PullRequestSnapshot]:
-        """The pull requests that name an issue, oldest first."""
+        """Return the pull requests of an issue, oldest first."""
         return [
             pull for pull in self.pulls if pull.repo == issue.repo and pull.issue == issue.number
         ]
 
     def pull_of(self, issue: IssueSnapshot, number: int | None) -> PullRequestSnapshot | None:
-        """The pull request of this number."""
+        """Return the pull request with this number."""
         return next((pull for pull in self.pulls_of(issue) if pull.number == number), None)
 
     def issue_of(self, pull: PullRequestSnapshot) -> IssueSnapshot | None:
-        """The issue that a pull request names."""
+        """Return the issue of a pull request."""
         return next((issue for issue in self.issues if pull in self.pulls_of(issue)), None)
 
 
 @dataclass(frozen=True, slots=True)
 class RunSnapshot:
-    """One run of an agent; `words` is what it has said."""
+    """One run of an agent; `words` are its messages."""
 
     run: str
     state: str
@@ -154,7 +154,7 @@ class RunSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class TaskSnapshot:
-    """One task as the service keeps it."""
+    """One task in the database."""
 
     id: str
     repo: str
@@ -174,13 +174,13 @@ class TaskSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseSnapshot:
-    """What the database says; `unsent` counts the writes that are still to be made."""
+    """The database's tasks; `unsent` counts the writes that are not sent yet."""
 
     tasks: tuple[TaskSnapshot, ...] = ()
     unsent: int = 0
 
     def tasks_of(self, issue: IssueSnapshot) -> list[TaskSnapshot]:
-        """The tasks of an issue, oldest first."""
+        """Return the tasks of an issue, oldest first."""
         return [
             task for task in self.tasks if task.repo == issue.repo and task.issue == issue.number
         ]
@@ -188,14 +188,14 @@ class DatabaseSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class DemoSnapshot:
-    """Both, at one moment."""
+    """Both snapshots, taken at the same time."""
 
     github: GitHubSnapshot = GitHubSnapshot()
     database: DatabaseSnapshot = DatabaseSnapshot()
 
 
 class GitHubObserver:
-    """Looks at the sandbox, and remembers how often the wording of each comment has changed."""
+    """Reads the sandbox, and counts the versions of each comment."""
 
     def __init__(self, sandbox: Running, repos: tuple[str, ...]) -> None:
         self._sandbox = sandbox
@@ -203,7 +203,7 @@ class GitHubObserver:
         self._wordings: dict[tuple[str, int], list[str]] = {}
 
     def look(self) -> GitHubSnapshot:
-        """What is visible now."""
+        """Read the current state."""
         return self._sandbox.do(self._read)
 
     def _read(self, world: World) -> GitHubSnapshot:
@@ -283,7 +283,7 @@ class GitHubObserver:
 
 
 class DatabaseObserver:
-    """Looks into a home. Until its database is there, there is nothing to see."""
+    """Reads the database of a home; empty until there is one."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -299,11 +299,11 @@ class DatabaseObserver:
             self._store.close()
 
     def look(self) -> DatabaseSnapshot:
-        """What is stored now."""
+        """Read the current state."""
         if self._store is None and not self._open():
             return DatabaseSnapshot()
         assert self._store is not None
-        # Before reading: what is committed meanwhile ends the next wait at once.
+        # Before reading: a commit in between ends the next wait immediately.
         self._mark = self._store.change_mark()
         with self._store.read() as tx:
             return DatabaseSnapshot(
@@ -312,7 +312,7 @@ class DatabaseObserver:
             )
 
     def wait(self, seconds: float) -> bool:
-        """Wait until something was stored after the last look; False if there is no database."""
+        """Wait for a commit after the last read; return False if there is no database."""
         if self._store is None:
             return False
         self._store.wait_for_change(self._mark, seconds)
@@ -322,7 +322,7 @@ class DatabaseObserver:
         try:
             self._store = open_store(self._home)
         except StoreError:
-            return False  # The service makes it when it starts.
+            return False  # The service creates it when it starts.
         return True
 
     def _task(self, tx: Transaction, task: Task) -> TaskSnapshot:
@@ -352,7 +352,7 @@ class DatabaseObserver:
         )
 
     def _listen(self, run: Run) -> None:
-        """Read on in what an agent says; the row itself hears of it every few seconds only."""
+        """Read new output of an agent; the run's row is updated only every few seconds."""
         path = self._home / run.folder / OutputStream.STDOUT
         tail = self._tails.setdefault(run.run, OutputTail(path, OutputStream.STDOUT, 0))
         events = [decode_event(line.text) for line in tail.lines()]

@@ -47,7 +47,7 @@ class FileIssue:
 
 @dataclass(frozen=True, slots=True)
 class CommentOnLine:
-    """Comment on the first line of a file that holds a word."""
+    """Comment on the first line of a file that contains a text."""
 
     repo: str
     pull: int
@@ -60,7 +60,7 @@ class CommentOnLine:
 
 @dataclass(frozen=True, slots=True)
 class EditReviewComment:
-    """Put other words into a comment on a line."""
+    """Edit a review comment."""
 
     repo: str
     remark: int
@@ -80,7 +80,7 @@ class AnswerQuestion:
 
 @dataclass(frozen=True, slots=True)
 class ApprovePull:
-    """Approve a pull request, without words."""
+    """Approve a pull request."""
 
     repo: str
     pull: int
@@ -90,7 +90,7 @@ class ApprovePull:
 
 @dataclass(frozen=True, slots=True)
 class MergePull:
-    """Merge what was approved."""
+    """Merge an approved pull request."""
 
     repo: str
     pull: int
@@ -104,7 +104,7 @@ UserAction = (
 
 
 def due_actions(scenario: DemoScenario, github: GitHubSnapshot) -> list[UserAction]:
-    """All moves that are due now."""
+    """Return all actions that are due now."""
     return [
         *_issues_to_file(scenario, github),
         *_answers_to_give(scenario, github),
@@ -113,7 +113,7 @@ def due_actions(scenario: DemoScenario, github: GitHubSnapshot) -> list[UserActi
 
 
 def is_settled(scenario: DemoScenario, snapshot: DemoSnapshot) -> bool:
-    """Whether nobody has anything left to do: no person, no agent, no sender."""
+    """Return whether no user, agent or write has anything left to do."""
     github, database = snapshot.github, snapshot.database
     wanted = [issue for issue in github.issues if issue.author in ALLOWED]
     return (
@@ -159,7 +159,7 @@ def _find_review(
 def _next_pull_action(
     pull: PullRequestSnapshot, review: PlannedReview | None
 ) -> Iterator[UserAction]:
-    """The next word of the review, or the approval, or the merge; nothing while we wait."""
+    """Yield the next review comment, the approval or the merge; nothing while waiting."""
     if review is not None:
         thread = next((thread for thread in pull.threads() if thread[0].body in review.words), None)
         if thread is None:
@@ -179,23 +179,23 @@ def _next_pull_action(
 
 
 class Refused(HostlerError):
-    """GitHub did not let somebody do what they wanted."""
+    """GitHub refused a user's action."""
 
 
 class DemoUsers:
-    """Everybody, with a client each."""
+    """The demo's users, each with a client."""
 
     def __init__(self, sandbox: Running) -> None:
         self._sandbox = sandbox
         self._clients: dict[str, httpx.Client] = {}
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the clients."""
         for client in self._clients.values():
             client.close()
 
     def fill(self, scenario: DemoScenario) -> None:
-        """The maintainer puts the first files into the repositories."""
+        """Commit the first files to the repositories as the maintainer."""
         for project in scenario.projects:
             for path, text in project.files.items():
                 where = f"/repos/{project.name}/contents/{quote(path)}"
@@ -204,7 +204,7 @@ class DemoUsers:
                 self._call(MAINTAINER, "PUT", where, **fields)
 
     def act(self, move: UserAction) -> None:
-        """Do a move. Raises `Refused`."""
+        """Do an action. Raises Refused."""
         match move:
             case FileIssue(new):
                 fields = {"title": new.title, "body": new.body, "labels": [new.label]}
@@ -219,7 +219,7 @@ class DemoUsers:
                 fields = {"event": "APPROVE", "commit_id": head}
                 self._call(who, "POST", f"/repos/{repo}/pulls/{pull}/reviews", **fields)
             case MergePull(repo, pull, head, who):
-                # With the sha that was approved: what came later has not been looked at.
+                # With the approved SHA: later commits have not been reviewed.
                 self._call(who, "PUT", f"/repos/{repo}/pulls/{pull}/merge", sha=head)
             case _:
                 assert_never(move)

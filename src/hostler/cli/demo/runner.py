@@ -42,19 +42,19 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopRequest:
-    """While it is entered, no signal ends us in the middle of anything."""
+    """Collects stop signals while it is entered, so that none interrupts the demo."""
 
     def __init__(self) -> None:
         self.signal = 0
         self._before: dict[int, Any] = {}
-        # A pipe, because a handler may come while its own thread holds the lock of an event.
-        self._wish, self._asking = os.pipe()
+        # A pipe, because a signal handler must not take the lock of an event.
+        self._reader, self._writer = os.pipe()
 
     def __enter__(self) -> Self:
         for number in _STOP_SIGNALS:
-            # Under nohup the terminal may go, and we stay.
+            # nohup ignores SIGHUP: keep it ignored.
             if signal.getsignal(number) != signal.SIG_IGN:
-                self._before[number] = signal.signal(number, self._heed)
+                self._before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(
@@ -65,37 +65,37 @@ class StopRequest:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        os.close(self._wish)
-        os.close(self._asking)
+        os.close(self._reader)
+        os.close(self._writer)
 
     @property
     def asked(self) -> bool:
-        """Whether somebody wants us to end."""
+        """Whether a stop was requested."""
         return bool(self.signal)
 
     @property
     def exit_code(self) -> int:
-        """As a shell reports a program that was ended by the signal."""
+        """The exit code that shells report for a program ended by the signal."""
         return 128 + self.signal
 
     def wait(self, seconds: float | None = None) -> None:
-        """Until somebody does, or the time is over."""
-        select.select([self._wish], [], [], seconds)
+        """Wait for a stop request, or until the time has passed."""
+        select.select([self._reader], [], [], seconds)
 
-    def _heed(self, number: int, _frame: FrameType | None) -> None:
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
         if not self.signal:
             self.signal = number
-            os.write(self._asking, b"!")
+            os.write(self._writer, b"!")
 
 
-# What happens on GitHub wakes nobody, so it is looked at this often.
+# Changes on the sandbox GitHub send no event, so it is read this often.
 OBSERVE_SECONDS = 0.25
 STORY_CHECK = "all issues were finished in time"
 
 
 @dataclass
 class DemoLoop:
-    """Everything that a story needs, and how it went."""
+    """The main loop of the demo, with what it needs."""
 
     scenario: DemoScenario
     github: GitHubObserver
@@ -112,44 +112,44 @@ class DemoLoop:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since the start."""
         return self.clock.monotonic() - self.began
 
     def run(self) -> DemoCheck:
-        """Play until everything is settled, or something ends it."""
+        """Run until everything is settled, or something ends it."""
         while True:
-            self._look()
+            self._observe()
             if is_settled(self.scenario, self.snapshot):
                 return DemoCheck(STORY_CHECK, ())
-            if wrong := self._over():
-                return DemoCheck(STORY_CHECK, tuple(filter(None, (wrong, self.refused))))
-            self._move()
+            if failure := self._failure():
+                return DemoCheck(STORY_CHECK, tuple(filter(None, (failure, self.refused))))
+            self._act()
             if not self.database.wait(OBSERVE_SECONDS):
                 self.stop_request.wait(OBSERVE_SECONDS)
 
-    def _look(self) -> None:
+    def _observe(self) -> None:
         now = DemoSnapshot(self.github.look(), self.database.look())
         for line in find_events(self.snapshot, now):
             self.view.tell(self.elapsed, line)
         self.snapshot = now
         self.view.draw(self.elapsed, now)
 
-    def _over(self) -> str:
+    def _failure(self) -> str:
         if self.stop_request.asked:
             return "it was stopped"
         if self.service.has_ended():
             return "the service exited unexpectedly"
         return f"not finished after {self.seconds:.0f} s" if self.elapsed > self.seconds else ""
 
-    def _move(self) -> None:
-        """Whoever is refused tries again at the next look, as people do."""
-        for move in due_actions(self.scenario, self.snapshot.github):
+    def _act(self) -> None:
+        """Do what users are due to do; refused actions are retried in the next iteration."""
+        for action in due_actions(self.scenario, self.snapshot.github):
             try:
-                self.people.act(move)
+                self.people.act(action)
             except Refused as error:
                 if self.refused != error.what:
                     self.view.tell(
-                        self.elapsed, DemoEvent("", move.who, f"is refused: {error.what}")
+                        self.elapsed, DemoEvent("", action.who, f"is refused: {error.what}")
                     )
                 self.refused = error.what
 
@@ -164,7 +164,7 @@ class DemoFolder:
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """What the person who looks on wants, and how they are spoken to."""
+    """The options of a demo, and callbacks for its output."""
 
     seconds: float
     keep: bool
@@ -175,7 +175,7 @@ class DemoOptions:
 
 @dataclass(frozen=True, slots=True)
 class DemoSession:
-    """What is open while a demo is played."""
+    """What is open while a demo runs."""
 
     scenario: DemoScenario
     paths: DemoPaths
@@ -184,13 +184,13 @@ class DemoSession:
     service: GuardedService
 
     def github_observer(self) -> GitHubObserver:
-        """Somebody who looks at the sandbox."""
+        """Build an observer of the sandbox."""
         return GitHubObserver(
             self.sandbox, tuple(project.name for project in self.scenario.projects)
         )
 
     def prove(self) -> DemoCheck:
-        """Whether what was merged works."""
+        """Run the tests of the merged code."""
         folder = self.paths.folder / "merged"
         folder.mkdir()
         env = self.paths.environment(os.environ)
@@ -198,7 +198,7 @@ class DemoSession:
 
 
 def run_demo(options: DemoOptions, view: DemoView, stop_request: StopRequest, clock: Clock) -> int:
-    """Play the demo; its exit code."""
+    """Run the demo; return its exit code."""
     require_git()
     began = clock.monotonic()
     with (
@@ -237,7 +237,7 @@ def run_demo(options: DemoOptions, view: DemoView, stop_request: StopRequest, cl
 def _stop_and_report(
     options: DemoOptions, session: DemoSession, loop: DemoLoop, checks: tuple[DemoCheck, ...]
 ) -> bool:
-    """Stop the service, and show what came of everything."""
+    """Stop the service and show the summary."""
     checks = (*checks, check_service_exit(session.service.stop()))
     summary = summarise(loop.elapsed, loop.snapshot, checks)
     options.show(summary)
@@ -247,7 +247,7 @@ def _stop_and_report(
 def _report_and_wait(
     options: DemoOptions, session: DemoSession, loop: DemoLoop, checks: tuple[DemoCheck, ...]
 ) -> bool:
-    """Show how it went, and leave everything running until somebody says that it is enough."""
+    """Show the summary, and keep everything running until a stop is requested."""
     summary = summarise(loop.elapsed, loop.snapshot, checks)
     options.show(summary)
     options.invite(session.paths, session.sandbox.url, session.scenario)
@@ -257,7 +257,7 @@ def _report_and_wait(
 
 @contextmanager
 def _make_temporary_folder() -> Iterator[DemoFolder]:
-    """A folder that is gone in the end, unless somebody wants to keep it."""
+    """Create a temporary folder, and delete it afterwards unless `keep` is set."""
     folder = DemoFolder(Path(tempfile.mkdtemp(prefix="hostler-demo-")))
     try:
         yield folder
@@ -268,7 +268,7 @@ def _make_temporary_folder() -> Iterator[DemoFolder]:
 
 @contextmanager
 def _open_session(folder: DemoFolder) -> Iterator[DemoSession]:
-    """A sandbox with its repositories, people, and the service at work on it."""
+    """Start the sandbox with its repositories and users, and the service."""
     scenario = load_scenario()
     with ExitStack() as stack:
         sandbox = stack.enter_context(running(build_seed(scenario), git=True))
@@ -279,6 +279,6 @@ def _open_session(folder: DemoFolder) -> Iterator[DemoSession]:
         service = GuardedService(
             paths.folder, paths.log, paths.service(), paths.environment(os.environ)
         )
-        # Before the sandbox: what the service still wants to say finds a listener.
+        # Stopped before the sandbox, so that its last requests are answered.
         stack.callback(lambda: service.close(keep=folder.keep))
         yield DemoSession(scenario, paths, sandbox, people, service)

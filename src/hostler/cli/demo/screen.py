@@ -31,12 +31,12 @@ _STATE_STYLES = {
 _AUTHOR_STYLES = {HOSTLER: "cyan", AGENT: "yellow", "github": "dim"}
 # Title, blank line, head of the table, rule, blank line before the ticker.
 _FRAME_LINES = 5
-# From these widths on there is room for a column.
+# Minimum terminal widths for optional columns.
 _WITH_HAPPENING, _WITH_FLOW, _WITH_TITLE = 48, 64, 110
 
 
 class LiveView:
-    """A view that is drawn anew each time; it leaves the terminal as it was."""
+    """A full-screen view, which restores the terminal at its end."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
@@ -56,11 +56,11 @@ class LiveView:
         self._live.__exit__(kind, error, trace)
 
     def tell(self, elapsed: float, line: DemoEvent) -> None:
-        """Remember a line for the ticker."""
+        """Add an event to the list."""
         self._lines.append((elapsed, line))
 
     def draw(self, elapsed: float, snapshot: DemoSnapshot) -> None:
-        """Show how things are."""
+        """Draw the current state."""
         size = self._console.size
         picture = render_frame(
             elapsed, build_rows(snapshot), list(self._lines), size.width, size.height
@@ -75,7 +75,7 @@ def render_frame(
     width: int,
     height: int,
 ) -> RenderableType:
-    """The whole picture; it never needs more lines than there are."""
+    """Render the whole frame, in at most `height` lines."""
     room = max(0, height - _FRAME_LINES - len(table) - 1)
     last = lines[len(lines) - min(room, len(lines)) :]
     return Group(
@@ -97,7 +97,7 @@ def _render_title(elapsed: float, width: int) -> Text:
 
 
 def _render_table(found: list[TaskRow], width: int) -> Table:
-    """Columns have the same width all the time, so that nothing jumps."""
+    """Render the table; columns have fixed widths, so that nothing jumps."""
     table = Table(box=None, expand=True, pad_edge=True, header_style="dim")
     for name, least, from_width in _COLUMNS:
         if width >= from_width:
@@ -135,14 +135,14 @@ def _render_cell(row: TaskRow, name: str) -> Text:
 
 
 def _render_ticker(lines: list[tuple[float, DemoEvent]], width: int) -> Group:
-    places = max((len(line.place) for _, line in lines), default=0)
-    return Group(*(_render_tick(elapsed, line, places, width) for elapsed, line in lines))
+    label_width = max((len(line.issue) for _, line in lines), default=0)
+    return Group(*(_render_tick(elapsed, line, label_width, width) for elapsed, line in lines))
 
 
-def _render_tick(elapsed: float, line: DemoEvent, places: int, width: int) -> Text:
+def _render_tick(elapsed: float, line: DemoEvent, label_width: int, width: int) -> Text:
     text = Text(f"{elapsed:5.1f} ", style="dim")
     if width >= _WITH_HAPPENING:
-        text.append(f"{line.place:<{places}} ", style="not dim")
+        text.append(f"{line.issue:<{label_width}} ", style="not dim")
     text.append(f"{line.who:<7} ", style=f"not dim {_AUTHOR_STYLES.get(line.who, 'magenta')}")
     return _one_line(text.append(line.what, style="not dim"))
 

@@ -25,20 +25,20 @@ from pathlib import Path
 from hostler.shim import processes
 from hostler.shim.agent import PR_SET_PDEATHSIG, become_subreaper
 
-# The service gets 20 s, strays 6 s; after that the guard itself must be broken.
+# The service gets 20 s and orphans 6 s; after this time the guard itself hangs.
 GUARD_TIMEOUT_SECONDS = 40.0
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceExit:
-    """How the service ended, and what was still alive below it then."""
+    """Exit code of the service, and the processes that it left behind."""
 
     code: int | None
     left: tuple[str, ...] = ()
 
 
 class GuardedService:
-    """A service under its guard."""
+    """The service and its guard process."""
 
     def __init__(
         self, folder: Path, log: Path, argv: Sequence[str], env: Mapping[str, str]
@@ -54,51 +54,51 @@ class GuardedService:
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._ear, self._mouth = self._process.stdin, self._process.stdout
+        self._commands, self._reports = self._process.stdin, self._process.stdout
         self._report: ServiceExit | None = None
 
     @property
     def pid(self) -> int:
-        """The guard's number."""
+        """The guard's process ID."""
         return self._process.pid
 
     def has_ended(self) -> bool:
-        """Whether the service has left, or the guard was killed."""
-        return self._report is not None or self._says_something(0)
+        """Return whether the service has exited or the guard was killed."""
+        return self._report is not None or self._has_report(0)
 
     def stop(self) -> ServiceExit:
-        """End the service and everything below it; the same report however often."""
+        """Stop the service and its descendants; return the same report on repeated calls."""
         if self._report is None:
-            self._tell("stop")
+            self._send("stop")
             self._report = self._read()
         return self._report
 
     def close(self, *, keep: bool = False) -> None:
-        """End everything; the folder goes too, unless it is kept."""
+        """Stop everything, and delete the folder unless `keep`."""
         if keep:
-            self._tell("keep")
+            self._send("keep")
         with suppress(OSError):
-            self._ear.close()
+            self._commands.close()
         try:
             self._process.wait(GUARD_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._mouth.close()
+        self._reports.close()
 
-    def _tell(self, word: str) -> None:
-        with suppress(OSError):  # A guard that was killed hears nothing; its end is seen.
-            os.write(self._ear.fileno(), f"{word}\n".encode())
+    def _send(self, command: str) -> None:
+        with suppress(OSError):  # The guard was killed; reading its report notices that.
+            os.write(self._commands.fileno(), f"{command}\n".encode())
 
-    def _says_something(self, seconds: float) -> bool:
-        return bool(select.select([self._mouth], [], [], seconds)[0])
+    def _has_report(self, seconds: float) -> bool:
+        return bool(select.select([self._reports], [], [], seconds)[0])
 
     def _read(self) -> ServiceExit:
-        line = self._mouth.readline() if self._says_something(GUARD_TIMEOUT_SECONDS) else b""
+        line = self._reports.readline() if self._has_report(GUARD_TIMEOUT_SECONDS) else b""
         if not line:
             return ServiceExit(None)
-        said = json.loads(line)
-        return ServiceExit(said["code"], tuple(said["left"]))
+        report = json.loads(line)
+        return ServiceExit(report["code"], tuple(report["left"]))
 
 
 SERVICE_SECONDS = 20.0
@@ -107,37 +107,37 @@ _CHECK_SECONDS = 0.05
 
 
 class GuardCommands:
-    """What the demo says on the pipe."""
+    """The commands that the demo has sent on the pipe."""
 
     def __init__(self, source: int) -> None:
         self._source = source
-        self._heard = b""
+        self._received = b""
         self.over = False
 
     @property
     def stop(self) -> bool:
-        return self.over or b"stop\n" in self._heard
+        return self.over or b"stop\n" in self._received
 
     @property
     def keep(self) -> bool:
-        return b"keep\n" in self._heard
+        return b"keep\n" in self._received
 
     def listen(self, ended: int | None = None) -> bool:
-        """Wait for a word, or for the process behind a descriptor; whether the latter came."""
+        """Wait for a command or the exit of a process; return whether the process exited."""
         watched = [self._source] if ended is None else [self._source, ended]
         ready, _, _ = select.select(watched, [], [])
         if self._source in ready:
             data = os.read(self._source, 4096)
-            self._heard += data
+            self._received += data
             self.over = not data
         return ended in ready
 
 
 def main(arguments: list[str]) -> int:
-    """Keep one service."""
+    """Guard one service."""
     folder, log, _, *argv = arguments
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # The pipe is the one way to talk to us.
+        signal.signal(number, signal.SIG_IGN)  # Only commands on the pipe end the guard.
     become_subreaper()
     orders = GuardCommands(sys.stdin.fileno())
     service = _start(argv, folder, log)
@@ -154,14 +154,14 @@ def main(arguments: list[str]) -> int:
 
 
 def _start(argv: list[str], folder: str, log: str) -> subprocess.Popen[bytes]:
-    us = os.getpid()
+    guard = os.getpid()
 
-    def follow() -> None:
-        """Be told to end when the guard is killed."""
+    def end_with_guard() -> None:
+        """Receive SIGTERM when the guard is killed."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-        if os.getppid() != us:
+        if os.getppid() != guard:
             os._exit(1)
 
     with Path(log).open("ab") as output:
@@ -171,12 +171,12 @@ def _start(argv: list[str], folder: str, log: str) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            preexec_fn=follow,
+            preexec_fn=end_with_guard,
         )
 
 
 def _end_service(service: subprocess.Popen[bytes]) -> int:
-    """Ask it to leave, with its agents; its exit code."""
+    """Stop the service with its agents; return its exit code."""
     service.terminate()
     try:
         return service.wait(SERVICE_SECONDS)
@@ -186,7 +186,7 @@ def _end_service(service: subprocess.Popen[bytes]) -> int:
 
 
 def kill_orphans() -> list[str]:
-    """End whatever is still below us; what it was."""
+    """Kill the remaining descendants; return their descriptions."""
     found = [f"{one.pid} {one.name}" for one in _living_orphans()]
     _until_gone(lambda: _signal_all(signal.SIGTERM, once=True), ORPHAN_SECONDS)
     _until_gone(lambda: _signal_all(signal.SIGKILL), ORPHAN_SECONDS)
@@ -197,10 +197,10 @@ _signalled: set[tuple[int, int]] = set()
 
 
 def _signal_all(number: int, once: bool = False) -> None:
-    for stray in _living_orphans():
-        if not (once and stray.key in _signalled):
-            _signalled.add(stray.key)
-            processes.send_signal(stray, number)
+    for orphan in _living_orphans():
+        if not (once and orphan.key in _signalled):
+            _signalled.add(orphan.key)
+            processes.send_signal(orphan, number)
 
 
 def _until_gone(act: Callable[[], None], seconds: float) -> None:
@@ -211,7 +211,7 @@ def _until_gone(act: Callable[[], None], seconds: float) -> None:
 
 
 def _living_orphans() -> list[processes.Process]:
-    """Everything alive below us; those that ended are buried."""
+    """Return the living descendants, after reaping exited children."""
     while True:
         try:
             if os.waitpid(-1, os.WNOHANG) == (0, 0):
@@ -222,7 +222,7 @@ def _living_orphans() -> list[processes.Process]:
 
 
 def _write_report(code: int, left: list[str]) -> None:
-    with suppress(OSError):  # A demo that was killed does not listen.
+    with suppress(OSError):  # The demo was killed.
         os.write(sys.stdout.fileno(), json.dumps({"code": code, "left": left}).encode() + b"\n")
 
 

@@ -17,7 +17,7 @@ from hostler.cli.output import GREEN, RED, colourise, print_line
 
 @dataclass(frozen=True, slots=True)
 class DemoCheck:
-    """One thing that must hold; `wrong` says where it does not."""
+    """One check of the result; `wrong` lists where it fails."""
 
     promise: str
     wrong: tuple[str, ...]
@@ -28,7 +28,7 @@ class DemoCheck:
 
 
 def run_checks(snapshot: DemoSnapshot) -> list[DemoCheck]:
-    """Every check on what was seen last."""
+    """Run all checks on the last snapshot."""
     return [DemoCheck(promise, tuple(find(snapshot))) for promise, find in _CHECKS.items()]
 
 
@@ -175,7 +175,7 @@ def _failures(
 
 
 def _run_command(argv: list[str], cwd: Path, env: Mapping[str, str]) -> str:
-    """What went wrong, in its last line."""
+    """Run a command; return the last line of its output if it failed, else an empty text."""
     try:
         done = subprocess.run(
             argv,
@@ -198,7 +198,7 @@ SERVICE_CHECK = "the service stopped on request and left no process behind"
 
 @dataclass(frozen=True, slots=True)
 class DemoSummary:
-    """Everything that the end has to say."""
+    """The result of a demo."""
 
     seconds: float
     snapshot: DemoSnapshot
@@ -210,12 +210,12 @@ class DemoSummary:
 
 
 def summarise(seconds: float, snapshot: DemoSnapshot, more: tuple[DemoCheck, ...]) -> DemoSummary:
-    """The checks on what was seen last, and those made elsewhere."""
+    """Build the summary from the last snapshot and further checks."""
     return DemoSummary(seconds, snapshot, (*run_checks(snapshot), *more))
 
 
 def check_service_exit(report: ServiceExit) -> DemoCheck:
-    """How the service ended."""
+    """Check how the service ended."""
     wrong = [f"process {one} was alive" for one in report.left]
     if report.code is None:
         wrong.append("the process that guards the service was killed")
@@ -225,7 +225,7 @@ def check_service_exit(report: ServiceExit) -> DemoCheck:
 
 
 def print_summary(summary: DemoSummary) -> None:
-    """For people."""
+    """Print the summary."""
     snapshot = summary.snapshot
     lines = [line for issue in snapshot.github.issues for line in _issue_rows(snapshot, issue)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)] if lines else []
@@ -247,7 +247,7 @@ def print_summary(summary: DemoSummary) -> None:
 
 
 def summary_json(summary: DemoSummary) -> dict[str, Any]:
-    """For programs."""
+    """Return the summary as JSON data."""
     return {
         "good": summary.good,
         "seconds": round(summary.seconds, 1),
@@ -262,16 +262,16 @@ def summary_json(summary: DemoSummary) -> dict[str, Any]:
 
 
 def _issue_rows(snapshot: DemoSnapshot, issue: IssueSnapshot) -> Iterator[tuple[str, ...]]:
-    """A line per task; one that says so where there is none."""
-    place, end = issue_ref(issue.repo, issue.number), "open" if issue.open else "closed"
+    """Yield a row per task of an issue, or one row if it has no task."""
+    label, end = issue_ref(issue.repo, issue.number), "open" if issue.open else "closed"
     tasks = snapshot.database.tasks_of(issue)
     if not tasks:
-        yield place, "ignored", "", "", "", end
+        yield label, "ignored", "", "", "", end
     for task in tasks:
         pull = snapshot.github.pull_of(issue, task.pull)
         commits = _count_text(pull.commits, "commit", "commits") if pull else ""
         replies = _count_text(_count_replies(pull), "reply", "replies") if pull else ""
-        yield place, flow_of(task.flow), pull_state(pull), commits, replies, end
+        yield label, flow_of(task.flow), pull_state(pull), commits, replies, end
 
 
 def _count_replies(pull: PullRequestSnapshot) -> int:
