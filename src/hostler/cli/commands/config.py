@@ -286,8 +286,9 @@ def _print_result(path: Path, answers: InitAnswers, found: DetectedEnvironment, 
     for line in missing:
         print_line(f"  Still missing: {line}")
     if answers.repo:
-        print_line(f"Next: hostler repo add {answers.repo}   create its labels on GitHub")
-        print_line("      hostler doctor      check the setup")
+        add = f"hostler repo add {answers.repo}"
+        print_line(f"Next: {add}   create its labels on GitHub")
+        print_line(f"      {'hostler doctor':<{len(add)}}   check the setup")
     else:
         print_line("Next: hostler doctor")
 
