@@ -253,7 +253,7 @@ def test_reset_of_everything_asks_first_and_a_dry_run_changes_nothing(program):
     assert dry.stdout == "Would resume alice/stable#2 (0 comments waiting).\n"
     argv = town.argv("feedback", "blocked", "reset")
     said = on_terminal(argv[1:], town.environment, town.root, typed="n\n")
-    assert "Let 1 go on?" in said and "Nothing was changed." in said
+    assert "Resume 1 blocked task?" in said and "Nothing was changed." in said
     assert pull(town).status == "blocked"
     said = on_terminal(argv[1:], town.environment, town.root, typed="y\n")
     assert "Resumed alice/stable#2: awaiting feedback." in said

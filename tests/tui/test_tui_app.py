@@ -157,7 +157,7 @@ def test_times_go_on_by_the_clock():
         app.watcher.end()
         given.clock.advance(120)
         app.pass_time()
-        await until(pilot, lambda: "▸ 19m" in shown(app))
+        await until(pilot, lambda: "▸  19m" in shown(app))
 
     with_screen(ScreenState(), given, act)
 
