@@ -28,7 +28,7 @@ from hostler.telemetry.redaction import register_secret
 
 SESSION_IDLE_SECONDS = 12 * 3600.0
 MAX_SESSION_SECONDS = 7 * 86_400.0
-MAX_SESSIONS = 64
+_MAX_SESSIONS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class BrowserSession:
 class SessionStore:
     """The open sessions. Thread-safe."""
 
-    def __init__(self, clock: Clock, max_sessions: int = MAX_SESSIONS) -> None:
+    def __init__(self, clock: Clock, max_sessions: int = _MAX_SESSIONS) -> None:
         self._clock = clock
         self._max_sessions = max_sessions
         self._guard = threading.Lock()
@@ -99,7 +99,7 @@ def _digest(name: str) -> str:
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 LOGIN_PATH = "/login"
 API_ROOT = "/api/"
-PUBLIC_PATHS = frozenset({LOGIN_PATH, "/api/v1/health", "/api/v1/ready"})
+_PUBLIC_PATHS = frozenset({LOGIN_PATH, "/api/v1/health", "/api/v1/ready"})
 STATIC_ROOT = "/static/"
 
 
@@ -162,7 +162,7 @@ def check_request(
 
 def is_public_path(path: str) -> bool:
     """Return True if a path needs no authentication."""
-    return path in PUBLIC_PATHS or path.startswith(STATIC_ROOT)
+    return path in _PUBLIC_PATHS or path.startswith(STATIC_ROOT)
 
 
 def is_allowed_host(host: str, policy: AuthPolicy) -> bool:
@@ -206,8 +206,8 @@ def _is_port(text: str) -> bool:
 
 AUTH_FILE_NAME = "web-token"
 # Shorter tokens could be guessed.
-MIN_TOKEN_LENGTH = 16
-MAX_TOKEN_LENGTH = 4096
+_MIN_TOKEN_LENGTH = 16
+_MAX_TOKEN_LENGTH = 4096
 _NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _CREATE_REMEDY = "Create one (openssl rand -hex 32) that only you can read (chmod 600)."
 
@@ -245,8 +245,8 @@ def read_or_create_token(
         )
     else:
         found = _create_token(home)
-    if len(found.value) < MIN_TOKEN_LENGTH:
-        problem = f"is shorter than {MIN_TOKEN_LENGTH} characters" if found.value else "is empty"
+    if len(found.value) < _MIN_TOKEN_LENGTH:
+        problem = f"is shorter than {_MIN_TOKEN_LENGTH} characters" if found.value else "is empty"
         raise NoToken(f"The access token in {found.where} {problem}.")
     register_secret(found.value)
     return found
@@ -287,7 +287,7 @@ def _read_token_file(path: Path) -> AccessToken:
     try:
         _require_private(path)
         return AccessToken(
-            read_regular_file(path, MAX_TOKEN_LENGTH).decode("ascii").strip(), str(path)
+            read_regular_file(path, _MAX_TOKEN_LENGTH).decode("ascii").strip(), str(path)
         )
     except NotRegularFile as error:
         missing = error.oddity is FileProblem.MISSING

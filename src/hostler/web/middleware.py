@@ -31,7 +31,7 @@ from hostler.web.errors import build_denial, build_error_response
 
 SESSION_COOKIE = "hostler_session"
 MAX_BODY_BYTES = 2 * 1024 * 1024
-BODY_TIMEOUT_SECONDS = 30.0
+_BODY_TIMEOUT_SECONDS = 30.0
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; font-src 'self'; manifest-src 'self'; form-action 'self'; "
@@ -56,7 +56,7 @@ class AuthMiddleware:
         app: ASGIApp,
         policy: AuthPolicy,
         sessions: SessionStore,
-        body_seconds: float = BODY_TIMEOUT_SECONDS,
+        body_seconds: float = _BODY_TIMEOUT_SECONDS,
     ) -> None:
         self._app = app
         self._policy = policy
@@ -70,7 +70,7 @@ class AuthMiddleware:
         name = read_session_id(headers)
         session = self._sessions.find(name) if name else None
         send_with_headers = _add_headers(send, scope["path"])
-        credentials = read_credentials(scope, headers)
+        credentials = _read_credentials(scope, headers)
         failure = check_request(credentials, self._policy, session)
         if failure is not None:
             await _deny(failure, scope, headers)(scope, receive, send_with_headers)
@@ -104,7 +104,7 @@ class AuthMiddleware:
         await self._app(scope, _replay_body(body, receive), send)
 
 
-def read_credentials(scope: Scope, headers: Headers) -> RequestCredentials:
+def _read_credentials(scope: Scope, headers: Headers) -> RequestCredentials:
     """Return the credentials of a request."""
     scheme, _, given = headers.get("authorization", "").partition(" ")
     return RequestCredentials(

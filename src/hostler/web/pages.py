@@ -19,7 +19,7 @@ from hostler.web.middleware import SESSION_COOKIE, read_session_id
 
 STATIC_FOLDER = Path(__file__).parent / "static"
 INDEX_FILE = "index.html"
-LOGIN_FILE = "login.html"
+_LOGIN_FILE = "login.html"
 # Files with other suffixes are not served.
 CONTENT_TYPES: Mapping[str, str] = {
     ".css": "text/css; charset=utf-8",
@@ -78,7 +78,7 @@ def static(request: Request, name: str) -> Response:
 
 
 login_router = APIRouter(include_in_schema=False)
-HOME_PATH = "/"
+_HOME_PATH = "/"
 # Markup of login.html that `render_login` replaces.
 _NEXT_FIELD = 'name="next" type="hidden" value="/"'
 _NO_ALERT = 'role="alert" hidden></p>'
@@ -86,9 +86,9 @@ _WRONG_LOGIN_ALERT = 'role="alert">Wrong token.</p>'
 
 
 @login_router.get(LOGIN_PATH)
-def show_login(next: str = HOME_PATH) -> Response:
+def show_login(next: str = _HOME_PATH) -> Response:
     """Return the login page."""
-    return HTMLResponse(render_login(next))
+    return HTMLResponse(_render_login(next))
 
 
 @login_router.post(LOGIN_PATH)
@@ -99,7 +99,7 @@ async def log_in(request: Request) -> Response:
     token, then = (fields.get(name, [""])[0] for name in ("token", "next"))
     state = request.app.state
     if not is_same_secret(token.strip(), state.policy.token):
-        return HTMLResponse(render_login(then, wrong=True), 401)
+        return HTMLResponse(_render_login(then, wrong=True), 401)
     answer = RedirectResponse(safe_redirect_path(then), 303)
     answer.set_cookie(
         SESSION_COOKIE,
@@ -122,9 +122,9 @@ def log_out(request: Request) -> Response:
     return answer
 
 
-def render_login(then: str, *, wrong: bool = False) -> str:
+def _render_login(then: str, *, wrong: bool = False) -> str:
     """Render the login page; it leads to `then` if that is a path on this server."""
-    text = read_static_files()[LOGIN_FILE].body.decode()
+    text = read_static_files()[_LOGIN_FILE].body.decode()
     text = text.replace(
         _NEXT_FIELD, _NEXT_FIELD.replace('"/"', f'"{escape(safe_redirect_path(then), quote=True)}"')
     )
@@ -135,4 +135,4 @@ def safe_redirect_path(then: str) -> str:
     """Return `then` if it is a safe path on this server, else the dashboard's path."""
     is_plain = then.isascii() and then.isprintable() and len(then) <= 200
     is_local = then.startswith("/") and not then.startswith(("//", "/\\", LOGIN_PATH))
-    return then if is_plain and is_local and "\\" not in then else HOME_PATH
+    return then if is_plain and is_local and "\\" not in then else _HOME_PATH

@@ -14,8 +14,8 @@ from hostler.workflows.commands import MAX_ANSWER_LENGTH
 from hostler.workflows.manual_tasks import MAX_PROMPT_LENGTH, MAX_TITLE_LENGTH
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
-POOL_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:@+-]*$"
-MAX_LIMIT = 200
+_POOL_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:@+-]*$"
+_MAX_LIMIT = 200
 
 
 def _check_name(name: str) -> str:
@@ -26,9 +26,9 @@ def _check_name(name: str) -> str:
 
 # Safe as the name of a folder.
 Name = Annotated[str, Path(pattern=NAME_PATTERN, max_length=100), AfterValidator(_check_name)]
-PoolName = Annotated[str, Path(pattern=POOL_PATTERN, max_length=200)]
+PoolName = Annotated[str, Path(pattern=_POOL_PATTERN, max_length=200)]
 Filter = Annotated[str, Query(max_length=100)]
-Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT)]
+Limit = Annotated[int, Query(ge=1, le=_MAX_LIMIT)]
 States = Annotated[list[TaskState], Query(max_length=len(TaskState))]
 Object = dict[str, Any]
 

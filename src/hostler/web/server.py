@@ -34,7 +34,7 @@ from hostler.web.middleware import SECURITY_HEADERS
 MAX_HEAD_BYTES = 64 * 1024
 # Time for requests in progress; live clients reconnect.
 SHUTDOWN_SECONDS = 1
-START_TIMEOUT_SECONDS = 30.0
+_START_TIMEOUT_SECONDS = 30.0
 MAX_CONNECTIONS = 256
 # Close connections that send no complete request head in this time.
 HEAD_TIMEOUT_SECONDS = 10.0
@@ -111,7 +111,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         super().on_body(body)
 
 
-class ApiServer(uvicorn.Server):
+class _ApiServer(uvicorn.Server):
     """A uvicorn server that signals when it is ready, and handles no signals."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -180,11 +180,11 @@ def open_listener(host: str, port: int) -> socket.socket:
 @contextmanager
 def run_server(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
     """Serve the application on a socket during the block."""
-    server = ApiServer(app)
+    server = _ApiServer(app)
     thread = threading.Thread(target=_serve, args=[server, listener], name="web", daemon=True)
     thread.start()
     try:
-        if not server.ready.wait(START_TIMEOUT_SECONDS):
+        if not server.ready.wait(_START_TIMEOUT_SECONDS):
             raise HostlerError("The API did not start.", safe="Nothing else was started.")
         yield
     finally:
@@ -192,7 +192,7 @@ def run_server(app: ASGIApp, listener: socket.socket) -> Iterator[None]:
         thread.join(SHUTDOWN_SECONDS * 5)
 
 
-def _serve(server: ApiServer, listener: socket.socket) -> None:
+def _serve(server: _ApiServer, listener: socket.socket) -> None:
     with suppress(asyncio.CancelledError, KeyboardInterrupt), listener:
         asyncio.run(server.serve(sockets=[listener]))
 

@@ -23,7 +23,7 @@ FINGERPRINT_TIMEOUT_SECONDS = 2.0
 ANSWER_TIMEOUT_SECONDS = 90.0
 # Larger requests use the database: the response to an oversized body could be lost while sending.
 MAX_BODY_BYTES = 1024 * 1024
-MAX_ANSWER_BYTES = 16 * 1024 * 1024
+_MAX_ANSWER_BYTES = 16 * 1024 * 1024
 T = TypeVar("T")
 
 
@@ -107,7 +107,7 @@ class ServiceConnection:
     ) -> tuple[int, bytes]:
         self._http.request(method, f"{API_PREFIX}{path}", data or None, headers)
         answer = self._http.getresponse()
-        return answer.status, answer.read(MAX_ANSWER_BYTES)
+        return answer.status, answer.read(_MAX_ANSWER_BYTES)
 
 
 def parse_answer(status: int, data: bytes, check_hint: str) -> Any:

@@ -136,14 +136,14 @@ class TaskEventLog:
             return [self._events[at] for at in range(start, min(start + limit, len(self._events)))]
 
 
-MAX_CLIENTS = 64
+_MAX_CLIENTS = 64
 # How long changes are still recorded after the last client has left, so that it can reconnect.
-LINGER_SECONDS = 30.0
+_LINGER_SECONDS = 30.0
 # How often the watcher checks whether there are still clients.
 CHECK_SECONDS = 1.0
 # Minimum time between two reads, because commits and lines come in bursts.
-COMMIT_DELAY_SECONDS = 0.25
-FILE_DELAY_SECONDS = 0.05
+_COMMIT_DELAY_SECONDS = 0.25
+_FILE_DELAY_SECONDS = 0.05
 
 
 class StreamListener:
@@ -180,17 +180,17 @@ class LiveHub:
         store: Store,
         clock: Clock,
         *,
-        max_clients: int = MAX_CLIENTS,
-        linger_seconds: float = LINGER_SECONDS,
+        max_clients: int = _MAX_CLIENTS,
+        linger_seconds: float = _LINGER_SECONDS,
     ) -> None:
         self.event_log = TaskEventLog(store)
         self._max_clients = max_clients
         self._lock = threading.Lock()
         self._listeners: dict[StreamListener, Path | None] = {}
-        self._commits = CommitWatcher(
+        self._commits = _CommitWatcher(
             store, clock, self.event_log, self._notify_all, linger_seconds
         )
-        self._folders = FolderWatcher(clock, self._notify_folder_listeners)
+        self._folders = _FolderWatcher(clock, self._notify_folder_listeners)
 
     @property
     def clients(self) -> int:
@@ -268,7 +268,7 @@ class LiveHub:
                     one.notify()
 
 
-class CommitWatcher:
+class _CommitWatcher:
     """Watches commits while there are listeners, and for `linger_seconds` afterwards."""
 
     def __init__(
@@ -341,7 +341,7 @@ class CommitWatcher:
                 # Retry from the same counter if the database is busy or missing. Without this
                 # thread, no client would get any more events.
                 self._closing.wait(CHECK_SECONDS)
-            self._closing.wait(COMMIT_DELAY_SECONDS)
+            self._closing.wait(_COMMIT_DELAY_SECONDS)
 
     def _stop_if_unused(self) -> bool:
         """Return True if the thread must end; the next listener then starts a new one."""
@@ -354,7 +354,7 @@ class CommitWatcher:
             return unused
 
 
-class FolderWatcher:
+class _FolderWatcher:
     """Watches the folders that listeners follow."""
 
     def __init__(self, clock: Clock, notify: Callable[[], None]) -> None:
@@ -413,7 +413,7 @@ class FolderWatcher:
                 while not watch.stopped:
                     watch.wait()
                     self._notify()
-                    self._pause.wait(FILE_DELAY_SECONDS)
+                    self._pause.wait(_FILE_DELAY_SECONDS)
 
     def _open_next_watch(self) -> BusWatch | None:
         with self._lock:

@@ -22,10 +22,10 @@ from hostler.web.live.hub import EventPosition, LiveHub
 from hostler.web.redaction import dump_redacted
 from hostler.web.run_output import ByteRange, read_masked, trim_partial_character
 
-HEARTBEAT_SECONDS = 15.0
+_HEARTBEAT_SECONDS = 15.0
 HEARTBEAT = b": \n\n"
 # A client that takes no data for this time is disconnected.
-SEND_TIMEOUT_SECONDS = 20.0
+_SEND_TIMEOUT_SECONDS = 20.0
 # The server puts a function that aborts the connection here.
 ABORT_EXTENSION = "hostler.abort"
 
@@ -45,7 +45,7 @@ class EventStream(Response):
     def __init__(
         self,
         source: AsyncIterator[bytes],
-        timeout_seconds: float = SEND_TIMEOUT_SECONDS,
+        timeout_seconds: float = _SEND_TIMEOUT_SECONDS,
         on_dropped: Callable[[], None] = lambda: None,
         has_access: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -102,12 +102,12 @@ async def _wait_for_disconnect(receive: Receive) -> None:
         pass
 
 
-MAX_EVENTS_PER_READ = 100
+_MAX_EVENTS_PER_READ = 100
 CHUNK_BYTES = 64 * 1024
 
 
 async def stream_task_events(
-    live: LiveHub, after: str, heartbeat: float = HEARTBEAT_SECONDS
+    live: LiveHub, after: str, heartbeat: float = _HEARTBEAT_SECONDS
 ) -> AsyncIterator[bytes]:
     """Yield tasks as they change, after the event with this id; an empty id starts now."""
     async with live.listen() as listener:
@@ -117,7 +117,7 @@ async def stream_task_events(
             yield format_event("ready", {}, str(position))
         while True:
             listener.clear()
-            found = live.event_log.read_after(position, MAX_EVENTS_PER_READ) if position else None
+            found = live.event_log.read_after(position, _MAX_EVENTS_PER_READ) if position else None
             if found is None:
                 position = live.event_log.last_position()
                 yield format_event("reset", {}, str(position))
@@ -125,7 +125,7 @@ async def stream_task_events(
             for one in found:
                 position = EventPosition(position.epoch, one.number) if position else None
                 yield format_event("task", one.data, str(position))
-            if len(found) == MAX_EVENTS_PER_READ:
+            if len(found) == _MAX_EVENTS_PER_READ:
                 continue
             if notified:
                 yield format_event("changed", {})
@@ -141,7 +141,7 @@ async def stream_run_output(
     run: Run,
     stream: OutputStream,
     offset: int,
-    heartbeat: float = HEARTBEAT_SECONDS,
+    heartbeat: float = _HEARTBEAT_SECONDS,
 ) -> AsyncIterator[bytes]:
     """Yield a run's output from an offset on, until the run has ended and all was sent."""
     path = home / run.folder / stream
@@ -162,7 +162,7 @@ async def stream_run_output(
 
 
 async def stream_bus_messages(
-    live: LiveHub, path: Path, after: str, heartbeat: float = HEARTBEAT_SECONDS
+    live: LiveHub, path: Path, after: str, heartbeat: float = _HEARTBEAT_SECONDS
 ) -> AsyncIterator[bytes]:
     """Yield the messages after an id as they are posted."""
     async with live.listen(path.parent) as listener:
@@ -178,13 +178,13 @@ async def stream_bus_messages(
 
 def read_next_output(store: Store, run: Run, path: Path, offset: int) -> tuple[bool, bytes]:
     """Return whether the run had ended before the read, and the next masked output."""
-    complete = is_run_finished(store, run)
+    complete = _is_run_finished(store, run)
     data = read_masked(path, ByteRange(offset, offset + CHUNK_BYTES), complete=complete)
     is_last = complete and len(data) < CHUNK_BYTES
     return complete, trim_partial_character(data, complete=is_last)
 
 
-def is_run_finished(store: Store, run: Run) -> bool:
+def _is_run_finished(store: Store, run: Run) -> bool:
     """Return True if the run prints nothing more."""
     with store.read() as tx:
         found = find_run(tx, run.run)
@@ -194,7 +194,7 @@ def is_run_finished(store: Store, run: Run) -> bool:
 def read_messages_after(path: Path, after: str) -> list[Message]:
     """Return the next messages of a bus after an id."""
     with BusSnapshot(path) as snapshot:
-        return list(islice(snapshot.read(after), MAX_EVENTS_PER_READ))
+        return list(islice(snapshot.read(after), _MAX_EVENTS_PER_READ))
 
 
 class ChunkFormatter:
@@ -231,7 +231,7 @@ async def stream_readable_output(
     home: Path,
     run: Run,
     offset: int,
-    heartbeat: float = HEARTBEAT_SECONDS,
+    heartbeat: float = _HEARTBEAT_SECONDS,
 ) -> AsyncIterator[bytes]:
     """Yield a run's output as readable text; offsets are those of the file."""
     path = home / run.folder / OutputStream.STDOUT

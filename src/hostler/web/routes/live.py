@@ -26,24 +26,24 @@ from hostler.web.routes.bus import check_message_id, find_project_bus, find_task
 from hostler.web.routes.runs import require_run
 from hostler.web.schemas import Name
 
-EVENT_RESPONSES: dict[int | str, dict[str, Any]] = {
+_EVENT_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {}}, "description": "Server-Sent Events"}
 }
 router = APIRouter(prefix="/live", tags=["live"])
 After = Annotated[str, Query(max_length=64)]
-LastId = Annotated[str, Header(alias="Last-Event-ID", max_length=64)]
+_LastId = Annotated[str, Header(alias="Last-Event-ID", max_length=64)]
 
 
-@router.get("/tasks", response_class=Response, responses=EVENT_RESPONSES)
+@router.get("/tasks", response_class=Response, responses=_EVENT_RESPONSES)
 async def tasks(
-    request: Request, context: ContextDep, after: After = "", last: LastId = ""
+    request: Request, context: ContextDep, after: After = "", last: _LastId = ""
 ) -> Response:
     """Stream tasks as they change."""
     _check_client_limit(context)
     return _stream(request, context, stream_task_events(context.live, last or after))
 
 
-@router.get("/runs/{run}", response_class=Response, responses=EVENT_RESPONSES)
+@router.get("/runs/{run}", response_class=Response, responses=_EVENT_RESPONSES)
 async def run(
     request: Request,
     context: ContextDep,
@@ -51,7 +51,7 @@ async def run(
     stream: OutputStream = OutputStream.STDOUT,
     readable: bool = False,
     after: After = "",
-    last: LastId = "",
+    last: _LastId = "",
 ) -> Response:
     """Stream a run's output. `readable`: as text if the agent prints JSON events."""
     _check_client_limit(context)
@@ -67,9 +67,9 @@ async def run(
     return _stream(request, context, source)
 
 
-@router.get("/tasks/{task}/bus", response_class=Response, responses=EVENT_RESPONSES)
+@router.get("/tasks/{task}/bus", response_class=Response, responses=_EVENT_RESPONSES)
 async def task_bus(
-    request: Request, context: ContextDep, task: Name, after: After = "", last: LastId = ""
+    request: Request, context: ContextDep, task: Name, after: After = "", last: _LastId = ""
 ) -> Response:
     """Stream messages of a task's bus."""
     return _stream_bus(
@@ -77,9 +77,9 @@ async def task_bus(
     )
 
 
-@router.get("/projects/{project}/bus", response_class=Response, responses=EVENT_RESPONSES)
+@router.get("/projects/{project}/bus", response_class=Response, responses=_EVENT_RESPONSES)
 async def project_bus(
-    request: Request, context: ContextDep, project: Name, after: After = "", last: LastId = ""
+    request: Request, context: ContextDep, project: Name, after: After = "", last: _LastId = ""
 ) -> Response:
     """Stream messages of a project's bus."""
     return _stream_bus(

@@ -125,7 +125,7 @@ def _find_pool_status(context: WebContext, pool: str) -> Object:
 history_router = APIRouter(tags=["pools"])
 Hours = Annotated[int, Query(ge=1, le=24)]
 # Maximum number of rate limits returned, newest first.
-MAX_LIMITS = 1000
+_MAX_LIMITS = 1000
 
 
 @history_router.get("/pool-history")
@@ -133,7 +133,7 @@ def pool_history(context: ContextDep, hours: Hours = 24) -> Object:
     """Return the recorded samples of each pool, and the rate limits that its agents hit."""
     with context.store.read() as tx:
         now, since = tx.stamp(), format_timestamp(tx.now() - timedelta(hours=hours))
-        samples, limits = samples_since(tx, since), met_since(tx, since, MAX_LIMITS)
+        samples, limits = samples_since(tx, since), met_since(tx, since, _MAX_LIMITS)
     pools: dict[str, dict[str, list[Any]]] = {}
     for sample in samples:
         _pool_entry(pools, sample.pool)["samples"].append(sample.as_json())

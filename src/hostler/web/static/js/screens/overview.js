@@ -132,7 +132,7 @@ function queue(snapshot, now, state, actions) {
     "section",
     { key: "queue", "aria-label": "Queue" },
     sectionHeader("Queue", snapshot.queue_total, h("span", { class: "soft small" }, "in priority order")),
-    rows.length ? h("ol", { class: "panel rows queue" }, limitedList(rows, state.more.queue ?? ROWS, () => actions.more("queue", 500))) : empty("The queue is empty.", "Label an issue or submit a task."),
+    rows.length ? h("ol", { class: "panel rows queue" }, limitedList(rows, state.more.queue ?? ROWS, () => actions.more("queue", 500))) : empty("The queue is empty.", "No task is waiting to start."),
   );
 }
 
