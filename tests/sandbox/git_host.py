@@ -86,12 +86,12 @@ class GitHost:
     NAMES: ClassVar = {"ann/open": 1, "ann/closed": 2, "ann/big": 3}
     WRITERS = frozenset({"ann"})
 
-    def __init__(self, vault: RepoStore) -> None:
-        self.vault = vault
+    def __init__(self, repo_store: RepoStore) -> None:
+        self.repo_store = repo_store
         self.pushes: list[GitPush] = []
         self.asked = threading.Event()
         self.old_names = {"ann/former": "ann/open"}
-        self.bridge = GitBridge(vault, self.look_up, self.pushed)
+        self.bridge = GitBridge(repo_store, self.look_up, self.pushed)
         self.loop: asyncio.AbstractEventLoop | None = None
         self.port = 0
 
@@ -118,7 +118,7 @@ class GitHost:
         return f"http://{who}127.0.0.1:{self.port}/{name}.git"
 
     def path(self, name: str) -> Path:
-        return self.vault.path(self.NAMES[name])
+        return self.repo_store.path(self.NAMES[name])
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the server's own loop."""
@@ -164,7 +164,7 @@ def git_host(folder: Path) -> Iterator[GitHost]:
 
     async def fill() -> None:
         for name, number in host.NAMES.items():
-            await host.vault.create(number, title=name, default_branch="main", person=SOMEBODY)
+            await host.repo_store.create(number, title=name, default_branch="main", person=SOMEBODY)
 
     with serving(host.bridge) as (host.port, host.loop):
         host.do(fill())

@@ -44,8 +44,8 @@ class Local:
     git: bool = False
 
     def __post_init__(self) -> None:
-        self.vault = RepoStore.temporary() if self.git else None
-        self.app = SandboxApp(vault=self.vault)
+        self.repo_store = RepoStore.temporary() if self.git else None
+        self.app = SandboxApp(repo_store=self.repo_store)
         self.world = self.app.world
         self.world.clock.freeze()
         self.world.clock.set(START)
@@ -58,11 +58,11 @@ class Local:
             self.world.settings.change({"creations_per_minute": 0, "creations_per_hour": 0})
 
     def close(self) -> None:
-        self.run(self.app.postman.close())
+        self.run(self.app.webhook_sender.close())
         self.run(_finish_tasks())
         self.loop.close()
-        if self.vault is not None:
-            self.vault.close()
+        if self.repo_store is not None:
+            self.repo_store.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(work)

@@ -107,7 +107,7 @@ def test_the_default_branch_is_one_that_there_is_and_git_follows(house: House) -
     assert house.send("PATCH", "", default_branch="next", name="").status_code == 422
     assert house.get("")["default_branch"] == "main"
     number = house.get("")["id"]
-    head = house.sandbox.app.world.vault.get(number).path / "HEAD"
+    head = house.sandbox.app.world.repo_store.get(number).path / "HEAD"
     assert head.read_text() == "ref: refs/heads/main\n"
     assert house.made("PATCH", "", default_branch="next")["default_branch"] == "next"
     assert head.read_text() == "ref: refs/heads/next\n"

@@ -228,7 +228,7 @@ def test_fifty_megabytes_are_pushed_without_holding_them_in_memory(
     before = psutil.Process().memory_info().rss
     git("push", "--quiet", "origin", branch, cwd=big)
     assert psutil.Process().memory_info().rss - before < 40_000_000
-    size = host.do(host.vault.get(3).git("cat-file", "-s", f"{branch}:noise"))
+    size = host.do(host.repo_store.get(3).git("cat-file", "-s", f"{branch}:noise"))
     assert int(size.text) == 50_000_000
 
 
@@ -283,7 +283,7 @@ def test_pull_refs_are_read_only_to_clients(
 ) -> None:
     sha = git.commit(work, "file", "1")
     git("push", "--quiet", "origin", branch, cwd=work)
-    host.do(host.vault.get(1).git("update-ref", "refs/pull/7/head", sha))
+    host.do(host.repo_store.get(1).git("update-ref", "refs/pull/7/head", sha))
     git("fetch", "--quiet", "origin", "refs/pull/7/head", cwd=work)
     assert git("rev-parse", "FETCH_HEAD", cwd=work) == sha
     git.commit(work, "file", "2")

@@ -70,9 +70,9 @@ def test_a_deleted_repository_that_is_still_seen_has_no_git() -> None:
 
 def test_a_repository_whose_git_is_missing_is_empty(house: House) -> None:
     number = house.get("")["id"]
-    vault = house.sandbox.app.world.vault
-    assert vault is not None
-    house.sandbox.wait(vault.remove(number))
+    repo_store = house.sandbox.app.world.repo_store
+    assert repo_store is not None
+    house.sandbox.wait(repo_store.remove(number))
     for path in ("branches", "contents", "commits"):
         assert house.call("GET", path).status_code == 409
     asked = f"/{house.name}.git/info/refs?service=git-upload-pack"

@@ -1,4 +1,4 @@
-"""Merges, comparison, file edits and the vault, on real repositories without a server."""
+"""Merges, comparison, file edits and the repository store, on real repositories, without HTTP."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Story = Callable[[Repository, str], Awaitable[None]]
 POEM = "".join(f"line {n}\n" for n in range(1, 21))
 
 
-def tell(folder: Path, story: Story) -> None:
+def publish(folder: Path, story: Story) -> None:
     """Run a story on a fresh repository with one commit on main."""
 
     async def whole() -> None:
-        vault = RepoStore.at(folder)
-        repo = await vault.create(1, title="one", default_branch="main", person=SOMEBODY)
+        repo_store = RepoStore.at(folder)
+        repo = await repo_store.create(1, title="one", default_branch="main", person=SOMEBODY)
         start = await refs.branch(repo, "main")
         assert start
         await story(repo, start)
@@ -61,7 +61,7 @@ def test_a_merge_has_both_sides_and_both_parents(tmp_path: Path) -> None:
         assert "line two" in text and "line nineteen" in text
         assert (await commits.get_commit(repo, made)).parents == (ours, theirs)
 
-    tell(tmp_path, story)
+    publish(tmp_path, story)
 
 
 def test_a_squash_is_one_commit_and_a_rebase_is_each_again(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_squash_is_one_commit_and_a_rebase_is_each_again(tmp_path: Path) -> No
         assert [commit.title for commit in replayed] == ["Change a", "Change b"]
         assert await diffs.changed_files_with_patches(repo, squashed, rebased) == []
 
-    tell(tmp_path, story)
+    publish(tmp_path, story)
 
 
 @pytest.mark.parametrize("way", [commits.merge, commits.squash, commits.rebase])
@@ -91,7 +91,7 @@ def test_two_answers_to_one_line_conflict(
         assert error.value.paths == ("README.md",)
         assert list(repo.runner.home.iterdir()) == []
 
-    tell(tmp_path, story)
+    publish(tmp_path, story)
 
 
 def test_a_file_moved_on_one_side_and_changed_on_the_other_merges(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_file_moved_on_one_side_and_changed_on_the_other_merges(tmp_path: Path
         made = await commits.merge(repo, merge_of(moved, theirs))
         assert "line five" in await text_of(repo, made, "verse/poem")
 
-    tell(tmp_path, story)
+    publish(tmp_path, story)
 
 
 def test_histories_without_a_common_start_do_not_merge(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_histories_without_a_common_start_do_not_merge(tmp_path: Path) -> None:
             await commits.merge(repo, merge_of(start, other))
         assert (await commits.compare(repo, start, other)).merge_base is None
 
-    tell(tmp_path, story)
+    publish(tmp_path, story)
 
 
 def test_a_comparison_counts_both_sides_and_shows_each_file(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_comparison_counts_both_sides_and_shows_each_file(tmp_path: Path) -> N
         assert files[0].patch == "@@ -1 +0,0 @@\n-# one"
         assert files[1].patch is None
 
-    tell(tmp_path, story)
+    publish(tmp_path, story)
 
 
 def test_a_binary_file_has_no_patch_and_no_counts(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_binary_file_has_no_patch_and_no_counts(tmp_path: Path) -> None:
         (found,) = await diffs.changed_files_with_patches(repo, start, made)
         assert (found.additions, found.deletions, found.patch) == (0, 0, None)
 
-    tell(tmp_path, story)
+    publish(tmp_path, story)
 
 
 def test_a_ref_moves_only_forward_unless_forced(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_ref_moves_only_forward_unless_forced(tmp_path: Path) -> None:
         await refs.move(repo, "refs/heads/main", ZERO, expected=two)
         assert await refs.branch(repo, "main") is None
 
-    tell(tmp_path, story)
+    publish(tmp_path, story)
 
 
 def test_a_branch_name_wins_over_a_short_sha(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_branch_name_wins_over_a_short_sha(tmp_path: Path) -> None:
         assert await refs.resolve(repo, start) == start
         assert await refs.resolve(repo, "heads/main") == start
 
-    tell(tmp_path, story)
+    publish(tmp_path, story)
 
 
 def test_history_is_cut_by_path_and_time(tmp_path: Path) -> None:
@@ -183,15 +183,15 @@ def test_history_is_cut_by_path_and_time(tmp_path: Path) -> None:
         assert await commits.log(repo, CommitQuery(second, since=later)) == []
         assert await commits.count_commits(repo, CommitQuery(second)) == 3
 
-    tell(tmp_path, story)
+    publish(tmp_path, story)
 
 
 def test_repositories_are_exported_whole_and_loaded_elsewhere(tmp_path: Path) -> None:
     async def story(repo: Repository, start: str) -> None:
         made = await edit(repo, start, "a", "1")
         await refs.move(repo, "refs/pull/1/head", made)
-        vault = RepoStore.at(repo.path.parent)
-        await vault.export(tmp_path / "saved")
+        repo_store = RepoStore.at(repo.path.parent)
+        await repo_store.export(tmp_path / "saved")
         other = RepoStore.at(tmp_path / "other")
         await other.create(9, title="gone", default_branch="main", person=SOMEBODY)
         await other.load(tmp_path / "saved")
@@ -199,7 +199,7 @@ def test_repositories_are_exported_whole_and_loaded_elsewhere(tmp_path: Path) ->
         assert await refs.snapshot(other.get(1)) == await refs.snapshot(repo)
         assert (await other.get(1).git("fsck", "--strict")).code == 0
 
-    tell(tmp_path / "first", story)
+    publish(tmp_path / "first", story)
 
 
 @pytest.mark.parametrize(

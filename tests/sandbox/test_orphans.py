@@ -38,7 +38,7 @@ def in_session(session: int) -> list[int]:
 
 
 def wait_until_empty(session: int) -> list[int]:
-    """Wait for the end of each process of a session; those left when patience is over."""
+    """Wait for the end of each process of a session; those left after the timeout."""
     deadline = time.monotonic() + PATIENCE
     while (left := in_session(session)) and time.monotonic() < deadline:
         try:

@@ -37,7 +37,7 @@ def busy(local: Local) -> None:
     local.patch("/repos/alice/demo", {"name": "other"})
     local.world.settings.change({"visibility_delay": 5})
     local.post("/repos/alice/other/issues", {"title": "still hidden"})
-    local.run(local.app.postman.idle())
+    local.run(local.app.webhook_sender.idle())
 
 
 def test_a_saved_world_comes_back_equal(local):
@@ -79,17 +79,17 @@ def test_a_state_on_disk_brings_its_repositories_along(tmp_path):
     with running(seed, git=True) as sandbox:
         sandbox.wait(state_file.save_to_file(sandbox.app.world, path))
         sandbox.wait(state_file.save_to_file(sandbox.app.world, path))
-        head = sandbox.app.world.vault.get(1).path.joinpath("refs/heads/main").read_text()
+        head = sandbox.app.world.repo_store.get(1).path.joinpath("refs/heads/main").read_text()
     assert len(list(tmp_path.iterdir())) == 2
     assert path.stat().st_mode & 0o077 == 0
     world = World()
-    world.vault = RepoStore.temporary()
+    world.repo_store = RepoStore.temporary()
     try:
         asyncio.run(state_file.load_from_file(world, path))
-        assert world.vault.get(1).path.joinpath("refs/heads/main").read_text() == head
+        assert world.repo_store.get(1).path.joinpath("refs/heads/main").read_text() == head
         assert world.repo("alice/demo") is not None
     finally:
-        world.vault.close()
+        world.repo_store.close()
 
 
 KILLED_WHILE_WRITING = """
@@ -176,7 +176,7 @@ def test_a_damaged_state_is_refused_and_changes_nothing(data):
 def test_a_missing_git_folder_is_told(tmp_path):
     path = tmp_path / "state.json"
     world = World()
-    world.vault = RepoStore.temporary()
+    world.repo_store = RepoStore.temporary()
     try:
         asyncio.run(state_file.save_to_file(world, path))
         for folder in tmp_path.glob("state.json.git-*"):
@@ -184,16 +184,16 @@ def test_a_missing_git_folder_is_told(tmp_path):
         with pytest.raises(SandboxError, match="repositories of this state are missing"):
             asyncio.run(state_file.load_from_file(world, path))
     finally:
-        world.vault.close()
+        world.repo_store.close()
 
 
 def save_empty(path) -> None:
     world = World()
-    world.vault = RepoStore.temporary()
+    world.repo_store = RepoStore.temporary()
     try:
         asyncio.run(state_file.save_to_file(world, path))
     finally:
-        world.vault.close()
+        world.repo_store.close()
 
 
 @pytest.mark.parametrize("name", ["a.json", "a[bc].json", "*.json"])

@@ -164,7 +164,7 @@ def test_an_address_that_cannot_be_is_a_failed_delivery(local):
     known = local.world.truth.get(Webhook, hook["id"])
     local.world.put(replace(known, url="http://127.0.0.1:99999/"))
     assert local.post(f"/repos/alice/demo/hooks/{hook['id']}/pings").status == 204
-    local.run(local.app.postman.idle())
+    local.run(local.app.webhook_sender.idle())
     rows = local.get(f"/repos/alice/demo/hooks/{hook['id']}/deliveries").json()
     assert [row["status"][:6] for row in rows] == ["failed", "failed"]
 
@@ -174,7 +174,7 @@ def test_the_newest_hundred_deliveries_are_remembered_as_long_as_their_hook(loca
     path = f"/repos/alice/demo/hooks/{hook['id']}"
     for _ in range(120):
         local.post(f"{path}/pings")
-    local.run(local.app.postman.idle())
+    local.run(local.app.webhook_sender.idle())
     ids = [row["id"] for row in local.get(f"{path}/deliveries?per_page=100").json()]
     assert ids == list(range(121, 21, -1))
     assert (
@@ -185,7 +185,7 @@ def test_the_newest_hundred_deliveries_are_remembered_as_long_as_their_hook(loca
     assert "delivery" not in local.get("/_sandbox/state").json()["entities"]
     local.post(f"{path}/pings")
     assert local.delete(path).status == 204
-    local.run(local.app.postman.idle())
+    local.run(local.app.webhook_sender.idle())
     assert local.world.truth.all(WebhookDelivery) == local.world.seen.all(WebhookDelivery) == []
 
 

@@ -164,8 +164,8 @@ class Yard:
         """The attacked repository, where GitHub keeps it."""
         world = self.town.hub.app.world
         repo = world.repo(REPO)
-        assert repo is not None and world.vault is not None
-        return world.vault.path(repo.id)
+        assert repo is not None and world.repo_store is not None
+        return world.repo_store.path(repo.id)
 
     def read_if_there(self, path: str, ref: str) -> str:
         try:
@@ -197,9 +197,9 @@ def received(hub: Running) -> Iterator[tuple[str, bytes]]:
     for kind, rows in state["entities"].items():
         if kind != "token":
             yield f"GitHub's {kind}", json.dumps(rows, ensure_ascii=False).encode()
-    vault = hub.app.world.vault
-    assert vault is not None
-    for repo in vault.root.glob("*.git"):
+    repo_store = hub.app.world.repo_store
+    assert repo_store is not None
+    for repo in repo_store.root.glob("*.git"):
         yield from in_git(repo)
 
 

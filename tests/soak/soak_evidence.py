@@ -145,9 +145,9 @@ def _request(repo: str, pull: PullRequest, issue: Issue) -> Request:
 
 
 def _with_notes(town: Town, pull: Request) -> Request:
-    vault = town.hub.app.world.vault
-    assert vault is not None
-    folder = vault.path(town.ids[pull.repo.partition("/")[2]])
+    repo_store = town.hub.app.world.repo_store
+    assert repo_store is not None
+    folder = repo_store.path(town.ids[pull.repo.partition("/")[2]])
     (head,) = pull.notes
     issue = pull.body.rpartition("Fixes #")[2].split()[0]
     show = ["git", "-C", str(folder), "show", f"{head}:notes/{issue}.md"]

@@ -44,14 +44,14 @@ def refusal_reason(path: str, headers: Mapping[str, str]) -> str | None:
     return None
 
 
-def git_bridge(world: World, vault: RepoStore) -> GitBridge:
+def git_bridge(world: World, repo_store: RepoStore) -> GitBridge:
     """Return the smart-HTTP side of a world's repositories."""
 
     def look_up(call: GitCall, token: str | None) -> GitAccess:
         return git_access(world, call, token)
 
     return GitBridge(
-        vault,
+        repo_store,
         look_up,
         partial(announce_push, world),
         lambda: world.settings.git_idle_seconds or None,
@@ -90,12 +90,12 @@ MAX_BODY_BYTES = 8 * 1024 * 1024
 class SandboxApp:
     """A whole GitHub. Everything happens on the event loop that calls it."""
 
-    def __init__(self, world: World | None = None, vault: RepoStore | None = None) -> None:
+    def __init__(self, world: World | None = None, repo_store: RepoStore | None = None) -> None:
         self.world = world or World()
-        self.world.vault = vault
-        self.git = git_bridge(self.world, vault) if vault else None
+        self.world.repo_store = repo_store
+        self.git = git_bridge(self.world, repo_store) if repo_store else None
         self.pipeline = Pipeline(self.world, all_routes())
-        self.postman = WebhookSender(self.world)
+        self.webhook_sender = WebhookSender(self.world)
         self.control = ControlEndpoints(self)
         WorldControls(self)
         CiControls(self)

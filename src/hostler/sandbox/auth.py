@@ -27,7 +27,7 @@ class Identity:
     """
 
     key: str
-    purse: str = ""
+    budget_key: str = ""
     login: str = ""
     app_id: int | None = None
     installation_id: int | None = None
@@ -81,7 +81,7 @@ def _owner_permission(tables: Tables, repo: Repo, login: str) -> str:
     return "admin" if login in {name.lower() for name in members} else "none"
 
 
-ANONYMOUS = Identity(key="anonymous", purse="anonymous")
+ANONYMOUS = Identity(key="anonymous", budget_key="anonymous")
 
 # GitHub allows ten minutes of life, and a minute of clocks that disagree.
 MAX_JWT_LIFETIME_SECONDS = 600
@@ -139,7 +139,7 @@ def app_of_jwt(world: World, token: str) -> Identity:
     except (jwt.PyJWTError, ValueError):
         raise unauthorized("A JSON web token could not be decoded") from None
     _check_jwt_times(claims, world.clock.now())
-    return Identity(key=f"app:{app.id}", purse=f"app:{app.id}", app_id=app.id, is_app=True)
+    return Identity(key=f"app:{app.id}", budget_key=f"app:{app.id}", app_id=app.id, is_app=True)
 
 
 def _app_of_issuer(world: World, issuer: object) -> GitHubApp | None:
@@ -212,11 +212,11 @@ def identify(world: World, authorization: str | None) -> Identity:
 
 def _identity_of(token: AccessToken) -> Identity:
     if token.installation_id is None:
-        purse = f"user:{token.login.lower()}"
-        return Identity(key=f"token:{token.id}", purse=purse, login=token.login)
+        budget_key = f"user:{token.login.lower()}"
+        return Identity(key=f"token:{token.id}", budget_key=budget_key, login=token.login)
     return Identity(
         key=f"token:{token.id}",
-        purse=f"installation:{token.installation_id}",
+        budget_key=f"installation:{token.installation_id}",
         login=token.login,
         app_id=token.app_id,
         installation_id=token.installation_id,

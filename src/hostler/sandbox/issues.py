@@ -129,7 +129,7 @@ class _IssueEdit:
         made = touch_issue(self._call, self._issue)
         event, told = _webhook_subject(self._world, made)
         for action, more in self._actions:
-            self._world.tell(event, told, action, self._call.actor, **more)
+            self._world.publish(event, told, action, self._call.actor, **more)
         return made
 
     def text(self, change: IssueChange) -> None:
@@ -192,7 +192,7 @@ class _IssueEdit:
             self._issue = replace(self._issue, assignees=wanted)
 
     def _note(self, event: str, **detail: str) -> None:
-        self._world.note(self._before, event, self._call.actor, **detail)
+        self._world.add_issue_event(self._before, event, self._call.actor, **detail)
 
 
 def _webhook_subject(world: World, issue: Issue) -> tuple[str, Entity]:
@@ -224,7 +224,7 @@ def delete_issue(world: World, issue: Issue) -> None:
         world.remove(event)
     world.remove(issue)
     world.put(MovedIssue(world.new_id("moved"), issue.repo_id, issue.number))
-    world.tell("issues", issue, "deleted", issue.user)
+    world.publish("issues", issue, "deleted", issue.user)
 
 
 def transfer_issue(world: World, issue: Issue, target: Repo) -> Issue:
@@ -249,5 +249,5 @@ def transfer_issue(world: World, issue: Issue, target: Repo) -> Issue:
             world.new_id("moved"), issue.repo_id, issue.number, to_repo=target.id, to_number=number
         )
     )
-    world.tell("issues", made, "transferred", issue.user)
+    world.publish("issues", made, "transferred", issue.user)
     return made

@@ -86,8 +86,8 @@ def running(
     """Yield a sandbox that runs until the block ends; `settings` are those of `SandboxSettings`."""
     if seed is not None:
         check_seed(seed, World())
-    vault = RepoStore.temporary() if git else None
-    app = SandboxApp(vault=vault)
+    repo_store = RepoStore.temporary() if git else None
+    app = SandboxApp(repo_store=repo_store)
     app.world.settings.change(settings)
     listening = listen_on(port)
     app.world.root = url_of_socket(listening)
@@ -98,7 +98,7 @@ def running(
         if seed is not None:
             await plant_seed(app.world, seed)
         await server.serve(sockets=[listening])
-        await app.postman.close()
+        await app.webhook_sender.close()
 
     thread = threading.Thread(
         target=_run_loop, args=(sandbox.loop, live, server), name="sandbox", daemon=True
@@ -113,8 +113,8 @@ def running(
         thread.join(TIMEOUT_SECONDS)
         sandbox.control.close()
         listening.close()
-        if vault is not None:
-            vault.close()
+        if repo_store is not None:
+            repo_store.close()
 
 
 def _run_loop(
@@ -159,8 +159,10 @@ def serve_program(
     """Serve until SIGINT, SIGTERM or SIGHUP; then save, if there is a state file."""
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(state_file.locked_state_file(state)) if state else None
-        vault = stack.enter_context(contextlib.closing(RepoStore.temporary()))
-        asyncio.run(_serve_until_signal(SandboxApp(vault=vault), port, file, seed, welcome))
+        repo_store = stack.enter_context(contextlib.closing(RepoStore.temporary()))
+        asyncio.run(
+            _serve_until_signal(SandboxApp(repo_store=repo_store), port, file, seed, welcome)
+        )
 
 
 async def _serve_until_signal(
@@ -180,7 +182,7 @@ async def _serve_until_signal(
         await server.answering()
         welcome(_startup_info(app.world, state))
         await serving
-        await app.postman.close()
+        await app.webhook_sender.close()
     if state is not None:
         await state_file.save_to_file(app.world, state)
 

@@ -167,9 +167,9 @@ class WebhookSender:
         self._tasks: set[asyncio.Task[None]] = set()
         self._turns: dict[int, asyncio.Lock] = {}
         self._client: httpx.AsyncClient | None = None
-        world.listeners.append(self.tell)
+        world.listeners.append(self.publish)
 
-    def tell(self, event: str, item: Entity, action: str, actor: str, **more: Any) -> None:
+    def publish(self, event: str, item: Entity, action: str, actor: str, **more: Any) -> None:
         """Queue an event for every hook of its repository that wants it."""
         tables = self._world.truth
         repo_id = getattr(item, "repo_id", item.id)
@@ -181,7 +181,7 @@ class WebhookSender:
         if not hooks:
             return
         frame = RenderContext(self._world.root, tables, ANONYMOUS)
-        said = self._said(event, item, action, actor, frame)
+        said = self._payload(event, item, action, actor, frame)
         body = encode(said | {name: _to_json(value, frame) for name, value in more.items()})
         for hook in hooks:
             self.queue(hook, event, action, body)
@@ -217,7 +217,7 @@ class WebhookSender:
         if self._client is not None:
             await self._client.aclose()
 
-    def _said(
+    def _payload(
         self, event: str, item: Entity, action: str, actor: str, frame: RenderContext
     ) -> dict[str, Any]:
         repo = frame.tables.get(Repo, getattr(item, "repo_id", item.id))

@@ -49,7 +49,7 @@ async def create_status(call: ApiCall) -> ApiResponse:
         target_url=fields.text("target_url"),
     )
     call.world.put(made)
-    call.world.tell("status", made, "", call.actor)
+    call.world.publish("status", made, "", call.actor)
     return call.one(made, 201)
 
 
@@ -109,7 +109,7 @@ async def create_check(call: ApiCall) -> ApiResponse:
         app_id=call.viewer.app_id,
     )
     made = call.world.put(_with_fields(blank, fields, now))
-    call.world.tell("check_run", made, "created", call.actor)
+    call.world.publish("check_run", made, "created", call.actor)
     return call.one(made, 201)
 
 
@@ -122,7 +122,7 @@ def update_check(call: ApiCall) -> ApiResponse:
         raise forbidden("Check run can only be modified by the GitHub App that created it.")
     after = call.world.put(_with_fields(check, fields, call.world.now()))
     if after.status == "completed":
-        call.world.tell("check_run", after, "completed", call.actor)
+        call.world.publish("check_run", after, "completed", call.actor)
     return call.one(after)
 
 

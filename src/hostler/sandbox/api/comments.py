@@ -55,7 +55,7 @@ def create_comment(call: ApiCall) -> ApiResponse:
     )
     call.world.put(comment)
     touch_issue(call, issue, comments=issue.comments + 1)
-    call.world.tell("issue_comment", comment, "created", call.actor)
+    call.world.publish("issue_comment", comment, "created", call.actor)
     url = f"{call.request.root}/repos/{call.repo.full_name}/issues/comments/{comment.id}"
     return call.one(comment, 201, Location=url)
 
@@ -77,7 +77,7 @@ def edit_comment(call: ApiCall) -> ApiResponse:
     issue = call.world.truth.get(Issue, comment.issue_id)
     if issue is not None:
         touch_issue(call, issue)
-    call.world.tell("issue_comment", comment, "edited", call.actor, changes=changes)
+    call.world.publish("issue_comment", comment, "edited", call.actor, changes=changes)
     return call.one(comment)
 
 
@@ -89,7 +89,7 @@ def delete_comment(call: ApiCall) -> ApiResponse:
     issue = call.world.truth.get(Issue, comment.issue_id)
     if issue is not None:
         call.world.put(replace(issue, comments=issue.comments - 1))
-    call.world.tell("issue_comment", comment, "deleted", call.actor)
+    call.world.publish("issue_comment", comment, "deleted", call.actor)
     return no_content()
 
 

@@ -35,7 +35,7 @@ def create_hook(call: ApiCall) -> ApiResponse:
     now = call.world.now()
     hook = Webhook(call.world.new_id("hook"), call.repo.id, "", created_at=now, updated_at=now)
     hook = call.world.put(_with_fields(hook, fields))
-    call.world.tell("ping", hook, "", call.actor)
+    call.world.publish("ping", hook, "", call.actor)
     return call.one(hook, 201)
 
 
@@ -65,7 +65,7 @@ def delete_hook(call: ApiCall) -> ApiResponse:
 @router.route("POST", HOOK + "/pings", access="admin")
 def ping_hook(call: ApiCall) -> ApiResponse:
     """Send a ping."""
-    call.world.tell("ping", _find_hook(call), "", call.actor)
+    call.world.publish("ping", _find_hook(call), "", call.actor)
     return no_content()
 
 

@@ -92,7 +92,7 @@ def create_issue(call: ApiCall) -> ApiResponse:
         change = IssueChange.read(fields, only=("labels", "assignees"))
     check_change(call, change)
     issue = change_issue(call, open_issue(call, title or "", body), change)
-    call.world.tell("issues", issue, "opened", call.actor)
+    call.world.publish("issues", issue, "opened", call.actor)
     url = f"{call.request.root}/repos/{call.repo.full_name}/issues/{issue.number}"
     return call.one(issue, 201, Location=url)
 
@@ -128,7 +128,9 @@ def lock_issue(call: ApiCall) -> ApiResponse:
     issue = call.issue()
     now = call.world.now()
     call.world.put(replace(issue, locked=True, lock_reason=reason, updated_at=now))
-    call.world.note(issue, "locked", call.actor, **({"reason": reason} if reason else {}))
+    call.world.add_issue_event(
+        issue, "locked", call.actor, **({"reason": reason} if reason else {})
+    )
     return no_content()
 
 
@@ -138,7 +140,7 @@ def unlock_issue(call: ApiCall) -> ApiResponse:
     issue = call.issue()
     now = call.world.now()
     call.world.put(replace(issue, locked=False, lock_reason=None, updated_at=now))
-    call.world.note(issue, "unlocked", call.actor)
+    call.world.add_issue_event(issue, "unlocked", call.actor)
     return no_content()
 
 
@@ -308,7 +310,7 @@ def add_blocker(call: ApiCall) -> ApiResponse:
     if issue.id in blocker.blocked_by:
         raise unprocessable("The two issues would block each other.")
     issue = touch_issue(call, issue, blocked_by=(*issue.blocked_by, blocker.id))
-    call.world.note(issue, "blocked_by_added", call.actor, blocker=str(blocker.id))
+    call.world.add_issue_event(issue, "blocked_by_added", call.actor, blocker=str(blocker.id))
     return call.one(issue, 201)
 
 
@@ -320,7 +322,7 @@ def remove_blocker(call: ApiCall) -> ApiResponse:
         raise not_found()
     kept = tuple(known for known in issue.blocked_by if known != wanted)
     issue = touch_issue(call, issue, blocked_by=kept)
-    call.world.note(issue, "blocked_by_removed", call.actor, blocker=str(wanted))
+    call.world.add_issue_event(issue, "blocked_by_removed", call.actor, blocker=str(wanted))
     return call.one(issue)
 
 

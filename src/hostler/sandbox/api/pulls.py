@@ -88,7 +88,7 @@ async def create_pull(call: ApiCall) -> ApiResponse:
     git, fields = call.git(), call.fields("PullRequest")
     async with git.lock:
         pull = await open_pull(call, git, fields)
-    call.world.tell("pull_request", pull, "opened", call.actor)
+    call.world.publish("pull_request", pull, "opened", call.actor)
     issue = pushes.issue_of(call.world, pull)
     url = f"{call.request.root}/repos/{call.repo.full_name}/pulls/{pull.number}"
     return call.one(issue, 201, "pull_full", Location=url)
@@ -179,14 +179,14 @@ def check_merged(call: ApiCall) -> ApiResponse:
 async def merge_pull_request(call: ApiCall) -> ApiResponse:
     """Merge, squash or rebase."""
     git, fields = call.git(), call.fields("PullRequest")
-    wish = MergeOptions(
+    options = MergeOptions(
         method=fields.choice("merge_method", MERGE_METHODS) or "merge",
         title=fields.text("commit_title"),
         text=fields.text("commit_message"),
         sha=fields.text("sha"),
     )
     async with git.lock:
-        made = await merge_pull(call, git, call.issue(), find_pull(call), wish)
+        made = await merge_pull(call, git, call.issue(), find_pull(call), options)
     return json_response(
         {"sha": made, "merged": True, "message": "Pull Request successfully merged"}
     )
@@ -251,8 +251,8 @@ def _save_reviewers(
         pull = call.world.put(replace(pull, reviewers=now))
         issue = touch_issue(call, issue)
         for login in changed:
-            call.world.note(issue, event, call.actor, requested_reviewer=login)
-            call.world.tell("pull_request", pull, event, call.actor)
+            call.world.add_issue_event(issue, event, call.actor, requested_reviewer=login)
+            call.world.publish("pull_request", pull, event, call.actor)
     return call.one(issue, status, "pull")
 
 

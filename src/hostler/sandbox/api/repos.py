@@ -63,7 +63,7 @@ def _with_settings(call: ApiCall, fields: JsonFields) -> Repo:
 async def _point_head(call: ApiCall, branch: str) -> None:
     """Point HEAD at a new default branch; 422 if there is no such branch."""
     known = names.is_branch_name(branch)
-    if known and call.world.vault is not None:
+    if known and call.world.repo_store is not None:
         git = call.git()
         async with git.lock:
             known = await refs.branch(git, branch) is not None
@@ -86,8 +86,8 @@ def _reload_repo(call: ApiCall) -> Repo:
 async def delete_repo(call: ApiCall) -> ApiResponse:
     """Delete a repository with everything in it."""
     call.world.remove_repo(call.repo)
-    if call.world.vault is not None:
-        await call.world.vault.remove(call.repo.id)
+    if call.world.repo_store is not None:
+        await call.world.repo_store.remove(call.repo.id)
     return no_content()
 
 

@@ -61,13 +61,13 @@ async def create_review(call: ApiCall) -> ApiResponse:
     check_lock(call, issue)
     event, body = fields.choice("event", tuple(REVIEW_STATES)), fields.body()
     commit = await read_commit(call.git(), pull, fields)
-    remarks = await _read_drafts(call, pull, fields, commit)
-    _check_event(call, issue, event, body, bool(remarks))
+    drafts = await _read_drafts(call, pull, fields, commit)
+    _check_event(call, issue, event, body, bool(drafts))
     if event is None and _has_pending_review(call, pull):
         raise _refusal("User can only have one pending review per pull request")
     review = add_review(call, pull, REVIEW_STATES.get(event or "", "PENDING"), body or "", commit)
-    for remark in remarks:
-        add_review_comment(call, review, remark)
+    for draft in drafts:
+        add_review_comment(call, review, draft)
     if event is not None:
         _record_submission(call, review)
     return call.one(review)
@@ -88,7 +88,7 @@ async def _read_drafts(
 
 
 def _check_event(
-    call: ApiCall, issue: Issue, event: str | None, body: str | None, remarks: bool
+    call: ApiCall, issue: Issue, event: str | None, body: str | None, drafts: bool
 ) -> None:
     own = issue.user.lower() == call.actor.lower()
     if own and event == "APPROVE":
@@ -98,7 +98,7 @@ def _check_event(
     wordless = not (body or "").strip()
     if event == "REQUEST_CHANGES" and wordless:
         raise _refusal("Body can't be blank")
-    if event == "COMMENT" and wordless and not remarks:
+    if event == "COMMENT" and wordless and not drafts:
         raise _refusal("Body can't be blank")
 
 
@@ -116,7 +116,7 @@ def _record_submission(call: ApiCall, review: Review) -> None:
     if pull is not None:
         left = tuple(name for name in pull.reviewers if name.lower() != call.actor.lower())
         call.world.put(replace(pull, reviewers=left))
-    call.world.tell("pull_request_review", review, "submitted", call.actor)
+    call.world.publish("pull_request_review", review, "submitted", call.actor)
 
 
 @router.route("GET", REVIEW)
@@ -132,7 +132,7 @@ def edit_review(call: ApiCall) -> ApiResponse:
     body = call.fields("PullRequestReview").body(required=True)
     after = call.world.put(replace(review, body=body or ""))
     touch_pull(call, after.pull_id)
-    call.world.tell("pull_request_review", after, "edited", call.actor)
+    call.world.publish("pull_request_review", after, "edited", call.actor)
     return call.one(after)
 
 
@@ -164,15 +164,15 @@ def submit_review(call: ApiCall) -> ApiResponse:
         raise invalid("PullRequestReview", "event", "missing_field")
     if not review.pending:
         raise unprocessable("Can not submit a review that has already been submitted.")
-    remarks = list(call.tables.group(ReviewComment, "review", review.id).select())
-    _check_event(call, issue, event, body or review.body, bool(remarks))
+    drafts = list(call.tables.group(ReviewComment, "review", review.id).select())
+    _check_event(call, issue, event, body or review.body, bool(drafts))
     now = call.world.now()
     words: dict[str, Any] = {"body": body} if body is not None else {}
     after = call.world.put(replace(review, state=REVIEW_STATES[event], submitted_at=now, **words))
-    for comment in remarks:
+    for comment in drafts:
         shown = call.world.put(replace(comment, pending=False, created_at=now, updated_at=now))
         count_comments(call, shown.pull_id, 1)
-        call.world.tell("pull_request_review_comment", shown, "created", call.actor)
+        call.world.publish("pull_request_review_comment", shown, "created", call.actor)
     touch_pull(call, after.pull_id)
     _record_submission(call, after)
     return call.one(after)
@@ -186,9 +186,9 @@ def dismiss_review(call: ApiCall) -> ApiResponse:
     if review.state not in ("APPROVED", "CHANGES_REQUESTED"):
         raise unprocessable("Can not dismiss a commented pull request review")
     after = call.world.put(replace(review, state="DISMISSED"))
-    call.world.note(call.issue(), "review_dismissed", call.actor)
+    call.world.add_issue_event(call.issue(), "review_dismissed", call.actor)
     touch_pull(call, after.pull_id)
-    call.world.tell("pull_request_review", after, "dismissed", call.actor)
+    call.world.publish("pull_request_review", after, "dismissed", call.actor)
     return call.one(after)
 
 
@@ -262,7 +262,7 @@ def edit_review_comment(call: ApiCall) -> ApiResponse:
     body = call.fields(REVIEW_COMMENT).body(required=True)
     after = call.world.put(replace(comment, body=body or "", updated_at=call.world.now()))
     touch_pull(call, after.pull_id)
-    call.world.tell("pull_request_review_comment", after, "edited", call.actor)
+    call.world.publish("pull_request_review_comment", after, "edited", call.actor)
     return call.one(after)
 
 
@@ -273,14 +273,14 @@ def delete_review_comment(call: ApiCall) -> ApiResponse:
     call.world.remove(comment)
     if not comment.pending:
         count_comments(call, comment.pull_id, -1)
-        call.world.tell("pull_request_review_comment", comment, "deleted", call.actor)
+        call.world.publish("pull_request_review_comment", comment, "deleted", call.actor)
     return no_content()
 
 
-def _add_single_comment(call: ApiCall, pull: PullRequest, remark: CommentDraft) -> ApiResponse:
+def _add_single_comment(call: ApiCall, pull: PullRequest, draft: CommentDraft) -> ApiResponse:
     # A single remark is a review of its own, without words.
-    review = add_review(call, pull, "COMMENTED", "", remark.commit_id)
-    made = add_review_comment(call, review, remark)
+    review = add_review(call, pull, "COMMENTED", "", draft.commit_id)
+    made = add_review_comment(call, review, draft)
     url = f"{call.request.root}/repos/{call.repo.full_name}/pulls/comments/{made.id}"
     return call.one(made, 201, Location=url)
 

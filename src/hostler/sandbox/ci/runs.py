@@ -76,9 +76,9 @@ def start_run(world: World, repo: Repo, cause: RunCause, plans: Sequence[JobPlan
     )
     for plan in plans:
         _add_job(world, made, plan)
-    world.tell("workflow_run", made, "requested", cause.actor)
+    world.publish("workflow_run", made, "requested", cause.actor)
     if end:
-        world.tell("workflow_run", made, "completed", cause.actor)
+        world.publish("workflow_run", made, "completed", cause.actor)
     return made
 
 
@@ -134,8 +134,8 @@ def _end_job(world: World, job: WorkflowJob, plan: JobPlan) -> WorkflowJob:
     check = world.truth.get(CheckRun, job.check_run_id)
     if check is not None:
         done = replace(check, status="completed", conclusion=plan.conclusion, completed_at=now)
-        world.tell("check_run", world.put(done), "completed", check.creator)
-    world.tell("workflow_job", ended, "completed", check.creator if check else "ghost")
+        world.publish("check_run", world.put(done), "completed", check.creator)
+    world.publish("workflow_job", ended, "completed", check.creator if check else "ghost")
     return ended
 
 
@@ -162,7 +162,7 @@ def _update_run(world: World, run: WorkflowRun) -> WorkflowRun:
     status = "completed" if end else "in_progress"
     after = world.put(replace(run, status=status, conclusion=end, updated_at=world.now()))
     if end:
-        world.tell("workflow_run", after, "completed", run.actor)
+        world.publish("workflow_run", after, "completed", run.actor)
     return after
 
 
@@ -185,20 +185,20 @@ def rerun(world: World, run: WorkflowRun, actor: str, *, failed_only: bool) -> W
         steps = tuple(step.name for step in job.steps)
         end = job.conclusion if kept else None
         _add_job(world, again, JobPlan(job.name, end, job.log if kept else "", steps))
-    world.tell("workflow_run", again, "requested", actor)
+    world.publish("workflow_run", again, "requested", actor)
     return again
 
 
 async def run_ci_script(world: World, push: GitPush) -> None:
     """Run the repository's CI script, if it has one, for every branch that moved."""
     repo, script = world.truth.get(Repo, push.number), world.truth.get(CiScript, push.number)
-    if repo is None or script is None or world.vault is None:
+    if repo is None or script is None or world.repo_store is None:
         return
     plans = [JobPlan(name, end or None, log) for name, end, log in script.jobs]
     for move in push.moves:
         if move.deleted or not move.ref.startswith("refs/heads/"):
             continue
-        commit = await commits.get_commit(world.vault.get(repo.id), move.new)
+        commit = await commits.get_commit(world.repo_store.get(repo.id), move.new)
         branch = move.ref.removeprefix("refs/heads/")
         cause = RunCause(move.new, branch, push.login, commit.title, workflow=script.workflow)
         start_run(world, repo, cause, plans)

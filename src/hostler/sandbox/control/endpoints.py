@@ -191,7 +191,7 @@ class WorldControls:
         return {"number": made.number, "id": made.id}
 
     async def _wait(self, _request: ApiRequest, _rest: str) -> Any:
-        await self._app.postman.idle()
+        await self._app.webhook_sender.idle()
         return {}
 
     def _token(self, request: ApiRequest, _rest: str) -> Any:
@@ -260,9 +260,9 @@ class CiControls:
     async def _cause(self, repo: Repo, values: dict[str, Any]) -> RunCause:
         branch = _text_value(values, "branch", "") or None
         asked = _text_value(values, "sha", branch or repo.default_branch)
-        if self._world.vault is None:
+        if self._world.repo_store is None:
             raise InvalidInput("repo", "this sandbox has no git")
-        git = self._world.vault.get(repo.id)
+        git = self._world.repo_store.get(repo.id)
         try:
             commit = await commits.get_commit(git, await refs.resolve(git, asked))
         except NoSuchObject:

@@ -56,11 +56,11 @@ class ClientStalled(Exception):
     """The client neither sends nor takes anything, and others wait for its place."""
 
 
-async def read_body(receive: Receive, patience: float | None = None) -> AsyncIterator[bytes]:
+async def read_body(receive: Receive, timeout_seconds: float | None = None) -> AsyncIterator[bytes]:
     """Return the request body, piece by piece; None waits for ever for the next one."""
     more = True
     while more:
-        message = await wait_within(patience, receive())
+        message = await wait_within(timeout_seconds, receive())
         if message["type"] == "http.disconnect":
             raise ClientGone
         more = message.get("more_body", False)
@@ -68,17 +68,17 @@ async def read_body(receive: Receive, patience: float | None = None) -> AsyncIte
             yield piece
 
 
-async def wait_within(patience: float | None, wait: Awaitable[T]) -> T:
-    """Return the awaited value; raise ClientStalled if it takes longer than `patience` seconds."""
+async def wait_within(timeout_seconds: float | None, wait: Awaitable[T]) -> T:
+    """Return the awaited value; raise ClientStalled if it takes longer than the timeout."""
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout_seconds):
             return await wait
     except TimeoutError:
         raise ClientStalled from None
 
 
 async def forward_all_but_last(
-    child: asyncio.subprocess.Process, receive: Receive, patience: float | None
+    child: asyncio.subprocess.Process, receive: Receive, timeout_seconds: float | None
 ) -> bytes:
     """Forward a body but for its last piece, which is returned.
 
@@ -86,7 +86,7 @@ async def forward_all_but_last(
     piece decides when that is.
     """
     held = b""
-    async for piece in read_body(receive, patience):
+    async for piece in read_body(receive, timeout_seconds):
         await write_input(child, held)
         held = piece
     return held

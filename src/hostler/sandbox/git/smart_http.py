@@ -161,10 +161,10 @@ PushListener = Callable[[GitPush], Awaitable[None]]
 class GitBridge:
     """Serves `/{owner}/{name}.git/…`; everything else is not its business."""
 
-    vault: RepoStore
+    repo_store: RepoStore
     lookup: AccessLookup
     on_push: PushListener
-    patience: Callable[[], float | None] = lambda: IDLE_TIMEOUT_SECONDS
+    timeout_seconds: Callable[[], float | None] = lambda: IDLE_TIMEOUT_SECONDS
     _places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_GIT_CALLS))
 
     def wants(self, scope: Scope) -> bool:
@@ -199,15 +199,15 @@ class GitBridge:
     ) -> None:
         assert standing.number is not None
         try:
-            repo = self.vault.get(standing.number)
+            repo = self.repo_store.get(standing.number)
             env = cgi_environment(call, repo.path, standing.login, scope["headers"])
-            base = process.clean_environment(self.vault.runner.home)
+            base = process.clean_environment(self.repo_store.runner.home)
             child = await process.start_git(("http-backend",), cwd=repo.path, env=base | env)
         except NoSuchObject:
             await _send_refusal(send, GitRefusal(404, "Repository not found."))
             return
         errors = asyncio.create_task(http_backend.read_limited(child.stderr, 10_000))
-        client = _GitClient(receive, send, self.patience())
+        client = _GitClient(receive, send, self.timeout_seconds())
         try:
             if call.action == PUSH:
                 who = standing.login or "ghost"
@@ -236,7 +236,9 @@ class GitBridge:
     ) -> None:
         reading = asyncio.create_task(http_backend.read_limited(child.stdout, MAX_REPORT_BYTES))
         try:
-            last = await http_backend.forward_all_but_last(child, client.receive, client.patience)
+            last = await http_backend.forward_all_but_last(
+                child, client.receive, client.timeout_seconds
+            )
             async with repo.lock:
                 before = await refs.snapshot(repo)
                 async with asyncio.timeout(PUSH_TIMEOUT_SECONDS):
@@ -256,13 +258,13 @@ class _GitClient:
     """The other side, which is waited for only so long."""
 
     receive: Receive
-    tell: Send
-    patience: float | None
+    send_message: Send
+    timeout_seconds: float | None
     answered: bool = False
 
     async def send(self, message: http_backend.Message) -> None:
         self.answered = True
-        await http_backend.wait_within(self.patience, self.tell(message))
+        await http_backend.wait_within(self.timeout_seconds, self.send_message(message))
 
 
 def _git_call(scope: Scope) -> GitCall | None:
@@ -283,7 +285,7 @@ async def _relay_both(child: asyncio.subprocess.Process, client: _GitClient) -> 
 
 
 async def _feed_until_gone(child: asyncio.subprocess.Process, client: _GitClient) -> None:
-    async for piece in http_backend.read_body(client.receive, client.patience):
+    async for piece in http_backend.read_body(client.receive, client.timeout_seconds):
         await http_backend.write_input(child, piece)
     await http_backend.finish_input(child)
     while (await client.receive())["type"] != "http.disconnect":

@@ -89,11 +89,11 @@ class ApiCall:
 
     def git(self) -> Repository:
         """Return the repository's git side."""
-        vault = self.world.vault
-        if vault is None:
+        repo_store = self.world.repo_store
+        if repo_store is None:
             raise conflict("Git Repository is empty.")
         try:
-            return vault.get(self.repo.id)
+            return repo_store.get(self.repo.id)
         except NoSuchObject:
             # Deleted, though readers do not see it yet; or a state that came without its git.
             known = self.world.truth.get(Repo, self.repo.id)

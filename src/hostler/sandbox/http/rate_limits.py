@@ -76,9 +76,9 @@ class RateLimits:
 
     def account(self, who: Identity, now: float) -> RateAccount:
         """Return the account that pays for `who`, in its current hour."""
-        account = self._accounts.get(who.purse)
+        account = self._accounts.get(who.budget_key)
         if account is None:
-            account = self._accounts[who.purse] = RateAccount(0)
+            account = self._accounts[who.budget_key] = RateAccount(0)
         account.limit = self._limit(who)
         account.renew(now)
         return account

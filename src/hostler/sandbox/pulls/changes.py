@@ -146,18 +146,18 @@ def _save_changes(call: ApiCall, pull: PullRequest, before: Issue, after: Issue)
     """Put the new version into the world, with its events."""
     world, actor, told = call.world, call.actor, []
     if after.title != before.title:
-        world.note(before, "renamed", actor, **{"from": before.title, "to": after.title})
+        world.add_issue_event(before, "renamed", actor, **{"from": before.title, "to": after.title})
     if (after.title, after.body) != (before.title, before.body):
         told.append("edited")
     if after.state != before.state:
         closed = after.state == "closed"
         told.append("closed" if closed else "reopened")
-        world.note(before, told[-1], actor)
+        world.add_issue_event(before, told[-1], actor)
         when, who = (world.now(), actor) if closed else (None, None)
         after = replace(after, closed_at=when, closed_by=who)
     after = touch_issue(call, after)
     for action in told:
-        world.tell("pull_request", pull, action, actor)
+        world.publish("pull_request", pull, action, actor)
     return after
 
 
@@ -196,7 +196,7 @@ async def _retarget(
     size = await measure_pull(git, sha, pull.head_sha)
     await mergeability.delete_ref(git, f"refs/pull/{pull.number}/merge")
     moved = replace(pull, base_ref=base, base_sha=sha, mergeable=None, merge_sha=None, size=size)
-    call.world.note(issue, "base_ref_changed", call.actor)
+    call.world.add_issue_event(issue, "base_ref_changed", call.actor)
     touch_issue(call, issue)
     return call.world.put(moved)
 
@@ -215,23 +215,23 @@ class MergeOptions:
 
 
 async def merge_pull(
-    call: ApiCall, git: Repository, issue: Issue, pull: PullRequest, wish: MergeOptions
+    call: ApiCall, git: Repository, issue: Issue, pull: PullRequest, options: MergeOptions
 ) -> str:
     """Merge; the new head of the base. The caller holds the repository's lock."""
     refusal = mergeability.merge_refusal(
         issue,
         pull,
         call.repo,
-        sha=wish.sha,
-        method=wish.method,
+        sha=options.sha,
+        method=options.method,
         lacking=mergeability.missing_requirements(call.world.truth, pull),
     )
     if refusal is not None:
         raise ApiError(refusal.status, refusal.message)
     await mergeability.check_now(call.world, git, pull.id)
     try:
-        made = await _MERGE_FUNCTIONS[wish.method](
-            git, await _plan_merge(call, git, issue, pull, wish)
+        made = await _MERGE_FUNCTIONS[options.method](
+            git, await _plan_merge(call, git, issue, pull, options)
         )
     except MergeConflict:
         raise ApiError(405, "Pull Request is not mergeable") from None
@@ -240,12 +240,14 @@ async def merge_pull(
 
 
 async def _plan_merge(
-    call: ApiCall, git: Repository, issue: Issue, pull: PullRequest, wish: MergeOptions
+    call: ApiCall, git: Repository, issue: Issue, pull: PullRequest, options: MergeOptions
 ) -> Merge:
     new = await commits.new_commits(git, pull.base_sha, pull.head_sha)
     log = [commit.message for commit in new]
-    words = mergeability.merge_message(issue, pull, wish.method, wish.title, wish.text, log)
-    author = git_signature(call.world, issue.user if wish.method == "squash" else call.actor)
+    words = mergeability.merge_message(
+        issue, pull, options.method, options.title, options.text, log
+    )
+    author = git_signature(call.world, issue.user if options.method == "squash" else call.actor)
     committer = host_signature(call.world)
     return Merge(pull.base_sha, pull.head_sha, words, author, committer)
 
@@ -264,7 +266,7 @@ async def _delete_head(call: ApiCall, git: Repository, pull: PullRequest) -> lis
     sha = await refs.branch(git, pull.head_ref)
     if sha is None or pull.head_ref == call.repo.default_branch:
         return []
-    call.world.note(pushes.issue_of(call.world, pull), "head_ref_deleted", call.actor)
+    call.world.add_issue_event(pushes.issue_of(call.world, pull), "head_ref_deleted", call.actor)
     return [await refs.move(git, f"refs/heads/{pull.head_ref}", ZERO, expected=sha)]
 
 

@@ -68,9 +68,9 @@ MAX_PUSH_COMMITS = 20
 async def follow_push(world: World, push: GitPush) -> None:
     """Update everything that depends on the moved refs."""
     repo = world.truth.get(Repo, push.number)
-    if repo is None or world.vault is None:
+    if repo is None or world.repo_store is None:
         return
-    git = world.vault.get(push.number)
+    git = world.repo_store.get(push.number)
     for move in push.moves:
         new = await _new_commits(git, move)
         await _record_push(world, git, repo, push.login, move, new)
@@ -130,9 +130,9 @@ async def update_head(
     issue = issue_of(world, pull)
     world.put(replace(issue, updated_at=world.now()))
     if forced:
-        world.note(issue, "head_ref_force_pushed", actor, commit_id=sha)
+        world.add_issue_event(issue, "head_ref_force_pushed", actor, commit_id=sha)
     await review_comments.move_review_comments(world, git, pull, moved)
-    world.tell("pull_request", moved, "synchronize", actor)
+    world.publish("pull_request", moved, "synchronize", actor)
     return moved
 
 
@@ -149,18 +149,18 @@ async def _update_base(
 def close_pull(world: World, pull: PullRequest, actor: str, why: str = "") -> None:
     """Close without merging."""
     now, issue = world.now(), issue_of(world, pull)
-    world.note(issue, "closed", actor)
+    world.add_issue_event(issue, "closed", actor)
     if why:
-        world.note(issue, why, actor)
+        world.add_issue_event(issue, why, actor)
     world.put(replace(issue, state="closed", closed_at=now, closed_by=actor, updated_at=now))
-    world.tell("pull_request", pull, "closed", actor)
+    world.publish("pull_request", pull, "closed", actor)
 
 
 def mark_merged(world: World, pull: PullRequest, actor: str, sha: str) -> PullRequest:
     """Record that the pull request has become part of its base."""
     now, issue = world.now(), issue_of(world, pull)
-    world.note(issue, "merged", actor, commit_id=sha)
-    world.note(issue, "closed", actor)
+    world.add_issue_event(issue, "merged", actor, commit_id=sha)
+    world.add_issue_event(issue, "closed", actor)
     mark = PullState(merged_at=now, draft=bool(issue.pull and issue.pull.draft))
     world.put(
         replace(issue, state="closed", closed_at=now, closed_by=actor, updated_at=now, pull=mark)
@@ -169,7 +169,7 @@ def mark_merged(world: World, pull: PullRequest, actor: str, sha: str) -> PullRe
     repo = world.truth.get(Repo, pull.repo_id)
     if repo is not None and repo.default_branch == pull.base_ref:
         close_mentioned_issues(world, repo, actor, issue.body, sha)
-    world.tell("pull_request", merged, "closed", actor)
+    world.publish("pull_request", merged, "closed", actor)
     return merged
 
 
@@ -182,7 +182,7 @@ def close_mentioned_issues(
         if issue is None or issue.state == "closed" or issue.pull is not None:
             continue
         now = world.now()
-        world.note(issue, "closed", actor, commit_id=sha)
+        world.add_issue_event(issue, "closed", actor, commit_id=sha)
         closed = replace(
             issue,
             state="closed",
@@ -191,7 +191,7 @@ def close_mentioned_issues(
             closed_by=actor,
             updated_at=now,
         )
-        world.tell("issues", world.put(closed), "closed", actor)
+        world.publish("issues", world.put(closed), "closed", actor)
 
 
 async def _new_commits(git: Repository, move: RefMove) -> list[Commit]:
@@ -221,8 +221,8 @@ async def _record_push(
         forced=not kept,
         commits=tuple((commit.sha, commit.message) for commit in new),
     )
-    world.tell("push", told, "", actor)
+    world.publish("push", told, "", actor)
     if move.created:
-        world.tell("create", told, "", actor)
+        world.publish("create", told, "", actor)
     if move.deleted:
-        world.tell("delete", told, "", actor)
+        world.publish("delete", told, "", actor)

@@ -194,7 +194,7 @@ def draft_reply(parent: ReviewComment, body: str) -> CommentDraft:
     )
 
 
-def add_review_comment(call: ApiCall, review: Review, remark: CommentDraft) -> ReviewComment:
+def add_review_comment(call: ApiCall, review: Review, draft: CommentDraft) -> ReviewComment:
     """Put a comment into the world as part of a review."""
     now = call.world.now()
     made = ReviewComment(
@@ -204,26 +204,26 @@ def add_review_comment(call: ApiCall, review: Review, remark: CommentDraft) -> R
         number=review.number,
         review_id=review.id,
         user=review.user,
-        body=remark.body,
-        path=remark.path,
-        diff_hunk=remark.found.hunk,
-        commit_id=remark.commit_id,
-        original_commit_id=remark.commit_id,
-        spot=remark.found.spot,
-        original=remark.found.spot,
+        body=draft.body,
+        path=draft.path,
+        diff_hunk=draft.found.hunk,
+        commit_id=draft.commit_id,
+        original_commit_id=draft.commit_id,
+        spot=draft.found.spot,
+        original=draft.found.spot,
         created_at=now,
         updated_at=now,
-        side=remark.side,
-        start_side=remark.start_side,
-        subject=remark.subject,
-        in_reply_to=remark.in_reply_to,
+        side=draft.side,
+        start_side=draft.start_side,
+        subject=draft.subject,
+        in_reply_to=draft.in_reply_to,
         association=review.association,
         pending=review.pending,
     )
     call.world.put(made)
     if not made.pending:
         count_comments(call, made.pull_id, 1)
-        call.world.tell("pull_request_review_comment", made, "created", call.actor)
+        call.world.publish("pull_request_review_comment", made, "created", call.actor)
     return made
 
 

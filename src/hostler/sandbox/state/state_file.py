@@ -245,9 +245,9 @@ async def save_to_file(world: World, path: Path) -> None:
     path = path.resolve()
     state = dump_state(world)
     try:
-        if world.vault is not None:
+        if world.repo_store is not None:
             state["git"] = f"{path.name}.git-{uuid.uuid4().hex[:8]}"
-            await world.vault.export(path.with_name(state["git"]))
+            await world.repo_store.export(path.with_name(state["git"]))
             await asyncio.to_thread(_sync_tree, path.with_name(state["git"]))
         write_atomically(path, json.dumps(state, ensure_ascii=False).encode())
     except OSError as error:
@@ -261,7 +261,7 @@ async def load_from_file(world: World, path: Path) -> None:
     state = read_json(path, "state")
     load_state(world, state)
     name = state.get("git") if isinstance(state, dict) else None
-    if world.vault is None or not isinstance(name, str):
+    if world.repo_store is None or not isinstance(name, str):
         return
     folder = path.with_name(Path(name).name)
     if not folder.is_dir():
@@ -269,7 +269,7 @@ async def load_from_file(world: World, path: Path) -> None:
             f"The repositories of this state are missing: {folder}",
             remedy="Restore that folder beside the state, or start with a new state file.",
         )
-    await world.vault.load(folder)
+    await world.repo_store.load(folder)
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -127,7 +127,7 @@ class World:
         self.listeners: list[EventListener] = []
         self.push_listeners: list[PushListener] = []
         # None: a sandbox without git, for tests of the API alone.
-        self.vault: RepoStore | None = None
+        self.repo_store: RepoStore | None = None
         # What URLs in webhooks begin with; the server says where it listens.
         self.root = "http://localhost"
         self._sequence = 0
@@ -165,15 +165,15 @@ class World:
         self.truth.remove(item)
         self._publish(item, removed=True)
 
-    def tell(self, event: str, item: Entity, action: str, actor: str, **more: Any) -> None:
-        """Say what happened, for webhooks: `tell("issue_comment", comment, "created", "alice")`.
+    def publish(self, event: str, item: Entity, action: str, actor: str, **more: Any) -> None:
+        """Publish an event for webhooks: `publish("issue_comment", comment, "created", "alice")`.
 
         `more` is added to what is said: entities as their JSON, other values as they are.
         """
         for listener in self.listeners:
             listener(event, item, action, actor, **more)
 
-    def note(self, issue: Issue, event: str, actor: str, **detail: str) -> IssueEvent:
+    def add_issue_event(self, issue: Issue, event: str, actor: str, **detail: str) -> IssueEvent:
         """Add a line to an issue's events (closed, labeled, merged, …)."""
         commit = detail.pop("commit_id", None)
         return self.put(
@@ -278,11 +278,11 @@ async def create_repo(world: World, owner: str, name: str, **values: Any) -> Rep
         **values,
     )
     world.put(repo)
-    if world.vault is not None:
+    if world.repo_store is not None:
         person = Signature(
             owner, f"{owner}@users.noreply.github.com", datetime.fromtimestamp(now, UTC)
         )
-        await world.vault.create(
+        await world.repo_store.create(
             repo.id,
             title=name,
             default_branch=repo.default_branch,
