@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from pull_house import House, street
-from sandbox_local import Local
+from local_sandbox import Local
+from pull_fixture import House, street
 
 from hostler.sandbox.server import Running, running
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from git_host import Client
-from pull_house import House
+from pull_fixture import House
 
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.server import Running

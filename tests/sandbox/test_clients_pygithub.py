@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from github import Auth, Github, GithubException, GithubIntegration
-from pull_house import House, street
+from pull_fixture import House, street
 
 from hostler.sandbox.auth import GitHubApp, Installation, token_for
 from hostler.sandbox.server import Running

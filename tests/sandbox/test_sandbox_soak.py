@@ -7,7 +7,7 @@ import os
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
-from test_feed_model import Feeds
+from test_pagination_model import Feeds
 from test_pulls_machine import PullLife
 
 ROUNDS = int(os.environ.get("SOAK_ROUNDS", "300"))

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pull_house import House
+from pull_fixture import House
 
 from example_counts import examples
 from hostler.sandbox.server import Running

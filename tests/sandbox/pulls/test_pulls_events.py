@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pull_house import House
+from pull_fixture import House
 
 from hostler.sandbox.auth import ANONYMOUS
 from hostler.sandbox.serializers.base import RenderContext, render_payload

@@ -7,7 +7,7 @@ import zipfile
 from typing import Any
 
 import pytest
-from pull_house import House
+from pull_fixture import House
 
 from hostler.sandbox.api.actions import parse_created
 from hostler.sandbox.ci.runs import conclusion_of

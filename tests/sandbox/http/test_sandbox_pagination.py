@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sandbox_local import START, Local
+from local_sandbox import START, Local
 
 from hostler.sandbox.state.clock import iso
 

@@ -8,7 +8,7 @@ import socket
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from sandbox_local import Local
+from local_sandbox import Local
 
 from example_counts import examples
 from hostler.sandbox.auth import token_for

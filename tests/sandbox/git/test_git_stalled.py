@@ -7,7 +7,7 @@ import contextlib
 import socket
 
 import httpx
-from pull_house import House, street
+from pull_fixture import House, street
 
 from hostler.sandbox.auth import token_for
 from hostler.sandbox.git.smart_http import MAX_GIT_CALLS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from git_host import Client
-from pull_house import TEXT, House
+from pull_fixture import TEXT, House
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, rule
-from sandbox_local import START, Local
+from local_sandbox import START, Local
 
 from example_counts import examples
 from hostler.sandbox.state.clock import iso

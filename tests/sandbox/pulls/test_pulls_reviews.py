@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pull_house import TEXT, House
+from pull_fixture import TEXT, House
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 from git_host import Client
-from pull_house import House, encoded, street
+from pull_fixture import House, encoded, street
 
 STRANGE = (":!x", ":(glob)x", ":(exclude)x", ":x", ":", "*", "a?", "[x]", ":README.md", "\\")
 LATE = 99_999_999_999_999

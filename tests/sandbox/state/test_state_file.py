@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sandbox_local import START, Local
+from local_sandbox import START, Local
 
 from example_counts import examples
 from hostler.errors import SandboxError

@@ -6,7 +6,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from sandbox_local import START, Local
+from local_sandbox import START, Local
 
 KEY = rsa.generate_private_key(public_exponent=65_537, key_size=2048)
 PUBLIC = (

@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 import pytest
-from pull_house import House, encoded
+from pull_fixture import House, encoded
 
 from hostler.sandbox.server import Running
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sandbox_local import START
+from local_sandbox import START
 
 from hostler.sandbox.state.clock import iso
 from hostler.sandbox.state.entities import PullState

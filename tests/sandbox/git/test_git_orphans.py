@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from test_program import program
+from test_sandbox_program import program
 
 PATIENCE = 20
 DEAD = ("Z", "X")

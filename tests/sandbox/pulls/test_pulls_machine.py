@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from hypothesis.strategies import booleans, sampled_from
-from pull_house import House, street
+from pull_fixture import House, street
 
 from example_counts import examples
 
