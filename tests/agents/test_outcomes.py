@@ -14,7 +14,7 @@ from hostler.agents.outcomes import (
     outcome_meaning,
 )
 
-PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
+PAGE = Path(__file__).parents[2] / "docs" / "internals" / "agents.md"
 
 
 def test_every_outcome_has_a_meaning_that_a_person_can_read():

@@ -16,7 +16,7 @@ from hostler.agents.scripted.player import CONDITIONS, STEP_ACTIONS
 from hostler.agents.scripted.script import BAD_RESULTS, STEPS, find_mistakes, load_script
 from hostler.config.settings import Agent
 
-PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "internals" / "agents.md").read_text()
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
