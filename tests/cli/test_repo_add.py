@@ -268,7 +268,7 @@ REFUSED = [
     ("nobody/nothing", {}, "does not exist on GitHub, or bot may not see it"),
     ("", {"GITHUB_TOKEN": token_for("carol")}, "carol may not push"),
     ("", {"GITHUB_TOKEN": "ghp_" + "wrong" * 8}, "rejected the token"),
-    ("", {"GITHUB_TOKEN": "", "PATH": ""}, "`gh` could not be asked"),
+    ("", {"GITHUB_TOKEN": "", "PATH": ""}, "`gh` could not be run"),
 ]
 
 
