@@ -26,7 +26,7 @@ from hostler.forge.github.client.credentials import (
 from hostler.forge.github.hub import GitHubHub, open_github
 from hostler.forge.github.polling.poller import scan_repository
 from hostler.model import RepoName
-from hostler.sandbox.auth import GitHubApp as SandboxApp
+from hostler.sandbox.auth import AppRegistration as SandboxApp
 from hostler.sandbox.auth import token_for
 from hostler.telemetry.logs import LogDestinations
 from hostler.telemetry.names import COMMAND_FAILED
