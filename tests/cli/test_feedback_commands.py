@@ -285,7 +285,7 @@ def test_a_takeover_ends_with_hostler_run_and_tells_nothing_of_it(program):
     alice("DELETE", "/issues/1/labels/agent:ignore")
     with closing(open_store(town.home)) as store, store.read() as tx:
         (task,) = town.tasks()
-        assert comment_floors(tx, task.repo, 1).heard_from == TAKEN_OVER
+        assert comment_floors(tx, task.repo, 1).comments_since == TAKEN_OVER
     # GitHub's moments are whole seconds: what is said in the very second of the end is heard.
     last = max(one["updated_at"] for number in (1, 2) for one in alice.comments(number))
     town.until(

@@ -231,7 +231,7 @@ def test_words_before_and_during_a_takeover_are_never_told_and_words_after_are(
     yard.poll()
     yard.say(pull, "not read before the end", by="bob")
     yard.change(where, labels=[{"name": BUGFIX}])
-    assert floors(yard).heard_from == TAKEN_OVER
+    assert floors(yard).comments_since == TAKEN_OVER
     wake(yard)
     yard.poll()
     assert yard.task().state is TaskState.QUEUED and words(yard) == []
@@ -384,4 +384,4 @@ def test_without_githubs_time_the_newest_moment_that_it_has_shown_counts(yard: Y
         end_takeover(tx, yard.task())
         end_takeover(tx, yard.task(), yard.clock.now())  # only the first ends a takeover
     newest = max(one["updated_at"] for one in yard.hub.issues.values())
-    assert floors(yard).heard_from == truncate_to_second(newest)
+    assert floors(yard).comments_since == truncate_to_second(newest)

@@ -196,7 +196,7 @@ def test_a_merged_design_begins_its_implementation_unless_ignore_is_on_either(
 
 @given(said, knowns)
 def test_words_of_a_takeover_are_never_told(signal, known):
-    decision = decide(signal, replace(known, floors=Floors(heard_from=TAKEN_OVER)), WATCH)
+    decision = decide(signal, replace(known, floors=Floors(comments_since=TAKEN_OVER)), WATCH)
     assert not decision.waits and not decision.effects
 
 
@@ -223,7 +223,7 @@ def test_words_on_what_is_over_are_neither_told_nor_held(signal, known):
 def test_words_on_an_issue_with_a_pull_request_are_told_redirected_or_were_before(known, first):
     """Nothing that is seen for the first time is dropped, whatever the floors say."""
     alive = task(TaskState.AWAITING_FEEDBACK, pr_number=5)
-    floors = replace(known.floors, heard_from="")
+    floors = replace(known.floors, comments_since="")
     fresh = replace(known, tasks=(alive,), pull=None, pull_task=None, floors=floors, first=first)
     if first:
         fresh = replace(fresh, told=False, redirected=False)

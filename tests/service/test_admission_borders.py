@@ -363,10 +363,10 @@ def test_the_run_that_asked_first_has_its_place_back(monkeypatch):
         admission, "preview", lambda tx, ask, policy, here: None if ask.lease in open_now else NO
     )
     runs = [
-        run("r2", back_wanted_at=at(2), lent_at=at(0)),
-        run("r1", back_wanted_at=at(1), lent_at=at(0)),
-        run("r0", back_wanted_at=None, lent_at=at(0)),
-        run("r3", back_wanted_at=at(0), lent_at=None),
+        run("r2", slot_requested_at=at(2), slot_released_at=at(0)),
+        run("r1", slot_requested_at=at(1), slot_released_at=at(0)),
+        run("r0", slot_requested_at=None, slot_released_at=at(0)),
+        run("r3", slot_requested_at=at(0), slot_released_at=None),
     ]
 
     def found(**more):
@@ -448,7 +448,7 @@ class Desk:
             "admit": self._admit,
             "acquire": lambda tx, ask, policy, here: self.rows.get("answer", Leased("r", "p")),
             "reacquire": lambda tx, ask, policy, here: self.rows.get("answer", Leased("r", "p")),
-            "regain_place": lambda tx, one: replace(one, lent_at=None),
+            "return_run_slot": lambda tx, one: replace(one, slot_released_at=None),
             "resume_finishing": lambda tx, one: replace(one, state=TaskState.RUNNING),
             "is_in_tree": lambda tx, one, only: one.id in only,
         }.items():
@@ -498,7 +498,7 @@ def test_a_yard_counts_what_the_rows_say(monkeypatch):
         "open_runs": [
             run("r0", "a", state=RunState.STARTING),
             run("r1", "a", state=RunState.RUNNING),
-            run("r2", "stopped", state=RunState.RUNNING, lent_at=at(0)),
+            run("r2", "stopped", state=RunState.RUNNING, slot_released_at=at(0)),
             run("r3", "kid", state=RunState.EXITED),
         ],
         "running": [task("a"), task("kid", parent_task="a"), task("idle", parent_task="b")],
@@ -577,14 +577,14 @@ def test_our_own_part_of_a_task_needs_no_run(monkeypatch):
 
 
 def test_a_run_that_wants_its_place_back_goes_before_all_tasks(monkeypatch):
-    lent = run("r1", "t9", lent_at=at(0), back_wanted_at=at(1), state=RunState.RUNNING)
+    lent = run("r1", "t9", slot_released_at=at(0), slot_requested_at=at(1), state=RunState.RUNNING)
     parent = task("t9", TaskState.RUNNING)
     rows = {"open_runs": [lent], "running": [parent], "tasks": {"t9": parent}}
     desk = Desk(monkeypatch, waiting=[task("w")], **rows)
     seen = Admission(desk.office).survey()
     assert seen.back is True and seen.choice.task.id == "w"
     found = Admission(desk.office).next(seen)
-    assert found == AdmittedTask(parent, replace(lent, lent_at=None), back=True)
+    assert found == AdmittedTask(parent, replace(lent, slot_released_at=None), back=True)
     alone = Desk(monkeypatch, **rows)
     assert Admission(alone.office).next().back
     refused = Desk(monkeypatch, answer=NO, **rows)
@@ -658,7 +658,7 @@ class Governor:
         self.said, self.warned, self.writes = [], [], 0
         monkeypatch.setattr(
             dispatch,
-            "demand",
+            "publish_demand",
             lambda tx, pool, project, here, **more: self.said.append((project, more)),
         )
         monkeypatch.setattr(

@@ -40,7 +40,7 @@ from hostler.service.scheduling.explain import ExplainInputs, find_holding_gate
 from hostler.service.scheduling.gates import PriorityClass, find_denial, priority_class
 from hostler.store.engine.locks import Holder as Process
 from hostler.store.governor import Holder, all_leases
-from hostler.store.runs import LIVE, RunState, lend_place, open_runs, want_back
+from hostler.store.runs import LIVE, RunState, open_runs, release_run_slot, request_run_slot
 from hostler.store.tasks import TaskState, require_task, tasks_in
 from hostler.workflows import commands
 from hostler.workflows.commands import CommandRefused
@@ -176,7 +176,7 @@ class House(RuleBasedStateMachine):
             return True
         self.within_caps()
         if granted.back:
-            assert run.run in before and run.lent_at is None
+            assert run.run in before and run.slot_released_at is None
             return True
         assert run.run not in before
         self.launched[(run.task_id, run.fence)] += 1
@@ -206,7 +206,7 @@ class House(RuleBasedStateMachine):
 
     def within_caps(self) -> None:
         """A grant never leaves more at work than any cap allows."""
-        live = [run for run in self.runs() if run.lent_at is None]
+        live = [run for run in self.runs() if run.slot_released_at is None]
         if self.caps["runs"] > 0:
             assert len(live) <= self.caps["runs"]
         assert len(live) <= self.caps["pool"]
@@ -262,21 +262,25 @@ class House(RuleBasedStateMachine):
         except CommandRefused:
             return
 
-    @precondition(lambda self: [r for r in self.runs(RunState.RUNNING) if r.lent_at is None])
+    @precondition(
+        lambda self: [r for r in self.runs(RunState.RUNNING) if r.slot_released_at is None]
+    )
     @rule(data=st.data())
     def lent(self, data):
-        free = [run for run in self.runs(RunState.RUNNING) if run.lent_at is None]
+        free = [run for run in self.runs(RunState.RUNNING) if run.slot_released_at is None]
         run = data.draw(st.sampled_from(free))
         with self.store.write(*ADMISSION_SCOPES) as tx:
-            assert lend_place(tx, run.run, "{}")
+            assert release_run_slot(tx, run.run, "{}")
             release_temporarily(tx, run.run)
 
-    @precondition(lambda self: [r for r in self.runs() if r.lent_at and not r.back_wanted_at])
+    @precondition(
+        lambda self: [r for r in self.runs() if r.slot_released_at and not r.slot_requested_at]
+    )
     @rule(data=st.data())
     def wanted_back(self, data):
-        away = [run for run in self.runs() if run.lent_at and not run.back_wanted_at]
+        away = [run for run in self.runs() if run.slot_released_at and not run.slot_requested_at]
         with self.store.write(*ADMISSION_SCOPES) as tx:
-            assert want_back(tx, data.draw(st.sampled_from(away)).run)
+            assert request_run_slot(tx, data.draw(st.sampled_from(away)).run)
 
     @rule(which=st.integers(0, 1))
     def crashed(self, which):
@@ -344,12 +348,12 @@ class House(RuleBasedStateMachine):
         for _ in range(400):
             self.clock.advance(4000)
             for run in self.runs():
-                if run.lent_at and not run.back_wanted_at:
+                if run.slot_released_at and not run.slot_requested_at:
                     with self.store.write(*ADMISSION_SCOPES) as tx:
-                        want_back(tx, run.run)
+                        request_run_slot(tx, run.run)
             if any(self.admit(service) for service in self.services):
                 continue
-            live = [run for run in self.runs() if not run.lent_at]
+            live = [run for run in self.runs() if not run.slot_released_at]
             if not live:
                 break
             self.end(live[0], Outcome.SUCCESS)

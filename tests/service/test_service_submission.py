@@ -356,7 +356,7 @@ def test_a_run_does_not_wait_for_itself(desk):
         with pytest.raises(DependencyCycle):
             wait_for_tasks(desk.store, desk.clock, [name], run.run)
     with desk.store.read() as tx:
-        assert find_run(tx, run.run).lent_at is None
+        assert find_run(tx, run.run).slot_released_at is None
 
 
 # -- stopping -------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from hostler.service.scheduling.explain import ExplainInputs, explain_task
 from hostler.service.scheduling.workers import GlobalWorkLimiter
 from hostler.store.engine.locks import Holder as Process
 from hostler.store.governor import Holder
-from hostler.store.runs import lend_place, open_runs, want_back
+from hostler.store.runs import open_runs, release_run_slot, request_run_slot
 from hostler.store.tasks import TaskState, change_task, require_task, tasks_in
 from hostler.workflows.manual_tasks import CHILDREN_BLOCKER, TaskSubmission, submit_task
 
@@ -77,7 +77,7 @@ class Stage:
         for _ in {*(run.task_id for run in runs), *(task.id for task in running)}:
             limiter.force()
         for run in runs:
-            if run.lent_at:
+            if run.slot_released_at:
                 limiter.release()
         return self.admission().next() if limiter.try_acquire() else None
 
@@ -114,10 +114,10 @@ class Stage:
             run = transitions.begin(tx, run, asdict(process(50)))
             attach(tx, transitions.attach(tx, run))
             if lent:
-                assert lend_place(tx, run.run, json.dumps(asdict(process(60))))
+                assert release_run_slot(tx, run.run, json.dumps(asdict(process(60))))
                 release_temporarily(tx, run.run)
             if lent and back:
-                assert want_back(tx, run.run)
+                assert request_run_slot(tx, run.run)
         return run
 
 

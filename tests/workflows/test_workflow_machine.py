@@ -417,7 +417,7 @@ class Life(RuleBasedStateMachine):
             known = rows_to_look_at(tx, self.yard.name, ("issue_comment",))
             hidden = {row.event_key for row in pending_inbox_rows(tx, self.yard.name)}
             hidden -= {row.event_key for row in known}
-            rows = [row for row in rows_by_key(tx, self.yard.name, hidden) if row.held_at]
+            rows = [row for row in rows_by_key(tx, self.yard.name, hidden) if row.deferred_at]
             stuck = blocked_threads(tx, self.yard.name)
         assert all(row.scope_number in stuck for row in rows)
 

@@ -13,14 +13,14 @@ from hostler.agents.outcomes import LIMIT_OUTCOMES, Outcome
 from hostler.agents.verdict import ProcessExit
 from hostler.clock import FakeClock
 from hostler.governor.adaptive.controller import adaptive_pool, read_pool, reset
-from hostler.governor.adaptive.model import Breaker, LeaseSlot, PoolConfig, PoolLoad
+from hostler.governor.adaptive.model import BreakerState, LeaseSlot, PoolConfig, PoolLoad
 from hostler.governor.adaptive.served import PAUSE
 from hostler.governor.gates import UNTIL_RESUMED
-from hostler.governor.parking import closed, resume
+from hostler.governor.parking import active_parking, resume
 from hostler.governor.policy import Policy
 from hostler.runs import NewRun, admit, transitions
 from hostler.runs.outcome import Ending, Reader
-from hostler.store.governor import find_overlay, parked_pool
+from hostler.store.governor import find_pool_state, parked_pool
 from hostler.workflows.outcomes import MAX_TASK_PARK
 from hostler.workflows.pool_signals import apply_live_signals, is_relevant, release_ended_run
 
@@ -32,8 +32,10 @@ WALLS = {Outcome.QUOTA, Outcome.AUTH}
 
 
 def adaptive(policy: str) -> Policy:
-    knobs = PoolConfig(adaptive=True, policy=policy, hard_max=16, min_dispatch_interval_seconds=0.0)
-    return Policy(default_cap=CAP, tuned={POOL: knobs})
+    config = PoolConfig(
+        adaptive=True, policy=policy, hard_max=16, min_dispatch_interval_seconds=0.0
+    )
+    return Policy(default_cap=CAP, tuned={POOL: config})
 
 
 AIMD, SERVED = adaptive("aimd"), adaptive("served")
@@ -121,14 +123,14 @@ class Pool:
 
     @property
     def known(self):
-        knobs = self.policy.knobs(POOL)
+        config = self.policy.pool_config(POOL)
         with self.store.read() as tx:
-            return adaptive_pool(knobs, find_overlay(tx, POOL), tx.now(), PoolLoad(0, True))
+            return adaptive_pool(config, find_pool_state(tx, POOL), tx.now(), PoolLoad(0, True))
 
     @property
     def parked(self):
         with self.store.read() as tx:
-            return closed(parked_pool(tx, POOL), tx.now())
+            return active_parking(parked_pool(tx, POOL), tx.now())
 
 
 @pytest.fixture
@@ -141,7 +143,7 @@ def test_a_death_by_a_429_or_an_overload_lowers_the_cap_and_parks_nothing(pool):
     for one in judged(*CONGESTED):
         stable.play_first(one)
         assert (stable.known.cap, stable.parked) == (CAP // 2, None), one.full_name
-        assert stable.known.overlay.last_decrease_at is not None
+        assert stable.known.state.last_decrease_at is not None
 
 
 @pytest.mark.parametrize("one", judged(*CONGESTED), ids=lambda one: one.full_name)
@@ -149,17 +151,17 @@ def test_the_policy_served_waits_as_long_as_it_is_told_and_lowers_the_cap(pool, 
     stable = pool(SERVED).looked_at()
     stable.play(one)
     wait = timedelta(seconds=verdict_on(one).verdict.limit.retry_after_seconds)
-    shut = stable.known.shut
-    named = (shut.gate, shut.until) if shut else None
+    closed = stable.known.closed_gate
+    named = (closed.gate, closed.until) if closed else None
     assert named == (("limit", clock.now() + wait) if wait else None)
-    assert stable.parked is None and stable.known.overlay.rate_limit_events >= 1
+    assert stable.parked is None and stable.known.state.rate_limit_events >= 1
     stable.window_passes()
     if wait > PAUSE:
         # A pause says nothing of how many there may be.
-        assert (stable.known.cap, stable.known.shut.gate) == (CAP, "limit")
+        assert (stable.known.cap, stable.known.closed_gate.gate) == (CAP, "limit")
         return
-    assert stable.known.cap < CAP and stable.known.overlay.last_decrease_at is not None
-    assert stable.known.shut is None and stable.parked is None
+    assert stable.known.cap < CAP and stable.known.state.last_decrease_at is not None
+    assert stable.known.closed_gate is None and stable.parked is None
 
 
 both_policies = pytest.mark.parametrize("policy", [AIMD, SERVED], ids=["aimd", "served"])
@@ -170,16 +172,16 @@ both_policies = pytest.mark.parametrize("policy", [AIMD, SERVED], ids=["aimd", "
 def test_flaky_programs_that_got_through_do_no_lasting_harm(pool, name, policy):
     stable = pool(policy).looked_at()
     stable.play(recording(name))
-    assert stable.parked is None and stable.known.overlay.breaker_state is Breaker.CLOSED
+    assert stable.parked is None and stable.known.state.breaker_state is BreakerState.CLOSED
     stable.window_passes()
-    assert (stable.known.cap, stable.known.shut, stable.parked) == (CAP, None, None)
-    assert stable.known.overlay.last_decrease_at is None
+    assert (stable.known.cap, stable.known.closed_gate, stable.parked) == (CAP, None, None)
+    assert stable.known.state.last_decrease_at is None
 
 
 def test_a_refusal_that_an_agent_survives_is_counted(pool):
     stable = pool()
     stable.play(recording("claude/flaky429"))
-    assert stable.known.overlay.rate_limit_events == 2
+    assert stable.known.state.rate_limit_events == 2
 
 
 @both_policies
@@ -191,7 +193,7 @@ def test_a_wall_parks_the_pool_and_moves_no_cap(pool, clock, policy):
         assert parked is not None and parked.until > clock.now(), one.full_name
         stable.window_passes()
         assert stable.known.cap == CAP, one.full_name
-        assert stable.known.overlay.breaker_state is Breaker.CLOSED
+        assert stable.known.state.breaker_state is BreakerState.CLOSED
         assert stable.parked == parked
 
 
@@ -219,21 +221,21 @@ def test_whatever_else_happens_to_a_program_moves_nothing(pool, clock):
         # One that met a wall, and was ended before it said so itself.
         assert parked is None or parked.until <= clock.now() + MAX_TASK_PARK, one.full_name
         assert stable.known.cap == CAP
-        assert stable.known.overlay.last_decrease_at is None
+        assert stable.known.state.last_decrease_at is None
 
 
 def test_three_programs_that_die_at_once_are_a_burst(pool):
     stable = pool()
     for number, one in enumerate(judged(*CONGESTED)[:3]):
         stable.play(one, f"t{number}")
-    slots = {seen.slot for seen in stable.known.overlay.recent_rate_limit_events}
+    slots = {seen.slot for seen in stable.known.state.recent_rate_limit_events}
     assert slots == {LeaseSlot("yard", f"t{number}") for number in range(3)}
 
 
 def test_answers_are_counted_by_message(pool):
     stable = pool(SERVED).looked_at()
     stable.play(recording("claude/tool"))
-    assert stable.known.overlay.window_answers == 2
+    assert stable.known.state.window_answers == 2
 
 
 def test_a_reader_that_was_cut_off_hears_nothing_twice(pool, tmp_path):
@@ -251,7 +253,7 @@ def test_a_reader_that_was_cut_off_hears_nothing_twice(pool, tmp_path):
         stable.look(run, cut)
     late = Reader(moved, tmp_path, stable.clock)
     assert not late.read() and not late.heard
-    known = stable.known.overlay
+    known = stable.known.state
     assert (known.rate_limit_events, known.window_answers) == (2, 1)
 
 

@@ -15,7 +15,7 @@ from hostler.errors import Unreachable
 from hostler.forge.github.polling.poller import scan_repository
 from hostler.forge.port import Pull
 from hostler.model import Surface
-from hostler.store.operator import What, deeds_of
+from hostler.store.operator import AuditAction, audit_entries_of
 from hostler.store.pull_requests import PullRow, PullStatus, add_pull, change_pull, pulls_in
 from hostler.store.repositories import Repo
 from hostler.store.tasks import Flow, Task, TaskState, require_task
@@ -111,7 +111,7 @@ def test_a_closed_and_reopened_pull_request_awaits_feedback_again(yard: Yard):
     task = yard.task()
     assert (task.state, task.pr_number) == (TaskState.AWAITING_FEEDBACK, pull)
     with yard.store.read() as tx:
-        assert [one.what for one in deeds_of(tx, task.id)] == [What.RESUMED]
+        assert [one.what for one in audit_entries_of(tx, task.id)] == [AuditAction.RESUMED]
     yard.say(pull, "go on", by="ann")
     poll(yard)
     assert bodies(yard) == ["go on"] and yard.task().state is TaskState.QUEUED

@@ -154,8 +154,8 @@ EVENT_KINDS = tuple(kind.value for kind in ItemKind)
 class StartTask:
     """A new task for an issue, approved by somebody; after a design, if there is a parent.
 
-    What follows a design waits for the same as its parent. `heard_from`: the GitHub time at which
-    a takeover of the issue ends; empty: when the issue last changed.
+    What follows a design waits for the same as its parent. `comments_since`: the GitHub
+    time at which a takeover of the issue ends; empty: when the issue last changed.
     """
 
     flow: Flow
@@ -163,7 +163,7 @@ class StartTask:
     approved_by: str
     parent: Task | None = None
     waits_for: TextDependencies = field(default_factory=TextDependencies)
-    heard_from: str = ""
+    comments_since: str = ""
 
 
 @dataclass(frozen=True, slots=True)

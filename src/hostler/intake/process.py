@@ -88,7 +88,7 @@ from hostler.store.tasks import (
 )
 from hostler.store.transaction import Transaction, normal_stamp
 
-# `heard_from` while people have the work.
+# `comments_since` while people have the work.
 TAKEN_OVER = "9999-12-31T23:59:59.999Z"
 
 
@@ -106,7 +106,7 @@ def end_takeover(tx: Transaction, task: Task, at: datetime | str | None = None) 
     """
     if task.repo_full_name is None or not thread_number(task):
         return
-    if comment_floors(tx, task.repo, thread_number(task)).heard_from == TAKEN_OVER:
+    if comment_floors(tx, task.repo, thread_number(task)).comments_since == TAKEN_OVER:
         moment = newest_shown(tx, task.repo_full_name) if at is None else at
         hear_from(tx, task.repo, thread_number(task), truncate_to_second(moment))
 
@@ -192,7 +192,7 @@ def _start_task(tx: Transaction, policy: RepoPolicy, begin: StartTask) -> str:
         reason=" ".join(begin.waits_for.left_out),
     )
     add_task(tx, task)
-    end_takeover(tx, task, begin.heard_from or row.updated_at)
+    end_takeover(tx, task, begin.comments_since or row.updated_at)
     _add_earlier_comments(tx, policy, task)
     return task.id
 
@@ -200,7 +200,7 @@ def _start_task(tx: Transaction, policy: RepoPolicy, begin: StartTask) -> str:
 def _add_earlier_comments(tx: Transaction, policy: RepoPolicy, task: Task) -> None:
     """Words on the issue that arrived before its task did are its words too."""
     for said in _read_skipped_comments(tx, policy, task.number, (ItemKind.ISSUE_COMMENT,)):
-        if said.row.updated_at >= comment_floors(tx, policy.repo, task.number).heard_from:
+        if said.row.updated_at >= comment_floors(tx, policy.repo, task.number).comments_since:
             _record_feedback(tx, policy, task, said, 0)
 
 

@@ -197,7 +197,7 @@ def _decide_on_text(said: CommentEvent, known: ThreadState, policy: RepoPolicy) 
         return IntakeDecision(refusal_reason(said.row.author))
     if said.is_empty:
         return IntakeDecision("It asks for nothing.")
-    if said.row.updated_at < known.floors.heard_from:
+    if said.row.updated_at < known.floors.comments_since:
         return IntakeDecision("It was said while people had the work.")
     if known.pull is not None and known.pull_task is not None:
         return _decide_on_pull_comment(said, known, known.pull_task)
@@ -308,7 +308,7 @@ def _start_implementation(
             issue,
             design.approved_by,
             parent=design,
-            heard_from=seen.merged_at,
+            comments_since=seen.merged_at,
         )
     ]
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hostler.backoff import backoff
 from hostler.checkouts.process import halt_children, kill_orphaned_children, set_child_owner
 from hostler.clock import Clock
 from hostler.config.loader import SettingsChange
@@ -266,8 +267,8 @@ class ServiceRunner:
             # at work go on. Later each time, so that weeks of it do not fill the disk.
             self._journal.broke(error)
             self._rows.forget()
-            self._failures = min(self._failures + 1, 10)
-            return min(WATCH_SECONDS * float(1 << self._failures), MAX_ERROR_PAUSE_SECONDS)
+            self._failures += 1
+            return backoff(self._failures, WATCH_SECONDS, MAX_ERROR_PAUSE_SECONDS)
 
     def _look_at_rows(self) -> None:
         """What follows from rows and from the time: a look that brought nothing changes neither."""

@@ -286,7 +286,7 @@ class ServiceLog:
     def lost(self, task: Task) -> None:
         self._log.event(names.TASK_FOUND_LOST, task=task.id, project=task.project)
 
-    def too_wide(self, key: tuple[str, str], words: str | None) -> None:
+    def share_warning(self, key: tuple[str, str], words: str | None) -> None:
         """A project may run more than its share of a pool. Told once, until it is not so."""
         if words is None:
             self._wide.discard(key)

@@ -142,7 +142,7 @@ def build_for_settings(
     work = _build_run_hooks(ground, lasting, desks, policies)
     jobs = JobFactory(_build_supervisor(house, lasting, work, ground.clock), work)
     chores = _build_maintenance(ground, lasting, desks, policies)
-    demander = DemandReporter(office, journal.too_wide)
+    demander = DemandReporter(office, journal.share_warning)
     return SettingsParts(
         house=house,
         desks=desks,

@@ -21,14 +21,14 @@ from hostler.intake.process import end_takeover
 from hostler.runs import request_stop
 from hostler.store.operator import (
     RESTART,
+    AuditAction,
+    AuditEntry,
     CommandRow,
     CommandStatus,
-    Deed,
     Operation,
     OperationStatus,
     Step,
-    What,
-    add_deed,
+    add_audit_entry,
     begin_operation,
     change_operation,
     find_command,
@@ -100,14 +100,14 @@ def stop_task(tx: Transaction, task: Task, by: str, why: str = "") -> list[Task]
     """Stop a task and what came from it; those that were changed. Scopes: tasks, outbox."""
     if task.over:
         raise CommandRefused("stopped", task)
-    return _stop_tree(tx, task, Deed(tx.stamp(), by, What.STOPPED, why))
+    return _stop_tree(tx, task, AuditEntry(tx.stamp(), by, AuditAction.STOPPED, why))
 
 
 def cancel_task(tx: Transaction, task: Task, by: str, why: str = "") -> list[Task]:
     """The same for good: only a retry brings it back."""
     if task.over and task.state is not TaskState.STOPPED:
         raise CommandRefused("cancelled", task)
-    return _stop_tree(tx, task, Deed(tx.stamp(), by, What.CANCELLED, why))
+    return _stop_tree(tx, task, AuditEntry(tx.stamp(), by, AuditAction.CANCELLED, why))
 
 
 def resume_task(tx: Transaction, task: Task, by: str, why: str = "") -> Task:
@@ -116,7 +116,7 @@ def resume_task(tx: Transaction, task: Task, by: str, why: str = "") -> Task:
         raise CommandRefused("resumed", task, f"Use: hostler task retry {task.id}")
     if task.state not in RESUMABLE:
         raise CommandRefused("resumed", task)
-    return _queue_task(tx, task, Deed(tx.stamp(), by, What.RESUMED, why))
+    return _queue_task(tx, task, AuditEntry(tx.stamp(), by, AuditAction.RESUMED, why))
 
 
 def answer_question(tx: Transaction, task: Task, by: str, text: str) -> Task:
@@ -129,8 +129,8 @@ def answer_question(tx: Transaction, task: Task, by: str, text: str) -> Task:
     told = replace(task, note=f"{by} answers: {text.strip()}"[:MAX_ANSWER_LENGTH])
     said = text.strip()[:MAX_ANSWER_LENGTH]
     asked = task.question or task.reason
-    deed = Deed(tx.stamp(), by, What.ANSWERED, said, asked, task.state_since)
-    return _queue_task(tx, task, deed, told)
+    entry = AuditEntry(tx.stamp(), by, AuditAction.ANSWERED, said, asked, task.state_since)
+    return _queue_task(tx, task, entry, told)
 
 
 def retry_task(tx: Transaction, task: Task, by: str, why: str = "") -> Task:
@@ -138,31 +138,31 @@ def retry_task(tx: Transaction, task: Task, by: str, why: str = "") -> Task:
     if task.state not in RETRIABLE:
         raise CommandRefused("retried", task)
     fresh = replace(task, attempt=0, session="", progress="", note="", question="")
-    return _queue_task(tx, task, Deed(tx.stamp(), by, What.RETRIED, why), fresh)
+    return _queue_task(tx, task, AuditEntry(tx.stamp(), by, AuditAction.RETRIED, why), fresh)
 
 
-def _reason_text(deed: Deed) -> str:
-    """What is said of a deed in the task's state; an answer has a place of its own."""
-    told = f": {deed.text}" if deed.text and deed.what is not What.ANSWERED else "."
-    return f"{deed.what.capitalize()} by {deed.by}{told}"
+def _reason_text(entry: AuditEntry) -> str:
+    """What is said of a entry in the task's state; an answer has a place of its own."""
+    told = f": {entry.text}" if entry.text and entry.what is not AuditAction.ANSWERED else "."
+    return f"{entry.what.capitalize()} by {entry.by}{told}"
 
 
-def _stop_tree(tx: Transaction, task: Task, deed: Deed) -> list[Task]:
+def _stop_tree(tx: Transaction, task: Task, entry: AuditEntry) -> list[Task]:
     """Stop a task, all that is unfinished below it, and their agents."""
     below = [child for child in descendants(tx, task.id) if not child.over]
-    return [_stop_one(tx, one, deed) for one in (task, *below)]
+    return [_stop_one(tx, one, entry) for one in (task, *below)]
 
 
-def _stop_one(tx: Transaction, task: Task, deed: Deed) -> Task:
-    reason = _reason_text(deed)
+def _stop_one(tx: Transaction, task: Task, entry: AuditEntry) -> Task:
+    reason = _reason_text(entry)
     for run in open_runs(tx, task_id=task.id):
         request_stop(tx, run.run, reason)
     stopped = replace(task, state=TaskState.STOPPED, reason=reason, wake_at=None, finishing=False)
-    add_deed(tx, task.id, deed)
+    add_audit_entry(tx, task.id, entry)
     return publish_status_comment(tx, change_task(tx, task, stopped))
 
 
-def _queue_task(tx: Transaction, task: Task, deed: Deed, fresh: Task | None = None) -> Task:
+def _queue_task(tx: Transaction, task: Task, entry: AuditEntry, fresh: Task | None = None) -> Task:
     if open_runs(tx, task_id=task.id):
         raise CommandRefused(
             "started again", task, "Its last run has not ended; try again in a moment."
@@ -171,7 +171,7 @@ def _queue_task(tx: Transaction, task: Task, deed: Deed, fresh: Task | None = No
     queued = replace(
         fresh or task,
         state=TaskState.QUEUED,
-        reason=_reason_text(deed),
+        reason=_reason_text(entry),
         wake_at=None,
         finishing=False,
         blockers="",
@@ -181,7 +181,7 @@ def _queue_task(tx: Transaction, task: Task, deed: Deed, fresh: Task | None = No
         outages=0,
         pr_number=_reopen_pull(tx, task),
     )
-    add_deed(tx, task.id, deed)
+    add_audit_entry(tx, task.id, entry)
     return publish_status_comment(tx, change_task(tx, task, queued))
 
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from hostler.agents.events import LimitSignal
 from hostler.agents.outcomes import NextAction, Outcome, outcome_meaning
 from hostler.agents.verdict import DecidedBy, RunVerdict
+from hostler.backoff import backoff
 from hostler.checkouts import errors as git
 from hostler.checkouts.commands import CommandResult as Ran
 from hostler.config.settings import Tasks
@@ -138,10 +139,10 @@ def _decide_retry(end: EndedRun) -> TaskTransition:
             f"Last time: {verdict.why} How shall it go on?",
         )
     first = timedelta(seconds=limits.restart_delay_seconds)
-    wait = backoff(first, task.exits_without_progress, MAX_RETRY_DELAY)
+    wait = backoff(task.exits_without_progress, first, MAX_RETRY_DELAY)
     if task.outages:
         # Longer each time, so that hours of it cost little; and it comes to no end by itself.
-        wait = backoff(first, task.outages - 1, MAX_TASK_PARK)
+        wait = backoff(task.outages - 1, first, MAX_TASK_PARK)
     at = end.facts.now + wait
     noted = verdict.why if verdict.outcome is Outcome.BAD_RESULT else task.note
     return TaskTransition(
@@ -194,7 +195,7 @@ def _decide_operator(end: EndedRun) -> TaskTransition:
         )
     if end.verdict.outcome is Outcome.BAD_REQUEST:
         return to_blocked(end.task, end.verdict.why, end.facts.kept)
-    at = end.facts.now + backoff(MIN_OPERATOR_PARK, end.task.requeues, MAX_TASK_PARK)
+    at = end.facts.now + backoff(end.task.requeues, MIN_OPERATOR_PARK, MAX_TASK_PARK)
     waiting = replace(_without_attempt(end.task), requeues=end.task.requeues + 1)
     return TaskTransition(schedule_wake(waiting, TaskState.PARKED, end.verdict.why, at))
 
@@ -253,11 +254,6 @@ def to_failed(task: Task, why: str) -> TaskTransition:
 def schedule_wake(task: Task, state: TaskState, why: str, at: datetime) -> Task:
     """Again at a time."""
     return replace(task, state=state, reason=why[:2000], wake_at=format_timestamp(at))
-
-
-def backoff(first: timedelta, times: int, longest: timedelta) -> timedelta:
-    """A wait that grows with each time, up to a longest one."""
-    return min(first * (1 << min(times, 20)), longest)
 
 
 def limit_end(verdict: RunVerdict, now: datetime) -> datetime | None:
@@ -381,7 +377,7 @@ def decide_after_error(
             first = MIN_PARK
         case ErrorAction.OPERATOR:
             first = MIN_OPERATOR_PARK
-    at = facts.now + backoff(first, known.requeues, MAX_TASK_PARK)
+    at = facts.now + backoff(known.requeues, first, MAX_TASK_PARK)
     if isinstance(error, RateLimited):
         at = max(at, min(error.until, facts.now + MAX_TASK_PARK))
     waiting = replace(known, requeues=known.requeues + 1, finishing=facts.finishing)

@@ -9,7 +9,13 @@ from hostler.agents.events import Headroom, LimitSignal
 from hostler.agents.outcomes import LIMIT_OUTCOMES, Outcome, ProviderState, outcome_meaning
 from hostler.agents.verdict import RunVerdict
 from hostler.governor.adaptive.controller import ProviderReport, apply_report, slot_of
-from hostler.governor.adaptive.model import Announced, LeaseSlot, Reason, Report, Source
+from hostler.governor.adaptive.model import (
+    LeaseSlot,
+    LimitAnnouncement,
+    LimitReport,
+    Reason,
+    Source,
+)
 from hostler.governor.gates import UNTIL_RESUMED
 from hostler.governor.leases import release
 from hostler.governor.parking import MAX_PARK as LONGEST_QUOTA
@@ -54,7 +60,7 @@ def apply_live_signals(tx: Transaction, run: Run, heard: ProviderSignals, policy
     news = ProviderReport(
         slot,
         limits=tuple(build_live_reports(slot, heard.limits)),
-        words=tuple(_announcement(slot, word) for word in heard.words),
+        announcements=tuple(_announcement(slot, word) for word in heard.words),
         answers=heard.answers,
     )
     apply_report(tx, policy, run.pool, news)
@@ -66,7 +72,7 @@ def release_ended_run(tx: Transaction, run: Run, policy: Policy) -> None:
     """
     release(tx, run)
     slot = lease_slot(run)
-    limits: tuple[Report, ...] = ()
+    limits: tuple[LimitReport, ...] = ()
     if run.outcome in PARKING_OUTCOMES:
         verdict = verdict_of(run)
         limits = tuple(_final_reports(slot, verdict, tx.now()))
@@ -81,7 +87,7 @@ def release_ended_run(tx: Transaction, run: Run, policy: Policy) -> None:
         tx,
         policy,
         run.pool,
-        ProviderReport(slot, limits, over=True, reached=load_tally(run.tally).answered),
+        ProviderReport(slot, limits, ended=True, reached=load_tally(run.tally).answered),
     )
 
 
@@ -104,13 +110,13 @@ def lease_slot(run: Run) -> LeaseSlot:
     return slot_of(run.project, run.task_id, run.run)
 
 
-def build_live_reports(slot: LeaseSlot, limits: Iterable[Limit]) -> list[Report]:
+def build_live_reports(slot: LeaseSlot, limits: Iterable[Limit]) -> list[LimitReport]:
     """What an agent that lives was told, each about as often as it was.
 
     How long its program waits is not its provider's word: a stream does not tell them apart.
     """
     return [
-        Report(
+        LimitReport(
             slot,
             Source.LIVE,
             CONGESTION_REASONS[one.signal.reason],
@@ -122,14 +128,14 @@ def build_live_reports(slot: LeaseSlot, limits: Iterable[Limit]) -> list[Report]
     ]
 
 
-def _final_reports(slot: LeaseSlot, verdict: RunVerdict, now: datetime) -> Iterable[Report]:
+def _final_reports(slot: LeaseSlot, verdict: RunVerdict, now: datetime) -> Iterable[LimitReport]:
     if verdict.outcome in CONGESTION_REASONS:
         again = limit_end(verdict, now)
-        yield Report(slot, Source.DEATH, CONGESTION_REASONS[verdict.outcome], again)
+        yield LimitReport(slot, Source.DEATH, CONGESTION_REASONS[verdict.outcome], again)
 
 
-def _announcement(slot: LeaseSlot, word: Headroom) -> Announced:
-    return Announced(slot, word.utilisation, _parse_time(word.resets_at))
+def _announcement(slot: LeaseSlot, word: Headroom) -> LimitAnnouncement:
+    return LimitAnnouncement(slot, word.utilisation, _parse_time(word.resets_at))
 
 
 def _parse_time(text: str) -> datetime | None:

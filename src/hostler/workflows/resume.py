@@ -24,7 +24,7 @@ from hostler.intake.repo_policy import RepoPolicy
 from hostler.model import RepoName
 from hostler.store import Store
 from hostler.store.inbox import add_inbox_row, count_held
-from hostler.store.operator import Deed, What, add_deed
+from hostler.store.operator import AuditAction, AuditEntry, add_audit_entry
 from hostler.store.pull_requests import (
     PullRow,
     PullStatus,
@@ -311,7 +311,7 @@ def _resume_in_transaction(
     task = require_task(tx, pull.task)
     end_takeover(tx, task, there.at)
     task = change_task(tx, task, _resumed_task(task, pull.pr_number, order.by))
-    add_deed(tx, task.id, Deed(tx.stamp(), order.by, What.RESUMED))
+    add_audit_entry(tx, task.id, AuditEntry(tx.stamp(), order.by, AuditAction.RESUMED))
     if pull.final:
         add_comments_since(tx, watch, after, _comments_since(tx, watch, task, there, order))
     _queue_if_pending(tx, task)
@@ -338,7 +338,7 @@ def _comments_since(
     tx: Transaction, watch: RepoPolicy, task: Task, there: _RemotePull, order: ResumeRequest
 ) -> str:
     """From when on words count that were said when nobody listened."""
-    floor = comment_floors(tx, watch.repo, thread_number(task)).heard_from
+    floor = comment_floors(tx, watch.repo, thread_number(task)).comments_since
     return max(truncate_to_second(there.at - order.backfill), floor)
 
 

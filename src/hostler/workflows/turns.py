@@ -99,7 +99,7 @@ class TurnInput:
     `remarks` wait for an answer, `failures` of CI for mending; `conversation` is what else was
     said on the issue by people who are allowed to; `history` says how the last attempts ended, if
     they came to nothing, `summary` what the last good one said of its work. What was said before
-    `heard_from` is not for agents.
+    `comments_since` is not for agents.
     """
 
     issue: IssueEvent | None = None
@@ -108,7 +108,7 @@ class TurnInput:
     conversation: tuple[CommentEvent, ...] = ()
     history: tuple[str, ...] = ()
     summary: str = ""
-    heard_from: str = ""
+    comments_since: str = ""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ def load_turn_input(tx: Transaction, task: Task, keys: Iterable[str] | None = No
     floors = comment_floors(tx, task.repo, thread_number(task))
     failures = tuple(CiFailure(seen) for seen in signals if isinstance(seen, WorkflowRunEvent))
     known = TurnInput(issue, remarks, failures, history=history, summary=summary)
-    return replace(known, heard_from=floors.heard_from)
+    return replace(known, comments_since=floors.comments_since)
 
 
 def describe_failed_attempts(runs: Sequence[Run]) -> tuple[str, ...]:
@@ -171,7 +171,7 @@ def add_conversation(material: TurnInput, watch: RepoPolicy, thread: Iterable[It
         for one in earlier
         if isinstance(one, CommentEvent) and one.is_work(watch.is_operator(one.row.author))
     )
-    heard = (one for one in said if normal_stamp(one.row.updated_at) >= material.heard_from)
+    heard = (one for one in said if normal_stamp(one.row.updated_at) >= material.comments_since)
     return replace(
         material, conversation=tuple(one for one in heard if one.row.object_id not in known)
     )

@@ -38,7 +38,7 @@ from hostler.service.scheduling.task_waits import count_waiting_roots, find_awai
 from hostler.store import Store, Transaction
 from hostler.store.governor import last_turns, take_turn
 from hostler.store.operator import all_pauses
-from hostler.store.runs import LIVE, Run, open_runs, regain_place
+from hostler.store.runs import LIVE, Run, open_runs, return_run_slot
 from hostler.store.tasks import Task, TaskState, note_gate, require_task, tasks_in
 from hostler.telemetry.metrics import metrics
 from hostler.telemetry.names import QUEUED_RUNS
@@ -159,7 +159,7 @@ class Admission:
             runs = open_runs(tx)
             yard = self.yard(tx, runs)
             choice = self.choose(tx, yard, policy, here)
-            back = any(run.back_wanted_at for run in runs)
+            back = any(run.slot_requested_at for run in runs)
         return AdmissionEvaluation(yard, choice, back)
 
     def next(self, seen: AdmissionEvaluation | None = None) -> AdmittedTask | None:
@@ -220,7 +220,7 @@ class Admission:
                 if task.parent_task and task.id in busy
             ),
             awaited=count_waiting_roots(tx, found, running),
-            runs=sum(run.state in LIVE and run.lent_at is None for run in found),
+            runs=sum(run.state in LIVE and run.slot_released_at is None for run in found),
             running=sum(is_root(task) for task in running.values()),
             max_runs=limits.max_concurrent_runs,
             max_root_tasks=limits.max_concurrent_root_tasks,
@@ -278,7 +278,7 @@ class Admission:
         answer = reacquire(tx, reacquire_request(run, yard), policy, here)
         if isinstance(answer, LeaseDenied):
             raise RuntimeError(f"a place was refused after it was promised: {answer.what}")
-        return AdmittedTask(require_task(tx, run.task_id), regain_place(tx, run), back=True)
+        return AdmittedTask(require_task(tx, run.task_id), return_run_slot(tx, run), back=True)
 
     def _weight(self, project: str) -> int:
         repo = self.office.settings.repo.get(project)
@@ -365,8 +365,8 @@ def find_returning_run(
     """The run that has its lent place back now, if there is one; it goes before all tasks."""
     if yard.max_runs > 0 and yard.runs >= yard.max_runs:
         return None
-    waiting = [run for run in runs if run.back_wanted_at and run.lent_at]
-    first = sorted(waiting, key=lambda run: run.back_wanted_at or "")
+    waiting = [run for run in runs if run.slot_requested_at and run.slot_released_at]
+    first = sorted(waiting, key=lambda run: run.slot_requested_at or "")
     return next(
         (r for r in first if preview(tx, reacquire_request(r, yard), policy, here) is None), None
     )

@@ -11,7 +11,7 @@ from datetime import timedelta
 from hostler.clock import Clock
 from hostler.governor.gates import LeaseRequest
 from hostler.governor.holders import holder_of, is_alive
-from hostler.governor.leases import demand, hold_lease, recount, width_warning
+from hostler.governor.leases import force_reacquire, publish_demand, restore_lease, width_warning
 from hostler.governor.policy import Policy
 from hostler.planner.queue import find_stale
 from hostler.runs import LocalDispatcher, Supervisor, request_stop
@@ -29,7 +29,7 @@ from hostler.service.scheduling.gates import (
 from hostler.service.scheduling.maintenance import Maintenance
 from hostler.service.scheduling.workers import GlobalWorkLimiter, WorkerJob, WorkerPool
 from hostler.service.service_log import ServiceLog
-from hostler.store.runs import LIVE, Run, RunState, live_runs, open_runs, regain_place
+from hostler.store.runs import LIVE, Run, RunState, live_runs, open_runs, return_run_slot
 from hostler.store.tasks import Task, TaskState, find_task, tasks_in
 
 # Pool and project.
@@ -83,9 +83,9 @@ class DemandReporter:
         with self._office.store.write("admission", relaxed=True) as tx:
             for (pool, project), (count, place) in due.items():
                 weight, width = place.weight, place.width
-                demand(tx, pool, project, here, wanted=count, weight=weight, width=width)
+                publish_demand(tx, pool, project, here, wanted=count, weight=weight, width=width)
             for pool, project in gone:
-                demand(tx, pool, project, here, wanted=0)
+                publish_demand(tx, pool, project, here, wanted=0)
             wide = {
                 key: width_warning(tx, _width_request(*one), policy, here)
                 for key, one in due.items()
@@ -140,7 +140,7 @@ class RunMonitor:
         with self._house.store.read() as tx:
             live = live_runs(tx)
             asked = [(run, find_task(tx, run.task_id)) for run in live if run.stop_why is None]
-        lent = [run for run in live if run.lent_at]
+        lent = [run for run in live if run.slot_released_at]
         self._lends = bool(lent)
         for run in lent:
             self._crew.lend(run.run)
@@ -173,7 +173,7 @@ class RunMonitor:
         """A live agent never loses its lease, whatever was lost in a power cut."""
         if run.state in LIVE and run.shim:
             with self._house.store.write("admission") as tx:
-                hold_lease(tx, run)
+                restore_lease(tx, run)
 
     def stop_all(self, why: str) -> None:
         """Ask every agent to stop."""
@@ -185,8 +185,8 @@ class RunMonitor:
     def _count_again(self, run: Run) -> None:
         """Whoever waited for it is dead, and its agent works on: it counts, room or not."""
         with self._house.store.write("admission") as tx:
-            regain_place(tx, run)
-            recount(tx, run.run)
+            return_run_slot(tx, run)
+            force_reacquire(tx, run.run)
         self._limiter.force()
         self._crew.regain(run.run)
 
@@ -208,7 +208,7 @@ def must_stop(run: Run, task: Task) -> bool:
 
 def is_waiter_dead(run: Run) -> bool:
     """Whether nobody is left who would ask for a lent place."""
-    holder = holder_of(json.loads(run.lent_by or "{}"))
+    holder = holder_of(json.loads(run.slot_released_by or "{}"))
     return holder is None or is_alive(holder) is False
 
 

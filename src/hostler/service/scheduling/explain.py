@@ -171,7 +171,7 @@ def _workers_denial(tx: Transaction, workers: int) -> GateDenial | None:
     runs = open_runs(tx)
     with_run = {run.task_id for run in runs}
     alone = [task for task in tasks_in(tx, (TaskState.RUNNING,)) if task.id not in with_run]
-    busy = sum(run.lent_at is None for run in runs) + len(alone)
+    busy = sum(run.slot_released_at is None for run in runs) + len(alone)
     if busy < workers:
         return None
     why = f"{busy} of {workers} workers are busy."

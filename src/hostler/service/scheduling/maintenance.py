@@ -98,10 +98,10 @@ def _build_sample(pool: PoolStatus, now: datetime) -> PoolSample:
     return PoolSample(
         pool=pool.pool,
         at=format_timestamp(now),
-        ceiling=known.knobs.hard_max if known else pool.knobs.max_global,
+        ceiling=known.config.hard_max if known else pool.config.max_global,
         cap=pool.cap,
         active=pool.active,
-        breaker=(known.overlay.breaker_state.value if known else "") or "closed",
+        breaker=(known.state.breaker_state.value if known else "") or "closed",
         parked=pool.parked is not None,
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
+from hostler.backoff import backoff
 from hostler.checkouts.process import Halted
 from hostler.clock import Clock
 from hostler.runs.states import FenceLost, OutOfReach, WatchClosed
@@ -213,7 +214,7 @@ class WorkerPool:
             self._ended(job)
 
     def _again(self, job: WorkerJob) -> None:
-        pause = min(_MIN_RETRY_SECONDS * 2**job.tries, MAX_RETRY_SECONDS)
+        pause = backoff(job.tries, _MIN_RETRY_SECONDS, MAX_RETRY_SECONDS)
         with self._lock:
             at = self._clock.monotonic() + pause
             self._later[job.name] = (at, replace(job, tries=min(job.tries + 1, 20)))

@@ -96,9 +96,9 @@ def _describe_running(task: Task, open_runs: Sequence[Run]) -> NextStep:
     follow = f"Follow it: hostler task tail {task.id}"
     if run is None or run.state not in LIVE:
         return NextStep("Its agent is done; its work is checked and handed on.", "Wait.")
-    if run.lent_at is not None and run.back_wanted_at is not None:
+    if run.slot_released_at is not None and run.slot_requested_at is not None:
         return NextStep("Its agent is through with waiting, and wants its place back.", "Wait.")
-    if run.lent_at is not None:
+    if run.slot_released_at is not None:
         others = ", ".join(tasks_awaited_by(run)) or "other tasks"
         return NextStep(f"Its agent waits for {others}, and has lent its place.", follow)
     return NextStep(f"An agent is at work: {run.agent}, attempt {task.attempt}.", follow)
