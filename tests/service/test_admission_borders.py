@@ -715,7 +715,7 @@ LOST = Blocker("c", DependencyState.FAILED, "c has failed.", "Begin it anew.", h
 def test_what_is_hopeless_is_said_first():
     found = gates.dependency_denial((BLOCKER, LOST))
     assert found.gate == HomeGate.DEPENDENCIES and found.remedy == "Begin it anew."
-    assert found.why == "It waits for 2: c has failed. b is queued."
+    assert found.why == "Waiting for 2: c has failed. b is queued."
     assert gates.dependency_denial((replace(BLOCKER, remedy=""),)).remedy == "Wait."
     second = gates.dependency_denial((replace(LOST, remedy=""), BLOCKER))
     assert second.remedy == "Wait for b."
@@ -756,7 +756,7 @@ def test_what_has_changed_about_blockers_is_noted_and_told(notes):
     notes.held, notes.present = {"a": (BLOCKER,)}, {"a": waits}
     (told,) = gates.store_blocker_changes(notes.store)
     assert (told.task.blockers, told.news) == ("noted", BlockerChange.CHANGED)
-    assert told.text == "It waits for 1: b is queued."
+    assert told.text == "Waiting for 1: b is queued."
     assert notes.noted == [("a", (BLOCKER,))] and notes.scopes == [("admission", "tasks")]
     assert notes.asked == [(TaskState.QUEUED,)]
 

@@ -78,7 +78,7 @@ class Town:
     def look(self, name: str) -> None:
         bulletin = BusNotifier(self.house, self.clock, lambda error: None)
         treasurer = BudgetReporter(self.house, bulletin, lambda task, purse: self.told.append(task))
-        treasurer.look(self.task(name))
+        treasurer.report(self.task(name))
 
     def held(self, name: str):
         policy = Policy(caps={"p": 9}, memory_floor_mb=0)

@@ -26,9 +26,9 @@ from hostler.workflows.manual_tasks import (
     decide_after_done_file,
     decide_after_folder_run,
     is_waiting_for_children,
+    park_until_children_finish,
     title_from_prompt,
     validate_submission,
-    wait_for_children,
 )
 from hostler.workflows.outcomes import RunEndFacts
 from hostler.workflows.turns import TurnInput, branch_for, describe_failed_attempts
@@ -79,7 +79,7 @@ def test_a_good_exit_alone_is_one_more_attempt():
 def test_a_wrong_marker_is_an_error_and_not_a_restart():
     failed = end(verdict(Outcome.BAD_RESULT, DecidedBy.DONE, why="DONE must be a regular file."))
     assert failed.state is TaskState.FAILED
-    mended = "Remove it, then: hostler task retry t1"
+    mended = "Remove the file, then run: hostler task retry t1"
     assert failed.reason == f"DONE must be a regular file. {mended}"
 
 
@@ -95,7 +95,7 @@ def test_whoever_was_moved_meanwhile_stays(state, outcome, by):
     before = task(state)
     if state is not TaskState.RUNNING:
         assert end(verdict(outcome, by), before) == before
-        assert wait_for_children(before, NOW, 1, LIMITS) == before
+        assert park_until_children_finish(before, NOW, 1, LIMITS) == before
 
 
 @given(st.sampled_from(Outcome), st.sampled_from(DecidedBy), st.integers(0, 9), st.integers(0, 9))
@@ -109,7 +109,7 @@ def test_every_run_has_an_end(outcome, by, idle, requeues):
 
 
 def test_children_are_waited_for_without_holding_anything():
-    waiting = wait_for_children(task(), NOW, 2, LIMITS)
+    waiting = park_until_children_finish(task(), NOW, 2, LIMITS)
     assert is_waiting_for_children(waiting)
     assert waiting.wake_at == format_timestamp(NOW + timedelta(seconds=300))
     assert "2 child tasks" in waiting.reason
@@ -218,10 +218,10 @@ def test_every_prompt_has_a_title(text):
     [
         (TaskSubmission("p", "  \n", "ann", cwd="/x"), "empty"),
         (TaskSubmission("p", "x" * (MAX_PROMPT_LENGTH + 1), "ann", cwd="/x"), "characters"),
-        (TaskSubmission("p", "x", "ann"), "folder or on a repository"),
+        (TaskSubmission("p", "x", "ann"), "folder or a repository"),
         (
             TaskSubmission("p", "x", "ann", cwd="/x", repo_full_name="o/r"),
-            "folder or on a repository",
+            "folder or a repository",
         ),
         (TaskSubmission(" ", "x", "ann", cwd="/x"), "no name"),
     ],

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hostler.errors import HostlerError
-from hostler.runs import NewRun, admit
+from hostler.runs import NewRun, admit_run
 from hostler.store.operator import Deed, What, deeds_of
 from hostler.store.runs import find_run
 from hostler.store.tasks import TaskState, change_task, require_task
@@ -37,7 +37,7 @@ def put(store, task, state, **more):
 def begin(store, task):
     with store.write(*SCOPES) as tx:
         change_task(tx, task, replace(task, state=TaskState.RUNNING))
-        return admit(tx, NewRun(task.id, "stable", "work", "a", "command"))
+        return admit_run(tx, NewRun(task.id, "stable", "work", "a", "command"))
 
 
 @pytest.fixture

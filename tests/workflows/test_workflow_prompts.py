@@ -62,7 +62,7 @@ def test_a_turn_is_told_all_that_it_is_about(changes, material, turn):
     assert ("review_comment" in prompt) is False
     assert (
         'comment 9, written by bob (not an allowed user) on "src/app.py", line 7' in prompt
-    ) == bool(material.remarks)
+    ) == bool(material.comments)
     assert ("Which?" in prompt) == (turn is TurnKind.ANSWER)
     assert ("Tests fail." in prompt) == bool(work.note)
     assert ("pull request #15" in prompt) == (work.pr_number is not None)
@@ -148,7 +148,7 @@ PEOPLE = Repo(owner="o", name="r", allowed_users=["Ann", "op"], operator_logins=
     [
         ("ann", "COLLABORATOR", "allowed user, collaborator"),
         ("op", "OWNER", "operator, allowed user, owner"),
-        ("eve", "NONE", "not an allowed user, no part in the repository"),
+        ("eve", "NONE", "not an allowed user, no role in the repository"),
         ("eve", "SOMETHING_NEW", "not an allowed user"),
         ("eve", None, "not an allowed user"),
     ],

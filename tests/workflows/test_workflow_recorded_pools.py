@@ -18,11 +18,11 @@ from hostler.governor.adaptive.served import PAUSE
 from hostler.governor.gates import UNTIL_RESUMED
 from hostler.governor.parking import closed, resume
 from hostler.governor.policy import Policy
-from hostler.runs import NewRun, admit, transitions
-from hostler.runs.outcome import Ending, Reader
+from hostler.runs import NewRun, admit_run, transitions
+from hostler.runs.outcome import RunEnding, StreamReader
 from hostler.store.governor import find_overlay, parked_pool
 from hostler.workflows.outcomes import MAX_TASK_PARK
-from hostler.workflows.pool_signals import apply_live_signals, is_relevant, release_ended_run
+from hostler.workflows.pool_signals import plan_signals, release_ended_run
 
 POOL, CAP = "anthropic", 8
 # When they were recorded.
@@ -86,38 +86,43 @@ class Pool:
         run = self.begin(one, task)
         for stream in ("stdout", "stderr"):
             (self.folder / stream).write_bytes(as_bytes(getattr(one, stream)))
-        reader = Reader(run, self.folder, self.clock)
+        reader = StreamReader(run, self.folder, self.clock)
         reader.read()
         run = self.look(run, reader)
-        reader.rest()
+        reader.read_rest()
         self._end(run, reader, one)
 
     def look(self, run, reader):
         """One look of its worker: what was heard is stored with the offset."""
-        heard = reader.heard
+        signals = reader.signals
         with self.store.write("admission") as tx:
-            run = transitions.progress(tx, run, reader.tally, reader.offsets, heard.limits)
-            if is_relevant(run, heard, self.policy):
-                apply_live_signals(tx, run, heard, self.policy)
-        reader.stored()
+            run = transitions.store_progress(tx, run, reader.tally, reader.offsets, signals.limits)
+            if plan := plan_signals(run, signals, self.policy):
+                plan.apply(tx, run)
+        reader.mark_stored()
         return run
 
     def begin(self, one, task):
         with self.store.write("admission") as tx:
-            run = admit(tx, NewRun(task, "yard", "work", "helper", one.cli, POOL))
-            return transitions.attach(tx, transitions.begin(tx, run, {"pid": 1}))
+            run = admit_run(tx, NewRun(task, "yard", "work", "helper", one.cli, POOL))
+            return transitions.store_running(tx, transitions.store_starting(tx, run, {"pid": 1}))
 
     def _end(self, run, reader, one):
         verdict = verdict_on(one).verdict
-        told = (reader.limits, reader.last_limits, reader.heard.words, reader.heard.answers)
+        told = (
+            reader.limits,
+            reader.final_limits,
+            reader.signals.headrooms,
+            reader.signals.responses,
+        )
         exit = ProcessExit(one.ended_by, one.exit_code)
-        ending = Ending(verdict, exit, True, reader.tally, reader.offsets, *told)
+        ending = RunEnding(verdict, exit, True, reader.tally, reader.offsets, *told)
         with self.store.write("admission") as tx:
-            run = transitions.exited(tx, run, ending)
-            if is_relevant(run, ending.heard(run), self.policy):
-                apply_live_signals(tx, run, ending.heard(run), self.policy)
+            run = transitions.store_exited(tx, run, ending)
+            if plan := plan_signals(run, ending.provider_signals(run), self.policy):
+                plan.apply(tx, run)
             release_ended_run(tx, run, self.policy)
-            transitions.ended(tx, transitions.finishing(tx, run))
+            transitions.store_ended(tx, transitions.store_finishing(tx, run))
 
     @property
     def known(self):
@@ -242,15 +247,15 @@ def test_a_reader_that_was_cut_off_hears_nothing_twice(pool, tmp_path):
     stable = pool(SERVED).looked_at()
     run = stable.begin(one, "t1")
     (tmp_path / "stdout").write_bytes(as_bytes(one.stdout))
-    cut = Reader(run, tmp_path, stable.clock)
+    cut = StreamReader(run, tmp_path, stable.clock)
     cut.read()
-    again = Reader(run, tmp_path, stable.clock)
+    again = StreamReader(run, tmp_path, stable.clock)
     again.read()
     moved = stable.look(run, again)
     with pytest.raises(transitions.FenceLost):
         stable.look(run, cut)
-    late = Reader(moved, tmp_path, stable.clock)
-    assert not late.read() and not late.heard
+    late = StreamReader(moved, tmp_path, stable.clock)
+    assert not late.read() and not late.signals
     known = stable.known.overlay
     assert (known.rate_limit_events, known.window_answers) == (2, 1)
 

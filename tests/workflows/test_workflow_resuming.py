@@ -261,26 +261,26 @@ def test_the_conversation_before_the_end_of_a_takeover_is_not_shown(yard: Yard):
     yard.say(1, "after", by="ann")
     with yard.store.read() as tx:
         whole = add_conversation(load_turn_input(tx, yard.task()), yard.watch, yard.hub.thread(1))
-    assert [one.body for one in (*whole.remarks, *whole.conversation)] == ["after"]
+    assert [one.body for one in (*whole.comments, *whole.conversation)] == ["after"]
 
 
 def test_the_label_on_the_pull_request_itself_counts_too(yard: Yard):
     pull = closed(yard)
     yard.hub.issues[pull]["labels"] = [{"name": "Agent:Ignore"}]
-    with pytest.raises(NotResumed, match="people have the work"):
+    with pytest.raises(NotResumed, match="users have taken over"):
         resume(yard, pull)
 
 
 def test_merged_is_final_here_and_there(yard: Yard):
     pull = closed(yard)
     yard.hub.merge(pull)
-    with pytest.raises(NotResumed, match="merged, and that is final"):
+    with pytest.raises(NotResumed, match="already merged"):
         resume(yard, pull)
     row = yard.pull(pull)
     with yard.store.write() as tx:
         change_pull(tx, row, replace(row, status=PullStatus.MERGED))
     yard.hub.pulls.clear()  # GitHub is not even asked
-    with pytest.raises(NotResumed, match="merged, and that is final"):
+    with pytest.raises(NotResumed, match="already merged"):
         resume(yard, pull)
 
 
@@ -298,14 +298,14 @@ def test_a_task_that_has_begun_anew_keeps_its_new_pull_request(yard: Yard):
     with pytest.raises(NotResumed, match="has begun anew"):
         resume(yard, pull)
     new = yard.open_pull(yard.task(), "agent/bugfix/1-again")
-    with pytest.raises(NotResumed, match=f"goes on with pull request {new}"):
+    with pytest.raises(NotResumed, match=f"continues with pull request {new}"):
         resume(yard, pull)
 
 
 def test_what_cannot_be_found_any_more_is_said(yard: Yard):
     pull = closed(yard)
     del yard.hub.pulls[pull]
-    with pytest.raises(NotResumed, match="not on GitHub any more"):
+    with pytest.raises(NotResumed, match="no longer exists on GitHub"):
         resume(yard, pull)
     with yard.store.write() as tx:
         tx.constant("DELETE FROM tasks")
@@ -336,11 +336,13 @@ def test_which_pull_request_is_meant(yard: Yard):
     pull = with_pull(yard)
     with yard.store.write() as tx:
         assert find_own_pull(tx, pull) == find_own_pull(tx, pull, "OCTO/Stable")
-        with pytest.raises(NoSuchPull, match="Pull request 99 is not one of ours") as unknown:
+        with pytest.raises(
+            NoSuchPull, match="Pull request 99 was not opened by Hostler"
+        ) as unknown:
             find_own_pull(tx, 99)
         with pytest.raises(NoSuchPull, match="Pull request 2 of octo/barn is not") as elsewhere:
             find_own_pull(tx, pull, "octo/barn")
-        assert "There is one of ours in octo/stable" in elsewhere.value.remedy
+        assert "Hostler opened one in octo/stable" in elsewhere.value.remedy
         add_pull(tx, replace(yard.pull(pull), repo_full_name="octo/barn"))
         with pytest.raises(NoSuchPull, match="octo/barn and octo/stable") as several:
             find_own_pull(tx, pull)
@@ -371,7 +373,7 @@ def test_the_end_of_a_block_tells_what_was_said_meanwhile_once(yard: Yard):
 def test_without_words_it_awaits_feedback(yard: Yard):
     pull = blocked_pull(yard)
     assert reset(yard).state is TaskState.AWAITING_FEEDBACK
-    with pytest.raises(NotResumed, match="not blocked any more"):
+    with pytest.raises(NotResumed, match="no longer blocked"):
         reset(yard)
     assert yard.pull(pull).status is PullStatus.AWAITING_FEEDBACK
 
@@ -444,7 +446,7 @@ def test_several_go_on_each_by_itself(yard: Yard):
         expected = TaskState.BLOCKED if dry else TaskState.QUEUED
         assert yard.tasks()[-1].state is expected is second.task.state
     stranger = BlockedTaskResetter(yard.store, lambda _: yard.hub, {}, ORDER).reset(found[0])
-    assert stranger.why == "octo/stable is not watched any more."
+    assert stranger.why == "octo/stable is no longer watched."
 
 
 def poll_without_pulls(yard: Yard) -> None:

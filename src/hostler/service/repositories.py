@@ -170,7 +170,7 @@ class RepoContexts:
             made = dict(self._made)
         for project, desk in made.items():
             repo = house.settings.repo.get(project)
-            if repo is not None and RepoName(repo.owner, repo.name) == desk.watch.repo:
+            if repo is not None and RepoName(repo.owner, repo.name) == desk.policy.repo:
                 after._made[project] = replace(desk, **_settings_fields(house, project))
         self._newer = after
         return after

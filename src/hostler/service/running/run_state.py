@@ -48,8 +48,8 @@ def session_to_resume(task: Task, run: Run, runs: Sequence[Run]) -> str:
     """
     if not task.session or not _is_valid_session(task.session, run.agent_kind):
         return ""
-    its = [one for one in runs if one.session == task.session and one.run != run.run]
-    last = max(its, key=lambda one: one.fence, default=None)
+    earlier = [one for one in runs if one.session == task.session and one.run != run.run]
+    last = max(earlier, key=lambda one: one.fence, default=None)
     same = last is not None and (last.agent, last.agent_kind) == (run.agent, run.agent_kind)
     return task.session if same else ""
 
@@ -88,41 +88,41 @@ _DEPENDENCY_STATES = (TaskState.RUNNING, *sorted(STUCK_STATES))
 class DoneFileWatcher:
     """Looks at the marks of a house. One look at a time: a second one has nothing to do."""
 
-    def __init__(self, house: AppContext) -> None:
-        self._house = house
-        self._looking = threading.Lock()
+    def __init__(self, app: AppContext) -> None:
+        self._app = app
+        self._checking = threading.Lock()
 
-    def wanted(self) -> bool:
+    def has_waiting_tasks(self) -> bool:
         """Whether there is anything to look for: a task by hand waits."""
-        with self._house.store.read() as tx:
+        with self._app.store.read() as tx:
             return any_by_hand(tx, WAITING_STATES)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """See to all that were marked: one look at one name for each."""
-        if not self._looking.acquire(blocking=False):
+        if not self._checking.acquire(blocking=False):
             return
         try:
-            with self._house.store.read() as tx:
+            with self._app.store.read() as tx:
                 watched = _tasks_to_watch(tx)
             for one in watched:
-                mark = _read_done_file(self._house.home, one.project, one.id)
-                if mark is not None:
-                    self._heed(one.id, mark)
+                verdict = _read_done_file(self._app.home, one.project, one.id)
+                if verdict is not None:
+                    self._apply_done_file(one.id, verdict)
         finally:
-            self._looking.release()
+            self._checking.release()
 
-    def _heed(self, name: str, mark: RunVerdict) -> None:
-        with self._house.store.read() as tx:
-            follows = self._follows(tx, name, mark)
+    def _apply_done_file(self, name: str, verdict: RunVerdict) -> None:
+        with self._app.store.read() as tx:
+            decided = self._decide(tx, name, verdict)
         # What was heeded before stays marked: it should not take the write lock again.
-        if follows is None:
+        if decided is None:
             return
-        with self._house.store.write(*_DONE_SCOPES) as tx:
-            if (follows := self._follows(tx, name, mark)) is not None:
-                apply_transition(tx, *follows)
+        with self._app.store.write(*_DONE_SCOPES) as tx:
+            if (decided := self._decide(tx, name, verdict)) is not None:
+                apply_transition(tx, *decided)
 
-    def _follows(
-        self, tx: Transaction, name: str, mark: RunVerdict
+    def _decide(
+        self, tx: Transaction, name: str, verdict: RunVerdict
     ) -> tuple[Task, TaskTransition] | None:
         """A task and what its mark changes about it; None: nothing."""
         task = find_task(tx, name)
@@ -130,9 +130,9 @@ class DoneFileWatcher:
             return None
         if task.state is not TaskState.RUNNING and open_runs(tx, task_id=name):
             return None  # its last run says first how it ended
-        around = DoneFileContext(has_checkout(self._house, task), len(active_children(tx, name)))
+        context = DoneFileContext(has_checkout(self._app, task), len(active_children(tx, name)))
         step = decide_after_done_file(
-            task, mark, around, RunEndFacts(tx.now()), self._house.settings.tasks
+            task, verdict, context, RunEndFacts(tx.now()), self._app.settings.tasks
         )
         return None if step.task == task else (task, step)
 
@@ -155,10 +155,10 @@ def _read_done_file(home: Path, project: str, task: str) -> RunVerdict | None:
     return None
 
 
-def read_done_verdict(house: AppContext, task: Task, last: Run | None) -> RunVerdict | None:
+def read_done_verdict(app: AppContext, task: Task, last: Run | None) -> RunVerdict | None:
     """What the mark of a task says, if it counts."""
     return (
-        _read_done_file(house.home, task.project, task.id)
+        _read_done_file(app.home, task.project, task.id)
         if _is_done_file_valid(task, last)
         else None
     )
@@ -174,11 +174,11 @@ def _is_done_file_valid(task: Task, last: Run | None) -> bool:
     return task.repo_full_name is None or last is None or last.outcome != Outcome.SUCCESS
 
 
-def has_checkout(house: AppContext, task: Task) -> bool:
+def has_checkout(app: AppContext, task: Task) -> bool:
     """Whether a task has a checkout."""
     if task.repo_full_name is None:
         return False
-    return (house.checkouts / task.project / task.id).exists()
+    return (app.checkouts / task.project / task.id).exists()
 
 
 def find_last_run(tx: Transaction, task: str, but: str = "") -> Run | None:
