@@ -91,7 +91,7 @@ def test_a_task_that_waits_for_another_is_done_as_soon_as_it_is_marked(town):
         waits_for(service, second, "dependencies")
         mark(town, second)
         done = becomes(service, second, TaskState.DONE)
-        assert (done.reason, done.attempt, done.blockers) == ("It was marked as done.", 0, "")
+        assert (done.reason, done.attempt, done.blockers) == ("A DONE file marked it as done.", 0, "")
         assert service.runs(second) == []
         # Nobody had to end for it, and whoever waited for it goes on.
         assert state(service, first) is TaskState.RUNNING
@@ -143,7 +143,7 @@ def test_children_at_work_are_waited_for_before_a_marked_task_is_done(found_town
         mark(town, child)
         (town.root / "folder" / "go").touch()
         done = reach(service, parent, TaskState.DONE)
-        assert done.reason == "It was marked as done."
+        assert done.reason == "A DONE file marked it as done."
         assert outcomes(service, done) == ["crash"]
 
 

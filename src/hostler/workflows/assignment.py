@@ -118,7 +118,7 @@ class PromptBuilder:
         comments = self._render_comments(self.turn_input.comments)
         if self.task.question:
             return [self._render("answer", question=self._question(), comments=comments)]
-        return [self._render("remarks", comments=comments)]
+        return [self._render("comments", comments=comments)]
 
     def _history_parts(self) -> list[str]:
         """Return the answer of a manual task, what to repair, or how the last attempts ended."""
@@ -130,7 +130,7 @@ class PromptBuilder:
             note = quote_text(f"what went wrong ({PROGRAM_OUTPUT})", task.note)
             return [self._render("repair", note=note)]
         if history:
-            return [self._render("again", history=quote_text("how they ended", "\n".join(history)))]
+            return [self._render("retry", history=quote_text("how they ended", "\n".join(history)))]
         return []
 
     def _feedback_parts(self) -> list[str]:
@@ -156,8 +156,8 @@ class PromptBuilder:
         """Return the earlier work and discussion, for a session that does not know them."""
         summary = self.turn_input.summary
         summary_text = quote_text("you", summary) if summary else "(unknown)"
-        comment = self._render_comments(self.turn_input.conversation)
-        return self._render("earlier", summary=summary_text, conversation=comment)
+        conversation = self._render_comments(self.turn_input.conversation)
+        return self._render("earlier", summary=summary_text, conversation=conversation)
 
     def _contract_part(self) -> str:
         repo, task = self.repo, self.task

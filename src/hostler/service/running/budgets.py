@@ -21,7 +21,7 @@ from hostler.store.tasks import Task
 
 
 class BudgetLevel(StrEnum):
-    """How far a budget is used."""
+    """How much of a budget is used."""
 
     FINE = "fine"
     LOW = "low"
@@ -30,7 +30,7 @@ class BudgetLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BudgetUsage:
-    """One budget, as far as it is used. `until`: when it is full again by itself."""
+    """How much of one budget is used. `until`: when a daily budget starts again."""
 
     setting: str
     subject: str
@@ -40,18 +40,18 @@ class BudgetUsage:
 
     @property
     def sentence(self) -> str:
-        """How much is used, and what cannot be told."""
+        """How much is used, and how many runs reported no cost."""
         spent_text = f"{self.subject} has used {self.spent.usd:.2f} of {self.limit:.2f} USD"
         count = self.spent.unpriced
         runs = "1 run" if count == 1 else f"{count} runs"
-        more = f"; {runs} named no cost, and count as nothing" if count else ""
+        more = f"; {runs} reported no cost, counted as 0" if count else ""
         return f"{spent_text} (`[budget] {self.setting}`{more})."
 
     @property
     def remedy(self) -> str:
-        """What a person can do."""
-        raised = f"Raise `[budget] {self.setting}`"
-        return f"{raised}, or wait until midnight UTC." if self.until else f"{raised}, or stop it."
+        """What a user can do."""
+        otherwise = "wait until midnight UTC" if self.until else "stop the task"
+        return f"Raise `[budget] {self.setting}`, or {otherwise}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Spending:
 def budgets_of_task(
     task: str, project: str, budget: Budget, spent: Spending, now: datetime
 ) -> tuple[BudgetUsage, ...]:
-    """The budgets that a task draws on; those without a limit are none."""
+    """Return the budgets that apply to a task, without those that have no limit."""
     tomorrow = day_start(now) + timedelta(days=1)
     everything = sum(spent.today.values(), Spent())
     budgets = (
@@ -85,7 +85,7 @@ def budgets_of_task(
 
 
 def budget_level(usage: BudgetUsage, warn_at_percent: int) -> BudgetLevel:
-    """How far a budget is used."""
+    """Return how much of a budget is used."""
     if usage.spent.usd >= usage.limit:
         return BudgetLevel.USED_UP
     low = usage.spent.usd * 100 >= usage.limit * warn_at_percent
@@ -93,13 +93,13 @@ def budget_level(usage: BudgetUsage, warn_at_percent: int) -> BudgetLevel:
 
 
 def find_used_up(budgets: Iterable[BudgetUsage]) -> BudgetUsage | None:
-    """The budget that holds a task: of several, the one that takes longest to be full again."""
+    """Return the used-up budget that holds a task longest; None if none is used up."""
     used_up = [usage for usage in budgets if budget_level(usage, 100) is BudgetLevel.USED_UP]
     return next((usage for usage in used_up if usage.until is None), next(iter(used_up), None))
 
 
 def day_start(now: datetime) -> datetime:
-    """When this day began, in UTC."""
+    """Return the start of this day in UTC."""
     return now.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
@@ -108,7 +108,7 @@ _OCCASION = "budget"
 
 
 def read_spending(tx: Transaction, budget: Budget, tasks: Collection[str]) -> Spending:
-    """What was spent, as far as any budget asks for it."""
+    """Read what was spent, as far as a budget needs it."""
     daily = budget.per_repo_daily_usd > 0 or budget.per_day_usd > 0
     return Spending(
         spent_by_tasks(tx, tasks) if budget.per_task_usd > 0 else {},
@@ -117,18 +117,18 @@ def read_spending(tx: Transaction, budget: Budget, tasks: Collection[str]) -> Sp
 
 
 class BudgetReporter:
-    """Looks at the budgets after each run."""
+    """Reports budgets after each run."""
 
     def __init__(
         self, app: AppContext, notifier: BusNotifier, on_report: Callable[[str, BudgetUsage], None]
     ) -> None:
-        """`told`: hears of each budget that people are told of."""
+        """`on_report` is called with each budget that is reported to users."""
         self._app = app
         self._notifier = notifier
         self._on_report = on_report
 
     def report(self, task: Task) -> None:
-        """Tell of budgets that are low or used up, each once."""
+        """Report budgets that are low or used up, each of them once."""
         budget = self._app.settings.budget
         with self._app.store.read() as tx:
             budgets = budgets_of_task(
@@ -143,7 +143,7 @@ class BudgetReporter:
         with self._app.store.write(*_BUDGET_SCOPES) as tx:
             if not first_time(tx, budget_cause_key(task, usage, level), _OCCASION):
                 return
-            # A day that runs low is for the log; one that is used up holds people's work.
+            # A daily budget that is low is only logged; one that is used up holds tasks back.
             asks = usage.until is None or level is not BudgetLevel.LOW
             if asks and task.repo_full_name and (task.pr_number or task.number):
                 token = build_token("budget", budget_cause_key(task, usage, level))
@@ -157,13 +157,13 @@ class BudgetReporter:
 
 
 def budget_cause_key(task: Task, usage: BudgetUsage, level: BudgetLevel) -> str:
-    """What is told once: of this limit, for this task or day."""
+    """Return the key of a report: one per limit, level, and task or day."""
     subject = task.id if usage.until is None else f"{usage.subject}:{format_timestamp(usage.until)}"
     return f"budget:{level}:{usage.setting}:{usage.limit:g}:{subject}"
 
 
 def budget_text(usage: BudgetUsage, level: BudgetLevel) -> str:
-    """What people are told."""
+    """Return the text of a report."""
     if level is BudgetLevel.LOW:
-        return f"{usage.sentence} Work goes on until all of it is used."
-    return f"{usage.sentence} Nothing more starts for it. Shall it go on? {usage.remedy}"
+        return f"{usage.sentence} Agents continue to start until it is used up."
+    return f"{usage.sentence} No further agents start for it. {usage.remedy}"

@@ -28,7 +28,7 @@ from hostler.telemetry.redaction import redact
 
 @dataclass(frozen=True, slots=True)
 class BusMessageDraft:
-    """What is said, and on which bus; without a task it is the project's. `create`: begin it."""
+    """A message, and its bus: a task's, or the project's without a task. `create`: make the bus."""
 
     project: str
     task: str
@@ -40,7 +40,7 @@ class BusMessageDraft:
 
 @dataclass(frozen=True, slots=True)
 class BusPoster:
-    """The buses of a home, for one sender."""
+    """Posts on the buses of a home for one sender."""
 
     home: Path
     clock: Clock
@@ -48,7 +48,7 @@ class BusPoster:
     sender: MessageSender
 
     def post(self, draft: BusMessageDraft) -> Mapping[str, Any]:
-        """Append a message, as it is stored; it is in the file when this returns."""
+        """Append a message and return it as stored; it is in the file when this returns."""
         bus = Bus(BusLocation(self.home, draft.project, draft.task).path, self.clock, self.options)
         if draft.create:
             bus.create()
@@ -60,7 +60,7 @@ _GITHUB_PREFIX = "github:"
 
 
 class BusNotifier:
-    """Posts for the service. `troubled` hears of what could not be posted."""
+    """Posts for the service. `on_error` is called with what prevented a message."""
 
     def __init__(
         self, app: AppContext, clock: Clock, on_error: Callable[[BaseException], None]
@@ -71,11 +71,11 @@ class BusNotifier:
         self._options = BusOptions.of(app.settings.tasks)
 
     def bus(self, task: Task) -> Bus:
-        """The bus of a task."""
+        """Return the bus of a task."""
         return open_task_bus(self._app.home, task.project, task.id, self._clock, self._options)
 
     def post_run_step(self, step: str, run: str) -> None:
-        """Tell of a run's begin and end, and of what a task by hand asks after it."""
+        """Post that a run started or exited, and the question of a manual task after it."""
         if step not in (RunStep.GO, RunStep.EXITED, RunStep.ENDED):
             return
         with self._app.store.read() as tx:
@@ -91,26 +91,26 @@ class BusNotifier:
         self._post(task, type_, text, run=found.run)
 
     def progress(self, task: Task, text: str) -> None:
-        """What holds a task has changed."""
+        """Post that the task's blockers have changed."""
         self._post(task, MessageType.PROGRESS, text)
 
     def fact(self, task: Task, text: str) -> None:
-        """Nothing holds a task any more."""
+        """Post that the task has no blockers any more."""
         self._post(task, MessageType.FACT, text)
 
     def warning(self, task: Task, text: str) -> None:
-        """Something a person should know."""
+        """Post a warning for users."""
         self._post(task, MessageType.WARNING, text)
 
     def post_comments(self, post_run_step: Iterable[ProcessedEvent]) -> None:
-        """What people said on GitHub to a task, for its agent at work."""
+        """Post comments from GitHub for the running agents of their tasks."""
         for event in post_run_step:
             for effect in event.decision.effects:
                 if isinstance(effect, AddFeedback) and effect.comment.body.strip():
                     self._from_github(effect)
 
     def read_shown_comments(self, run: Run, task: Task) -> list[tuple[str, str]]:
-        """Words from GitHub that a run's agent was shown on the bus: who said what."""
+        """Return comments that a run's agent was shown on the bus, as (author, text)."""
         try:
             messages = read_shown_messages(self._app.home / run.folder, self.bus(task))
         except (BusError, OSError) as error:
@@ -129,7 +129,7 @@ class BusNotifier:
             task = require_task(tx, effect.task.id)
             running = any(run.state in LIVE for run in open_runs(tx, task_id=task.id))
         if not running or row.event_key in task.turn_keys:
-            return  # its next turn begins with these words, or has begun with them
+            return  # The comment is part of its next or present turn.
         bus = self.bus(task)
         with suppress(BusError, ValueError):
             questions = bus.tail(1, lambda message: message.type is MessageType.QUESTION)
@@ -146,13 +146,13 @@ class BusNotifier:
 
 
 def _start_message(task: Task, run: Run) -> tuple[MessageType, str]:
-    """The message about an agent that begins. Attempts are counted from 0, as restarts."""
+    """Return the message about a started agent. Restarts are counted from 0."""
     restart = max(task.attempt - 1, 0)
     return MessageType.RUN_START, f"starting root agent (restart #{restart}): {run.agent}"
 
 
 def _end_message(run: Run) -> tuple[MessageType, str]:
-    """The message about an agent that has ended."""
+    """Return the message about an agent that has exited."""
     crashed = run.outcome in ("crash", "timeout", "stalled")
     type_ = MessageType.RUN_CRASH if crashed else MessageType.RUN_STOP
     return type_, f"{run.outcome}: {run.why or ''}".strip()
@@ -163,9 +163,9 @@ _UNFINISHED_STATES = tuple(state for state in TaskState if state not in OVER)
 
 
 class QuestionForwarder:
-    """Carries each question once: its token says whether it is there already.
+    """Forwards each question once: its token says whether it is already on GitHub.
 
-    The token is a row as long as its task is; how far a bus was read is only kept to read less.
+    The token is stored as long as its task. The position on each bus is kept only to read less.
     """
 
     def __init__(
@@ -177,13 +177,13 @@ class QuestionForwarder:
         self._read: dict[str, str] = {}
 
     def tasks_with_agents(self) -> list[Task]:
-        """Tasks with an agent at work that people on GitHub can answer."""
+        """Return tasks with a running agent whose questions users on GitHub can answer."""
         with self._store.read() as tx:
             found = [find_task(tx, run.task_id) for run in live_runs(tx)]
         return [task for task in found if task is not None and _has_thread(task)]
 
     def forward(self) -> None:
-        """Look at the buses of all who are at work."""
+        """Forward new questions of all running agents."""
         tasks = self.tasks_with_agents()
         running = {task.id for task in tasks}
         self._read = {name: last for name, last in self._read.items() if name in running}
@@ -191,12 +191,15 @@ class QuestionForwarder:
             self._try_forward(task)
 
     def forward_rest(self, task: Task) -> None:
-        """What is left on the bus of a task whose agent has ended: nothing comes after it."""
+        """Forward the remaining questions of a task whose agent has exited."""
         if _has_thread(task):
             self._try_forward(task)
 
     def forward_unfinished(self) -> None:
-        """At a start: whatever an earlier service left, of every task that is not over."""
+        """Forward questions of all unfinished tasks that an earlier service left.
+
+        Called at startup.
+        """
         with self._store.read() as tx:
             found = tasks_in(tx, _UNFINISHED_STATES)
         for task in found:
@@ -220,20 +223,20 @@ class QuestionForwarder:
                         tx, task.repo, action, token=token, lane=Lane.FEEDBACK, source="question"
                     )
         if len(page):
-            # After the commit: a crash in between carries them again, and that changes nothing.
+            # After the commit: a crash in between repeats the questions, which changes nothing.
             self._read[task.id] = page.messages[-1].id
 
 
 def _is_agent_question(message: Message) -> bool:
-    """Whether an agent asks something."""
+    """Return whether an agent asks a question."""
     return message.type is MessageType.QUESTION and message.sender.kind is SenderKind.AGENT
 
 
 def _question_text(message: Message) -> str:
-    """The question as people read it; nobody knows whether its agent is still there by then."""
+    """Return the comment for GitHub. The agent may have exited by the time it is read."""
     return (
-        f"{message.body.strip()}\n\n*An agent asks this. An answer here reaches it at work, or in "
-        "its next turn.*"
+        f"{message.body.strip()}\n\n*Question from an agent. Reply here; it gets the answer while "
+        "running or in its next turn.*"
     )
 
 
