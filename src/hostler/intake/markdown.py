@@ -137,10 +137,10 @@ def _find_references(lines: list[str], repo: RepoName) -> Iterator[IssueRef]:
                 yield from _parse_references(line, point.end(), repo)[0]
                 continue
             listing = not line.strip()
-        for words in _DEPENDENCY_PHRASE.finditer(line):
-            if _NEGATION.search(line[max(words.start() - 40, 0) : words.start()]):
+        for phrase in _DEPENDENCY_PHRASE.finditer(line):
+            if _NEGATION.search(line[max(phrase.start() - 40, 0) : phrase.start()]):
                 continue
-            refs, end = _parse_references(line, words.end(), repo)
+            refs, end = _parse_references(line, phrase.end(), repo)
             yield from refs
             listing = not refs and not line[end:].strip()
 

@@ -88,7 +88,7 @@ from hostler.store.tasks import (
 )
 from hostler.store.transaction import Transaction, normal_stamp
 
-# `heard_from` while people have the work.
+# `heard_from` while users have taken over the work.
 TAKEN_OVER = "9999-12-31T23:59:59.999Z"
 
 

@@ -344,11 +344,11 @@ def has_usable_work(task: TaskFacts, last: LastRun | None) -> bool:
     return queued_again or task.state is TaskState.AWAITING_FEEDBACK
 
 
-def _subgraph(whole: DependencyGraph, names: Mapping[str, Blocker]) -> DependencyGraph:
+def _subgraph(graph: DependencyGraph, names: Mapping[str, Blocker]) -> DependencyGraph:
     """Return the graph of names that are not ready. Behind a hopeless one nothing else matters."""
     return {
         name: tuple(target for target in targets if target in names)
-        for name, targets in whole.items()
+        for name, targets in graph.items()
         if name in names and not names[name].hopeless
     }
 

@@ -110,7 +110,7 @@ def queue_positions(
     1 is the next.
     """
     free = (task for task in waiting if is_queued(task) and task.id not in held)
-    return {task.id: place for place, task in enumerate(sorted(free, key=rank), start=1)}
+    return {task.id: position for position, task in enumerate(sorted(free, key=rank), start=1)}
 
 
 def submission_result(queue: TaskQueue, task: Task, *, held: bool = False) -> SubmissionResult:

@@ -119,7 +119,7 @@ class UnknownRun(RunError):
     """The run does not exist."""
 
     def __init__(self, run: str) -> None:
-        super().__init__(f"There is no run {run}.")
+        super().__init__(f"Run {run} does not exist.")
         self.run = run
 
 

@@ -221,9 +221,9 @@ def _ingest_batch(
     unfinished: UnfinishedRuns | None,
 ) -> ProcessResult:
     result = process_inbox(tx, policy, labellers, blockers, keys, unfinished)
-    for place, task in enumerate(result.changed, start=1):
+    for index, task in enumerate(result.changed, start=1):
         after = publish_status_comment(
-            tx, break_cycles(tx, require_task(tx, task), result.changed[place:])
+            tx, break_cycles(tx, require_task(tx, task), result.changed[index:])
         )
         if policy.receipt:
             post_receipt(tx, after)

@@ -72,12 +72,12 @@ def decide_after_run(
     progressed = progressed and verdict.outcome is not Outcome.BAD_RESULT
     idle = 0 if progressed else task.exits_without_progress
     # A run that was refused before it could work leaves no session to continue.
-    heard = "" if verdict.outcome in (Outcome.CONFIG, Outcome.BAD_REQUEST) else facts.session
+    session = "" if verdict.outcome in (Outcome.CONFIG, Outcome.BAD_REQUEST) else facts.session
     outage = verdict.outcome in OUTAGE_OUTCOMES and not progressed
     known = replace(
         _without_attempt(task) if outage else task,
         outages=task.outages + 1 if outage else 0,
-        session=heard or task.session,
+        session=session or task.session,
         progress=facts.progress or task.progress,
         finishing=False,
         exits_without_progress=idle + (outcome_meaning(verdict.outcome).counted and not progressed),
@@ -116,14 +116,14 @@ def max_attempts(task: Task, limits: Tasks) -> int:
 
 
 def _decide_ask(end: EndedRun) -> TaskTransition:
-    said = end.verdict.result
-    asked = said.question.strip() if said else ""
+    result = end.verdict.result
+    asked = result.question.strip() if result else ""
     return to_needs_input(end.task, asked or f"{end.verdict.why} How should this continue?")
 
 
 def _decide_block(end: EndedRun) -> TaskTransition:
-    said = end.verdict.result
-    why = (said.question.strip() or said.summary.strip()) if said else ""
+    result = end.verdict.result
+    why = (result.question.strip() or result.summary.strip()) if result else ""
     return to_blocked(end.task, why or end.verdict.why, end.facts.kept_branch)
 
 
@@ -415,7 +415,7 @@ def _decide_repair(
         )
         why = f"{error_text(error)} {turns}{kept}"
         return to_needs_input(task, f"{why} How should this continue?")
-    mending = replace(
+    repairing = replace(
         task,
         state=TaskState.RETRYING,
         reason=f"{error.what} The agent is asked to fix it.",
@@ -427,7 +427,7 @@ def _decide_repair(
     effects: tuple[Effect, ...] = ()
     if task.pr_number is not None:
         effects = (SetPullStatus(PullStatus.AWAITING_FEEDBACK, without_person=True),)
-    return TaskTransition(mending, effects)
+    return TaskTransition(repairing, effects)
 
 
 def ask_about_no_change(task: Task, summary: str) -> TaskTransition:

@@ -143,10 +143,10 @@ def describe_failed_attempts(runs: Sequence[Run]) -> tuple[str, ...]:
 
 def find_last_summary(runs: Sequence[Run]) -> str:
     """Return the newest summary that a run reported."""
-    told = (
+    summaries = (
         AgentResult.model_validate_json(run.result).summary for run in reversed(runs) if run.result
     )
-    return next((text.strip() for text in told if text.strip()), "")
+    return next((text.strip() for text in summaries if text.strip()), "")
 
 
 def pending_event_keys(tx: Transaction, task: Task) -> list[str]:
@@ -169,9 +169,9 @@ def add_conversation(
         for one in earlier
         if isinstance(one, CommentEvent) and one.has_agent_text(policy.is_operator(one.row.author))
     )
-    heard = (one for one in comments if normal_stamp(one.row.updated_at) >= turn_input.heard_from)
+    recent = (one for one in comments if normal_stamp(one.row.updated_at) >= turn_input.heard_from)
     return replace(
-        turn_input, conversation=tuple(one for one in heard if one.row.object_id not in known)
+        turn_input, conversation=tuple(one for one in recent if one.row.object_id not in known)
     )
 
 
