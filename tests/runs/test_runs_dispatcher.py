@@ -14,7 +14,7 @@ from runs_house import House, gone
 from hostler.errors import HostlerError
 from hostler.runs import RecoveryAction, recover
 from hostler.runs.dispatcher import shim_environment
-from hostler.runs.states import FenceLost, ShimRefused, UnknownRun, WatchClosed
+from hostler.runs.states import FenceLost, ShimStartFailed, UnknownRun, WatchClosed
 from hostler.shim import run_files
 from hostler.store.runs import RunState
 
@@ -103,7 +103,7 @@ def test_a_wrong_fence_and_an_unknown_run_start_nothing(house):
 def test_a_refused_spec_is_reaped_and_said(house):
     run = house.admit_run()
     before, theirs = descriptors(), children()
-    with pytest.raises(ShimRefused, match="argv") as caught:
+    with pytest.raises(ShimStartFailed, match="argv") as caught:
         house.dispatcher.submit({"run": run.run, "argv": []}, run.run, run.fence)
     assert caught.value.code == 5
     assert descriptors() == before

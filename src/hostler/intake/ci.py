@@ -102,15 +102,15 @@ def _choose_effects(
     failed_again = [one for one in failed if one.run.check in checks.reruns]
     if failed_again:
         return IntakeDecision(
-            "It failed again.", (BlockTask(task, pull, render_second_failure(failed_again)),)
+            "It failed again.", (BlockTask(task, pull, _render_second_failure(failed_again)),)
         )
-    flaky = [one for one in failed if has_passed_before(one, checks)]
+    flaky = [one for one in failed if _has_passed_before(one, checks)]
     rest = tuple(one for one in failed if one not in flaky)
     effects: list[IntakeEffect] = [
         RerunFlakyCheck(task, one, PASSED_BEFORE_REASON) for one in flaky
     ]
     if rest and pull.turns_without_person >= policy.turns_without_person:
-        effects.append(AskAboutCi(task, rest, pull.pr_number, render_too_many_turns(rest, pull)))
+        effects.append(AskAboutCi(task, rest, pull.pr_number, _render_too_many_turns(rest, pull)))
     elif rest:
         effects.append(AddCiFeedback(task, rest, pull.pr_number))
     return IntakeDecision(f"CI failed: {list_checks(failed)}.", tuple(effects))
@@ -138,7 +138,7 @@ def _is_rerunning(one: WorkflowRunEvent, checks: CiState) -> bool:
     return asked is not None and asked.run_id == one.run.id and one.run.attempt <= asked.attempt
 
 
-def has_passed_before(failed: WorkflowRunEvent, checks: CiState) -> bool:
+def _has_passed_before(failed: WorkflowRunEvent, checks: CiState) -> bool:
     """Return whether the same check passed on this commit, so that the failure may be a flake."""
     return any(one.run.passed and one.run.check == failed.run.check for one in checks.attempts)
 
@@ -150,10 +150,10 @@ def build_rerun(failed: WorkflowRunEvent) -> tuple[RerunFailedJobs, str]:
     """Return the rerun of a suspected flake: one per check and head."""
     run = failed.run
     action = RerunFailedJobs(failed.row.scope_number, run.id, run.attempt)
-    return action, rerun_token(run.head_sha, run.check)
+    return action, _rerun_token(run.head_sha, run.check)
 
 
-def rerun_token(head_sha: str, check: str) -> str:
+def _rerun_token(head_sha: str, check: str) -> str:
     """Return the token of a rerun: one per check and head."""
     return build_token("rerun", head_sha, check)
 
@@ -170,7 +170,7 @@ def build_flaky_issue(failed: WorkflowRunEvent, why: str) -> tuple[OpenIssue, st
     return OpenIssue(f"Flaky: {name}", body), build_token("flaky", run.check)
 
 
-def render_second_failure(failed_again: Iterable[WorkflowRunEvent]) -> str:
+def _render_second_failure(failed_again: Iterable[WorkflowRunEvent]) -> str:
     """Return the text for a rerun that failed again."""
     listed = "\n".join(
         f"- `{clean_check_name(one.run.check)}`: {one.run.url or one.run.id}"
@@ -183,7 +183,7 @@ def render_second_failure(failed_again: Iterable[WorkflowRunEvent]) -> str:
     )
 
 
-def render_too_many_turns(failed: Iterable[WorkflowRunEvent], pull: PullRow) -> str:
+def _render_too_many_turns(failed: Iterable[WorkflowRunEvent], pull: PullRow) -> str:
     """Return the question after too many turns that only CI caused."""
     return (
         f"CI fails ({list_checks(failed)}), and {pull.turns_without_person} turns passed without a "
@@ -263,7 +263,7 @@ def _find_reruns(
 ) -> dict[str, RerunFailedJobs]:
     found: dict[str, RerunFailedJobs] = {}
     for check in checks:
-        row = find_write(tx, policy.repo, rerun_token(pull.last_seen_head_sha, check))
+        row = find_write(tx, policy.repo, _rerun_token(pull.last_seen_head_sha, check))
         action = decode_action(row.kind, row.payload) if row else None
         if isinstance(action, RerunFailedJobs):
             found[check] = action

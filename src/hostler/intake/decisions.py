@@ -155,10 +155,10 @@ def _blocked_by(
     if blockers is None or not needs_blockers(event, ThreadState(tasks).current_task, policy):
         return ()
     listed = blockers.get(event.row.scope_number)
-    return None if listed is None else blocker_names(listed)
+    return None if listed is None else _blocker_names(listed)
 
 
-def blocker_names(blockers: Sequence[Blocking]) -> tuple[str, ...]:
+def _blocker_names(blockers: Sequence[Blocking]) -> tuple[str, ...]:
     """Return issues in the form in which tasks name dependencies, in a stable order."""
     return tuple(
         str(ref) for ref in sorted({IssueRef.of(one.repo, one.number) for one in blockers})

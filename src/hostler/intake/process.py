@@ -92,7 +92,7 @@ from hostler.store.transaction import Transaction, normal_stamp
 TAKEN_OVER = "9999-12-31T23:59:59.999Z"
 
 
-def take_over(tx: Transaction, task: Task) -> None:
+def _take_over(tx: Transaction, task: Task) -> None:
     """Hand a task over to users: drop pending comments, and ignore later ones."""
     waiting = waiting_keys(tx, task.repo, task.number, task.pr_number)
     mark_feedback_events_processed(tx, task.repo, waiting)
@@ -147,7 +147,7 @@ def apply_effect(tx: Transaction, policy: RepoPolicy, effect: IntakeEffect) -> s
             change_pull(tx, effect.pull, after)
             return effect.pull.task
         case TakeOverTask():
-            take_over(tx, effect.task)
+            _take_over(tx, effect.task)
             return None
         case StoreCommand() | RefuseCommand():
             _apply_command(tx, policy, effect)
@@ -329,7 +329,7 @@ class ProcessResult:
 
 def list_pending_events(tx: Transaction, policy: RepoPolicy) -> list[str]:
     """Return the keys of all events to decide about, in the order in which they happened."""
-    return [row.event_key for row in sort_events(_read_pending(tx, policy))]
+    return [row.event_key for row in _sort_events(_read_pending(tx, policy))]
 
 
 def process_inbox(
@@ -347,7 +347,7 @@ def process_inbox(
     events: list[ProcessedEvent] = []
     changed: dict[str, None] = {}
     rows = _read_pending(tx, policy) if keys is None else rows_by_key(tx, policy.repo, keys)
-    for row in sort_events(row for row in rows if row.consumed_at is None):
+    for row in _sort_events(row for row in rows if row.consumed_at is None):
         event = parse_event(row)
         thread = read_thread_state(tx, policy, event, labellers, blockers, unfinished)
         decision = decide(event, thread, policy)
@@ -364,7 +364,7 @@ def process_inbox(
     return ProcessResult(tuple(events), tuple(changed))
 
 
-def sort_events(rows: Iterable[InboxRow]) -> list[InboxRow]:
+def _sort_events(rows: Iterable[InboxRow]) -> list[InboxRow]:
     """Return events in the order in which they happened, however they arrived."""
     return sorted(
         rows,
@@ -395,7 +395,7 @@ def fetch_labellers(forge: Forge, numbers: Iterable[int]) -> dict[int, dict[str,
 
 def find_issues_without_blockers(tx: Transaction, policy: RepoPolicy) -> list[int]:
     """Return the issues with pending events for which GitHub must be queried what blocks them."""
-    events = [parse_event(row) for row in sort_events(_read_pending(tx, policy))]
+    events = [parse_event(row) for row in _sort_events(_read_pending(tx, policy))]
     numbers = dict.fromkeys(
         event.row.scope_number
         for event in events

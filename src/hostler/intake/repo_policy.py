@@ -85,7 +85,7 @@ def refusal_reason(login: str) -> str:
     return f"{login} is not one of the repository's allowed_users."
 
 
-def find_labels(names: Iterable[str], wanted: Iterable[str]) -> frozenset[str]:
+def _find_labels(names: Iterable[str], wanted: Iterable[str]) -> frozenset[str]:
     """Return the wanted labels that are set, in the wanted spelling."""
     there = lowercase_names(names)
     return frozenset(label for label in wanted if label.lower() in there)
@@ -93,10 +93,10 @@ def find_labels(names: Iterable[str], wanted: Iterable[str]) -> frozenset[str]:
 
 def find_flow(policy: RepoPolicy, names: Iterable[str]) -> tuple[str, Flow] | None:
     """Return the deciding label and its flow: bugfix before small job before design."""
-    there = find_labels(names, [label for label, _ in policy.flows()])
+    there = _find_labels(names, [label for label, _ in policy.flows()])
     return next(((label, flow) for label, flow in policy.flows() if label in there), None)
 
 
 def is_ignored(policy: RepoPolicy, names: Iterable[str]) -> bool:
     """Return whether the ignore label is set. It overrides all others, whoever set it."""
-    return bool(find_labels(names, [policy.labels.ignore]))
+    return bool(_find_labels(names, [policy.labels.ignore]))

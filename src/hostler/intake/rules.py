@@ -53,10 +53,10 @@ def decide_on_issue(event: IssueEvent, thread: ThreadState, policy: RepoPolicy) 
         return _take_over_tasks(thread.tasks, f"The issue has the label {policy.labels.ignore}.")
     if thread.current_task is not None:
         return _decide_on_change(event, thread, thread.current_task, policy)
-    return decide_on_new_issue(event, thread, policy)
+    return _decide_on_new_issue(event, thread, policy)
 
 
-def find_dependencies(
+def _find_dependencies(
     event: IssueEvent, thread: ThreadState, policy: RepoPolicy
 ) -> TextDependencies:
     """Return what the task of an issue depends on: by its text and by GitHub's list."""
@@ -71,7 +71,7 @@ def is_past_waiting(task: Task) -> bool:
     return task.over or task.attempt > 0 or MANUAL_KEY_PART in task.issue_key
 
 
-def decide_on_new_issue(
+def _decide_on_new_issue(
     event: IssueEvent, thread: ThreadState, policy: RepoPolicy
 ) -> IntakeDecision:
     """Return whether an open issue without a task gets one."""
@@ -109,7 +109,7 @@ def _start_task(
 ) -> IntakeDecision:
     if thread.blocked_by is None:
         return BLOCKERS_UNKNOWN
-    dependencies = find_dependencies(start.issue, thread, policy)
+    dependencies = _find_dependencies(start.issue, thread, policy)
     reason = " ".join([why, *dependencies.left_out])
     return IntakeDecision(reason, (replace(start, waits_for=dependencies),))
 
@@ -120,7 +120,7 @@ def _decide_on_change(
     """Decide about a new version of an issue that has a task."""
     if event.digest == task.body_digest or task.over:
         return _decide_on_same_text(event, thread, task, policy)
-    dependencies = None if is_past_waiting(task) else find_dependencies(event, thread, policy)
+    dependencies = None if is_past_waiting(task) else _find_dependencies(event, thread, policy)
     if policy.allows(event.row.author):
         if thread.blocked_by is None and dependencies is not None:
             return BLOCKERS_UNKNOWN
@@ -145,7 +145,7 @@ def _decide_on_same_text(
         return IntakeDecision("It already has a task.")
     if thread.blocked_by is None:
         return BLOCKERS_UNKNOWN
-    dependencies = find_dependencies(event, thread, policy)
+    dependencies = _find_dependencies(event, thread, policy)
     if dependencies.names == task.depends_on:
         return IntakeDecision("It already has a task.")
     return IntakeDecision(

@@ -18,7 +18,7 @@ from hostler.runs import transitions
 from hostler.runs.interfaces import RunObserver, RunStep, ignore_run_step
 from hostler.runs.process_watch import ExitWatcher, ProcessWatch, notify_stop, reap, watch_existing
 from hostler.runs.run_folder import make_folder, read_shim_file, stored_shim, write_run_file
-from hostler.runs.states import FenceLost, ShimRefused, StopNotDelivered, UnknownRun
+from hostler.runs.states import FenceLost, ShimStartFailed, StopNotDelivered, UnknownRun
 from hostler.shim import command, run_files
 from hostler.shim.supervisor import EXIT_TAKEN, EXIT_USED
 from hostler.store import Store, Transaction
@@ -53,7 +53,7 @@ class Spawned:
             found: dict[str, Any] = json.loads(line)
             return found
         sentence = self._read_line(self._pipes[2]).decode("utf-8", "replace").strip()
-        raise ShimRefused(self.run, self.discard(), sentence)
+        raise ShimStartFailed(self.run, self.discard(), sentence)
 
     def hand_over(self) -> int:
         """Return the descriptor of its process to whoever watches and reaps it from now on."""
@@ -114,7 +114,8 @@ def spawn(run: str, folder: str, environment: Mapping[str, str]) -> Spawned:
     except OSError as error:
         for descriptor in (go, identity_read, error_read):
             os.close(descriptor)
-        raise ShimRefused(run, NOT_SPAWNED, f"it cannot be started: {error.strerror}.") from error
+        why = f"it cannot be started: {error.strerror}."
+        raise ShimStartFailed(run, NOT_SPAWNED, why) from error
     finally:
         for descriptor in inherited:
             os.close(descriptor)
@@ -166,7 +167,7 @@ class LocalDispatcher:
             return
         try:
             self._start(row, spec, watch)
-        except ShimRefused as refused:
+        except ShimStartFailed as refused:
             # Another process has started it: `attach` will find it.
             if refused.code not in {EXIT_TAKEN, EXIT_USED}:
                 raise

@@ -144,7 +144,7 @@ def watch_existing(
     on_exit: Callable[[int | None], None],
 ) -> None:
     """Call `on_exit` when the shim of a folder has exited; at once if there is none."""
-    if identity is not None and (pidfd := pidfd_of(identity)) is not None:
+    if identity is not None and (pidfd := _pidfd_of(identity)) is not None:
         watcher.watch(pidfd, on_exit)
     elif is_locked(folder):
         # The process is not visible from here: wait for its file lock instead.
@@ -156,7 +156,7 @@ def watch_existing(
 
 def notify_stop(identity: Mapping[str, Any]) -> None:
     """Make a shim read its stop.json."""
-    if (pidfd := pidfd_of(identity)) is not None:
+    if (pidfd := _pidfd_of(identity)) is not None:
         try:
             signal.pidfd_send_signal(pidfd, signal.SIGUSR1)
         except ProcessLookupError:
@@ -165,7 +165,7 @@ def notify_stop(identity: Mapping[str, Any]) -> None:
             os.close(pidfd)
 
 
-def pidfd_of(identity: Mapping[str, Any]) -> int | None:
+def _pidfd_of(identity: Mapping[str, Any]) -> int | None:
     """Return a descriptor of exactly this process; None if it has exited or is not visible."""
     pid = identity.get("pid")
     if not isinstance(pid, int) or processes.is_alive(identity) is not True:

@@ -96,12 +96,12 @@ def make_folder(folder: Path) -> None:
 def write_run_file(folder: Path, run: Run) -> None:
     """Write run.json atomically. Errors are ignored: a run does not depend on it."""
     try:
-        run_files.write_json(str(folder / RUN_FILE), run_file_fields(run))
+        run_files.write_json(str(folder / RUN_FILE), _run_file_fields(run))
     except OSError:
         return
 
 
-def run_file_fields(run: Run) -> dict[str, Any]:
+def _run_file_fields(run: Run) -> dict[str, Any]:
     """Return the content of run.json, without the mark by which orphans are found and killed."""
     values = asdict(run)
     values |= {name: json.loads(values[name]) for name in _JSON_FIELDS if values[name]}

@@ -155,7 +155,7 @@ class RunStopped(RunError):
         self.why = why
 
 
-class ShimRefused(RunError):
+class ShimStartFailed(RunError):
     """The shim exited, or timed out, before it had locked its run folder."""
 
     def __init__(self, run: str, code: int | None, sentence: str) -> None:

@@ -35,7 +35,7 @@ from hostler.runs.states import (
     RecoveryDecision,
     RunNotVisible,
     RunStopped,
-    ShimRefused,
+    ShimStartFailed,
     StopNotDelivered,
     decide_recovery,
 )
@@ -237,7 +237,7 @@ class Supervisor:
 
 def _ending_after_error(error: HostlerError) -> RunEnding | None:
     """Return how a run ends that could not be launched; None requeues its task."""
-    if isinstance(error, ShimRefused) and error.code is None:
+    if isinstance(error, ShimStartFailed) and error.code is None:
         return None  # The shim was killed or hung; it did not refuse the run.
     if isinstance(error, NotLaunched):
         return ending_without_agent(error.outcome, error.what, error.by)

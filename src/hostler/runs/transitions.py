@@ -53,7 +53,7 @@ from hostler.store.runs import (
 USAGE, USD = "usage", "usd"
 
 
-def usage_of_run(tx: Transaction, run: Run, tally: StreamTally) -> StreamTally:
+def _usage_of_run(tx: Transaction, run: Run, tally: StreamTally) -> StreamTally:
     """Return the tally with only what this run has used, without earlier runs of its session.
 
     Usage that an earlier run could not report before it ended is counted here.
@@ -138,7 +138,7 @@ def store_progress(
 ) -> Run:
     """Store what was read from the streams together with the offsets. Only one reader may do so."""
     only_if = {"stdout_offset": run.stdout_offset, "stderr_offset": run.stderr_offset}
-    values = usage_columns(tally, offsets, usage_of_run(tx, run, tally))
+    values = usage_columns(tally, offsets, _usage_of_run(tx, run, tally))
     changed = _change(tx, run, (RunState.RUNNING,), values, only_if)
     add_signals(tx, live_signals(run, limits))
     return changed
@@ -146,7 +146,7 @@ def store_progress(
 
 def store_exited(tx: Transaction, run: Run, ending: RunEnding) -> Run:
     """Store the outcome of a run whose processes have all exited; a stop request overrides it."""
-    own = usage_of_run(tx, run, ending.tally)
+    own = _usage_of_run(tx, run, ending.tally)
     changed = _move(
         tx, run, RunMove.OVER, verdict_columns(ending, read_current(tx, run).stop_why, own)
     )

@@ -31,7 +31,7 @@ def times_text(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def pull_token(task: Task) -> str:
+def _pull_token(task: Task) -> str:
     """Return the token of a pull request: one per task and turn."""
     return f"pull:{task.id}:{task.turn}"
 
@@ -45,7 +45,7 @@ def build_pull_write(task: Task, result: AgentResult | None, base: str) -> Queue
         title=pull_title(task, result),
         body=pull_body(task, result),
     )
-    return QueueWrite(action, pull_token(task), Lane.FEEDBACK, "pull")
+    return QueueWrite(action, _pull_token(task), Lane.FEEDBACK, "pull")
 
 
 def pull_title(task: Task, result: AgentResult | None) -> str:

@@ -140,7 +140,7 @@ class ChildrenRunning:
 
 
 @dataclass(frozen=True, slots=True)
-class StepFailed:
+class FinishFailed:
     """Preparing the run or finishing its work raised an error."""
 
     error: HostlerError
@@ -154,7 +154,7 @@ class RepositoryChanged:
 
 
 FinishCause = (
-    PushedWork | UnfinishedRun | FolderRun | ChildrenRunning | StepFailed | RepositoryChanged
+    PushedWork | UnfinishedRun | FolderRun | ChildrenRunning | FinishFailed | RepositoryChanged
 )
 
 
@@ -170,16 +170,16 @@ class FinishPlan:
     def apply(self, tx: Transaction) -> Task:
         """Decide by the task as stored now, and store the transition with its effects."""
         task = require_task(tx, self.task_id)
-        transition = self.decide(tx, task, complete_facts(tx, task, self.facts))
+        transition = self.decide(tx, task, _complete_facts(tx, task, self.facts))
         if task.state is TaskState.RUNNING and _has_new_events(tx, task):
-            transition = queue_if_asking(transition)
+            transition = _queue_if_asking(transition)
         return apply_transition(tx, task, transition)
 
     def decide(self, tx: Transaction, task: Task, facts: RunEndFacts) -> TaskTransition:
         """Return what follows for the task. A task that was stopped in the meantime stays so."""
         match self.cause:
             case PushedWork(verdict, work):
-                delivery = read_delivery(tx, task, verdict, work)
+                delivery = _read_delivery(tx, task, verdict, work)
                 return decide_after_delivery(task, delivery, facts, self.limits)
             case UnfinishedRun(verdict):
                 rule = decide_after_unfinished_run if task.by_hand else decide_after_run
@@ -191,7 +191,7 @@ class FinishPlan:
                 return TaskTransition(
                     park_until_children_finish(task, facts.now, count, self.limits)
                 )
-            case StepFailed(error):
+            case FinishFailed(error):
                 return decide_after_error(task, error, facts, self.limits)
             case RepositoryChanged(why):
                 return _stop_running_task(task, why)
@@ -255,7 +255,7 @@ def plan_after_error(
     context: RepoContext, task: Task, error: HostlerError, facts: RunEndFacts | None = None
 ) -> FinishPlan:
     """Return what follows from an error before the agent (checkout, launch) or after it."""
-    return _plan_with_backup(context, task, StepFailed(error), facts or RunEndFacts(EPOCH))
+    return _plan_with_backup(context, task, FinishFailed(error), facts or RunEndFacts(EPOCH))
 
 
 def _plan_with_backup(
@@ -265,7 +265,7 @@ def _plan_with_backup(
     plan = FinishPlan(task.id, cause, facts, context.limits)
     with context.store.read() as tx:
         present = require_task(tx, task.id)
-        state = plan.decide(tx, present, complete_facts(tx, present, facts)).task.state
+        state = plan.decide(tx, present, _complete_facts(tx, present, facts)).task.state
     asks_unpushed = state is TaskState.NEEDS_INPUT and facts.finishing
     if (state is TaskState.BLOCKED or asks_unpushed) and task.state is not state:
         return replace(plan, facts=replace(facts, kept_branch=save_blocked_work(context, task)))
@@ -346,7 +346,7 @@ class WorkDelivery:
     failures: tuple[CiFailure, ...] = ()
 
 
-def read_delivery(
+def _read_delivery(
     tx: Transaction, task: Task, verdict: RunVerdict, work: FinishedWork
 ) -> WorkDelivery:
     """Read what the decision about pushed work needs."""
@@ -443,7 +443,7 @@ def _changed_head(delivery: WorkDelivery) -> str | None:
     return head if delivery.work.pushed or head != delivery.last_head else None
 
 
-def queue_if_asking(transition: TaskTransition) -> TaskTransition:
+def _queue_if_asking(transition: TaskTransition) -> TaskTransition:
     """Queue a task instead of asking if comments arrived that its agent has not seen.
 
     They may already answer the question.
@@ -463,7 +463,7 @@ def _stop_running_task(task: Task, why: str) -> TaskTransition:
     return TaskTransition(replace(stopped, finishing=False))
 
 
-def complete_facts(tx: Transaction, task: Task, facts: RunEndFacts) -> RunEndFacts:
+def _complete_facts(tx: Transaction, task: Task, facts: RunEndFacts) -> RunEndFacts:
     """Return the facts with what only the database knows."""
     pull = _find_pull(tx, task)
     turns = pull.turns_without_person if pull else 0

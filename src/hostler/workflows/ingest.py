@@ -60,7 +60,7 @@ _UNFINISHED = tuple(state for state in TaskState if state not in OVER)
 ForgeFor = Callable[[RepoName], Forge]
 
 
-def break_cycles(tx: Transaction, task: Task, later: Collection[str] = ()) -> Task:
+def _break_cycles(tx: Transaction, task: Task, later: Collection[str] = ()) -> Task:
     """Return the task without dependencies that lead back to it; its reason names the cycles.
 
     `later`: tasks that are checked after this one, so that the last one of a cycle opens it, as if
@@ -78,7 +78,7 @@ def break_cycles(tx: Transaction, task: Task, later: Collection[str] = ()) -> Ta
     return change_task(tx, task, replace(task, depends_on=kept, reason=reason))
 
 
-def store_issue_states(tx: Transaction, policy: RepoPolicy, result: ProcessResult) -> None:
+def _store_issue_states(tx: Transaction, policy: RepoPolicy, result: ProcessResult) -> None:
     """Store the state of issues that tasks depend on, from events that just arrived."""
     keys = [event.key for event in result.events if event.kind == ItemKind.ISSUE]
     wanted = _awaited_issues(tx) if keys else set()
@@ -88,7 +88,7 @@ def store_issue_states(tx: Transaction, policy: RepoPolicy, result: ProcessResul
             _store_issue(tx, ref, OPEN if seen.is_open else CLOSED, seen.title)
 
 
-def store_blocking_issues(tx: Transaction, blocking: Iterable[Sequence[Blocking]]) -> None:
+def _store_blocking_issues(tx: Transaction, blocking: Iterable[Sequence[Blocking]]) -> None:
     """Store the state of issues from GitHub's lists, if nothing is known about them."""
     found = {IssueRef.of(one.repo, one.number): one for group in blocking for one in group}
     for ref in found.keys() - issues_known(tx, found).keys():
@@ -223,12 +223,12 @@ def _ingest_batch(
     result = process_inbox(tx, policy, labellers, blockers, keys, unfinished)
     for index, task in enumerate(result.changed, start=1):
         after = publish_status_comment(
-            tx, break_cycles(tx, require_task(tx, task), result.changed[index:])
+            tx, _break_cycles(tx, require_task(tx, task), result.changed[index:])
         )
         if policy.receipt:
             post_receipt(tx, after)
-    store_blocking_issues(tx, blockers.values())
-    store_issue_states(tx, policy, result)
+    _store_blocking_issues(tx, blockers.values())
+    _store_issue_states(tx, policy, result)
     return result
 
 

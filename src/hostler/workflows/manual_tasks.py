@@ -151,7 +151,7 @@ def decide_after_folder_run(
 ) -> TaskTransition:
     """Return what follows for a task in a folder after one of its runs."""
     if is_ready_to_finish(task, verdict):
-        return TaskTransition(to_done(task, verdict, facts))
+        return TaskTransition(_to_done(task, verdict, facts))
     return decide_after_unfinished_run(task, verdict, facts, limits)
 
 
@@ -204,7 +204,7 @@ def decide_after_done_file(
     return decide_after_folder_run(running, verdict, facts, limits)
 
 
-def to_done(task: Task, verdict: RunVerdict, facts: RunEndFacts) -> Task:
+def _to_done(task: Task, verdict: RunVerdict, facts: RunEndFacts) -> Task:
     """Return the task as done."""
     summary = verdict.result.summary.strip() if verdict.result else ""
     return replace(

@@ -52,7 +52,7 @@ class RunEndFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class EndedRun:
+class _EndedRun:
     """A run that has ended, with everything that the rules ask for."""
 
     task: Task
@@ -67,7 +67,7 @@ def decide_after_run(
     """Return what follows a run without work to push: ask, block, retry, park or stop."""
     if task.state is not TaskState.RUNNING:
         return TaskTransition(task)  # It was stopped in the meantime.
-    progressed = facts.has_posted or has_progressed(task.progress, facts.progress)
+    progressed = facts.has_posted or _has_progressed(task.progress, facts.progress)
     # An unreadable result is no progress, whatever else the run did.
     progressed = progressed and verdict.outcome is not Outcome.BAD_RESULT
     idle = 0 if progressed else task.exits_without_progress
@@ -85,7 +85,7 @@ def decide_after_run(
     rule = _RULES.get(outcome_meaning(verdict.outcome).next)
     if rule is None:
         raise ValueError("finished work must be checked and pushed first")
-    return rule(EndedRun(known, verdict, facts, limits))
+    return rule(_EndedRun(known, verdict, facts, limits))
 
 
 def _without_attempt(task: Task) -> Task:
@@ -93,7 +93,7 @@ def _without_attempt(task: Task) -> Task:
     return replace(task, attempt=max(task.attempt - 1, 0))
 
 
-def has_progressed(before: str, now: str) -> bool:
+def _has_progressed(before: str, now: str) -> bool:
     """Return whether the work has changed. A clean checkout is where every task starts."""
     return bool(now) and now != before and not (now.startswith(CLEAN_PREFIX) and not before)
 
@@ -115,19 +115,19 @@ def max_attempts(task: Task, limits: Tasks) -> int:
     return max(limits.max_restarts if task.max_restarts is None else task.max_restarts, 1)
 
 
-def _decide_ask(end: EndedRun) -> TaskTransition:
+def _decide_ask(end: _EndedRun) -> TaskTransition:
     result = end.verdict.result
     asked = result.question.strip() if result else ""
     return to_needs_input(end.task, asked or f"{end.verdict.why} How should this continue?")
 
 
-def _decide_block(end: EndedRun) -> TaskTransition:
+def _decide_block(end: _EndedRun) -> TaskTransition:
     result = end.verdict.result
     why = (result.question.strip() or result.summary.strip()) if result else ""
     return to_blocked(end.task, why or end.verdict.why, end.facts.kept_branch)
 
 
-def _decide_retry(end: EndedRun) -> TaskTransition:
+def _decide_retry(end: _EndedRun) -> TaskTransition:
     task, verdict, limits = end.task, end.verdict, end.limits
     if task.attempt >= max_attempts(task, limits) and not task.outages:
         return to_failed(task, f"{verdict.why} Tried {times_text(task.attempt)}.")
@@ -149,7 +149,7 @@ def _decide_retry(end: EndedRun) -> TaskTransition:
     )
 
 
-def _decide_back_off(end: EndedRun) -> TaskTransition:
+def _decide_back_off(end: _EndedRun) -> TaskTransition:
     """Park the task because its provider failed: no attempt is counted, and each wait is longer."""
     verdict, now = end.verdict, end.facts.now
     task = _without_attempt(end.task)
@@ -164,7 +164,7 @@ def _decide_back_off(end: EndedRun) -> TaskTransition:
     return TaskTransition(schedule_wake(again, TaskState.PARKED, verdict.why, at))
 
 
-def _decide_park(end: EndedRun) -> TaskTransition:
+def _decide_park(end: _EndedRun) -> TaskTransition:
     now, signal = end.facts.now, end.verdict.limit
     if signal is not None and signal.person:
         return _park_with_pool(end)
@@ -175,7 +175,7 @@ def _decide_park(end: EndedRun) -> TaskTransition:
     )
 
 
-def _park_with_pool(end: EndedRun) -> TaskTransition:
+def _park_with_pool(end: _EndedRun) -> TaskTransition:
     """Park the task until an operator reopens its pool; it then continues at once."""
     at = end.facts.now + MIN_PARK
     return TaskTransition(
@@ -183,7 +183,7 @@ def _park_with_pool(end: EndedRun) -> TaskTransition:
     )
 
 
-def _decide_operator(end: EndedRun) -> TaskTransition:
+def _decide_operator(end: _EndedRun) -> TaskTransition:
     if end.verdict.outcome is Outcome.AUTH:
         return _park_with_pool(end)
     if end.task.session and end.verdict.decided_by is not DecidedBy.NOT_STARTED:
@@ -199,11 +199,11 @@ def _decide_operator(end: EndedRun) -> TaskTransition:
     return TaskTransition(schedule_wake(waiting, TaskState.PARKED, end.verdict.why, at))
 
 
-def _decide_stop(end: EndedRun) -> TaskTransition:
+def _decide_stop(end: _EndedRun) -> TaskTransition:
     return to_stopped(end.task, end.verdict.why)
 
 
-_RULES: dict[NextAction, Callable[[EndedRun], TaskTransition]] = {
+_RULES: dict[NextAction, Callable[[_EndedRun], TaskTransition]] = {
     NextAction.ASK: _decide_ask,
     NextAction.BLOCK: _decide_block,
     NextAction.RETRY: _decide_retry,
@@ -378,9 +378,9 @@ def decide_after_error(
         case ErrorAction.REPAIR:
             return _decide_repair(known, error, facts, limits)
         case ErrorAction.BLOCK:
-            return to_blocked(known, error_text(error), facts.kept_branch)
+            return to_blocked(known, _error_text(error), facts.kept_branch)
         case ErrorAction.STOP:
-            return to_stopped(known, f"Its issue no longer exists. {error_text(error)}")
+            return to_stopped(known, f"Its issue no longer exists. {_error_text(error)}")
         case ErrorAction.AGAIN:
             first = MIN_PARK
         case ErrorAction.OPERATOR:
@@ -389,7 +389,7 @@ def decide_after_error(
     if isinstance(error, RateLimited):
         at = max(at, min(error.until, facts.now + MAX_TASK_PARK))
     waiting = replace(known, requeues=known.requeues + 1, finishing=facts.finishing)
-    why = f"{error_text(error)}\n\n{_output_tail(error, MAX_OUTPUT_IN_REASON)}".strip()
+    why = f"{_error_text(error)}\n\n{_output_tail(error, MAX_OUTPUT_IN_REASON)}".strip()
     return TaskTransition(schedule_wake(waiting, TaskState.PARKED, why, at))
 
 
@@ -405,7 +405,7 @@ def _decide_repair(
         )
         return to_blocked(
             task,
-            f"{error_text(error)} {rounds}\n\n{_output_tail(error)}".strip(),
+            f"{_error_text(error)} {rounds}\n\n{_output_tail(error)}".strip(),
             facts.kept_branch,
         )
     if facts.turns_without_person >= limits.pr_turns_without_person:
@@ -413,14 +413,14 @@ def _decide_repair(
         kept = (
             f" The unpushed work is on branch `{facts.kept_branch}`." if facts.kept_branch else ""
         )
-        why = f"{error_text(error)} {turns}{kept}"
+        why = f"{_error_text(error)} {turns}{kept}"
         return to_needs_input(task, f"{why} How should this continue?")
     repairing = replace(
         task,
         state=TaskState.RETRYING,
         reason=f"{error.what} The agent is asked to fix it.",
         wake_at=None,
-        note=f"{error_text(error)}\n\n{_output_tail(error)}".strip()[:MAX_NOTE_LENGTH],
+        note=f"{_error_text(error)}\n\n{_output_tail(error)}".strip()[:MAX_NOTE_LENGTH],
         repair_rounds=task.repair_rounds + 1,
         finishing=False,
     )
@@ -437,7 +437,7 @@ def ask_about_no_change(task: Task, summary: str) -> TaskTransition:
     return to_needs_input(task, text)
 
 
-def error_text(error: HostlerError) -> str:
+def _error_text(error: HostlerError) -> str:
     """Return what happened, what is safe, and what to do."""
     return " ".join(error.lines())
 

@@ -61,13 +61,13 @@ def apply_live_signals(tx: Transaction, run: Run, signals: ProviderSignals, poli
     """
     now = tx.now()
     for one in signals.limits:
-        until = signal_end(one.signal, now) if is_pool_limit(one.signal) else None
+        until = signal_end(one.signal, now) if _is_pool_limit(one.signal) else None
         if until is not None and until > now:
             park(tx, run.pool, min(until, now + MAX_LIVE_PARK), QUOTA_USED_UP, run.run)
-    slot = lease_slot(run)
+    slot = _lease_slot(run)
     report = ProviderReport(
         slot,
-        limits=tuple(build_live_reports(slot, signals.limits)),
+        limits=tuple(_build_live_reports(slot, signals.limits)),
         words=tuple(_announcement(slot, headroom) for headroom in signals.headrooms),
         answers=signals.responses,
     )
@@ -81,7 +81,7 @@ def release_ended_run(tx: Transaction, run: Run, policy: Policy) -> None:
     so that no other agent starts in between.
     """
     release(tx, run)
-    slot = lease_slot(run)
+    slot = _lease_slot(run)
     limits: tuple[Report, ...] = ()
     if run.outcome in PARKING_OUTCOMES:
         verdict = verdict_of(run)
@@ -89,9 +89,9 @@ def release_ended_run(tx: Transaction, run: Run, policy: Policy) -> None:
         until = closed_until(verdict, tx.now())
         # For congestion, an adaptive pool waits as long as its policy says.
         if until is not None and not (limits and policy.is_adaptive(pool_key(run.pool))):
-            until = UNTIL_RESUMED if needs_operator(verdict) else until
+            until = UNTIL_RESUMED if _needs_operator(verdict) else until
             park(tx, run.pool, until, verdict.why)
-    elif succeeded_at_provider(run):
+    elif _succeeded_at_provider(run):
         reopen(tx, run.pool, run.run)
     apply_report(
         tx,
@@ -101,12 +101,12 @@ def release_ended_run(tx: Transaction, run: Run, policy: Policy) -> None:
     )
 
 
-def is_pool_limit(signal: LimitSignal) -> bool:
+def _is_pool_limit(signal: LimitSignal) -> bool:
     """Return whether a limit applies to all agents of a pool, and not only to one model."""
     return signal.reason is Outcome.QUOTA and not signal.one_model
 
 
-def succeeded_at_provider(run: Run) -> bool:
+def _succeeded_at_provider(run: Run) -> bool:
     """Return whether a run ended well at its provider, without a used-up quota at the end."""
     if run.outcome in {None, NEVER_STARTED}:
         return False
@@ -115,12 +115,12 @@ def succeeded_at_provider(run: Run) -> bool:
     return outcome_meaning(verdict.outcome).provider is ProviderState.WELL and not walled
 
 
-def lease_slot(run: Run) -> LeaseSlot:
+def _lease_slot(run: Run) -> LeaseSlot:
     """Return the slot of a run in its pool."""
     return slot_of(run.project, run.task_id, run.run)
 
 
-def build_live_reports(slot: LeaseSlot, limits: Iterable[Limit]) -> list[Report]:
+def _build_live_reports(slot: LeaseSlot, limits: Iterable[Limit]) -> list[Report]:
     """Return a report for each time that a running agent was told to slow down.
 
     A wait of the agent's program is not the provider's: a stream does not distinguish them.
@@ -155,7 +155,7 @@ def _parse_time(text: str) -> datetime | None:
         return None
 
 
-def needs_operator(verdict: RunVerdict) -> bool:
+def _needs_operator(verdict: RunVerdict) -> bool:
     """Return whether waiting does not help: the key is rejected, or a bill is not paid."""
     billed = verdict.limit is not None and verdict.limit.person
     return verdict.outcome is Outcome.AUTH or (verdict.outcome is Outcome.QUOTA and billed)

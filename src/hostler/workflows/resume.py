@@ -98,7 +98,7 @@ def check_remote(local: PullSnapshot, remote: Pull, head_sha: str = "") -> NotRe
     return next(_remote_refusals(local, remote, head_sha), None)
 
 
-def check_label(name: str, labels: Iterable[str], ignore: str) -> NotResumed | None:
+def _check_label(name: str, labels: Iterable[str], ignore: str) -> NotResumed | None:
     """Return a refusal if the ignore label is set: users have taken over the work."""
     if ignore.lower() not in {label.lower() for label in labels}:
         return None
@@ -221,18 +221,18 @@ def resume_pull(
 ) -> ResumedPull:
     """Watch a pull request again that was closed, or whose task was stopped."""
     with store.read() as tx:
-        local = read_pull_snapshot(tx, policy, number)
+        local = _read_pull_snapshot(tx, policy, number)
     _raise_if_refused(check_local(local))
     remote = _read_remote_pull(forge, local)
     _raise_if_refused(check_remote(local, parse_pull(remote.item.payload), request.head_sha))
     for thread in filter(None, (number, local.pull.issue_number)):
         _raise_if_refused(
-            check_label(
+            _check_label(
                 f"{policy.repo}#{thread}", _read_labels(forge, thread), policy.labels.ignore
             )
         )
     with store.write(*RESUME_SCOPES) as tx:
-        local = read_pull_snapshot(tx, policy, number)
+        local = _read_pull_snapshot(tx, policy, number)
         _raise_if_refused(check_local(local))
         if local.is_watched:
             return ResumedPull(local.pull, require_task(tx, local.pull.task), changed=False)
@@ -253,7 +253,7 @@ def unblock(
         if remote is None or present.pr_number is None:
             queue_again(tx, present, request.by)
         else:
-            local = read_pull_snapshot(tx, policy, present.pr_number)
+            local = _read_pull_snapshot(tx, policy, present.pr_number)
             _raise_if_refused(check_local(local))
             _resume_in_transaction(tx, policy, local.pull, remote, request)
         request.also_store(tx, require_task(tx, task.id))
@@ -277,14 +277,14 @@ def check_blocked(
     if task.pr_number is None:
         return None
     with store.read() as tx:
-        local = read_pull_snapshot(tx, policy, task.pr_number)
+        local = _read_pull_snapshot(tx, policy, task.pr_number)
     _raise_if_refused(check_local(local))
     remote = _read_remote_pull(forge, local)
     _raise_if_refused(check_remote(local, parse_pull(remote.item.payload), request.head_sha))
     return remote
 
 
-def read_pull_snapshot(tx: Transaction, policy: RepoPolicy, number: int) -> PullSnapshot:
+def _read_pull_snapshot(tx: Transaction, policy: RepoPolicy, number: int) -> PullSnapshot:
     """Read a pull request of Hostler and its task."""
     pull = find_pull(tx, policy.repo, number)
     if pull is None:

@@ -51,7 +51,7 @@ class CiFailure:
     logs: tuple[JobLog, ...] = ()
 
 
-def still_fails(forge: Forge, failure: CiFailure) -> bool:
+def _still_fails(forge: Forge, failure: CiFailure) -> bool:
     """Return whether this attempt is still the newest, and its head still the present one."""
     found, event = forge.workflow_run(failure.event.row.object_id), failure.event
     if found is None:
@@ -118,7 +118,7 @@ class TurnInput:
 def load_turn_input(tx: Transaction, task: Task, keys: Iterable[str] | None = None) -> TurnInput:
     """Read the approved version of the issue and the events of this turn (`task.turn_keys`)."""
     runs = runs_of(tx, task.id)
-    history, summary = describe_failed_attempts(runs), find_last_summary(runs)
+    history, summary = describe_failed_attempts(runs), _find_last_summary(runs)
     if task.repo_full_name is None:
         return TurnInput(history=history, summary=summary)
     wanted = task.turn_keys if keys is None else tuple(keys)
@@ -141,7 +141,7 @@ def describe_failed_attempts(runs: Sequence[Run]) -> tuple[str, ...]:
     )
 
 
-def find_last_summary(runs: Sequence[Run]) -> str:
+def _find_last_summary(runs: Sequence[Run]) -> str:
     """Return the newest summary that a run reported."""
     summaries = (
         AgentResult.model_validate_json(run.result).summary for run in reversed(runs) if run.result
@@ -177,7 +177,7 @@ def add_conversation(
 
 def drop_withdrawn(forge: Forge, turn_input: TurnInput) -> tuple[TurnInput, tuple[str, ...]]:
     """Return the input without withdrawn events, and their keys. Queries the code host."""
-    passed = [one for one in turn_input.failures if not still_fails(forge, one)]
+    passed = [one for one in turn_input.failures if not _still_fails(forge, one)]
     gone = [one for one in turn_input.comments if not _exists(forge, one)]
     for number in sorted({one.row.scope_number for one in gone}):
         forge.issue(number)  # Raises if the whole thread is hidden: then nothing was withdrawn.
@@ -248,13 +248,13 @@ def add_delivered_comments(
     if task.state is not TaskState.RUNNING:
         return task
     new = [key for key in pending_event_keys(tx, task) if key not in task.turn_keys]
-    keys = match_comments(load_turn_input(tx, task, new).comments, delivered)
+    keys = _match_comments(load_turn_input(tx, task, new).comments, delivered)
     if not keys:
         return task
     return change_task(tx, task, replace(task, turn_keys=(*task.turn_keys, *keys)))
 
 
-def match_comments(
+def _match_comments(
     comments: Iterable[CommentEvent], delivered: Iterable[tuple[str, str]]
 ) -> tuple[str, ...]:
     """Return the keys of the delivered comments; the same text twice matches two comments."""

@@ -33,10 +33,10 @@ from hostler.store.runs import Run, RunState, counted_runs, last_fence
 from hostler.store.tasks import Task, TaskState, change_task, require_task
 from hostler.workflows.commands import active_children
 from hostler.workflows.finish import (
+    FinishFailed,
     FinishPlan,
     FinishStage,
     RepositoryChanged,
-    StepFailed,
     finish_in_folder,
     finish_run,
     plan_after_error,
@@ -138,7 +138,7 @@ class RunHooks:
             error = self._describe(failure)
             if context is None:
                 limits = self._app.settings.tasks
-                plan = FinishPlan(task.id, StepFailed(error), RunEndFacts(EPOCH), limits)
+                plan = FinishPlan(task.id, FinishFailed(error), RunEndFacts(EPOCH), limits)
             else:
                 plan = plan_after_error(context, task, error)
             self._apply(plan, run)
