@@ -214,7 +214,7 @@ def test_a_stop_that_nobody_asked_for_stops_no_task_and_is_not_quoted(said):
     assert verdict_of(run).outcome is Outcome.CRASH and next_action(run) is NextAction.RETRY
     assert "@everybody" not in run.why
     asked = verdict_columns(RunEnding(end, ProcessExit(EndedBy.STOP), True), "by ada")
-    assert asked["outcome"] == "interrupted" and asked["why"].endswith("(by ada)")
+    assert asked["outcome"] == "interrupted" and asked["why"].endswith(": by ada")
 
 
 def by_itself(_code, _tally):

@@ -359,7 +359,7 @@ class House(RuleBasedStateMachine):
         # Who still waits does so for something that needs a person.
         for task in waiting:
             assert task.id in held, f"{task.id} waits for nothing"
-            assert any(one.hopeless or one.standing in PERSON for one in held[task.id])
+            assert any(one.hopeless or one.state in PERSON for one in held[task.id])
         assert self.runs() == []
 
 

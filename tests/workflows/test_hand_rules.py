@@ -65,7 +65,7 @@ def test_it_is_done_when_its_agent_says_so(by):
 def test_a_good_exit_alone_is_one_more_attempt():
     again = end(verdict(Outcome.SUCCESS))
     assert again.state is TaskState.RETRYING
-    assert "without saying" in again.reason
+    assert "without reporting" in again.reason
     # With progress it comes at the usual pace, without it later each time, then a person is asked.
     with_progress = end(verdict(Outcome.SUCCESS), task(progress="a"), "b")
     assert with_progress.wake_at == format_timestamp(NOW + timedelta(seconds=1))
@@ -140,7 +140,7 @@ def test_whoever_is_marked_while_it_waits_is_done_without_an_agent(state, repo, 
         assert after.state is state
         # Its agent is about to leave: whoever depends on a folder's work need not wait for that.
         assert after.finishing == (state is TaskState.RUNNING and repo is None)
-    elif around.made:
+    elif around.has_work:
         # The next attempt finds the mark, and brings in what was made.
         assert after == (replace(before, wake_at=None) if waits else before)
     elif around.children:
@@ -223,7 +223,7 @@ def test_every_prompt_has_a_title(text):
             TaskSubmission("p", "x", "ann", cwd="/x", repo_full_name="o/r"),
             "folder or a repository",
         ),
-        (TaskSubmission(" ", "x", "ann", cwd="/x"), "no name"),
+        (TaskSubmission(" ", "x", "ann", cwd="/x"), "project name is empty"),
     ],
 )
 def test_what_no_agent_could_work_on_is_refused(order, message):

@@ -71,7 +71,7 @@ def test_a_submitted_task_waits_at_the_end_of_the_queue(family, store):
 
 
 def test_a_child_needs_a_parent(store):
-    with pytest.raises(NotSubmitted, match="no task nobody"), store.write(*SCOPES) as tx:
+    with pytest.raises(NotSubmitted, match="nobody does not exist"), store.write(*SCOPES) as tx:
         submit_task(tx, order(parent_task="nobody"))
 
 
@@ -177,7 +177,7 @@ def test_each_command_has_states_in_which_it_means_something(family, store, stat
     verbs = {commands.resume_task: commands.RESUMABLE, commands.retry_task: commands.RETRIABLE}
     for verb, allowed in verbs.items():
         if state not in allowed:
-            with pytest.raises(CommandRefused, match="it cannot be"), store.write(*SCOPES) as tx:
+            with pytest.raises(CommandRefused, match="and cannot be"), store.write(*SCOPES) as tx:
                 verb(tx, moved, "ann")
 
 

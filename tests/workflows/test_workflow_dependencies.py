@@ -65,7 +65,7 @@ class Street:
         (task,) = [task for task in yard.tasks() if task.number == number]
         with yard.store.read() as tx:
             found = read_blockers(tx, [task]).get(task.id, ())
-        return [(one.name, one.standing) for one in found]
+        return [(one.name, one.state) for one in found]
 
 
 @pytest.fixture

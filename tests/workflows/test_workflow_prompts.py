@@ -170,7 +170,7 @@ def test_an_author_is_named_with_what_he_may_do(login, association, words):
 def test_what_github_said_of_another_is_not_said_of_the_author():
     owner = replace(row("issue", "ann"), payload='{"author_association": "OWNER"}')
     assert describe_permission("eve", PEOPLE, owner) == "not an allowed user"
-    assert describe_permission("eve", None, owner) == "not known"
+    assert describe_permission("eve", None, owner) == "unknown"
 
 
 @given(st.text(max_size=40))

@@ -71,7 +71,7 @@ def test_what_named_no_cost_is_said(costs):
     text = render_receipt(runs, 2)
     assert f"{sum(costs):.2f} USD" in text
     assert ("reported no cost" in text) == (0.0 in costs)
-    assert render_receipt([replace(RUN, counted=False)], 0).count("| 0, in 0 turns |") == 1
+    assert render_receipt([replace(RUN, counted=False)], 0).count("| 0 in 0 turns |") == 1
 
 
 def test_clocks_that_were_set_back_count_as_nothing():

@@ -220,7 +220,7 @@ def test_after_a_takeover_only_words_from_the_resume_on_are_told(yard: Yard):
     with pytest.raises(NotResumed, match="closed on GitHub"):
         resume(yard, pull)
     yard.change(pull, state="open")
-    with pytest.raises(NotResumed, match=r"octo/stable#1 carries agent:ignore"):
+    with pytest.raises(NotResumed, match=r"octo/stable#1 has the label agent:ignore"):
         resume(yard, pull)
     yard.change(1, labels=[{"name": BUGFIX}])
     resume(yard, pull)
@@ -295,7 +295,7 @@ def test_another_head_than_the_one_that_was_seen_is_refused(yard: Yard):
 def test_a_task_that_has_begun_anew_keeps_its_new_pull_request(yard: Yard):
     pull = closed(yard)
     yard.set(yard.task(), state=TaskState.QUEUED, pr_number=None)
-    with pytest.raises(NotResumed, match="has begun anew"):
+    with pytest.raises(NotResumed, match="was started again"):
         resume(yard, pull)
     new = yard.open_pull(yard.task(), "agent/bugfix/1-again")
     with pytest.raises(NotResumed, match=f"continues with pull request {new}"):
@@ -340,7 +340,7 @@ def test_which_pull_request_is_meant(yard: Yard):
             NoSuchPull, match="Pull request 99 was not opened by Hostler"
         ) as unknown:
             find_own_pull(tx, 99)
-        with pytest.raises(NoSuchPull, match="Pull request 2 of octo/barn is not") as elsewhere:
+        with pytest.raises(NoSuchPull, match="Pull request 2 of octo/barn was not") as elsewhere:
             find_own_pull(tx, pull, "octo/barn")
         assert "Hostler opened one in octo/stable" in elsewhere.value.remedy
         add_pull(tx, replace(yard.pull(pull), repo_full_name="octo/barn"))
@@ -406,7 +406,7 @@ def test_what_is_over_on_github_is_not_reset(yard: Yard, end: str):
         yard.hub.merge(pull)
     with pytest.raises(NotResumed) as refused:
         reset(yard)
-    assert refused.value.over
+    assert refused.value.closed
     assert (yard.task().state, yard.pull(pull).status) == (TaskState.BLOCKED, PullStatus.BLOCKED)
     poll(yard)
     assert yard.pull(pull).status.value == end
@@ -441,7 +441,7 @@ def test_several_go_on_each_by_itself(yard: Yard):
     for dry in (True, False):
         resetter = BlockedTaskResetter(yard.store, lambda _: yard.hub, watches, ORDER, dry)
         first, second = (resetter.reset(one) for one in found)
-        assert first.task is None and first.over and "is closed on GitHub" in first.why
+        assert first.task is None and first.closed and "is closed on GitHub" in first.why
         assert second.task is not None
         expected = TaskState.BLOCKED if dry else TaskState.QUEUED
         assert yard.tasks()[-1].state is expected is second.task.state
@@ -487,7 +487,7 @@ def test_nothing_goes_on_that_is_final_or_elsewhere(here):
         assert here.task is not None and here.task.state is not TaskState.DONE
         assert here.current is None
         assert here.task.over or here.task.pr_number == 5
-        assert not here.busy or here.watched
+        assert not here.has_open_run or here.is_watched
 
 
 @given(standings, theirs, st.sampled_from(["", SHA, OTHER_SHA]))
@@ -496,4 +496,4 @@ def test_only_what_is_open_and_as_it_was_seen_goes_on(here, there, sha):
     good = there.state == "open" and not there.merged and sha in ("", there.head_sha)
     assert (refused is None) == good
     if refused is not None:
-        assert refused.over == (there.merged or there.state != "open")
+        assert refused.closed == (there.merged or there.state != "open")

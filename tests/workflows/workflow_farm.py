@@ -60,7 +60,7 @@ class Farm(Yard):
     def tune(self, limits: Tasks | None = None, **settings: Any) -> None:
         self.desk = RepoContext(
             store=self.store,
-            watch=self.watch,
+            policy=self.watch,
             settings=Repo(owner="octo", name="stable", **settings),
             mirror=open_mirror(self.root / "mirrors", self.name),
             remote=self.remote,
