@@ -130,19 +130,19 @@ def is_issue_name(name: str) -> bool:
 
 
 def _trace_path(came_from: Mapping[str, str], start: str, end: str) -> list[str]:
-    way = [end]
-    while way[-1] != start:
-        way.append(came_from[way[-1]])
-    return way[::-1]
+    path = [end]
+    while path[-1] != start:
+        path.append(came_from[path[-1]])
+    return path[::-1]
 
 
-def _render_cycle(way: list[str]) -> tuple[str, ...]:
+def _render_cycle(path: list[str]) -> tuple[str, ...]:
     """Return a cycle for people: a task instead of the issue that leads to it."""
-    before = [way[-1], *way[:-1]]
+    before = [path[-1], *path[:-1]]
     sentence = [
-        name for earlier, name in zip(before, way, strict=True) if not is_issue_name(earlier)
+        name for earlier, name in zip(before, path, strict=True) if not is_issue_name(earlier)
     ]
-    if is_issue_name(way[-1]):
+    if is_issue_name(path[-1]):
         sentence = [sentence[-1], *sentence[:-1]]
     return (*sentence, sentence[0])
 
@@ -300,8 +300,8 @@ def _add_advice(task: TaskFacts, found: Blocker) -> Blocker:
     """Return a blocker with the full advice for the task that waits for it."""
     if not found.avoidable:
         return found
-    way = _advice_without(task)
-    remedy = f"{found.remedy}, or {way}." if found.remedy else f"{way[0].upper()}{way[1:]}."
+    advice = _advice_without(task)
+    remedy = f"{found.remedy}, or {advice}." if found.remedy else f"{advice[0].upper()}{advice[1:]}."
     return replace(found, remedy=remedy, avoidable=False)
 
 
