@@ -139,12 +139,10 @@ def _trace_path(came_from: Mapping[str, str], start: str, end: str) -> list[str]
 def _render_cycle(path: list[str]) -> tuple[str, ...]:
     """Return a cycle for people: a task instead of the issue that leads to it."""
     before = [path[-1], *path[:-1]]
-    sentence = [
-        name for earlier, name in zip(before, path, strict=True) if not is_issue_name(earlier)
-    ]
+    tasks = [name for earlier, name in zip(before, path, strict=True) if not is_issue_name(earlier)]
     if is_issue_name(path[-1]):
-        sentence = [sentence[-1], *sentence[:-1]]
-    return (*sentence, sentence[0])
+        tasks = [tasks[-1], *tasks[:-1]]
+    return (*tasks, tasks[0])
 
 
 def find_root_causes(graph: DependencyGraph, hopeless_names: Collection[str]) -> dict[str, str]:
@@ -301,7 +299,9 @@ def _add_advice(task: TaskFacts, found: Blocker) -> Blocker:
     if not found.avoidable:
         return found
     advice = _advice_without(task)
-    remedy = f"{found.remedy}, or {advice}." if found.remedy else f"{advice[0].upper()}{advice[1:]}."
+    remedy = (
+        f"{found.remedy}, or {advice}." if found.remedy else f"{advice[0].upper()}{advice[1:]}."
+    )
     return replace(found, remedy=remedy, avoidable=False)
 
 
