@@ -155,7 +155,7 @@ def test_words_on_a_pull_request_are_feedback_once_per_version(yard: Yard):
 @pytest.mark.parametrize(
     ("who", "body", "why"),
     [
-        ("mallory", "do it", "mallory is not among"),
+        ("mallory", "do it", "mallory is not one of"),
         ("renovate[bot]", "bump", "is a bot"),
         ("ann", "/hostler stop", "ann is not one of operator_logins"),
         ("ann", "   ", "It asks for nothing."),
@@ -337,7 +337,7 @@ def test_a_preview_says_of_each_open_issue_what_would_happen_and_writes_nothing(
         seen = {one.number: one for one in preview_issues(tx, yard.watch, issues)}
     assert [seen[n].flow for n in (1, 2, 3, 4, 5)] == [Flow.BUGFIX, None, None, Flow.DESIGN, None]
     assert "none of the labels" in seen[2].reason
-    assert "not among" in seen[3].reason
+    assert "not one of" in seen[3].reason
     assert yard.tasks() == []
 
 

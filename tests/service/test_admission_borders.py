@@ -445,7 +445,7 @@ class Desk:
             "begin_turn": lambda tx, one: replace(one, state=TaskState.RUNNING),
             "load_turn_input": lambda tx, one: "material",
             "turn_kind": lambda one, material: SimpleNamespace(value="work"),
-            "admit": self._admit,
+            "admit_run": self._admit,
             "acquire": lambda tx, ask, policy, here: self.rows.get("answer", Leased("r", "p")),
             "reacquire": lambda tx, ask, policy, here: self.rows.get("answer", Leased("r", "p")),
             "regain_place": lambda tx, one: replace(one, lent_at=None),

@@ -119,7 +119,7 @@ def test_failing_tests_go_back_to_the_agent_and_then_to_a_person(farm: Farm):
     kept = [name for name in farm.branches() if name.startswith("agent/checkpoint/1-")]
     status, why = farm.texts(1)
     assert kept[0] in why and "asked once to fix this" in why
-    assert "needs the operator" in status
+    assert "/hostler unblock" in status
     assert farm.hub.pulls == {}
 
 

@@ -82,7 +82,7 @@ def test_after_three_repairs_the_work_is_kept_and_people_are_asked(farm: Farm):
     farm.send()
     (kept,) = [name for name in farm.branches() if name.startswith("agent/checkpoint/")]
     (asked,) = [text for text in farm.texts(1) if "**Blocked:**" in text]
-    assert kept in asked and "Reply here with guidance" in asked and "/hostler unblock" in asked
+    assert kept in asked and "How should this continue?" in asked and "/hostler unblock" in asked
     assert farm.git("show", f"{kept}:fix.py", cwd=farm.origin).strip() == "try = 3"
 
 

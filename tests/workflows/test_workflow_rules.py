@@ -164,7 +164,7 @@ def test_bad_results_end_in_a_question_whatever_else_changes():
 
 def test_attempts_come_to_an_end():
     step = end(Outcome.CRASH, task(attempt=LIMITS.max_restarts))
-    assert step.task.state is TaskState.FAILED and "tried 100 times" in step.task.reason
+    assert step.task.state is TaskState.FAILED and "Tried 100 times" in step.task.reason
 
 
 @given(st.lists(st.sampled_from([Outcome.NETWORK, Outcome.SERVER_ERROR]), min_size=2, max_size=150))

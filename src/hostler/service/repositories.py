@@ -208,7 +208,7 @@ def _settings_fields(house: AppContext, project: str) -> dict[str, Any]:
     """What of a desk only the settings say."""
     repo = house.settings.repo[project]
     return {
-        "watch": build_repo_policy(project, repo, house.settings.tasks),
+        "policy": build_repo_policy(project, repo, house.settings.tasks),
         "settings": repo,
         "limits": house.settings.tasks,
         "env": _command_environment(house, project),

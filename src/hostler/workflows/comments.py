@@ -20,8 +20,8 @@ from hostler.workflows.effects import Effect, QueueWrite
 
 MAX_BODY_LENGTH = 4000
 BLOCKED_REMEDY = (
-    "Reply here with guidance, or fix the cause. Then an operator can comment `/hostler unblock` "
-    "to continue."
+    "How should this continue? Reply here, or fix the cause. Then an operator can comment "
+    "`/hostler unblock` to continue."
 )
 _CLOSING_KEYWORD = r"(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)(?=:?\s+#{number}\b)"
 
