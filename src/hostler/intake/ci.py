@@ -179,7 +179,8 @@ def _render_second_failure(failed_again: Iterable[WorkflowRunEvent]) -> str:
     return (
         f"CI failed, and failed again in a rerun without changes:\n\n{listed}\n\n"
         "All work is on the branch of the pull request. How should this continue? Fix or rerun the "
-        "check, or comment what should change. Then an operator can comment `/hostler unblock` to continue."
+        "check, or comment what should change. Then an operator can comment `/hostler unblock` "
+        "to continue."
     )
 
 

@@ -166,4 +166,5 @@ def budget_text(usage: BudgetUsage, level: BudgetLevel) -> str:
     """Return the text of a report."""
     if level is BudgetLevel.LOW:
         return f"{usage.sentence} Agents continue to start until it is used up."
-    return f"{usage.sentence} No further agents start for it. How should this continue? {usage.remedy}"
+    question = "No further agents start for it. How should this continue?"
+    return f"{usage.sentence} {question} {usage.remedy}"
