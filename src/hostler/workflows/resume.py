@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from hostler.errors import Gone, HostlerError, Moved, NotFound
-from hostler.forge.github.payloads import parse_pull
+from hostler.forge.events import content_as
 from hostler.forge.outbox.sender import OUTBOX_SCOPE as OUTBOX
 from hostler.forge.port import Forge, Item, Pull
 from hostler.intake.decisions import build_inbox_row
@@ -224,7 +224,7 @@ def resume_pull(
         local = _read_pull_snapshot(tx, policy, number)
     _raise_if_refused(check_local(local))
     remote = _read_remote_pull(forge, local)
-    _raise_if_refused(check_remote(local, parse_pull(remote.item.payload), request.head_sha))
+    _raise_if_refused(check_remote(local, content_as(remote.item, Pull), request.head_sha))
     for thread in filter(None, (number, local.pull.issue_number)):
         _raise_if_refused(
             _check_label(
@@ -280,7 +280,7 @@ def check_blocked(
         local = _read_pull_snapshot(tx, policy, task.pr_number)
     _raise_if_refused(check_local(local))
     remote = _read_remote_pull(forge, local)
-    _raise_if_refused(check_remote(local, parse_pull(remote.item.payload), request.head_sha))
+    _raise_if_refused(check_remote(local, content_as(remote.item, Pull), request.head_sha))
     return remote
 
 
@@ -309,7 +309,7 @@ def _resume_in_transaction(
     row = build_inbox_row(policy, remote.item)
     # An older version that says "closed" and waits in the inbox comes too late from now on.
     add_inbox_row(tx, replace(row, updated_at=normal_stamp(row.updated_at)))
-    head = parse_pull(remote.item.payload).head_sha
+    head = content_as(remote.item, Pull).head_sha
     after = replace(
         pull,
         status=PullStatus.AWAITING_FEEDBACK,
