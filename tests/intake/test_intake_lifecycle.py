@@ -62,7 +62,7 @@ def words(yard: Yard) -> list[str]:
 
 
 def looked_at(taken: ProcessResult, number: int) -> int:
-    return sum(heard.number == number for heard in taken.heard)
+    return sum(event.number == number for event in taken.events)
 
 
 # Floors.
@@ -150,7 +150,7 @@ def test_words_of_a_blocked_task_wait_unlooked_at_and_are_told_once(yard: Yard):
         # Waiting means: in the inbox, without effect.
         waiting = [row for row in pending_inbox_rows(tx, yard.name) if row.kind == "issue_comment"]
     assert len(waiting) == 2 and words(yard) == []
-    assert not any(heard.kind == "issue_comment" for heard in yard.poll().heard)
+    assert not any(event.kind == "issue_comment" for event in yard.poll().events)
     go_on(yard, pull)
     yard.poll()
     assert words(yard) == ["try harder"] and len(redirects(yard)) == 1

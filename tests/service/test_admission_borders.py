@@ -445,7 +445,7 @@ class Desk:
             "begin_turn": lambda tx, one: replace(one, state=TaskState.RUNNING),
             "load_turn_input": lambda tx, one: "material",
             "turn_kind": lambda one, material: SimpleNamespace(value="work"),
-            "admit": self._admit,
+            "admit_run": self._admit,
             "acquire": lambda tx, ask, policy, here: self.rows.get("answer", Leased("r", "p")),
             "reacquire": lambda tx, ask, policy, here: self.rows.get("answer", Leased("r", "p")),
             "return_run_slot": lambda tx, one: replace(one, slot_released_at=None),
@@ -715,7 +715,7 @@ LOST = Blocker("c", DependencyState.FAILED, "c has failed.", "Begin it anew.", h
 def test_what_is_hopeless_is_said_first():
     found = gates.dependency_denial((BLOCKER, LOST))
     assert found.gate == HomeGate.DEPENDENCIES and found.remedy == "Begin it anew."
-    assert found.why == "It waits for 2: c has failed. b is queued."
+    assert found.why == "Waiting for 2: c has failed. b is queued."
     assert gates.dependency_denial((replace(BLOCKER, remedy=""),)).remedy == "Wait."
     second = gates.dependency_denial((replace(LOST, remedy=""), BLOCKER))
     assert second.remedy == "Wait for b."
@@ -756,7 +756,7 @@ def test_what_has_changed_about_blockers_is_noted_and_told(notes):
     notes.held, notes.present = {"a": (BLOCKER,)}, {"a": waits}
     (told,) = gates.store_blocker_changes(notes.store)
     assert (told.task.blockers, told.news) == ("noted", BlockerChange.CHANGED)
-    assert told.text == "It waits for 1: b is queued."
+    assert told.text == "Waiting for 1: b is queued."
     assert notes.noted == [("a", (BLOCKER,))] and notes.scopes == [("admission", "tasks")]
     assert notes.asked == [(TaskState.QUEUED,)]
 

@@ -32,7 +32,7 @@ from hostler.governor.leases import attach, release, release_temporarily
 from hostler.governor.policy import Policy
 from hostler.planner.queue import is_root, read_blockers
 from hostler.runs import transitions
-from hostler.runs.outcome import Ending
+from hostler.runs.outcome import RunEnding
 from hostler.service.context import SERVICE_PURPOSE, Presence
 from hostler.service.scheduling.admission import ADMISSION_SCOPES, Admission, AdmissionDeps
 from hostler.service.scheduling.dispatch import DemandReporter
@@ -221,10 +221,10 @@ class House(RuleBasedStateMachine):
     def start(self, run) -> None:
         shim = process(next(self.pids))
         with self.store.write() as tx:
-            run = transitions.begin(tx, run, asdict(shim))
+            run = transitions.store_starting(tx, run, asdict(shim))
         if run.stop_why is None:
             with self.store.write() as tx:
-                attach(tx, transitions.attach(tx, run))
+                attach(tx, transitions.store_running(tx, run))
 
     @precondition(lambda self: self.runs())
     @rule(data=st.data(), outcome=st.sampled_from(Outcome), declared=st.booleans())
@@ -234,14 +234,14 @@ class House(RuleBasedStateMachine):
 
     def end(self, run, outcome, by=DecidedBy.RESULT) -> None:
         verdict = RunVerdict(outcome, by, "So it was.")
-        ending = Ending(verdict, ProcessExit(EndedBy.EXIT, 0), counted=True)
+        ending = RunEnding(verdict, ProcessExit(EndedBy.EXIT, 0), counted=True)
         with self.store.write(*ADMISSION_SCOPES) as tx:
-            run = transitions.exited(tx, run, ending)
+            run = transitions.store_exited(tx, run, ending)
             release(tx, run)
         with self.store.write(*ADMISSION_SCOPES) as tx:
-            run = transitions.finishing(tx, run)
+            run = transitions.store_finishing(tx, run)
         with self.store.write(*ADMISSION_SCOPES) as tx:
-            run = transitions.ended(tx, run)
+            run = transitions.store_ended(tx, run)
             task = require_task(tx, run.task_id)
             seen = Outcome.INTERRUPTED if run.stop_why else outcome
             apply_transition(tx, task, self.step(task, seen, by))
@@ -296,7 +296,7 @@ class House(RuleBasedStateMachine):
                 self.end(run, Outcome.INTERRUPTED, DecidedBy.STOP)
                 continue
             with self.store.write(*ADMISSION_SCOPES) as tx:
-                run = transitions.never_started(tx, run)
+                run = transitions.store_never_started(tx, run)
                 release(tx, run)
                 requeue_unstarted(tx, require_task(tx, run.task_id))
             if run.shim:
@@ -363,7 +363,7 @@ class House(RuleBasedStateMachine):
         # Who still waits does so for something that needs a person.
         for task in waiting:
             assert task.id in held, f"{task.id} waits for nothing"
-            assert any(one.hopeless or one.standing in PERSON for one in held[task.id])
+            assert any(one.hopeless or one.state in PERSON for one in held[task.id])
         assert self.runs() == []
 
 

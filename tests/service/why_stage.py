@@ -15,7 +15,7 @@ from hostler.governor.holders import HostView
 from hostler.governor.leases import acquire, attach, release_temporarily
 from hostler.governor.policy import Policy
 from hostler.model import format_timestamp
-from hostler.runs import NewRun, admit, transitions
+from hostler.runs import NewRun, admit_run, transitions
 from hostler.service.context import SERVICE_PURPOSE, Presence
 from hostler.service.scheduling.admission import ADMISSION_SCOPES, Admission, AdmissionDeps
 from hostler.service.scheduling.explain import ExplainInputs, explain_task
@@ -106,13 +106,13 @@ class Stage:
         with self.store.write(*ADMISSION_SCOPES) as tx:
             present = require_task(tx, task.id)
             change_task(tx, present, replace(present, state=TaskState.RUNNING, attempt=1))
-            run = admit(tx, NewRun(task.id, task.project, "work", "helper", "command", "p"))
+            run = admit_run(tx, NewRun(task.id, task.project, "work", "helper", "command", "p"))
             granted = acquire(
                 tx, LeaseRequest(run.run, task.project, "p"), Policy({"p": 99}), self.here(1)
             )
             assert granted.lease == run.run
-            run = transitions.begin(tx, run, asdict(process(50)))
-            attach(tx, transitions.attach(tx, run))
+            run = transitions.store_starting(tx, run, asdict(process(50)))
+            attach(tx, transitions.store_running(tx, run))
             if lent:
                 assert release_run_slot(tx, run.run, json.dumps(asdict(process(60))))
                 release_temporarily(tx, run.run)

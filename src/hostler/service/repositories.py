@@ -170,7 +170,7 @@ class RepoContexts:
             made = dict(self._made)
         for project, desk in made.items():
             repo = house.settings.repo.get(project)
-            if repo is not None and RepoName(repo.owner, repo.name) == desk.watch.repo:
+            if repo is not None and RepoName(repo.owner, repo.name) == desk.policy.repo:
                 after._made[project] = replace(desk, **_settings_fields(house, project))
         self._newer = after
         return after
@@ -208,7 +208,7 @@ def _settings_fields(house: AppContext, project: str) -> dict[str, Any]:
     """What of a desk only the settings say."""
     repo = house.settings.repo[project]
     return {
-        "watch": build_repo_policy(project, repo, house.settings.tasks),
+        "policy": build_repo_policy(project, repo, house.settings.tasks),
         "settings": repo,
         "limits": house.settings.tasks,
         "env": _command_environment(house, project),

@@ -14,7 +14,7 @@ from hostler.checkouts.process import halt_children, kill_orphaned_children, set
 from hostler.clock import Clock
 from hostler.config.loader import SettingsChange
 from hostler.errors import HostlerError, StoreError
-from hostler.runs import Found, recover
+from hostler.runs import RecoveredRun, recover
 from hostler.service.change_detection import ChangeDetector, SettingsFile, TaskCounts
 from hostler.service.context import AppContext, StepObserver, ignore_step
 from hostler.service.polling.orchestrator import RoundRobinSchedule
@@ -47,7 +47,7 @@ def _write_thread(row: OutboxRow) -> tuple[str, int]:
 class UnfinishedWork:
     """Runs that are not ended, and tasks of which only our own part is left."""
 
-    runs: tuple[Found, ...]
+    runs: tuple[RecoveredRun, ...]
     tasks: tuple[Task, ...]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from hostler.config.loader import SettingsChange
 from hostler.errors import ConfigError, HostlerError
 from hostler.model import RepoName
-from hostler.runs import Found
+from hostler.runs import RecoveredRun
 from hostler.service.polling.orchestrator import FinishedPoll, poll_error_cause
 from hostler.service.running.budgets import BudgetUsage
 from hostler.service.scheduling.gates import DISK_FULL_REMEDY
@@ -103,7 +103,7 @@ class ServiceLog:
         """A look that saw everything."""
         assert look.found is not None
         repo, scanned, taken = str(look.watch.repo), look.found.scanned, look.found.taken
-        facts = {"new": len(taken.heard), "changed": len(taken.changed), **counts}
+        facts = {"new": len(taken.events), "changed": len(taken.changed), **counts}
         # A quiet repository says so once: weeks of silence are no news.
         if self._said.get(repo) != facts:
             self._said[repo] = facts
@@ -219,7 +219,7 @@ class ServiceLog:
             attempt=task.attempt,
         )
 
-    def adopted(self, found: Found) -> None:
+    def adopted(self, found: RecoveredRun) -> None:
         run = found.run
         self._log.event(
             names.RUN_ADOPTED,

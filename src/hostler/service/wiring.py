@@ -114,7 +114,7 @@ def build_static(ground: ServiceDeps) -> StaticParts:
     """Make the parts that stay. Nothing runs yet."""
     house, journal = ground.house, ground.journal
     bulletin = BusNotifier(house, ground.clock, journal.broke)
-    observe = _combine_observers(ground.observe, bulletin.heard)
+    observe = _combine_observers(ground.observe, bulletin.post_run_step)
     limiter = GlobalWorkLimiter(house.settings.runtime.worker_count)
     pool = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="worker")
     return StaticParts(
@@ -189,7 +189,7 @@ def _build_dispatcher(ground: ServiceDeps, observe: StepObserver) -> LocalDispat
         house.home,
         house.store,
         ground.clock,
-        attached=attach,
+        on_attach=attach,
         environment=house.environment,
         observer=observe,
     )
@@ -204,9 +204,9 @@ def _build_run_hooks(
         lasting.bulletin,
         lasting.questions,
         observe=ground.observe,
-        broke=ground.journal.broke,
-        spent=ground.journal.spent,
-        refused=ground.journal.prompt_refused,
+        on_defect=ground.journal.broke,
+        on_budget=ground.journal.spent,
+        on_prompt_problem=ground.journal.prompt_refused,
         policy=policies.current,
     )
 
@@ -233,7 +233,7 @@ def _build_supervisor(
         house.home,
         house.store,
         lasting.dispatcher,
-        work.hooks(),
+        work,
         grace_seconds=house.settings.runtime.stop_grace_seconds,
         observer=lasting.observe,
         clock=clock,

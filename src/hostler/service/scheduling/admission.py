@@ -14,7 +14,7 @@ from hostler.governor.leases import acquire, preview, reacquire
 from hostler.governor.parking import closed_pools
 from hostler.governor.policy import Policy
 from hostler.planner.queue import is_root
-from hostler.runs import NewRun, admit
+from hostler.runs import NewRun, admit_run
 from hostler.service.running.budgets import budgets_of_task, find_used_up, read_spending
 from hostler.service.scheduling.gates import (
     BEFORE_WORKERS,
@@ -247,7 +247,7 @@ class Admission:
         place = yard.places[task.id]
         # Whose it is is noted after the run: one that never starts binds nobody.
         begun = begin_turn(tx, replace(task, blockers=""))
-        run = admit(
+        run = admit_run(
             tx,
             NewRun(
                 task_id=task.id,

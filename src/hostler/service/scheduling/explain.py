@@ -199,7 +199,7 @@ def blocker_json(one: Blocker) -> dict[str, Any]:
     """Something that a task waits for, for programs."""
     return {
         "name": one.name,
-        "standing": one.standing.value,
+        "standing": one.state.value,
         "why": one.sentence,
         "remedy": one.remedy,
         "hopeless": one.hopeless,

@@ -244,8 +244,8 @@ class Maintenance:
         """What follows from a look at a repository: words for agents, checkouts to remove."""
         if look.found is None:
             return
-        if look.found.taken.heard:
-            self._submit(self._bulletin.said, look.found.taken.heard)
+        if look.found.taken.events:
+            self._submit(self._bulletin.post_comments, look.found.taken.events)
         for name in look.found.taken.changed:
             with self._house.store.read() as tx:
                 task = find_task(tx, name)
@@ -297,21 +297,21 @@ class Maintenance:
         now = self._clock.monotonic()
         if not self._begun:
             self._begun = True
-            self._submit(self._questions.carry_unfinished)
-        self._asking = bool(self._questions.asking())
+            self._submit(self._questions.forward_unfinished)
+        self._asking = bool(self._questions.tasks_with_agents())
         if now < self._carry_at or not self._asking:
             return
         self._carry_at = now + QUESTION_SECONDS
-        self._submit(self._questions.carry)
+        self._submit(self._questions.forward)
 
     def _heed_marks(self) -> None:
         """While tasks by hand wait, their marks are looked at every two seconds."""
         now = self._clock.monotonic()
-        self._marking = self._marks.wanted()
+        self._marking = self._marks.has_waiting_tasks()
         if now < self._mark_at or not self._marking:
             return
         self._mark_at = now + DONE_FILE_SECONDS
-        self._submit(self._marks.look)
+        self._submit(self._marks.check)
 
     def _clean(self, task: Task) -> None:
         if not self._leaving:

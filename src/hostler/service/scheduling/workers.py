@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from hostler.backoff import backoff
 from hostler.checkouts.process import Halted
 from hostler.clock import Clock
-from hostler.runs.states import FenceLost, OutOfReach, WatchClosed
+from hostler.runs.states import FenceLost, RunNotVisible, WatchClosed
 
 
 class GlobalWorkLimiter:
@@ -205,7 +205,7 @@ class WorkerPool:
             job.again() if job.tries else job.act()
         except (WatchClosed, Halted):
             return  # we are leaving: whoever comes next goes on from here
-        except (FenceLost, OutOfReach) as error:
+        except (FenceLost, RunNotVisible) as error:
             self._troubled(job, error)  # it is somebody else's, or nobody's to end
         except BaseException as error:
             self._troubled(job, error)

@@ -141,7 +141,7 @@ def find_unserved_waits(family: TaskFamily) -> list[UnservedWait]:
         UnservedWait(task, one.name, one.sentence)
         for task, found in family.held.items()
         for one in found
-        if one.name not in family.names and one.standing is not DependencyState.RUNNING
+        if one.name not in family.names and one.state is not DependencyState.RUNNING
     ]
     waits = [
         UnservedWait(task, one.id, f"{one.id} is {one.state}.")
