@@ -116,7 +116,7 @@ def test_what_is_no_message_is_told(hostler, task):
 def test_an_empty_bus_is_no_error(hostler, task):
     done = hostler("bus", "read", env=IN_A_RUN)
     assert (done.code, done.out) == (0, "")
-    assert "No messages" in done.err
+    assert "has no such messages" in done.err
     assert json.loads(hostler("bus", "read", "--json", env=IN_A_RUN).out)["messages"] == []
 
 

@@ -136,7 +136,7 @@ def test_one_issue_goes_on_here_when_the_service_leaves(program):
     town.heard(service, "Watching")
     number = town.files("No label at all")
     run = town.start("run", f"alice/stable#{number}")
-    town.heard(run, "works on this home")
+    town.heard(run, "is running and will do the work")
     (agent,) = town.until(lambda: [r for r in town.live() if r.state == "running"])
     town.end(service)
     log = next((town.home / "logs").glob("*.jsonl"))

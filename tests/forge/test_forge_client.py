@@ -190,7 +190,7 @@ def test_an_answer_of_unknown_shape_is_a_failing_server(scripted, clock, sandbox
         lambda: forge.labellers(1),
     )
     for ask in asked:
-        with pytest.raises(ServerFailed, match="cannot be understood"):
+        with pytest.raises(ServerFailed, match="cannot be parsed"):
             ask()
     wire.close()
 

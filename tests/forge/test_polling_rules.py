@@ -217,8 +217,8 @@ def sweep_targets(sweep, followed, pages_of, count):
     """Sweep so often, where each pull request has so many pages of reviews."""
     targets = []
     for _ in range(count):
-        target = sweep.next(followed, NOW)
-        sweep.swept(target, pages_of[target.number])
+        target = sweep.next_target(followed, NOW)
+        sweep.note_sweep(target, pages_of[target.number])
         targets.append((target.number, target.page))
     return targets
 
@@ -236,7 +236,7 @@ def test_workflow_runs_are_swept_after_the_reviews_where_they_are_of_use():
 def test_pull_requests_that_moved_take_turns_and_the_round_goes_on_between_them():
     sweep = SweepSchedule()
     for number in (3, 4):
-        sweep.moved(number, NOW + timedelta(seconds=1))
+        sweep.note_move(number, NOW + timedelta(seconds=1))
     found = sweep_targets(sweep, [1, 3, 4], {1: 1, 3: 5, 4: 5}, 6)
     newest = [(3, NEWEST_REVIEW_PAGE), (4, NEWEST_REVIEW_PAGE), (3, NEWEST_REVIEW_PAGE)]
     assert found[::2] == newest and found[1::2] == [(1, 0), (1, 1), (3, 0)]
@@ -244,8 +244,8 @@ def test_pull_requests_that_moved_take_turns_and_the_round_goes_on_between_them(
 
 def test_a_pull_request_has_moved_only_before_the_given_time():
     sweep = SweepSchedule()
-    sweep.moved(3, NOW)
-    assert sweep.next([3], NOW) == SweepTarget(3, 0)
+    sweep.note_move(3, NOW)
+    assert sweep.next_target([3], NOW) == SweepTarget(3, 0)
 
 
 # -- workflow runs ----------------------------------------------------------------------------

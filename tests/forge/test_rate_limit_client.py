@@ -168,7 +168,7 @@ def test_while_github_refuses_nobody_asks(sandbox_repo, limit):
             ask()
         assert again.value.status == 0
         assert abs((again.value.until - until).total_seconds()) < 1
-        assert "was not asked" in again.value.what
+        assert "Did not send" in again.value.what
     assert len(ours(sandbox_repo)) == asked
     sandbox_repo.pass_time((until - sandbox_repo.clock.now()).total_seconds())
     assert forge.repository().name == sandbox_repo.name

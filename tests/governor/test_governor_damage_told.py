@@ -55,4 +55,4 @@ def test_mistakes_in_the_file_are_named_with_the_file(house, sqlite_database):
     path.write_text('{"max_global_agents": "many"}')
     assert policies.current().cap("anthropic") == 4
     (said,) = told
-    assert str(path) in said and 'max_global_agents: found "many"' in said
+    assert str(path) in said and 'max_global_agents: expected a whole number, found "many"' in said
