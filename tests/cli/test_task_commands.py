@@ -36,7 +36,7 @@ def test_submit_prints_the_id_alone_and_says_that_nobody_works(stead):
     (task,) = stead.tasks()
     assert said.stdout == f"{task.id}\n"
     assert "Queued, position 1." in said.stderr
-    assert "No service works on this home" in said.stderr and "--foreground" in said.stderr
+    assert "The service is not running" in said.stderr and "--foreground" in said.stderr
     assert (task.project, task.cwd, task.title) == ("yard", str(stead.yard), "Tidy up the imports")
     assert (stead.folder(task.id) / "TASK.md").read_text() == "Tidy up the imports\n"
 
@@ -328,7 +328,7 @@ if n: done()
 """
     task = stead.submit(prompt)
     tail = stead.start("task", "tail", task)
-    stead.heard(tail, "No service works")
+    stead.heard(tail, "The service is not running")
     service = stead.start()
     said = stead.heard(tail, "attempt 0")
     assert "\\x1b[31mred" in said and "\x1b[31m" not in said
@@ -520,7 +520,7 @@ def test_names_may_be_short(stead):
 def test_why_says_first_that_nobody_works(stead):
     first = stead.submit("One")
     said = stead.ok("why", first).splitlines()
-    assert "No service works on this home" in said[0]
+    assert "The service is not running" in said[0]
     assert "Nothing holds it" in "".join(said)
     second = stead.submit("Two", "--depends-on", first)
     told = stead.json("why", second)

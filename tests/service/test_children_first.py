@@ -38,7 +38,7 @@ TX = object()
 
 
 @pytest.fixture
-def house():
+def app():
     store = SimpleNamespace(read=lambda: nullcontext(TX))
     settings = SimpleNamespace(tasks=Tasks(child_wait_timeout_seconds=90))
     return SimpleNamespace(store=store, settings=settings)
@@ -57,8 +57,8 @@ def children(monkeypatch):
     return found
 
 
-def test_a_task_that_is_done_waits_for_its_children_at_work(house, children):
-    ending = folder_runs.wait_for_children_first(house, PARENT, DONE)
+def test_a_task_that_is_done_waits_for_its_children_at_work(app, children):
+    ending = folder_runs.wait_for_children_first(app, PARENT, DONE)
     assert ending is not None and ending.task == "t1"
     after = ending.rule(TX, PARENT, RunEndFacts(NOW)).task
     assert is_waiting_for_children(after) and after.state is TaskState.PARKED
@@ -66,44 +66,44 @@ def test_a_task_that_is_done_waits_for_its_children_at_work(house, children):
     assert after.reason == "It is done; 1 child task of it still at work."
 
 
-def test_children_are_counted_when_the_end_is_stored(house, children):
-    ending = folder_runs.wait_for_children_first(house, PARENT, DONE)
+def test_children_are_counted_when_the_end_is_stored(app, children):
+    ending = folder_runs.wait_for_children_first(app, PARENT, DONE)
     children.append("another")
     assert "2 child tasks" in ending.rule(TX, PARENT, RunEndFacts(NOW)).task.reason
 
 
-def test_without_children_at_work_nothing_is_waited_for(house, children):
+def test_without_children_at_work_nothing_is_waited_for(app, children):
     children.clear()
-    assert folder_runs.wait_for_children_first(house, PARENT, DONE) is None
+    assert folder_runs.wait_for_children_first(app, PARENT, DONE) is None
 
 
-def test_a_task_that_is_not_done_waits_for_no_child(house, children):
-    assert folder_runs.wait_for_children_first(house, PARENT, FAILED) is None
+def test_a_task_that_is_not_done_waits_for_no_child(app, children):
+    assert folder_runs.wait_for_children_first(app, PARENT, FAILED) is None
 
 
-def test_a_task_waits_once_for_its_children(house, children):
+def test_a_task_waits_once_for_its_children(app, children):
     assert (
-        folder_runs.wait_for_children_first(house, replace(PARENT, blockers=CHILDREN_BLOCKER), DONE)
+        folder_runs.wait_for_children_first(app, replace(PARENT, blockers=CHILDREN_BLOCKER), DONE)
         is None
     )
 
 
-def test_a_finished_run_waits_for_children_before_anything_else(house, monkeypatch):
+def test_a_finished_run_waits_for_children_before_anything_else(app, monkeypatch):
     """Whatever would follow from the run: nothing is closed, and nothing brought in."""
     waiting = object()
     monkeypatch.setattr(run_hooks, "wait_for_children_first", lambda *given: given and waiting)
     worker = object.__new__(run_hooks.RunHooks)
-    worker._house = house
+    worker._app = app
     assert worker._ending(PARENT, DONE, None) is waiting
 
 
-def test_without_a_wait_a_run_in_a_folder_is_closed_there(house, monkeypatch):
+def test_without_a_wait_a_run_in_a_folder_is_closed_there(app, monkeypatch):
     closed = object()
     monkeypatch.setattr(run_hooks, "wait_for_children_first", lambda *_: None)
     monkeypatch.setattr(run_hooks, "finish_in_folder", lambda *given: (closed, *given))
     worker = object.__new__(run_hooks.RunHooks)
-    worker._house = house
-    assert worker._ending(PARENT, DONE, None) == (closed, house, PARENT, DONE, None)
+    worker._app = app
+    assert worker._ending(PARENT, DONE, None) == (closed, app, PARENT, DONE, None)
 
 
 def test_children_with_an_open_run_are_at_work(monkeypatch):

@@ -219,7 +219,7 @@ done()
     told = (stead.yard / "waits").read_text()
     first, second = both
     assert f"dependency cycle detected: {second} -> {first} -> {second}" in told
-    assert "0 The place of this run is lent" in told
+    assert "0 This run releases its slot" in told
     stead.end(service)
 
 

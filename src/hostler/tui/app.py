@@ -294,7 +294,7 @@ class HostlerApp(App[None], inherit_bindings=False):
         self.run_worker(work, thread=True, exit_on_error=False)
 
     def _look_again(self) -> None:
-        self.watcher.look_now()
+        self.watcher.poll_all_soon()
         self.post_message(StatusText(""))
 
     def _browse(self, url: str) -> None:

@@ -86,31 +86,31 @@ class FinishedWork:
 
 
 def push_work(
-    desk: RepoContext, task: Task, message: str, observe: FinishObserver = ignore_stage
+    repo_context: RepoContext, task: Task, message: str, observe: FinishObserver = ignore_stage
 ) -> FinishedWork:
     """From what the agent left to a branch on the remote. Raises what stands in the way."""
-    checkout = desk.checkout(task)
-    commit_all(checkout, message, desk.identity)
+    checkout = repo_context.checkout(task)
+    commit_all(checkout, message, repo_context.identity)
     observe(FinishStage.COMMITTED)
     head = fetch_task_head(checkout)
     observe(FinishStage.TAKEN)
     base = _base_commit(checkout)
-    before = read_mirror_ref(desk.mirror, f"{PUSHED_REFS}{checkout.branch}")
-    history = check_history(desk.mirror, head, base=base, pushed=before)
+    before = read_mirror_ref(repo_context.mirror, f"{PUSHED_REFS}{checkout.branch}")
+    history = check_history(repo_context.mirror, head, base=base, pushed=before)
     observe(FinishStage.GUARDED)
-    base_branch, _ = resolve_base(desk.mirror, desk.remote, task.base_branch)
+    base_branch, _ = resolve_base(repo_context.mirror, repo_context.remote, task.base_branch)
     if history is History.UNCHANGED:
         return FinishedWork(head, base_branch, "", any=head != base)
-    _require_design(desk, task, head)
-    _run_required_tests(desk, checkout)
+    _require_design(repo_context, task, head)
+    _run_required_tests(repo_context, checkout)
     observe(FinishStage.TESTED)
-    desk.permit()
+    repo_context.permit()
     push_commit(
-        desk.mirror,
-        desk.remote,
+        repo_context.mirror,
+        repo_context.remote,
         checkout.branch,
         head,
-        _expected_remote_head(desk, checkout, head, before),
+        _expected_remote_head(repo_context, checkout, head, before),
     )
     observe(FinishStage.PUSHED)
     return FinishedWork(head, base_branch, head, any=True)
@@ -124,27 +124,29 @@ def _base_commit(checkout: Checkout) -> Sha:
 
 
 def _expected_remote_head(
-    desk: RepoContext, checkout: Checkout, head: Sha, before: Sha | None
+    repo_context: RepoContext, checkout: Checkout, head: Sha, before: Sha | None
 ) -> Sha | None:
     """What the remote's branch is at, as far as we know; commits of others must be in the work."""
-    theirs = read_mirror_ref(desk.mirror, f"refs/heads/{checkout.branch}")
-    if theirs is not None and not is_ancestor(desk.mirror, theirs, head):
+    theirs = read_mirror_ref(repo_context.mirror, f"refs/heads/{checkout.branch}")
+    if theirs is not None and not is_ancestor(repo_context.mirror, theirs, head):
         raise PushRaced(checkout.branch, before, theirs)
     return theirs
 
 
-def _run_required_tests(desk: RepoContext, checkout: Checkout) -> None:
-    commands = desk.settings.required_tests
-    for ran in run_tests(commands, checkout.path, desk.env, seconds=desk.command_seconds):
+def _run_required_tests(repo_context: RepoContext, checkout: Checkout) -> None:
+    commands = repo_context.settings.required_tests
+    for ran in run_tests(
+        commands, checkout.path, repo_context.env, seconds=repo_context.command_seconds
+    ):
         if not ran.passed:
             raise TestsFailed(ran)
 
 
-def _require_design(desk: RepoContext, task: Task, head: Sha) -> None:
+def _require_design(repo_context: RepoContext, task: Task, head: Sha) -> None:
     if task.flow is not Flow.DESIGN:
         return
     path = design_path(task)
-    if not desk.mirror.git()("ls-tree", "--name-only", head, "--", path).text:
+    if not repo_context.mirror.git()("ls-tree", "--name-only", head, "--", path).text:
         raise DesignMissing(path)
 
 
@@ -277,7 +279,7 @@ def queue_if_asking(step: TaskTransition) -> TaskTransition:
 
 
 def finish_run(
-    desk: RepoContext,
+    repo_context: RepoContext,
     task: Task,
     verdict: RunVerdict,
     session: str = "",
@@ -286,15 +288,17 @@ def finish_run(
     spoke: bool = False,
 ) -> FinishPlan:
     """Do what the end of a run asks for on disk and remote; what is to be stored about it."""
-    facts = RunEndFacts(EPOCH, session=session, progress=progress_digest(desk, task), spoke=spoke)
+    facts = RunEndFacts(
+        EPOCH, session=session, progress=progress_digest(repo_context, task), spoke=spoke
+    )
     if not is_ready_to_finish(task, verdict):
-        return _plan_finish(desk, task, _run_rule(desk, verdict), facts)
+        return _plan_finish(repo_context, task, _run_rule(repo_context, verdict), facts)
     try:
-        work = push_work(desk, task, commit_message(task, verdict.result), observe)
+        work = push_work(repo_context, task, commit_message(task, verdict.result), observe)
     except FenceLost:
         raise
     except HostlerError as error:
-        return plan_after_error(desk, task, error, replace(facts, finishing=True))
+        return plan_after_error(repo_context, task, error, replace(facts, finishing=True))
 
     def rule(tx: Transaction, present: Task, facts: RunEndFacts) -> TaskTransition:
         pull = _find_pull(tx, present)
@@ -307,39 +311,41 @@ def finish_run(
             last_head=pull.last_seen_head_sha if pull else "",
             failures=material.failures,
         )
-        return decide_after_delivery(present, delivery, facts, desk.limits)
+        return decide_after_delivery(present, delivery, facts, repo_context.limits)
 
     return FinishPlan(task.id, rule, facts)
 
 
 def plan_after_error(
-    desk: RepoContext, task: Task, error: HostlerError, facts: RunEndFacts | None = None
+    repo_context: RepoContext, task: Task, error: HostlerError, facts: RunEndFacts | None = None
 ) -> FinishPlan:
     """The same for an error on the way: before the agent (set up, launch) or after it."""
 
     def rule(_tx: Transaction, present: Task, facts: RunEndFacts) -> TaskTransition:
-        return decide_after_error(present, error, facts, desk.limits)
+        return decide_after_error(present, error, facts, repo_context.limits)
 
-    return _plan_finish(desk, task, rule, facts or RunEndFacts(EPOCH))
+    return _plan_finish(repo_context, task, rule, facts or RunEndFacts(EPOCH))
 
 
-def _run_rule(desk: RepoContext, verdict: RunVerdict) -> FinishRule:
+def _run_rule(repo_context: RepoContext, verdict: RunVerdict) -> FinishRule:
     def rule(_tx: Transaction, present: Task, facts: RunEndFacts) -> TaskTransition:
         after = decide_after_unfinished_run if present.by_hand else decide_after_run
-        return after(present, verdict, facts, desk.limits)
+        return after(present, verdict, facts, repo_context.limits)
 
     return rule
 
 
-def _plan_finish(desk: RepoContext, task: Task, rule: FinishRule, facts: RunEndFacts) -> FinishPlan:
+def _plan_finish(
+    repo_context: RepoContext, task: Task, rule: FinishRule, facts: RunEndFacts
+) -> FinishPlan:
     """Work that is about to wait for a person, and is not on GitHub, is kept on a branch first."""
-    with desk.store.read() as tx:
+    with repo_context.store.read() as tx:
         present = require_task(tx, task.id)
         foreseen = rule(tx, present, _complete_facts(tx, present, facts))
     after = foreseen.task.state
     asks_unpushed = after is TaskState.NEEDS_INPUT and facts.finishing
     if (after is TaskState.BLOCKED or asks_unpushed) and task.state is not after:
-        facts = replace(facts, kept=save_blocked_work(desk, task))
+        facts = replace(facts, kept=save_blocked_work(repo_context, task))
     return FinishPlan(task.id, rule, facts)
 
 

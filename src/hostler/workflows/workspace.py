@@ -60,9 +60,9 @@ class RepoContext:
 MAX_HASHED_BYTES = 4 * 1024 * 1024
 
 
-def set_up_checkout(desk: RepoContext, task: Task) -> Checkout:
+def set_up_checkout(repo_context: RepoContext, task: Task) -> Checkout:
     """The task's checkout, made or refreshed. Each step finds what an earlier try has done."""
-    return prepare_checkout(desk, task).checkout
+    return prepare_checkout(repo_context, task).checkout
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +73,21 @@ class ReadyCheckout:
     base: Sha
 
 
-def prepare_checkout(desk: RepoContext, task: Task) -> ReadyCheckout:
+def prepare_checkout(repo_context: RepoContext, task: Task) -> ReadyCheckout:
     """The same, with what else was found out on the way."""
-    fetch_mirror(desk.mirror, desk.remote)
-    base, tip = resolve_base(desk.mirror, desk.remote, task.base_branch)
-    place = desk.checkout(task).place
-    plan = CheckoutPlan(task.branch, base, desk.identity)
-    made = ensure_checkout(place, desk.mirror, desk.remote, plan)
+    fetch_mirror(repo_context.mirror, repo_context.remote)
+    base, tip = resolve_base(repo_context.mirror, repo_context.remote, task.base_branch)
+    place = repo_context.checkout(task).place
+    plan = CheckoutPlan(task.branch, base, repo_context.identity)
+    made = ensure_checkout(place, repo_context.mirror, repo_context.remote, plan)
     if not made.created:
         _refresh_checkout(made.checkout, base)
-    if desk.settings.setup_command:
+    if repo_context.settings.setup_command:
         ran = run_setup(
-            place.path, desk.settings.setup_command, desk.env, seconds=desk.command_seconds
+            place.path,
+            repo_context.settings.setup_command,
+            repo_context.env,
+            seconds=repo_context.command_seconds,
         )
         if ran is not None and not ran.passed:
             raise SetupFailed(ran)
@@ -99,16 +102,16 @@ def _refresh_checkout(checkout: Checkout, base: str) -> None:
         return
 
 
-def progress_digest(desk: RepoContext, task: Task) -> str:
+def progress_digest(repo_context: RepoContext, task: Task) -> str:
     """A word that changes when the work does; empty where it cannot be told."""
     try:
-        found = read_status(desk.checkout(task), task.base_branch or "HEAD")
+        found = read_status(repo_context.checkout(task), task.base_branch or "HEAD")
     except (CheckoutError, ValueError):
         return ""
-    checkout = desk.checkout(task)
+    checkout = repo_context.checkout(task)
     path = checkout.path
-    start = read_mirror_ref(desk.mirror, f"{PUSHED_REFS}{task.branch}") or read_mirror_ref(
-        desk.mirror, checkout.ref("base")
+    start = read_mirror_ref(repo_context.mirror, f"{PUSHED_REFS}{task.branch}") or read_mirror_ref(
+        repo_context.mirror, checkout.ref("base")
     )
     if not found.dirty and found.head.commit == start:
         return f"{CLEAN_PREFIX}{start}"
@@ -116,12 +119,16 @@ def progress_digest(desk: RepoContext, task: Task) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:24]
 
 
-def save_blocked_work(desk: RepoContext, task: Task) -> str:
+def save_blocked_work(repo_context: RepoContext, task: Task) -> str:
     """Put blocked work on a branch of its own; its name, or nothing where that cannot be done."""
-    desk.permit()
+    repo_context.permit()
     try:
         made = push_checkpoint(
-            desk.checkout(task), desk.remote, desk.identity, issue=task.number, title=task.title
+            repo_context.checkout(task),
+            repo_context.remote,
+            repo_context.identity,
+            issue=task.number,
+            title=task.title,
         )
     except (CheckoutError, ValueError):
         return ""

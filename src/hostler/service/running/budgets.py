@@ -81,21 +81,21 @@ def budgets_of_task(
         ),
         BudgetUsage("per_day_usd", "Today, everything", budget.per_day_usd, everything, tomorrow),
     )
-    return tuple(purse for purse in found if purse.limit > 0)
+    return tuple(usage for usage in found if usage.limit > 0)
 
 
-def budget_level(purse: BudgetUsage, warn_at_percent: int) -> BudgetLevel:
+def budget_level(usage: BudgetUsage, warn_at_percent: int) -> BudgetLevel:
     """How far a budget is used."""
-    if purse.spent.usd >= purse.limit:
+    if usage.spent.usd >= usage.limit:
         return BudgetLevel.USED_UP
-    low = purse.spent.usd * 100 >= purse.limit * warn_at_percent
+    low = usage.spent.usd * 100 >= usage.limit * warn_at_percent
     return BudgetLevel.LOW if low else BudgetLevel.FINE
 
 
 def find_used_up(found: Iterable[BudgetUsage]) -> BudgetUsage | None:
     """The budget that holds a task: of several, the one that takes longest to be full again."""
-    used = [purse for purse in found if budget_level(purse, 100) is BudgetLevel.USED_UP]
-    return next((purse for purse in used if purse.until is None), next(iter(used), None))
+    used = [usage for usage in found if budget_level(usage, 100) is BudgetLevel.USED_UP]
+    return next((usage for usage in used if usage.until is None), next(iter(used), None))
 
 
 def day_start(now: datetime) -> datetime:
@@ -120,47 +120,47 @@ class BudgetReporter:
     """Looks at the budgets after each run."""
 
     def __init__(
-        self, house: AppContext, bulletin: BusNotifier, told: Callable[[str, BudgetUsage], None]
+        self, app: AppContext, bus_notifier: BusNotifier, told: Callable[[str, BudgetUsage], None]
     ) -> None:
         """`told`: hears of each budget that people are told of."""
-        self._house = house
-        self._bulletin = bulletin
+        self._app = app
+        self._bus_notifier = bus_notifier
         self._told = told
 
     def look(self, task: Task) -> None:
         """Tell of budgets that are low or used up, each once."""
-        budget = self._house.settings.budget
-        with self._house.store.read() as tx:
+        budget = self._app.settings.budget
+        with self._app.store.read() as tx:
             found = budgets_of_task(
                 task.id, task.project, budget, read_spending(tx, budget, [task.id]), tx.now()
             )
-        for purse in found:
-            how = budget_level(purse, budget.warn_at_percent)
+        for usage in found:
+            how = budget_level(usage, budget.warn_at_percent)
             if how is not BudgetLevel.FINE:
-                self._tell(task, purse, how)
+                self._tell(task, usage, how)
 
-    def _tell(self, task: Task, purse: BudgetUsage, how: BudgetLevel) -> None:
-        with self._house.store.write(*_BUDGET_SCOPES) as tx:
-            if not first_time(tx, budget_cause_key(task, purse, how), _OCCASION):
+    def _tell(self, task: Task, usage: BudgetUsage, how: BudgetLevel) -> None:
+        with self._app.store.write(*_BUDGET_SCOPES) as tx:
+            if not first_time(tx, budget_cause_key(task, usage, how), _OCCASION):
                 return
             # A day that runs low is for the log; one that is used up holds people's work.
-            asks = purse.until is None or how is not BudgetLevel.LOW
+            asks = usage.until is None or how is not BudgetLevel.LOW
             if asks and task.repo_full_name and (task.pr_number or task.number):
-                token = build_token("budget", budget_cause_key(task, purse, how))
-                deed = CreateComment(task.pr_number or task.number, budget_text(purse, how))
+                token = build_token("budget", budget_cause_key(task, usage, how))
+                deed = CreateComment(task.pr_number or task.number, budget_text(usage, how))
                 enqueue_action(tx, task.repo, deed, token=token, lane=Lane.STATUS, source="budget")
-        self._bulletin.warning(task, budget_text(purse, how))
-        self._told(task.id, purse)
+        self._bus_notifier.warning(task, budget_text(usage, how))
+        self._told(task.id, usage)
 
 
-def budget_cause_key(task: Task, purse: BudgetUsage, how: BudgetLevel) -> str:
+def budget_cause_key(task: Task, usage: BudgetUsage, how: BudgetLevel) -> str:
     """What is told once: of this limit, for this task or day."""
-    whose = task.id if purse.until is None else f"{purse.whose}:{format_timestamp(purse.until)}"
-    return f"budget:{how}:{purse.setting}:{purse.limit:g}:{whose}"
+    whose = task.id if usage.until is None else f"{usage.whose}:{format_timestamp(usage.until)}"
+    return f"budget:{how}:{usage.setting}:{usage.limit:g}:{whose}"
 
 
-def budget_text(purse: BudgetUsage, how: BudgetLevel) -> str:
+def budget_text(usage: BudgetUsage, how: BudgetLevel) -> str:
     """What people are told."""
     if how is BudgetLevel.LOW:
-        return f"{purse.sentence} Work goes on until all of it is used."
-    return f"{purse.sentence} Nothing more starts for it. Shall it go on? {purse.remedy}"
+        return f"{usage.sentence} Work goes on until all of it is used."
+    return f"{usage.sentence} Nothing more starts for it. Shall it go on? {usage.remedy}"

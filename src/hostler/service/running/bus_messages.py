@@ -47,13 +47,13 @@ class BusPoster:
     terms: BusOptions
     sender: MessageSender
 
-    def post(self, letter: BusMessageDraft) -> Mapping[str, Any]:
+    def post(self, draft: BusMessageDraft) -> Mapping[str, Any]:
         """Append a message, as it is stored; it is in the file when this returns."""
-        bus = Bus(BusLocation(self.home, letter.project, letter.task).path, self.clock, self.terms)
-        if letter.create:
+        bus = Bus(BusLocation(self.home, draft.project, draft.task).path, self.clock, self.terms)
+        if draft.create:
             bus.create()
-        text = redact(letter.text)
-        return bus.post(letter.type, text, self.sender, thread=letter.thread).stored()
+        text = redact(draft.text)
+        return bus.post(draft.type, text, self.sender, thread=draft.thread).stored()
 
 
 _GITHUB_PREFIX = "github:"
@@ -63,22 +63,22 @@ class BusNotifier:
     """Posts for the service. `troubled` hears of what could not be posted."""
 
     def __init__(
-        self, house: AppContext, clock: Clock, troubled: Callable[[BaseException], None]
+        self, app: AppContext, clock: Clock, troubled: Callable[[BaseException], None]
     ) -> None:
-        self._house = house
+        self._app = app
         self._clock = clock
         self._troubled = troubled
-        self._terms = BusOptions.of(house.settings.tasks)
+        self._terms = BusOptions.of(app.settings.tasks)
 
     def bus(self, task: Task) -> Bus:
         """The bus of a task."""
-        return open_task_bus(self._house.home, task.project, task.id, self._clock, self._terms)
+        return open_task_bus(self._app.home, task.project, task.id, self._clock, self._terms)
 
     def heard(self, step: str, run: str) -> None:
         """Tell of a run's begin and end, and of what a task by hand asks after it."""
         if step not in (Step.GO, Step.EXITED, Step.ENDED):
             return
-        with self._house.store.read() as tx:
+        with self._app.store.read() as tx:
             found = find_run(tx, run)
             task = find_task(tx, found.task_id) if found else None
         if found is None or task is None:
@@ -112,7 +112,7 @@ class BusNotifier:
     def heard_by(self, run: Run, task: Task) -> list[tuple[str, str]]:
         """Words from GitHub that a run's agent was shown on the bus: who said what."""
         try:
-            shown = read_shown_messages(self._house.home / run.folder, self.bus(task))
+            shown = read_shown_messages(self._app.home / run.folder, self.bus(task))
         except (BusError, OSError) as error:
             self._troubled(error)
             return []
@@ -125,7 +125,7 @@ class BusNotifier:
 
     def _from_github(self, effect: AddFeedback) -> None:
         row = effect.remark.row
-        with self._house.store.read() as tx:
+        with self._app.store.read() as tx:
             task = require_task(tx, effect.task.id)
             at_work = any(run.state in LIVE for run in open_runs(tx, task_id=task.id))
         if not at_work or row.event_key in task.turn_keys:
@@ -169,10 +169,10 @@ class QuestionForwarder:
     """
 
     def __init__(
-        self, store: Store, bulletin: BusNotifier, troubled: Callable[[BaseException], None]
+        self, store: Store, bus_notifier: BusNotifier, troubled: Callable[[BaseException], None]
     ) -> None:
         self._store = store
-        self._bulletin = bulletin
+        self._bus_notifier = bus_notifier
         self._troubled = troubled
         self._read: dict[str, str] = {}
 
@@ -209,7 +209,7 @@ class QuestionForwarder:
             self._troubled(error)
 
     def _carry(self, task: Task) -> None:
-        page = self._bulletin.bus(task).since(self._read.get(task.id, BEGINNING))
+        page = self._bus_notifier.bus(task).since(self._read.get(task.id, BEGINNING))
         asked = [message for message in page if _is_agent_question(message)]
         if asked:
             with self._store.write(*_QUESTION_SCOPES) as tx:

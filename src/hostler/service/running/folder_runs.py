@@ -47,41 +47,41 @@ class FolderMissing(HostlerError):
         )
 
 
-def build_run_folders(house: AppContext, run: Run, workplace: Path) -> RunFolders:
+def build_run_folders(app: AppContext, run: Run, workplace: Path) -> RunFolders:
     """Where a run happens."""
-    folder = house.home / run.folder
+    folder = app.home / run.folder
     return RunFolders(
-        home=house.home, task_dir=folder.parent.parent, run_dir=folder, checkout=workplace
+        home=app.home, task_dir=folder.parent.parent, run_dir=folder, checkout=workplace
     )
 
 
-def launch_in_folder(house: AppContext, run: Run, task: Task) -> Launch:
+def launch_in_folder(app: AppContext, run: Run, task: Task) -> Launch:
     """Prompt and environment of an agent in its task's folder."""
     workplace = Path(task.cwd)
     if not workplace.is_dir():
         raise FolderMissing(task.cwd)
-    settings = house.settings
+    settings = app.settings
     agent = settings.agent.get(run.agent)
     if agent is None:
         raise NotWatched(f"There is no agent {run.agent} in the settings any more.")
-    with house.store.read() as tx:
+    with app.store.read() as tx:
         material = load_turn_input(tx, task)
         task = replace(task, session=session_to_resume(task, run, runs_of(tx, task.id)))
-    folders = build_run_folders(house, run, workplace)
+    folders = build_run_folders(app, run, workplace)
     grace = settings.runtime.stop_grace_seconds
     words = RepoPrompts(guide=find_guide(name for name in GUIDES if (workplace / name).is_file()))
     work = build_assignment(task, material, run.run, folders, None, settings.tasks, grace, words)
     work = replace(work, private=list_secret_files(settings))
     write_task_file(folders.task_dir, task)
     seen = agent.model_copy(update={"env": [*agent.env, *task.env]})
-    return prepare_launch(seen, work, house.environment, secret_variables(settings))
+    return prepare_launch(seen, work, app.environment, secret_variables(settings))
 
 
 def finish_in_folder(
-    house: AppContext, task: Task, verdict: RunVerdict, run: Run | None
+    app: AppContext, task: Task, verdict: RunVerdict, run: Run | None
 ) -> FinishPlan:
     """What follows from a run in a folder, or from a mark without any run."""
-    limits = house.settings.tasks
+    limits = app.settings.tasks
 
     def rule(_tx: Transaction, present: Task, facts: RunEndFacts) -> TaskTransition:
         return decide_after_folder_run(present, verdict, facts, limits)
@@ -89,33 +89,31 @@ def finish_in_folder(
     seen = folder_digest(Path(task.cwd)) if task.cwd else ""
     if run is None:
         return FinishPlan(task.id, rule, RunEndFacts(EPOCH, progress=seen))
-    spoke = has_posted(house.home, run)
+    spoke = has_posted(app.home, run)
     facts = RunEndFacts(EPOCH, session=run.session or "", progress=seen, spoke=spoke)
     return FinishPlan(task.id, rule, facts)
 
 
-def fail_in_folder(house: AppContext, task: Task, error: HostlerError) -> FinishPlan:
+def fail_in_folder(app: AppContext, task: Task, error: HostlerError) -> FinishPlan:
     """The same for an error before the agent."""
 
     def rule(_tx: Transaction, present: Task, facts: RunEndFacts) -> TaskTransition:
-        return decide_after_error(present, error, facts, house.settings.tasks)
+        return decide_after_error(present, error, facts, app.settings.tasks)
 
     return FinishPlan(task.id, rule, RunEndFacts(EPOCH))
 
 
-def wait_for_children_first(
-    house: AppContext, task: Task, verdict: RunVerdict
-) -> FinishPlan | None:
+def wait_for_children_first(app: AppContext, task: Task, verdict: RunVerdict) -> FinishPlan | None:
     """The wait for children with an agent at work, if there are any and it is not over yet."""
     if not is_ready_to_finish(task, verdict) or task.blockers == CHILDREN_BLOCKER:
         return None
-    with house.store.read() as tx:
+    with app.store.read() as tx:
         if not active_children(tx, task.id):
             return None
 
     def rule(tx: Transaction, present: Task, facts: RunEndFacts) -> TaskTransition:
         count = len(active_children(tx, present.id))
-        return TaskTransition(wait_for_children(present, facts.now, count, house.settings.tasks))
+        return TaskTransition(wait_for_children(present, facts.now, count, app.settings.tasks))
 
     return FinishPlan(task.id, rule, RunEndFacts(EPOCH))
 

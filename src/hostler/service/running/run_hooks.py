@@ -19,7 +19,7 @@ from hostler.runs import Hooks, require_newest, verdict_of
 from hostler.runs.interfaces import InTransaction
 from hostler.runs.outcome import NEVER_STARTED
 from hostler.runs.states import FenceLost, NotLaunched, RunError
-from hostler.service.context import AppContext, StepObserver, ignore_step
+from hostler.service.context import AppContext, StepHook, ignore_step
 from hostler.service.repositories import NotWatched, RepoContexts
 from hostler.service.running.budgets import BudgetReporter, BudgetUsage
 from hostler.service.running.bus_messages import BusNotifier, QuestionForwarder
@@ -94,22 +94,22 @@ class RunHooks:
 
     def __init__(
         self,
-        house: AppContext,
-        desks: RepoContexts,
-        bulletin: BusNotifier,
+        app: AppContext,
+        repo_contexts: RepoContexts,
+        bus_notifier: BusNotifier,
         questions: QuestionForwarder,
         *,
-        observe: StepObserver = ignore_step,
+        observe: StepHook = ignore_step,
         broke: Callable[[Exception], None] = lambda _: None,
         spent: Callable[[str, BudgetUsage], None] = lambda _task, _purse: None,
         refused: Callable[[str, str], None] = lambda _repo, _why: None,
         policy: Callable[[], Policy] = Policy,
     ) -> None:
-        self._house = house
-        self._desks = desks
-        self._bulletin = bulletin
+        self._app = app
+        self._repo_contexts = repo_contexts
+        self._bus_notifier = bus_notifier
         self._questions = questions
-        self._treasurer = BudgetReporter(house, bulletin, spent)
+        self._treasurer = BudgetReporter(app, bus_notifier, spent)
         self._observe = observe
         self._broke = broke
         self._refused = refused
@@ -134,27 +134,30 @@ class RunHooks:
             raise NotLaunched(Outcome.INTERRUPTED, f"The task is {task.state}.")
         self._require_undone(run, task)
         in_folder = task.repo_full_name is None
-        desk, task = (None, task) if in_folder else self._at_desk(task)
-        if desk is not None and (why := _wrong_repository_text(desk, task)):
+        repo_context, task = (None, task) if in_folder else self._at_desk(task)
+        if repo_context is not None and (why := _wrong_repository_text(repo_context, task)):
             raise NotLaunched(Outcome.CONFIG, why)
         try:
-            if desk is None:
+            if repo_context is None:
                 launch, seen = (
-                    launch_in_folder(self._house, run, task),
+                    launch_in_folder(self._app, run, task),
                     folder_digest(Path(task.cwd)),
                 )
             else:
-                launch, seen = self._launch(desk, run, task), progress_digest(desk, task)
+                launch, seen = (
+                    self._launch(repo_context, run, task),
+                    progress_digest(repo_context, task),
+                )
             self._note_start(run, seen)
             return launch
         except (StoreError, RunError):
             raise
         except Exception as error:
             told = self._told(error)
-            if desk is None:
-                self._store(fail_in_folder(self._house, task, told), run)
+            if repo_context is None:
+                self._store(fail_in_folder(self._app, task, told), run)
             else:
-                self._store(plan_after_error(desk, task, told), run)
+                self._store(plan_after_error(repo_context, task, told), run)
             raise NotLaunched(Outcome.CONFIG, told.what) from error
 
     def finish(self, run: Run, verdict: RunVerdict) -> InTransaction:
@@ -180,30 +183,30 @@ class RunHooks:
 
     def _task_of(self, run: Run) -> Task:
         """A run's task, under the name that its repository has now."""
-        with self._house.store.read() as tx:
+        with self._app.store.read() as tx:
             _require_newest_run(tx, run)
             task = require_task(tx, run.task_id)
         leaving = _was_shut_down(run) and task.state is TaskState.RUNNING
-        if leaving or task.repo_full_name is None or task.project in self._desks.ready():
+        if leaving or task.repo_full_name is None or task.project in self._repo_contexts.ready():
             return task
         # What is stored of a renamed repository is carried over when its desk is made.
-        self._desks.of(task.project)
-        with self._house.store.read() as tx:
+        self._repo_contexts.of(task.project)
+        with self._app.store.read() as tx:
             return require_task(tx, run.task_id)
 
     def _at_desk(self, task: Task) -> tuple[RepoContext, Task]:
         """The desk of a task's project, and the task under the name its repository has now."""
-        desk = self._desks.of(task.project)
-        with self._house.store.read() as tx:
+        repo_context = self._repo_contexts.of(task.project)
+        with self._app.store.read() as tx:
             present = require_task(tx, task.id)
-        return desk, replace(task, repo_full_name=present.repo_full_name)
+        return repo_context, replace(task, repo_full_name=present.repo_full_name)
 
     def _with_words(self, run: Run, task: Task) -> Task:
         """The task, with what its agent was told on the bus as words of this turn."""
-        said = self._bulletin.heard_by(run, task) if task.repo_full_name else []
+        said = self._bus_notifier.heard_by(run, task) if task.repo_full_name else []
         if not said:
             return task
-        with self._house.store.write(*_RUN_SCOPES) as tx:
+        with self._app.store.write(*_RUN_SCOPES) as tx:
             _require_newest_run(tx, run)
             return add_delivered_comments(tx, require_task(tx, task.id), said)
 
@@ -221,69 +224,71 @@ class RunHooks:
     def _keep_agent(self, tx: Transaction, run: Run) -> Task:
         """A task stays with the agent that worked on it, also if that was a fallback."""
         task = require_task(tx, run.task_id)
-        whose = agent_to_keep(self._house.settings, task, run.agent) if run.counted else task.agent
+        whose = agent_to_keep(self._app.settings, task, run.agent) if run.counted else task.agent
         return task if whose == task.agent else change_task(tx, task, replace(task, agent=whose))
 
     def finish_again(self, task: Task) -> None:
         """Our own part of a task whose agent was done: nothing else is repeated."""
-        with self._house.store.read() as tx:
+        with self._app.store.read() as tx:
             last = find_last_run(tx, task.id)
             late = len(active_children(tx, task.id)) if task.blockers == CHILDREN_BLOCKER else 0
-        verdict = read_done_verdict(self._house, task, last) or _verdict_of_run(last)
+        verdict = read_done_verdict(self._app, task, last) or _verdict_of_run(last)
         if verdict is None:
             # It was said to run, and there is nothing to show for it: it goes back to its place.
-            with self._house.store.write(*_RUN_SCOPES) as tx:
+            with self._app.store.write(*_RUN_SCOPES) as tx:
                 requeue_unstarted(tx, require_task(tx, task.id))
             return
         self._store(self._ending(task, verdict, last), last)
         if late:
-            self._bulletin.warning(
+            self._bus_notifier.warning(
                 task, f"It is done, though {children_text(late)} of it still at work."
             )
 
     def _require_undone(self, run: Run, task: Task) -> None:
         """A task by hand that is marked as done needs no agent; on a pull request it may again."""
-        with self._house.store.read() as tx:
-            found = read_done_verdict(self._house, task, find_last_run(tx, task.id, but=run.run))
+        with self._app.store.read() as tx:
+            found = read_done_verdict(self._app, task, find_last_run(tx, task.id, but=run.run))
         if found is not None:
             # The run ends in the way of all others, and its task with it.
             raise NotLaunched(found.outcome, found.why, found.decided_by)
 
     def _note_start(self, run: Run, seen: str) -> None:
         """What is there before the agent begins: only what changes after that is its progress."""
-        with self._house.store.write(*_RUN_SCOPES) as tx:
+        with self._app.store.write(*_RUN_SCOPES) as tx:
             _require_newest_run(tx, run)
             task = require_task(tx, run.task_id)
             if seen and seen != task.progress:
                 change_task(tx, task, replace(task, progress=seen))
 
     def _store(self, ending: FinishPlan, run: Run | None) -> None:
-        with self._house.store.write(*_RUN_SCOPES) as tx:
+        with self._app.store.write(*_RUN_SCOPES) as tx:
             if run is not None:
                 _require_newest_run(tx, run)
             ending.store(tx)
 
-    def _launch(self, desk: RepoContext, run: Run, task: Task) -> Launch:
-        with self._house.store.read() as tx:
+    def _launch(self, repo_context: RepoContext, run: Run, task: Task) -> Launch:
+        with self._app.store.read() as tx:
             task = replace(task, session=session_to_resume(task, run, runs_of(tx, task.id)))
-        material, task = self._material(desk, task)
-        ready = prepare_checkout(desk, task)
-        words = read_repo_prompts(desk.mirror, ready.base)
+        material, task = self._material(repo_context, task)
+        ready = prepare_checkout(repo_context, task)
+        words = read_repo_prompts(repo_context.mirror, ready.base)
         for problem in words.problems:
-            self._refused(str(desk.watch.repo), problem)
-        folders = build_run_folders(self._house, run, desk.checkout(task).path)
-        settings = self._house.settings
+            self._refused(str(repo_context.watch.repo), problem)
+        folders = build_run_folders(self._app, run, repo_context.checkout(task).path)
+        settings = self._app.settings
         work = build_assignment(
             task,
             material,
             run.run,
             folders,
-            desk.settings,
-            desk.limits,
+            repo_context.settings,
+            repo_context.limits,
             settings.runtime.stop_grace_seconds,
             words,
         )
-        work = replace(work, shared=(desk.mirror.path,), private=list_secret_files(settings))
+        work = replace(
+            work, shared=(repo_context.mirror.path,), private=list_secret_files(settings)
+        )
         _remove_done_file(work.done_file)
         agent = settings.agent.get(run.agent)
         if agent is None:
@@ -291,21 +296,21 @@ class RunHooks:
         if task.by_hand:
             write_task_file(folders.task_dir, task)
         seen = agent.model_copy(update={"env": [*agent.env, *task.env]})
-        return prepare_launch(seen, work, self._house.environment, secret_variables(settings))
+        return prepare_launch(seen, work, self._app.environment, secret_variables(settings))
 
-    def _material(self, desk: RepoContext, task: Task) -> tuple[TurnInput, Task]:
+    def _material(self, repo_context: RepoContext, task: Task) -> tuple[TurnInput, Task]:
         """What the turn is about, as far as it was not taken back; and the task after that."""
-        forge = self._house.hub.repo(task.repo)
-        with self._house.store.read() as tx:
+        forge = self._app.hub.repo(task.repo)
+        with self._app.store.read() as tx:
             material = load_turn_input(tx, task)
         material, gone = drop_withdrawn(forge, material)
         if gone:
-            with self._house.store.write(*_RUN_SCOPES) as tx:
+            with self._app.store.write(*_RUN_SCOPES) as tx:
                 task = drop_events(tx, require_task(tx, task.id), gone)
             if task.state is not TaskState.RUNNING:
                 raise NotLaunched(Outcome.INTERRUPTED, task.reason)
         if material.failures:
-            lines = self._house.settings.tasks.ci_log_tail_lines
+            lines = self._app.settings.tasks.ci_log_tail_lines
             material = replace(material, failures=load_logs(forge, material.failures, lines))
         if task.by_hand:
             return material, task
@@ -313,35 +318,35 @@ class RunHooks:
         if task.pr_number is not None and not task.session:
             # Nobody remembers what was said there: the prompt does.
             said += forge.thread(task.pr_number)
-        return add_conversation(material, desk.watch, said), task
+        return add_conversation(material, repo_context.watch, said), task
 
     def _ending(self, task: Task, verdict: RunVerdict, run: Run | None) -> FinishPlan:
-        waiting = wait_for_children_first(self._house, task, verdict)
+        waiting = wait_for_children_first(self._app, task, verdict)
         if waiting is not None:
             return waiting
         if run is None or self._has_nothing_to_bring_in(task, verdict):
-            return finish_in_folder(self._house, task, verdict, run)
+            return finish_in_folder(self._app, task, verdict, run)
 
         def permit() -> None:
-            with self._house.store.read() as tx:
+            with self._app.store.read() as tx:
                 _require_newest_run(tx, run)
 
-        desk, task = self._at_desk(task)
-        if why := _wrong_repository_text(desk, task):
+        repo_context, task = self._at_desk(task)
+        if why := _wrong_repository_text(repo_context, task):
             return FinishPlan(task.id, _stop_rule(why), RunEndFacts(EPOCH))
-        desk = replace(desk, permit=permit)
+        repo_context = replace(repo_context, permit=permit)
 
         def observe(stage: FinishStage) -> None:
             self._observe(stage.value, run.run)
 
         try:
-            spoke = has_posted(self._house.home, run)
-            return finish_run(desk, task, verdict, run.session or "", observe, spoke=spoke)
+            spoke = has_posted(self._app.home, run)
+            return finish_run(repo_context, task, verdict, run.session or "", observe, spoke=spoke)
         except (StoreError, FenceLost):
             raise
         except Exception as error:
             return plan_after_error(
-                desk, task, self._told(error), RunEndFacts(EPOCH, finishing=True)
+                repo_context, task, self._told(error), RunEndFacts(EPOCH, finishing=True)
             )
 
     def _has_nothing_to_bring_in(self, task: Task, verdict: RunVerdict) -> bool:
@@ -349,7 +354,7 @@ class RunHooks:
         if task.repo_full_name is None:
             return True
         marked = task.by_hand and verdict.decided_by is DecidedBy.DONE
-        return marked and not has_checkout(self._house, task)
+        return marked and not has_checkout(self._app, task)
 
     def _told(self, error: Exception) -> HostlerError:
         """An error for people. What was not foreseen is a defect, and goes to the log."""
@@ -359,11 +364,11 @@ class RunHooks:
         return Defect(error)
 
 
-def _wrong_repository_text(desk: RepoContext, task: Task) -> str:
+def _wrong_repository_text(repo_context: RepoContext, task: Task) -> str:
     """Why nothing of a task may be brought to its project's desk; empty if it may."""
-    if str(desk.watch.repo) == task.repo_full_name:
+    if str(repo_context.watch.repo) == task.repo_full_name:
         return ""
-    return f"[repo.{task.project}] means {desk.watch.repo} now, not {task.repo_full_name}."
+    return f"[repo.{task.project}] means {repo_context.watch.repo} now, not {task.repo_full_name}."
 
 
 def _stop_rule(why: str) -> FinishRule:

@@ -88,13 +88,13 @@ _DEPENDENCY_STATES = (TaskState.RUNNING, *sorted(STUCK_STATES))
 class DoneFileWatcher:
     """Looks at the marks of a house. One look at a time: a second one has nothing to do."""
 
-    def __init__(self, house: AppContext) -> None:
-        self._house = house
+    def __init__(self, app: AppContext) -> None:
+        self._app = app
         self._looking = threading.Lock()
 
     def wanted(self) -> bool:
         """Whether there is anything to look for: a task by hand waits."""
-        with self._house.store.read() as tx:
+        with self._app.store.read() as tx:
             return any_by_hand(tx, WAITING_STATES)
 
     def look(self) -> None:
@@ -102,22 +102,22 @@ class DoneFileWatcher:
         if not self._looking.acquire(blocking=False):
             return
         try:
-            with self._house.store.read() as tx:
+            with self._app.store.read() as tx:
                 watched = _tasks_to_watch(tx)
             for one in watched:
-                mark = _read_done_file(self._house.home, one.project, one.id)
+                mark = _read_done_file(self._app.home, one.project, one.id)
                 if mark is not None:
                     self._heed(one.id, mark)
         finally:
             self._looking.release()
 
     def _heed(self, name: str, mark: RunVerdict) -> None:
-        with self._house.store.read() as tx:
+        with self._app.store.read() as tx:
             follows = self._follows(tx, name, mark)
         # What was heeded before stays marked: it should not take the write lock again.
         if follows is None:
             return
-        with self._house.store.write(*_DONE_SCOPES) as tx:
+        with self._app.store.write(*_DONE_SCOPES) as tx:
             if (follows := self._follows(tx, name, mark)) is not None:
                 apply_transition(tx, *follows)
 
@@ -130,9 +130,9 @@ class DoneFileWatcher:
             return None
         if task.state is not TaskState.RUNNING and open_runs(tx, task_id=name):
             return None  # its last run says first how it ended
-        around = DoneFileContext(has_checkout(self._house, task), len(active_children(tx, name)))
+        around = DoneFileContext(has_checkout(self._app, task), len(active_children(tx, name)))
         step = decide_after_done_file(
-            task, mark, around, RunEndFacts(tx.now()), self._house.settings.tasks
+            task, mark, around, RunEndFacts(tx.now()), self._app.settings.tasks
         )
         return None if step.task == task else (task, step)
 
@@ -155,10 +155,10 @@ def _read_done_file(home: Path, project: str, task: str) -> RunVerdict | None:
     return None
 
 
-def read_done_verdict(house: AppContext, task: Task, last: Run | None) -> RunVerdict | None:
+def read_done_verdict(app: AppContext, task: Task, last: Run | None) -> RunVerdict | None:
     """What the mark of a task says, if it counts."""
     return (
-        _read_done_file(house.home, task.project, task.id)
+        _read_done_file(app.home, task.project, task.id)
         if _is_done_file_valid(task, last)
         else None
     )
@@ -174,11 +174,11 @@ def _is_done_file_valid(task: Task, last: Run | None) -> bool:
     return task.repo_full_name is None or last is None or last.outcome != Outcome.SUCCESS
 
 
-def has_checkout(house: AppContext, task: Task) -> bool:
+def has_checkout(app: AppContext, task: Task) -> bool:
     """Whether a task has a checkout."""
     if task.repo_full_name is None:
         return False
-    return (house.checkouts / task.project / task.id).exists()
+    return (app.checkouts / task.project / task.id).exists()
 
 
 def find_last_run(tx: Transaction, task: str, but: str = "") -> Run | None:
