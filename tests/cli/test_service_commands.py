@@ -164,7 +164,7 @@ def test_one_issue_that_ends_with_a_question(program):
     number = town.files("Paint it")
     done = town.call("run", f"alice/stable#{number}")
     assert done.returncode == 3
-    assert "asks. Which colour?" in done.stdout
+    assert "needs answer. Which colour?" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ def test_status_knows_a_home_that_is_held_for_one_task_alone(stead):
     prompt = f"tell('begun'); hold({str(pipe)!r}); done()"
     alone = stead.start("task", "submit", "--foreground", prompt)
     stead.told("begun")
-    assert "takes no other tasks" in stead.call("task", "submit", "x").stderr
+    assert "starts no other tasks" in stead.call("task", "submit", "x").stderr
     seen = stead.json("status")["service"]
     assert (seen["pid"], seen["takes_tasks"]) == (alone.pid, False)
     assert "holds the home" in stead.ok("status")
@@ -170,7 +170,7 @@ def test_status_knows_a_home_that_is_held_for_one_task_alone(stead):
     ("prompt", "words", "code", "said"),
     [
         (DONE, [], 0, "task: done"),
-        (ASK_BY_COMMAND, [], 3, "asks. Which colour?"),
+        (ASK_BY_COMMAND, [], 3, "needs answer. Which colour?"),
         (FAIL, ["--max-restarts", "1"], 1, "task: failed"),
     ],
     ids=["done", "asks", "fails"],
@@ -181,7 +181,7 @@ def test_in_the_foreground_it_is_done_here(stead, prompt, words, code, said):
     (task,) = stead.tasks()
     first, last = done.stdout.splitlines()
     assert first == task.id and said in last
-    assert "at work" in done.stderr
+    assert "running" in done.stderr
 
 
 def test_in_the_foreground_with_a_service_at_work_that_one_takes_it(stead):
@@ -304,7 +304,7 @@ def test_waiting_says_what_they_have_come_to(stead):
     after_bad = stead.submit(DONE, "--depends-on", bad)
     assert stead.call("task", "wait", good).returncode == 0
     said = stead.call("task", "wait", good, asks)
-    assert (said.returncode, "asks. Which colour?" in said.stdout) == (3, True)
+    assert (said.returncode, "needs answer. Which colour?" in said.stdout) == (3, True)
     assert stead.call("task", "wait", asks, bad).returncode == 1
     stuck = stead.call("task", "wait", after_bad)
     assert (stuck.returncode, "Can never start" in stuck.stdout) == (3, True)
